@@ -8,8 +8,6 @@ from types import SimpleNamespace
 
 import click
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType
 
 from spark_assign import FleetError
 from spark_assign.cli.job import Commands, Job, Options, job, spark_session
@@ -185,19 +183,9 @@ def _write(spark: SparkSession, options: Options, name: str, tables: Tables) -> 
     """Writes the tables and reads them back; without `--output`, returns them."""
     if options.output is None:
         return tables
-    # CSV has no lists, so they are JSON there.
-    lists = {
-        name: {field.name: field.dataType for field in table.schema.fields if isinstance(field.dataType, ArrayType)}
-        for name, table in tables.items()
-        if options.output_format == "csv"
-    }
-    flat = {
-        name: table.withColumns({each: F.to_json(each) for each in lists.get(name, ())})
-        for name, table in tables.items()
-    }
-    schemas = {name: table.schema for name, table in flat.items()}
+    schemas = {name: table.schema for name, table in tables.items()}
     manifest = write_run(
-        SimpleNamespace(**flat),
+        SimpleNamespace(**tables),
         options.output,
         run_id=options.run_id,
         format=options.output_format if is_path(options.output) else None,
@@ -207,11 +195,7 @@ def _write(spark: SparkSession, options: Options, name: str, tables: Tables) -> 
         outcome=options.outcome.of_run(options.fail_on),
     )
     options.outcome.wrote(manifest, options.output)
-    stored = read_run(spark, options.output, manifest.run_id, schemas=schemas).tables
-    return {
-        name: table.withColumns({each: F.from_json(each, kind) for each, kind in lists.get(name, {}).items()})
-        for name, table in stored.items()
-    }
+    return dict(read_run(spark, options.output, manifest.run_id, schemas=schemas).tables)
 
 
 def _change(fleet: ReplicaFleet, options: Options) -> ClusterChange:

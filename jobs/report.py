@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import stored_history
@@ -160,10 +160,10 @@ def check_file(file: Path) -> None:
 def stored(spark: SparkSession, job: str, place: str) -> StoredRun:
     """What a job wrote there: the run that is named behind an @, or the last one."""
     place, run_id = split_run_id(place)
-    found = read_run(spark, place, run_id, schemas=_without_lists(OF_JOBS[job]))
+    found = read_run(spark, place, run_id, schemas=OF_JOBS[job])
     table, others = OTHERWISE.get(job, ("", {}))
     if table in found.manifest.rows:
-        found = read_run(spark, place, found.manifest.run_id, schemas=_without_lists({**OF_JOBS[job], **others}))
+        found = read_run(spark, place, found.manifest.run_id, schemas={**OF_JOBS[job], **others})
     names = {"comparison": "comparison of assignors", "advice": "advice"}
     if job in names and job not in found.tables:
         raise SourceError(f"{place} holds no {names[job]} but {', '.join(sorted(found.tables))}")
@@ -182,19 +182,6 @@ def named(given: Sequence[str]) -> list[tuple[str, str]]:
     if len(set(names)) < len(names):
         raise SourceError(f"--simulation {' '.join(given)}: give each a name of its own, such as eager={pairs[0][2]}")
     return [(name, place) for name, _, place in pairs]
-
-
-def _without_lists(schemas: Mapping[str, StructType]) -> dict[str, StructType]:
-    """csv has no lists: there they are text."""
-    return {
-        name: StructType(
-            [
-                StructField(field.name, StringType() if isinstance(field.dataType, ArrayType) else field.dataType)
-                for field in schema.fields
-            ]
-        )
-        for name, schema in schemas.items()
-    }
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from spark_assign.stores import local_parquet
 from spark_assign.stores.locations import file_system, join, local_path
@@ -22,6 +23,11 @@ from spark_assign.tables.groups import MANIFEST
 log = logging.getLogger(__name__)
 
 _TIME = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+
+
+def _list_types(schema: StructType) -> dict[str, ArrayType]:
+    """Returns the types of the columns that are lists."""
+    return {field.name: field.dataType for field in schema if isinstance(field.dataType, ArrayType)}
 
 
 class FolderTarget:
@@ -35,17 +41,27 @@ class FolderTarget:
     def write(
         self, table: str, frame: DataFrame, run_id: str, attempt: str, format: str | None, options: dict[str, str]
     ) -> None:
-        """Writes one table of one attempt to a new folder."""
+        """Writes one table of one attempt to a new folder. CSV has no lists, so they are JSON there."""
         settings = {**(CSV_WRITE if format == "csv" else {}), **options}
+        if format == "csv":
+            frame = frame.withColumns({name: F.to_json(name) for name in _list_types(frame.schema)})
         frame.write.format(format or "parquet").options(**settings).save(self._path(table, run_id, attempt))
 
     def read(self, table: str, run_id: str, attempt: str, format: str | None, options: dict[str, str]) -> DataFrame:
         """Returns one table of one attempt."""
         reader = self.spark.read.format(format or "parquet")
+        schema = self.schemas[table]
+        lists = _list_types(schema) if format == "csv" else {}
         if format in (None, "parquet", "orc", "csv", "json"):
-            reader = reader.schema(self.schemas[table])  # without a schema, Spark runs a job to infer it
+            # Without a schema, Spark runs a job to infer it.
+            reader = reader.schema(
+                StructType(
+                    [StructField(field.name, StringType()) if field.name in lists else field for field in schema]
+                )
+            )
         settings = {**(CSV_READ | {"multiLine": "true"} if format == "csv" else {}), **options}
-        return reader.options(**settings).load(self._path(table, run_id, attempt))
+        frame = reader.options(**settings).load(self._path(table, run_id, attempt))
+        return frame.withColumns({name: F.from_json(name, kind) for name, kind in lists.items()})
 
     def here(self, table: str, run_id: str, attempt: str) -> Path | None:
         """Returns the local folder of one table of one attempt, or None if this machine doesn't see it.

@@ -7,22 +7,26 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import replicas
+from jobs import replicas, report
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
 
+@pytest.mark.parametrize("output_format", ["csv", "parquet"])
 def test_reassign_writes_tables_and_files(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], output_format: str
 ) -> None:
-    """Lists survive csv; what Kafka's tools take is beside the tables."""
-    arguments = ["--output", str(tmp_path), "--output-format", "csv", "--run-id", "r", "--partitions-per-batch", "200"]
+    """Lists survive CSV; the files for Kafka's tools are beside the tables; a report can show the run."""
+    arguments = ["--output", str(tmp_path), "--output-format", output_format, "--run-id", "r"]
+    arguments += ["--partitions-per-batch", "200"]
     assert replicas.main(["reassign", "--sample", "--remove", "3", "--replication-factor", "*=2", *arguments]) == 0
     printed = capsys.readouterr().out
     assert "1 clusters planned, 0 rejected, 154 replicas move, at least 154 must move" in printed
     assert len(list((tmp_path / "placement").glob("run_id=*/attempt=*"))) == 1
     assert len(list((tmp_path / "json").rglob("reassign-*.json"))) == 3
     assert len(list((tmp_path / "json").rglob("rollback-*.json"))) == 3
+    assert report.main(["--replicas", str(tmp_path), "--output-file", str(tmp_path / "page.html")]) == 0
+    assert "154" in (tmp_path / "page.html").read_text()
 
 
 def test_wrong_usage(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
