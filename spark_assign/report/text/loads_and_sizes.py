@@ -18,9 +18,15 @@ from spark_assign.report.formatting import (
     more_lines,
     number,
     ratio,
-    rejected_lines,
 )
-from spark_assign.report.listed_groups import collected, count_by, first_of_each, num_rows, total_columns
+from spark_assign.report.listed_groups import (
+    collected,
+    count_by,
+    first_of_each,
+    first_rejected_lines,
+    num_rows,
+    total_columns,
+)
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -133,15 +139,13 @@ def summarize_sizes(sizes: DataFrame, rejected: DataFrame, limit: int) -> str:
     counts = count_by(sizes, "verdict")
     largest_gap = F.desc(F.abs(F.coalesce("needed", F.lit(0)) - F.col("members")))
     displayed = first_of_each(sizes, "verdict", [largest_gap, *GROUP_KEY, "assignor"], limit)
-    rejected_rows = collected(rejected.orderBy(*GROUP_KEY).limit(limit))  # `limit`
     lines = [f"Groups: {', '.join(f'{counts.get(verdict, 0):,} {verdict}' for verdict in _TITLES)}"]
     for verdict, title in _TITLES.items():
         rows = [row for row in displayed if row["verdict"] == verdict]
         if rows:
             more = more_lines(counts[verdict] - len(rows), "sizes")
             lines += ["", f"{title}:", *_sizes_table(rows), *more]
-    num_rejected = rejected.count() if len(rejected_rows) == limit else len(rejected_rows)
-    return "\n".join([*lines, *rejected_lines(rejected_rows, num_rejected)])
+    return "\n".join([*lines, *first_rejected_lines(rejected, limit)])
 
 
 def _sizes_table(rows: Rows) -> list[str]:
