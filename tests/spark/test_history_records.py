@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from kafka.record._crc32c import crc as crc32c
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -18,7 +16,7 @@ from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka
 from spark_assign.tables.errors import ConfigError, FleetError, SourceError
 from spark_assign.tables.history import RECORDS
 from spark_assign.wire.log_segment import Record
-from tests.unit.test_log_segment import batch_of
+from tests.unit.test_log_segment import batch_of, control, emptied, of_producer
 
 pytestmark = pytest.mark.spark
 
@@ -74,30 +72,6 @@ def test_the_sample_without_hosts(spark: SparkSession) -> None:
     assert counted[0][0] == counted[1][0] == 9079
     assert counted[0][1] > 0 == counted[1][1]
     assert redact_records(records) is records
-
-
-def control(offset: int, kind: int, producer_id: int) -> bytes:
-    """A marker: 0 aborts, 1 commits."""
-    settings = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": -1}
-    made = bytearray(batch_of([Record(offset, 1, struct.pack(">hh", 0, kind), b"\0" * 6)], **settings))
-    struct.pack_into(">h", made, 21, 0x30)
-    struct.pack_into(">I", made, 17, crc32c(bytes(made[21:])))
-    return bytes(made)
-
-
-def of_producer(offset: int, producer_id: int) -> bytes:
-    """A record in a transaction."""
-    settings = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
-    return batch_of([Record(offset, 1000 + offset, b"k", b"v")], **settings)
-
-
-def emptied(offset: int, producer_id: int) -> bytes:
-    """What compaction leaves of such a batch."""
-    made = bytearray(of_producer(offset, producer_id)[:61])
-    struct.pack_into(">i", made, 8, len(made) - 12)
-    struct.pack_into(">i", made, 57, 0)
-    struct.pack_into(">I", made, 17, crc32c(bytes(made[21:])))
-    return bytes(made)
 
 
 def test_transactions_end_in_later_segments(spark: SparkSession, tmp_path: Path) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import random
+from itertools import permutations
 
+import pytest
+
+from spark_assign.history.kernel.broker_groups import BrokerGroupTracker
 from spark_assign.history.kernel.group_rows import to_slices
 from tests.unit.history_connect import worker, worker_assignment
 from tests.unit.history_log import (
@@ -223,6 +227,11 @@ def test_why_a_generation_came() -> None:
             7, [classic_member("a", {"t": [0, 1, 3, 4]}), classic_member("b", {"t": [2, 5]})], leader="b", **cooperative
         ),
     )
+    has_u = classic_member("b", {"t": [2, 5], "u": [0]}, ["t"])
+    all_of_t = classic_member("a", {"t": [0, 1, 3, 4]})
+    log.write(8_000, GROUP, generation(8, [all_of_t, has_u], leader="b", **cooperative))
+    without_u = classic_member("b", {"t": [2, 5]})
+    log.write(9_000, GROUP, generation(9, [all_of_t, without_u], leader="b", **cooperative))
     assert log.table_rows("rebalances", "generation_id", "moved", "cause") == [
         (1, 0, "first on record"),
         (2, 0, "1 changed subscription: a"),
@@ -231,6 +240,8 @@ def test_why_a_generation_came() -> None:
         (5, 0, "partitions of t: 3, before 4"),
         (6, 1, "partitions that were revoked before are assigned"),
         (7, 0, "partitions of t: 6, before 4"),
+        (8, 0, "partitions of u: 1, before 0"),
+        (9, 0, "partitions of u: 0, before 1"),
     ]
     assert log.table_rows("subscriptions_over_time", "member_id", "topic", "start_time", "end_time") == [
         ("a", "t", 1_000, None),
@@ -400,6 +411,138 @@ def test_an_upgrade_and_a_downgrade_go_on_with_the_same_group() -> None:
     assert timeline.generations[0].members[0].subscription is not None
 
 
+MEMBERSHIP = (
+    *("member_id", "group_instance_id", "client_id", "client_host", "rack_id", "session_timeout_ms"),
+    *("rebalance_timeout_ms", "first_generation_id", "last_generation_id", "start_time", "end_time", "join_type"),
+)
+
+
+def test_what_members_of_a_consumer_group_said_of_themselves() -> None:
+    """Everything that is on record. A member that uses the classic protocol has a session timeout; a timeout of -1
+    means that the member didn't say it."""
+    log = Log()
+    given: dict[str, dict[str, object]] = {
+        "a": {"rebalanceTimeoutMs": -1},
+        "b": {"rebalanceTimeoutMs": 0, "rackId": "r1"},
+        "c": {"classicMemberMetadata": {"sessionTimeoutMs": 6_000, "supportedProtocols": []}, "instanceId": "i"},
+    }
+    for member_id, fields in given.items():
+        log.write(1_000, "ConsumerGroupMemberMetadata", metadata(member_id, "t", **fields), memberId=member_id)
+    log.write(1_000, "ConsumerGroupMetadata", {"epoch": 1, "metadataHash": 0})
+    moved = metadata("a", "t", rackId="r2", clientHost="/10.0.0.2", rebalanceTimeoutMs=7)
+    log.write(2_000, "ConsumerGroupMemberMetadata", moved, memberId="a")
+    log.write(2_000, "ConsumerGroupMetadata", {"epoch": 2, "metadataHash": 0})
+    assert log.table_rows("memberships", *MEMBERSHIP) == [
+        ("a", None, "client-a", "/10.0.0.2", "r2", None, 7, 1, 2, 1_000, None, "first-on-record"),
+        ("b", None, "client-b", "/10.0.0.1", "r1", None, 0, 1, 2, 1_000, None, "first-on-record"),
+        ("c", "i", "client-c", "/10.0.0.1", None, 6_000, 300_000, 1, 2, 1_000, None, "first-on-record"),
+    ]
+    first, second = log.timeline().generations
+    assert first.members[0] == second.members[0]._replace(
+        client_host="/10.0.0.1", rack_id=None, rebalance_timeout_ms=None
+    )
+    assert first.members[1:] == second.members[1:]
+
+
+def test_subscriptions_to_patterns_are_the_topics_that_matched() -> None:
+    """The coordinator writes the topics of each regular expression (KIP-848); without such a record there are none."""
+    log = Log()
+    patterns = {"a": "t.*", "b": "u|v", "c": "x"}
+    for member_id, regex in patterns.items():
+        member = metadata(member_id, *("t" if member_id == "b" else ""), subscribedTopicRegex=regex)
+        log.write(1_000, "ConsumerGroupMemberMetadata", member, memberId=member_id)
+    log.write(1_000, "ConsumerGroupMetadata", {"epoch": 1, "metadataHash": 0})
+    for at, epoch, regex, names in (
+        (2_000, 2, "t.*", ["t", "t2"]),
+        (2_000, 2, "u|v", ["t", "u"]),
+        (3_000, 3, "t.*", ["t2"]),
+        (4_000, 4, "u|v", None),
+    ):
+        matched = None if names is None else {"topics": names, "version": 1, "timestamp": at}
+        log.write(at, "ConsumerGroupRegularExpression", matched, regularExpression=regex)
+        log.write(at, "ConsumerGroupMetadata", {"epoch": epoch, "metadataHash": 0})
+    assert log.table_rows("subscriptions_over_time", "member_id", "topic", "start_time", "end_time") == [
+        ("b", "t", 1_000, None),
+        ("a", "t", 2_000, 3_000),
+        ("a", "t2", 2_000, None),
+        ("b", "u", 2_000, 4_000),
+    ]
+    assert log.table_rows("rebalances", "generation_id", "cause")[1:] == [
+        (2, "2 changed subscription: a, b"),
+        (3, "1 changed subscription: a"),
+        (4, "1 changed subscription: b"),
+    ]
+
+
+def test_the_assignor_of_a_consumer_group_is_the_one_that_most_members_request() -> None:
+    """Kafka's `ConsumerGroup.preferredServerAssignor`. A member that requests none doesn't count."""
+    log = Log()
+    for epoch, assignor in enumerate((None, "uniform", "range", "range", "uniform", "uniform"), 1):
+        member = metadata(f"m{epoch}", "t", serverAssignor=assignor)
+        log.write(1_000 * epoch, "ConsumerGroupMemberMetadata", member, memberId=f"m{epoch}")
+        log.write(1_000 * epoch, "ConsumerGroupMetadata", {"epoch": epoch, "metadataHash": 0})
+    assert [assignor for (assignor,) in log.table_rows("rebalances", "assignor")] == [
+        *(None, "uniform"),
+        "range",  # One each: the broker may choose either.
+        *("range", "range", "uniform"),
+    ]
+    assert log.table_rows("groups", "assignor") == [("uniform",)]
+
+
+@pytest.mark.parametrize(
+    ("group_type", "epoch", "reached", "state", "stable"),
+    [
+        ("consumer", 5, 5, 0, True),
+        ("consumer", 5, 4, 0, False),
+        ("consumer", 5, 5, 1, False),  # It has yet to release partitions.
+        ("consumer", 0, 0, 0, True),
+        ("share", 5, 5, 0, True),
+        ("share", 5, 4, 0, False),
+        ("streams", 5, 5, 1, True),
+        ("streams", 5, 5, 2, False),
+        ("streams", 5, 4, 1, False),
+    ],
+)
+def test_a_group_is_stable_when_all_members_have_reached_its_epoch(
+    group_type: str, epoch: int, reached: int, state: int, *, stable: bool
+) -> None:
+    """In any order of the records; a member that has left is not waited for, and neither is one without metadata."""
+    records: list[tuple[str, dict[str, str], dict[str, object] | None]] = [
+        ("MemberMetadata", {"memberId": "a"}, {}),
+        ("CurrentMemberAssignment", {"memberId": "a"}, {"memberEpoch": reached, "state": state}),
+        ("Metadata", {}, {"epoch": epoch}),
+    ]
+    for order in permutations(records):
+        group = BrokerGroupTracker(group_type, {})
+        for record in order:
+            group.apply(*record)
+        assert group.is_stable == stable, order
+        group.apply("MemberMetadata", {"memberId": "b"}, {})
+        assert not group.is_stable
+        group.apply("MemberMetadata", {"memberId": "b"}, None)
+        assert group.is_stable == stable
+        group.apply("CurrentMemberAssignment", {"memberId": "c"}, {"memberEpoch": 1, "state": state})
+        assert group.is_stable == stable
+        group.apply("MemberMetadata", {"memberId": "a"}, None)
+        assert group.is_stable
+
+
+def test_a_group_of_another_type_owns_only_what_its_own_records_say() -> None:
+    """The tombstone of the classic group can be gone, too: its members are no members of the new group."""
+    log = Log()
+    log.write(1_000, GROUP, generation(5, [classic_member("a", {"t": [0]}), classic_member("b", {"t": [1]})]))
+    join(log, 4_000, 8, "b", {"b": {"t": [0, 1]}}, t=[0, 1])
+    assert log.table_rows("ownership", "member_id", "topic", "first", "count", "start_time", "end_time") == [
+        ("a", "t", 0, 1, 1_000, 4_000),
+        ("b", "t", 1, 1, 1_000, 4_000),
+        ("b", ID["t"], 0, 2, 4_000, None),
+    ]
+    assert log.table_rows("rebalances", "generation_id", "time", "members", "left", "missing_generations") == [
+        (5, 1_000, 2, 0, 0),
+        (8, 4_000, 1, 1, 2),
+    ]
+
+
 def test_tasks_of_streams_have_roles() -> None:
     """Active, standby and warmup ones; standbys own nothing."""
     log = Log()
@@ -425,6 +568,19 @@ def test_tasks_of_streams_have_roles() -> None:
         moved = {"activeTasks": tasks_of("0", active), "standbyTasks": tasks_of("0", standby), "warmupTasks": []}
         log.write(2_000, "StreamsGroupTargetAssignmentMember", moved, memberId=member_id)
     assert log.table_rows("rebalances", "generation_id", "partitions", "moved") == [(1, 2, 0), (2, 2, 1)]
+    kept = {"activeTasks": tasks_of("0", [0]), "standbyTasks": [], "warmupTasks": tasks_of("0", [5])}
+    gives = {
+        "activeTasksPendingRevocation": tasks_of("0", [1]),
+        "standbyTasksPendingRevocation": tasks_of("0", [2]),
+        "warmupTasksPendingRevocation": tasks_of("1", [0]),
+    }
+    log.write(3_000, "StreamsGroupCurrentMemberAssignment", {**has, **kept, **gives, "state": 2}, memberId="a")
+    assert log.table_rows("ownership", "role", "topic", "first", "count", "start_time", "end_time") == [
+        ("active", "0", 0, 2, 1_000, None),  # Task 1 is active until the member has released it.
+        ("standby", "0", 2, 1, 1_000, None),
+        ("warmup", "0", 5, 1, 3_000, None),
+        ("warmup", "1", 0, 1, 3_000, None),
+    ]
 
 
 def test_members_of_share_groups_share() -> None:

@@ -12,7 +12,10 @@ import pytest
 from kafka.record._crc32c import crc as their_crc32c
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from spark_assign.history.kernel import log_segments
+from spark_assign.tables import history as tables
 from spark_assign.wire import log_segment
 from spark_assign.wire.compression import NAMES, decompress
 from spark_assign.wire.crc32c import crc32c
@@ -68,6 +71,30 @@ def messages_of(records: list[Record], magic: int, codec: int) -> bytes:
     made = bytearray(builder.build())
     if codec:
         struct.pack_into(">q", made, 0, records[-1].offset)
+    return bytes(made)
+
+
+def control(offset: int, kind: int, producer_id: int) -> bytes:
+    """A transaction marker: 0 aborts, 1 commits."""
+    settings = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": -1}
+    made = bytearray(batch_of([Record(offset, 1, struct.pack(">hh", 0, kind), b"\0" * 6)], **settings))
+    struct.pack_into(">h", made, 21, 0x30)
+    struct.pack_into(">I", made, 17, their_crc32c(bytes(made[21:])))
+    return bytes(made)
+
+
+def of_producer(offset: int, producer_id: int) -> bytes:
+    """One record in a transaction."""
+    settings = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+    return batch_of([Record(offset, 1000 + offset, b"k", b"v")], **settings)
+
+
+def emptied(offset: int, producer_id: int) -> bytes:
+    """What compaction leaves of such a batch: no records."""
+    made = bytearray(of_producer(offset, producer_id)[:61])
+    struct.pack_into(">i", made, 8, len(made) - 12)
+    struct.pack_into(">i", made, 57, 0)
+    struct.pack_into(">I", made, 17, their_crc32c(bytes(made[21:])))
     return bytes(made)
 
 
@@ -181,3 +208,124 @@ def test_no_mutation_is_fatal(seed: int) -> None:
         # No checksum covers a batch's offset: inside of a gap another one is as good.
         assert damage or [each[1:] for each in found] == [each[1:] for each in whole], number
         assert set(whole) & set(found) or len(damage) > 1, number
+
+
+# --- records of __consumer_offsets ------------------------------------------------------------------------------
+
+RECORDS_SCHEMA = to_arrow_schema(tables.RECORDS)
+FOLDER = "/logs/a/__consumer_offsets-12"
+MARKERS = pa.list_(pa.struct({"producer_id": pa.int64(), "marker": pa.int64(), "committed": pa.bool_()}))
+
+
+def files_of(contents: list[bytes], markers: list[tuple[int, int, bool]] | None = None) -> pa.RecordBatch:
+    """Segments of one partition with base offsets 0, 1, 2, …; `markers` as (producer id, offset, commits)."""
+    names = ("producer_id", "marker", "committed")
+    of_partition = None if markers is None else [dict(zip(names, each, strict=True)) for each in markers]
+    paths = [f"{FOLDER}/{base:020}.log" for base in range(len(contents))]
+    columns = {"path": paths, "content": contents, "markers": pa.array([of_partition] * len(contents), MARKERS)}
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def committed(contents: list[bytes], markers: list[tuple[int, int, bool]] | None = None) -> list[tuple[object, ...]]:
+    """Rows of RECORDS, the timestamp in microseconds."""
+    batches = log_segments.read_records(files_of(contents, markers), "eu", RECORDS_SCHEMA)
+    return [row for batch in batches for row in rows_of(batch)]
+
+
+def rows_of(batch: pa.RecordBatch) -> list[tuple[object, ...]]:
+    """Rows in the order of the columns; times as numbers."""
+    columns = [column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column for column in batch.columns]
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+def with_header(made: bytes, at: int, layout: str, value: int) -> bytes:
+    """A batch with another value in its header, and the checksum to it."""
+    changed = bytearray(made)
+    struct.pack_into(layout, changed, at, value)
+    struct.pack_into(">I", changed, 17, their_crc32c(bytes(changed[21:])))
+    return bytes(changed)
+
+
+def test_records_of_transactions_count_if_the_next_marker_of_the_producer_commits() -> None:
+    """As `read_committed` consumers see them. Records before the marker wait for it; other producers don't."""
+    plain = batch_of([Record(2, 9, b"k", None)])
+    inside = of_producer(0, 1) + of_producer(1, 2) + plain + control(4, 1, 1) + control(5, 0, 2) + of_producer(6, 2)
+    assert committed([inside + control(7, 4, 2) + control(8, 1, 3)]) == [
+        ("eu", 12, 2, 9_000, b"k", None),
+        ("eu", 12, 0, 1_000_000, b"k", b"v"),
+    ]
+    assert committed([inside + control(7, 1, 2)]) == [
+        ("eu", 12, 2, 9_000, b"k", None),
+        ("eu", 12, 0, 1_000_000, b"k", b"v"),
+        ("eu", 12, 6, 1_006_000, b"k", b"v"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("markers", "expected"),
+    [
+        (None, []),
+        ([(2, 9, True)], []),
+        ([(1, 4, True)], [0, 3]),
+        ([(1, 4, False)], []),
+        ([(1, 9, False), (1, 4, True)], [0, 3]),  # In any order: the next marker decides.
+        ([(1, 9, True), (1, 4, False)], []),
+        ([(1, 2, False), (1, 9, True)], [0, 3]),  # A marker before the last record ended another transaction.
+        ([(1, 3, True)], []),  # The marker must follow the last record.
+    ],
+)
+def test_the_marker_of_an_open_transaction_can_be_in_a_later_segment(
+    markers: list[tuple[int, int, bool]] | None, expected: list[int]
+) -> None:
+    assert [row[2] for row in committed([of_producer(0, 1) + of_producer(3, 1)], markers)] == expected
+
+
+def test_a_transaction_that_compaction_emptied_has_no_records() -> None:
+    assert committed([emptied(0, 1) + batch_of([Record(2, 9, b"k", b"v")])], [(1, 0, True)]) == [
+        ("eu", 12, 2, 9_000, b"k", b"v")
+    ]
+
+
+def test_the_first_marker_of_each_producer_per_segment() -> None:
+    """Markers of other kinds and markers that can't be read don't count, and neither do records."""
+    unreadable = with_header(control(2, 1, 3), 21, ">h", 0x31)  # It says that it is compressed.
+    first = of_producer(0, 1) + control(1, 4, 2) + unreadable + control(3, 1, 2) + control(4, 0, 2)
+    second = batch_of(RECORDS) + control(14, 0, 1) + control(15, 1, 3) + control(16, 1, 1)
+    found = log_segments.first_markers(files_of([first, second]))
+    assert found.schema == log_segments.MARKERS
+    assert rows_of(found) == [(12, 2, 3, True), (12, 1, 14, False), (12, 3, 15, True)]
+    assert log_segments.first_markers(files_of([])).to_pylist() == []
+
+
+def test_records_leave_in_batches_of_a_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All segments together; times that don't fit in microseconds are the nearest that do."""
+    monkeypatch.setattr(log_segments, "_BATCH_SIZE", 2)
+    ends = [Record(20, -(2**62), b"a", b""), Record(21, 2**62, b"b", b"")]
+    contents = [batch_of(RECORDS[:3]), batch_of(ends[:1]) + batch_of(ends[1:])]
+    batches = list(log_segments.read_records(files_of(contents), "eu", RECORDS_SCHEMA))
+    assert [batch.num_rows for batch in batches] == [2, 2, 1]
+    assert {batch.schema for batch in batches} == {RECORDS_SCHEMA}
+    assert [row[2:] for batch in batches for row in rows_of(batch)] == [
+        *((each.offset, 1000 * each.timestamp_ms, each.key, each.value) for each in RECORDS[:3]),
+        (20, -9_223_372_036_854_774_000, b"a", b""),
+        (21, 9_223_372_036_854_774_000, b"b", b""),
+    ]
+
+
+def test_damaged_ranges_of_segments() -> None:
+    """Batches whose records can't be read although the checksum is right, and all that the segment reader reports."""
+    sound = [batch_of([RECORDS[0]._replace(offset=number)]) for number in range(4)]
+    wrong = [with_header(each, 57, ">i", 2) for each in sound]  # It says that it has two records.
+    cut = sound[3][:-1]
+    first, second = wrong[0] + sound[1] + wrong[2] + cut, sound[0]
+    found = log_segments.find_damage(files_of([first, second, wrong[0]]), "eu")
+    assert found.schema == log_segments.DAMAGED
+    size, short = len(sound[0]), "a record is cut off"
+    left = f"a batch of {len(sound[3]) - 12} bytes, {len(cut) - 12} left"
+    assert rows_of(found) == [
+        ("eu", f"{FOLDER}/{0:020}.log", 12, 0, size, None, "corrupt", short),
+        ("eu", f"{FOLDER}/{0:020}.log", 12, 2 * size, size, 1, "corrupt", short),
+        ("eu", f"{FOLDER}/{0:020}.log", 12, 3 * size, len(cut), 2, "cut-off", left),
+        ("eu", f"{FOLDER}/{2:020}.log", 12, 0, size, None, "corrupt", short),
+    ]
+    assert committed([first]) == [("eu", 12, 1, 1000 * RECORDS[0].timestamp_ms, b"k", b"v" * 300)]
