@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import base64
 import random
+import struct
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.history.kernel.batch_decoder import CORRUPT, UNKNOWN_TYPE, read_commit_values, read_keys
+from spark_assign.history.kernel.batch_decoder import (
+    CORRUPT,
+    UNKNOWN_TYPE,
+    read_commit_keys,
+    read_commit_values,
+    read_keys,
+)
+from spark_assign.history.kernel.binary_column import BinaryColumn
 from spark_assign.history.kernel.commit_intervals import (
     LISTS,
     CommitIntervals,
@@ -70,9 +78,11 @@ def test_values_of_every_length_cut_everywhere() -> None:
     values = []
     for version in range(5):
         for size in (0, 1, 126, 127, 128, 16_382, 16_383, 16_384, 32_767):
-            fields = {"offset": 1, "leaderEpoch": 2, "metadata": "m" * size, "commitTimestamp": 3, "topicId": UUID}
-            value = random_bytes.write_value(1, fields | {"expireTimestamp": 4}, version)
-            values += [value[:cut] for cut in {*range(20), *range(len(value) - 40, len(value) + 1)} if cut >= 0]
+            for character in "m\0":  # Zeros look like other fields if the length is read wrongly.
+                metadata = character * size
+                fields = {"offset": 1, "leaderEpoch": 2, "metadata": metadata, "commitTimestamp": 3, "topicId": UUID}
+                value = random_bytes.write_value(1, fields | {"expireTimestamp": 4}, version)
+                values += [value[:cut] for cut in {*range(20), *range(len(value) - 40, len(value) + 1)} if cut >= 0]
     kinds = [1] * len(values)
     assert at_once(kinds, values) == [alone(1, value) for value in values]
 
@@ -93,7 +103,38 @@ def test_keys_as_the_reader_of_single_records_reads_them(seed: int) -> None:
         if kind >= 0:
             name = read.topics[topic] if topic >= 0 else None
             found = kind, read.groups[group], name, int(read.partition[row])
+        else:
+            assert max(group, topic) < 0
         assert found == key_alone(key), key
+
+
+def test_keys_of_commits_fit_their_lengths() -> None:
+    """Only a key whose names end where it says is read without the reader of single records."""
+
+    def key(version: int, group_size: int, group: bytes, topic_size: int, topic: bytes) -> bytes:
+        return struct.pack(">hh", version, group_size) + group + struct.pack(">h", topic_size) + topic
+
+    rows = {
+        key(1, 2, b"gg", 3, b"ttt"): (1, 2, 3),
+        key(0, 0, b"", 1, b"t"): (0, 0, 1),
+        key(1, 1, b"g", 0, b""): (1, 1, 0),
+        key(2, 2, b"gg", 3, b"ttt"): (-1, 2, 3),
+        key(-1, 2, b"gg", 3, b"ttt"): (-1, 2, 3),
+        key(1, 2, b"gg", 4, b"ttt"): (-1, 2, 4),
+        key(1, 2, b"gg", 2, b"ttt"): (-1, 2, 2),
+        key(1, 2, b"gg", 7, b"ttt"): (-1, 2, 7),
+        key(1, 2, b"gg", -1, b""): (-1, 2, -1),
+    }
+    column = BinaryColumn(pa.array(rows, pa.binary()))
+    columns = read_commit_keys(column, column.end)
+    assert list(zip(*(each.tolist() for each in columns), strict=True)) == list(rows.values())
+
+
+def test_keys_of_no_records() -> None:
+    for nothing in (pa.array([], pa.binary()), pa.chunked_array([], pa.binary()), pa.nulls(2, pa.binary())):
+        read = read_keys(nothing)
+        assert (read.record_type.tolist(), read.groups, read.topics) == ([-1] * len(nothing), [], [])
+        assert read.faults == dict.fromkeys(range(len(nothing)), ("no-key", "the record has no key"))
 
 
 def key_alone(data: bytes) -> tuple[object, ...]:

@@ -69,6 +69,40 @@ def test_an_idle_partition_tells_nothing() -> None:
     assert find_departures(timeline) == [Departure("b", 2, "unknown", "guess")]
 
 
+@pytest.mark.parametrize(
+    ("every", "leave_type", "confidence"), [(22_500, "crashed", "likely"), (22_501, "unknown", "guess")]
+)
+def test_a_member_that_commits_twice_per_session_is_missed(every: int, leave_type: str, confidence: str) -> None:
+    """Also if its commits are so far apart that each of them is an interval of its own."""
+    gone_at = 8 * every + 48_000
+    first, second = generation(1, 0, [(A, [0]), (B, [1])]), generation(2, gone_at, [(A, [0, 1])])
+    timeline = past(first, second, commits={0: beats(0, gone_at + 60_000), 1: beats(0, 8 * every, every)})
+    assert find_departures(timeline) == [Departure("b", 2, leave_type, confidence)]
+
+
+def test_the_arrival_of_a_member_is_not_its_return() -> None:
+    """A crash can be recorded sooner after the arrival than the longest time by which a return precedes it."""
+    crashed = member("b", session_timeout_ms=None)
+    timeline = past(
+        generation(1, 0, [(A, [0, 1])]),
+        generation(2, 200_000, [(A, [0]), (crashed, [1])]),
+        generation(3, 243_000, [(A, [0, 1])]),
+        commits={
+            0: beats(0, 300_000),
+            1: [*beats(0, 195_000), *beats(200_500, 201_500, 500), *beats(247_000, 300_000)],
+        },
+        group_type="consumer",
+    )
+    assert find_departures(timeline) == [Departure("b", 3, "crashed", "likely")]
+
+
+@pytest.mark.parametrize(("poll_ms", "leave_type"), [(45_000, "crashed"), (45_001, "left")])
+def test_a_poll_timeout_that_is_no_longer_than_the_session_explains_no_silence(poll_ms: int, leave_type: str) -> None:
+    """The session would have timed out as well."""
+    slow = member("b", rebalance_timeout_ms=poll_ms)
+    assert story(200_000, 260_000, slow) == [Departure("b", 2, leave_type, "likely")]
+
+
 def test_who_did_not_poll_has_left_by_itself() -> None:
     """Silent for max.poll.interval.ms while its session did not time out: the client says that it leaves."""
     assert story(200_000, 502_000) == [Departure("b", 2, "left", "likely")]

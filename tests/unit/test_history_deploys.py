@@ -176,8 +176,20 @@ def test_a_burst_of_too_many_rebalances_flaps() -> None:
     timeline = flaps(5, 30_000)
     (deploy,) = deploys(timeline)
     assert (deploy.deploy_type, deploy.rebalances, deploy.restarted) == ("flapping", 10, 5)
+    assert deploy.detail == "members returned 5 times in 10 rebalances"
     assert is_flapping(timeline, [deploy], THRESHOLDS)
     assert [each.deploy_type for each in deploys(flaps(4, 30_000))] == ["rolling-restart"]
+
+
+def test_a_deploy_takes_four_rebalances_per_member() -> None:
+    """One for leaving, one for joining, and one after each of them in which cooperative members release partitions."""
+    often = HistoryThresholds(flapping_per_day=4)
+    four = [[A, B], [A], [A], [A, B2], [A, B2]]
+    assert [each.deploy_type for each in deploys(in_turn(*four), often)] == ["rolling-restart"]
+    assert [each.deploy_type for each in deploys(in_turn(*four, [A, B2]), often)] == ["flapping"]
+    eight = [*four, [B2], [B2], [A2, B2], [A2, B2]]
+    assert [each.deploy_type for each in deploys(in_turn(*eight), often)] == ["rolling-restart"]
+    assert [each.deploy_type for each in deploys(in_turn(*eight, [A2, B2]), often)] == ["flapping"]
 
 
 @pytest.mark.parametrize(("hours", "flapping"), [(1.0, True), (3.0, False)])

@@ -62,6 +62,36 @@ def test_what_hung_long_before_is_without_a_generation() -> None:
     ]
 
 
+@pytest.mark.parametrize(("earlier_ms", "around"), [(0, True), (1, False)])
+def test_a_rebalance_can_pause_from_a_session_and_a_late_rejoin_before(earlier_ms: int, *, around: bool) -> None:
+    """The session timeout of a member that crashed, and then the rebalance timeout, to the millisecond."""
+    patient = member("a", session_timeout_ms=40_000, rebalance_timeout_ms=60_000)
+    start = 1_000_000 - 40_000 - 60_000 - earlier_ms
+    timeline = past(
+        generation(1, 0, [(patient, [0])]),
+        generation(2, 1_000_000, [(B, [0])]),
+        commits={0: [*beats(0, start), start, *beats(1_010_000, 1_100_000)]},
+    )
+    assert all_pauses(timeline) == (
+        [CommitPause(2, start, 1_010_000, 1, 110_000, 110_000, generation_index=1)]
+        if around
+        else [
+            CommitPause(None, start, 1_000_000, 1, 100_001, 100_001),
+            CommitPause(2, 1_000_000, 1_010_000, 1, 10_000, 10_000, generation_index=1),
+        ]
+    )
+
+
+def test_generations_count_in_the_order_of_their_times() -> None:
+    """A coordinator that took over can have a clock that is behind: its records are later, and their times earlier."""
+    generations = [generation(number, at, [(A, [0])]) for number, at in ((1, 0), (2, 118_000), (3, 105_000))]
+    timeline = past(*generations, commits={0: beats(0, 100_000) + beats(125_000, 200_000)})
+    assert all_pauses(timeline) == [
+        CommitPause(3, 100_000, 118_000, 1, 18_000, 18_000, generation_index=2),
+        CommitPause(2, 118_000, 125_000, 1, 7_000, 7_000, generation_index=1),
+    ]
+
+
 def test_pauses_without_a_rebalance_are_united_where_they_overlap() -> None:
     """A broker is away for two partitions, and later one hangs."""
     timeline = past(

@@ -9,6 +9,7 @@ import pytest
 
 from spark_assign.history.kernel.broker_groups import BrokerGroupTracker
 from spark_assign.history.kernel.group_rows import to_slices
+from spark_assign.wire.group_records import write_key
 from tests.unit.history_connect import worker, worker_assignment
 from tests.unit.history_log import (
     ID,
@@ -168,6 +169,31 @@ def test_an_epoch_that_is_overtaken_is_never_settled() -> None:
     assert log.table_rows("rebalances", "generation_id", "stable_time") == [(1, 1_000), (2, None), (3, 5_000)]
 
 
+def test_an_epoch_can_begin_without_a_change_of_members() -> None:
+    """Topics of the group have changed: the epoch is bumped, and targets follow. What a member receives is of the
+    epoch that it has reached; a static member that leaves (epoch -2) keeps what it has in the epoch of the group."""
+    log = Log()
+    now = "ConsumerGroupCurrentMemberAssignment"
+    join(log, 1_000, 1, "a", {"a": {"t": [0, 1]}}, t=[0])
+    log.write(2_000, "ConsumerGroupMetadata", {"epoch": 2, "metadataHash": 1})
+    log.write(3_000, now, current(1, {"t": [0, 1]}), memberId="a")
+    log.write(4_000, "ConsumerGroupTargetAssignmentMember", {"topicPartitions": topics({"t": [0, 1, 2]})}, memberId="a")
+    log.write(5_000, now, current(2, {"t": [0, 1, 2]}), memberId="a")
+    log.write(6_000, "ConsumerGroupMetadata", {"epoch": 3, "metadataHash": 2})
+    log.write(7_000, now, current(-2, {"t": [0, 1, 2, 3]}), memberId="a")
+    assert log.table_rows("rebalances", "generation_id", "time", "stable_time", "members", "partitions", "cause") == [
+        (1, 1_000, 1_000, 1, 2, "first on record"),
+        (2, 2_000, 5_000, 1, 3, f"partitions of {ID['t']}: 3, before 2"),
+        (3, 6_000, None, 1, 3, "no cause on record"),
+    ]
+    assert log.table_rows("ownership", "member_id", "first", "generation_id", "start_time", "end_time") == [
+        ("a", 0, 1, 1_000, None),
+        ("a", 1, 1, 3_000, None),
+        ("a", 2, 2, 5_000, None),
+        ("a", 3, 3, 7_000, None),
+    ]
+
+
 def test_an_epoch_is_settled_when_nobody_waits() -> None:
     """Who has reached it may still wait for what others have to give up."""
     log = Log()
@@ -270,8 +296,9 @@ def test_bytes_that_nobody_can_read_cost_no_group() -> None:
     assert " and 1 more. " in first
     assert second.startswith("member_id=b, generation=1: ")
     assert "more" not in second
-    assert log.table_rows("unreadable", "code", "partition", "offset", "timestamp", "value") == [
-        ("corrupt", 7, 2, 3_000, b"\0\3\0")
+    key = write_key(2, {"group": "g"})
+    assert log.table_rows("unreadable", "code", "partition", "offset", "timestamp", "key", "value") == [
+        ("corrupt", 7, 2, 3_000, key, b"\0\3\0")
     ]
 
 
@@ -610,6 +637,14 @@ def test_who_only_commits_is_a_simple_group() -> None:
     log.write(20_000, GROUP, None)
     assert log.timeline().group_type == "simple"
     assert log.table_rows("rebalances", "generation_id", "state") == [(0, "Dead")]
+    for name, group_type in (
+        (GROUP, "classic"),
+        ("ConsumerGroupMetadata", "consumer"),
+        ("ShareGroupMetadata", "share"),
+    ):
+        log = Log()
+        log.write(20_000, name, None)  # All else is gone.
+        assert log.timeline().group_type == group_type
 
 
 def test_no_order_of_facts_matters(seed: int) -> None:
@@ -629,6 +664,9 @@ def test_runs(seed: int) -> None:
     assert list(to_slices([])) == []
     assert list(to_slices([4])) == [(4, 1, 1)]
     assert list(to_slices([0, 2, 4, 5, 6, 9])) == [(0, 2, 3), (5, 1, 2), (9, 1, 1)]
+    largest = 2**31 - 1  # A larger step is no int32.
+    assert list(to_slices([0, largest])) == [(0, largest, 2)]
+    assert list(to_slices([-1, largest])) == [(-1, 1, 1), (largest, 1, 1)]
     for _ in range(20):
         partitions = sorted(rng.sample(range(60), 30))
         expanded = [first + step * place for first, step, count in to_slices(partitions) for place in range(count)]
