@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from spark_assign.history.kernel import facts
+from spark_assign.history.kernel.build_history import build_history, build_tables
 from spark_assign.history.kernel.commit_intervals import COMMIT_INTERVAL
 from spark_assign.history.kernel.facts import RECORDS, bucket_facts, merge_buckets, reduce_records
+from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.wire.group_records import NAMES, NEWEST, write_key
 from tests.unit import group_record_bytes as random_bytes
 from tests.unit.group_record_bytes import START_MS, Raw, table
+from tests.unit.history_log import SCHEMA
 
 GAP_MS = 5_000
 
@@ -133,6 +138,34 @@ def test_versions_that_are_not_known_yet() -> None:
     rows = reduce_records(table(given), GAP_MS).to_pylist()
     assert [(row["kind"], row["group_id"], row["code"]) for row in rows] == [("unreadable", "g", "newer-version")] * 2
     assert [row["detail"].split(" in version ")[0] for row in rows] == [NAMES[1], NAMES[2]]
+
+
+def test_tables_of_buckets_are_those_of_all_records(seed: int) -> None:
+    """And each record that can't be decoded is a row as the broker wrote it."""
+    rng = random.Random(seed)
+    given = [raw for raw in records(rng) if raw.at_ms < START_MS + 10**9]
+    thresholds = HistoryThresholds(commit_gap_ms=GAP_MS)
+    packed = pa.concat_tables(bucket_facts([table(given[:100]), table(given[100:])], GAP_MS, 3))
+    rows = rows_of(build_history(packed, thresholds, SCHEMA))
+    columns = ("cluster", "group_id", "partition", "offset", "code", "detail", "key", "value")
+    expected = [
+        (*(row[name] for name in columns), datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=row["at_ms"]))
+        for row in whole([given])
+        if row["kind"] == facts.UNREADABLE
+    ]
+    found = [tuple(row[name] for name in (*columns, "timestamp")) for row in rows if row["kind"] == "unreadable"]
+    assert expected
+    # Others are those that only the group itself decodes.
+    assert Counter(expected) <= Counter(found)
+    assert {row[4] for row in set(found).difference(expected)} <= {"corrupt"}
+    at_once = rows_of(build_tables(reduce_records(table(given), GAP_MS), thresholds, SCHEMA))
+    others = [[repr(row) for row in each if row["kind"] != "unreadable"] for each in (rows, at_once)]
+    assert sorted(others[0]) == sorted(others[1])
+
+
+def rows_of(tables: Iterable[pa.Table]) -> list[dict[str, Any]]:
+    """The rows of all tables."""
+    return [row for each in tables for row in each.to_pylist()]
 
 
 def test_nothing_at_all() -> None:

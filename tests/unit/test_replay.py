@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
+from types import EllipsisType
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.history.kernel.departures import CRASHED, LEFT, LIKELY, RESTARTED, SURE, Departure
+from spark_assign.history.kernel.replay import replay
 from spark_assign.history.kernel.replay.rebalance_cost import RoundDurations
 from spark_assign.history.kernel.replay.recorded_history import (
     FOLLOW_UP,
@@ -27,10 +29,10 @@ from spark_assign.history.kernel.replay.replay import REBALANCES, REJECTED, SUMM
 from spark_assign.history.kernel.replay.replay_group import replay_group
 from spark_assign.history.kernel.replay.replay_steps import replay_steps
 from spark_assign.history.kernel.replay.reproduce_recorded import check_reproduced
-from spark_assign.history.kernel.timeline import Generation, Timeline
+from spark_assign.history.kernel.timeline import Generation, RecordedMember, Timeline
 from spark_assign.history.schemas import REPLAY_ROWS
 from spark_assign.java.hash_map import string_hash
-from spark_assign.simulation.kernel.assignment_request import AssignmentRequest, JoinedMember, Topics
+from spark_assign.simulation.kernel.assignment_request import AssignmentRequest, AssignmentResponse, JoinedMember, Topics
 from spark_assign.simulation.kernel.leader import assign
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import solve_requests
@@ -84,20 +86,38 @@ def _withholds(then: RecordedGeneration) -> bool:
 def _chain(history: RecordedHistory, assignor: str) -> list[dict[int, str]]:
     steps = replay_steps(history, static=False, session_ms=45_000)
     owners_log: list[Mapping[int, str]] = []
-    replay = replay_group(
-        history,
-        ReplayVariant(assignor, False),
-        steps,
-        RoundDurations([None] * len(history.generations), TIMING),
-        owners_log,
-    )
-    request = next(replay, None)
+    durations = RoundDurations([None] * len(history.generations), TIMING)
+    _requests(replay_group(history, ReplayVariant(assignor, False), steps, durations, owners_log))
+    return [dict(each) for each in owners_log]
+
+
+def _requests(running: Generator[Any, Any, Any]) -> list[Any]:
+    """Runs a replay, and returns its requests."""
+    requests, request = [], next(running, None)
     while request is not None:
+        requests.append(request)
         try:
-            request = replay.send(solve_requests([request])[0])
+            request = running.send(solve_requests([request])[0])
         except StopIteration:
             request = None
-    return [dict(each) for each in owners_log]
+    return requests
+
+
+@pytest.mark.parametrize(
+    ("assignor", "num_requests"), [("range", 2), ("roundrobin", 2), ("server-range", 2), ("sticky", 6)]
+)
+def test_an_assignor_that_ignores_ownership_runs_once_per_number_of_members(assignor: str, num_requests: int) -> None:
+    """If all members have the same subscription: six assignments to two or three members."""
+    timeline = _story({}, ["ab", "abc", "bc", "bcd", "cd", "cde"])
+    history = read_history("c", "g", timeline, (), {})
+    steps = replay_steps(history, static=False, session_ms=45_000)
+    owners_log: list[Mapping[int, str]] = []
+    durations = RoundDurations([None] * len(history.generations), TIMING)
+    running = replay_group(history, ReplayVariant(assignor, False), steps, durations, owners_log)
+    assert len(_requests(running)) == num_requests
+    if assignor == "range":
+        halves = [[members[each * len(members) // 4] for each in range(4)] for members in ("ab", "bc", "cd")]
+        assert [[owners[each] for each in range(4)] for owners in owners_log[::2]] == halves
 
 
 def test_what_differs_is_reported() -> None:
@@ -114,6 +134,153 @@ def test_what_differs_is_reported() -> None:
     (row,) = (each for each in rows if each["recorded"])
     assert (row["rebalances"], row["num_replayed"]) == (1, 0)
     assert row["note"].endswith("first generation 2: the assignor mine is unknown")
+
+
+def test_rules_are_those_of_the_leader() -> None:
+    """Its library and release, by the bytes that it wrote; today's Java clients if nobody has an assignment."""
+    timeline = _story({}, ["ab", "a"], "range")
+    written = {
+        "range": (b"\0\3", None),
+        "range@3.3": (b"\0\1", b"\xff\xff\xff\xff"),  # Java 2.4 to 3.3
+        "range@librdkafka": (b"\0\3", b"\0\0\0\0"),  # 2.2 and later
+    }
+    for rules, (version, user_data) in written.items():
+
+        def rewritten(one: RecordedMember, version: bytes = version, user_data: bytes | None = user_data) -> Any:
+            assert one.subscription is not None
+            assert one.assignment_bytes is not None
+            if user_data is None:
+                return one
+            names = one.subscription[2:].partition(b"\xff\xff\xff\xff")[0]
+            owned = b"\0\0\0\0" + (b"\xff\xff\xff\xff\xff\xff" if version == b"\0\3" else b"")
+            assigned = version if user_data[0] else b"\0\0"
+            return one._replace(
+                subscription=version + names + user_data + owned,
+                assignment_bytes=assigned + one.assignment_bytes[2:-4] + user_data,
+            )
+
+        generations = tuple(
+            replace(each, members=tuple(rewritten(one) for one in each.members)) for each in timeline.generations
+        )
+        history = read_history("c", "g", replace(timeline, generations=generations), (), {})
+        assert check_reproduced([history]) == [dict.fromkeys((0, 1), ReproductionResult(rules, None))]
+    silent = tuple(
+        replace(each, members=tuple(one._replace(assignment_bytes=None) for one in each.members))
+        for each in generations
+    )
+    history = read_history("c", "g", replace(timeline, generations=silent), (), {})
+    assert check_reproduced([history]) == [dict.fromkeys((0, 1), ReproductionResult("range", None))]
+
+
+def test_what_is_not_on_record_cannot_be_reproduced() -> None:
+    """Subscriptions that are missing or that can't be read, each with its rules; empty generations don't count."""
+    timeline = _story({}, ["ab", "", "ab", "ab"], "range")
+    first, empty, missing, damaged = timeline.generations
+    lost = (missing.members[0], missing.members[1]._replace(subscription=None))
+    broken = (damaged.members[0], damaged.members[1]._replace(subscription=b"\0"))
+    generations = (first, empty, replace(missing, members=lost), replace(damaged, members=broken))
+    history = read_history("c", "g", replace(timeline, generations=generations), (), {})
+    (found,) = check_reproduced([history])
+    assert found.pop(0) == ReproductionResult("range", None)
+    assert found.pop(2) == ReproductionResult("range", "subscriptions are not on record")
+    assert found[3].rules == "range"
+    assert str(found.pop(3).reason).startswith("the subscription of b: ")
+    assert found == {}
+    assert check_reproduced([]) == []
+
+
+def test_of_two_claims_the_sticky_assignor_follows_the_later_generation() -> None:
+    """`a` was away in generation 2, and still claims what it had in generation 1; `b` has got it since. The generation
+    is in the user data: Java's eager members don't say it elsewhere."""
+    topics = Topics.of(["orders"])
+
+    def joined(member_id: str, claims: list[int], since: int) -> JoinedMember:
+        return JoinedMember(member_id, None, None, string_hash(member_id), frozenset([0]), claims, -1, since)
+
+    members = [joined("a", [0, 1], 1), joined("b", [0, 1, 2, 3], 2)]
+    request = AssignmentRequest("sticky", members, topics, {0: 4})
+    for kept, reproduced in (([[2, 3], [0, 1]], True), ([[0, 1], [2, 3]], False)):
+        recorded = recorded_pasts.generation(request, AssignmentResponse(kept), 3, 3_000, 3)
+        alone = AssignmentRequest("sticky", [joined("b", [2, 3], 1)], topics, {0: 4})
+        before = recorded_pasts.generation(alone, AssignmentResponse([[0, 1, 2, 3]]), 2, 2_000, 2)
+        timeline = Timeline("classic", "consumer", (before, recorded), (), {}, {}, 2_000, 3_000, 2)
+        ((_, result),) = list(check_reproduced([read_history("c", "g", timeline, (), {})])[0].items())[1:]
+        assert result.rules == "sticky"
+        assert (result.reason is None) == reproduced
+        if not reproduced:
+            assert result.reason == "sticky assigns 4 partitions to other members, first orders-0"
+
+
+# --- the broker's assignors -------------------------------------------------------------------------------------
+
+
+def _epochs(*targets: Mapping[str, list[int]], assignor: str | None = None, numbers: Iterable[int] = ()) -> Timeline:
+    """A consumer group (KIP-848) with one topic, by the targets of its members in each epoch."""
+    generations = []
+    for number, target in zip(numbers or range(1, len(targets) + 1), targets, strict=True):
+        members = tuple(
+            RecordedMember(each, topics=("orders",), assignment={("partition", "orders"): tuple(owned)})
+            for each, owned in target.items()
+        )
+        state = "Stable" if members else "Empty"
+        generations.append(Generation(number, 1_000 * number, None, state, assignor, None, members, 0, number))
+    last = generations[-1].at_ms
+    ids = {"orders": "B" * 10 + "t" * 11 + "A"}
+    return Timeline("consumer", None, tuple(generations), (), {}, {}, 0, last, len(generations), topic_ids=ids)
+
+
+ALL = [0, 1, 2, 3]
+UNKNOWN = "the epoch before is not on record"
+DIFFERS = "{} assigns 4 partitions to other members, first orders-0"
+
+
+@pytest.mark.parametrize(
+    ("timeline", "rules", "expected"),
+    [
+        # A member that joins gets the end of what the other one had; what a member leaves is shared out.
+        (_epochs({"a": ALL}, {"a": [0, 1], "b": [2, 3]}, {"b": ALL}), "uniform", [UNKNOWN, None, None]),
+        (_epochs({"a": ALL}, {"a": [2, 3], "b": [0, 1]}), "uniform", [UNKNOWN, DIFFERS.format("uniform")]),
+        # The broker's range, by its name in Kafka: it ignores who had what.
+        (_epochs({"b": ALL}, {"a": [0, 1], "b": [2, 3]}, assignor="range"), "server-range", [UNKNOWN, None]),
+        (
+            *(_epochs({"b": ALL}, {"a": [2, 3], "b": [0, 1]}, assignor="range"), "server-range"),
+            [UNKNOWN, DIFFERS.format("server-range")],
+        ),
+        # An old target that remains for a while is not this epoch's, unless nothing else has changed.
+        (_epochs({"a": ALL}, {"a": ALL, "b": []}, {"a": [0, 1], "b": [2, 3]}), "uniform", [UNKNOWN, ..., None]),
+        (_epochs({"a": ALL}, {"a": ALL}), "uniform", [UNKNOWN, None]),
+        (_epochs({"a": ALL}, {}, {"b": ALL}), "uniform", [UNKNOWN, ..., None]),
+        (_epochs({"a": ALL}, {"a": [0, 1], "b": [2, 3]}, numbers=(1, 3)), "uniform", [UNKNOWN, UNKNOWN]),
+        (_epochs({"a": ALL}, {"b": ALL}, assignor="own"), "own", ["the assignor own is unknown"] * 2),
+    ],
+)
+def test_targets_of_the_broker_are_reproduced(
+    timeline: Timeline, rules: str, expected: list[str | EllipsisType | None]
+) -> None:
+    """From the targets of the epoch before; epochs without a target of their own (`...`) are left out."""
+    found = check_reproduced([read_history("c", "g", timeline, (), {})])
+    reasons = {at: each for at, each in enumerate(expected) if not isinstance(each, EllipsisType)}
+    assert found == [{at: ReproductionResult(rules, reason) for at, reason in reasons.items()}]
+
+
+@pytest.mark.parametrize(
+    ("assignors", "expected"),
+    [
+        (("range", "range", "sticky"), "range"),
+        (("sticky", "range"), "range"),
+        (("range", "sticky"), "sticky"),
+        (("range", "sticky", "sticky", "range", None), "range"),
+        ((None,), ""),
+    ],
+)
+def test_the_assignor_of_a_past_is_that_of_most_generations(assignors: tuple[str | None, ...], expected: str) -> None:
+    """Of several, the last one."""
+    timeline = _story({}, ["ab"] * len(assignors))
+    generations = (
+        replace(each, assignor=assignor) for each, assignor in zip(timeline.generations, assignors, strict=True)
+    )
+    history = read_history("c", "g", replace(timeline, generations=tuple(generations)), (), {})
+    assert history.assignor == expected
 
 
 # --- textbook ---------------------------------------------------------------------------------------------------
@@ -152,10 +319,13 @@ def _since(member: str, owned: Mapping[str, list[int]], number: int) -> int:
 
 
 def _tables(
-    timeline: Timeline, departures: Iterable[Departure] = (), measured: Mapping[int, MeasuredPause] | None = None
+    timeline: Timeline,
+    departures: Iterable[Departure] = (),
+    measured: Mapping[int, MeasuredPause] | None = None,
+    timing: TimingConfig = TIMING,
 ) -> dict[str, list[dict[str, Any]]]:
     history = read_history("c", "g", timeline, departures, measured or {})
-    tables = replay_histories([history], ReplayParams(timing=TIMING), SCHEMA)
+    tables = replay_histories([history], ReplayParams(timing=timing), SCHEMA)
     rows = [row for table in tables for row in table.to_pylist()]
     return {kind: [row for row in rows if row["kind"] == kind] for kind in (SUMMARY, REBALANCES, REJECTED)}
 
@@ -212,6 +382,26 @@ def test_who_leaves_for_good_is_waited_for_if_static() -> None:
         assert _of(rows, "range", static=True)["paused_partition_ms"] == 2 * 45_000 + round_ms
 
 
+def test_a_session_timeout_that_is_not_on_record_is_the_one_in_the_settings() -> None:
+    """Of members of a consumer group, for example: static members that leave or crash are waited for that long."""
+    timeline = _story({}, ["ab", "b"])
+    unknown = replace(
+        timeline,
+        generations=tuple(
+            replace(each, members=tuple(one._replace(session_timeout_ms=None) for one in each.members))
+            for each in timeline.generations
+        ),
+    )
+    timing = replace(TIMING, session_timeout_ms=30_000)
+    round_ms = _eager_ms(members=1, living=2, partitions=4)
+    for went, dynamically in ((LEFT, 0), (CRASHED, 2 * 30_000)):
+        rows = _replayed(unknown, [Departure("a", 2, went, LIKELY)], timing=timing)
+        assert _of(rows, "range", static=False)["paused_partition_ms"] == dynamically + round_ms
+        assert _of(rows, "range", static=True)["paused_partition_ms"] == 2 * 30_000 + round_ms
+        on_record = _replayed(timeline, [Departure("a", 2, went, LIKELY)], timing=timing)
+        assert _of(on_record, "range", static=True)["paused_partition_ms"] == 2 * 45_000 + round_ms
+
+
 def test_cooperative_members_stop_what_moves() -> None:
     """A third member comes: of four partitions one moves, in two rounds; eager ones stop all four."""
     tables = _tables(_story({}, ["ab", "abc"]), measured={1: MeasuredPause(4 * 8_000, 4)})
@@ -246,8 +436,8 @@ def test_nobody_was_there() -> None:
     assert _of(rows, "uniform", static=False)["moved"] == 0
 
 
-def test_groups_beside_each_other_change_nothing(seed: int) -> None:
-    """Each group is told as if it were alone, in any order; who has no past is rejected."""
+def test_groups_beside_each_other_change_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each group is told as if it were alone, in any order and in batches of any size; who has no past is rejected."""
     rng = random.Random(seed)
     histories: list[RecordedHistory | RejectedHistory] = [
         read_history("c", f"g{at}", recorded_pasts.random_story(rng, each), (), {})
@@ -264,7 +454,17 @@ def test_groups_beside_each_other_change_nothing(seed: int) -> None:
     assert [row for row in together if row["group_id"] != "x"] == sorted(
         (row for each in histories for row in sorted_rows([each])), key=str
     )
-    assert [row["code"] for row in together if row["kind"] == REJECTED] == ["out-of-scope"]
+    assert [row for row in together if row["kind"] == REJECTED] == [
+        dict.fromkeys(SCHEMA.names)
+        | {"kind": REJECTED, "cluster": "c", "group_id": "x"}
+        | {"code": "out-of-scope", "detail": "no"}
+    ]
+    monkeypatch.setattr(replay, "GROUP_BATCH_SIZE", 3)
+    tables = list(replay_histories(iter(histories), params, SCHEMA))
+    of_table = [{row["group_id"] for row in table.to_pylist()} for table in tables if len(table)]
+    assert of_table == [{"g0", "g1", "g2"}] * 2 + [{"g3"}] * 2
+    in_batches = sorted((row for table in tables for row in table.to_pylist()), key=str)
+    assert in_batches == [row for row in together if row["group_id"] != "x"]
 
 
 def test_who_is_back_under_its_own_id_is_not_missed_later() -> None:
