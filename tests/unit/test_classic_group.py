@@ -226,12 +226,27 @@ def test_where_a_group_was_before() -> None:
     group.transition_to(State.DEAD)
 
 
-@pytest.mark.parametrize("op", ["update", "complete_join", "complete_sync", "await_sync"])
-def test_of_one_that_is_not_there_kafka_asks_in_vain(op: str) -> None:
+@pytest.mark.parametrize(
+    ("op", "method", "null"),
+    [
+        ("update", "ClassicGroupMember.supportedProtocols()", '"member"'),
+        ("complete_join", "ClassicGroupMember.isAwaitingJoin()", '"member"'),
+        ("complete_sync", "ClassicGroupMember.isAwaitingSync()", '"member"'),
+        (
+            *("await_sync", "ClassicGroupMember.setAwaitingSyncFuture(java.util.concurrent.CompletableFuture)"),
+            'the return value of "org.apache.kafka.coordinator.group.classic.ClassicGroup.member(String)"',
+        ),
+    ],
+)
+def test_of_one_that_is_not_there_kafka_asks_in_vain(op: str, method: str, null: str) -> None:
     """Java then throws a NullPointerException, and nothing changes."""
     step = {**add("gone"), "op": op}
     before, after = played(add("m"), step)
-    assert after.pop("error")["class"] == "NullPointerException"
+    call = f'"org.apache.kafka.coordinator.group.classic.{method}"'
+    assert after.pop("error") == {
+        "class": "NullPointerException",
+        "message": f"Cannot invoke {call} because {null} is null",
+    }
     assert after == {key: value for key, value in before.items() if key != "returned"}
 
 

@@ -282,6 +282,12 @@ def test_who_does_not_ask_for_its_share_is_dropped() -> None:
     second = played.group.coordinator.rebalances[1]
     assert (second.start_ms, second.joined_ms, second.members) == (23_000, 23_000, 2)
     assert second.leader == "c3"  # its hash, 3120, is in the first of 16 buckets; c2's, 3119, in the last
+    # The leader learns of it with its next heartbeat, and joins again when it polls.
+    assert (25_000, "coordinator", "UNKNOWN_MEMBER_ID") in logged(played, "Heartbeat response")
+    assert logged(played, "JoinGroup")[-4:-2] == [
+        (112_500, "c1~2", "without a member ID"),
+        (112_500, "c1~2", "assignors range; generation -1"),
+    ]
 
 
 def test_a_waiting_member_learns_of_a_rebalance_at_once() -> None:

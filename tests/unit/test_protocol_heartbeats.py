@@ -147,6 +147,19 @@ def test_a_target_that_changes_before_the_poll() -> None:
     assert _answers(played, "c1") == [(10_149, "epoch 1; t-0"), (18_600, "epoch 3")]
 
 
+def test_a_target_that_is_what_the_member_has_needs_no_poll() -> None:
+    """c2 is told of t-3 and, before it polls, that c4 gets it: it acknowledges t-2 at once (`maybeReconcile`)."""
+    played = play(
+        modern({"c1": [0, 1], "c2": [2], "c3": [3]}, timing=TimingConfig(group_consumer_assignment_interval_ms=0)),
+        at(10_000, "member-leaves", "c3"),
+        at(10_050, "slow-member", "c2", delay_ms=30_000),
+        at(14_000, "member-starts", "c4"),
+    )
+    assert _answers(played, "c2") == [(13_240, "epoch 2; t-2 t-3"), (18_240, "epoch 2; t-2"), (18_240, "epoch 3")]
+    assert _beats(played, "c2") == [(13_240, "epoch 1"), (18_240, "epoch 2"), (18_240, "epoch 2; owned t-2")]
+    assert _calls(played)[1:] == [(19_000, "c4", "assigned", "t-3")]
+
+
 def test_a_member_does_not_poll_for_too_long() -> None:
     """It leaves by itself, and loses its partitions when it polls; then it joins again, under its id."""
     times = TimingConfig(max_poll_interval_ms=20_000, rebalance_timeout_ms=20_000)
