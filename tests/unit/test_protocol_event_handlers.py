@@ -342,6 +342,10 @@ def test_a_topic_comes_and_goes() -> None:
         (each.code & 3, each.exists_from, end) for each, end in played.group.ownership_log.closed if each.code >> 32
     ]
     assert gone == [(0, 10_000, 60_000), (1, 10_000, 60_000)]
+    beginning = stage(TWO, COOPERATIVE)
+    beginning.members[0].topics = frozenset([0, 1])
+    empty = play(beginning, at(10_000, "topic-created", topic="u", partitions=0))
+    assert [each.code >> 32 for each, _ in empty.group.ownership_log.closed] == [0, 0, 0]
     nobodys = play(stage(TWO, COOPERATIVE), at(10_000, "topic-created", topic="u", partitions=2))
     assert [each.code >> 32 for each, _ in nobodys.group.ownership_log.closed] == [0, 0, 0]
     later = play(
@@ -364,6 +368,10 @@ def test_a_topic_comes_and_goes() -> None:
         (
             [at(1, "partitions-added", topic="t", partitions=2)],
             "topic t has 3 partitions. Kafka can't reduce them to 2",
+        ),
+        (
+            [at(1, "partitions-added", topic="t", partitions=0)],
+            "topic t has 3 partitions. Kafka can't reduce them to 0",
         ),
         ([at(1, "topic-created", topic="t", partitions=2)], "topic t already exists"),
         ([at(1, "metadata-refresh", "c9")], "the group has no such member. Use the member's first ID"),
