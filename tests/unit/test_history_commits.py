@@ -131,7 +131,9 @@ def test_keys_of_commits_fit_their_lengths() -> None:
 
 
 def test_keys_of_no_records() -> None:
-    for nothing in (pa.array([], pa.binary()), pa.chunked_array([], pa.binary()), pa.nulls(2, pa.binary())):
+    without_offsets = pa.Array.from_buffers(pa.large_binary(), 0, [None, None, pa.py_buffer(b"")])
+    empty = [pa.array([], pa.binary()), pa.chunked_array([], pa.binary()), without_offsets]
+    for nothing in (*empty, pa.nulls(2, pa.binary())):
         read = read_keys(nothing)
         assert (read.record_type.tolist(), read.groups, read.topics) == ([-1] * len(nothing), [], [])
         assert read.faults == dict.fromkeys(range(len(nothing)), ("no-key", "the record has no key"))

@@ -13,10 +13,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_assign.history.kernel.departures import CRASHED, LEFT, LIKELY, RESTARTED, SURE, Departure
+from spark_assign.history.kernel.departures import CRASHED, GUESS, LEFT, LIKELY, RESTARTED, SURE, Departure
 from spark_assign.history.kernel.replay import replay
-from spark_assign.history.kernel.replay.rebalance_cost import RoundDurations
+from spark_assign.history.kernel.replay.rebalance_cost import RoundDurations, find_rebalances
 from spark_assign.history.kernel.replay.recorded_history import (
+    CHANGED,
+    FIRST,
     FOLLOW_UP,
     MeasuredPause,
     RecordedGeneration,
@@ -25,6 +27,7 @@ from spark_assign.history.kernel.replay.recorded_history import (
     ReplayVariant,
     read_history,
 )
+from spark_assign.history.kernel.replay.recorded_history import RESTARTED as SAME
 from spark_assign.history.kernel.replay.replay import REBALANCES, REJECTED, SUMMARY, ReplayParams, replay_histories
 from spark_assign.history.kernel.replay.replay_group import replay_group
 from spark_assign.history.kernel.replay.replay_steps import replay_steps
@@ -34,6 +37,7 @@ from spark_assign.history.schemas import REPLAY_ROWS
 from spark_assign.java.hash_map import string_hash
 from spark_assign.simulation.kernel.assignment_request import AssignmentRequest, AssignmentResponse, JoinedMember, Topics
 from spark_assign.simulation.kernel.leader import assign
+from spark_assign.simulation.kernel.pause_estimates import PauseCounts
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import solve_requests
 from tests.unit import recorded_pasts
@@ -260,6 +264,104 @@ def test_targets_of_the_broker_are_reproduced(
     found = check_reproduced([read_history("c", "g", timeline, (), {})])
     reasons = {at: each for at, each in enumerate(expected) if not isinstance(each, EllipsisType)}
     assert found == [reasons]
+
+
+# --- steps ------------------------------------------------------------------------------------------------------
+
+Step = tuple[int, str, dict[str, str], dict[str, int], dict[str, int | None]]
+"""Generation, kind, identities of the members, waits for sessions, and times away."""
+
+
+def _steps(history: RecordedHistory, *, static: bool) -> list[Step]:
+    return [
+        (
+            *(step.source_generation, step.generation_kind, step.identities),
+            *(dict(step.session_wait_ms), dict(step.downtime_ms)),
+        )
+        for step in replay_steps(history, static=static, session_ms=45_000)
+    ]
+
+
+AB, B, BC = {"a": "a", "b": "b"}, {"b": "b"}, {"b": "b", "c": "c"}
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "departure", "dynamic", "static"),
+    [
+        # A static member that is back as c in time is the same; nobody notices.
+        (
+            *(20_000, Departure("a", 2, RESTARTED, LIKELY, "c")),
+            [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {}, {}), (2, CHANGED, {"b": "b", "c": "a"}, {}, {})],
+            [(0, FIRST, AB, {}, {}), (1, SAME, AB, {}, {"a": 20_000}), (2, SAME, AB, {}, {})],
+        ),
+        (
+            *(45_000, Departure("a", 2, RESTARTED, LIKELY, "c")),
+            [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {}, {}), (2, CHANGED, {"b": "b", "c": "a"}, {}, {})],
+            [(0, FIRST, AB, {}, {}), (1, SAME, AB, {}, {"a": 45_000}), (2, SAME, AB, {}, {})],
+        ),
+        # Back too late: its session times out before, and then it joins.
+        (
+            *(45_001, Departure("a", 2, RESTARTED, LIKELY, "c")),
+            [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {}, {}), (2, CHANGED, {"b": "b", "c": "a"}, {}, {})],
+            [
+                *((0, FIRST, AB, {}, {}), (1, SAME, AB, {}, {}), (1, CHANGED, B, {"a": 45_000}, {})),
+                (2, CHANGED, {"a": "a", "b": "b"}, {}, {}),
+            ],
+        ),
+        # Whether it is back is a guess: c is another member.
+        (
+            *(20_000, Departure("a", 2, RESTARTED, GUESS, "c")),
+            [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {}, {}), (2, CHANGED, BC, {}, {})],
+            [
+                *((0, FIRST, AB, {}, {}), (1, SAME, AB, {}, {}), (2, CHANGED, AB | BC, {}, {})),
+                (1, CHANGED, BC, {"a": 45_000}, {}),
+            ],
+        ),
+        # A static member that left for good is waited for, too; a crash was recorded after that wait.
+        (
+            *(20_000, Departure("a", 2, LEFT, LIKELY)),
+            [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {}, {}), (2, CHANGED, BC, {}, {})],
+            [
+                *((0, FIRST, AB, {}, {}), (1, SAME, AB, {}, {}), (2, CHANGED, AB | BC, {}, {})),
+                (1, CHANGED, BC, {"a": 45_000}, {}),
+            ],
+        ),
+        (
+            *(20_000, Departure("a", 2, CRASHED, LIKELY)),
+            [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {"a": 45_000}, {}), (2, CHANGED, BC, {}, {})],
+            [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {"a": 45_000}, {}), (2, CHANGED, BC, {}, {})],
+        ),
+    ],
+)
+def test_steps_of_dynamic_and_of_static_members(
+    at_ms: int, departure: Departure, dynamic: list[Step], static: list[Step]
+) -> None:
+    """a departs, and then c joins. Static members keep their first ids."""
+    timeline = _story({}, ["ab", "b", "bc"], at_ms=at_ms)
+    history = read_history("c", "g", timeline, [departure], {})
+    assert _steps(history, static=False) == dynamic
+    assert _steps(history, static=True) == static
+    every = [step for static in (False, True) for step in replay_steps(history, static=static, session_ms=45_000)]
+    for step in every:
+        assert step.partitions == {0: 4}
+        assert {each.topics for each in step.members.values()} == {frozenset([0])}
+        assert {each.hash for each in step.members.values()} == {string_hash(each) for each in step.members}
+    instances = [{each.instance for each in step.members.values()} for step in every]
+    assert instances[:3] == [{None}] * 3
+    assert instances[3] == {"a", "b"}
+
+
+def test_rebalances_of_a_past_with_their_follow_ups() -> None:
+    """A cooperative rebalance of two generations is one; what a crashed member owned had waited for its session."""
+    timeline = _story({}, ["ab", "abc", "abc", "bc", "bc"], "cooperative-sticky")
+    history = read_history("c", "g", timeline, [Departure("a", 4, CRASHED, LIKELY)], {})
+    found = [(each.start, each.end, each.protocol, each.waited_ms, each.counts) for each in find_rebalances(history, 0)]
+    # c gets one partition of b in the second round; a then has two; the last generation changes nothing.
+    assert found == [
+        (1, 3, "cooperative", 0, PauseCounts(members=3, partitions=4, living=4, kept=3, back=0, later=0)),
+        (3, 4, "cooperative", 2 * 45_000, PauseCounts(members=2, partitions=4, living=2, kept=2, back=0, later=0)),
+        (4, 5, "cooperative", 0, PauseCounts(members=2, partitions=4, living=4, kept=4, back=0, later=0)),
+    ]
 
 
 @pytest.mark.parametrize(
