@@ -71,6 +71,23 @@ def test_several_who_join_within_the_interval_get_one_target() -> None:
         assert (group.group.group_epoch, before, group.group.assignment_epoch) == epochs
 
 
+def test_heartbeats_that_the_coordinator_refuses() -> None:
+    """Each with Kafka's error, and without an effect."""
+    group = GroupUnderTest()
+    for epoch in (1, -1, -2):
+        assert group.beat("C0", epoch).error == "GROUP_ID_NOT_FOUND"
+    group.join("C0", instance_id="i")
+    for error, refused in {
+        "INVALID_REGULAR_EXPRESSION": group.join("C1", topics=[], regex="t[0"),
+        "UNKNOWN_MEMBER_ID": group.beat("C1", 1),
+        "UNRELEASED_INSTANCE_ID": group.join("C1", instance_id="i"),
+        "FENCED_INSTANCE_ID": group.beat("C1", 1, instance_id="i"),
+        "FENCED_MEMBER_EPOCH": group.beat("C0", 9, instance_id="i"),
+    }.items():
+        assert refused.error == error
+    assert [*group.group.members.by_id] == ["C0"]
+
+
 def test_who_does_not_give_up_in_time_is_fenced() -> None:
     """After the rebalance timeout; what it had is free then, and it has to join anew."""
     group = GroupUnderTest()

@@ -158,6 +158,25 @@ def test_connect_workers_are_named_without_hosts() -> None:
     assert vars(state.running) == vars(expected) | hidden
 
 
+@pytest.mark.parametrize(("protocol_type", "protocol"), [("consumer", "range"), ("connect", "sessioned")])
+def test_of_members_without_bytes_nothing_is_made_up(protocol_type: str, protocol: str) -> None:
+    """A member has no assignment before its first one; bytes that can't be read are left out."""
+    for before in (b"", b"\0", HOST.encode()):
+        (after,) = left_of([group(protocol_type, protocol, before, before)])
+        assert (member_of(after)["subscription"], member_of(after)["assignment"]) == (b"", b"")
+
+
+def test_workers_that_run_nothing_yet() -> None:
+    """Version 0 says nothing of what runs; null is not an empty list. The smallest entry has an empty name."""
+    url = b"\0\x08http://h"
+    for version, running in ((0, b""), (1, b"\xff\xff\xff\xff")):
+        state = struct.pack(">h", version) + url + struct.pack(">q", 4) + running
+        assignment = struct.pack(">hh", 0, 0) + b"\0\1a" + url + struct.pack(">qihi", 4, 1, 0, 0)
+        (after,) = left_of([group("connect", "default", state, assignment)])
+        assert member_of(after)["subscription"] == struct.pack(">hhq", version, 0, 4) + running
+        assert member_of(after)["assignment"] == struct.pack(">hh", 0, 0) + b"\0\1a\0\0" + assignment[-18:]
+
+
 def test_groups_that_nobody_knows_keep_who_was_there() -> None:
     (after,) = left_of([group("my-own", "x", HOST.encode(), HOST.encode())])
     assert (member_of(after)["subscription"], member_of(after)["assignment"]) == (b"", b"")

@@ -372,6 +372,9 @@ def test_topics_are_named_where_a_record_names_them() -> None:
         {"topics": [{"topicId": ID["t"], "topicName": "t", "numPartitions": 2, "partitionMetadata": []}]},
     )
     assert {topic for (topic,) in log.table_rows("ownership", "topic")} == {"t"}
+    log.write(9_000, "ConsumerGroupPartitionMetadata", b"\0\0\1")
+    assert {topic for (topic,) in log.table_rows("ownership", "topic")} == {"t"}
+    assert log.table_rows("unreadable", "code", "timestamp") == [("corrupt", 9_000)]
     log = consumer_group()
     log.commits("t", 0, 1_000, 2_000, topic_id=ID["t"])
     assert {topic for (topic,) in log.table_rows("ownership", "topic")} == {"t"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from types import EllipsisType
@@ -17,6 +17,7 @@ from spark_assign.history.kernel.departures import CRASHED, GUESS, LEFT, LIKELY,
 from spark_assign.history.kernel.replay import replay
 from spark_assign.history.kernel.replay.rebalance_cost import RoundDurations, find_rebalances
 from spark_assign.history.kernel.replay.recorded_history import (
+    ASSIGNORS,
     CHANGED,
     FIRST,
     FOLLOW_UP,
@@ -25,6 +26,7 @@ from spark_assign.history.kernel.replay.recorded_history import (
     RecordedHistory,
     RejectedHistory,
     ReplayVariant,
+    read_histories,
     read_history,
 )
 from spark_assign.history.kernel.replay.recorded_history import RESTARTED as SAME
@@ -32,7 +34,7 @@ from spark_assign.history.kernel.replay.replay import REBALANCES, REJECTED, SUMM
 from spark_assign.history.kernel.replay.replay_group import replay_group
 from spark_assign.history.kernel.replay.replay_steps import replay_steps
 from spark_assign.history.kernel.replay.reproduce_recorded import check_reproduced
-from spark_assign.history.kernel.timeline import Generation, RecordedMember, Timeline
+from spark_assign.history.kernel.timeline import Generation, HistoryThresholds, RecordedMember, Timeline
 from spark_assign.history.schemas import REPLAY_ROWS
 from spark_assign.java.hash_map import string_hash
 from spark_assign.simulation.kernel.assignment_request import AssignmentRequest, AssignmentResponse, JoinedMember, Topics
@@ -41,6 +43,7 @@ from spark_assign.simulation.kernel.pause_estimates import PauseCounts
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import solve_requests
 from tests.unit import recorded_pasts
+from tests.unit.history_log import Log, classic_member, generation
 
 SCHEMA: pa.Schema = to_arrow_schema(REPLAY_ROWS)
 TIMING = TimingConfig(poll_interval_ms=500)
@@ -140,6 +143,62 @@ def test_what_differs_is_reported() -> None:
     assert row["note"].endswith("first generation 2: the assignor mine is unknown")
 
 
+def test_an_assignor_that_fails_ends_its_replay_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others go on; the error is that of the assignor, with the membership."""
+
+    def fail_sticky(requests: Sequence[Any]) -> list[Any]:
+        answers = solve_requests(requests)
+        failed = AssignmentResponse([], "it throws")
+        pairs = zip(requests, answers, strict=True)
+        return [failed if each.assignor == "sticky" and len(each.members) == 3 else answer for each, answer in pairs]
+
+    monkeypatch.setattr(replay, "solve_requests", fail_sticky)
+    tables = _tables(_story({}, ["ab", "abc", "ab"]))
+    assert {(row["assignor"], row["static"]) for row in tables[SUMMARY]} == {
+        (assignor, static) for assignor in ASSIGNORS for static in (False, True) if assignor != "sticky"
+    }
+    assert [(row["code"], row["detail"]) for row in tables[REJECTED]] == [
+        ("kafka-fails", "sticky: it throws (dynamic members)"),
+        ("kafka-fails", "sticky: it throws (static members)"),
+    ]
+
+
+def test_groups_that_cannot_be_replayed() -> None:
+    """By their type, their assignor, or because nothing happened."""
+    member, of_kafka = classic_member("a", {"t": [0]}), "GroupMetadata"
+    logs = {name: Log() for name in ("streams", "connect", "once", "empty", "good")}
+    logs["streams"].write(1_000, of_kafka, generation(1, [member], protocol="stream"))
+    logs["streams"].write(2_000, of_kafka, generation(2, [member], protocol="stream"))
+    for number in (1, 2):
+        logs["connect"].write(1_000 * number, of_kafka, generation(number, [member], protocolType="connect"))
+        logs["good"].write(1_000 * number, of_kafka, generation(number, [member], protocolType=""))
+    logs["once"].write(1_000, of_kafka, generation(1, [member]))
+    logs["empty"].commits("t", 0, 1_000, 2_000)
+    found = {name: next(read_histories(log.facts(), HistoryThresholds())) for name, log in logs.items()}
+    assert isinstance(found.pop("good"), RecordedHistory)
+    assert found == {
+        name: RejectedHistory("c", "g", code, detail)
+        for name, (code, detail) in {
+            "streams": (
+                "out-of-scope",
+                "Its members are of a Kafka Streams application, which requires its own assignor",
+            ),
+            "connect": ("out-of-scope", "Its members aren't consumers. Their protocol type is connect"),
+            "once": (
+                "no-rebalances",
+                "Fewer than two generations are on record, so there is nothing to replay",
+            ),
+            "empty": ("no-rebalances", "The group has commits, but no member on record"),
+        }.items()
+    }
+
+
+def test_a_group_that_stays_empty_is_one_generation() -> None:
+    """A tombstone, or a record that was written again, changes nothing."""
+    history = read_history("c", "g", _story({}, ["ab", "", "", "ab"]), (), {})
+    assert [each.generation_id for each in history.generations] == [1, 2, 4]
+
+
 def test_rules_are_those_of_the_leader() -> None:
     """Its library and release, by the bytes that it wrote; today's Java clients if nobody has an assignment."""
     timeline = _story({}, ["ab", "a"], "range")
@@ -168,12 +227,13 @@ def test_rules_are_those_of_the_leader() -> None:
         )
         history = read_history("c", "g", replace(timeline, generations=generations), (), {})
         assert check_reproduced([history]) == [{0: None, 1: None}]
-    silent = tuple(
-        replace(each, members=tuple(one._replace(assignment_bytes=None) for one in each.members))
-        for each in generations
-    )
-    history = read_history("c", "g", replace(timeline, generations=silent), (), {})
-    assert check_reproduced([history]) == [{0: None, 1: None}]
+    for written_bytes in (None, b"", b"\0"):
+        silent = tuple(
+            replace(each, members=tuple(one._replace(assignment_bytes=written_bytes) for one in each.members))
+            for each in generations
+        )
+        history = read_history("c", "g", replace(timeline, generations=silent), (), {})
+        assert check_reproduced([history]) == [{0: None, 1: None}]
 
 
 def test_what_is_not_on_record_cannot_be_reproduced() -> None:
