@@ -292,7 +292,9 @@ def test_the_first_marker_of_each_producer_per_segment() -> None:
     first = of_producer(0, 1) + control(1, 4, 2) + unreadable + control(3, 1, 2) + control(4, 0, 2)
     second = batch_of(RECORDS) + control(14, 0, 1) + control(15, 1, 3) + control(16, 1, 1)
     found = log_segments.first_markers(files_of([first, second]))
-    assert found.schema == log_segments.MARKERS
+    assert found.schema == pa.schema(
+        {"partition": pa.int32(), "producer_id": pa.int64(), "marker": pa.int64(), "committed": pa.bool_()}
+    )
     assert rows_of(found) == [(12, 2, 3, True), (12, 1, 14, False), (12, 3, 15, True)]
     assert log_segments.first_markers(files_of([])).to_pylist() == []
 
@@ -319,7 +321,10 @@ def test_damaged_ranges_of_segments() -> None:
     cut = sound[3][:-1]
     first, second = wrong[0] + sound[1] + wrong[2] + cut, sound[0]
     found = log_segments.find_damage(files_of([first, second, wrong[0]]), "eu")
-    assert found.schema == log_segments.DAMAGED
+    assert found.schema == pa.schema(
+        {"cluster": pa.string(), "path": pa.string(), "partition": pa.int32(), "position": pa.int64()}
+        | {"size": pa.int64(), "after": pa.int64(), "code": pa.string(), "detail": pa.string()}
+    )
     size, short = len(sound[0]), "a record is cut off"
     left = f"a batch of {len(sound[3]) - 12} bytes, {len(cut) - 12} left"
     assert rows_of(found) == [
