@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import struct
 from itertools import permutations
 
 import pytest
 
+from spark_assign.history.kernel import record_parser
 from spark_assign.history.kernel.broker_groups import BrokerGroupTracker
 from spark_assign.history.kernel.group_rows import to_slices
+from spark_assign.history.kernel.timeline import RecordedMember
 from spark_assign.wire.group_records import write_key
 from tests.unit.history_connect import worker, worker_assignment
 from tests.unit.history_log import (
@@ -20,11 +23,13 @@ from tests.unit.history_log import (
     generation,
     join,
     metadata,
+    numbers_bytes,
     owners,
     streams_metadata,
     subscription,
     subtopology,
     tasks_of,
+    text_bytes,
     tombstones,
     topics,
 )
@@ -300,6 +305,60 @@ def test_bytes_that_nobody_can_read_cost_no_group() -> None:
     assert log.table_rows("unreadable", "code", "partition", "offset", "timestamp", "key", "value") == [
         ("corrupt", 7, 2, 3_000, key, b"\0\3\0")
     ]
+
+
+def test_members_of_a_classic_group_are_read_completely() -> None:
+    """Sorted by id, with their positions in the record; a rack is in subscriptions of version 3 (KIP-881)."""
+    with_rack = subscription("t", "u", version=3) + struct.pack(">ih", -1, 2) + b"r1"
+    twice = struct.pack(">hi", 1, 2) + 2 * (text_bytes("t") + numbers_bytes([3, 1])) + struct.pack(">i", -1)
+    given = [
+        classic_member("b", {}, ["t"], rebalanceTimeout=-1, sessionTimeout=6_000),
+        classic_member("a", {}, groupInstanceId="i", subscription=with_rack, assignment=twice, clientHost="/h"),
+    ]
+    log = Log()
+    log.write(1_000, GROUP, generation(1, given))
+    (found,) = log.timeline().generations
+    assert (found.assignor, found.leader, found.partition, found.offset) == ("range", "b", 7, 0)
+    assert found.members == (
+        RecordedMember(
+            *("a", "i", "client-a", "/h", "r1", 45_000, 300_000, ("t", "u"), with_rack),
+            *({("partition", "t"): (1, 3)}, twice, 1),
+        ),
+        RecordedMember(
+            *("b", None, "client-b", "/10.0.0.1", None, 6_000, None, ("t",), subscription("t")),
+            *({}, b"", 0),
+        ),
+    )
+
+
+def test_bytes_are_decoded_once_while_they_are_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group of many generations repeats its bytes; those that it no longer uses are forgotten."""
+    decoded: list[bytes] = []
+
+    def count(data: bytes) -> list[tuple[str, tuple[int, ...]]]:
+        decoded.append(data)
+        return list(assigned(data))
+
+    assigned = record_parser.consumer_protocol.assigned
+    monkeypatch.setattr(record_parser.consumer_protocol, "assigned", count)
+    reader = record_parser.EmbeddedProtocolReader()
+
+    def read(*partitions: int) -> None:
+        (member,) = reader.read_members(generation(1, [classic_member("a", {"t": partitions})]))
+        assert member.assignment == {("partition", "t"): partitions}
+
+    for _ in range(3):
+        read(0)
+        read(0, 1)
+    assert len(decoded) == 2
+    for number in range(2, 52):
+        read(number)
+    read(0)
+    assert len(decoded) == 2 + 50
+    for number in range(100, 300):
+        read(number)
+    read(0)
+    assert len(decoded) == 2 + 50 + 200 + 1
 
 
 def test_connect_workers_run_what_is_assigned_until_it_is_revoked() -> None:
