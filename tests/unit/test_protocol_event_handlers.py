@@ -78,6 +78,20 @@ def test_a_crashed_member_is_started_before_it_is_missed() -> None:
     assert owners(played) == {0: "c1", 1: "c1", 2: "c2~2"}
 
 
+def test_what_is_scheduled_for_a_process_is_not_for_the_next_one() -> None:
+    """The old process would have heard of the rebalance with its next heartbeat; the new one has joined by then."""
+    played = play(
+        stage({"c1": [], "c2": []}, EAGER, partitions=4),
+        at(10_000, "member-starts", "c3"),
+        at(10_500, "member-crashes", "c2"),
+        at(10_600, "member-starts", "c2"),
+    )
+    joined = played.group.coordinator.rebalances[1].joined_ms
+    heard = {who for time, who, _ in logged(played, "Heartbeat") if 10_000 < time < joined}
+    assert heard == {"c1"}
+    assert [time for time, who, _ in logged(played, "JoinGroup") if who == "c2~2" and time < joined] == [10_600] * 2
+
+
 def test_a_member_that_is_started_before_its_restart_is_over() -> None:
     """It is there already; the restart has nothing left to start."""
     played = play(
