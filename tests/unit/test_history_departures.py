@@ -115,6 +115,19 @@ def test_a_long_rebalance_silences_all() -> None:
     assert find_departures(past(first, second, commits=commits)) == [Departure("b", 2, "crashed", "guess")]
 
 
+@pytest.mark.parametrize(
+    ("others_ms", "own_ms", "confidence"),
+    [(25_500, 22_500, "likely"), (25_501, 22_499, "guess"), (0, 67_500, "likely"), (0, 67_501, "guess")],
+)
+def test_a_crash_is_likely_if_the_silence_is_about_a_session(others_ms: int, own_ms: int, confidence: str) -> None:
+    """From a half to one and a half, without the time for which the others were silent as well."""
+    gone_at = 200_000 + others_ms + own_ms
+    last = gone_at - others_ms
+    first, second = generation(1, 0, [(A, [0]), (B, [1])]), generation(2, gone_at, [(A, [0, 1])])
+    commits = {0: [*beats(0, last), last, gone_at + 20_000], 1: [*beats(0, 200_000), gone_at + 20_000]}
+    assert find_departures(past(first, second, commits=commits)) == [Departure("b", 2, "crashed", confidence)]
+
+
 def test_the_last_one_that_leaves_is_sure() -> None:
     """Nobody else is there whom it could have kept waiting."""
     timeline = past(generation(1, 0, [(A, [0])]), generation(2, 90_000, []), commits={0: beats(0, 90_000)})

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from spark_assign.java.hash_map import string_hashes
+from spark_assign.java.hash_map import string_hash, string_hashes
 from spark_assign.simulation.kernel.assignment_request import (
     AssignmentRequest,
     AssignmentResponse,
@@ -18,7 +18,7 @@ from spark_assign.simulation.kernel.assignment_request import (
     Topics,
     code,
 )
-from spark_assign.simulation.kernel.leader import ASSIGNORS, assign
+from spark_assign.simulation.kernel.leader import ASSIGNORS, assign, read_requests
 from spark_assign.tables.errors import UnknownAssignorError
 from tests.golden import leader_rows, vectors
 from tests.kafka import random_groups
@@ -171,3 +171,20 @@ def test_topics_stand_in_javas_order() -> None:
     assert topics.names == ("a", "b", "\U0001f600", "\ue000")
     assert np.array_equal(topics.hashes, string_hashes(topics.names))
     assert topics.racks == {1: [frozenset({"r"})]}
+
+
+def test_generations_that_members_report() -> None:
+    """-1 is none, in the subscription and in the user data; a leader without need of them reads none."""
+    reported = {"a": (-1, None), "b": (3, 5), "c": (4, -7), "d": (-2, None)}
+    members = [
+        JoinedMember(name, None, None, string_hash(name), frozenset([0]), [], *generations)
+        for name, generations in reported.items()
+    ]
+    request = AssignmentRequest("cooperative-sticky", members, Topics.of(["t"]), {0: 1})
+    columns = read_requests([request], reads_owned=True).members
+    assert columns.generation.tolist() == [-1, 3, 4, -1]
+    assert columns.has_user_data.tolist() == [False, True, True, False]
+    assert columns.user_data_generation.tolist() == [-1, 5, -1, -1]
+    unread = read_requests([request], reads_owned=False).members
+    assert (unread.generation.tolist(), unread.user_data_generation.tolist()) == ([-1] * 4, [-1] * 4)
+    assert not unread.has_user_data.any()

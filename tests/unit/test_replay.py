@@ -37,7 +37,12 @@ from spark_assign.history.kernel.replay.reproduce_recorded import check_reproduc
 from spark_assign.history.kernel.timeline import Generation, HistoryThresholds, RecordedMember, Timeline
 from spark_assign.history.schemas import REPLAY_ROWS
 from spark_assign.java.hash_map import string_hash
-from spark_assign.simulation.kernel.assignment_request import AssignmentRequest, AssignmentResponse, JoinedMember, Topics
+from spark_assign.simulation.kernel.assignment_request import (
+    AssignmentRequest,
+    AssignmentResponse,
+    JoinedMember,
+    Topics,
+)
 from spark_assign.simulation.kernel.leader import assign
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts
 from spark_assign.simulation.kernel.settings import TimingConfig
