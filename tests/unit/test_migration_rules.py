@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
-from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
+from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, REPLICA_RACKS, SUBSCRIPTION
 from spark_assign.migration.kernel.migrate import plan_migrations
 from spark_assign.migration.kernel.migration_metrics import MigrationParams
 from spark_assign.migration.kernel.migration_steps import (
@@ -247,21 +247,118 @@ def migrations(table: pa.Table, params: MigrationParams | None = None) -> dict[t
 
 def test_figures_of_a_group() -> None:
     """What moves because the assignor changes, on the way, and back; before and after."""
-    row = migrations(facts())["group", "g"]
-    names = (
-        "verdict",
-        "online",
-        "assignor",
-        "client_libraries",
-        "moved",
-        "moved_during_migration",
-        "paused_during_migration",
-        "moved_on_rollback",
-    )
-    assert tuple(row[name] for name in names) == ("ready-with-warnings", True, "sticky", "Java 2", 2, 10, 12, 0)
-    assert (row["max_over_mean_before"], row["max_over_mean_after"], row["codes"]) == (2.0, 1.0, "moves")
+    found = migrations(facts())
+    row = found["group", "g"]
+    assert {name: value for name, value in row.items() if value is not None} == {
+        "kind": "group",
+        "cluster": "c",
+        "group_id": "g",
+        "verdict": "ready-with-warnings",
+        "online": True,
+        "assignor": "sticky",
+        "server_assignor": "uniform",
+        "client_libraries": "Java 2",
+        "members": 2,
+        "static_members": 0,
+        "partitions": 4,
+        "moved": 2,
+        "moved_during_migration": 10,
+        "paused_during_migration": 12,
+        "moved_on_rollback": 0,
+        "max_over_mean_before": 2.0,
+        "max_over_mean_after": 1.0,
+        "paused_partition_seconds": 3.0,  # two partitions wait half a heartbeat interval
+        "codes": "moves",
+        "reasons": "50 % of the partitions move because the assignor changes. Requires Java 4.0 or later.",
+        "rollback": describe_rollback(FINE),
+    }
     offline = migrations(facts(), MigrationParams(policy=Policy.DISABLED))["group", "g"]
     assert (offline["online"], offline["moved_during_migration"], offline["moved"]) == (False, None, 2)
+
+
+def in_racks(name: str, owned: dict[str, list[int]], **more: object) -> list[dict[str, object]]:
+    """A group with range, each of whose members reads in its rack; t has a replica of 0 and 1 in rb, of 2 and 3 in
+    ra. `more` has columns of subscriptions."""
+    key = {"cluster": "c", "group_id": name}
+    rows: list[dict[str, object]] = [
+        {"kind": GROUP, "assignor": "range", "group_type": "classic"},
+        {"kind": REPLICA_RACKS, "topic": "t", "at": [0, 1, 2, 3], "racks": [["rb"], ["rb"], ["ra"], ["ra"]]},
+    ]
+    for member_id, (first, *_) in owned.items():
+        topic = {"member_id": member_id, "topic": "t", "partitions": 4}
+        rows.append({"kind": MEMBER, "member_id": member_id, "client_id": "consumer-1", "rack_id": f"r{member_id}"})
+        rows += [topic | more | {"kind": SUBSCRIPTION}]
+        rows += [topic | {"kind": OWNED_SLICE, "first": first, "step": 1, "count": 2}]
+    return [key | row for row in rows]
+
+
+def test_groups_in_racks() -> None:
+    """uniform ignores racks: when a member rejoins, the other one keeps its first partitions, so a has [0,1] in the end
+    and reads all of them across racks. range and rack-uniform give it [2,3]. Without racks, nothing is known."""
+    near, far = in_racks("near", {"a": [2, 3], "b": [0, 1]}), in_racks("far", {"a": [0, 1], "b": [2, 3]})
+    params = MigrationParams(racks_known=True, hypothetical_assignors=("uniform", "rack-uniform"))
+    table = facts(*near, *far, *in_racks("rejected", {"a": [2, 3], "b": [0, 1]}, topic_id="no id"))
+    found = migrations(table, params)
+    names = (
+        *("cross_rack_before", "cross_rack_after", "hypothetical_assignor", "cross_rack_hypothetical"),
+        *(
+            "moved",
+            "moved_during_migration",
+            "paused_during_migration",
+            "moved_on_rollback",
+            "paused_partition_seconds",
+        ),
+    )
+    assert {group: tuple(row[name] for name in names) for (kind, group), row in found.items() if kind == "group"} == {
+        "far": (4, 4, "rack-uniform", 0, 0, 8, 12, 4, 0.0),
+        "g": (None, None, None, None, *(found["group", "g"][name] for name in names[4:])),
+        "near": (0, 4, "rack-uniform", 0, 0, 8, 12, 4, 0.0),
+    }
+    assert (found["group", "near"]["codes"], found["group", "far"]["codes"]) == (
+        "racks-lost, client-unknown",
+        "client-unknown",
+    )
+    assert found["rejected", "rejected"]["code"] == "bad-topic-id"
+    unknown = migrations(table, replace(params, racks_known=False))["group", "near"]
+    assert [unknown[name] for name in names[:4]] == [None] * 4
+
+
+def test_topics_with_the_same_partitions_and_subscribers() -> None:
+    """Of three topics, two have as many partitions. range assigns the same ones of both to a member."""
+    rows = in_racks("pair", {"a": [2, 3], "b": [0, 1]})
+    more = [
+        {
+            "cluster": "c",
+            "group_id": "pair",
+            "kind": SUBSCRIPTION,
+            "member_id": name,
+            "topic": topic,
+            "partitions": count,
+        }
+        for name in "ab"
+        for topic, count in (("u", 4), ("v", 2))
+    ]
+    row = migrations(facts(*rows, *more))["group", "pair"]
+    assert "co-partitioning" in str(row["codes"])
+    assert "the same partitions of 2 topics" in str(row["reasons"])
+
+
+def test_steps_of_all_groups() -> None:
+    """Each group has its own, in order; a group that is rejected has none."""
+    table = facts(*in_racks("far", {"a": [0, 1], "b": [2, 3]}), *in_racks("no", {"a": [0], "b": [2]}, topic_id="no id"))
+    rows = pa.concat_tables(list(plan_migrations(table, MigrationParams(), SCHEMA))).to_pylist()
+    names = ("group_id", "step", "step_type", "restarts", "simulated_restarts", "moved", "revoked", "paused_partitions")
+    assert [tuple(row[name] for name in names) for row in rows if row["kind"] == "step"] == [
+        ("far", 1, "prepare", 0, None, None, None, None),
+        ("far", 2, "first-member", 1, 1, 4, 2, 8),
+        ("far", 3, "last-member", 1, 1, 4, 2, 4),
+        ("far", 4, "rollback", 2, None, 4, None, None),
+        ("g", 1, "prepare", 0, None, None, None, None),
+        # All four partitions of the restarted member move to the other one, and two move back.
+        ("g", 2, "first-member", 1, 1, 6, 2, 8),
+        ("g", 3, "last-member", 1, 1, 4, 2, 4),
+        ("g", 4, "rollback", 2, None, 0, None, None),
+    ]
 
 
 def test_no_group_is_left_out() -> None:
@@ -288,13 +385,17 @@ def test_no_group_is_left_out() -> None:
     refused = {group: row["code"] for (kind, group), row in found.items() if kind == "rejected"}
     out = dict.fromkeys(("k", "s", "st", "x"), "out-of-scope")
     assert refused == out | {"twice": "duplicate-member", "no-id": "bad-topic-id"}
-    assert "Connect cluster" in str(found["rejected", "k"]["detail"])
+    assert str(found["rejected", "k"]["detail"]).endswith("which KIP-848 does not touch. Nothing to migrate")
     assert "KIP-932" in str(found["rejected", "s"]["detail"])
     assert "KIP-1071" in str(found["rejected", "st"]["detail"])
     assert "protocol new" in str(found["rejected", "x"]["detail"])
     verdicts = {group: row["verdict"] for (kind, group), row in found.items() if kind == "group"}
     assert verdicts == {"g": "ready-with-warnings", "e": "ready", "ec": "done", "there": "done"}
     assert found["group", "there"]["assignor"] == "server-range"
+    zeros = ("members", "static_members", "partitions", "moved", "moved_during_migration", "paused_during_migration")
+    empty = [[found["group", name][zero] for zero in zeros] for name in ("e", "ec")]
+    assert empty == [[0] * 6, [0] * 3 + [None] * 3]
+    assert [found["group", name]["online"] for name in ("e", "ec")] == [True, None]
 
 
 def test_members_that_client_ids_do_not_tell_of() -> None:

@@ -212,7 +212,7 @@ def test_rules_are_those_of_the_leader() -> None:
         "range@3.3": (b"\0\1", b"\xff\xff\xff\xff"),  # Java 2.4 to 3.3
         "range@librdkafka": (b"\0\3", b"\0\0\0\0"),  # 2.2 and later
     }
-    for rules, (version, user_data) in written.items():
+    for version, user_data in written.values():
 
         def rewritten(one: RecordedMember, version: bytes = version, user_data: bytes | None = user_data) -> Any:
             assert one.subscription is not None
