@@ -34,7 +34,7 @@ def group(
     leader: tuple[str, str] | None = ("Java", "2.8"),
     partitions: int = 4,
     group_type: str = "classic",
-    **members: dict[str, object],
+    **members: Any,
 ) -> Iterator[Row]:
     """The facts of a group whose members subscribe to the topic t and own these partitions; `members` has more columns
     of a member."""
@@ -70,8 +70,8 @@ def upgrades(facts: Iterable[Row], to_release: str, assignor: str | None = None)
 
 def test_groups_that_keep_their_assignor() -> None:
     """Restarts of the same rules, of rules that use racks, and of static members."""
-    static = {name: {"group_instance_id": f"i-{name}"} for name in "ab"}
-    in_racks = {name: {"rack_id": f"r{name}"} for name in "abc"}
+    static: Row = {name: {"group_instance_id": f"i-{name}"} for name in "ab"}
+    in_racks: Row = {name: {"rack_id": f"r{name}"} for name in "abc"}
     racks = {"at": list(range(6)), "racks": [["rc"], ["rc"], ["rb"], ["rb"], ["ra"], ["ra"]]}
     found = upgrades(
         [
@@ -163,7 +163,7 @@ def test_rules_that_move_partitions() -> None:
     """A leader of 3.3 takes partitions from members of 2.8.0, which report no generation. With the rules of one
     release, each restart moves four partitions there and back."""
     owned = {f"c{at}": list(range(4 * at, 4 * at + 4)) for at in range(3)}
-    members = {name: {"generation_id": -1} for name in owned}
+    members: Row = {name: {"generation_id": -1} for name in owned}
     found = upgrades(group("g", "cooperative-sticky", owned, ("Java", "2.8.0"), 12, **members), "3.3")
     (row,), steps = found["group", "g"], found["step", "g"]
     assert (row["verdict"], row["note"]) == (
