@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from spark_assign.java.hash_map import (
     text_ranks,
     treeified_groups,
 )
-from spark_assign.java.tree_bin import IdentityDecides
+from spark_assign.java.tree_bin import Entry, IdentityDecides, Tree
 from tests.kafka import java_tables
 from tests.kafka.java_tables import Row
 from tests.recorded_lines import read_rows
@@ -71,6 +73,47 @@ def test_eleven_texts_of_one_hash_are_a_tree() -> None:
     texts = alike(11)
     assert text_order(texts[:10]) == list(range(10))
     assert text_order(texts) == [3, 0, 1, 2, 4, 5, 6, 7, 8, 9, 10]
+
+
+def test_trees_are_balanced() -> None:
+    """Java's `TreeNode.checkInvariants` after each key: sorted, no red node with a red parent, all paths equally black.
+
+    A removed key stays out of the walk, in which the root comes first.
+    """
+    random = Random(3)
+    for _ in range(12):
+        keys = random.sample(range(1 << 32), 60)
+        tree = Tree([Entry(key, key, key) for key in keys[:8]])
+        present, waiting = keys[:8], keys[8:]
+        for at in range(110):
+            if waiting and (len(present) < 9 or at < 20 or random.random() < 0.45):
+                present.append(waiting.pop())
+                tree.put(Entry(present[-1], present[-1], present[-1]))
+            elif not tree.remove(present.pop(random.randrange(len(present)))):
+                break
+            root = tree._root
+            assert root is not None
+            assert (root.parent, bool(root.red), next(iter(tree))) == (None, False, root.entry.key)
+            assert black_height(root) > 0
+            assert sorted(tree) == sorted(present)
+            assert in_order(root) == sorted(present, key=lambda key: key - (1 << 32) * (key >> 31))
+            assert len(tree) == len(present)
+
+
+def black_height(node: Any) -> int:
+    """The number of black nodes on each path down."""
+    if node is None:
+        return 0
+    for child in (node.left, node.right):
+        assert child is None or (child.parent is node and not (child.red and node.red))
+    left, right = black_height(node.left), black_height(node.right)
+    assert left == right
+    return left + (not node.red)
+
+
+def in_order(node: Any) -> list[int]:
+    """The keys of a tree from left to right."""
+    return [] if node is None else [*in_order(node.left), node.entry.key, *in_order(node.right)]
 
 
 def test_identity_is_never_guessed() -> None:

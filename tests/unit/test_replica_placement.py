@@ -57,7 +57,8 @@ def test_draws_are_javas() -> None:
             expected = [old.next_int(bound), old.next_int(bound)]
             assert [new.next_int(bound), new.next_int(bound)] == expected
             pair = draw_pairs(np.array([seed]), np.array([bound]))
-            assert [int(each[0]) for each in pair] == expected
+            assert [each.tolist() for each in pair] == [[number] for number in expected]
+            assert {each.dtype for each in pair} == {np.dtype(np.int64)}  # they become indexes
             redrawn += old.redrawn
     assert redrawn > 100
 

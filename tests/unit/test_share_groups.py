@@ -293,6 +293,12 @@ def test_maps_filled_by_computing() -> None:
     assert compute_if_absent_order(twice, np.zeros(14, np.int64), keys * 16, keys, np.array([16])).tolist() == table_of(
         twice
     )
+    # Seven keys of bucket 5 leave the table as it is. The eighth doubles it, and the key 17 gets a bucket of its own.
+    for number, walk in ((7, [0, 1, *range(8, 1, -1)]), (8, [1, *range(9, 1, -1), 0])):
+        table = ComputedTable(16, None)
+        for key, spread in enumerate([17, 2, *[5] * number]):
+            table.put(key, spread)
+        assert table.iteration_order() == walk
     assert capacities_for(np.array([0, 1, 10, 11, 200])).tolist() == [2, 4, 16, 32, 512]
 
 
