@@ -117,6 +117,13 @@ def test_no_library_that_refuses_is_advised_to_mix(name: str) -> None:
             assert plan_switch(eager, COOPERATIVE, clients).kind in (STOP_ALL, NOT_THERE)
 
 
+@pytest.mark.parametrize(("to", "name"), [("uniform", "uniform"), ("server-range", "range")])
+def test_the_broker_has_its_own_names(to: str, name: str) -> None:
+    """The setting has the broker's name of the assignor."""
+    text = plan_switch("range", to, "Java 3").text
+    assert f"group.protocol=consumer and group.remote.assignor={name} in every member" in text
+
+
 def test_unknown_clients_get_both_instructions() -> None:
     """What is safe for all, and for whom the other way is."""
     words = plan_switch("range", COOPERATIVE, "unknown 3").text

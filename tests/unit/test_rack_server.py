@@ -192,6 +192,16 @@ def test_no_spread_is_worth_more() -> None:
         assert max(values) == sum(worth[n, rack[who]] for n, who in enumerate(owner.tolist()) if rack[who] >= 0)
 
 
+def test_partition_numbers_of_one_class_go_to_racks_in_order() -> None:
+    """Of 60 partition numbers, even ones have two topics in x, odd ones none: y has the first 10 of the odd ones, and
+    whoever has no rack the others."""
+    worth = np.zeros((60, 2), np.int64)
+    worth[::2, 0] = 2
+    owner = assign_ranges_by_rack(np.array([30, 10, 20]), np.array([0, 1, -1]), worth)
+    assert owner[::2].tolist() == [0] * 30
+    assert owner[1::2].tolist() == [1] * 10 + [2] * 20
+
+
 def test_a_spread_is_found_by_rings() -> None:
     """The most valuable pair first is not the best here: 3 + 0 is less than 2 + 2."""
     worth = np.array([[3, 2], [2, 0]], np.int64)

@@ -171,6 +171,16 @@ def test_whom_3_5_names_when_racks_leave_too_little() -> None:
     assert sticky_kernel.planned([row], "sticky@3.9").refused == {}
 
 
+def test_members_get_their_quota_in_their_rack() -> None:
+    """From 3.5 on, partitions with a replica in the rack of a member come first: as many as its quota, which is 3."""
+    row = _row({"t": 6}, {"a": [], "b": []}, ("a", "b"))
+    row["replica_racks"] = {"t": [["rb"]] * 3 + [["ra"]] * 3}
+    for member in row["members"]:
+        member["rack"] = f"r{member['id']}"
+    assert _partitions(row, "sticky@3.5") == {"a": [3, 4, 5], "b": [0, 1, 2]}
+    assert _partitions(row, "sticky@3.3") == {"a": [0, 2, 4], "b": [1, 3, 5]}
+
+
 def test_the_example_of_2_8() -> None:
     """As `constrained_2_8` has it: c steals the first partition of the member that comes first in the hash map."""
     row = _row({"t": 7}, {"a": [0, 1, 2], "b": [3, 4, 5], "c": [6]}, ("a", "b", "c"))

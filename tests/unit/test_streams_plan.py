@@ -203,6 +203,13 @@ def test_faults(code: str) -> None:
         assert row["detail"].endswith(REMEDIES[code])
 
 
+def test_a_group_without_topology_is_named() -> None:
+    """There is no row of a subtopology, so the row of the group is named."""
+    (row,) = plan_rows([group(), member("a")])
+    assert row["detail"] == f"subtopologies: group_id={row['group_id']}. {REMEDIES['no-topology']}"
+    assert row["group_id"] is not None
+
+
 def test_several_faults() -> None:
     """The gravest first; of each one row, and how many more."""
     rows = [subtopology("0", 1), *([member("a")] * 3), task("b", 0, "active"), task("b", -1, "active")]
