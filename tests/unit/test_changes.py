@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.kernel.facts import DEPARTED_SLICE
+from spark_assign.groups.kernel.facts import DEPARTED_SLICE, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.plan_groups import PlanParams
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
@@ -200,6 +200,22 @@ def test_changes_are_those_of_a_plain_loop(strategy: str, runs: bool, seed: int)
         _check_figures(row, claims, target, figures)
     assert compared > 0.6 * len(rows)
     assert all(reasons[each] for each in ("over-quota", "rack-mismatch", "balancing")), reasons
+
+
+def test_partitions_of_topics_without_any() -> None:
+    """A topic of 0 partitions exists, so what a member owns of it is out of range; that of an unknown topic isn't."""
+    key = {"cluster": "c", "group_id": "g", "member_id": "a"}
+    owned = {"kind": OWNED_SLICE, "first": 0, "step": 1}
+    rows = [
+        {**key, "kind": MEMBER},
+        {**key, "kind": SUBSCRIPTION, "topic": "t", "partitions": 2},
+        {**key, **owned, "topic": "t", "partitions": 2, "count": 3},
+        {**key, **owned, "topic": "none", "partitions": 0, "count": 4},
+        {**key, **owned, "topic": "gone", "count": 5},
+    ]
+    answer = plan_rows(facts_table(rows), PlanParams((("*", "range"),), ("range",)))
+    (row,) = [row for row in answer if row["kind"] == "metrics"]
+    assert (row["owned_out_of_range"], row["owned_unknown_topic"], row["partitions"]) == (1 + 4, 5, 2)
 
 
 def _check_figures(

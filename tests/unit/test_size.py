@@ -170,6 +170,13 @@ def test_which_numbers_are_looked_at() -> None:
     assert counts_between(np.array([1, 4, 8]), np.array([False, False, False])).tolist() == []
 
 
+def test_more_numbers_are_looked_at_where_none_keeps_up() -> None:
+    """Range assigns the two busy partitions to one member until each of the 16 partitions has a member of its own. Two
+    members would be enough for an even load, so the numbers looked at first end at 8."""
+    row = one(sized(group("g", [10.0, 10.0, *[0.0] * 14], capacity=10.0)))
+    assert (row["verdict"], row["needed"], row["max_load_needed"]) == ("under-provisioned", 16, 10.0)
+
+
 def test_the_answer_is_the_first_even_in_a_gap() -> None:
     """5,000 equal partitions: the first number that keeps up is found, though not all numbers are tried at first."""
     row = one(sized(group("g", [1.0] * 5_000, members=3, capacity=7.9)))

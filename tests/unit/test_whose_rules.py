@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from spark_assign.groups.kernel.facts import GROUP, MEMBER, SUBSCRIPTION
 from spark_assign.groups.kernel.leader_rules import (
     BROKER,
     GIVEN,
@@ -15,6 +18,8 @@ from spark_assign.groups.kernel.leader_rules import (
     format_rule_sources,
     read_leader,
 )
+from spark_assign.groups.kernel.plan_groups import PlanParams
+from tests.plan_rows import facts_table, plan_rows
 
 
 @pytest.mark.parametrize(
@@ -56,6 +61,24 @@ def test_leaders_there_and_back(leader: tuple[str, str | None, str | None]) -> N
     assert words == "Sarama (sure), with static members"
     assert read_leader(words) == ("Sarama", None, "sure")
     assert format_leader("Java", "3.4+", "sure", static=True) == "Java 3.4+ (sure)"
+
+
+def test_leaders_of_a_plan() -> None:
+    """Sarama orders static members otherwise than Kafka's assignors do, which a plan says if there are any."""
+    rows: list[dict[str, Any]] = []
+    for name, library, instance in (("a", "Sarama", "i"), ("b", "Sarama", None), ("c", "Java", "i"), ("d", None, "i")):
+        key = {"cluster": "c", "group_id": name}
+        leader = {"leader_library": library, "leader_version": None, "leader_confidence": library and "sure"}
+        rows.append(key | leader | {"kind": GROUP, "assignor": "range"})
+        rows.append(key | {"kind": MEMBER, "member_id": "m", "group_instance_id": instance})
+        rows.append(key | {"kind": SUBSCRIPTION, "member_id": "m", "topic": "t", "partitions": 1})
+    answer = plan_rows(facts_table(rows), PlanParams((("*", "range"),), ("range",)))
+    assert {row["group_id"]: row["leader_client"] for row in answer if row["kind"] == "metrics"} == {
+        "a": "Sarama (sure), with static members",
+        "b": "Sarama (sure)",
+        "c": "Java (sure)",
+        "d": None,
+    }
 
 
 def test_a_fleet() -> None:
