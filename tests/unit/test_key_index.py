@@ -30,9 +30,9 @@ def test_positions_of_keys(keys: list[int]) -> None:
     assert (len(index), index.keys.tolist()) == (len(distinct), distinct)
     present = np.array(keys, np.int64)
     assert index.lookup(present).tolist() == [distinct.index(key) for key in keys]
-    asked = [*keys, *range(-4, 9), 1 << 40, (1 << 40) - 1, 1 << 50]
-    expected = [distinct.index(key) if key in distinct else -1 for key in asked]
-    assert index.lookup(np.array(asked, np.int64)).tolist() == expected
+    wanted = [*keys, *range(-4, 9), 1 << 40, (1 << 40) - 1, 1 << 50]
+    expected = [distinct.index(key) if key in distinct else -1 for key in wanted]
+    assert index.lookup(np.array(wanted, np.int64)).tolist() == expected
 
 
 def test_rows_by_key() -> None:

@@ -179,6 +179,8 @@ def test_members_get_their_quota_in_their_rack() -> None:
         member["rack"] = f"r{member['id']}"
     assert _partitions(row, "sticky@3.5") == {"a": [3, 4, 5], "b": [0, 1, 2]}
     assert _partitions(row, "sticky@3.3") == {"a": [0, 2, 4], "b": [1, 3, 5]}
+    row["replica_racks"] = {"t": [["ra"]] * 5 + [["rb"]]}
+    assert _partitions(row, "sticky@3.5") == {"a": [0, 1, 2], "b": [3, 4, 5]}
 
 
 def test_the_example_of_2_8() -> None:
