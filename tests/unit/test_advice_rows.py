@@ -33,10 +33,7 @@ ROLLING = (
 )
 SWITCH = f"Members restart, and partitions move once. {ROLLING}"
 ROUNDROBIN = "partition.assignment.strategy=org.apache.kafka.clients.consumer.RoundRobinAssignor"
-ZONES = (
-    "Use roundrobin, which is rack-aware (Java clients since 3.5, brokers since 4.0): its cross-zone reads cost 2.00 "
-    "USD a day instead of 12.00."
-)
+ZONES = "Use roundrobin: its cross-zone reads cost 2.00 USD a day instead of 12.00."
 
 
 def advised(
@@ -433,8 +430,7 @@ CASES = [
                 "money",
                 "zones",
                 "assignor",
-                "Use roundrobin, which is rack-aware (Java clients since 3.5, brokers since "
-                "4.0): its cross-zone reads cost 0.50 USD a day instead of 1.00.",
+                "Use roundrobin: its cross-zone reads cost 0.50 USD a day instead of 1.00.",
                 f"6 of 12 partitions move once. {ROLLING}",
                 "zones --details 'g'",
                 settings=ROUNDROBIN,
@@ -459,8 +455,8 @@ CASES = [
                 "money",
                 "zones",
                 "rebalance",
-                "Rebalance with range@3.5, which is rack-aware (Java clients since 3.5, brokers "
-                "since 4.0): its cross-zone reads cost 2.00 USD a day instead of 12.00.",
+                "Rebalance with range@3.5, which is rack-aware in Java clients since 3.5: its cross-zone reads cost "
+                "2.00 USD a day instead of 12.00.",
                 "0 of 12 partitions move once.",
                 "zones --details 'g'",
                 gain=(300, "USD a month"),

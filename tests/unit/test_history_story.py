@@ -506,7 +506,7 @@ MEMBERSHIP = (
 )
 
 
-def test_what_members_of_a_consumer_group_said_of_themselves() -> None:
+def test_what_members_of_a_consumer_group_report() -> None:
     """Everything that is on record. A member that uses the classic protocol has a session timeout; a timeout of -1
     means that the member didn't say it."""
     log = Log()

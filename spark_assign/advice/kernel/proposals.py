@@ -19,6 +19,7 @@ from spark_assign.advice.kernel.advice_items import (
 from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
 from spark_assign.advice.kernel.membership_options import KEEP
 from spark_assign.advice.kernel.size import CANNOT_KEEP_UP, FALLBACK, UNDER_PROVISIONED
+from spark_assign.advice.kernel.zones import CLIENT_SIDE
 from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, SERVER_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, NOT_THERE, plan_switch
@@ -32,7 +33,6 @@ CLASSES = {
     "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
 }
 """Client-side assignors of Kafka, as values of `partition.assignment.strategy`."""
-
 _SWITCH_RISK = "Members restart, and partitions move once"
 _STATIC_RISK = (
     "The partitions of a static member wait for it: if an autoscaler removes it, or if it crashes for good, no "
@@ -239,13 +239,13 @@ def propose_for_zones(group: GroupFindings, params: AdviceParams, fetching: bool
     row, more, is_own = group.options[best, fetching], group.member_cost(best, params), group.runs(best)
     extra_cost = f" It needs more members, which cost {more:,.2f} {params.currency} a month." if more > 0 else ""
     steps, setting = ("", None) if is_own else group.switch_steps(best)
+    rack_aware = ", which is rack-aware in Java clients since 3.5" if client_assignor(best) in CLIENT_SIDE else ""
     item = AdviceItem(
         Category.MONEY,
         Adviser.ZONES,
         "rebalance" if is_own else "assignor",
-        f"{'Rebalance with' if is_own else 'Use'} {best}, which is rack-aware (Java clients since 3.5, brokers since "
-        f"4.0): its cross-zone reads cost {row['cost_per_day']:,.2f} {params.currency} a day instead of "
-        f"{current:,.2f}.{extra_cost}",
+        f"{'Rebalance with' if is_own else 'Use'} {best}{rack_aware}: its cross-zone reads cost "
+        f"{row['cost_per_day']:,.2f} {params.currency} a day instead of {current:,.2f}.{extra_cost}",
         f"{row['moved'] or 0:,} of {row['partitions']:,} partitions move once. {steps}".strip(),
         f"zones --details {quoted(group.group_id)}",
         setting,

@@ -273,7 +273,7 @@ def _single_rules_path(candidate: UpgradeCandidate | None, new_rules: bool) -> U
         return None
     release = candidate.to_release if new_rules else str(candidate.release)
     config = ClientConfig(release, candidate.assignor_lists[0][:1])
-    return UpgradePath(config, (config,))
+    return UpgradePath(config, (config,) * len(candidate.assignor_lists))
 
 
 def _full_restart_config(candidate: UpgradeCandidate | None) -> ClientConfig | None:
