@@ -195,13 +195,12 @@ def test_members_and_movement_of_a_group() -> None:
         )
     ]
     seen = view("g1", row, members, moves)
-    assert [(bar.name, bar.change) for bar in seen.bars] == [("b", "+5"), ("c", "-1"), ("a", "-3"), ("gone", "-1")]
-    assert [bar.wide["after"] + bar.wide["waiting"] for bar in seen.bars] == [100, 60, 40, 0]
-    assert seen.hidden == "1 more member has none, before and after."
-    assert seen.reasons == "3 over-quota, 1 rack-mismatch, 1 topic-gone"
-    assert seen.matrix is not None
-    assert seen.matrix.columns == [("1", "b"), ("nobody", "nobody")]
-    assert seen.matrix.rows == [("3", "a", [3, 0], 3), ("4", "gone", [0, 1], 1), ("", "all others", [1, 0], 1)]
+    assert [(bar.name, bar.change) for bar in seen["bars"]] == [("b", "+5"), ("c", "-1"), ("a", "-3"), ("gone", "-1")]
+    assert [bar.wide["after"] + bar.wide["waiting"] for bar in seen["bars"]] == [100, 60, 40, 0]
+    assert seen["hidden"] == "1 more member has none, before and after."
+    assert seen["reasons"] == "3 over-quota, 1 rack-mismatch, 1 topic-gone"
+    assert seen["matrix"].columns == [("1", "b"), ("nobody", "nobody")]
+    assert seen["matrix"].rows == [("3", "a", [3, 0], 3), ("4", "gone", [0, 1], 1), ("", "all others", [1, 0], 1)]
 
 
 def test_a_drawing_keeps_its_scale() -> None:

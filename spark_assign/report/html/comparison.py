@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import itemgetter
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -25,28 +24,18 @@ NOT_COMPARED = "another one"
 """What a group runs with that is not among the assignors compared."""
 
 
-@dataclass(frozen=True)
-class ComparisonSection:
-    """What to do. `headline`: of the change that the page begins with; `changes`: sentences by the name of a change."""
-
-    headline: str
-    changes: Sequence[tuple[str, Sequence[str]]]
-    to_change: bool
-    tables: Sequence[Table]
-
-
-def build_comparison_section(rows: CompareRows) -> ComparisonSection:
-    """What is recommended, what that changes in sum, and the groups that gain most; see `CompareRows`."""
+def build_comparison_section(rows: CompareRows) -> dict[str, Any]:
+    """Returns what the template shows: what is recommended, what that changes in sum, and the groups that gain most."""
     verdicts = grouped(rows.verdicts, itemgetter("what_if"))
     sums = {row["what_if"]: row for row in rows.sums}
     names = sorted(verdicts, key=lambda name: (name != rows.advised_for, name != AS_IS.name, name))
     changes = [(_change_title(name), [*_verdict(verdicts[name]), *_difference(sums.get(name))]) for name in names]
-    return ComparisonSection(
-        headline=_headline(verdicts[rows.advised_for]) if rows.advised_for in verdicts else "",
-        changes=changes,
-        to_change=any(row["verdict"] in ("change", "unknown") for row in rows.verdicts),
-        tables=[_switches_table(rows.ways), _improvements_table(rows.gains), _totals_table(rows.totals)],
-    )
+    return {
+        "headline": _headline(verdicts[rows.advised_for]) if rows.advised_for in verdicts else "",
+        "changes": changes,
+        "to_change": any(row["verdict"] in ("change", "unknown") for row in rows.verdicts),
+        "tables": [_switches_table(rows.ways), _improvements_table(rows.gains), _totals_table(rows.totals)],
+    }
 
 
 def _change_title(change: str) -> str:

@@ -50,30 +50,10 @@ class Matrix:
     most: int
 
 
-@dataclass(frozen=True)
-class GroupView:
-    """The details of a group."""
-
-    ident: str
-    row: Row
-    brief: str
-    facts: str
-    rules: str
-    bars: Sequence[MemberBar]
-    hidden: str
-    mean_wide: float
-    mean: str
-    waits: bool
-    knows_before: bool
-    matrix: Matrix | None
-    reasons: str
-    advice: str
-    way: str
-    silent: bool
-
-
-def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = None, silent: int = 0) -> GroupView:
-    """Builds the details of a group.
+def view(
+    ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = None, silent: int = 0
+) -> dict[str, Any]:
+    """Returns the details of a group, as the template shows them.
 
     Args:
         ident: anchor on the page.
@@ -94,24 +74,24 @@ def view(ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = 
     for each in moves:
         reasons[each["reason"]] += each["partitions"]
     counted_reasons = ", ".join(f"{number(partitions)} {reason}" for reason, partitions in reasons.most_common())
-    return GroupView(
-        ident=ident,
-        row=row,
-        brief=f"{row['cluster']}; {number(row['moved'])} moved, {number(over_share(row))} over an even share",
-        facts=_facts(row, silent),
-        rules=find_rule_source(row["assignor"], row.get("leader_client")).text,
-        bars=bars,
-        hidden=_hidden(row, ordered),
-        mean_wide=min(100.0, 100 * row["mean_per_member"] / longest),
-        mean=ratio(row["mean_per_member"]),
-        waits=any(each["waiting"] for each in members),
-        knows_before=any(each["before"] is not None for each in members),
-        matrix=matrix(moves, names, [each["member_id"] for each in ordered]),
-        reasons=counted_reasons,
-        advice="" if advice is None else advice["reason"],
-        way=_way(advice),
-        silent=any(bar.silent for bar in bars),
-    )
+    return {
+        "ident": ident,
+        "row": row,
+        "brief": f"{row['cluster']}; {number(row['moved'])} moved, {number(over_share(row))} over an even share",
+        "facts": _facts(row, silent),
+        "rules": find_rule_source(row["assignor"], row.get("leader_client")).text,
+        "bars": bars,
+        "hidden": _hidden(row, ordered),
+        "mean_wide": min(100.0, 100 * row["mean_per_member"] / longest),
+        "mean": ratio(row["mean_per_member"]),
+        "waits": any(each["waiting"] for each in members),
+        "knows_before": any(each["before"] is not None for each in members),
+        "matrix": matrix(moves, names, [each["member_id"] for each in ordered]),
+        "reasons": counted_reasons,
+        "advice": "" if advice is None else advice["reason"],
+        "way": _way(advice),
+        "silent": any(bar.silent for bar in bars),
+    }
 
 
 def _way(advice: Row | None) -> str:

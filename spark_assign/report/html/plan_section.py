@@ -7,13 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-
-from markupsafe import Markup
+from typing import Any
 
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.leader_rules import RULE_SOURCE_TEXTS, RULE_SOURCES, TO_NAME, find_rule_source
 from spark_assign.report.formatting import DASH, Row, Rows, cell, count, group_key, number, ratio, share
-from spark_assign.report.html.group_view import GroupView, view
+from spark_assign.report.html.group_view import view
 from spark_assign.report.html.report_data import EDGES, NOTHING_ASSIGNED, PlanRows
 from spark_assign.report.html.section_charts import Bar, draw_histogram, legend_html
 from spark_assign.report.html.section_parts import Length, Table, bar, by_group, rejected_table
@@ -47,32 +46,6 @@ class GroupLine:
     changes: bool
 
 
-@dataclass(frozen=True)
-class PlanSection:
-    """The content of the plan section."""
-
-    headline: Sequence[str]
-    tiles: Sequence[tuple[str, str, str, bool]]
-    assignors: Table
-    rules: Table
-    clusters: Table | None
-    cluster_names: Sequence[str]
-    drawing: Markup
-    legend: Markup
-    classes: Table
-    number_names: Sequence[tuple[str, str]]
-    groups: Sequence[GroupLine]
-    total: int
-    views: Sequence[GroupView]
-    reasons: Table
-    rejected: Table | None
-    about: Sequence[tuple[str, str]]
-    notes: Sequence[str]
-    advised: bool
-    planned_otherwise: bool
-    leaders_known: bool
-
-
 _NUMBERS = (
     ("Members", "members of the group"),
     ("Partitions", "assigned partitions"),
@@ -84,8 +57,8 @@ _NUMBERS = (
 )
 
 
-def build_plan_section(plan: PlanRows, advice: Rows = ()) -> PlanSection:
-    """Builds the section from the rows of a plan (`PlanRows`) and, optionally, `CompareRows.advice`."""
+def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
+    """Returns what the template shows, from the rows of a plan (`PlanRows`) and, optionally, `CompareRows.advice`."""
     advised = {group_key(row): row for row in advice}
     totals = {name: sum(row[name] for row in plan.classes) for name in ("groups", *SUMS)}
     uneven = sum(row["groups"] for row in plan.classes if not row["even"])
@@ -99,32 +72,32 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> PlanSection:
     ]
     bars = _bars(plan.classes)
     lines = _lines(plan.groups, shown, advised, silent)
-    return PlanSection(
-        headline=_headline(totals, uneven, plan.rejected_total),
-        tiles=_tiles(totals, uneven, plan, silent),
-        assignors=_assignors(plan.classes),
-        rules=rules_table(plan.ruled),
-        clusters=_clusters(plan),
-        cluster_names=sorted({row["cluster"] for row in plan.groups}),
-        drawing=draw_histogram(bars, "imbalance", "Groups by imbalance", "groups"),
-        legend=legend_html({"uneven": "could be more even", "even": "as even as possible"}),
-        classes=Table(
+    return {
+        "headline": _headline(totals, uneven, plan.rejected_total),
+        "tiles": _tiles(totals, uneven, plan, silent),
+        "assignors": _assignors(plan.classes),
+        "rules": rules_table(plan.ruled),
+        "clusters": _clusters(plan),
+        "cluster_names": sorted({row["cluster"] for row in plan.groups}),
+        "drawing": draw_histogram(bars, "imbalance", "Groups by imbalance", "groups"),
+        "legend": legend_html({"uneven": "could be more even", "even": "as even as possible"}),
+        "classes": Table(
             "Groups by imbalance",
             [("Largest / mean", False), ("Groups", True), ("Could be more even", True)],
             [[bar.label, number(bar.total), number(bar.uneven)] for bar in bars],
         ),
-        number_names=_NUMBERS,
-        groups=lines,
-        total=totals["groups"],
-        views=views,
-        reasons=_reasons(plan.reasons),
-        rejected=rejected_table(plan.rejected, plan.rejected_total) if plan.rejected_total else None,
-        about=[(name, cell(value)) for name, value in plan.about.items()],
-        notes=plan.notes,
-        advised=bool(advised),
-        planned_otherwise=not advised or any(line.now != line.assignor for line in lines),
-        leaders_known=any(row["leader_client"] for row in plan.ruled),
-    )
+        "number_names": _NUMBERS,
+        "groups": lines,
+        "total": totals["groups"],
+        "views": views,
+        "reasons": _reasons(plan.reasons),
+        "rejected": rejected_table(plan.rejected, plan.rejected_total) if plan.rejected_total else None,
+        "about": [(name, cell(value)) for name, value in plan.about.items()],
+        "notes": plan.notes,
+        "advised": bool(advised),
+        "planned_otherwise": not advised or any(line.now != line.assignor for line in lines),
+        "leaders_known": any(row["leader_client"] for row in plan.ruled),
+    }
 
 
 def _headline(totals: Mapping[str, int], uneven: int, rejected: int) -> list[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
+from typing import Any
 
-from markupsafe import Markup
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -29,27 +29,20 @@ MAX_LISTED = 60
 """Maximum number of rows of the groups with the largest costs or savings."""
 
 
-@dataclass(frozen=True)
-class SimulationSection:
-    """Tables and charts of the section."""
-
-    tables: Sequence[Table]
-    drawings: Sequence[Drawing]
-    legend: Markup
-    drawn_without_ownership: bool
-
-
-def build_simulation_section(rows: SimulationRows) -> SimulationSection:
-    """Builds the section: costs per variant, the groups with the largest costs, and a chart for each drawn group."""
+def build_simulation_section(rows: SimulationRows) -> dict[str, Any]:
+    """Returns what the template shows: costs per variant, the groups with the largest costs, and a chart for each."""
     tables = [_costs_table(rows.totals), _groups_table(rows.groups), _comparison_table(rows.comparison)]
     costs, rebalances, pauses = map(by_group, (rows.groups, rows.rebalances, rows.pauses))
     drawn = [key for key in dict.fromkeys([*pauses, *rebalances]) if key in costs]
-    return SimulationSection(
-        [*tables, rejected_table(rows.rejected)],
-        [_pause_chart(at, key, costs[key], rebalances[key], pauses[key]) for at, key in enumerate(drawn, start=1)],
-        legend_html({"paused": "partitions not consumed", "round": "a rebalance, from its first cause to its end"}),
-        bool(rows.rebalances) and not rows.pauses,
-    )
+    legend = {"paused": "partitions not consumed", "round": "a rebalance, from its first cause to its end"}
+    return {
+        "tables": [*tables, rejected_table(rows.rejected)],
+        "drawings": [
+            _pause_chart(at, key, costs[key], rebalances[key], pauses[key]) for at, key in enumerate(drawn, start=1)
+        ],
+        "legend": legend_html(legend),
+        "drawn_without_ownership": bool(rows.rebalances) and not rows.pauses,
+    }
 
 
 def _pause_chart(at: int, key: tuple[str, str], costs: Rows, rebalances: Rows, pauses: Rows) -> Drawing:
