@@ -7,7 +7,6 @@ import random
 import pytest
 
 from spark_assign.advice.kernel.membership_modes import (
-    GroupSimulationInput,
     MembershipMode,
     MembershipParams,
     StableGroup,
@@ -67,8 +66,8 @@ def grid_of(group: StableGroup, params: MembershipParams = PARAMS) -> OptionGrid
     grid = OptionGrid(group, params)
     for keys in (grid.keys, grid.missing):
         for key in list(keys()):
-            simulation: GroupSimulationInput = grid.simulation_input(key)
-            grid.record(key, play(simulation.state, *simulation.events))
+            state, events = grid.simulation_input(key)
+            grid.record(key, play(state, *events))
     return grid
 
 

@@ -32,15 +32,15 @@ def recommended(*compared: AssignorMetrics, configured: str | None = None) -> tu
     found = set()
     for order in permutations(compared):
         verdicts = judge_assignors(order, configured)
-        assert [each.reason.split(":")[0] for each in verdicts] == [each.assignor for each in order]
-        found |= {(o.assignor, v.reason) for o, v in zip(order, verdicts, strict=True) if v.recommended}
+        assert [reason.split(":")[0] for _, reason in verdicts] == [each.assignor for each in order]
+        found |= {(o.assignor, reason) for o, (best, reason) in zip(order, verdicts, strict=True) if best}
     (one,) = found
     return one
 
 
 def reasons(*compared: AssignorMetrics, configured: str | None = None) -> list[str]:
     """The reasons of all, in order."""
-    return [each.reason for each in judge_assignors(compared, configured)]
+    return [reason for _, reason in judge_assignors(compared, configured)]
 
 
 def test_the_example_of_the_page() -> None:
@@ -138,7 +138,7 @@ def test_groups_without_a_plan() -> None:
     """Nothing is recommended without a plan, and a rejection has its code and detail."""
     refused = of("sticky", rejected="kafka-fails", detail="Kafka's StickyAssignor throws here")
     assert reasons(refused) == ["sticky: can't be planned (kafka-fails): Kafka's StickyAssignor throws here"]
-    assert not any(each.recommended for each in judge_assignors([refused, of("range", members=0, partitions=0)]))
+    assert not any(best for best, _ in judge_assignors([refused, of("range", members=0, partitions=0)]))
     assert recommended(refused, of("range")) == ("range", "range: the only assignor that can plan the group")
     assert recommended(of("range")) == ("range", "range: the only assignor compared")
     assert reasons(of("range", members=0)) == ["range: the group has no members"]

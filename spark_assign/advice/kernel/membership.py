@@ -21,11 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.advice.kernel.membership_modes import (
-    GroupSimulationInput,
-    MembershipParams,
-    find_stable_group,
-)
+from spark_assign.advice.kernel.membership_modes import MembershipParams, find_stable_group
 from spark_assign.advice.kernel.membership_options import (
     MembershipChoice,
     MembershipOption,
@@ -44,6 +40,7 @@ from spark_assign.advice.kernel.membership_text import (
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, count_clients, detect_library
 from spark_assign.groups.kernel.faults import UNSUPPORTED_TYPES
 from spark_assign.groups.kernel.tagged_rows import row_schema, tagged_rows
+from spark_assign.simulation.kernel.events import Event
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import SimulationRun, run_in_lockstep
 from spark_assign.simulation.kernel.simulated_group import InitialState
@@ -102,7 +99,7 @@ def _advise(groups: Sequence[_Group]) -> Iterator[pa.Table]:
     """Runs all simulations of these groups in lockstep, and yields their rows."""
     for group, run in _run(groups, lambda group: [None] if group.is_new else []):
         group.take_over_ownership(run)
-    for needed_keys in (_Group.option_keys, _Group.missing_keys):
+    for needed_keys in (_Group.option_keys, lambda group: group.grid.missing()):
         for group, run in _run(groups, needed_keys):
             group.record(run)
     valid = [group for group in groups if group.fault is None]
@@ -135,7 +132,7 @@ class _Group:
         params: MembershipParams,
         timing: TimingConfig,
     ) -> None:
-        self.name, self.params, self.timing = name, params, timing
+        self.name, self.params = name, params
         self.fault: tuple[str, str] | None = None
         self.keys_by_run: dict[str, SimulationKey] = {}
         group_facts = inputs.rows[GROUP][0] if inputs.rows[GROUP] else {}
@@ -164,11 +161,11 @@ class _Group:
         """Starts a simulation, and returns it; `None`: the members start, and nothing else happens."""
         if key is None:
             group = find_stable_group(self.state)
-            simulation_input = GroupSimulationInput(group.with_mode(group.mode, group.session_ms), [])
+            simulation_input = group.with_mode(group.mode, group.session_ms), list[Event]()
         else:
             self.keys_by_run[run.variant] = key
             simulation_input = self.grid.simulation_input(key)
-        run.start(simulation_input, self.timing, None, ())
+        run.start(lambda: simulation_input, None, ())
         return run
 
     def take_over_ownership(self, run: SimulationRun) -> None:
@@ -184,10 +181,6 @@ class _Group:
         """Returns the keys of the simulations that the options need."""
         self.grid = OptionGrid(find_stable_group(self.state), self.params)
         return self.grid.keys()
-
-    def missing_keys(self) -> Iterable[SimulationKey]:
-        """Returns the keys of additional simulations."""
-        return self.grid.missing()
 
     def record(self, run: SimulationRun) -> None:
         """Records a completed simulation."""

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
-from spark_assign.simulation.kernel.events import Event
 from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember, SimulatedMember
-from spark_assign.simulation.kernel.settings import TimingConfig, is_cooperative
+from spark_assign.simulation.kernel.settings import is_cooperative
 from spark_assign.simulation.kernel.simulated_group import InitialState
 
 PAUSE_MS = 10_000
@@ -72,11 +71,6 @@ class MembershipParams:
             if len(bounds) != 2 or not 0 < bounds[0] <= bounds[1]:
                 return f"{name} is {list(bounds)}; expected the minimum and the maximum session timeout"
         return None
-
-    @property
-    def all_restart_times_ms(self) -> list[int]:
-        """The distinct restart times, ascending."""
-        return sorted({*self.restart_times_ms, self.restart_time_ms})
 
 
 DYNAMIC, STATIC, MIXED = "dynamic", "static", "mixed"
@@ -158,18 +152,6 @@ class StableGroup:
         if not mode.own:
             state.assignors = _COOPERATIVE_ONLY
         return state
-
-
-@dataclass(frozen=True)
-class GroupSimulationInput:
-    """The input of one simulation: initial state and events."""
-
-    state: InitialState
-    events: Sequence[Event]
-
-    def initial_state(self, variant: str, defaults: TimingConfig) -> tuple[InitialState, list[Event]]:
-        """Returns the initial state and the events."""
-        return self.state, list(self.events)
 
 
 def find_stable_group(state: InitialState) -> StableGroup:

@@ -49,7 +49,6 @@ from spark_assign.advice.kernel.membership_modes import (
     MAX_RESTARTS,
     PAUSE_MS,
     STATIC,
-    GroupSimulationInput,
     MembershipMode,
     MembershipParams,
     StableGroup,
@@ -57,6 +56,7 @@ from spark_assign.advice.kernel.membership_modes import (
 from spark_assign.simulation.kernel.events import Event
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.ownership_log import Partition
+from spark_assign.simulation.kernel.simulated_group import InitialState
 
 RESTART, CRASH = "restart", "crash"
 
@@ -114,7 +114,7 @@ class OptionGrid:
     def __init__(self, group: StableGroup, params: MembershipParams) -> None:
         self.group = group
         self.sessions = group.sessions(params)
-        self.restarts = params.all_restart_times_ms
+        self.restarts = sorted({*params.restart_times_ms, params.restart_time_ms})
         self.modes = group.modes()
         members = group.members()
         self.restarted = members[:MAX_RESTARTS]
@@ -172,13 +172,12 @@ class OptionGrid:
         """Returns the session timeout above which a member that is away for `restart_time_ms` surely isn't removed."""
         return restart_time_ms + max(self.closing) + self.group.heartbeat_ms
 
-    def simulation_input(self, key: SimulationKey) -> GroupSimulationInput:
-        """Returns the input of a simulation."""
+    def simulation_input(self, key: SimulationKey) -> tuple[InitialState, list[Event]]:
+        """Returns the initial state and the events of a simulation."""
         state = self.group.with_mode(key.mode, key.session_ms)
         if key.event == RESTART:
-            return GroupSimulationInput(state, self.rolling_restart(key.restart_time_ms))
-        crash = Event(self.group.heartbeat_ms // 2, "member-crashes", self.crashed.name)
-        return GroupSimulationInput(state, [crash])
+            return state, self.rolling_restart(key.restart_time_ms)
+        return state, [Event(self.group.heartbeat_ms // 2, "member-crashes", self.crashed.name)]
 
     def rolling_restart(self, restart_time_ms: int) -> list[Event]:
         """Returns the events of a rolling restart: each member closes `PAUSE_MS` after the previous one is up."""

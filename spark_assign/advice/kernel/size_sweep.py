@@ -108,11 +108,6 @@ class SizingCriteria:
     timing: TimingConfig = field(default_factory=TimingConfig)
     custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
 
-    @property
-    def deviations(self) -> float:
-        """Number of standard deviations between the mean and the quantile, at least 0."""
-        return max(NormalDist().inv_cdf(self.quantile), 0.0)
-
 
 @dataclass(frozen=True)
 class LoadByMemberCount:
@@ -160,8 +155,8 @@ def concat_sorted(sweeps: Sequence[LoadByMemberCount]) -> LoadByMemberCount:
 def high_rates(specs: GroupSpecs, criteria: SizingCriteria) -> FloatArray:
     """Returns the rate of each partition at the quantile; the mean if its deviation is unknown. Shape:
     (num_partitions,)."""
-    loads = specs.loads
-    return loads.in_messages_per_second + criteria.deviations * np.nan_to_num(loads.in_messages_per_second_stddev)
+    loads, deviations = specs.loads, max(NormalDist().inv_cdf(criteria.quantile), 0.0)
+    return loads.in_messages_per_second + deviations * np.nan_to_num(loads.in_messages_per_second_stddev)
 
 
 def sweep(

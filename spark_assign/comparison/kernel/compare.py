@@ -258,12 +258,13 @@ def _compare_group(
         for assignor in params.assignors
         if params.applies(assignor, key in known.server_side)
     ]
-    for row, verdict in zip(rows, judge_assignors([read_metrics(row) for row in rows], current), strict=True):
+    verdicts = judge_assignors([read_metrics(row) for row in rows], current)
+    for row, (recommended, reason) in zip(rows, verdicts, strict=True):
         to_assignor, from_assignor = client_assignor(row["assignor"]), current and client_assignor(current)
-        switches = verdict.recommended and to_assignor != from_assignor
+        switches = recommended and to_assignor != from_assignor
         row |= {
-            "recommended": verdict.recommended,
-            "reason": verdict.reason,
+            "recommended": recommended,
+            "reason": reason,
             "is_current": None if current is None else row["assignor"] == current,
             "current_assignor": current,
             "client_libraries": libraries,

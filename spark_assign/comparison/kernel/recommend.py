@@ -58,14 +58,6 @@ class AssignorMetrics:
         return self.rejected is None and self.members > 0
 
 
-@dataclass(frozen=True)
-class AssignorVerdict:
-    """Whether an assignor is recommended, and why or why not."""
-
-    recommended: bool
-    reason: str
-
-
 def read_metrics(row: Mapping[str, Any]) -> AssignorMetrics:
     """Returns the metrics of a row; missing counts of a group without a plan become 0."""
     names = (field.name for field in fields(AssignorMetrics))
@@ -73,26 +65,27 @@ def read_metrics(row: Mapping[str, Any]) -> AssignorMetrics:
     return replace(metrics, unassigned=max(0, metrics.unassigned))  # sticky ones can keep partitions that don't exist
 
 
-def judge_assignors(compared: Sequence[AssignorMetrics], configured: str | None = None) -> list[AssignorVerdict]:
-    """Returns a verdict for each assignor of one group and change, in the same order.
+def judge_assignors(compared: Sequence[AssignorMetrics], configured: str | None = None) -> list[tuple[bool, str]]:
+    """Returns for each assignor of one group and change, in the same order, whether it is recommended, and the reason.
 
     Args:
         compared: the metrics of all compared assignors, each once.
         configured: the current assignor of the group, if it is known.
 
     Returns:
-        One verdict each. Exactly one is recommended, unless no assignor has a plan for the group.
+        One pair each. Exactly one assignor is recommended, unless no assignor has a plan for the group.
     """
     planned = [metrics for metrics in compared if metrics.has_plan]
     best = _best(planned, configured) if planned else None
     verdicts = []
     for metrics in compared:
         if best is None or not metrics.has_plan:
-            verdicts.append(AssignorVerdict(False, _no_plan_reason(metrics)))
+            reason = _no_plan_reason(metrics)
         elif metrics is best:
-            verdicts.append(AssignorVerdict(True, _reason(best, compared, configured)))
+            reason = _reason(best, compared, configured)
         else:
-            verdicts.append(AssignorVerdict(False, _rejection_reason(metrics, best, configured)))
+            reason = _rejection_reason(metrics, best, configured)
+        verdicts.append((metrics is best, reason))
     return verdicts
 
 

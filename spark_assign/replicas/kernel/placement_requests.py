@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_assign.groups.kernel.tagged_rows import row_schema
 from spark_assign.java.random import JavaRandom, draw_pairs
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.replicas.kernel import admin_utils
@@ -28,35 +29,21 @@ ADMINUTILS, STRIPED = "adminutils", "striped"
 
 _INT_MAX = 2**31 - 1
 
-_STRING, _INT, _LONG = pa.string(), pa.int32(), pa.int64()
-VALIDATED_REQUESTS = pa.schema(
-    {
-        "cluster": _STRING,
-        "topic": _STRING,
-        **dict.fromkeys(("first", "partitions", "replication_factor", "start_index", "base"), _INT),
-        "seed": _LONG,
-        "brokers": _INT,
-        "racked": _INT,
-        "code": _STRING,
-        "detail": _STRING,
-    }
-)
+VALIDATED_REQUESTS = row_schema(
+    "cluster string, topic string, first int32, partitions int32, replication_factor int32, start_index int32",
+    "base int32, seed int64, brokers int32, racked int32, code string, detail string",
+).remove(0)
 """One row per request. `first` is its first partition; `base` is that of `admin_utils.shift_base`. `start_index` and
 `base` are null for striped; `seed` is null if nothing was drawn. `code` is not null if the request is rejected."""
 
 CHUNK_PARTITIONS = 8192
 """Maximum number of partitions in a chunk."""
 
-PLACED_CHUNKS = pa.schema(
-    {
-        "cluster": _STRING,
-        "topic": _STRING,
-        **dict.fromkeys(("first", "start_index", "base", "brokers"), _INT),
-        "seed": _LONG,
-        "replication_factor": _INT,
-        "count": _INT,
-        "placed": pa.list_(_INT),
-    }
+_CHUNK = "cluster string, topic string, first int32, start_index int32, base int32, brokers int32, seed int64"
+PLACED_CHUNKS = (
+    row_schema(_CHUNK, "replication_factor int32, count int32")
+    .remove(0)
+    .append(pa.field("placed", pa.list_(pa.int32())))
 )
 """`placed` concatenates the replicas of the `count` partitions `first`, `first` + 1, …: a flat array is far cheaper to
 transfer than an array of arrays. The other columns are those of `VALIDATED_REQUESTS`."""

@@ -6,11 +6,12 @@ requests are solved in one batch (`leader.assign`), which makes small groups che
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -36,12 +37,8 @@ RESULTS, TRACE, PARTITIONS, OWNERSHIP = "results", "trace", "partitions", "owner
 
 Rows = list[dict[str, Any]]
 AnyRequest = AssignmentRequest | TargetRequest | None
-
-
-class InitialStateSource(Protocol):
-    """Provides the initial state and the events of a group, as `simulation_input.SimulationInput` does."""
-
-    def initial_state(self, variant: str, defaults: TimingConfig) -> tuple[InitialState, list[Event]]: ...
+ReadInput = Callable[[], tuple[InitialState, Sequence[Event]]]
+"""Returns the initial state and the events of a group, or raises an error of `_CODES`."""
 
 
 @dataclass(slots=True)
@@ -62,12 +59,10 @@ class SimulationRun:
     request: AnyRequest = None
     fault: tuple[str, str] | None = None
 
-    def start(
-        self, source: InitialStateSource, defaults: TimingConfig, until: int | None, tables: Collection[str]
-    ) -> None:
+    def start(self, read_input: ReadInput, until: int | None, tables: Collection[str]) -> None:
         """Starts the simulation and runs it to its first assignment request."""
         with self._rejecting():
-            initial_state, events = source.initial_state(self.variant, defaults)
+            initial_state, events = read_input()
             _check_assignors(initial_state)
             self.simulation = GroupSimulation(initial_state, events, traced=TRACE in tables, owners=OWNERSHIP in tables)
             self.running = self.simulation.run(until)
@@ -163,7 +158,7 @@ def _start_runs(
     for key, source in read_simulation_inputs(facts):
         for variant in variants:
             run = SimulationRun(key, variant)
-            run.start(source, defaults, until, tables)
+            run.start(partial(source.initial_state, variant, defaults), until, tables)
             yield run
 
 

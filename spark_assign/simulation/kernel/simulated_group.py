@@ -95,11 +95,6 @@ class RebalanceRow:
         return "; ".join(self.causes[:SHOWN_CAUSES]) + (f"; {more} more" if more > 0 else "")
 
 
-def partitions_text(codes: Iterable[int], names: Sequence[str]) -> str:
-    """Returns partition names, separated by blanks, in the order of their keys."""
-    return " ".join(f"{names[code >> 32]}-{code & 0xFFFFFFFF}" for code in sorted(codes))
-
-
 M = TypeVar("M", bound=SimulatedMember)
 
 MOST_ROUNDS = 1_000
@@ -236,8 +231,9 @@ class SimulatedGroup(ABC, Generic[M]):
             self.trace_message(member.member_id, message, None, self.text(codes))
 
     def text(self, codes: Iterable[int]) -> str:
-        """Returns partition names as the trace shows them."""
-        return partitions_text(codes, self.topics.names)
+        """Returns partition names as the trace shows them: separated by blanks, in the order of their keys."""
+        names = self.topics.names
+        return " ".join(f"{names[code >> 32]}-{code & 0xFFFFFFFF}" for code in sorted(codes))
 
     # --- ids --------------------------------------------------------------------------------------------------
 
