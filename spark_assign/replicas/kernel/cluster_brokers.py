@@ -40,6 +40,11 @@ class ClusterBrokers:
         """The number of brokers that have a rack."""
         return sum(rack is not None for rack in self.racks)
 
+    @property
+    def num_unfenced(self) -> int:
+        """The number of brokers that aren't fenced."""
+        return sum(not fenced for fenced in self.fenced)
+
 
 def to_cluster_brokers(brokers: Sequence[tuple[int, str | None, bool]]) -> ClusterBrokers:
     """Converts a list of (broker id, rack, is fenced)."""

@@ -153,7 +153,7 @@ class _RackList:
         self.racks = {rack: _Rack(*rack_brokers[rack], random) for rack in rack_order(brokers)}
         self.names = sorted(rack_brokers, key=java_order)
         self.offset = random.next_int(len(self.names)) if self.names else 0
-        self.num_unfenced = brokers.fenced.count(False)
+        self.num_unfenced = brokers.num_unfenced
         self.epoch = 0
 
     def place(self, replication_factor: int) -> list[int]:

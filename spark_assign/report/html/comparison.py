@@ -13,8 +13,8 @@ from spark_assign.advice.kernel.advice_items import CATEGORIES
 from spark_assign.comparison.kernel.recommend import KAFKA_DEFAULT
 from spark_assign.comparison.what_if import AS_IS
 from spark_assign.report.formatting import DASH, Row, Rows, count, group_name, number, ratio
+from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.report_data import MOST_GROUPS, MOST_ROWS, AdviceRows, CompareRows
-from spark_assign.report.html.section_parts import Section, Table, grouped
 from spark_assign.report.listed_groups import collected, num_rows, only
 from spark_assign.report.text.advice import TITLES, amount_with_unit, months, subject_name
 from spark_assign.spark.caching import cached, uncached
@@ -26,7 +26,7 @@ NOT_COMPARED = "another one"
 
 def build_comparison_section(rows: CompareRows) -> dict[str, Any]:
     """Returns what the template shows: what is recommended, what that changes in sum, and the groups that gain most."""
-    verdicts = grouped(rows.verdicts, itemgetter("what_if"))
+    verdicts = parts.grouped(rows.verdicts, itemgetter("what_if"))
     sums = {row["what_if"]: row for row in rows.sums}
     names = sorted(verdicts, key=lambda name: (name != rows.advised_for, name != AS_IS.name, name))
     changes = [(_change_title(name), [*_verdict(verdicts[name]), *_difference(sums.get(name))]) for name in names]
@@ -55,7 +55,7 @@ def _headline(verdicts: Rows) -> str:
 
 def _verdict(verdicts: Rows) -> list[str]:
     """How many groups keep theirs, how many should change, and to what."""
-    by = grouped(verdicts, itemgetter("verdict"))
+    by = parts.grouped(verdicts, itemgetter("verdict"))
     total = {name: sum(row["groups"] for row in each) for name, each in by.items()}
 
     def to(name: str) -> str:
@@ -103,15 +103,20 @@ def _paused(value: float | None) -> str:
     return DASH if value is None else f"{value:,.1f}"
 
 
-def _switches_table(rows: Rows) -> Table:
+def _switches_table(rows: Rows) -> parts.Table:
     """How groups switch; the words are those of `groups.kernel.client_libraries`."""
-    several = len({row["what_if"] for row in rows}) > 1
-    return Table(
+    example = parts.words("For example", "example")
+    return parts.table_of(
         "How to switch, by what is known of the clients",
-        [*[("Change", False)] * several, ("Way", False), ("Groups", True), ("For example", False)],
-        [[*[row["what_if"]] * several, row["switch_steps"], number(row["groups"]), row["example"]] for row in rows],
+        rows,
+        [*_change_column(rows), parts.words("Way", "switch_steps"), parts.figure("Groups", "groups"), example],
         "A client library is known by the client id, which anybody may set: check it before you restart anything.",
     )
+
+
+def _change_column(rows: Rows) -> list[parts.TableColumn]:
+    """Returns the column of the change, unless all rows have the same."""
+    return [parts.words("Change", "what_if")] if len({row["what_if"] for row in rows}) > 1 else []
 
 
 def _first_words(way: str | None) -> str:
@@ -119,26 +124,20 @@ def _first_words(way: str | None) -> str:
     return DASH if not way else re.split(r"[:,.(]", way, maxsplit=1)[0].strip()
 
 
-def _improvements_table(rows: Rows) -> Table:
-    pairs = (("Max/mean now", "then"), ("Moved now", "then"), ("Paused s now", "then"))
-    several = len({row["what_if"] for row in rows}) > 1
-    return Table(
+def _improvements_table(rows: Rows) -> parts.Table:
+    return parts.table_of(
         "Groups that gain most by another assignor",
+        rows,
         [
-            *(("Group", False), *[("Change", False)] * several, ("Now", False), ("Recommended", False)),
-            *((title, True) for pair in pairs for title in pair),
-            *(("Clients", False), ("Switching", False), ("Reason", False)),
-        ],
-        [
-            [
-                *(group_name(row), *[row["what_if"]] * several, _current_assignor(row), row["assignor"]),
-                *(ratio(row[name]) for name in ("now_max_over_mean", "max_over_mean")),
-                *(number(row[name]) for name in ("now_moved", "moved")),
-                *(_paused(row[name]) for name in ("now_paused_partition_seconds", "paused_partition_seconds")),
-                *(row.get("client_libraries") or DASH, _first_words(row.get("switch_steps"))),
-                row["reason"].removeprefix(f"{row['assignor']}: "),
-            ]
-            for row in rows
+            *(("Group", False, group_name), *_change_column(rows), ("Now", False, _current_assignor)),
+            parts.words("Recommended", "assignor"),
+            *(parts.figure("Max/mean now", "now_max_over_mean", ratio), parts.figure("then", "max_over_mean", ratio)),
+            *(parts.figure("Moved now", "now_moved"), parts.figure("then", "moved")),
+            parts.figure("Paused s now", "now_paused_partition_seconds", _paused),
+            parts.figure("then", "paused_partition_seconds", _paused),
+            ("Clients", False, lambda row: row.get("client_libraries") or DASH),
+            ("Switching", False, lambda row: _first_words(row.get("switch_steps"))),
+            ("Reason", False, lambda row: row["reason"].removeprefix(f"{row['assignor']}: ")),
         ],
         "Moved: partitions that get another owner. Paused s: partition-seconds without consumption while the group "
         "rebalances. What a group runs with is held against it; range, Kafka's default, where that is not known. "
@@ -153,51 +152,45 @@ def _current_assignor(row: Row) -> str:
     return NOT_COMPARED if row["verdict"] in ("elsewhere", "change") else DASH
 
 
-def _totals_table(rows: Rows) -> Table:
-    titles = ("Groups", "Recommended for", "Rejected", "Max/mean", "Moved", "Revoked", "Partition-seconds paused")
-    return Table(
+def _totals_table(rows: Rows) -> parts.Table:
+    return parts.table_of(
         "Each assignor for all groups",
-        [("Change", False), ("Assignor", False), *((title, True) for title in titles)],
+        rows,
         [
-            [
-                *(row["what_if"], row["assignor"]),
-                *(number(row[name]) for name in ("groups", "recommended", "rejected")),
-                ratio(row["max_over_mean"]),
-                *(number(row[name]) for name in ("moved", "revoked")),
-                _paused(row["paused_partition_seconds"]),
-            ]
-            for row in rows
+            *(parts.words("Change", "what_if"), parts.words("Assignor", "assignor"), parts.figure("Groups", "groups")),
+            *(parts.figure("Recommended for", "recommended"), parts.figure("Rejected", "rejected")),
+            *(parts.figure("Max/mean", "max_over_mean", ratio), *parts.figures("moved", "revoked")),
+            parts.figure("Partition-seconds paused", "paused_partition_seconds", _paused),
         ],
         "Max/mean: the largest over the mean number of partitions of a member, the mean over all groups.",
     )
 
 
-def build_advice_section(rows: AdviceRows) -> Section:
+def build_advice_section(rows: AdviceRows) -> parts.Section:
     """What to do: a table for each category, the most pressing first; see `AdviceRows`."""
     numbers = {row["category"]: row["number"] for row in rows.categories}
-    listed = grouped(rows.advice, itemgetter("category"))
+    listed = parts.grouped(rows.advice, itemgetter("category"))
+    columns = [
+        *(parts.figure("Rank", "rank", str), ("Where", False, subject_name), parts.words("Do", "action")),
+        *(parts.words("What", "description"), ("Gain", False, lambda row: amount_with_unit(row, "gain"))),
+        *(("Cost", False, _advice_cost), parts.words("Risk", "risk"), parts.words("Command", "command")),
+        parts.words("Set", "settings", lambda settings: settings or DASH),
+    ]
     tables = [
-        Table(
-            TITLES[category],
-            [
-                ("Rank", True),
-                *((name, False) for name in ("Where", "Do", "What", "Gain", "Cost", "Risk", "Command", "Set")),
-            ],
-            [_advice_cells(row) for row in listed[category]],
-            _advice_note(len(listed[category]), numbers[category]),
+        parts.table_of(
+            TITLES[category], listed[category], columns, _advice_note(len(listed[category]), numbers[category])
         )
         for category in CATEGORIES
         if category in listed
     ]
     total = count(sum(numbers.values()), "recommendation")
     text = f"{total}. None contradicts another, and each is worth its cost."
-    return Section([text if tables else "No change is worth its cost."], tables)
+    return parts.Section([text if tables else "No change is worth its cost."], tables)
 
 
-def _advice_cells(row: Row) -> list[str]:
+def _advice_cost(row: Row) -> str:
     paid = "" if row["payback_months"] is None else f", pays for itself after {months(row['payback_months'])}"
-    cells = [str(row["rank"]), subject_name(row), row["action"], row["description"], amount_with_unit(row, "gain")]
-    return [*cells, amount_with_unit(row, "cost") + paid, row["risk"], row["command"], row["settings"] or DASH]
+    return amount_with_unit(row, "cost") + paid
 
 
 def _advice_note(shown: int, number: int) -> str:

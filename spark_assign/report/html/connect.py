@@ -9,60 +9,55 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import DASH, Row, Rows, count, listed_order, number, seconds
+from spark_assign.report.formatting import Row, Rows, count, listed_order, number, seconds
+from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, ConnectRows
 from spark_assign.report.html.section_charts import LineSeries, draw_line_series
-from spark_assign.report.html.section_parts import Drawing, Length, Section, Table, grouped, rejected_table
 from spark_assign.report.listed_groups import collected, num_rows
 
 PROTOCOLS = ("eager", "compatible", "sessioned", "compatible-2.6")
 """Display order of the protocols; eager, the baseline of the comparison, first."""
 
 
-def build_connect_section(rows: ConnectRows) -> Section:
+def build_connect_section(rows: ConnectRows) -> parts.Section:
     """Returns the section on Connect clusters: one rebalance of each, and a simulation (`ConnectRows`)."""
     several = len({row["connect_cluster"] for row in rows.costs}) > 1
     tables = [
         _rebalances_table(rows),
         _costs_table(rows.totals),
         _worst_clusters_table(rows.costs if several else ()),
-        rejected_table(rows.rejected),
+        parts.rejected_table(rows.rejected),
     ]
-    return Section(_savings_sentences(rows.totals), tables, _cumulative_charts(rows))
+    return parts.Section(_savings_sentences(rows.totals), tables, _cumulative_charts(rows))
 
 
-def _rebalances_table(rows: ConnectRows) -> Table:
+def _rebalances_table(rows: ConnectRows) -> parts.Table:
     """Returns one line per planned cluster, with bars from the minimum to the maximum of a worker's tasks."""
-    titles = ("Revoked", "Assigned", "Lost", "Waiting", "Workers", "Connectors", "Tasks")
     most = max((row[f"max_tasks_{when}"] for row in rows.metrics for when in ("before", "after")), default=0) or 1
-    delayed = any(row.get("delay_ms") for row in rows.metrics)
+    delays = [parts.figure("Workers rejoin after", "delay_ms", lambda delay_ms: seconds(delay_ms or None))]
     more = f"Shown are {len(rows.metrics):,} of {rows.total:,}. " if rows.total > len(rows.metrics) else ""
-    return Table(
+    return parts.table_of(
         "Connect clusters in their next rebalance, most revoked first",
+        rows.metrics,
         [
-            *(("Cluster", False), ("Protocol", False), ("Tasks per worker before", True), ("after", True)),
-            *((title, True) for title in titles),
-            *([("Workers rejoin after", True)] if delayed else []),
-        ],
-        [
-            [
-                *(row["connect_cluster"], row["protocol"]),
-                *(_range_bar(row, when, most) for when in ("before", "after")),
-                *(number(row[title.lower()]) for title in titles),
-                *([seconds(row["delay_ms"]) if row["delay_ms"] else DASH] if delayed else []),
-            ]
-            for row in rows.metrics
+            *_NAMES,
+            ("Tasks per worker before", True, lambda row: _range_bar(row, "before", most)),
+            ("after", True, lambda row: _range_bar(row, "after", most)),
+            *parts.figures("revoked", "assigned", "lost", "waiting", "workers", "connectors", "tasks"),
+            *(delays if any(row.get("delay_ms") for row in rows.metrics) else []),
         ],
         f"{more}A bar starts at the minimum and ends at the maximum of a worker. Waiting: "
         "lost connectors and tasks that wait for their worker until the delay ends.",
     )
 
 
-def _range_bar(row: Row, when: str, most: int) -> Length:
+def _range_bar(row: Row, when: str, most: int) -> parts.Length:
     low, high = row[f"min_tasks_{when}"], row[f"max_tasks_{when}"]
-    words = number(low) if low == high else f"{number(low)} to {number(high)}"
+    text = number(low) if low == high else f"{number(low)} to {number(high)}"
     kind = "was" if when == "before" else "is"
-    return Length(kind, words, wide=max(100 * (high - low) / most, 1.5 if high else 0), left=100 * low / most * 0.985)
+    return parts.Length(
+        kind, text, wide=max(100 * (high - low) / most, 1.5 if high else 0), left=100 * low / most * 0.985
+    )
 
 
 def _protocol_order(row: Row) -> tuple[int, str]:
@@ -87,39 +82,32 @@ def _savings_sentences(totals: Rows) -> list[str]:
     ]
 
 
-_COST_TITLES = ("Rebalances", "Stops", "Starts", "Lost with a worker", "Task-hours not running")
+_NAMES = (parts.words("Cluster", "connect_cluster"), parts.words("Protocol", "protocol"))
+_COSTS = (
+    *(*parts.figures("rebalances", "stops", "starts"), parts.figure("Lost with a worker", "lost_with_worker")),
+    parts.figure("Task-hours not running", "task_ms_not_running", _hours),
+)
 
 
-def _cost_cells(row: Row) -> list[str]:
-    return [
-        *(number(row[name]) for name in ("rebalances", "stops", "starts", "lost_with_worker")),
-        _hours(row["task_ms_not_running"]),
-    ]
-
-
-def _costs_table(rows: Rows) -> Table:
+def _costs_table(rows: Rows) -> parts.Table:
     """Returns one line per protocol."""
-    return Table(
+    return parts.table_of(
         "Costs of the same events by protocol",
-        [("Protocol", False), ("Clusters", True), *((title, True) for title in _COST_TITLES)],
-        [[row["protocol"], number(row["clusters"]), *_cost_cells(row)] for row in sorted(rows, key=_protocol_order)],
+        sorted(rows, key=_protocol_order),
+        [parts.words("Protocol", "protocol"), parts.figure("Clusters", "clusters"), *_COSTS],
         "Stops and starts are those of connectors and tasks by workers.",
     )
 
 
-def _worst_clusters_table(rows: Rows) -> Table:
-    return Table(
-        "Connect clusters with most time without running tasks",
-        [("Cluster", False), ("Protocol", False), *((title, True) for title in _COST_TITLES)],
-        [[row["connect_cluster"], row["protocol"], *_cost_cells(row)] for row in rows],
-    )
+def _worst_clusters_table(rows: Rows) -> parts.Table:
+    return parts.table_of("Connect clusters with most time without running tasks", rows, [*_NAMES, *_COSTS])
 
 
-def _cumulative_charts(rows: ConnectRows) -> list[Drawing]:
+def _cumulative_charts(rows: ConnectRows) -> list[parts.Drawing]:
     """Returns a chart of cumulative stops and starts for each Connect cluster, with a line per protocol."""
     drawn = {
-        name: grouped(rebalances, itemgetter("protocol"))
-        for name, rebalances in grouped(rows.rebalances, itemgetter("connect_cluster")).items()
+        name: parts.grouped(rebalances, itemgetter("protocol"))
+        for name, rebalances in parts.grouped(rows.rebalances, itemgetter("connect_cluster")).items()
     }
     costs = {(row["connect_cluster"], row["protocol"]): row for row in rows.costs}
     names = dict.fromkeys(name for name, _ in costs if name in drawn)
@@ -135,7 +123,7 @@ def _cumulative_charts(rows: ConnectRows) -> list[Drawing]:
         ]
         title = f"Cumulative stops and starts in {name}"
         picture = draw_line_series(lines, f"connect{at}", title, "time since the first rebalance")
-        found.append(Drawing(f"{name}: cumulative stops and starts of connectors and tasks", picture))
+        found.append(parts.Drawing(f"{name}: cumulative stops and starts of connectors and tasks", picture))
     return found
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import Row, Rows, cell, change, count, group_name, number, ratio, short_names
+from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.group_view import Matrix, matrix
 from spark_assign.report.html.report_data import DRAWN_GROUPS, MOST_ROWS, DriftRows
-from spark_assign.report.html.section_parts import Section, Table, by_group, title_of
 from spark_assign.report.listed_groups import any_of, collected, num_rows
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -25,22 +25,15 @@ CHANGES = ("moved", "newly_owned", "no_longer_owned", "joined", "left", "restart
 SIDES = ("before", "after")
 
 
-@dataclass(frozen=True)
-class DriftSection(Section):
-    """What changed. `movement`: heading and matrix of the groups in which most has moved."""
-
-    movement: Sequence[tuple[str, Matrix]] = ()
-
-
-def build_drift_section(rows: DriftRows) -> DriftSection:
-    """What changed between two runs; see `DriftRows`."""
+def build_drift_section(rows: DriftRows) -> dict[str, Any]:
+    """Returns what the template shows; `movement`: heading and matrix of the groups in which most has moved."""
     tables = [
         _groups_table("Groups that are less even than before", rows.worse, CHANGES[:1]),
         _groups_table("Groups in which most has changed", rows.groups, CHANGES),
         _members_table(rows.members),
         _topics_table(rows.topics),
     ]
-    return DriftSection(_drift_sentences(rows), tables, movement=_movements(rows.pairs))
+    return {"said": _drift_sentences(rows), "tables": tables, "movement": _movements(rows.pairs)}
 
 
 def _drift_sentences(rows: DriftRows) -> list[str]:
@@ -81,28 +74,24 @@ def _is(many: int) -> str:
     return "is" if many == 1 else "are"
 
 
-def _groups_table(caption: str, rows: Rows, counts: Sequence[str]) -> Table:
+def _groups_table(caption: str, rows: Rows, counts: Sequence[str]) -> parts.Table:
     """A line per group; of the counts those that are not all 0."""
-    counts = [name for name in counts if any(row[name] for row in rows)]
-    return Table(
+    return parts.table_of(
         caption,
+        rows,
         [
-            *(("Group", False), ("Max/mean before", True), ("after", True)),
-            *((title_of(name), True) for name in (*counts, "members", "partitions")),
-            ("Change", False),
-        ],
-        [
-            [
-                group_name(row),
-                *(ratio(row[f"max_over_mean_{when}"]) for when in SIDES),
-                *(number(row[name]) for name in counts),
-                *(change(*(cell(row[f"{name}_{when}"]) for when in SIDES)) for name in ("members", "partitions")),
-                _change_text(row),
-            ]
-            for row in rows
+            *(("Group", False, group_name), parts.figure("Max/mean before", "max_over_mean_before", ratio)),
+            parts.figure("after", "max_over_mean_after", ratio),
+            *parts.figures(*(name for name in counts if any(row[name] for row in rows))),
+            *(_sizes("members"), _sizes("partitions"), ("Change", False, _change_text)),
         ],
         _limit_note(rows, "groups"),
     )
+
+
+def _sizes(name: str) -> parts.TableColumn:
+    """Returns the column of a number before and after."""
+    return parts.title_of(name), True, lambda row: change(*(cell(row[f"{name}_{when}"]) for when in SIDES))
 
 
 def _change_text(row: Row) -> str:
@@ -113,28 +102,20 @@ def _change_text(row: Row) -> str:
     return "; ".join([row["change"], *other, *codes])
 
 
-def _members_table(rows: Rows) -> Table:
+def _members_table(rows: Rows) -> parts.Table:
     names = ("change", "previous_member_id", "group_instance_id", "client_id", "client_host")
-    known = [name for name in names if any(row[name] is not None for row in rows)]
-    return Table(
-        "Members that joined, left, or restarted",
-        [("Group", False), ("Member", False), *((title_of(name), False) for name in known)],
-        [[group_name(row), row["member_id"], *(cell(row[name]) for name in known)] for row in rows],
-        _limit_note(rows, "members"),
-    )
+    known = [parts.words(parts.title_of(name), name) for name in names if any(row[name] is not None for row in rows)]
+    columns = [("Group", False, group_name), parts.words("Member", "member_id"), *known]
+    return parts.table_of("Members that joined, left, or restarted", rows, columns, _limit_note(rows, "members"))
 
 
-def _topics_table(rows: Rows) -> Table:
-    return Table(
+def _topics_table(rows: Rows) -> parts.Table:
+    return parts.table_of(
         "Topics that changed",
-        [("Topic", False), ("Change", False), ("Partitions before", True), ("after", True)],
+        rows,
         [
-            [
-                f"{row['cluster']}/{row['topic']}",
-                row["change"],
-                *(number(row[f"partitions_{when}"]) for when in SIDES),
-            ]
-            for row in rows
+            *(("Topic", False, lambda row: f"{row['cluster']}/{row['topic']}"), parts.words("Change", "change")),
+            *(parts.figure("Partitions before", "partitions_before"), parts.figure("after", "partitions_after")),
         ],
         _limit_note(rows, "topics"),
     )
@@ -146,7 +127,7 @@ def _limit_note(rows: Rows, table: str) -> str:
 
 def _movements(pairs: Rows) -> list[tuple[str, Matrix]]:
     found = []
-    for key, rows in by_group(pairs).items():
+    for key, rows in parts.by_group(pairs).items():
         members = {row[end] for row in rows for end in ("from_member_id", "to_member_id") if row[end] is not None}
         one = matrix(rows, short_names(members))
         if one is not None and max(len(one.rows), len(one.columns)) <= MAX_MATRIX_MEMBERS:

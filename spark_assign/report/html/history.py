@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import Row, Rows, cell, count, group_key, group_name, number, without_uuids
+from spark_assign.report.formatting import Row, Rows, count, group_key, group_name, number, without_uuids
+from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.report_data import DRAWN_GROUPS, MAPPED_GROUPS, MAX_INTERVALS, MOST_ROWS, HistoryRows
 from spark_assign.report.html.section_charts import Cell, MemberTimeline, draw_heat_map, draw_member_timeline
-from spark_assign.report.html.section_parts import Drawing, Section, Table, by_group, rejected_table
 from spark_assign.report.listed_groups import any_of, collected, count_by, num_rows
 from spark_assign.report.text.history import (
-    GROUP_COUNTS,
     format_time,
     newest_rows,
-    pause_cells,
     pause_text,
     summary_lines,
     totals,
@@ -30,96 +29,78 @@ from spark_assign.tables.groups import GROUP_KEY
 _DAY = 86_400
 
 
-@dataclass(frozen=True)
-class HistorySection(Section):
-    """The section as the template needs it; `maps` come before the tables."""
-
-    maps: Sequence[Drawing] = ()
-
-
-def build_history_section(rows: HistoryRows) -> HistorySection:
-    """Returns the section."""
+def build_history_section(rows: HistoryRows) -> dict[str, Any]:
+    """Returns what the template shows; `maps` come before the tables."""
     tables = [
         _groups_table(rows),
         _deploys_table(rows.deploys),
         _replay_table(rows.replay_summary),
         _unreadable_table(rows.unreadable),
-        rejected_table(rows.rejected),
+        parts.rejected_table(rows.rejected),
     ]
     sentences = [f"{line}." for line in summary_lines(rows.totals, rows.deploy_types)]
-    return HistorySection(sentences, tables, _timelines(rows), _heat_maps(rows))
+    return {"said": sentences, "tables": tables, "drawings": _timelines(rows), "maps": _heat_maps(rows)}
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
 
 
-def _columns(*names: str, numeric: Sequence[str]) -> list[tuple[str, bool]]:
-    return [(name, name in numeric) for name in names]
+_PAUSED = parts.figure("Paused", "paused_partition_ms", pause_text)
 
 
-def _groups_table(rows: HistoryRows) -> Table:
-    numeric = ("Rebalances", "Max per day", "Deploys", "Crashes", "Members", "Partitions", "Paused", "Longest pause")
+def _groups_table(rows: HistoryRows) -> parts.Table:
     total = rows.totals.get("groups", 0)
-    return Table(
+    return parts.table_of(
         "Groups: flapping groups, then those with the longest pauses in total",
-        _columns("Group", "Type", "Assignor", *numeric, "Flapping", numeric=numeric),
+        rows.groups,
         [
-            [
-                *(group_name(row), type_of(row), cell(row["assignor"])),
-                *(number(row[name]) for name in GROUP_COUNTS),
-                *(*pause_cells(row), cell(row["flapping"])),
-            ]
-            for row in rows.groups
+            *(("Group", False, group_name), ("Type", False, type_of), parts.words("Assignor", "assignor")),
+            *(*parts.figures("rebalances"), parts.figure("Max per day", "max_rebalances_per_day")),
+            *(*parts.figures("deploys", "crashes", "members", "partitions"), _PAUSED),
+            parts.figure("Longest pause", "longest_pause_ms", pause_text),
+            parts.words("Flapping", "flapping"),
         ],
         f"{len(rows.groups):,} of {total:,} groups; the table groups has all." if len(rows.groups) < total else "",
     )
 
 
-def _deploys_table(rows: Rows) -> Table:
-    numeric = ("Rebalances", "Members before", "Members after", "Paused")
-    return Table(
+def _deploys_table(rows: Rows) -> parts.Table:
+    return parts.table_of(
         "Deploys, crashes, and flapping with the longest pauses",
-        _columns("Group", "Type", "Start", "End", *numeric, "Detail", numeric=numeric),
+        rows,
         [
-            [
-                *(group_name(row), row["deploy_type"], format_time(row["start_time"]), format_time(row["end_time"])),
-                *(number(row[name]) for name in ("rebalances", "members_before", "members_after")),
-                *(pause_text(row["paused_partition_ms"]), without_uuids(row["detail"])),
-            ]
-            for row in rows
+            *(("Group", False, group_name), parts.words("Type", "deploy_type")),
+            *(parts.words("Start", "start_time", format_time), parts.words("End", "end_time", format_time)),
+            *(*parts.figures("rebalances", "members_before", "members_after"), _PAUSED),
+            parts.words("Detail", "detail", without_uuids),
         ],
     )
 
 
-def _replay_table(rows: Rows) -> Table:
-    numeric = ("Rebalances", "Moved", "Paused", "Saved")
-    return Table(
+def _replay_table(rows: Rows) -> parts.Table:
+    return parts.table_of(
         "Recorded rebalances with other assignors and protocols",
-        _columns("Group", "Assignor", "Protocol", "Members", *numeric, "Note", numeric=numeric),
+        rows,
         [
-            [
-                *(group_name(row), row["assignor"], row["protocol"], "static" if row["static"] else "dynamic"),
-                *(number(row["rebalances"]), number(row["moved"]), pause_text(row["paused_partition_ms"])),
-                *("recorded" if row["recorded"] else pause_text(row["saved_ms"]), row["note"]),
-            ]
-            for row in rows
+            *(("Group", False, group_name), parts.words("Assignor", "assignor"), parts.words("Protocol", "protocol")),
+            parts.words("Members", "static", lambda static: "static" if static else "dynamic"),
+            *(*parts.figures("rebalances", "moved"), _PAUSED),
+            ("Saved", True, lambda row: "recorded" if row["recorded"] else pause_text(row["saved_ms"])),
+            parts.words("Note", "note"),
         ],
     )
 
 
-def _unreadable_table(rows: Mapping[str, int]) -> Table:
-    return Table(
-        "Unreadable records",
-        _columns("Code", "Records", numeric=("Records",)),
-        [[code, number(num_records)] for code, num_records in rows.items()],
-        "The table unreadable has the records.",
-    )
+def _unreadable_table(rows: Mapping[str, int]) -> parts.Table:
+    cells = [[code, number(num_records)] for code, num_records in rows.items()]
+    note = "The table unreadable has the records."
+    return parts.Table("Unreadable records", [("Code", False), ("Records", True)], cells, note)
 
 
 # --- charts -------------------------------------------------------------------------------------------------------
 
 
-def _heat_maps(rows: HistoryRows) -> list[Drawing]:
+def _heat_maps(rows: HistoryRows) -> list[parts.Drawing]:
     if not rows.time_buckets:
         return []
     keys = [group_key(row) for row in rows.groups if row["rebalances"]][:MAPPED_GROUPS]
@@ -146,7 +127,7 @@ def _heat_maps(rows: HistoryRows) -> list[Drawing]:
             cells.sort(key=lambda each: (each.row, each.column))
             heading = f"{title}: each column is {_bucket_width_text(rows.width_s)}, times in UTC"
             chart = draw_heat_map(names, labels, cells, f"heat{ordinal}", f"{title} by group", unit)
-            maps.append(Drawing(heading, chart))
+            maps.append(parts.Drawing(heading, chart))
     return maps
 
 
@@ -169,13 +150,13 @@ def _short_duration(seconds: float) -> str:
     return f"{seconds:.0f}s" if seconds >= 1 else "<1s"
 
 
-def _timelines(rows: HistoryRows) -> list[Drawing]:
-    rebalances, pauses = by_group(rows.rebalances), by_group(rows.pauses)
+def _timelines(rows: HistoryRows) -> list[parts.Drawing]:
+    rebalances, pauses = parts.by_group(rows.rebalances), parts.by_group(rows.pauses)
     drawn = [(group_key(row), row) for row in rows.groups if group_key(row) in rebalances][:DRAWN_GROUPS]
     return [_timeline(ordinal, row, rebalances[key], pauses[key]) for ordinal, (key, row) in enumerate(drawn, start=1)]
 
 
-def _timeline(ordinal: int, group: Row, rebalances: Rows, pauses: Rows) -> Drawing:
+def _timeline(ordinal: int, group: Row, rebalances: Rows, pauses: Rows) -> parts.Drawing:
     first, last = rebalances[0], rebalances[-1]
     pauses = [row for row in pauses if row["end_time"] >= first["time"]]
     generations = f"generation {first['generation_id']:,}"
@@ -190,7 +171,7 @@ def _timeline(ordinal: int, group: Row, rebalances: Rows, pauses: Rows) -> Drawi
     )
     name = group_name(group)
     heading = f"{name}{', flapping' if group['flapping'] else ''}: {summary}"
-    return Drawing(heading, draw_member_timeline(timeline, f"past{ordinal}", f"{name} over time"))
+    return parts.Drawing(heading, draw_member_timeline(timeline, f"past{ordinal}", f"{name} over time"))
 
 
 def _to_ms(time: datetime) -> int:

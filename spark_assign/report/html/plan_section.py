@@ -15,7 +15,7 @@ from spark_assign.report.formatting import DASH, Row, Rows, cell, count, group_k
 from spark_assign.report.html.group_view import view
 from spark_assign.report.html.report_data import EDGES, NOTHING_ASSIGNED, PlanRows
 from spark_assign.report.html.section_charts import Bar, draw_histogram, legend_html
-from spark_assign.report.html.section_parts import Length, Table, bar, by_group, rejected_table
+from spark_assign.report.html.section_parts import Length, Table, bar, by_group, figure, rejected_table, table_of, words
 from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
 
 UNEVEN = 1.25
@@ -301,13 +301,12 @@ REASONS = {
 
 
 def _reasons(rows: Rows) -> Table:
-    ordered = sorted(rows, key=lambda row: (-row["partitions"], row["reason"]))
-    return Table(
+    return table_of(
         "Changes of owner by reason",
-        [("Reason", False), ("Meaning", False), ("Changes", True), ("Groups", True)],
+        sorted(rows, key=lambda row: (-row["partitions"], row["reason"])),
         [
-            [row["reason"], REASONS.get(row["reason"], ""), number(row["partitions"]), number(row["groups"])]
-            for row in ordered
+            *(words("Reason", "reason"), words("Meaning", "reason", lambda reason: REASONS.get(reason, ""))),
+            *(figure("Changes", "partitions"), figure("Groups", "groups")),
         ],
     )
 

@@ -9,27 +9,27 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from spark_assign.report.formatting import Row, Rows, cell, count, number, ratio
+from spark_assign.report.formatting import Row, Rows, count, number, ratio
+from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.report_data import MOST_ROWS, ReplicaRows
-from spark_assign.report.html.section_parts import Section, Table, any_table, bar, rejected_table, title_of
 from spark_assign.report.listed_groups import collected, num_rows
 
 
-def build_replica_section(rows: ReplicaRows) -> Section:
+def build_replica_section(rows: ReplicaRows) -> parts.Section:
     """Returns the section on a placement, a reassignment, or a check of replicas (`ReplicaRows`)."""
     more = f"Shown are the first {len(rows.problems):,}; the table problems has all." if rows.problem_counts else ""
     tables = [
         _reassignment_table(rows.metrics),
         _broker_loads(rows.loads),
-        any_table("Replicas that move, by reason", rows.reasons),
+        parts.any_table("Replicas that move, by reason", rows.reasons),
         _check_table(rows.clusters),
         _brokers_table(rows.brokers),
-        any_table("Racks", rows.racks if len(rows.racks) > 1 else ()),
-        any_table("Partitions with a problem, by code", rows.problem_counts),
-        any_table("Problems", rows.problems, more),
-        rejected_table(rows.rejected),
+        parts.any_table("Racks", rows.racks if len(rows.racks) > 1 else ()),
+        parts.any_table("Partitions with a problem, by code", rows.problem_counts),
+        parts.any_table("Problems", rows.problems, more),
+        parts.rejected_table(rows.rejected),
     ]
-    return Section(_replica_sentences(rows), tables)
+    return parts.Section(_replica_sentences(rows), tables)
 
 
 def _replica_sentences(rows: ReplicaRows) -> list[str]:
@@ -46,44 +46,34 @@ def _replica_sentences(rows: ReplicaRows) -> list[str]:
     return []
 
 
-def _reassignment_table(rows: Rows) -> Table:
+def _reassignment_table(rows: Rows) -> parts.Table:
     names = ("brokers", "replicas", "moved", "lower_bound", "moved_bytes", "leaders_changed")
-    return Table(
+    return parts.table_of(
         "Reassignment by cluster",
+        rows,
         [
-            *(("Cluster", False), *((title_of(name), True) for name in names)),
-            *(("Replicas per broker", False), ("Leaders per broker", False)),
-            *(("Brokers out of tolerance", True), ("By leaders", True)),
-        ],
-        [
-            [
-                row["cluster"],
-                *(cell(row[name]) for name in names),
-                *(_span(row, what, number) for what in ("replicas", "leaders")),
-                *(number(row[f"{what}_out_of_tolerance"]) for what in ("brokers", "leaders")),
-            ]
-            for row in rows
+            *(parts.words("Cluster", "cluster"), *parts.figures(*names)),
+            *(_span("Replicas per broker", "replicas", number), _span("Leaders per broker", "leaders", number)),
+            parts.figure("Brokers out of tolerance", "brokers_out_of_tolerance"),
+            parts.figure("By leaders", "leaders_out_of_tolerance"),
         ],
     )
 
 
-def _broker_loads(rows: Rows) -> Table:
+def _broker_loads(rows: Rows) -> parts.Table:
     """Returns one line per broker: replicas and preferred leaders, before and after."""
     kinds = {"before": "was", "after": "is"}
     sides = list(kinds) if any(row["replicas_before"] is not None for row in rows) else ["after"]
-    most = {
-        what: max((row[f"{what}_{when}"] or 0 for row in rows for when in kinds), default=0) or 1
-        for what in ("replicas", "leaders")
-    }
-    return Table(
+    return parts.table_of(
         "Replicas and preferred leaders of each broker" + (", before and after" if len(sides) > 1 else ""),
-        [("Broker", False), *((f"{what.capitalize()} {when}", True) for what in most for when in sides)],
+        rows,
         [
-            [
-                f"{row['cluster']}/{row['broker_id']}",
-                *(bar(kinds[when], row[f"{what}_{when}"], most[what]) for what in most for when in sides),
-            ]
-            for row in rows
+            ("Broker", False, _broker_name),
+            *(
+                parts.bars(kinds[when], rows, f"{what}_{when}", [f"{what}_{side}" for side in kinds])
+                for what in ("replicas", "leaders")
+                for when in sides
+            ),
         ],
     )
 
@@ -94,50 +84,38 @@ _PROBLEMS = (
 )
 
 
-def _check_table(rows: Rows) -> Table:
-    sizes = ("brokers", "partitions", "replicas")
-    return Table(
+def _check_table(rows: Rows) -> parts.Table:
+    return parts.table_of(
         "Clusters that were checked; partitions with each problem",
+        rows,
         [
-            ("Cluster", False),
-            *((title_of(name), True) for name in sizes),
-            *(("Replicas over mean", False), ("Leaders over mean", False)),
-            *((title_of(name), True) for name in _PROBLEMS),
-        ],
-        [
-            [
-                row["cluster"],
-                *(number(row[name]) for name in sizes),
-                *(_span(row, f"{what}_over_mean", ratio) for what in ("replicas", "leaders")),
-                *(number(row[name]) for name in _PROBLEMS),
-            ]
-            for row in rows
+            *(parts.words("Cluster", "cluster"), *parts.figures("brokers", "partitions", "replicas")),
+            _span("Replicas over mean", "replicas_over_mean", ratio),
+            _span("Leaders over mean", "leaders_over_mean", ratio),
+            *parts.figures(*_PROBLEMS),
         ],
     )
 
 
-def _span(row: Row, what: str, text: Callable[[Any], str]) -> str:
-    """Returns the minimum and the maximum of a figure of a cluster."""
-    return " to ".join(text(row[f"{bound}_{what}"]) for bound in ("min", "max"))
+def _span(title: str, name: str, text: Callable[[Any], str]) -> parts.TableColumn:
+    """Returns a column of the minimum and the maximum of a figure of a cluster."""
+    return title, False, lambda row: f"{text(row[f'min_{name}'])} to {text(row[f'max_{name}'])}"
 
 
-def _brokers_table(rows: Rows) -> Table:
-    most = {name: max((row[name] for row in rows), default=0) or 1 for name in ("replicas", "leaders")}
-    fenced = any(row["fenced"] for row in rows)
-    return Table(
+def _broker_name(row: Row) -> str:
+    return f"{row['cluster']}/{row['broker_id']}"
+
+
+def _brokers_table(rows: Rows) -> parts.Table:
+    fenced = [parts.words("Fenced", "fenced")] if any(row["fenced"] for row in rows) else []
+    return parts.table_of(
         "Brokers",
-        [("Broker", False), ("Rack", False), ("Replicas", True), ("Leaders", True)]
-        + [("Replicas over mean", True), ("Leaders over mean", True)]
-        + ([("Fenced", False)] if fenced else []),
+        rows,
         [
-            [
-                f"{row['cluster']}/{row['broker_id']}",
-                cell(row["rack_id"]),
-                *(bar("is", row[name], most[name]) for name in most),
-                *(ratio(row[f"{name}_over_mean"]) for name in most),
-                *([cell(row["fenced"])] if fenced else []),
-            ]
-            for row in rows
+            *(("Broker", False, _broker_name), parts.words("Rack", "rack_id")),
+            *(parts.bars("is", rows, name, [name]) for name in ("replicas", "leaders")),
+            *(parts.figure(parts.title_of(name), name, ratio) for name in ("replicas_over_mean", "leaders_over_mean")),
+            *fenced,
         ],
     )
 
@@ -164,12 +142,9 @@ def replica_rows(tables: Mapping[str, DataFrame]) -> ReplicaRows:
         if name in tables:
             found[name] = collected(tables[name].orderBy(*order).limit(MOST_ROWS))
     if len(found.get("problems", ())) == MOST_ROWS:
-        found["problem_counts"] = collected(_count_by_code(tables["problems"]).limit(MOST_ROWS))
+        counts = tables["problems"].groupBy("code").agg(num_rows("partitions"))
+        found["problem_counts"] = collected(counts.orderBy(F.desc("partitions"), "code").limit(MOST_ROWS))
     return ReplicaRows(**found)
-
-
-def _count_by_code(problems: DataFrame) -> DataFrame:
-    return problems.groupBy("code").agg(num_rows("partitions")).orderBy(F.desc("partitions"), "code")
 
 
 def _broker_counts(placement: DataFrame, before: str | None) -> DataFrame:

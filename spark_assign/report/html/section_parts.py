@@ -37,9 +37,40 @@ class Table:
         return any(isinstance(value, Length) for row in self.rows[:1] for value in row)
 
 
+TableColumn = tuple[str, bool, Callable[[Row], str | Length]]
+"""A column of a table: title, whether it is numeric, and the cell of a row."""
+
+
+def words(title: str, name: str, text: Callable[[Any], str] = cell) -> TableColumn:
+    """Returns a column of text, from the column `name` of the rows."""
+    return title, False, lambda row: text(row[name])
+
+
+def figure(title: str, name: str, text: Callable[[Any], str | Length] = number) -> TableColumn:
+    """Returns a numeric column, from the column `name` of the rows."""
+    return title, True, lambda row: text(row[name])
+
+
+def figures(*names: str) -> list[TableColumn]:
+    """Returns numeric columns, from the columns of the rows with these names."""
+    return [figure(title_of(name), name) for name in names]
+
+
+def table_of(caption: str, rows: Rows, columns: Sequence[TableColumn], note: str = "") -> Table:
+    """Returns a table with a line per row."""
+    cells = [[text(row) for _, _, text in columns] for row in rows]
+    return Table(caption, [(title, numeric) for title, numeric, _ in columns], cells, note)
+
+
 def bar(kind: str, value: int | None, most: int) -> Length:
     """Returns a number with its bar, whose length is relative to the largest number."""
     return Length(kind, number(value), wide=100 * (value or 0) / most)
+
+
+def bars(kind: str, rows: Rows, name: str, scale: Sequence[str]) -> TableColumn:
+    """Returns a column of numbers with bars, relative to the largest number in the columns `scale` of the rows."""
+    most = max((row[column] or 0 for row in rows for column in scale), default=0) or 1
+    return figure(title_of(name), name, lambda value: bar(kind, value, most))
 
 
 def title_of(column: str) -> str:
@@ -51,15 +82,12 @@ def rejected_table(rows: Rows, total: int | None = None) -> Table:
     """Returns the table of rejected groups or clusters, with code and remedy."""
     total = len(rows) if total is None else total
     more = f"Shows the first {len(rows):,} of {total:,}; the table rejected contains all." if total > len(rows) else ""
-    return Table(
-        "Rejected",
-        [("What", False), ("Code", False), ("Detail", False)],
-        [
-            ["/".join(cell(row[name]) for name in row if name not in ("code", "detail")), row["code"], row["detail"]]
-            for row in rows
-        ],
-        more,
-    )
+    columns = [("What", False, _rejected_name), words("Code", "code"), words("Detail", "detail")]
+    return table_of("Rejected", rows, columns, more)
+
+
+def _rejected_name(row: Row) -> str:
+    return "/".join(cell(row[name]) for name in row if name not in ("code", "detail"))
 
 
 def any_table(name: str, rows: Rows, note: str = "") -> Table:

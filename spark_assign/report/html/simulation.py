@@ -10,10 +10,10 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import Row, Rows, count, group_key, group_name, listed_order, number, ratio, seconds
+from spark_assign.report.formatting import Row, Rows, count, group_key, group_name, listed_order, ratio, seconds
+from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, SimulationRows
 from spark_assign.report.html.section_charts import TimePanel, draw_pauses, legend_html
-from spark_assign.report.html.section_parts import Drawing, Table, by_group, rejected_table
 from spark_assign.report.listed_groups import any_of, collected
 from spark_assign.report.text.simulation import cost_columns, partition_seconds, pause_location, with_variant
 from spark_assign.simulation.simulation import Simulation
@@ -32,11 +32,11 @@ MAX_LISTED = 60
 def build_simulation_section(rows: SimulationRows) -> dict[str, Any]:
     """Returns what the template shows: costs per variant, the groups with the largest costs, and a chart for each."""
     tables = [_costs_table(rows.totals), _groups_table(rows.groups), _comparison_table(rows.comparison)]
-    costs, rebalances, pauses = map(by_group, (rows.groups, rows.rebalances, rows.pauses))
+    costs, rebalances, pauses = map(parts.by_group, (rows.groups, rows.rebalances, rows.pauses))
     drawn = [key for key in dict.fromkeys([*pauses, *rebalances]) if key in costs]
     legend = {"paused": "partitions not consumed", "round": "a rebalance, from its first cause to its end"}
     return {
-        "tables": [*tables, rejected_table(rows.rejected)],
+        "tables": [*tables, parts.rejected_table(rows.rejected)],
         "drawings": [
             _pause_chart(at, key, costs[key], rebalances[key], pauses[key]) for at, key in enumerate(drawn, start=1)
         ],
@@ -45,7 +45,7 @@ def build_simulation_section(rows: SimulationRows) -> dict[str, Any]:
     }
 
 
-def _pause_chart(at: int, key: tuple[str, str], costs: Rows, rebalances: Rows, pauses: Rows) -> Drawing:
+def _pause_chart(at: int, key: tuple[str, str], costs: Rows, rebalances: Rows, pauses: Rows) -> parts.Drawing:
     panels = [
         TimePanel(
             name=cost["variant"],
@@ -61,7 +61,7 @@ def _pause_chart(at: int, key: tuple[str, str], costs: Rows, rebalances: Rows, p
     ]
     name, partitions = "/".join(key), costs[-1]["partitions"]
     heading = f"{name}, {count(partitions, 'partition')}"
-    return Drawing(heading, draw_pauses(panels, f"time{at}", f"Rebalances of {name} in time", partitions))
+    return parts.Drawing(heading, draw_pauses(panels, f"time{at}", f"Rebalances of {name} in time", partitions))
 
 
 def _variant_order(row: Row) -> tuple[int, str]:
@@ -75,59 +75,42 @@ def _cost_text(row: Row) -> str:
     )
 
 
-def _costs_table(rows: Rows) -> Table:
+def _costs_table(rows: Rows) -> parts.Table:
     """Returns the table with one row per variant."""
-    titles = ("Groups", "Rebalances", "Restarts", "Partition-seconds not consumed", "Longest pause")
-    return Table(
-        "Costs of each variant, all groups",
-        [("Variant", False), *((title, True) for title in titles)],
-        [
-            [
-                row["variant"],
-                *(number(row[name]) for name in ("groups", "rebalances", "members_restarted")),
-                *_pause_cells(row),
-            ]
-            for row in sorted(rows, key=_variant_order)
-        ],
+    counts = (*parts.figures("groups", "rebalances"), parts.figure("Restarts", "members_restarted"))
+    ordered = sorted(rows, key=_variant_order)
+    return parts.table_of(
+        "Costs of each variant, all groups", ordered, [parts.words("Variant", "variant"), *counts, *_PAUSES]
     )
 
 
-def _groups_table(rows: Rows) -> Table:
-    titles = ("Partitions", "Rebalances", "Partition-seconds not consumed", "Longest pause")
-    return Table(
+def _groups_table(rows: Rows) -> parts.Table:
+    return parts.table_of(
         "Groups with the largest costs",
-        [("Group", False), ("Variant", False), *((title, True) for title in titles), ("Partition", False)],
+        rows,
         [
-            [
-                *(group_name(row), row["variant"]),
-                *(number(row[name]) for name in ("partitions", "rebalances")),
-                *(*_pause_cells(row), pause_location(row, with_group=False)),
-            ]
-            for row in rows
+            *(("Group", False, group_name), parts.words("Variant", "variant")),
+            *(*parts.figures("partitions", "rebalances"), *_PAUSES),
+            ("Partition", False, lambda row: pause_location(row, with_group=False)),
         ],
     )
 
 
-def _pause_cells(row: Row) -> tuple[str, str]:
-    return partition_seconds(row["paused_partition_ms"]), seconds(row["longest_pause_ms"])
+_PAUSES = (
+    parts.figure("Partition-seconds not consumed", "paused_partition_ms", partition_seconds),
+    parts.figure("Longest pause", "longest_pause_ms", seconds),
+)
 
 
-def _comparison_table(rows: Rows) -> Table:
+def _comparison_table(rows: Rows) -> parts.Table:
     """Returns the table of a comparison (`tables.simulation.COMPARISON`)."""
-    return Table(
+    return parts.table_of(
         "Groups with the largest savings of cooperative rebalancing: partition-seconds not consumed",
+        rows,
         [
-            ("Group", False),
-            *((name, True) for name in COMPARED_VARIANTS),
-            *((f"{name.capitalize()}/eager", True) for name in COMPARED_VARIANTS[1:]),
-        ],
-        [
-            [
-                group_name(row),
-                *(partition_seconds(row[f"{name}_paused_partition_ms"]) for name in COMPARED_VARIANTS),
-                *(ratio(row[f"{name}_ratio"]) for name in COMPARED_VARIANTS[1:]),
-            ]
-            for row in rows
+            ("Group", False, group_name),
+            *(parts.figure(name, f"{name}_paused_partition_ms", partition_seconds) for name in COMPARED_VARIANTS),
+            *(parts.figure(f"{name.capitalize()}/eager", f"{name}_ratio", ratio) for name in COMPARED_VARIANTS[1:]),
         ],
     )
 

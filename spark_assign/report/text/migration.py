@@ -26,13 +26,11 @@ from spark_assign.report.formatting import (
 from spark_assign.report.listed_groups import count_by, first_of_each, first_rejected_lines
 from spark_assign.spark.progress import progress
 
-_DEFAULT_LIMIT = 10
-
 Lines = Callable[[Rows], list[str]]
 
 
 @progress("planning the migration", 1)
-def summarize_migration(migrations: DataFrame, rejected: DataFrame, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_migration(migrations: DataFrame, rejected: DataFrame, limit: int) -> str:
     """Returns the totals, and the first groups of each verdict with their costs. Reads a screenful of rows.
 
     Args:
@@ -45,7 +43,7 @@ def summarize_migration(migrations: DataFrame, rejected: DataFrame, limit: int =
 
 
 @progress("simulating the restarts", 1)
-def summarize_upgrade(upgrades: DataFrame, rejected: DataFrame, limit: int = _DEFAULT_LIMIT) -> str:
+def summarize_upgrade(upgrades: DataFrame, rejected: DataFrame, limit: int) -> str:
     """Returns the totals, and the first groups of each verdict with their costs. Reads a screenful of rows.
 
     Args:
