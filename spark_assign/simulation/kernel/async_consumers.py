@@ -335,9 +335,9 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         current.generation_id, current.joined_ms, current.end_ms = coordinator.assignment_epoch, now, now
         current.members, current.assignor = len(coordinator.members.by_id), request.assignor
         if self.trace is not None:
-            changed = f"{len(answer.changed)} of {current.members} members have a new target"
+            changed = f"{len(answer)} of {current.members} members have a new target"
             self.trace_coordinator("target", f"{request.assignor}: epoch {current.generation_id}; {changed}")
-        for member_id in coordinator.members.by_id if self.trace is not None else answer.changed:
+        for member_id in coordinator.members.by_id if self.trace is not None else answer:
             member = self.by_id[member_id]
             if member.member_id == member_id:
                 self.schedule_news(member)

@@ -171,7 +171,7 @@ class ConsumerGroup:
         step = self._step
         assert step is not None, "no target was requested"
         self._step = None
-        self.members.set_targets(answer.changed)
+        self.members.set_targets(answer)
         self.assignment_epoch, self.assigned_at_ms = self.group_epoch, step.now
         return self._reconcile_member(step)
 

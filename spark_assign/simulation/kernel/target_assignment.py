@@ -171,15 +171,8 @@ class TargetRequest:
     taken: Collection[int]
 
 
-@dataclass(slots=True)
-class TargetResponse:
-    """The new target.
-
-    Attributes:
-        changed: targets that differ from the previous ones, by member ID.
-    """
-
-    changed: Mapping[str, TargetAssignment] = field(default_factory=dict)
+TargetResponse = Mapping[str, TargetAssignment]
+"""The new target: the targets of members that differ from the previous ones, by member ID."""
 
 
 def follow(

@@ -105,7 +105,7 @@ class TargetAssignmentBuilder:
 
 def assign_targets(requests: Sequence[TargetRequest]) -> list[TargetResponse]:
     """Returns the responses to all requests, in order. Each depends only on its own request."""
-    responses = [TargetResponse() for _ in requests]
+    responses: list[TargetResponse] = [{} for _ in requests]
     range_indexes, homogeneous_indexes = [], []
     for at, request in enumerate(requests):
         if not request.topics:
@@ -125,7 +125,7 @@ def assign_targets(requests: Sequence[TargetRequest]) -> list[TargetResponse]:
 
 def _nothing(request: TargetRequest) -> TargetResponse:
     """Returns the response if no member subscribes to an existing topic."""
-    return TargetResponse({member.member_id: NOTHING for member in request.members if member.target.codes})
+    return {member.member_id: NOTHING for member in request.members if member.target.codes}
 
 
 # --- uniform, homogeneous -----------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def _fill_quotas(request: TargetRequest, walks: Sequence[Sequence[int]], quota: 
             changes = [(each, False) for each in member.target.walk if each not in kept]
             changes += [(each, True) for each in added]
             changed[member.member_id] = follow(member.target, changes, by_number)
-    return TargetResponse(changed)
+    return changed
 
 
 def _unassigned(request: TargetRequest) -> list[int]:
@@ -214,7 +214,7 @@ def _heterogeneous(request: TargetRequest) -> TargetResponse:
             target = follow(member.target, member_changes, by_number, sizes)
             if target.codes != member.target.codes:
                 changed[member.member_id] = target
-    return TargetResponse(changed)
+    return changed
 
 
 # --- range --------------------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ def _in_request_order(request: TargetRequest, assigned: Sequence[Sequence[int]])
             topics = [topic.number for topic in topics_of_member if topic.number in assigned_topics]
             num_names = len(topics_of_member) if request.homogeneous else member.names
             changed[member.member_id] = fresh(has, topics, by_number, num_names)
-    return TargetResponse(changed)
+    return changed
 
 
 def _assignable_topics(request: TargetRequest) -> list[Sequence[Topic]]:

@@ -288,7 +288,7 @@ class _ConsumerGroup(_ReplayGroup):
     def assign(self, step: ReplayStep, owned: Mapping[int, str]) -> Generator[Any, Any, dict[int, str]]:
         """See `_ReplayGroup`."""
         response: TargetResponse = yield self._build_request(step.members, step.partitions)
-        self.targets |= response.changed
+        self.targets |= response
         return {partition: member_id for member_id, target in self.targets.items() for partition in target.walk}
 
     def _update_metadata(self, partitions: Mapping[int, int]) -> None:
