@@ -4,46 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
 
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.leader_rules import RULE_SOURCE_TEXTS, RULE_SOURCES, TO_NAME, find_rule_source
 from spark_assign.report.formatting import DASH, Row, Rows, cell, count, group_key, number, ratio, share
+from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.group_view import view
 from spark_assign.report.html.report_data import EDGES, NOTHING_ASSIGNED, PlanRows
 from spark_assign.report.html.section_charts import Bar, draw_histogram, legend_html
-from spark_assign.report.html.section_parts import Length, Table, bar, by_group, figure, rejected_table, table_of, words
 from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
 
 UNEVEN = 1.25
 """A group has a note about its load if its imbalance by load exceeds this multiple of its imbalance by count."""
-
-
-@dataclass(frozen=True)
-class GroupLine:
-    """A row of the table of groups.
-
-    Attributes:
-        numbers: each number with the width of its bar or the intensity of its background, in percent; 0 if none.
-        link: anchor of the group's details on the page; empty if there are none.
-        rules: the leader whose rules the plan follows, and how certain that is.
-        now, advice: current and recommended assignor, or a dash if unknown.
-        changes: whether the recommended assignor differs from the current one.
-    """
-
-    cluster: str
-    group_id: str
-    assignor: str
-    numbers: Sequence[tuple[str, int]]
-    notes: str
-    link: str
-    rules: str
-    now: str
-    advice: str
-    changes: bool
 
 
 _NUMBERS = (
@@ -62,7 +37,7 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
     advised = {group_key(row): row for row in advice}
     totals = {name: sum(row[name] for row in plan.classes) for name in ("groups", *SUMS)}
     uneven = sum(row["groups"] for row in plan.classes if not row["even"])
-    members, moves = by_group(plan.members), by_group(plan.moves)
+    members, moves = parts.by_group(plan.members), parts.by_group(plan.moves)
     silent = {group_key(row): row["partitions"] for row in plan.silent or ()}
     rows = {group_key(row): row for row in plan.groups}
     shown = {key: f"g{at}" for at, key in enumerate(rows, start=1) if key in members or key in moves}
@@ -81,7 +56,7 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
         "cluster_names": sorted({row["cluster"] for row in plan.groups}),
         "drawing": draw_histogram(bars, "imbalance", "Groups by imbalance", "groups"),
         "legend": legend_html({"uneven": "could be more even", "even": "as even as possible"}),
-        "classes": Table(
+        "classes": parts.Table(
             "Groups by imbalance",
             [("Largest / mean", False), ("Groups", True), ("Could be more even", True)],
             [[bar.label, number(bar.total), number(bar.uneven)] for bar in bars],
@@ -91,11 +66,11 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
         "total": totals["groups"],
         "views": views,
         "reasons": _reasons(plan.reasons),
-        "rejected": rejected_table(plan.rejected, plan.rejected_total) if plan.rejected_total else None,
+        "rejected": parts.rejected_table(plan.rejected, plan.rejected_total) if plan.rejected_total else None,
         "about": [(name, cell(value)) for name, value in plan.about.items()],
         "notes": plan.notes,
         "advised": bool(advised),
-        "planned_otherwise": not advised or any(line.now != line.assignor for line in lines),
+        "planned_otherwise": not advised or any(line["now"] != line["assignor"] for line in lines),
         "leaders_known": any(row["leader_client"] for row in plan.ruled),
     }
 
@@ -140,32 +115,21 @@ def _tiles(
     ]
 
 
-def _assignors(classes: Rows) -> Table:
-    sums = _sums_by("assignor", classes)
-    return Table(
-        "By planned assignor",
-        [("Assignor", False), *((title, True) for title, _, _ in _SUMMED)],
-        [[name, *_summed(each, sums.values())] for name, each in sorted(sums.items())],
-    )
+def _assignors(classes: Rows) -> parts.Table:
+    rows = sorted(_sums_by("assignor", classes), key=itemgetter("assignor"))
+    return parts.table_of("By planned assignor", rows, [parts.words("Assignor", "assignor"), *_summed(rows)])
 
 
-def _clusters(plan: PlanRows) -> Table | None:
+def _clusters(plan: PlanRows) -> parts.Table | None:
     """Returns a row per cluster, or None if there is only one cluster."""
-    sums = _sums_by("cluster", plan.classes)
-    for row in plan.rejected:
-        sums[row["cluster"]]["rejected"] += 1
-    if len(sums) < 2:
+    rows = _sums_by("cluster", plan.classes, plan.rejected)
+    if len(rows) < 2:
         return None
-    ordered = sorted(sums.items(), key=lambda one: (-one[1]["uneven"], -one[1]["moved"], one[0]))
+    rows.sort(key=lambda row: (-row["uneven"], -row["moved"], row["cluster"]))
     all_listed = len(plan.rejected) == plan.rejected_total
-    return Table(
-        "By cluster, in descending order of groups that could be more even",
-        [("Cluster", False), *((title, True) for title, _, _ in _SUMMED), ("Rejected", True)],
-        [
-            [name, *_summed(each, sums.values()), number(each["rejected"]) if all_listed else DASH]
-            for name, each in ordered
-        ],
-    )
+    rejected = parts.figure("Rejected", "rejected", lambda value: number(value) if all_listed else DASH)
+    caption = "By cluster, in descending order of groups that could be more even"
+    return parts.table_of(caption, rows, [parts.words("Cluster", "cluster", str), *_summed(rows), rejected])
 
 
 _SUMMED = (
@@ -179,19 +143,22 @@ _SUMMED = (
 """Title, sum, and kind of the bar (None: no bar) of the columns of sums."""
 
 
-def _sums_by(column: str, classes: Rows) -> dict[str, Counter[str]]:
-    """Returns the sums over the classes, by the values of a column."""
+def _sums_by(column: str, classes: Rows, rejected: Rows = ()) -> list[Row]:
+    """Returns the sums over the classes, and the number of rejected groups: a row per value of a column."""
     sums: dict[str, Counter[str]] = defaultdict(Counter)
     for row in classes:
         uneven = 0 if row["even"] else row["groups"]
         sums[row[column]].update({name: row[name] for name in ("groups", *SUMS)}, uneven=uneven, lost=num_unowned(row))
-    return sums
+    for row in rejected:
+        sums[row[column]]["rejected"] += 1
+    zeros = dict.fromkeys(("rejected", *(name for _, name, _ in _SUMMED)), 0)
+    return [{column: value, **zeros, **each} for value, each in sums.items()]
 
 
-def _summed(each: Counter[str], every: Collection[Counter[str]]) -> list[str | Length]:
+def _summed(rows: Rows) -> list[parts.TableColumn]:
     return [
-        number(each[name]) if kind is None else bar(kind, each[name], max(one[name] for one in every) or 1)
-        for _, name, kind in _SUMMED
+        parts.figure(title, name) if kind is None else parts.bars(title, name, kind, rows, [name])
+        for title, name, kind in _SUMMED
     ]
 
 
@@ -211,8 +178,14 @@ def _lines(
     shown: Mapping[tuple[str, str], str],
     advised: Mapping[tuple[str, str], Row],
     silent: Mapping[tuple[str, str], int],
-) -> list[GroupLine]:
-    """Returns all rows. The width of a bar is relative to the longest one in its column."""
+) -> list[dict[str, Any]]:
+    """Returns the rows of the table of groups.
+
+    Returns:
+        A dictionary per row. `numbers`: each number with the width of its bar, relative to the longest one in its
+        column, or the intensity of its background, in percent (0: none). `link`: anchor of the details (empty: none).
+        `rules`: the leader whose rules the plan follows. `changes`: whether the recommended assignor isn't the current.
+    """
     most_partitions, most_over, most_lost = (
         max(map(value, rows), default=0) or 1 for value in (itemgetter("partitions"), over_share, num_unowned)
     )
@@ -234,12 +207,21 @@ def _lines(
         notes = _oddities(row)
         if key in silent:
             notes.append(f"{count(silent[key], 'partition')} without traffic")
-        ruled = find_rule_source(row["assignor"], row.get("leader_client")).text if row["members"] else DASH
-        changes = advice is not None and advice["verdict"] in ("change", "unknown")
         text = DASH if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"
-        now = DASH if advice is None else _now(advice)
-        link = shown.get(key, "")
-        lines.append(GroupLine(*key, row["assignor"], numbers, "; ".join(notes), link, ruled, now, text, changes))
+        lines.append(
+            {
+                "cluster": row["cluster"],
+                "group_id": row["group_id"],
+                "assignor": row["assignor"],
+                "numbers": numbers,
+                "notes": "; ".join(notes),
+                "link": shown.get(key, ""),
+                "rules": find_rule_source(row["assignor"], row.get("leader_client")).text if row["members"] else DASH,
+                "now": DASH if advice is None else _now(advice),
+                "advice": text,
+                "changes": advice is not None and advice["verdict"] in ("change", "unknown"),
+            }
+        )
     return lines
 
 
@@ -269,7 +251,7 @@ def _oddities(row: Row) -> list[str]:
         "owned_out_of_range": count(row["owned_out_of_range"], "owned partition") + " out of the topic's range",
         "order_dependent": f"{number(row.get('order_dependent') or 0)} might go to another member: an order is unknown",
     }
-    return [*given_up, *_by_load(row), *(words for name, words in notes.items() if row.get(name))]
+    return [*given_up, *_by_load(row), *(note for name, note in notes.items() if row.get(name))]
 
 
 def _by_load(row: Row) -> list[str]:
@@ -300,18 +282,21 @@ REASONS = {
 """Explanations of `Plan.moves.reason`."""
 
 
-def _reasons(rows: Rows) -> Table:
-    return table_of(
+def _reasons(rows: Rows) -> parts.Table:
+    return parts.table_of(
         "Changes of owner by reason",
         sorted(rows, key=lambda row: (-row["partitions"], row["reason"])),
         [
-            *(words("Reason", "reason"), words("Meaning", "reason", lambda reason: REASONS.get(reason, ""))),
-            *(figure("Changes", "partitions"), figure("Groups", "groups")),
+            *(
+                parts.words("Reason", "reason"),
+                parts.words("Meaning", "reason", lambda reason: REASONS.get(reason, "")),
+            ),
+            *(parts.figure("Changes", "partitions"), parts.figure("Groups", "groups")),
         ],
     )
 
 
-def rules_table(rows: Rows) -> Table:
+def rules_table(rows: Rows) -> parts.Table:
     """Returns a row for each kind of source of the rules."""
     sums: dict[str, Counter[str]] = defaultdict(Counter)
     sources: dict[str, Counter[str]] = defaultdict(Counter)
@@ -320,7 +305,7 @@ def rules_table(rows: Rows) -> Table:
         sums[source.kind].update(groups=row["groups"], partitions=row["partitions"])
         sources[source.kind][source.text] += row["groups"]
     remedy = "If the leader is unknown or a guess, specify it: plan --leader-client 'PATTERN=Java@3.3'. "
-    return Table(
+    return parts.Table(
         "Rules that the plan follows",
         [("Planned by the rules of", False), ("Groups", True), ("Partitions", True), ("Sources", False)],
         [
@@ -342,7 +327,7 @@ def _most_frequent(counted: Counter[str]) -> str:
     """Returns the most frequent sources as text."""
     ordered = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
     more = [f"{len(ordered) - _WHICH} more"] if len(ordered) > _WHICH else []
-    return "; ".join([*(f"{words}: {number(many)}" for words, many in ordered[:_WHICH]), *more])
+    return "; ".join([*(f"{source}: {number(many)}" for source, many in ordered[:_WHICH]), *more])
 
 
 _WHICH = 6

@@ -64,14 +64,15 @@ def _broker_loads(rows: Rows) -> parts.Table:
     """Returns one line per broker: replicas and preferred leaders, before and after."""
     kinds = {"before": "was", "after": "is"}
     sides = list(kinds) if any(row["replicas_before"] is not None for row in rows) else ["after"]
+    columns = {what: [f"{what}_{when}" for when in kinds] for what in ("replicas", "leaders")}
     return parts.table_of(
         "Replicas and preferred leaders of each broker" + (", before and after" if len(sides) > 1 else ""),
         rows,
         [
             ("Broker", False, _broker_name),
             *(
-                parts.bars(kinds[when], rows, f"{what}_{when}", [f"{what}_{side}" for side in kinds])
-                for what in ("replicas", "leaders")
+                parts.bars(f"{what.capitalize()} {when}", f"{what}_{when}", kinds[when], rows, names)
+                for what, names in columns.items()
                 for when in sides
             ),
         ],
@@ -113,7 +114,7 @@ def _brokers_table(rows: Rows) -> parts.Table:
         rows,
         [
             *(("Broker", False, _broker_name), parts.words("Rack", "rack_id")),
-            *(parts.bars("is", rows, name, [name]) for name in ("replicas", "leaders")),
+            *(parts.bars(parts.title_of(name), name, "is", rows, [name]) for name in ("replicas", "leaders")),
             *(parts.figure(parts.title_of(name), name, ratio) for name in ("replicas_over_mean", "leaders_over_mean")),
             *fenced,
         ],

@@ -62,15 +62,10 @@ def table_of(caption: str, rows: Rows, columns: Sequence[TableColumn], note: str
     return Table(caption, [(title, numeric) for title, numeric, _ in columns], cells, note)
 
 
-def bar(kind: str, value: int | None, most: int) -> Length:
-    """Returns a number with its bar, whose length is relative to the largest number."""
-    return Length(kind, number(value), wide=100 * (value or 0) / most)
-
-
-def bars(kind: str, rows: Rows, name: str, scale: Sequence[str]) -> TableColumn:
+def bars(title: str, name: str, kind: str, rows: Rows, scale: Sequence[str]) -> TableColumn:
     """Returns a column of numbers with bars, relative to the largest number in the columns `scale` of the rows."""
     most = max((row[column] or 0 for row in rows for column in scale), default=0) or 1
-    return figure(title_of(name), name, lambda value: bar(kind, value, most))
+    return figure(title, name, lambda value: Length(kind, number(value), wide=100 * (value or 0) / most))
 
 
 def title_of(column: str) -> str:
