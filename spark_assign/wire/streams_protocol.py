@@ -16,7 +16,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from spark_assign.wire.group_records.decoder import StructDecoder
-from spark_assign.wire.group_records.record_schema import Field, int32, int64, many, struct, text
+from spark_assign.wire.group_records.record_schema import Field, many, struct
 from spark_assign.wire.reader import Reader, WireError, as_text
 
 PROTOCOL = "stream"
@@ -74,28 +74,28 @@ class Assignment:
     next_rebalance_ms: int | None = None
 
 
-_TASK = struct(int32("topicGroupId"), int32("partition"))
+_TASK = struct("topicGroupId int32, partition int32")
 _SUBSCRIPTION = struct(
-    int32("version"),
-    int32("latestSupportedVersion", since=3, otherwise=-1),
-    Field("processId", "uuid"),
+    "version int32",
+    Field("latestSupportedVersion", "int32", since=3, otherwise=-1),
+    "processId uuid",
     many("prevTasks", _TASK, until=6),
     many("standbyTasks", _TASK, until=6),
     Field("userEndPoint", "bytes", since=2),
     many(
         "taskOffsetSums",
         struct(
-            int32("topicGroupId"),
-            int32("partition", since=10),
-            int64("offsetSum", since=10),
-            text("namedTopology", since=10, nullable=True),
-            many("partitionToOffsetSum", struct(int32("partition"), int64("offsetSum")), until=9),
+            "topicGroupId int32",
+            Field("partition", "int32", since=10),
+            Field("offsetSum", "int64", since=10),
+            Field("namedTopology", "string", since=10, nullable=True),
+            many("partitionToOffsetSum", struct("partition int32, offsetSum int64"), until=9),
         ),
         since=7,
     ),
     Field("uniqueField", "int8", since=8),
-    int32("errorCode", since=9),
-    many("clientTags", struct(Field("key", "bytes"), Field("value", "bytes")), since=11),
+    Field("errorCode", "int32", since=9),
+    many("clientTags", struct("key bytes, value bytes"), since=11),
 )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal
+from itertools import chain
+from typing import Any, Literal, get_args
 
 Plain = Literal["int8", "int16", "int32", "int64", "uint16", "string", "bytes", "uuid"]
+_PLAIN: dict[str, Plain] = {kind: kind for kind in get_args(Plain)}
 
 _EMPTY: dict[str, Any] = {"string": "", "bytes": b"", "uuid": "A" * 22}
 
@@ -75,35 +76,44 @@ class Record:
     name: str
     key: tuple[Field, ...]
     value: tuple[Field, ...]
-    newest: int = 0
-    flexible: int = 0
+    newest: int
+    flexible: int
 
     def is_flexible(self, version: int) -> bool:
         """Checks whether values of a version are flexible."""
         return version >= self.flexible
 
 
-def struct(*fields: Field) -> Struct:
-    """Returns a struct that Kafka declares by name."""
-    return Struct(fields)
+def fields(*declared: str | Field) -> tuple[Field, ...]:
+    """Returns the declared fields in order. A text declares fields that all versions have: `name type, …`, with `type?`
+    for a nullable field and `type[]` for a list.
+    """
+    by_part = ([each] if isinstance(each, Field) else map(_field, each.split(",")) for each in declared)
+    return tuple(chain.from_iterable(by_part))
 
 
-def inner(*fields: Field) -> Struct:
-    """Returns a struct that Kafka declares inline."""
-    return Struct(fields, strict=True)
+def _field(text: str) -> Field:
+    """Returns the field that `name type` declares."""
+    name, kind = text.split()
+    plain = _PLAIN[kind.removesuffix("?").removesuffix("[]")]
+    return Field(name, Many(plain) if "[]" in kind else plain, nullable=kind.endswith("?"))
 
 
-text = partial(Field, kind="string")
-"""Returns a string field."""
-int32 = partial(Field, kind="int32")
-"""Returns an int32 field."""
-int64 = partial(Field, kind="int64")
-"""Returns an int64 field."""
+def struct(*declared: str | Field) -> Struct:
+    """Returns a struct that Kafka declares by name. See `fields`."""
+    return Struct(fields(*declared))
 
 
-def texts(name: str) -> Field:
-    """Returns a field with a list of strings."""
-    return Field(name, Many("string"))
+def inner(*declared: str | Field) -> Struct:
+    """Returns a struct that Kafka declares inline. See `fields`."""
+    return Struct(fields(*declared), strict=True)
+
+
+def record(
+    type: int, name: str, key: tuple[Field, ...], *value: str | Field, newest: int = 0, flexible: int = 0
+) -> Record:
+    """Returns a record type. `value` declares the fields of its value, see `fields`."""
+    return Record(type, name, key, fields(*value), newest, flexible)
 
 
 def many(name: str, of: Plain | Struct, **options: Any) -> Field:
@@ -111,6 +121,5 @@ def many(name: str, of: Plain | Struct, **options: Any) -> Field:
     return Field(name, Many(of), **options)
 
 
-GROUP = (text("groupId"),)
-MEMBER = (text("groupId"), text("memberId"))
+GROUP, MEMBER = fields("groupId string"), fields("groupId string, memberId string")
 """The keys of most types."""

@@ -12,56 +12,35 @@ Kafka 4.1. No release has a type 18.
 
 from __future__ import annotations
 
-from spark_assign.wire.group_records.record_schema import (
-    GROUP,
-    MEMBER,
-    Field,
-    Record,
-    inner,
-    int32,
-    int64,
-    many,
-    struct,
-    text,
-    texts,
-)
+from spark_assign.wire.group_records.record_schema import GROUP, MEMBER, Field, fields, inner, many, record, struct
 
-_OFFSET_KEY = (text("group"), text("topic"), int32("partition"))
-_OFFSET = (
-    int64("offset"),
-    int32("leaderEpoch", since=3, otherwise=-1),
-    text("metadata"),
-    int64("commitTimestamp"),
-    int64("expireTimestamp", since=1, until=1, otherwise=-1),
+_OFFSET_KEY = fields("group string, topic string, partition int32")
+_OFFSET = fields(
+    "offset int64",
+    Field("leaderEpoch", "int32", since=3, otherwise=-1),
+    "metadata string, commitTimestamp int64",
+    Field("expireTimestamp", "int64", since=1, until=1, otherwise=-1),
 )
 _TOPIC_ID = Field("topicId", "uuid", since=4, tag=0)
 """Since Kafka 4.1 (KIP-848)."""
 _CLASSIC_GROUP_MEMBER = struct(
-    text("memberId"),
-    text("groupInstanceId", since=3, nullable=True, otherwise=None),
-    text("clientId"),
-    text("clientHost"),
-    int32("rebalanceTimeout", since=1, otherwise=-1),
-    int32("sessionTimeout"),
-    Field("subscription", "bytes"),
-    Field("assignment", "bytes"),
+    "memberId string",
+    Field("groupInstanceId", "string", since=3, nullable=True, otherwise=None),
+    "clientId string, clientHost string",
+    Field("rebalanceTimeout", "int32", since=1, otherwise=-1),
+    "sessionTimeout int32, subscription bytes, assignment bytes",
 )
 
 _CLASSIC_RECORDS = (
-    Record(0, "OffsetCommit", _OFFSET_KEY, _OFFSET, newest=4, flexible=4),
-    Record(1, "OffsetCommit", _OFFSET_KEY, (*_OFFSET, _TOPIC_ID), newest=4, flexible=4),
-    Record(
+    record(0, "OffsetCommit", _OFFSET_KEY, *_OFFSET, newest=4, flexible=4),
+    record(1, "OffsetCommit", _OFFSET_KEY, *_OFFSET, _TOPIC_ID, newest=4, flexible=4),
+    record(
         2,
         "GroupMetadata",
-        (text("group"),),
-        (
-            text("protocolType"),
-            int32("generation"),
-            text("protocol", nullable=True),
-            text("leader", nullable=True),
-            int64("currentStateTimestamp", since=2, otherwise=-1),
-            many("members", _CLASSIC_GROUP_MEMBER),
-        ),
+        fields("group string"),
+        "protocolType string, generation int32, protocol string?, leader string?",
+        Field("currentStateTimestamp", "int64", since=2, otherwise=-1),
+        many("members", _CLASSIC_GROUP_MEMBER),
         newest=4,
         flexible=4,
     ),
@@ -71,175 +50,135 @@ _CLASSIC_RECORDS = (
 _GROUP_TOPICS = many(
     "topics",
     inner(
-        Field("topicId", "uuid"),
-        text("topicName"),
-        int32("numPartitions"),
-        many("partitionMetadata", inner(int32("partition"), texts("racks"))),
+        "topicId uuid, topicName string, numPartitions int32",
+        many("partitionMetadata", inner("partition int32, racks string[]")),
     ),
 )
-_EPOCHS_AND_STATE = (int32("memberEpoch"), int32("previousMemberEpoch"), Field("state", "int8"))
-_TARGET_PARTITIONS = many("topicPartitions", inner(Field("topicId", "uuid"), many("partitions", "int32")))
-_ASSIGNMENT_TIMESTAMP = int64("assignmentTimestamp", tag=0)
+_EPOCHS_AND_STATE = "memberEpoch int32, previousMemberEpoch int32, state int8"
+_TARGET_PARTITIONS = many("topicPartitions", inner("topicId uuid, partitions int32[]"))
+_ASSIGNMENT_TIMESTAMP = Field("assignmentTimestamp", "int64", tag=0)
 """Since Kafka 4.3 (KIP-1263)."""
+_ASSIGNMENT_EPOCHS = many("assignmentEpochs", "int32", nullable=True, tag=0)
+_REBALANCE_TIMEOUT = Field("rebalanceTimeoutMs", "int32", otherwise=-1)
 
-_OWNED_PARTITIONS = struct(
-    Field("topicId", "uuid"),
-    many("partitions", "int32"),
-    many("assignmentEpochs", "int32", nullable=True, tag=0),
-)
+_OWNED_PARTITIONS = struct("topicId uuid, partitions int32[]", _ASSIGNMENT_EPOCHS)
 _CLASSIC_MEMBER_METADATA = inner(
-    int32("sessionTimeoutMs"),
-    many("supportedProtocols", inner(text("name"), Field("metadata", "bytes"))),
+    "sessionTimeoutMs int32", many("supportedProtocols", inner("name string, metadata bytes"))
 )
 """The JoinGroup metadata of a member of the classic protocol during a migration to KIP-848; null for other members."""
 
 _CONSUMER_RECORDS = (
-    Record(3, "ConsumerGroupMetadata", GROUP, (int32("epoch"), int64("metadataHash", tag=0))),
-    Record(4, "ConsumerGroupPartitionMetadata", GROUP, (_GROUP_TOPICS,)),
-    Record(
+    record(3, "ConsumerGroupMetadata", GROUP, "epoch int32", Field("metadataHash", "int64", tag=0)),
+    record(4, "ConsumerGroupPartitionMetadata", GROUP, _GROUP_TOPICS),
+    record(
         5,
         "ConsumerGroupMemberMetadata",
         MEMBER,
-        (
-            text("instanceId", nullable=True),
-            text("rackId", nullable=True),
-            text("clientId"),
-            text("clientHost"),
-            texts("subscribedTopicNames"),
-            text("subscribedTopicRegex", nullable=True),
-            int32("rebalanceTimeoutMs", otherwise=-1),
-            text("serverAssignor", nullable=True),
-            Field("classicMemberMetadata", _CLASSIC_MEMBER_METADATA, nullable=True, tag=0),
-        ),
+        "instanceId string?, rackId string?, clientId string, clientHost string",
+        "subscribedTopicNames string[], subscribedTopicRegex string?",
+        _REBALANCE_TIMEOUT,
+        "serverAssignor string?",
+        Field("classicMemberMetadata", _CLASSIC_MEMBER_METADATA, nullable=True, tag=0),
     ),
-    Record(6, "ConsumerGroupTargetAssignmentMetadata", GROUP, (int32("assignmentEpoch"), _ASSIGNMENT_TIMESTAMP)),
-    Record(7, "ConsumerGroupTargetAssignmentMember", MEMBER, (_TARGET_PARTITIONS,)),
-    Record(
+    record(6, "ConsumerGroupTargetAssignmentMetadata", GROUP, "assignmentEpoch int32", _ASSIGNMENT_TIMESTAMP),
+    record(7, "ConsumerGroupTargetAssignmentMember", MEMBER, _TARGET_PARTITIONS),
+    record(
         8,
         "ConsumerGroupCurrentMemberAssignment",
         MEMBER,
-        (
-            *_EPOCHS_AND_STATE,
-            many("assignedPartitions", _OWNED_PARTITIONS),
-            many("partitionsPendingRevocation", _OWNED_PARTITIONS),
-        ),
+        _EPOCHS_AND_STATE,
+        many("assignedPartitions", _OWNED_PARTITIONS),
+        many("partitionsPendingRevocation", _OWNED_PARTITIONS),
     ),
-    Record(
+    record(
         16,
         "ConsumerGroupRegularExpression",
-        (text("groupId"), text("regularExpression")),
-        (texts("topics"), int64("version"), int64("timestamp")),
+        fields("groupId string, regularExpression string"),
+        "topics string[], version int64, timestamp int64",
     ),
 )
 
 
-_SHARE_TOPIC = (Field("topicId", "uuid"), text("topicName"))
-_PARTITIONS = struct(*_SHARE_TOPIC, many("partitions", "int32"))
+_PARTITIONS = struct("topicId uuid, topicName string, partitions int32[]")
 
 _SHARE_RECORDS = (
-    Record(9, "ShareGroupPartitionMetadata", GROUP, (_GROUP_TOPICS,)),
-    Record(
+    record(9, "ShareGroupPartitionMetadata", GROUP, _GROUP_TOPICS),
+    record(
         10,
         "ShareGroupMemberMetadata",
         MEMBER,
-        (text("rackId", nullable=True), text("clientId"), text("clientHost"), texts("subscribedTopicNames")),
+        "rackId string?, clientId string, clientHost string, subscribedTopicNames string[]",
     ),
-    Record(11, "ShareGroupMetadata", GROUP, (int32("epoch"), int64("metadataHash"))),
-    Record(12, "ShareGroupTargetAssignmentMetadata", GROUP, (int32("assignmentEpoch"), _ASSIGNMENT_TIMESTAMP)),
-    Record(13, "ShareGroupTargetAssignmentMember", MEMBER, (_TARGET_PARTITIONS,)),
-    Record(
+    record(11, "ShareGroupMetadata", GROUP, "epoch int32, metadataHash int64"),
+    record(12, "ShareGroupTargetAssignmentMetadata", GROUP, "assignmentEpoch int32", _ASSIGNMENT_TIMESTAMP),
+    record(13, "ShareGroupTargetAssignmentMember", MEMBER, _TARGET_PARTITIONS),
+    record(
         14,
         "ShareGroupCurrentMemberAssignment",
         MEMBER,
-        (
-            *_EPOCHS_AND_STATE,
-            many("assignedPartitions", struct(Field("topicId", "uuid"), many("partitions", "int32"))),
-        ),
+        _EPOCHS_AND_STATE,
+        many("assignedPartitions", struct("topicId uuid, partitions int32[]")),
     ),
-    Record(
+    record(
         15,
         "ShareGroupStatePartitionMetadata",
         GROUP,
-        (
-            many("initializingTopics", _PARTITIONS),
-            many("initializedTopics", _PARTITIONS),
-            many("deletingTopics", struct(*_SHARE_TOPIC)),
-        ),
+        many("initializingTopics", _PARTITIONS),
+        many("initializedTopics", _PARTITIONS),
+        many("deletingTopics", struct("topicId uuid, topicName string")),
     ),
 )
 
 
-_TASKS = (text("subtopologyId"), many("partitions", "int32"))
-_TARGET_TASKS = struct(*_TASKS)
-_OWNED_TASKS = struct(*_TASKS, many("assignmentEpochs", "int32", nullable=True, tag=0))
+_TASKS = "subtopologyId string, partitions int32[]"
+_TARGET_TASKS, _OWNED_TASKS = struct(_TASKS), struct(_TASKS, _ASSIGNMENT_EPOCHS)
 _ROLES = ("activeTasks", "standbyTasks", "warmupTasks")
 
-_INTERNAL_TOPIC = struct(
-    text("name"),
-    int32("partitions"),
-    Field("replicationFactor", "int16"),
-    many("topicConfigs", struct(text("key"), text("value"))),
-)
+_KEY_AND_VALUE = struct("key string, value string")
+_INTERNAL_TOPIC = struct("name string, partitions int32, replicationFactor int16", many("topicConfigs", _KEY_AND_VALUE))
 _SUBTOPOLOGY = inner(
-    text("subtopologyId"),
-    texts("sourceTopics"),
-    texts("sourceTopicRegex"),
+    "subtopologyId string, sourceTopics string[], sourceTopicRegex string[]",
     many("stateChangelogTopics", _INTERNAL_TOPIC),
-    texts("repartitionSinkTopics"),
+    "repartitionSinkTopics string[]",
     many("repartitionSourceTopics", _INTERNAL_TOPIC),
     many(
         "copartitionGroups",
-        inner(
-            many("sourceTopics", "int16"),
-            many("sourceTopicRegex", "int16"),
-            many("repartitionSourceTopics", "int16"),
-        ),
+        inner("sourceTopics int16[], sourceTopicRegex int16[], repartitionSourceTopics int16[]"),
     ),
 )
 
 _STREAMS_RECORDS = (
-    Record(
+    record(
         17,
         "StreamsGroupMetadata",
         GROUP,
-        (
-            int32("epoch"),
-            int64("metadataHash"),
-            int32("validatedTopologyEpoch", tag=0, otherwise=-1),
-            many("lastAssignmentConfigs", struct(text("key"), text("value")), nullable=True, tag=1),
-            int32("storedDescriptionTopologyEpoch", tag=2, otherwise=-1),
-            int32("failedDescriptionTopologyEpoch", tag=3, otherwise=-1),
-        ),
+        "epoch int32, metadataHash int64",
+        Field("validatedTopologyEpoch", "int32", tag=0, otherwise=-1),
+        many("lastAssignmentConfigs", _KEY_AND_VALUE, nullable=True, tag=1),
+        Field("storedDescriptionTopologyEpoch", "int32", tag=2, otherwise=-1),
+        Field("failedDescriptionTopologyEpoch", "int32", tag=3, otherwise=-1),
     ),
-    Record(
+    record(
         19,
         "StreamsGroupMemberMetadata",
         MEMBER,
-        (
-            text("instanceId", nullable=True),
-            text("rackId", nullable=True),
-            text("clientId"),
-            text("clientHost"),
-            int32("rebalanceTimeoutMs", otherwise=-1),
-            int32("topologyEpoch"),
-            text("processId"),
-            Field("userEndpoint", struct(text("host"), Field("port", "uint16")), nullable=True, otherwise=None),
-            many("clientTags", struct(text("key"), text("value"))),
-        ),
+        "instanceId string?, rackId string?, clientId string, clientHost string",
+        _REBALANCE_TIMEOUT,
+        "topologyEpoch int32, processId string",
+        Field("userEndpoint", struct("host string, port uint16"), nullable=True, otherwise=None),
+        many("clientTags", _KEY_AND_VALUE),
     ),
-    Record(20, "StreamsGroupTargetAssignmentMetadata", GROUP, (int32("assignmentEpoch"), _ASSIGNMENT_TIMESTAMP)),
-    Record(21, "StreamsGroupTargetAssignmentMember", MEMBER, tuple(many(role, _TARGET_TASKS) for role in _ROLES)),
-    Record(
+    record(20, "StreamsGroupTargetAssignmentMetadata", GROUP, "assignmentEpoch int32", _ASSIGNMENT_TIMESTAMP),
+    record(21, "StreamsGroupTargetAssignmentMember", MEMBER, *(many(role, _TARGET_TASKS) for role in _ROLES)),
+    record(
         22,
         "StreamsGroupCurrentMemberAssignment",
         MEMBER,
-        (
-            *_EPOCHS_AND_STATE,
-            *(many(role, _OWNED_TASKS) for role in _ROLES),
-            *(many(f"{role}PendingRevocation", _OWNED_TASKS) for role in _ROLES),
-        ),
+        _EPOCHS_AND_STATE,
+        *(many(role, _OWNED_TASKS) for role in _ROLES),
+        *(many(f"{role}PendingRevocation", _OWNED_TASKS) for role in _ROLES),
     ),
-    Record(23, "StreamsGroupTopology", GROUP, (int32("epoch"), many("subtopologies", _SUBTOPOLOGY))),
+    record(23, "StreamsGroupTopology", GROUP, "epoch int32", many("subtopologies", _SUBTOPOLOGY)),
 )
 
 RECORDS = (*_CLASSIC_RECORDS, *_CONSUMER_RECORDS, *_SHARE_RECORDS, *_STREAMS_RECORDS)
