@@ -11,7 +11,6 @@ from spark_assign.java.hash_map import spread_hashes
 from spark_assign.sources.kafka import groups as kafka_groups
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from spark_assign.sources.kafka.connection import ClusterConnection
-from spark_assign.sources.kafka.groups import DESCRIBE_BATCH
 from spark_assign.wire.describe_groups import ConsumerGroupDescribeRequest
 from tests.kafka import live_groups
 from tests.kafka.broker import Cluster
@@ -64,19 +63,13 @@ def settle(cluster: Cluster, groups: Iterable[str], topics: str, lacks: Callable
 def describe(cluster: Cluster, names: Iterable[str]) -> dict[str, Any]:
     """Returns the answer of ConsumerGroupDescribe for each group, without groups that fail."""
 
-    def read(ids: Any, answer: Any) -> list[tuple[str, Any]]:
-        return [(group.group_id, group) for group in answer.groups if not group.error_code]
-
-    def request(ids: Any) -> ConsumerGroupDescribeRequest:
-        return ConsumerGroupDescribeRequest(group_ids=list(ids), include_authorized_operations=False)
-
     with ClusterConnection(cluster.bootstrap_servers, {}) as connection:
         listed = kafka_groups.listed(connection, None)
         wanted = {name: listed[name] for name in names if name in listed}
-        found, _ = kafka_groups.request_per_group(
-            connection, wanted, request, read, DESCRIBE_BATCH, "described", lambda _: None
+        found, _ = kafka_groups.describe_groups(
+            connection, wanted, ConsumerGroupDescribeRequest, lambda group: group, "described", lambda _: None
         )
-    return found
+    return {name: group for name, group in found.items() if not group.error_code}
 
 
 def assigned(assignment: Any) -> frozenset[Partition]:

@@ -117,14 +117,12 @@ def test_another_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     requests: list[Any] = []
     first = OffsetReading({}, {}, {("t", 0): LeaderOffset(1, -1, 0)}, {("t", 0): LeaderOffset(9, -1, 0)})
 
-    def committed(_: Any, groups: Any, __: Any, answered_s: dict[str, float]) -> Any:
+    def committed(_: Any, groups: Any, __: Any) -> Any:
         requests.append(("committed", sorted(groups)))
-        answered_s["g"] = 5.0
-        return {"g": {("t", 0): 3}}, {}
+        return {"g": {("t", 0): 3}}, {}, {"g": 5.0}
 
-    def starts(_: Any, groups: Any, __: Any, answered_s: dict[str, float]) -> Any:
-        answered_s["s"] = 6.0
-        return {"s": {("t", 0): 2, ("t", 1): -1}}, {}
+    def starts(_: Any, groups: Any, __: Any) -> Any:
+        return {"s": {("t", 0): 2, ("t", 1): -1}}, {}, {"s": 6.0}
 
     def ends(_: Any, __: Any, wanted: Any, ___: Any) -> Any:
         requests.append(("ends", sorted(wanted)))

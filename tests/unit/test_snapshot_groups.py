@@ -10,6 +10,7 @@ import pytest
 from kafka.errors import GroupAuthorizationFailedError, NotCoordinatorError
 
 from spark_assign.sources.kafka import connection as kafka_connection
+from spark_assign.sources.kafka import group_description
 from spark_assign.sources.kafka import groups as kafka_groups
 from spark_assign.sources.kafka.groups import ListedGroup, UnsettledError
 from spark_assign.wire import consumer_protocol
@@ -51,9 +52,10 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def _ask(cluster: _Cluster, batch: int = 10) -> tuple[dict[str, Any], dict[str, str]]:
     groups = {group: ListedGroup(group, broker, "classic", None) for group, broker in cluster.coordinator.items()}
     connection: Any = cluster
-    return kafka_groups.request_per_group(
+    values, faults, _ = kafka_groups.request_per_group(
         connection, groups, list, lambda _, answer: answer, batch, "described groups", lambda _: None
     )
+    return values, faults
 
 
 def test_one_request_a_batch_and_broker() -> None:
@@ -77,7 +79,8 @@ def test_a_rebalancing_group_is_requested_again() -> None:
     assert _ask(cluster) == ({"a": "a", "b": "b", "c": "c"}, {})
     assert cluster.requests[2:] == [(1, ["b"]), (1, ["b"])]
     for state in ("PreparingRebalance", "CompletingRebalance"):
-        assert isinstance(kafka_groups._classic(SimpleNamespace(error_code=0, group_state=state)), UnsettledError)
+        group = SimpleNamespace(error_code=0, group_state=state, protocol_data="")
+        assert isinstance(kafka_groups._classic(group), UnsettledError)
 
 
 def test_a_coordinator_that_moved_is_found() -> None:
@@ -114,9 +117,9 @@ def test_what_fails_for_good_is_reported() -> None:
 def test_patterns_of_the_new_protocol() -> None:
     """The whole name has to match; what Python cannot read matches nothing."""
     topics = ["orders", "orders.dlq", "payments"]
-    assert kafka_groups.matching("orders", topics) == ["orders"]
-    assert kafka_groups.matching("orders.*|pay.+", topics) == topics
-    assert kafka_groups.matching(r"\pL+", topics) == []
+    assert group_description.matching("orders", topics) == ["orders"]
+    assert group_description.matching("orders.*|pay.+", topics) == topics
+    assert group_description.matching(r"\pL+", topics) == []
 
 
 @pytest.mark.parametrize(
@@ -153,4 +156,4 @@ def test_generation_in_user_data(
 def test_how_the_broker_counts_subscriptions(members: list[tuple[list[str], str | None]], expected: str) -> None:
     """Names as sets; one pattern of all, and no names besides."""
     members = [SimpleNamespace(subscribed_topic_names=names, subscribed_topic_regex=regex) for names, regex in members]
-    assert kafka_groups._subscription_type(members) == expected
+    assert group_description._subscription_type(members) == expected

@@ -148,7 +148,7 @@ def test_where_a_share_group_starts() -> None:
     """Offsets by topic and partition; one that fails is not initialised."""
     rows = SnapshotRows("c")
     connection: Any = _Broker()
-    starts = kafka_groups.share_starts(connection, SHARE_GROUPS, rows, lambda _: None)
+    starts, _ = kafka_groups.share_starts(connection, SHARE_GROUPS, rows, lambda _: None)
     assert starts == {"encoders": {("uploads", 0): 12, ("uploads", 1): -1}}
 
 

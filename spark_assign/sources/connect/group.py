@@ -8,21 +8,18 @@ and, while the group is stable, the leader's memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import DescribeGroupsRequest
-from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.connect import connect_protocol
 from spark_assign.java import hash_map as java_hash
 from spark_assign.sources.connect.rest import host_and_port
 from spark_assign.sources.kafka import groups as kafka_groups
 from spark_assign.sources.kafka.connection import ClusterConnection
-from spark_assign.sources.kafka.group_description import fault
-from spark_assign.sources.kafka.groups import Progress, UnsettledError
-from spark_assign.wire.reader import WireError
+from spark_assign.sources.kafka.groups import Progress
 
 PROTOCOL_TYPE = "connect"
 _PROTOCOLS = {"default": "eager", "compatible": "compatible", "sessioned": "sessioned"}
@@ -101,38 +98,20 @@ class ConnectGroups:
 
 def read(connection: ClusterConnection, progress: Progress) -> ConnectGroups:
     """Reads every group of protocol type `connect`. Raises SourceError if a broker doesn't respond."""
-    metadata = connection.send_any(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+    metadata = connection.metadata([])
     listed = kafka_groups.listed(connection, None)
     connect_groups = {group_id: group for group_id, group in listed.items() if group.group_type == PROTOCOL_TYPE}
-
-    def build_request(ids: Sequence[str]) -> Any:
-        return DescribeGroupsRequest(groups=list(ids), include_authorized_operations=False)
-
-    def read_groups(_: Sequence[str], response: Any) -> Iterable[tuple[str, Any]]:
-        return [(group.group_id, read_group(group)) for group in response.groups]
-
-    groups, faults = kafka_groups.request_per_group(
-        connection,
-        connect_groups,
-        build_request,
-        read_groups,
-        kafka_groups.DESCRIBE_BATCH,
-        "described Connect groups",
-        progress,
+    groups, faults = kafka_groups.describe_groups(
+        connection, connect_groups, DescribeGroupsRequest, read_group, "described Connect groups", progress
     )
     return ConnectGroups(metadata.cluster_id or None, groups, faults)
 
 
 def read_group(group: Any) -> ConnectGroup | Exception:
     """Returns a group of a DescribeGroups response, or an exception if it is faulty or in a rebalance."""
-    if error := fault(group.error_code, getattr(group, "error_message", None)):
-        return error
-    if group.group_state in ("PreparingRebalance", "CompletingRebalance"):
-        return UnsettledError(f"in state {group.group_state} the coordinator shows no metadata")
-    try:
-        workers = [_worker(member) for member in group.members]
-    except WireError as malformed:
-        return malformed
+    workers = kafka_groups.read_classic_members(group, "metadata", _worker)
+    if isinstance(workers, Exception):
+        return workers
     # The leader fills one map from the coordinator's list and a second one from the first. It iterates over the second.
     by_id = {worker.member_id: worker for worker in workers}
     order = java_hash.texts_in_table_order(java_hash.texts_in_table_order(list(by_id)))
@@ -144,13 +123,9 @@ def read_group(group: Any) -> ConnectGroup | Exception:
     )
 
 
-def _worker(member: Any) -> Worker:
+def _worker(member: Any, metadata: bytes, assignment_bytes: bytes) -> Worker:
     """Returns a worker of a group. Raises WireError for malformed bytes."""
-    try:
-        state = connect_protocol.read_worker_state(bytes(member.member_metadata))
-        assignment_bytes = bytes(member.member_assignment or b"")
-        assignment = connect_protocol.read_assignment(assignment_bytes) if assignment_bytes else None
-    except WireError as error:
-        raise WireError(f"member {member.member_id}: {error}") from None
+    state = connect_protocol.read_worker_state(metadata)
+    assignment = connect_protocol.read_assignment(assignment_bytes) if assignment_bytes else None
     connectors, tasks = connect_protocol.next_report(state, assignment)
     return Worker(member.member_id, state.url, state.config_offset, connectors, tasks, assignment)

@@ -98,9 +98,7 @@ class SnapshotRows:
 
         With `in_order`, `position` gives their order, unless they are sorted by topic and partition.
         """
-        by_topic: dict[str, list[int]] = defaultdict(list)
-        for topic, partition in partitions:
-            by_topic[topic].append(partition)
+        by_topic = partitions_by_topic(partitions)
         topics = sorted(by_topic)
         in_order &= topics != list(by_topic) or any(numbers != sorted(numbers) for numbers in by_topic.values())
         position = 0
@@ -123,6 +121,14 @@ class SnapshotRows:
         return {
             name: pa.Table.from_pylist(rows, schema=to_arrow_schema(_SCHEMAS[name])) for name, rows in self.rows.items()
         }
+
+
+def partitions_by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    """Returns the partitions of each topic. The order of topics and partitions is kept."""
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in partitions:
+        by_topic[topic].append(partition)
+    return by_topic
 
 
 def to_slices(partitions: Iterable[int]) -> list[tuple[int, int, int]]:

@@ -17,8 +17,6 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from kafka.protocol.metadata import MetadataRequest
-
 from spark_assign.sources.auth.settings import settings
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.sources.kafka import connection as kafka_connection
@@ -60,7 +58,7 @@ def snapshot(
         ConfigError: properties that this client can't apply.
     """
     with ClusterConnection(bootstrap_servers, settings(properties or {}), connect_timeout_s) as connection:
-        metadata = connection.send_any(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+        metadata = connection.metadata(None)
         rows = SnapshotRows(cluster or metadata.cluster_id or bootstrap_servers)
         readable = {topic.name: topic for topic in metadata.topics if topic.error_code == 0}
         progress(f"read {len(metadata.brokers)} brokers and {len(readable)} topics")
@@ -71,13 +69,12 @@ def snapshot(
         committing = {group_id: group for group_id, group in listed.items() if group.commits}
         sizes = {name: len(topic.partitions) for name, topic in readable.items()}
         kafka_groups.describe(connection, listed, sizes, rows, progress)
-        answered_s: dict[str, float] = {}
-        starts = kafka_groups.share_starts(connection, listed, rows, progress, answered_s)
+        starts, starts_answered_s = kafka_groups.share_starts(connection, listed, rows, progress)
         if unseen := {row["topic"] for row in rows.rows["owned_slices"]} - readable.keys():
             progress(kafka_connection.unseen_topics_text(unseen))
         kept = _kept(rows, readable.keys(), topics)
         _add_topics(rows, metadata.brokers, [readable[name] for name in sorted(kept)])
-        committed, faults = kafka_offsets.committed(connection, committing, progress, answered_s)
+        committed, faults, answered_s = kafka_offsets.committed(connection, committing, progress)
         for group_id, fault in sorted(faults.items()):
             rows.add("undescribed", group_id=group_id, error=f"committed offsets: {fault}")
         committed |= kafka_loads.known_starts(starts)
@@ -94,7 +91,8 @@ def snapshot(
         if loads:
             ids = {name: getattr(readable[name], "topic_id", None) for name in kept}
             targets = kafka_loads.LoadTargets(connection, listed, leaders, ids, progress)
-            kafka_loads.add(rows, targets, kafka_loads.OffsetReading(committed, answered_s, ends), loads)
+            reading = kafka_loads.OffsetReading(committed, answered_s | starts_answered_s, ends)
+            kafka_loads.add(rows, targets, reading, loads)
     source = {
         "kind": "kafka",
         "kafka_cluster_id": metadata.cluster_id or None,
@@ -112,7 +110,7 @@ def cluster_id(bootstrap_servers: str, properties: Mapping[str, str] | None = No
     `snapshot`.
     """
     with ClusterConnection(bootstrap_servers, settings(properties or {})) as connection:
-        metadata = connection.send_any(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        metadata = connection.metadata([])
     return str(metadata.cluster_id or bootstrap_servers)
 
 

@@ -30,6 +30,7 @@ from kafka.errors import (
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import DescribeClusterRequest
+from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.sources.auth.secret import Secret, hidden
 from spark_assign.tables.errors import SourceError, SparkAssignError
@@ -152,6 +153,12 @@ class ClusterConnection:
     def newest(self, request: type) -> int:
         """Returns the newest version of an API that both sides support."""
         return int(self._manager.broker_version_data.api_version(request))
+
+    def metadata(self, topics: Collection[str] | None) -> Any:
+        """Returns the Metadata response with these topics; None means all topics. Raises SourceError."""
+        requested = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics or ())]
+        topic_list = None if topics is None else requested
+        return self.send_any(MetadataRequest(topics=topic_list, allow_auto_topic_creation=False))
 
     def send_any(self, request: Any) -> Any:
         """Sends a request to the least busy broker. Raises SourceError."""

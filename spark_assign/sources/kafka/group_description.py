@@ -1,10 +1,11 @@
-"""Describes groups of any protocol as their coordinator does, and reads share groups (KIP-932) and streams groups
-(KIP-1071).
+"""Describes groups of any protocol as their coordinator does, and reads consumer groups (KIP-848), share groups
+(KIP-932), and streams groups (KIP-1071).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,6 +76,46 @@ class GroupDescription:
 def fault(error_code: int, message: str | None = None) -> Exception | None:
     """Returns the error of an error code, or None for code 0."""
     return errors.for_code(error_code)(message) if error_code else None
+
+
+def read_consumer_group(group: Any, topics: Collection[str]) -> GroupDescription | Exception:
+    """Returns a group of a ConsumerGroupDescribe response, or its error."""
+    if error := fault(group.error_code, group.error_message):
+        return error
+    members = [_consumer_member(member, topics) for member in group.members]
+    return GroupDescription(
+        group.group_state, group.assignor_name, members, subscription_type=_subscription_type(group.members)
+    )
+
+
+def _subscription_type(members: Sequence[Any]) -> str:
+    """Returns the type that the broker determines by names and raw patterns (`ConsumerGroup.subscriptionType`)."""
+    names = {frozenset(member.subscribed_topic_names) for member in members}
+    patterns = {member.subscribed_topic_regex or "" for member in members}
+    is_homogeneous = len(names) <= 1 and len(patterns) <= 1 and (patterns <= {""} or names <= {frozenset()})
+    return "homogeneous" if is_homogeneous else "heterogeneous"
+
+
+def _consumer_member(member: Any, topics: Collection[str]) -> MemberDescription:
+    """Returns a member of a consumer group."""
+    owned = owned_partitions(member)
+    named = list(member.subscribed_topic_names)
+    if member.subscribed_topic_regex:
+        named += matching(member.subscribed_topic_regex, topics)
+        named += [topic for topic, _ in owned]
+    return MemberDescription(member_columns(member), tuple(named), owned)
+
+
+def matching(regex: str, topics: Collection[str]) -> list[str]:
+    """Returns the topics that a KIP-848 subscription pattern matches completely, or [] if Python can't compile it.
+
+    The broker uses RE2. For everything that topic names need, its syntax is that of Python.
+    """
+    try:
+        pattern = re.compile(regex)
+    except re.error:
+        return []
+    return sorted(topic for topic in topics if pattern.fullmatch(topic))
 
 
 StartOffsets = dict[tuple[str, int], int]
@@ -221,8 +262,10 @@ def _tasks(member: Any) -> list[dict[str, Any]]:
     return rows + list(stateful_only)
 
 
-def standby_replicas(connection: ClusterConnection, groups: Collection[str]) -> dict[str, int] | Exception:
-    """Returns the configured number of standby replicas of the streams groups that the user can read the configs of."""
+def standby_replicas(
+    connection: ClusterConnection, groups: Collection[str], report: Callable[[str], None]
+) -> dict[str, int]:
+    """Returns the configured number of standby replicas of streams groups, or {} if the user can't read the configs."""
     resource = DescribeConfigsRequest.DescribeConfigsResource
     num_replicas: dict[str, int] = {}
     for ids in batches(sorted(groups), _CONFIGS):
@@ -235,7 +278,9 @@ def standby_replicas(connection: ClusterConnection, groups: Collection[str]) -> 
         )
         for result in response.results:
             if error := fault(result.error_code, result.error_message):
-                return error
+                text = f"{type(error).__name__}: {error}. Grant DESCRIBE_CONFIGS on these groups"
+                report(f"how many standby replicas streams groups have is not known: {text}")
+                return {}
             for config in result.configs:
                 if config.name == STANDBY_REPLICAS and config.value is not None:
                     num_replicas[result.resource_name] = int(config.value)

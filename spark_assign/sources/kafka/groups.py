@@ -7,19 +7,19 @@ is reported for the group and doesn't affect the others.
 
 from __future__ import annotations
 
-import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 
 from spark_assign.groups.kernel import leader_rules as leader_fingerprint
 from spark_assign.java.hash_map import texts_in_table_order
-from spark_assign.sources.files.snapshot import SnapshotRows
+from spark_assign.sources.files.snapshot import SnapshotRows, partitions_by_topic
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import group_description
 from spark_assign.sources.kafka.connection import ClusterConnection, batches
@@ -27,8 +27,6 @@ from spark_assign.sources.kafka.group_description import (
     GroupDescription,
     MemberDescription,
     fault,
-    member_columns,
-    owned_partitions,
 )
 from spark_assign.spark.progress import progress
 from spark_assign.tables.errors import SourceError
@@ -40,6 +38,8 @@ from spark_assign.wire.describe_groups import (
     StreamsGroupDescribeRequest,
 )
 from spark_assign.wire.reader import WireError
+
+Member = TypeVar("Member")
 
 Progress = Callable[[str], None]
 
@@ -114,15 +114,14 @@ def request_per_group(
     batch: int,
     activity: str,
     report: Progress,
-    answered_s: MutableMapping[str, float] | None = None,
-) -> tuple[dict[str, Any], dict[str, str]]:
+) -> tuple[dict[str, Any], dict[str, str], dict[str, float]]:
     """Sends requests for many groups at a time to their coordinators, and retries failures that can pass.
 
     `read` converts the group IDs and the response to pairs (group_id, value or exception). `activity` is the text for
-    progress, such as `described Connect groups`. `answered_s` receives the time of each group's response
-    (`time.monotonic`). Returns the values, and the errors of the groups without a value.
+    progress, such as `described Connect groups`. Returns the values, the errors of the groups without a value, and the
+    time of each group's response (`time.monotonic`).
     """
-    answered_s = {} if answered_s is None else answered_s
+    answered_s: dict[str, float] = {}
     values: dict[str, Any] = {}
     faults: dict[str, str] = {}
     pending = dict(groups)
@@ -147,7 +146,7 @@ def request_per_group(
         except SourceError:
             break
         pending = {group_id: relisted[group_id] for group_id in retriable if group_id in relisted}
-    return values, faults
+    return values, faults, answered_s
 
 
 def _request_once(
@@ -158,7 +157,7 @@ def _request_once(
     batch: int,
     activity: str,
     report: Progress,
-    answered_s: MutableMapping[str, float],
+    answered_s: dict[str, float],
 ) -> Iterator[tuple[str, Any]]:
     """Sends one round of requests and yields pairs (group_id, value or exception)."""
     by_broker: dict[int, list[str]] = defaultdict(list)
@@ -182,6 +181,30 @@ def _request_once(
             yield from read(ids, response)
 
 
+def describe_groups(
+    connection: ClusterConnection,
+    groups: Mapping[str, ListedGroup],
+    request: type,
+    read_group: Callable[[Any], Any],
+    activity: str,
+    report: Progress,
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Describes groups of one type. `read_group` converts one group of a response to a value or an exception.
+
+    Returns the values, and the errors of the groups without a value.
+    """
+    names = "groups" if request is DescribeGroupsRequest else "group_ids"
+
+    def build_request(ids: Sequence[str]) -> Any:
+        return request(**{names: list(ids), "include_authorized_operations": False})
+
+    def read(_: Sequence[str], response: Any) -> Iterable[tuple[str, Any]]:
+        return [(group.group_id, read_group(group)) for group in response.groups]
+
+    values, faults, _ = request_per_group(connection, groups, build_request, read, DESCRIBE_BATCH, activity, report)
+    return values, faults
+
+
 def describe(
     connection: ClusterConnection,
     groups: Mapping[str, ListedGroup],
@@ -200,25 +223,18 @@ def describe(
     faults: dict[str, str] = {}
     readers: tuple[tuple[str, type, Callable[[Any], Any]], ...] = (
         ("classic", DescribeGroupsRequest, _classic),
-        ("consumer", ConsumerGroupDescribeRequest, lambda group: _kip848(group, topics)),
+        ("consumer", ConsumerGroupDescribeRequest, lambda group: group_description.read_consumer_group(group, topics)),
         ("share", ShareGroupDescribeRequest, group_description.read_share_group),
         ("streams", StreamsGroupDescribeRequest, lambda group: group_description.read_streams_group(group, topics)),
     )
-    for kind, request, reader in readers:
+    for kind, request, read_group in readers:
         of_kind = {group_id: group for group_id, group in groups.items() if group.group_type == kind}
-        names = "groups" if kind == "classic" else "group_ids"
-
-        def build_request(ids: Sequence[str], request: type = request, names: str = names) -> Any:
-            return request(**{names: list(ids), "include_authorized_operations": False})
-
-        def read(ids: Sequence[str], response: Any, reader: Callable[[Any], Any] = reader) -> Iterable[tuple[str, Any]]:
-            return [(group.group_id, reader(group)) for group in response.groups]
-
         activity = f"described {kind} groups"
-        values, failed = request_per_group(connection, of_kind, build_request, read, DESCRIBE_BATCH, activity, report)
+        values, failed = describe_groups(connection, of_kind, request, read_group, activity, report)
         described |= values
         faults |= failed
-    replicas = _standby_replicas(connection, groups, report)
+    streams_groups = [group_id for group_id, group in groups.items() if group.group_type == "streams"]
+    replicas = group_description.standby_replicas(connection, streams_groups, report)
     for group_id, group in groups.items():
         _add_group(rows, group, described.get(group_id), faults.get(group_id), replicas.get(group_id))
 
@@ -228,42 +244,25 @@ def share_starts(
     groups: Mapping[str, ListedGroup],
     rows: SnapshotRows,
     report: Progress,
-    answered_s: MutableMapping[str, float] | None = None,
-) -> dict[str, group_description.StartOffsets]:
-    """Adds initialized of every share group; undescribed for groups that fail. Returns start offsets by partition."""
-    starts, failed = read_starts(connection, groups, report, answered_s)
+) -> tuple[dict[str, group_description.StartOffsets], dict[str, float]]:
+    """Adds initialized of every share group; undescribed for groups that fail. Returns start offsets by partition, and
+    the time of each group's response.
+    """
+    starts, failed, answered_s = read_starts(connection, groups, report)
     for group_id, error in sorted(failed.items()):
         rows.add("undescribed", group_id=group_id, error=f"initialised partitions: {error}")
     group_description.add_initialized(rows, starts)
-    return starts
+    return starts, answered_s
 
 
 def read_starts(
-    connection: ClusterConnection,
-    groups: Mapping[str, ListedGroup],
-    report: Progress,
-    answered_s: MutableMapping[str, float] | None = None,
-) -> tuple[dict[str, group_description.StartOffsets], dict[str, str]]:
+    connection: ClusterConnection, groups: Mapping[str, ListedGroup], report: Progress
+) -> tuple[dict[str, group_description.StartOffsets], dict[str, str], dict[str, float]]:
     """Returns the start offset of each partition of the share groups, in the form of `request_per_group`."""
     of_kind = {group_id: group for group_id, group in groups.items() if group.group_type == "share"}
     activity = "read what share groups have initialised"
     build_request, read = group_description.start_offsets_request, group_description.read_start_offsets
-    return request_per_group(connection, of_kind, build_request, read, DESCRIBE_BATCH, activity, report, answered_s)
-
-
-def _standby_replicas(
-    connection: ClusterConnection, groups: Mapping[str, ListedGroup], report: Progress
-) -> dict[str, int]:
-    """Returns the configured standby replicas of the streams groups, or {} without the permission."""
-    ids = [group_id for group_id, group in groups.items() if group.group_type == "streams"]
-    if not ids:
-        return {}
-    num_replicas = group_description.standby_replicas(connection, ids)
-    if isinstance(num_replicas, Exception):
-        error_text = f"{type(num_replicas).__name__}: {num_replicas}. Grant DESCRIBE_CONFIGS on these groups"
-        report(f"how many standby replicas streams groups have is not known: {error_text}")
-        return {}
-    return num_replicas
+    return request_per_group(connection, of_kind, build_request, read, DESCRIBE_BATCH, activity, report)
 
 
 def _add_group(
@@ -295,27 +294,43 @@ def _add_group(
             rows.add("tasks", group_id=group_id, member_id=member_id, **task)
 
 
-def _classic(group: Any) -> GroupDescription | Exception:
-    """Returns a classic group of a DescribeGroups response, or its error."""
+def read_classic_members(
+    group: Any, sent: str, read_member: Callable[[Any, bytes, bytes], Member]
+) -> list[Member] | Exception:
+    """Returns the members of a group of a DescribeGroups response, or the group's error.
+
+    Args:
+        group: the group in the response.
+        sent: the name of what members send when they join, for the error of a group in a rebalance.
+        read_member: converts a member, with the bytes of its metadata and of its assignment (empty if there is none).
+            Raises WireError for malformed bytes.
+    """
     if error := fault(group.error_code, getattr(group, "error_message", None)):
         return error
     if group.group_state in ("PreparingRebalance", "CompletingRebalance"):
-        return UnsettledError(f"in state {group.group_state} the coordinator shows no subscriptions")
-    try:
-        members = [_classic_member(member, group.protocol_data) for member in group.members]
-    except WireError as malformed:
-        return malformed
+        return UnsettledError(f"in state {group.group_state} the coordinator shows no {sent}")
+    members = []
+    for member in group.members:
+        try:
+            members.append(read_member(member, bytes(member.member_metadata), bytes(member.member_assignment or b"")))
+        except WireError as error:
+            return WireError(f"member {member.member_id}: {error}")
+    return members
+
+
+def _classic(group: Any) -> GroupDescription | Exception:
+    """Returns a classic group of a DescribeGroups response, or its error."""
+    read_member = partial(_classic_member, assignor=group.protocol_data)
+    members = read_classic_members(group, "subscriptions", read_member)
+    if isinstance(members, Exception):
+        return members
     return GroupDescription(group.group_state, group.protocol_data, members)
 
 
-def _classic_member(member: Any, assignor: str) -> MemberDescription:
+def _classic_member(member: Any, metadata: bytes, assignment: bytes, assignor: str) -> MemberDescription:
     """Returns a member of a classic group. Raises WireError for malformed bytes."""
-    try:
-        subscription = consumer_protocol.subscription_as_sent(bytes(member.member_metadata))
-        assignment_bytes = bytes(member.member_assignment or b"")
-        assigned = consumer_protocol.assignment(assignment_bytes) if assignment_bytes else None
-    except WireError as error:
-        raise WireError(f"member {member.member_id}: {error}") from None
+    subscription = consumer_protocol.subscription_as_sent(metadata)
+    assigned = consumer_protocol.assignment(assignment) if assignment else None
     return MemberDescription(
         {
             "member_id": member.member_id,
@@ -344,47 +359,5 @@ def _in_reported_order(assigned: TopicPartitions, assignor: str) -> TopicPartiti
     """
     if assignor != "sticky":
         return assigned
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in assigned:
-        by_topic.setdefault(topic, []).append(partition)
+    by_topic = partitions_by_topic(assigned)
     return tuple((topic, partition) for topic in texts_in_table_order(list(by_topic)) for partition in by_topic[topic])
-
-
-def _kip848(group: Any, topics: Collection[str]) -> GroupDescription | Exception:
-    """Returns a group of a ConsumerGroupDescribe response, or its error."""
-    if error := fault(group.error_code, group.error_message):
-        return error
-    members = [_kip848_member(member, topics) for member in group.members]
-    return GroupDescription(
-        group.group_state, group.assignor_name, members, subscription_type=_subscription_type(group.members)
-    )
-
-
-def _subscription_type(members: Sequence[Any]) -> str:
-    """Returns the type that the broker determines by names and raw patterns (`ConsumerGroup.subscriptionType`)."""
-    names = {frozenset(member.subscribed_topic_names) for member in members}
-    patterns = {member.subscribed_topic_regex or "" for member in members}
-    is_homogeneous = len(names) <= 1 and len(patterns) <= 1 and (patterns <= {""} or names <= {frozenset()})
-    return "homogeneous" if is_homogeneous else "heterogeneous"
-
-
-def _kip848_member(member: Any, topics: Collection[str]) -> MemberDescription:
-    """Returns a member of a consumer group."""
-    owned = owned_partitions(member)
-    named = list(member.subscribed_topic_names)
-    if member.subscribed_topic_regex:
-        named += matching(member.subscribed_topic_regex, topics)
-        named += [topic for topic, _ in owned]
-    return MemberDescription(member_columns(member), tuple(named), owned)
-
-
-def matching(regex: str, topics: Collection[str]) -> list[str]:
-    """Returns the topics that a KIP-848 subscription pattern matches completely, or [] if Python can't compile it.
-
-    The broker uses RE2. For everything that topic names need, its syntax is that of Python.
-    """
-    try:
-        pattern = re.compile(regex)
-    except re.error:
-        return []
-    return sorted(topic for topic in topics if pattern.fullmatch(topic))

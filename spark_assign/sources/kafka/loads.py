@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from kafka import errors
 from kafka.protocol.admin import DescribeLogDirsRequest
-from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.numeric import rates
 from spark_assign.numeric.array_types import FloatArray
@@ -87,12 +86,11 @@ class LoadTargets:
         no sizes are skipped.
         """
         sizes = self.sizes(first.sizes) if first.sizes else {}
-        answered_s: dict[str, float] = {}
         committing = {group_id: group for group_id, group in self.groups.items() if group.commits}
-        committed, _ = kafka_offsets.committed(self.connection, committing, self.report, answered_s)
-        starts, _ = kafka_groups.read_starts(self.connection, self.groups, self.report, answered_s)
+        committed, _, answered_s = kafka_offsets.committed(self.connection, committing, self.report)
+        starts, _, starts_answered_s = kafka_groups.read_starts(self.connection, self.groups, self.report)
         ends = kafka_offsets.offsets_at(self.connection, self.leaders, first.ends, self.report)
-        return OffsetReading(committed | known_starts(starts), answered_s, ends, sizes)
+        return OffsetReading(committed | known_starts(starts), answered_s | starts_answered_s, ends, sizes)
 
     def sizes(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LeaderOffset]:
         """Returns the sizes of logs at the brokers that led them in the first reading."""
@@ -100,16 +98,9 @@ class LoadTargets:
 
     def recreated_topics(self) -> set[str]:
         """Returns the topics that were deleted, including those that were created again."""
-        requested_topics = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(self.topic_ids)]
-        response = self.connection.send_any(MetadataRequest(topics=requested_topics, allow_auto_topic_creation=False))
-        current_ids = {
-            topic.name: getattr(topic, "topic_id", None) for topic in response.topics if topic.error_code == 0
-        }
-        return {
-            topic
-            for topic, topic_id in self.topic_ids.items()
-            if topic not in current_ids or current_ids[topic] != topic_id
-        }
+        topics = self.connection.metadata(self.topic_ids).topics
+        current_ids = {topic.name: getattr(topic, "topic_id", None) for topic in topics if topic.error_code == 0}
+        return {topic for topic, topic_id in self.topic_ids.items() if current_ids.get(topic, ...) != topic_id}
 
 
 def known_starts(starts: Mapping[str, Mapping[TopicPartition, int]]) -> dict[str, dict[TopicPartition, int]]:

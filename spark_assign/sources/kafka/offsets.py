@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafka import errors
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
-from kafka.protocol.metadata import MetadataRequest
 
+from spark_assign.sources.files.snapshot import partitions_by_topic
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka.connection import ClusterConnection, batches
 from spark_assign.sources.kafka.groups import ATTEMPTS, PAUSE_S, ListedGroup, Progress, request_per_group
@@ -47,11 +47,9 @@ def committed(
     connection: ClusterConnection,
     groups: Mapping[str, ListedGroup],
     report: Progress,
-    answered_s: MutableMapping[str, float] | None = None,
-) -> tuple[dict[str, dict[TopicPartition, int]], dict[str, str]]:
-    """Returns every committed offset by group, and the errors of groups without a result.
-
-    `answered_s` receives the time of each group's response.
+) -> tuple[dict[str, dict[TopicPartition, int]], dict[str, str], dict[str, float]]:
+    """Returns every committed offset by group, the errors of groups without a result, and the time of each group's
+    response.
     """
     is_batched = connection.newest(OffsetFetchRequest) >= 8
 
@@ -71,16 +69,8 @@ def committed(
         for group_id, group in described:
             yield group_id, errors.for_code(group.error_code)() if group.error_code else _offsets(group)
 
-    return request_per_group(
-        connection,
-        groups,
-        build_request,
-        read,
-        FETCH_BATCH if is_batched else 1,
-        "read offsets",
-        report,
-        answered_s,
-    )
+    batch = FETCH_BATCH if is_batched else 1
+    return request_per_group(connection, groups, build_request, read, batch, "read offsets", report)
 
 
 def _offsets(group: Any) -> dict[TopicPartition, int]:
@@ -127,11 +117,9 @@ def has_max_timestamp(connection: ClusterConnection) -> bool:
 
 def _leaders(connection: ClusterConnection, topics: Collection[str]) -> dict[TopicPartition, int]:
     """Returns the current leader of each partition."""
-    requested_topics = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
-    metadata = connection.send_any(MetadataRequest(topics=requested_topics, allow_auto_topic_creation=False))
     return {
         (topic.name, partition.partition_index): partition.leader_id
-        for topic in metadata.topics
+        for topic in connection.metadata(topics).topics
         for partition in topic.partitions
     }
 
@@ -174,9 +162,6 @@ def _request_from_leaders(
 def _list_offsets(partitions: Iterable[TopicPartition], timestamp: int) -> Any:
     """Returns the ListOffsets request for partitions."""
     topic_of = ListOffsetsRequest.ListOffsetsTopic
-    by_topic: dict[str, list[int]] = defaultdict(list)
-    for topic, partition in partitions:
-        by_topic[topic].append(partition)
     return ListOffsetsRequest(
         replica_id=-1,
         isolation_level=0,
@@ -188,7 +173,7 @@ def _list_offsets(partitions: Iterable[TopicPartition], timestamp: int) -> Any:
                     for number in partition_ids
                 ],
             )
-            for topic, partition_ids in by_topic.items()
+            for topic, partition_ids in partitions_by_topic(partitions).items()
         ],
         min_version=_MIN_VERSION.get(timestamp, 1),
     )

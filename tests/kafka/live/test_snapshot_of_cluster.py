@@ -245,8 +245,8 @@ def test_a_group_that_fails_is_listed_and_stops_nothing(
     """A member with bytes that are no subscription: its group is undescribed, the others are all there."""
     decode = kafka_groups.consumer_protocol.subscription
 
-    def damaged(data: bytes) -> Any:
-        subscription = decode(data)
+    def damaged(data: bytes, *, accept_cut_short: bool) -> Any:
+        subscription = decode(data, accept_cut_short=accept_cut_short)
         return subscription if subscription.topics != ("s.one", "s.two") else decode(data[:-20])
 
     monkeypatch.setattr(kafka_groups.consumer_protocol, "subscription", damaged)
