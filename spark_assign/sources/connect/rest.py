@@ -72,7 +72,9 @@ def read(http: ConnectHttp) -> RestView:
     expanded = expanded if isinstance(expanded, dict) else {}
     try:
         connectors = [
-            _connector(name, expanded[name]) if name in expanded else _read_connector(http, name)
+            _connector(name, expanded[name]["info"], expanded[name]["info"]["tasks"], expanded[name]["status"])
+            if name in expanded
+            else _read_connector(http, name)
             for name in sorted({*names, *expanded})
         ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -87,14 +89,17 @@ def read(http: ConnectHttp) -> RestView:
     )
 
 
-def _connector(name: str, entry: Mapping[str, Any]) -> Connector:
-    """Returns a connector of the expanded listing."""
-    info, status = entry["info"], entry["status"]
+def _connector(
+    name: str, info: Mapping[str, Any], task_ids: Sequence[Mapping[str, Any]], status: Mapping[str, Any]
+) -> Connector:
+    """Returns a connector from Connect's answers. `status` is empty if the connector has none."""
+    connector = status.get("connector")
     return Connector(
         name,
         info.get("type") or status.get("type"),
-        _task_numbers(info["tasks"]),
-        *_statuses(status),
+        tuple(sorted(int(task_id["task"]) for task_id in task_ids)),
+        None if connector is None else Status(connector["state"], connector["worker_id"]),
+        {int(task["id"]): Status(task["state"], task["worker_id"]) for task in status.get("tasks", [])},
     )
 
 
@@ -103,27 +108,14 @@ def _read_connector(http: ConnectHttp, name: str) -> Connector | None:
     path = f"/connectors/{quote(name, safe='')}"
     try:
         info = http.get(path)
-        tasks = _task_numbers([task["id"] for task in http.get(f"{path}/tasks")])
+        task_ids = [task["id"] for task in http.get(f"{path}/tasks")]
     except NotFoundError:
         return None
     try:
         status = http.get(f"{path}/status")
     except NotFoundError:
-        return Connector(name, info.get("type"), tasks, None, {})
-    return Connector(name, info.get("type") or status.get("type"), tasks, *_statuses(status))
-
-
-def _task_numbers(ids: list[Mapping[str, Any]]) -> tuple[int, ...]:
-    return tuple(sorted(int(task_id["task"]) for task_id in ids))
-
-
-def _statuses(status: Mapping[str, Any]) -> tuple[Status | None, dict[int, Status]]:
-    """Returns the status of a connector, if any, and those of its tasks."""
-    connector = status.get("connector")
-    return (
-        None if connector is None else Status(connector["state"], connector["worker_id"]),
-        {int(task["id"]): Status(task["state"], task["worker_id"]) for task in status.get("tasks", [])},
-    )
+        status = {}
+    return _connector(name, info, task_ids, status)
 
 
 if TYPE_CHECKING:

@@ -51,15 +51,15 @@ class Snapshot:
 
     def readable(self) -> list[Snapshot]:
         """Returns one snapshot per cluster that was read."""
-        if self.key == KEYS[0]:
-            return [self]
-        return [self._select(name) for name in _distinct(self.tables["clusters"], self.key)]
+        return [self] if self.key == KEYS[0] else self._by_cluster("clusters")
 
     def unreadable(self) -> list[Snapshot]:
         """Returns one snapshot per unreadable Connect cluster. It has only the row with the error."""
-        if self.key == KEYS[0]:
-            return []
-        return [self._select(name) for name in _distinct(self.tables["unreadable"], self.key)]
+        return [] if self.key == KEYS[0] else self._by_cluster("unreadable")
+
+    def _by_cluster(self, table: str) -> list[Snapshot]:
+        """Returns one snapshot per cluster of a table."""
+        return [self._select(name) for name in pc.unique(self.tables[table][self.key]).to_pylist()]
 
     def _select(self, name: str) -> Snapshot:
         """Returns the snapshot of one cluster."""
@@ -67,11 +67,6 @@ class Snapshot:
         urls = self.source.get("urls", {})
         source = {**self.source, "urls": {name: urls[name]}} if name in urls else self.source
         return replace(self, cluster=name, source=source, tables=tables)
-
-
-def _distinct(table: pa.Table, column: str) -> list[str]:
-    names: list[str] = pc.unique(table[column]).to_pylist()
-    return names
 
 
 _SCHEMAS = {**SNAPSHOT_TABLES, "loads": LOADS}

@@ -52,20 +52,16 @@ def write_folder(snapshot: Snapshot, fleet: str | Path, format: str = "parquet")
     if format not in FORMATS:
         raise ConfigError(f"format {format}: expected one of {', '.join(FORMATS)}")
     target = _fleet(fleet, snapshot)
-    homes = []
+    readable = snapshot.readable()
+    writes = [(_write_all, each) for each in readable] + [(_write_unreadable, each) for each in snapshot.unreadable()]
     try:
-        for cluster_snapshot in snapshot.readable():
+        for write, cluster_snapshot in writes:
             home = target / folder_name(snapshot.key, cluster_snapshot.cluster)
             _check(home, cluster_snapshot)
-            _replace(home, partial(_write_all, cluster_snapshot, format))
-            homes.append(Path(fleet) / home.name)
-        for cluster_snapshot in snapshot.unreadable():
-            home = target / folder_name(snapshot.key, cluster_snapshot.cluster)
-            _check(home, cluster_snapshot)
-            _replace(home, partial(_write_unreadable, cluster_snapshot, format, home))
+            _replace(home, partial(write, cluster_snapshot, format))
     except OSError as error:
         raise SourceError(f"{target} cannot be written: {error.strerror or error}") from error
-    return homes
+    return [Path(fleet) / folder_name(snapshot.key, each.cluster) for each in readable]
 
 
 def _fleet(location: str | Path, snapshot: Snapshot) -> Path:
@@ -204,9 +200,9 @@ def _write_all(cluster_snapshot: Snapshot, format: str, fresh: Path) -> None:
     (fresh / SUMMARY).write_text(f"{summary}\n", encoding="utf-8")
 
 
-def _write_unreadable(cluster_snapshot: Snapshot, format: str, home: Path, fresh: Path) -> None:
+def _write_unreadable(cluster_snapshot: Snapshot, format: str, fresh: Path) -> None:
     """Copies the previous tables, and writes the error of the cluster."""
-    previous = home / newest(_names(home))
+    previous = fresh.parent / newest(_names(fresh.parent))
     if not (previous / SUMMARY).is_file():
         _write_all(cluster_snapshot, format, fresh)
         return

@@ -115,31 +115,10 @@ def read_tables(
     checks: list[typed_text.Check] = []
     frames: dict[str, DataFrame] = {}
     for name, table_sources in sources.items():
-        read = [_read_checked(spark, name, shape.schemas[name], source, options, checks) for source in table_sources]
+        read = [_read(spark, name, shape.schemas[name], source, options, checks) for source in table_sources]
         frames[name] = typed_text.union_by_name(read)
     typed_text.verify(checks)
     return frames
-
-
-def _read_checked(
-    spark: SparkSession,
-    table: str,
-    schema: StructType,
-    source: _TableSource,
-    options: Mapping[str, str],
-    checks: list[typed_text.Check],
-) -> DataFrame:
-    """Reads a table. Raises SourceError if Spark can't read it."""
-    try:
-        frame = _read(spark, table, schema, source, options, checks)
-        _ = frame.schema  # Connect opens the files only now
-    except SourceError:
-        raise
-    except Exception as error:  # classic PySpark lets Java's own exceptions through
-        if "Job aborted" in str(error) and "Caused by: " not in str(error):
-            raise  # Spark itself has failed, whatever is in the table
-        raise SourceError(f"{table}: {source} cannot be read: {reason(error)}") from error
-    return frame
 
 
 def _read(
@@ -150,17 +129,26 @@ def _read(
     options: Mapping[str, str],
     checks: list[typed_text.Check],
 ) -> DataFrame:
-    """Reads a table, and adds the check of its values to `checks`."""
-    if source.format is None:
-        return spark.table(source.names[0])
-    if source.format in ("csv", "json"):
-        read = typed_text.read_csv if source.format == "csv" else typed_text.read_json
-        frame, check = read(spark, table, schema, source.names, options)
-        checks += [check] if check is not None else []
-        return frame
-    # Snapshots of two versions of this package can differ in columns.
-    merged = {"mergeSchema": "true"} if source.format == "parquet" and len(source.names) > 1 else {}
-    return spark.read.format(source.format).options(**{**merged, **options}).load(list(source.names))
+    """Reads a table, and adds the check of its values to `checks`. Raises SourceError if Spark can't read it."""
+    try:
+        if source.format is None:
+            frame = spark.table(source.names[0])
+        elif source.format in ("csv", "json"):
+            read = typed_text.read_csv if source.format == "csv" else typed_text.read_json
+            frame, check = read(spark, table, schema, source.names, options)
+            checks += [check] if check is not None else []
+        else:
+            # Snapshots of two versions of this package can differ in columns.
+            merged = {"mergeSchema": "true"} if source.format == "parquet" and len(source.names) > 1 else {}
+            frame = spark.read.format(source.format).options(**{**merged, **options}).load(list(source.names))
+        _ = frame.schema  # Connect opens the files only now
+    except SourceError:
+        raise
+    except Exception as error:  # classic PySpark lets Java's own exceptions through
+        if "Job aborted" in str(error) and "Caused by: " not in str(error):
+            raise  # Spark itself has failed, whatever is in the table
+        raise SourceError(f"{table}: {source} cannot be read: {reason(error)}") from error
+    return frame
 
 
 def _in_catalog(spark: SparkSession, prefix: str, tables: Sequence[str]) -> dict[str, list[_TableSource]]:
