@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
-from spark_assign.stores.folder import one_row
+from spark_assign.stores.folder import Attempt, Target, one_row
 from spark_assign.tables.errors import SourceError
 
 log = logging.getLogger(__name__)
@@ -19,25 +18,18 @@ log = logging.getLogger(__name__)
 _KEYS = ["run_id", "attempt"]
 
 
-class CatalogTarget:
+class CatalogTarget(Target):
     """The target of `run_store` for tables of a catalog schema."""
 
-    def __init__(self, spark: SparkSession, output: str, schemas: Mapping[str, StructType]) -> None:
-        self.spark = spark
-        self.output = output
-        self.schemas = schemas
-
-    def write(
-        self, table: str, frame: DataFrame, run_id: str, attempt: str, format: str | None, options: dict[str, str]
-    ) -> None:
+    def write(self, table: str, frame: DataFrame, attempt: Attempt) -> None:
         """Appends one table of one attempt. Creates the catalog table if it doesn't exist."""
-        marked = frame.withColumn("run_id", F.lit(run_id)).withColumn("attempt", F.lit(attempt))
-        self._append(f"{self.output}.{table}", marked, format, options, _KEYS)
+        marked = frame.withColumn("run_id", F.lit(attempt.run_id)).withColumn("attempt", F.lit(attempt.id))
+        self._append(f"{self.output}.{table}", marked, attempt.format, attempt.options, _KEYS)
 
-    def read(self, table: str, run_id: str, attempt: str, format: str | None, options: dict[str, str]) -> DataFrame:
+    def read(self, table: str, attempt: Attempt) -> DataFrame:
         """Returns one table of one attempt, without the columns run_id and attempt."""
         frame = self.spark.table(f"{self.output}.{table}")
-        attempt_rows = frame.where((F.col("run_id") == run_id) & (F.col("attempt") == attempt))
+        attempt_rows = frame.where((F.col("run_id") == attempt.run_id) & (F.col("attempt") == attempt.id))
         return attempt_rows.select(*self.schemas[table].fieldNames())
 
     def here(self, table: str, run_id: str, attempt: str) -> None:
@@ -67,7 +59,7 @@ class CatalogTarget:
                 log.warning("replaced rows of %s stay (they are in no plan): %s", name, reason)
 
     def _append(
-        self, name: str, frame: DataFrame, format: str | None, options: dict[str, str], partitions: list[str]
+        self, name: str, frame: DataFrame, format: str | None, options: Mapping[str, str], partitions: list[str]
     ) -> None:
         """Appends rows to a table. Raises SourceError if the table has other columns."""
         if not self.spark.catalog.tableExists(name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,37 +31,47 @@ def _list_types(schema: StructType) -> dict[str, ArrayType]:
     return {field.name: field.dataType for field in schema if isinstance(field.dataType, ArrayType)}
 
 
-class FolderTarget:
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt to write a run, and how its tables are stored. `format` is None for the default of a target."""
+
+    run_id: str
+    id: str
+    format: str | None
+    options: Mapping[str, str]
+    """Spark's options for writing or reading."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A location in which `run_store` keeps the tables of runs."""
+
+    spark: SparkSession
+    output: str
+    schemas: Mapping[str, StructType]
+
+
+class FolderTarget(Target):
     """The target of `run_store` for a folder."""
 
-    def __init__(self, spark: SparkSession, output: str, schemas: Mapping[str, StructType]) -> None:
-        self.spark = spark
-        self.output = output
-        self.schemas = schemas
-
-    def write(
-        self, table: str, frame: DataFrame, run_id: str, attempt: str, format: str | None, options: dict[str, str]
-    ) -> None:
+    def write(self, table: str, frame: DataFrame, attempt: Attempt) -> None:
         """Writes one table of one attempt to a new folder. CSV has no lists, so they are JSON there."""
-        settings = {**(CSV_WRITE if format == "csv" else {}), **options}
-        if format == "csv":
+        settings = {**(CSV_WRITE if attempt.format == "csv" else {}), **attempt.options}
+        if attempt.format == "csv":
             frame = frame.withColumns({name: F.to_json(name) for name in _list_types(frame.schema)})
-        frame.write.format(format or "parquet").options(**settings).save(self._path(table, run_id, attempt))
+        path = self._path(table, attempt.run_id, attempt.id)
+        frame.write.format(attempt.format or "parquet").options(**settings).save(path)
 
-    def read(self, table: str, run_id: str, attempt: str, format: str | None, options: dict[str, str]) -> DataFrame:
+    def read(self, table: str, attempt: Attempt) -> DataFrame:
         """Returns one table of one attempt."""
-        reader = self.spark.read.format(format or "parquet")
+        reader = self.spark.read.format(attempt.format or "parquet")
         schema = self.schemas[table]
-        lists = _list_types(schema) if format == "csv" else {}
-        if format in (None, "parquet", "orc", "csv", "json"):
-            # Without a schema, Spark runs a job to infer it.
-            reader = reader.schema(
-                StructType(
-                    [StructField(field.name, StringType()) if field.name in lists else field for field in schema]
-                )
-            )
-        settings = {**(CSV_READ | {"multiLine": "true"} if format == "csv" else {}), **options}
-        frame = reader.options(**settings).load(self._path(table, run_id, attempt))
+        lists = _list_types(schema) if attempt.format == "csv" else {}
+        if attempt.format in (None, "parquet", "orc", "csv", "json"):
+            as_text = [StructField(field.name, StringType()) if field.name in lists else field for field in schema]
+            reader = reader.schema(StructType(as_text))  # without a schema, Spark runs a job to infer it
+        settings = {**(CSV_READ | {"multiLine": "true"} if attempt.format == "csv" else {}), **attempt.options}
+        frame = reader.options(**settings).load(self._path(table, attempt.run_id, attempt.id))
         return frame.withColumns({name: F.from_json(name, kind) for name, kind in lists.items()})
 
     def here(self, table: str, run_id: str, attempt: str) -> Path | None:

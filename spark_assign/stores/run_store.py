@@ -22,7 +22,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from importlib import metadata
@@ -37,7 +37,7 @@ from pyspark.sql.types import StructType
 from spark_assign.spark.progress import progress
 from spark_assign.stores import local_parquet
 from spark_assign.stores.catalog import CatalogTarget
-from spark_assign.stores.folder import FolderTarget
+from spark_assign.stores.folder import Attempt, FolderTarget
 from spark_assign.stores.locations import is_path, local_path
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import PLAN_TABLES
@@ -170,46 +170,47 @@ def write_run(
     names = sorted(requested, key=list(schemas).index)
     tagged_rows = plan.tagged_rows(names) if hasattr(plan, "with_tagged_rows") else None
     spark = (getattr(plan, names[0]) if tagged_rows is None else tagged_rows).sparkSession
-    run_id, attempt, options = safe_run_id(run_id), new_attempt(), dict(options or {})
     target = _target(
         spark, output, schemas if tagged_rows is None else {**schemas, _PLAN_ROWS_TABLE: tagged_rows.schema}
     )
     if format is None and isinstance(target, FolderTarget):
         format = "parquet"
+    attempt = Attempt(safe_run_id(run_id), new_attempt(), format, options or {})
     started = time.monotonic()
     try:
         with progress("tables written", len(names) + (tagged_rows is not None)) as step:
             if tagged_rows is not None:
                 since = time.monotonic()
-                rows_format, rows_options = ("parquet", {}) if format == "csv" else (format, options)
+                rows_attempt = replace(attempt, format="parquet", options={}) if format == "csv" else attempt
                 step(0, _PLAN_ROWS_TABLE)
-                target.write(_PLAN_ROWS_TABLE, tagged_rows, run_id, attempt, rows_format, rows_options)
+                target.write(_PLAN_ROWS_TABLE, tagged_rows, rows_attempt)
                 step()
                 log.info("computed in %.1f s", time.monotonic() - since)
-                plan = plan.with_tagged_rows(target.read(_PLAN_ROWS_TABLE, run_id, attempt, rows_format, options))
+                plan = plan.with_tagged_rows(target.read(_PLAN_ROWS_TABLE, rows_attempt))
             for name in names:
                 since = time.monotonic()
                 step(0, name)
                 frame: DataFrame = getattr(plan, name).select(*schemas[name].fieldNames())
-                target.write(name, frame, run_id, attempt, format, options)
+                target.write(name, frame, attempt)
                 step()
                 log.info("wrote %s in %.1f s", name, time.monotonic() - since)
         # Counted from the stored tables, not from the plan: no second computation, and proof that they can be read.
-        rows = _count(target, names, run_id, attempt, format, options)
+        rows = _count(target, names, attempt)
         content = manifest_content(format, inputs, {name: rows[name] for name in names}, spark=spark.version)
         if outcome is not None:
-            content["outcome"] = dict(outcome(rows, lambda name: target.read(name, run_id, attempt, format, options)))
-        previous = _newest(target, run_id)
+            content["outcome"] = dict(outcome(rows, lambda name: target.read(name, attempt)))
+        previous = _newest(target, attempt.run_id)
         finished_at = finish_time(EPOCH if previous is None else previous.finished_at)
-        manifest = Manifest(run_id, attempt, finished_at, round(time.monotonic() - started, 3), content)
+        duration_s = round(time.monotonic() - started, 3)
+        manifest = Manifest(attempt.run_id, attempt.id, finished_at, duration_s, content)
         target.append_manifest(manifest.row, names[0])
     except Exception as error:
-        target.remove(run_id, attempt, older=False)
+        target.remove(attempt.run_id, attempt.id, older=False)
         if isinstance(error, PySparkException) and "SCHEMA_NOT_FOUND" in str(error):
             hint = f"; for a folder write ./{output}" if not is_path(output) else ""
             raise SourceError(f"the catalog schema {output} doesn't exist: create it first{hint}") from error
         raise
-    target.remove(run_id, attempt, older=True)
+    target.remove(attempt.run_id, attempt.id, older=True)
     return manifest
 
 
@@ -240,7 +241,7 @@ def read_run(
     manifest = _newest(target, wanted)
     while manifest is not None:
         try:
-            return _stored(target, manifest, dict(options or {}))
+            return _stored(target, manifest, options or {})
         except PySparkException:
             # The files of a plan go away only after a newer one is in the manifest: then that one is meant.
             newest = _newest(target, wanted)
@@ -260,7 +261,7 @@ def stored_run(
     schemas: Mapping[str, StructType] = PLAN_TABLES,
 ) -> StoredRun:
     """Returns the run of a manifest that `write_run` returned, without reading the manifest table again."""
-    return _stored(_target(spark, output, schemas), manifest, dict(options or {}))
+    return _stored(_target(spark, output, schemas), manifest, options or {})
 
 
 def previous_run(spark: SparkSession, output: str, run_id: str) -> str | None:
@@ -281,15 +282,15 @@ def previous_run(spark: SparkSession, output: str, run_id: str) -> str | None:
     return newest_run_id
 
 
-def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: dict[str, str]) -> StoredRun:
+def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: Mapping[str, str]) -> StoredRun:
     """Returns the run of a manifest."""
-    stored_format, run_and_attempt = manifest.content["format"], (manifest.run_id, manifest.attempt)
-    tables = {name: target.read(name, *run_and_attempt, stored_format, options) for name in manifest.rows}
+    attempt = Attempt(manifest.run_id, manifest.attempt, manifest.content["format"], options)
+    tables = {name: target.read(name, attempt) for name in manifest.rows}
     for table in tables.values():
         _ = table.schema  # Spark Connect opens the files only now
     folders = (
-        {name: target.here(name, *run_and_attempt) for name in tables}
-        if stored_format == "parquet" and not options
+        {name: target.here(name, attempt.run_id, attempt.id) for name in tables}
+        if attempt.format == "parquet" and not options
         else {}
     )
     return StoredRun(manifest, tables, {name: folder for name, folder in folders.items() if folder is not None})
@@ -329,27 +330,18 @@ def finish_time(previous: datetime) -> datetime:
     return max(datetime.now(UTC), previous + timedelta(microseconds=1))
 
 
-def _count(
-    target: FolderTarget | CatalogTarget,
-    names: Sequence[str],
-    run_id: str,
-    attempt: str,
-    format: str | None,
-    options: dict[str, str],
-) -> dict[str, int]:
+def _count(target: FolderTarget | CatalogTarget, names: Sequence[str], attempt: Attempt) -> dict[str, int]:
     """Returns the number of rows of each table: from the footers of local Parquet files, and for all other tables in
     one query.
     """
     counts: dict[str, int] = {}
     for name in names:
-        folder = target.here(name, run_id, attempt) if format == "parquet" else None
+        folder = target.here(name, attempt.run_id, attempt.id) if attempt.format == "parquet" else None
         num_rows = None if folder is None else local_parquet.count_rows(folder)
         if num_rows is not None:
             counts[name] = num_rows
     if uncounted := [name for name in names if name not in counts]:
-        tables = [
-            target.read(name, run_id, attempt, format, options).select(F.lit(name).alias("of")) for name in uncounted
-        ]
+        tables = [target.read(name, attempt).select(F.lit(name).alias("of")) for name in uncounted]
         sums = [F.count_if(F.col("of") == name).alias(name) for name in uncounted]
         counts |= reduce(DataFrame.union, tables).agg(*sums).collect()[0].asDict()  # one row
     return counts
