@@ -13,8 +13,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from spark_assign.sources.files.snapshot import Snapshot
+from spark_assign.sources.files.tables import temporary_settings
 from spark_assign.spark.progress import progress
 from spark_assign.stores.cluster_folders import KEYS
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError, reason
@@ -35,6 +35,7 @@ _FILE_PROVIDERS = ("parquet", "orc", "csv", "json", "avro", "text", "hive")
 """Providers without a conditional overwrite."""
 
 _MODE = "spark.sql.sources.partitionOverwriteMode"
+"""With `dynamic`, an overwrite replaces only the partitions that it has rows for."""
 _MODE_LOCK = threading.Lock()
 """The mode is a setting of the session. Threads that share a session must not change it while another one writes."""
 
@@ -158,7 +159,7 @@ def _replace(spark: SparkSession, target: str, key: str, clusters: Sequence[str]
             "one cluster cannot be replaced. Drop or rename it, and take the snapshots of all clusters once more: it "
             f"is then created again, partitioned by {key}. A Delta or Iceberg table needs no partitions."
         )
-    with _dynamic(spark):
+    with _MODE_LOCK, temporary_settings(spark, {_MODE: "dynamic"}):
         rows.write.mode("overwrite").insertInto(target)
     with_rows = set(pc.unique(table[key]).to_pylist())
     for cluster in clusters:
@@ -181,18 +182,6 @@ def _provider(spark: SparkSession, target: str) -> str:
     described = spark.sql(f"DESCRIBE TABLE EXTENDED {target}").where("lower(col_name) = 'provider'")
     rows = described.select("data_type").limit(1).collect()  # one row
     return str(rows[0][0]).lower() if rows else ""
-
-
-@contextmanager
-def _dynamic(spark: SparkSession) -> Iterator[None]:
-    """Makes an overwrite replace only the partitions that it has rows for."""
-    with _MODE_LOCK:
-        mode = spark.conf.get(_MODE, None)
-        spark.conf.set(_MODE, "dynamic")
-        try:
-            yield
-        finally:
-            spark.conf.set(_MODE, mode) if mode is not None else spark.conf.unset(_MODE)
 
 
 def _literal(text: str) -> str:

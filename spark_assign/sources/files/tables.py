@@ -317,16 +317,23 @@ def interpreted(spark: SparkSession, locations: Iterable[str | None]) -> Iterato
     """
     try:
         is_small = str(spark.conf.get("spark.master", "")).startswith("local") and _bytes(locations) <= _MAX_SMALL_BYTES
-        previous = {name: spark.conf.get(name, None) for name in _INTERPRETED} if is_small else {}
     except (OSError, PySparkException):
-        previous = {}
-    for name in previous:
-        spark.conf.set(name, _INTERPRETED[name])
+        is_small = False
+    with temporary_settings(spark, _INTERPRETED if is_small else {}):
+        yield
+
+
+@contextmanager
+def temporary_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Applies settings to a session inside the context, and restores the previous ones afterward."""
+    previous = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        for name, value in previous.items():
-            spark.conf.set(name, value) if value is not None else spark.conf.unset(name)
+        for name, before in previous.items():
+            spark.conf.set(name, before) if before is not None else spark.conf.unset(name)
 
 
 def _bytes(locations: Iterable[str | None]) -> int:
