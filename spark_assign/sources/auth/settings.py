@@ -49,35 +49,33 @@ _ASSERTIONS = "sasl.oauthbearer.assertion."
 _RETRIEVERS = ("", "DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever")
 _OAUTH_HANDLERS = ("", "OAuthBearerLoginCallbackHandler")
 _IAM_HANDLERS = ("IAMClientCallbackHandler", "IAMOAuthBearerLoginCallbackHandler")
+_NAMES = {
+    "sasl.client": "callback.handler.class",
+    "sasl.login": "callback.handler.class connect.timeout.ms read.timeout.ms retry.backoff.ms retry.backoff.max.ms",
+    "sasl.login.refresh": "buffer.seconds min.period.seconds window.factor window.jitter",
+    "sasl.kerberos": "kinit.cmd min.time.before.relogin ticket.renew.jitter ticket.renew.window.factor",
+    "sasl.oauthbearer": "client.id client.secret extensions header.urlencode method scope",
+    "sasl.oauthbearer.client.credentials.client": "id secret",
+    "sasl.oauthbearer.jwt": "retriever.class validator.class",
+    "sasl.oauthbearer.scope": "claim.name",
+    "sasl.oauthbearer.sub": "claim.name",
+    "ssl": "protocol enabled.protocols endpoint.identification.algorithm secure.random.implementation",
+    "ssl.ca": "location pem",
+    "ssl.certificate": "location pem",
+    "ssl.key": "location pem password",
+    "ssl.keymanager": "algorithm",
+    "ssl.keystore": "location password type certificate.chain key",
+    "ssl.trustmanager": "algorithm",
+    "ssl.truststore": "location password type certificates",
+}
+"""Further known properties: names by prefix."""
 KNOWN = {
     *_RENAMED,
     *_MILLISECONDS,
     *_UNSUPPORTED,
     client_properties.JAAS_KEY,
     client_oauth.URL,
-    "sasl.client.callback.handler.class",
-    "sasl.login.callback.handler.class",
-    "sasl.login.connect.timeout.ms",
-    "sasl.login.read.timeout.ms",
-    "sasl.login.retry.backoff.ms",
-    "sasl.login.retry.backoff.max.ms",
-    *(f"sasl.login.refresh.{name}" for name in ("buffer.seconds", "min.period.seconds")),
-    *(f"sasl.login.refresh.window.{name}" for name in ("factor", "jitter")),
-    *(f"sasl.kerberos.{name}" for name in ("kinit.cmd", "min.time.before.relogin")),
-    *(f"sasl.kerberos.ticket.renew.{name}" for name in ("jitter", "window.factor")),
-    *(f"sasl.oauthbearer.client.credentials.client.{name}" for name in ("id", "secret")),
-    *(
-        f"sasl.oauthbearer.{name}"
-        for name in ("client.id", "client.secret", "extensions", "header.urlencode", "method")
-    ),
-    *(f"sasl.oauthbearer.{name}" for name in ("scope", "scope.claim.name", "sub.claim.name")),
-    *(f"sasl.oauthbearer.jwt.{name}.class" for name in ("retriever", "validator")),
-    *(f"ssl.{store}.{name}" for store in ("truststore", "keystore") for name in ("location", "password", "type")),
-    *(f"ssl.{name}" for name in ("truststore.certificates", "keystore.certificate.chain", "keystore.key")),
-    *(f"ssl.{name}.{form}" for name in ("ca", "certificate", "key") for form in ("location", "pem")),
-    *(f"ssl.{name}" for name in ("key.password", "protocol", "enabled.protocols", "endpoint.identification.algorithm")),
-    *(f"ssl.{name}.algorithm" for name in ("keymanager", "trustmanager")),
-    "ssl.secure.random.implementation",
+    *(f"{prefix}.{name}" for prefix, names in _NAMES.items() for name in names.split()),
 }
 _SPACES = ("sasl.", "ssl.", "security.")
 

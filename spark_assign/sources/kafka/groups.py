@@ -23,11 +23,7 @@ from spark_assign.sources.files.snapshot import SnapshotRows, partitions_by_topi
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import group_description
 from spark_assign.sources.kafka.connection import ClusterConnection, batches
-from spark_assign.sources.kafka.group_description import (
-    GroupDescription,
-    MemberDescription,
-    fault,
-)
+from spark_assign.sources.kafka.group_description import GroupDescription, MemberDescription, fault
 from spark_assign.spark.progress import progress
 from spark_assign.tables.errors import SourceError
 from spark_assign.wire import consumer_protocol
