@@ -5,7 +5,7 @@ Principles, in order of priority
     2. Co-partitioning: topics with the same subscribers and the same number of partitions are assigned the same way.
     3. Racks: as many partitions as possible go to a member in whose rack they have a replica.
 
-Without racks, Spark windows compute the same (`groups.windows.range`).
+Without racks, Spark windows compute the same (`groups.windows`).
 
 Topics
     - A topic needs racks if some subscriber's rack has a replica of it, and not all partitions have replicas in the

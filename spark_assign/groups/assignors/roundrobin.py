@@ -14,7 +14,7 @@ Steps
        pointer on the ring carries over from topic to topic.
     2. From there, the subscribers of a topic take turns: each one gets every n-th partition.
 
-If all topics of a group have the same subscribers, Spark windows compute the same (`groups.windows.roundrobin`).
+If all topics of a group have the same subscribers, Spark windows compute the same (`groups.windows`).
 """
 
 from __future__ import annotations
