@@ -21,14 +21,16 @@ rebalancing forever (one recorded case moves two partitions in every round). The
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from spark_assign.fleet import Fleet
-from spark_assign.groups.kernel import convergence as cooperative_rounds
-from spark_assign.groups.kernel.convergence import MAX_ROUNDS, list_heartbeats
+from spark_assign.groups.kernel import convergence as kernel
+from spark_assign.groups.kernel.convergence import MAX_ROUNDS
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
 from spark_assign.groups.planning import build_params, gather_plan_facts
 from spark_assign.spark.arrow_batches import map_arrow_batches
@@ -63,10 +65,7 @@ def converge(
         |    2|    0|      0|  true|
         +-----+-----+-------+------+
     """
-    patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
-    facts = gather_plan_facts(fleet, patterns)
-    simulate = partial(cooperative_rounds.converge, params=build_params(fleet, patterns), limit=max_rounds)
-    return facts.mapInArrow(map_arrow_batches(simulate), ROUNDS)
+    return _simulate(fleet, assignor, partial(kernel.converge, limit=max_rounds), ROUNDS)
 
 
 def heartbeats_to_target(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> DataFrame:
@@ -95,8 +94,14 @@ def heartbeats_to_target(fleet: Fleet, assignor: str | Mapping[str, str] = CONFI
         |payments-eu-1|         2|   0|      0|             1|                    1|
         +-------------+----------+----+-------+--------------+---------------------+
     """
+    return _simulate(fleet, assignor, kernel.list_heartbeats, HEARTBEATS)
+
+
+def _simulate(
+    fleet: Fleet, assignor: str | Mapping[str, str], simulate: Callable[..., Any], schema: StructType
+) -> DataFrame:
+    """Runs a simulation of `groups.kernel.convergence` on the complete groups of a fleet."""
     patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)
     facts = gather_plan_facts(fleet, patterns)
-    return facts.mapInArrow(
-        map_arrow_batches(partial(list_heartbeats, params=build_params(fleet, patterns))), HEARTBEATS
-    )
+    work = partial(simulate, params=build_params(fleet, patterns))
+    return facts.mapInArrow(map_arrow_batches(work), schema)

@@ -44,28 +44,8 @@ from spark_assign.numeric.segmented_arrays import row_numbers
 
 COOPERATIVE = "cooperative-sticky"
 
-ROUNDS = pa.schema(
-    {
-        **dict.fromkeys(("cluster", "group_id"), pa.string()),
-        "round": pa.int32(),
-        "assignor": pa.string(),
-        **dict.fromkeys(("assigned", "revoked", "moved", "unowned"), pa.int64()),
-        "stable": pa.bool_(),
-    }
-)
-
 MAX_ROUNDS = 12
 """Number of rounds after which the simulation of a group that is not stable ends."""
-
-HEARTBEATS = pa.schema(
-    {
-        **dict.fromkeys(("cluster", "group_id", "member_id", "assignor"), pa.string()),
-        "heartbeats": pa.int32(),
-        **dict.fromkeys(
-            ("kept", "revoked", "newly_assigned", "unreleased_partitions", "unreleased_owners"), pa.int64()
-        ),
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -96,11 +76,12 @@ class Round:
         return Round(number, np.flatnonzero(is_included), *(values[is_included] for values in metrics))
 
     def rows(self, specs: GroupSpecs, names: NDArray[np.object_]) -> pa.Table:
-        """Returns the rows of the round, given the assignor of each group of the specs."""
-        columns = {name: pa.array(getattr(self, name)) for name in ROUNDS.names if name in vars(self)}
-        columns |= group_key_columns(specs, self.group) | {"assignor": pa.array(names[self.group], pa.string())}
-        columns["round"] = pa.array(np.full(len(self.group), self.number))
-        return pa.table(columns).select(ROUNDS.names).cast(ROUNDS)
+        """Returns the rows of the round (`tables.groups.ROUNDS`), given the assignor of each group of the specs."""
+        metrics = {name: getattr(self, name) for name in ("assigned", "revoked", "moved", "unowned", "stable")}
+        columns = group_key_columns(specs, self.group)
+        columns["round"] = pa.repeat(pa.scalar(self.number, pa.int32()), len(self.group))
+        columns["assignor"] = pa.array(names[self.group], pa.string())
+        return pa.table(columns | metrics)
 
 
 def simulate_rounds(assignor: str, specs: GroupSpecs, selected: BoolArray, limit: int) -> Iterator[Round]:
@@ -263,7 +244,8 @@ def count_heartbeats(specs: GroupSpecs, assignments: GroupAssignments) -> Heartb
 
 
 def list_heartbeats(table: pa.Table, params: PlanParams) -> Iterator[pa.Table]:
-    """Returns one row per member of all groups of a fact table that uniform or server-range plans."""
+    """Returns one row per member of all groups of a fact table that uniform or server-range plans
+    (`tables.groups.HEARTBEATS`)."""
     specs = open_pass(table).specs
     assignor, _ = select_assignors(specs, params)
     server_assignor = [name if name in SERVER_ASSIGNORS and name not in params.custom else None for name in assignor]
@@ -271,13 +253,12 @@ def list_heartbeats(table: pa.Table, params: PlanParams) -> Iterator[pa.Table]:
     counts = count_heartbeats(specs, assignments)
     members = np.flatnonzero(assignments.is_planned(server_assignor)[specs.members.group])
     group = specs.members.group[members]
-    columns = group_key_columns(specs, group)
-    columns |= {name: pa.array(getattr(counts, name)[members]) for name in HEARTBEATS.names if hasattr(counts, name)}
-    columns |= {
+    columns = group_key_columns(specs, group) | {
         "member_id": take_names(specs.member_id, members),
         "assignor": pa.array([server_assignor[index] for index in group.tolist()], pa.string()),
+        "heartbeats": pa.array(counts.heartbeats[members], pa.int32()),
     }
-    yield pa.table(columns).select(HEARTBEATS.names).cast(HEARTBEATS)
+    yield pa.table(columns | {name: values[members] for name, values in vars(counts).items()})
 
 
 def _sum_by_member(member: IntArray, count: IntArray, num_members: int) -> IntArray:
