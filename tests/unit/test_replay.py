@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.history.kernel.departures import CRASHED, GUESS, LEFT, LIKELY, RESTARTED, SURE, Departure
+from spark_assign.history.kernel.pauses import CommitPause
 from spark_assign.history.kernel.replay import replay
 from spark_assign.history.kernel.replay.rebalance_cost import RoundDurations, find_rebalances
 from spark_assign.history.kernel.replay.recorded_history import (
@@ -21,7 +22,6 @@ from spark_assign.history.kernel.replay.recorded_history import (
     CHANGED,
     FIRST,
     FOLLOW_UP,
-    MeasuredPause,
     RecordedGeneration,
     RecordedHistory,
     RejectedHistory,
@@ -487,7 +487,7 @@ def _since(member: str, owned: Mapping[str, list[int]], number: int) -> int:
 def _tables(
     timeline: Timeline,
     departures: Iterable[Departure] = (),
-    measured: Mapping[int, MeasuredPause] | None = None,
+    measured: Mapping[int | None, CommitPause] | None = None,
     timing: TimingConfig = TIMING,
 ) -> dict[str, list[dict[str, Any]]]:
     history = read_history("c", "g", timeline, departures, measured or {})
@@ -570,7 +570,7 @@ def test_a_session_timeout_that_is_not_on_record_is_the_one_in_the_settings() ->
 
 def test_cooperative_members_stop_what_moves() -> None:
     """A third member comes: of four partitions one moves, in two rounds; eager ones stop all four."""
-    tables = _tables(_story({}, ["ab", "abc"]), measured={1: MeasuredPause(4 * 8_000, 4)})
+    tables = _tables(_story({}, ["ab", "abc"]), measured={1: CommitPause(2, 0, 8_000, 4, 4 * 8_000, 8_000, 1)})
     rows = tables[SUMMARY]
     assert {each["assignor"]: each["paused_partition_ms"] for each in rows if not each["static"]} == {
         "range": 32_000,

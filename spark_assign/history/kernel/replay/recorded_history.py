@@ -22,7 +22,7 @@ from spark_assign.groups.kernel.client_libraries import COOPERATIVE as COOPERATI
 from spark_assign.groups.kernel.client_libraries import STREAMS
 from spark_assign.history.kernel.build_timelines import build_timelines
 from spark_assign.history.kernel.departures import CRASHED, Departure, find_departures
-from spark_assign.history.kernel.pauses import find_pauses
+from spark_assign.history.kernel.pauses import CommitPause, find_pauses
 from spark_assign.history.kernel.timeline import Generation, HistoryThresholds, RecordedMember, Timeline
 from spark_assign.java.hash_map import java_key
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK, Topics, code
@@ -76,14 +76,6 @@ def protocol_of(assignor: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredPause:
-    """The recorded pause of a rebalance: partition-milliseconds, and the number of paused partitions."""
-
-    paused_partition_ms: int
-    partitions: int
-
-
-@dataclass(frozen=True, slots=True)
 class RecordedGeneration:
     """One generation, with topics as indexes into `RecordedHistory.topics`, and partitions packed with their topic.
 
@@ -111,7 +103,7 @@ class RecordedGeneration:
     generation_kind: str
     missing: int = 0
     departures: Mapping[str, Departure] = field(default_factory=dict)
-    measured: MeasuredPause | None = None
+    measured: CommitPause | None = None
 
     @property
     def crashed(self) -> set[str]:
@@ -174,11 +166,7 @@ def read_histories(facts: pa.Table, thresholds: HistoryThresholds) -> Iterator[R
         if rejection is not None:
             yield RejectedHistory(cluster, group_id, *rejection)
             continue
-        measured = {
-            pause.generation_index: MeasuredPause(pause.paused_partition_ms, pause.partitions)
-            for pause in find_pauses(timeline, thresholds).pauses
-            if pause.generation_index is not None
-        }
+        measured = {pause.generation_index: pause for pause in find_pauses(timeline, thresholds).pauses}
         yield read_history(cluster, group_id, timeline, find_departures(timeline, thresholds), measured)
 
 
@@ -203,7 +191,7 @@ def read_history(
     group_id: str,
     timeline: Timeline,
     departures: Iterable[Departure],
-    measured: Mapping[int, MeasuredPause],
+    measured: Mapping[int | None, CommitPause],
 ) -> RecordedHistory:
     """Converts the timeline of a group of consumers.
 
@@ -247,7 +235,7 @@ def _to_recorded(
     topic_index: Mapping[str, int],
     previous: RecordedGeneration | None,
     is_server_side: bool,
-    measured: MeasuredPause | None,
+    measured: CommitPause | None,
 ) -> RecordedGeneration:
     in_order = sorted(
         generation.members, key=lambda member: (member.position is None, member.position, java_key(member.member_id))

@@ -106,7 +106,7 @@ def replay_group(
         ReplayError: the assignor throws.
     """
     costs = [GenerationCost() for _ in history.generations]
-    group = _create_group(history, variant)
+    group = (_ConsumerGroup if variant.protocol == CONSUMER else _ClassicGroup)(history, variant)
     last_owners: dict[int, str] = {}
     for step in steps:
         cost = costs[step.source_generation]
@@ -155,20 +155,33 @@ class _ReplayGroup:
     def __init__(self, history: RecordedHistory, variant: ReplayVariant) -> None:
         self.topics, self.variant = history.topics, variant
         self.owners: dict[int, str] = dict(history.generations[0].owners)
+        self._positions_by_shape: dict[object, list[list[int]]] = {}
 
     def rebalance(self, step: ReplayStep, owned: dict[int, str]) -> Generator[Any, Any, ReplayAssignment]:
         """Assigns all partitions; `owned` is what live members own."""
         raise NotImplementedError
 
     def assign(self, step: ReplayStep, owned: Mapping[int, str]) -> Generator[Any, Any, dict[int, str]]:
+        """Returns the owners; `owned` is what members report as owned.
+
+        An assignor that ignores current ownership runs once per shape (`replay_steps.AssignmentOrder`).
+        """
+        if self.variant.assignor not in _WITHOUT_OWNERSHIP or not step.assignment_order.homogeneous:
+            return (yield from self.run_assignor(step, owned))
+        order = step.assignment_order
+        if order.shape in self._positions_by_shape:
+            return order.to_owners(self._positions_by_shape[order.shape])
+        owners = yield from self.run_assignor(step, owned)
+        self._positions_by_shape[order.shape] = order.to_positions(owners)
+        return owners
+
+    def run_assignor(self, step: ReplayStep, owned: Mapping[int, str]) -> Generator[Any, Any, dict[int, str]]:
         """Runs the assignor once and returns the owners; `owned` is what members report as owned."""
         raise NotImplementedError
 
 
-def _create_group(history: RecordedHistory, variant: ReplayVariant) -> _ReplayGroup:
-    if variant.protocol == CONSUMER:
-        return (_ServerRangeGroup if variant.assignor == SERVER_RANGE else _ConsumerGroup)(history, variant)
-    return (_RangeOrRoundRobinGroup if variant.assignor in WINDOW_ASSIGNORS else _ClassicGroup)(history, variant)
+_WITHOUT_OWNERSHIP = (*WINDOW_ASSIGNORS, SERVER_RANGE)
+"""Assignors that ignore current ownership."""
 
 
 # --- classic groups -----------------------------------------------------------------------------------------------
@@ -206,7 +219,7 @@ class _ClassicGroup(_ReplayGroup):
         returned = len(first_lost & owners.items())
         return ReplayAssignment(owners, len(kept), len(first_lost) + later, returned, later, rounds)
 
-    def assign(self, step: ReplayStep, owned: Mapping[int, str]) -> Generator[Any, Any, dict[int, str]]:
+    def run_assignor(self, step: ReplayStep, owned: Mapping[int, str]) -> Generator[Any, Any, dict[int, str]]:
         """See `_ReplayGroup`."""
         request = _build_request(self.variant, step, self.topics, owned, self.last_generation)
         response = yield request
@@ -285,7 +298,7 @@ class _ConsumerGroup(_ReplayGroup):
         kept = len(owned.items() & self.owners.items())
         return ReplayAssignment(self.owners, kept, len(owned) - kept)
 
-    def assign(self, step: ReplayStep, owned: Mapping[int, str]) -> Generator[Any, Any, dict[int, str]]:
+    def run_assignor(self, step: ReplayStep, owned: Mapping[int, str]) -> Generator[Any, Any, dict[int, str]]:
         """See `_ReplayGroup`."""
         response: TargetResponse = yield self._build_request(step.members, step.partitions)
         self.targets |= response
@@ -327,32 +340,3 @@ class _ConsumerGroup(_ReplayGroup):
             topics = list({topic.number: topic for member in members for topic in member.subscribed}.values())
         assigned = frozenset[int]().union(*(member.target.codes for member in members))
         return TargetRequest(self.variant.assignor, members, topics, homogeneous, assigned)
-
-
-# --- assignors that ignore current ownership ----------------------------------------------------------------------
-
-
-class _OncePerShape(_ReplayGroup):
-    """A group whose assignor computes each assignment once (`replay_steps.AssignmentOrder`)."""
-
-    def __init__(self, history: RecordedHistory, variant: ReplayVariant) -> None:
-        super().__init__(history, variant)
-        self._positions_by_shape: dict[object, list[list[int]]] = {}
-
-    def assign(self, step: ReplayStep, owned: Mapping[int, str]) -> Generator[Any, Any, dict[int, str]]:
-        """See `_ReplayGroup`."""
-        order = step.assignment_order
-        if not order.homogeneous or order.shape not in self._positions_by_shape:
-            owners = yield from super().assign(step, owned)
-            if order.homogeneous:
-                self._positions_by_shape[order.shape] = order.to_positions(owners)
-            return owners
-        return order.to_owners(self._positions_by_shape[order.shape])
-
-
-class _RangeOrRoundRobinGroup(_OncePerShape, _ClassicGroup):
-    """A group with range or round robin."""
-
-
-class _ServerRangeGroup(_OncePerShape, _ConsumerGroup):
-    """A group with the broker's range."""
