@@ -17,7 +17,6 @@ from spark_assign.groups.assignors.server.order_dependence import (
     MAX_ORDERS,
     HeterogeneousTies,
     MemberQuotas,
-    UnknownOrder,
     order_dependent_partitions,
 )
 from spark_assign.groups.assignors.server.target_assignments import find_unassigned
@@ -126,9 +125,9 @@ class Group:
         had = np.bincount(previous.member, minlength=self.members)
         shares = MemberQuotas(group, had, compute_quotas(group, topic_group, sizes, had), np.array(self.member_tie))
         loses = (had > shares.min_quota)[previous.member]
-        known = UnknownOrder(np.array(self.topic_tie), (of_topic[loses], of_partition[loses]))
+        ties = (np.array(self.topic_tie), (of_topic[loses], of_partition[loses]))
         found = order_dependent_partitions(
-            shares, topic_group, find_unassigned(previous, sizes), previous.take(loses), known
+            shares, topic_group, find_unassigned(previous, sizes), previous.take(loses), *ties
         )
         return set(zip(found.topic.tolist(), found.first.tolist(), strict=True))
 

@@ -31,7 +31,6 @@ from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous,
 from spark_assign.groups.assignors.server.order_dependence import (
     HeterogeneousTies,
     MemberQuotas,
-    UnknownOrder,
     order_dependent_partitions,
 )
 from spark_assign.groups.assignors.server.rack_range import improve_range_racks
@@ -145,7 +144,7 @@ def _assign_homogeneous(
     targets = assign_homogeneous(group, topic_group, partitions, current)
     slices = targets.slices.renumber(members.index, topic_order.index)
     open_partitions = order_dependent_partitions(
-        shares, topic_group, targets.unassigned, losing, UnknownOrder(topic_order.tie, (by_topic, by_partition))
+        shares, topic_group, targets.unassigned, losing, topic_order.tie, (by_topic, by_partition)
     )
     # Partitions of a member that loses nothing do not depend on an order.
     is_unstable = targets.is_new | (num_owned > shares.min_quota)[targets.slices.member]
@@ -209,13 +208,10 @@ def _withhold(specs: GroupSpecs, targets: TargetAssignments, previous: Partition
     owned, size = specs.owned, len(specs.topics)
     num_by_topic = (np.bincount(each.topic, each.count, size) for each in (owned, previous))
     is_complete = np.equal(*num_by_topic)[targets.slices.topic]
-    incomplete = TargetAssignments(targets.slices.take(~is_complete), targets.reason[~is_complete])
-    slices, reason = targets.slices.take(is_complete), targets.reason[is_complete]
-    is_single = slices.count == 1
-    single, single_reason = slices.take(is_single), reason[is_single]
-    others = GroupAssignments(slices.take(~is_single), reason[~is_single], reason[~is_single] != KEPT)
-    assignments = others.concat(
-        GroupAssignments.of_partitions(single.member, single.topic, single.first, single_reason, single_reason != KEPT)
+    is_single = targets.slices.count == 1
+    incomplete, single, others = map(targets.take, (~is_complete, is_complete & is_single, is_complete & ~is_single))
+    assignments = GroupAssignments(others.slices, others.reason, others.reason != KEPT).concat(
+        GroupAssignments.of_partitions(*single.slices.columns[:3], single.reason, single.reason != KEPT)
     )
     return assignments.concat(withhold_owned(specs, incomplete)) if len(incomplete.slices) else assignments
 
@@ -223,14 +219,11 @@ def _withhold(specs: GroupSpecs, targets: TargetAssignments, previous: Partition
 def withhold_owned(specs: GroupSpecs, targets: TargetAssignments) -> GroupAssignments:
     """Marks the partitions that other members still own, by lookup. Slices that stay with their owner are not
     expanded."""
-    slices, reason = targets.slices, targets.reason
-    owned_slices = specs.owned
-    is_kept = mask_from_indexes(match_equal_slices(slices, owned_slices)[0], len(slices))
-    moving, moving_reason = slices.take(~is_kept), reason[~is_kept]
-    row = np.repeat(np.arange(len(moving)), moving.count)
-    rows = moving.expand()
+    is_kept = mask_from_indexes(match_equal_slices(targets.slices, specs.owned)[0], len(targets.slices))
+    kept, moving = targets.take(is_kept), targets.take(~is_kept)
+    rows, reason = moving.slices.expand(), np.repeat(moving.reason, moving.slices.count)
     has_moves = mask_from_indexes(rows.topic, len(specs.topics))
-    owned = owned_slices.take(has_moves[owned_slices.topic]).expand()
+    owned = specs.owned.take(has_moves[specs.owned.topic]).expand()
     owned = owned.take(np.argsort(owned.partition_keys, kind="stable"))
     keys = owned.partition_keys
     starts, ends = np.searchsorted(keys, rows.partition_keys), np.searchsorted(keys, rows.partition_keys, "right")
@@ -240,7 +233,6 @@ def withhold_owned(specs: GroupSpecs, targets: TargetAssignments) -> GroupAssign
     claim = starts[row_index] + row_numbers(row_index)
     is_own = owned.member[claim] == rows.member[row_index]
     withheld[row_index[is_own]] = False
-    kept = slices.take(is_kept)
-    return GroupAssignments(kept, reason[is_kept], np.zeros(len(kept), bool)).concat(
-        GroupAssignments.of_partitions(rows.member, rows.topic, rows.first, moving_reason[row], withheld)
+    return GroupAssignments(kept.slices, kept.reason, np.zeros(len(kept.slices), bool)).concat(
+        GroupAssignments.of_partitions(*rows.columns[:3], reason, withheld)
     )

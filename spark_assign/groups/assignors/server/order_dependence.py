@@ -33,25 +33,13 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from spark_assign.numeric.segmented_arrays import exclusive_sum, row_numbers, starts_new_key
 
 
-@dataclass(frozen=True)
-class UnknownOrder:
-    """Ties of items: consecutive items with the same number are in an unknown order.
-
-    Attributes:
-        topic: tie of each topic.
-        revocable: for each revocable partition, the tie of its topic within its member, and its own within its topic.
-    """
-
-    topic: IntArray
-    revocable: tuple[IntArray, IntArray]
-
-
 def order_dependent_partitions(
     quotas: MemberQuotas,
     topic_group: IntArray,
     unowned: PartitionSlices,
     revocable: PartitionSlices,
-    ties: UnknownOrder,
+    topic_tie: IntArray,
+    revocable_ties: tuple[IntArray, IntArray],
 ) -> PartitionSlices:
     """Returns the partitions that might have another owner in another order, one by one; `member` is undefined.
 
@@ -60,13 +48,20 @@ def order_dependent_partitions(
         topic_group: group of each topic, ascending.
         unowned: partitions without a previous owner, sorted by topic and partition.
         revocable: previous partitions of the members that might lose some, one slice per partition, in the same order.
-        ties: ties of the other orders.
+        topic_tie: tie of each topic: consecutive topics with the same number are in an unknown order.
+        revocable_ties: for each revocable partition, the tie of its topic within its member, and its own within its
+            topic.
     """
     group, num_owned, quota = quotas.group, quotas.num_owned, quotas.quota
     num_groups = len(np.bincount(group))
     num_unowned = np.bincount(unowned.topic, unowned.count, len(topic_group)).astype(np.int64)
     num_assigned = np.bincount(group, np.maximum(quota - num_owned, 0), num_groups).astype(np.int64)
-    is_tied = (num_assigned > 0) & _find_tied_groups(quotas, topic_group, num_unowned, revocable, ties, num_groups)
+    unowned_topics = np.flatnonzero(num_unowned > 0)
+    is_tied = np.zeros(num_groups, bool)
+    is_tied[group[np.bincount(quotas.tie)[quotas.tie] > 1]] = True
+    is_tied[topic_group[unowned_topics[np.bincount(topic_tie[unowned_topics])[topic_tie[unowned_topics]] > 1]]] = True
+    is_tied[group[revocable.member[_has_tied_predecessor(revocable, *revocable_ties)]]] = True
+    is_tied &= num_assigned > 0
     if not is_tied.any():
         return EMPTY_SLICES
     group_unowned = np.bincount(topic_group, num_unowned, num_groups).astype(np.int64)
@@ -75,14 +70,13 @@ def order_dependent_partitions(
     # Partitions without a previous owner.
     rows = unowned.take(is_tied[topic_group[unowned.topic]]).expand()
     topic, partition = rows.topic, rows.first
-    low, high = _start_positions(num_unowned, ties.topic, np.searchsorted(topic_group, topic_group))
+    low, high = _start_positions(num_unowned, topic_tie, np.searchsorted(topic_group, topic_group))
     position = start[topic_group[topic]] + row_numbers(topic)
     is_open_unowned = ~slots.has_single_owner(position + low[topic], position + high[topic])
     # Partitions that members give up.
-    revocable_rows = revocable.take(is_tied[group[revocable.member]])
-    low, high = _positions_in_members(
-        revocable_rows, *(tie[is_tied[group[revocable.member]]] for tie in ties.revocable)
-    )
+    is_tied_row = is_tied[group[revocable.member]]
+    revocable_rows = revocable.take(is_tied_row)
+    low, high = _positions_in_members(revocable_rows, *(tie[is_tied_row] for tie in revocable_ties))
     is_kept = high < quotas.min_quota[revocable_rows.member]
     is_revoked = low >= quotas.max_quota[revocable_rows.member]
     position = (start + group_unowned)[group[revocable_rows.member]]
@@ -94,24 +88,11 @@ def order_dependent_partitions(
     return PartitionSlices(np.zeros(len(topic), np.int64), topic, partition, ones, ones)
 
 
-def _find_tied_groups(
-    quotas: MemberQuotas,
-    topic_group: IntArray,
-    num_unowned: IntArray,
-    revocable: PartitionSlices,
-    ties: UnknownOrder,
-    num_groups: int,
-) -> BoolArray:
-    """Returns a mask of the groups in which a tie might matter."""
-    is_tied, group = np.zeros(num_groups, bool), quotas.group
-    is_tied[group[np.bincount(quotas.tie)[quotas.tie] > 1]] = True
-    unowned_topics = np.flatnonzero(num_unowned > 0)
-    is_tied[topic_group[unowned_topics[np.bincount(ties.topic[unowned_topics])[ties.topic[unowned_topics]] > 1]]] = True
-    topic_tie, partition_tie = ties.revocable
-    new_member, new_topic = starts_new_key(revocable.member), starts_new_key(revocable.topic)
-    is_tied_row = ~new_member & np.where(new_topic, ~starts_new_key(topic_tie), ~starts_new_key(partition_tie))
-    is_tied[group[revocable.member[is_tied_row]]] = True
-    return is_tied
+def _has_tied_predecessor(revocable: PartitionSlices, topic_tie: IntArray, partition_tie: IntArray) -> BoolArray:
+    """Returns a mask of the revocable partitions that the one before them, of the same member, might follow."""
+    new_topic = starts_new_key(revocable.topic)
+    is_tied: BoolArray = np.where(new_topic, ~starts_new_key(topic_tie), ~starts_new_key(partition_tie))
+    return ~starts_new_key(revocable.member) & is_tied
 
 
 class MemberQuotas:

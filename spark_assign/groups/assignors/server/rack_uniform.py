@@ -297,10 +297,8 @@ def improve_uniform_racks(
     moved = np.where(is_heterogeneous[group], BALANCING, OVER_QUOTA)
     reason = np.where((previous_owner >= 0) & (previous_owner != new_member), moved, KEPT)[is_new]
     slices, reason = compress_tagged(members[new_member[is_new]], topic[is_new], partition[is_new], reason)
-    is_unchanged = ~changed[targets.slices.topic]
-    return TargetAssignments(
-        targets.slices.take(is_unchanged).concat(slices), np.append(targets.reason[is_unchanged], reason)
-    )
+    unchanged = targets.take(~changed[targets.slices.topic])
+    return TargetAssignments(unchanged.slices.concat(slices), np.append(unchanged.reason, reason))
 
 
 class RackIndex:

@@ -27,6 +27,10 @@ class TargetAssignments:
     first_new_slice: int = 0
     unassigned: PartitionSlices = EMPTY_SLICES
 
+    def take(self, mask: BoolArray) -> TargetAssignments:
+        """Returns the slices that the mask selects, with their reasons."""
+        return TargetAssignments(self.slices.take(mask), self.reason[mask])
+
     @property
     def is_new(self) -> BoolArray:
         """Returns a mask of the newly assigned slices."""
