@@ -37,23 +37,23 @@ from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 def assign_by_franz_go(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
     """Assigns the selected groups by franz-go's `sticky` or `cooperative-sticky`."""
     cooperative = assignor == "cooperative-sticky"
-    _, readable = _read_generations(specs, cooperative)
+    generation, readable = _read_generations(specs, cooperative)
     undisputed = find_undisputed(specs, selected, np.ones(len(specs.members), bool), readable)
     assignments = plan_undisputed(specs, undisputed, byte_assignment_order(specs), cooperative=cooperative)
-    return assignments.concat(_one_by_one(specs, assignor, selected & ~undisputed.groups))
+    disputed = selected & ~undisputed.groups
+    return assignments.concat(_one_by_one(specs, disputed, generation, readable, cooperative))
 
 
-def _one_by_one(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
+def _one_by_one(
+    specs: GroupSpecs, selected: BoolArray, generation: IntArray, readable: BoolArray, cooperative: bool
+) -> GroupAssignments:
     """Assigns the selected groups partition by partition."""
-    cooperative = assignor == "cooperative-sticky"
-    generation, readable = _read_generations(specs, cooperative)
     results = [_plan(specs, *group, generation, readable, cooperative) for group in _groups(specs, selected)]
-    none = np.empty(0, np.int64)
-    columns = [np.concatenate(each) for each in zip(*results, strict=True)] or [none] * 6
-    member, topic, partition, reason, withheld, order_dependent = columns
-    assignments = GroupAssignments.of_partitions(member, topic, partition, reason, withheld.astype(bool))
-    rows = np.flatnonzero(order_dependent)
-    return replace(assignments, order_dependent=compress(member[rows], topic[rows], partition[rows]))
+    if not results:
+        return GroupAssignments.of(EMPTY_SLICES)
+    *columns, order_dependent = (np.concatenate(each) for each in zip(*results, strict=True))
+    dependent_columns = (column[order_dependent] for column in columns[:3])
+    return replace(GroupAssignments.of_partitions(*columns), order_dependent=compress(*dependent_columns))
 
 
 def _read_generations(specs: GroupSpecs, cooperative: bool) -> tuple[IntArray, BoolArray]:
@@ -190,9 +190,8 @@ def plan_undisputed(
     assignments = GroupAssignments.of(kept.concat(new)).concat(
         GroupAssignments(moved, np.full(len(moved), OVER_QUOTA), np.full(len(moved), cooperative))
     )
-    rows = np.flatnonzero(is_order_dependent)
-    order_dependent = compress(to_member[rows], undisputed.topic[rows], undisputed.partition[rows])
-    return replace(assignments, order_dependent=order_dependent)
+    columns = (to_member, undisputed.topic, undisputed.partition)
+    return replace(assignments, order_dependent=compress(*(column[is_order_dependent] for column in columns)))
 
 
 def _assign_unassigned(

@@ -316,13 +316,9 @@ def _split_kept(
         return owned, EMPTY_SLICES
     num_lost = np.bincount(from_member, minlength=len(load))
     is_losing = (num_lost > 0)[owned.member]
-    by_name = np.argsort(topic_name, kind="stable")
-    rank = invert(by_name, len(by_name))
-    losing = owned.take(is_losing)
-    lost, kept_ranks = keep_in_owned_order(
-        PartitionSlices(losing.member, rank[losing.topic], *losing.columns[2:]), load, num_lost, EMPTY_SLICES
-    )
+    by_name, members = np.argsort(topic_name, kind="stable"), np.arange(len(load))
+    losing = owned.take(is_losing).renumber(members, invert(by_name, len(by_name)))
+    lost, kept = keep_in_owned_order(losing, load, num_lost, EMPTY_SLICES)
     lost = lost.expand()
     lost = lost.take(np.lexsort((lost.first, lost.topic, lost.member)))
-    kept = PartitionSlices(kept_ranks.member, by_name[kept_ranks.topic], *kept_ranks.columns[2:])
-    return owned.take(~is_losing).concat(kept), PartitionSlices(lost.member, by_name[lost.topic], *lost.columns[2:])
+    return owned.take(~is_losing).concat(kept.renumber(members, by_name)), lost.renumber(members, by_name)

@@ -21,6 +21,7 @@ Example: t0 … t4 have no load. C0 owns all of them, and C1 joins. The share is
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heapify, heapreplace
 
 import numpy as np
@@ -124,7 +125,7 @@ def _connected_sets(eligible: list[IntArray]) -> list[list[int]]:
 
 def pack_within_bounds(packing: Packing) -> IntArray:
     """Returns the next owner of each partition. All bounds are held if an assignment was found that holds them."""
-    packing = packing.with_bound(np.maximum(packing.bound, _exclusive_load(packing)))
+    packing = replace(packing, bound=np.maximum(packing.bound, _exclusive_load(packing)))
     assigned = _find_min_moved(packing)
     if packing.holds_bounds(assigned):
         return assigned
@@ -240,9 +241,7 @@ _MAX_TRIED = 5_000
 
 def relax_bound(packing: Packing) -> tuple[Packing, IntArray]:
     """Returns the packing with the lowest bounds found that can be held, and an assignment that holds them."""
-    scratch = Packing(
-        packing.load, np.full(len(packing.load), NO_MEMBER), packing.eligible_set, packing.eligible_sets, packing.bound
-    )
+    scratch = replace(packing, home=np.full(len(packing.load), NO_MEMBER))
     assigned = _largest_first(scratch)
     least = _max_excess_load(packing, assigned)
     if len(packing.load) <= MAX_EXACT:
@@ -252,12 +251,12 @@ def relax_bound(packing: Packing) -> tuple[Packing, IntArray]:
         low = max(float(packing.bound.min()), float(packing.load.sum()) / packing.num_members)
         for _ in range(_TRIES):
             between = (low + least) / 2
-            tried = _fullest_first(scratch.with_bound(np.maximum(packing.bound, between)))
+            tried = _fullest_first(replace(scratch, bound=np.maximum(packing.bound, between)))
             if tried is None:
                 low = between
             else:
                 least, assigned = min(least, _max_excess_load(packing, tried)), tried
-    return packing.with_bound(np.maximum(packing.bound, least)), assigned
+    return replace(packing, bound=np.maximum(packing.bound, least)), assigned
 
 
 def _max_excess_load(packing: Packing, assigned: IntArray) -> float:
@@ -267,7 +266,7 @@ def _max_excess_load(packing: Packing, assigned: IntArray) -> float:
 
 def _largest_first(packing: Packing) -> IntArray:
     """Assigns the largest partitions first, each to the member with the least load (LPT)."""
-    bins = Bins(packing.with_bound(np.full(packing.num_members, 1 + 2 * packing.load.sum())))
+    bins = Bins(replace(packing, bound=np.full(packing.num_members, 1 + 2 * packing.load.sum())))
     bins.place()
     return bins.assigned_member
 

@@ -11,7 +11,7 @@ If all members together can handle less than is written, no assignment helps, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -111,10 +111,6 @@ class Packing:
         for index, members in enumerate(self.eligible_sets):
             is_eligible[index, members] = True
         return is_eligible
-
-    def with_bound(self, bound: FloatArray) -> Packing:
-        """Returns this packing with other bounds."""
-        return replace(self, bound=bound)
 
     def loads(self, assigned: IntArray) -> FloatArray:
         """Returns the load of each member."""
