@@ -306,25 +306,22 @@ class GroupSpecs:
         """Single partitions in the order in which members report them, if the fleet has it (`owned.position`)."""
         if self.reported_order is not None:
             return self.reported_order
-        facts, members, topics = self.facts, self.members, self.topics
-        spec_index = invert(self.fact_group_index, facts.num_groups)
-        rows = facts.rows_by_kind[OWNED_ORDER]
-        rows = rows[spec_index[facts.group_index[rows]] >= 0]
+        facts, members = self.facts, self.members
+        rows, topic = self.topics.find_rows(facts, OWNED_ORDER, self.fact_group_index)
         if not len(rows):
             return EMPTY_SLICES
-        rows = rows[np.lexsort((facts.int_column("position")[rows], facts.member_index[rows], facts.group_index[rows]))]
+        order = np.lexsort((facts.int_column("position")[rows], facts.member_index[rows], facts.group_index[rows]))
+        rows, topic = rows[order], topic[order]
         num_ids = max(len(facts.member_id), 1)
-        group = spec_index[facts.group_index[rows]]
         member = KeyIndex(members.group * num_ids + facts.member_index[members.row]).lookup(
-            group * num_ids + facts.member_index[rows]
+            self.topics.group[topic] * num_ids + facts.member_index[rows]
         )
-        topic = topics.find(group, facts.topic_index[rows])
         partitions = facts.column("at", rows)
         partition = np.asarray(partitions.flatten().to_numpy(zero_copy_only=False), np.int64)
         row = np.repeat(np.arange(len(rows)), to_int_array(partitions.value_lengths(), 0))
         ones = np.ones(len(row), np.int64)
         owned = PartitionSlices(member[row], topic[row], partition, ones, ones)
-        return owned.take((owned.member >= 0) & (owned.topic >= 0))
+        return owned.take(owned.member >= 0)
 
 
 @dataclass(frozen=True)

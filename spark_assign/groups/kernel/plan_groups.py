@@ -53,7 +53,6 @@ CONFIGURED = "configured"
 ASSIGNED, WITHHELD, ORDER_DEPENDENT, CHANGED_TOPIC, METRICS, REJECTED = (
     *("assigned", "withheld", "order_dependent", "changed_topic", "metrics", "rejected"),
 )
-ALL_KINDS = frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT, CHANGED_TOPIC, METRICS, REJECTED})
 
 _TEXT, _INT, _LONG, _DOUBLE = pa.string(), pa.int32(), pa.int64(), pa.float64()
 METRIC_COLUMNS = {
@@ -81,16 +80,15 @@ PLAN_ROWS = pa.schema(
 )
 
 
-_RUN = ("member_id", "topic", "first", "step", "count")
 COLUMNS_BY_KIND: dict[str, tuple[str, ...]] = {
-    ASSIGNED: _RUN,
-    WITHHELD: _RUN,
-    ORDER_DEPENDENT: _RUN,
+    **dict.fromkeys((ASSIGNED, WITHHELD, ORDER_DEPENDENT), ("member_id", "topic", "first", "step", "count")),
     CHANGED_TOPIC: ("topic", "partitions", "member_ids", "member_flags", "owned", "planned", "loads"),
     METRICS: tuple(METRIC_COLUMNS),
     REJECTED: ("code", "detail"),
 }
 """Columns that a row of each kind uses, in addition to cluster, group_id, and kind."""
+
+ALL_KINDS = frozenset(COLUMNS_BY_KIND)
 
 
 def columns_of(kinds: Collection[str]) -> list[str]:

@@ -21,7 +21,7 @@ from spark_assign.groups.kernel.facts import (
 from spark_assign.groups.kernel.faults import find_faults, find_unsupported_groups, rejected_table
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, MemberColumns
 from spark_assign.groups.kernel.topic_columns import TopicColumns
-from spark_assign.java.key_index import KeyIndex, to_int_array
+from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, invert, mask_from_indexes
 
@@ -81,7 +81,7 @@ def read_group_specs(facts: IndexedFacts, faulty: set[int]) -> GroupSpecs:
     topics, subscriptions, rows, subscriber_sets, owned, departed_owned = _read_topics(
         facts, row_group, members, has_specs
     )
-    racks, rack, rack_sets, rack_set = _read_racks(facts, row_group, members, topics)
+    racks, rack, rack_sets, rack_set = _read_racks(facts, fact_group_index, members, topics)
     has_subscription = mask_from_indexes(subscriptions // max(len(topics), 1), len(members))
     return GroupSpecs(
         facts,
@@ -178,7 +178,7 @@ def find_subscriber_sets(
 
 
 def _read_racks(
-    facts: IndexedFacts, row_group: IntArray, members: MemberColumns, topics: TopicColumns
+    facts: IndexedFacts, fact_group_index: IntArray, members: MemberColumns, topics: TopicColumns
 ) -> tuple[list[str], IntArray, list[frozenset[int]], dict[int, IntArray]]:
     """Returns the rack names, the rack of each member, the distinct rack sets, and the rack set of each partition of
     topics with known racks.
@@ -188,12 +188,11 @@ def _read_racks(
     rack_index = {name: index for index, name in enumerate(encoded.dictionary.to_pylist())}
     rack_sets: dict[frozenset[int], int] = {frozenset(): 0}
     topic_rack_set: dict[int, IntArray] = {}
-    rows = facts.rows_by_kind[REPLICA_RACKS]
-    rows = rows[(row_group[rows] >= 0) & (to_int_array(facts.column("at", rows).value_lengths(), 0) > 0)]
-    topic = topics.find(row_group[rows], facts.topic_index[rows])
-    rows, topic = rows[topic >= 0], topic[topic >= 0]
+    rows, topic = topics.find_rows(facts, REPLICA_RACKS, fact_group_index)
     lists = (facts.column(name, rows).to_pylist() for name in ("at", "racks"))
     for row, layout, index in zip(*lists, topic.tolist(), strict=True):
+        if not row:
+            continue
         partitions = int(topics.partitions[index])
         partition_rack_set = np.zeros(max(partitions, 0), np.int64)
         for partition, racks in zip(row, layout, strict=True):

@@ -46,6 +46,17 @@ class TopicColumns:
         size = max(int(self.name.max(initial=0)), int(name.max(initial=0))) + 1
         return KeyIndex(self.group * size + self.name).lookup(group * size + name)
 
+    def find_rows(self, facts: IndexedFacts, kind: int, fact_group_index: IntArray) -> tuple[IntArray, IntArray]:
+        """Returns the rows of a kind that have one of the topics, and the topic of each.
+
+        `fact_group_index` is the index of each group in the facts.
+        """
+        spec_index = invert(fact_group_index, facts.num_groups)
+        rows = facts.rows_by_kind[kind]
+        rows = rows[(spec_index[facts.group_index[rows]] >= 0) & (facts.topic_index[rows] >= 0)]
+        topic = self.find(spec_index[facts.group_index[rows]], facts.topic_index[rows])
+        return rows[topic >= 0], topic[topic >= 0]
+
     def sum_of_preceding(self, values: IntArray) -> IntArray:
         """Returns, for each topic, the sum of `values` over the preceding topics of its group."""
         return exclusive_sum(values, np.searchsorted(self.group, self.group))
@@ -101,7 +112,7 @@ def read_loads(facts: IndexedFacts, fact_group_index: IntArray, topics: TopicCol
     columns = {name: np.full(int(sizes.sum()), np.nan) for name in LOAD_COLUMNS}
     faults: dict[int, tuple[str, str]] = {}
     for kind in (LOAD, GROUP_LOAD):
-        rows, topic = _rows(facts, kind, fact_group_index, topics)
+        rows, topic = topics.find_rows(facts, kind, fact_group_index)
         lengths = numbers_of(facts.column("at", rows).value_lengths(), 0)
         topic = np.repeat(topic, lengths)
         partition = np.asarray(facts.column("at", rows).flatten().to_numpy(zero_copy_only=False), np.int64)
@@ -120,17 +131,6 @@ def read_loads(facts: IndexedFacts, fact_group_index: IntArray, topics: TopicCol
     has_rate = np.repeat(topics.is_subscribed, sizes) & ~np.isnan(columns["in_messages_per_second"])
     has_loads[np.repeat(topics.group, sizes)[has_rate]] = True
     return PartitionLoads(start=start, **columns, faults=faults, has_loads=has_loads)
-
-
-def _rows(
-    facts: IndexedFacts, kind: int, fact_group_index: IntArray, topics: TopicColumns
-) -> tuple[IntArray, IntArray]:
-    """Returns the rows of that kind whose topic is in the specs, and the topic of each."""
-    spec_index = invert(fact_group_index, facts.num_groups)
-    rows = facts.rows_by_kind[kind]
-    rows = rows[(spec_index[facts.group_index[rows]] >= 0) & (facts.topic_index[rows] >= 0)]
-    topic = topics.find(spec_index[facts.group_index[rows]], facts.topic_index[rows])
-    return rows[topic >= 0], topic[topic >= 0]
 
 
 def _faults(
