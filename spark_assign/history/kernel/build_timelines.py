@@ -70,8 +70,10 @@ def _build_timeline(group: GroupFacts) -> Timeline:
     tracker = GenerationTracker(topics)
     for write in group_by_write(parse_records(group.raw_records(), unreadable)):
         tracker.apply(write)
+    has_commits = bool(group.commits or group.deleted)
     return Timeline(
-        group_type=_group_type(tracker, has_commits=bool(group.commits or group.deleted)),
+        # A tombstone alone is also written for groups that only commit.
+        group_type=tracker.group_type or (SIMPLE if has_commits else tracker.last_tombstone_type) or SIMPLE,
         protocol_type=tracker.protocol_type if tracker.group_type == CLASSIC else None,
         generations=tracker.generations(),
         ownership=tracker.ownership.intervals(),
@@ -98,11 +100,6 @@ def _read_topic_names(group: GroupFacts) -> dict[str, str]:
                 continue  # `parse_records` reports it.
             names.update(read_topic_names(_TOPIC_NAME_RECORDS[record_type], fields))
     return names
-
-
-def _group_type(tracker: GenerationTracker, *, has_commits: bool) -> str:
-    """Returns the type of a group. A tombstone alone is also written for groups that only commit."""
-    return tracker.group_type or (SIMPLE if has_commits else tracker.last_tombstone_type) or SIMPLE
 
 
 # --- generations --------------------------------------------------------------------------------------------------

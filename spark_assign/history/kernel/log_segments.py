@@ -54,8 +54,7 @@ def first_markers(files: pa.RecordBatch) -> pa.RecordBatch:
         files: path and content of each segment.
     """
     rows: list[tuple[int, int, int, bool]] = []
-    for file in _iter_files(files):
-        partition, _ = parse_path(file["path"])
+    for partition, file in _iter_files(files):
         producers: set[int] = set()
         for batch in log_segment.batches(file["content"], check=False):
             if not isinstance(batch, Batch) or not batch.control or batch.producer_id in producers:
@@ -75,8 +74,7 @@ def read_records(files: pa.RecordBatch, cluster: str, schema: pa.Schema) -> Iter
         schema: `tables.history.RECORDS`.
     """
     rows: list[tuple[str, int, int, int, bytes | None, bytes | None]] = []
-    for file in _iter_files(files):
-        partition, _ = parse_path(file["path"])
+    for partition, file in _iter_files(files):
         for record in _read_committed(file["content"], _markers_by_producer(file["markers"])):
             offset, timestamp_ms, key, value = record
             timestamp_us = 1000 * min(max(timestamp_ms, -_MAX_TIMESTAMP_MS), _MAX_TIMESTAMP_MS)
@@ -95,9 +93,8 @@ def find_damage(files: pa.RecordBatch, cluster: str) -> pa.RecordBatch:
         cluster: the cluster of all segments.
     """
     rows: list[tuple[Any, ...]] = []
-    for file in _iter_files(files):
+    for partition, file in _iter_files(files):
         path, data = file["path"], file["content"]
-        partition, _ = parse_path(path)
         for batch in log_segment.batches(data):
             damage = batch
             if isinstance(damage, Batch):
@@ -163,11 +160,11 @@ def _find_error(data: bytes, batch: Batch) -> str | None:
     return None
 
 
-def _iter_files(files: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """Yields one file at a time, because the content is large."""
+def _iter_files(files: pa.RecordBatch) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields one file at a time, because the content is large, with its partition."""
     for row_index in range(files.num_rows):
         (row,) = files.slice(row_index, 1).to_pylist()
-        yield row
+        yield parse_path(row["path"])[0], row
 
 
 def _to_batch(rows: list[Any], schema: pa.Schema) -> pa.RecordBatch:
