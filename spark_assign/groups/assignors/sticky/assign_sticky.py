@@ -39,7 +39,7 @@ from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership, resolve_conflicts
 from spark_assign.groups.assignors.sticky.rack_aware import Racks, plan_with_racks
 from spark_assign.groups.assignors.sticky.retained_partitions import OwnedOrder, hash_owned_order
-from spark_assign.groups.assignors.sticky.sticky_groups import KAFKA_FAILS, AssignorError, StickyGroups, Subscribers
+from spark_assign.groups.assignors.sticky.sticky_groups import KAFKA_FAILS, AssignorError, StickyGroups
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupAssignments, GroupSpecs
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PARTITION_BITS, PartitionSlices, mask_from_indexes
@@ -281,8 +281,8 @@ def _plan_group(single: _SingleGroup, owned: _Ownership, rules: ReleaseRules) ->
         generation_input = GenerationInput(groups, is_subscribed, topic_hash, first_heterogeneous, owned.generation)
         return plan_from_generations(generation_input, owned.planned, owned.others, owned.order, rules)
     previous_owner = find_previous_owners(owned.planned, groups, owned.generation)
-    subscribers = Subscribers(is_subscribed, topic_hash, previous_owner)
-    balancer = GeneralBalancer(groups, resolved.slices.expand(), subscribers, racks, rules)
+    rows = resolved.slices.expand()
+    balancer = GeneralBalancer(groups, rows, is_subscribed, topic_hash, previous_owner, racks, rules)
     return run_balancer(groups, owned.planned, resolved, balancer)
 
 

@@ -30,7 +30,7 @@ from spark_assign.groups.assignors.sticky.general import run_balancer
 from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership, find_overlapping_topics
 from spark_assign.groups.assignors.sticky.retained_partitions import OwnedOrder, sort_by_owned_order
-from spark_assign.groups.assignors.sticky.sticky_groups import AssignorError, StickyGroups, Subscribers
+from spark_assign.groups.assignors.sticky.sticky_groups import AssignorError, StickyGroups
 from spark_assign.groups.assignors.sticky.water_filling import fill_up
 from spark_assign.groups.kernel.group_specs import GroupAssignments
 from spark_assign.java.hash_map import capacities, spread_hashes, table_order, treeified_groups
@@ -77,16 +77,14 @@ class GenerationInput:
         """Returns whether all members subscribe to all topics with metadata."""
         return bool(self.is_subscribed[self.with_metadata].all())
 
-    def hashes(self, num_removed: int, num_removed_repeated: int) -> PartitionHashes:
-        """Returns the hashes of the topics with metadata."""
-        num_subscribed = int(self.is_subscribed.any(axis=1).sum())
-        return PartitionHashes(
-            self.topic_hash,
-            self.with_metadata,
-            num_subscribed - len(self.with_metadata),
-            num_removed,
-            num_removed_repeated,
-        )
+    @property
+    def num_topics_without_metadata(self) -> int:
+        """Returns the number of subscribed topics without metadata."""
+        return int(self.is_subscribed.any(axis=1).sum()) - len(self.with_metadata)
+
+    def partition_hashes(self, rows: PartitionSlices) -> IntArray:
+        """Returns `TopicPartition.hashCode` of single partitions."""
+        return _partition_hashes(rows.topic, rows.first, self.topic_hash)
 
 
 def plan_from_generations(
@@ -107,7 +105,7 @@ def plan_from_generations(
     """
     groups, hash_order = specs.groups, specs.groups.hash_order
     if rules.only_general and specs.is_homogeneous:
-        topics = _topic_order(specs.hashes(0, 0)) if len(owned) + len(owned_without_metadata) else None
+        topics = _topic_order(specs) if len(owned) + len(owned_without_metadata) else None
         assignment = plan_without_rebalance_2_4(groups, owned, specs.topic_hash, topics)
         if assignment is not None:
             return assignment
@@ -120,17 +118,16 @@ def plan_from_generations(
     order = None
     if rules.only_general and specs.is_homogeneous and len(owned) + len(owned_without_metadata):
         removed = owners_by_generation(owned_without_metadata.expand(), hash_order, specs.owned_generation, unreadable)
-        hashes = specs.hashes(*map(len, removed))
+        inserted = insertion_order(owned, owned_order, hash_order)
         try:
-            order = partition_order_2_4(
-                insertion_order(owned, owned_order, hash_order), *owners, groups.partitions, hashes
-            )
+            order = partition_order_2_4(specs, inserted, *owners, *map(len, removed))
         except IdentityDecides:
             raise AssignorError(ORDER_UNKNOWN) from None
     newest, second = (rows.take(rows.first < groups.partitions[rows.topic]) for rows in owners)
     previous_owner = dict(zip(second.partition_keys.tolist(), second.member.tolist(), strict=True))
-    subscribers = Subscribers(specs.is_subscribed, specs.topic_hash, previous_owner)
-    balancer = GeneralBalancer(groups, newest, subscribers, None, rules, order)
+    balancer = GeneralBalancer(
+        groups, newest, specs.is_subscribed, specs.topic_hash, previous_owner, None, rules, order
+    )
     return run_balancer(groups, owned, ResolvedOwnership(newest, np.empty(0, np.int64)), balancer)
 
 
@@ -170,35 +167,13 @@ def insertion_order(owned: PartitionSlices, owned_order: OwnedOrder, hash_order:
 # --- The iteration order of 2.4 -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PartitionHashes:
-    """What determines the iteration order of partitions in one group.
-
-    Attributes:
-        topic_hash: `String.hashCode` of each topic's name.
-        with_metadata: the topics with metadata.
-        num_topics_without_metadata: number of subscribed topics without metadata.
-        num_removed: number of owned partitions of other topics.
-        num_removed_repeated: number of those that are owned in several generations.
-    """
-
-    topic_hash: IntArray
-    with_metadata: IntArray
-    num_topics_without_metadata: int
-    num_removed: int
-    num_removed_repeated: int
-
-    def partition_hashes(self, rows: PartitionSlices) -> IntArray:
-        """Returns `TopicPartition.hashCode` of single partitions."""
-        return (31 * (31 + rows.first) + self.topic_hash[rows.topic]) & 0xFFFFFFFF
-
-
 def partition_order_2_4(
+    specs: GenerationInput,
     inserted: PartitionSlices,
     newest: PartitionSlices,
     second: PartitionSlices,
-    partitions: IntArray,
-    hashes: PartitionHashes,
+    num_removed: int,
+    num_removed_repeated: int,
 ) -> IntArray:
     """Returns the keys of all partitions in the iteration order of 2.4, if all members subscribe to the same topics.
 
@@ -206,17 +181,19 @@ def partition_order_2_4(
     owner, in their hash order, then the others in theirs. Unowned partitions come last, in a hash order of their own.
 
     Args:
+        specs: the group.
         inserted: owned partitions, as returned by `insertion_order`.
         newest, second: the same by generation, as returned by `owners_by_generation`.
-        partitions: number of partitions of each topic.
-        hashes: of the topics.
+        num_removed: number of owned partitions of topics without metadata.
+        num_removed_repeated: number of those that are owned in several generations.
     """
+    partitions = specs.groups.partitions
     # The map of owned partitions; in its order, the map of partitions with a previous owner is filled.
     _, first_rows = np.unique(inserted.partition_keys, return_index=True)
     first_inserted = inserted.take(np.sort(first_rows))
-    ordered = first_inserted.take(_map_order(hashes.partition_hashes(first_inserted), hashes.num_removed))
+    ordered = first_inserted.take(_map_order(specs.partition_hashes(first_inserted), num_removed))
     with_previous = ordered.take(np.isin(ordered.partition_keys, second.partition_keys))
-    with_previous = with_previous.take(_map_order(hashes.partition_hashes(with_previous), hashes.num_removed_repeated))
+    with_previous = with_previous.take(_map_order(specs.partition_hashes(with_previous), num_removed_repeated))
     owned = _sort_by_keys(newest, ordered.partition_keys)
     previous_position = positions_in(with_previous.partition_keys, owned.partition_keys)
     previous_position = previous_position[owned.first < partitions[owned.topic]]
@@ -227,18 +204,18 @@ def partition_order_2_4(
     num_remaining = np.bincount(owned.member)[owned.member] - row_numbers(owned.member)
     contributed = owned.partition_keys[np.lexsort((-owned.member, -num_remaining))]
 
-    topics = _topic_order(hashes)
+    topics = _topic_order(specs)
     zero = np.zeros_like(topics)
     rows = PartitionSlices(zero, topics, zero, zero + 1, partitions[topics]).expand()
-    rows = rows.take(_map_order(hashes.partition_hashes(rows), 0))
+    rows = rows.take(_map_order(specs.partition_hashes(rows), 0))
     return np.append(contributed, rows.partition_keys[~np.isin(rows.partition_keys, contributed)])
 
 
-def _topic_order(hashes: PartitionHashes) -> IntArray:
+def _topic_order(specs: GenerationInput) -> IntArray:
     """Returns the topics in the order of the map of partition counts, which is filled from the set of subscribed
     topics."""
-    topics, topic_hash = hashes.with_metadata, hashes.topic_hash
-    in_set_order = topics[_map_order(topic_hash[topics], hashes.num_topics_without_metadata, topics)]
+    topics, topic_hash = specs.with_metadata, specs.topic_hash
+    in_set_order = topics[_map_order(topic_hash[topics], specs.num_topics_without_metadata, topics)]
     return in_set_order[_map_order(topic_hash[in_set_order], 0, in_set_order)]
 
 

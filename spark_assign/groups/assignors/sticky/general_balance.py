@@ -42,7 +42,6 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
     AssignorError,
     PartitionMovements,
     StickyGroups,
-    Subscribers,
     hash_order_after_balancing,
     hash_order_while_balancing,
 )
@@ -63,7 +62,9 @@ class GeneralBalancer:
         self,
         groups: StickyGroups,
         owned: PartitionSlices,
-        subscribers: Subscribers,
+        is_subscribed: BoolArray,
+        topic_hash: IntArray,
+        previous_owner: dict[int, int],
         racks: Racks | None,
         rules: ReleaseRules = LATEST_RULES,
         order: IntArray | None = None,
@@ -73,7 +74,10 @@ class GeneralBalancer:
         Args:
             groups: the one group.
             owned: single partitions.
-            subscribers: subscribers of each topic, and previous owners.
+            is_subscribed: which members can get partitions of which topics with metadata. Shape: (num_topics,
+                num_members).
+            topic_hash: `String.hashCode` of each topic's name.
+            previous_owner: partition key to the owner in the newest of the earlier generations.
             racks: None if racks don't matter.
             rules: rules of a release.
             order: keys of all partitions in iteration order, if all members subscribe to the same topics. By default,
@@ -83,7 +87,7 @@ class GeneralBalancer:
         self.min_difference = 0 if rules.balances_to_one else 1
         self.hash_order = groups.hash_order
         self.racks = racks
-        self.is_subscribed = subscribers.is_subscribed
+        self.is_subscribed = is_subscribed
         self.num_subscribers = self.is_subscribed.sum(axis=1)
         self.topics = np.lexsort((np.arange(len(self.num_subscribers)), self.num_subscribers))
         self.num_members = len(groups.member_group)
@@ -95,15 +99,15 @@ class GeneralBalancer:
         self.topic, self.partition = np.repeat(self.topics, counts), ranges_by_length(counts)
         self.rack_set = racks.rack_set_of(self.topic, self.partition) if racks else np.empty(0, np.int64)
         self.rack_matched = racks.rack_matched() if racks else np.empty((0, self.num_members), bool)
-        self.movements = PartitionMovements(subscribers.topic_hash)
+        self.movements = PartitionMovements(topic_hash)
         self.is_homogeneous = order is not None
         self.order = np.arange(len(self.topic))
         if order is not None:
             self.order = self._numbers(order >> PARTITION_BITS, order & ((1 << PARTITION_BITS) - 1))
         self._keep(owned)
         self.previous_owner = np.full(len(self.topic), -1, np.int64)
-        owners = subscribers.previous_owner
-        keys, members = (np.fromiter(each, np.int64, len(owners)) for each in (owners.keys(), owners.values()))
+        size = len(previous_owner)
+        keys, members = (np.fromiter(each, np.int64, size) for each in (previous_owner.keys(), previous_owner.values()))
         topic, partition = keys >> PARTITION_BITS, keys & ((1 << PARTITION_BITS) - 1)
         exists = partition < groups.partitions[topic]
         self.previous_owner[self._numbers(topic, partition)[exists]] = members[exists]

@@ -67,21 +67,6 @@ class StickyGroups:
         return self.hash_orders.owned
 
 
-@dataclass(frozen=True)
-class Subscribers:
-    """Which members can get which partitions of one group.
-
-    Attributes:
-        is_subscribed: for topics with metadata. Shape: (num_topics, num_members).
-        topic_hash: `String.hashCode` of each topic's name.
-        previous_owner: partition key to the owner in the newest of the earlier generations.
-    """
-
-    is_subscribed: BoolArray
-    topic_hash: IntArray
-    previous_owner: dict[int, int]
-
-
 KAFKA_FAILS = "kafka-fails"
 """Code of the rejection of a group for which Kafka's class throws an exception."""
 
