@@ -81,7 +81,7 @@ def _plan(fact_table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     ids = read_topic_ids_of_specs(specs)
     rejected = dict(ids.rejected)
     is_valid = ~mask_from_indexes(list(rejected), specs.num_groups)
-    for changes in _assign(specs, ids.topic_ids, is_valid, rejected):
+    for changes in _assign(specs, ids, is_valid, rejected):
         rejected |= dict.fromkeys(np.flatnonzero(changes.assignment.failed).tolist(), ASSIGNOR_FAILS)
         yield ASSIGNED, _slice_rows(specs, changes.slices(), specs.member_id)
         yield from ((CHANGE, rows) for rows in _change_rows(changes))

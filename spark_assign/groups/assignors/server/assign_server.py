@@ -127,9 +127,8 @@ def _assign_homogeneous(
     shares = MemberQuotas(group, num_owned, compute_quotas(group, topic_group, partitions, num_owned), members.tie)
     loses = (num_owned > shares.min_quota)[current.member]
     kept_slices, losing = current.take(~loses), current.take(loses)
-    losing, by_topic, by_partition = coordinator_previous_order(
-        losing, ids.topic_ids.hash[topic_order.index], ids.topic_ids.rank[topic_order.index]
-    )
+    id_hash, id_rank = ids.hash[topic_order.index], ids.rank[topic_order.index]
+    losing, by_topic, by_partition = coordinator_previous_order(losing, id_hash, id_rank)
     by_topic = np.where(ids.by_name[specs.topics.group[topic_order.index][losing.topic]], 0, by_topic)
     # Members of a classic group report their order to the leader; the broker reads what it has stored.
     reported = specs.owned_order
@@ -172,7 +171,7 @@ def _assign_heterogeneous(
     members_of = {each: np.sort(member[specs.set_members(group, each)]).tolist() for each in set(sets)}
     subscribers = [members_of[each] for each in sets]
     current = previous.take(topic[previous.topic] >= 0).renumber(member, topic)
-    partitions, ranks = specs.topics.partitions[topics].tolist(), ids.topic_ids.rank[topics].tolist()
+    partitions, ranks = specs.topics.partitions[topics].tolist(), ids.rank[topics].tolist()
     ties = HeterogeneousTies(len(members.index), subscribers, partitions, ranks, current)
     targets = ties.assign()
     slices = targets.slices.renumber(members.index, topics)

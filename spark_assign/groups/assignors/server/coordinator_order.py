@@ -89,16 +89,14 @@ def find_classic_groups(specs: GroupSpecs) -> BoolArray:
 
 
 @dataclass(frozen=True)
-class TopicIdIndex:
-    """Ids of the topics of specs.
+class TopicIdIndex(TopicIds):
+    """Ids of the topics of specs. In groups of `by_name`, hash and rank are the position by name.
 
     Attributes:
-        topic_ids: id of each topic; in groups of `by_name`, the position by name.
         by_name: mask of the groups in which a topic id is unknown.
         rejected: code and detail by group index, for groups with an invalid id.
     """
 
-    topic_ids: TopicIds
     by_name: BoolArray
     rejected: dict[int, tuple[str, str]]
 
@@ -128,10 +126,8 @@ def read_topic_ids_of_specs(specs: GroupSpecs) -> TopicIdIndex:
             rejected.setdefault(int(topics.group[topic]), ("bad-topic-id", detail))
     by_name = mask_from_indexes(topics.group[nameless_topics], specs.num_groups)
     topic_position, nameless = row_numbers(topics.group), by_name[topics.group]
-    topic_ids = TopicIds(
-        np.where(nameless, topic_position, ids.hash), np.where(nameless, topic_position, ids.rank), ids.is_valid
-    )
-    return TopicIdIndex(topic_ids, by_name, rejected)
+    hashes, ranks = (np.where(nameless, topic_position, values) for values in (ids.hash, ids.rank))
+    return TopicIdIndex(hashes, ranks, ids.is_valid, by_name, rejected)
 
 
 def coordinator_topic_order(specs: GroupSpecs, topics: IntArray, ids: TopicIdIndex) -> TieOrder:
@@ -153,8 +149,8 @@ def coordinator_topic_order(specs: GroupSpecs, topics: IntArray, ids: TopicIdInd
     is_selected = mask_from_indexes(topics, len(specs.topics))
     inserted = by_name_set[is_selected[by_name_set]]
     group = specs.topics.group[inserted]
-    order = set_order(ids.topic_ids.hash[inserted], group, sizes)
-    bucket = set_buckets(ids.topic_ids.hash[inserted], group, sizes)[order]
+    order = set_order(ids.hash[inserted], group, sizes)
+    bucket = set_buckets(ids.hash[inserted], group, sizes)[order]
     ordered, group = inserted[order], group[order]
     bucket_index = np.cumsum(starts_new_key(group) | starts_new_key(bucket)) - 1
     # If Java treeifies a bucket, the order of names has no effect.

@@ -72,7 +72,7 @@ def order_dependent_partitions(
     topic, partition = rows.topic, rows.first
     low, high = _start_positions(num_unowned, topic_tie, np.searchsorted(topic_group, topic_group))
     position = start[topic_group[topic]] + row_numbers(topic)
-    is_open_unowned = ~slots.has_single_owner(position + low[topic], position + high[topic])
+    is_open_unowned = ~_has_single_owner(slots, position + low[topic], position + high[topic])
     # Partitions that members give up.
     is_tied_row = is_tied[group[revocable.member]]
     revocable_rows = revocable.take(is_tied_row)
@@ -81,7 +81,7 @@ def order_dependent_partitions(
     is_revoked = low >= quotas.max_quota[revocable_rows.member]
     position = (start + group_unowned)[group[revocable_rows.member]]
     first, last = quotas.revoked_positions(revocable_rows.member, low, high)
-    is_open_revocable = ~is_kept & ~(is_revoked & slots.has_single_owner(position + first, position + last))
+    is_open_revocable = ~is_kept & ~(is_revoked & _has_single_owner(slots, position + first, position + last))
     topic = np.append(topic[is_open_unowned], revocable_rows.topic[is_open_revocable])
     partition = np.append(partition[is_open_unowned], revocable_rows.first[is_open_revocable])
     ones = np.ones(len(topic), np.int64)
@@ -140,14 +140,14 @@ class MemberQuotas:
         last = start + num_revoked - min_revoked + high - self.min_quota[member]
         return first, np.minimum(last, start + num_revoked - 1)
 
-    def fixed_slots(self, start: IntArray) -> _FixedSlots:
-        """Returns the ranges of unassigned positions with a known new owner; `start` is the first position of each
-        group."""
+    def fixed_slots(self, start: IntArray) -> tuple[IntArray, IntArray]:
+        """Returns the start and end of the ranges of positions in the list of unassigned partitions that one member
+        gets in any order, ascending; `start` is the first position of each group."""
         num_before, length = self._of_ties(self._num_taken)
         min_taken = np.maximum(self.min_quota - self.num_owned, 0)
         first = start[self.group] + num_before
         is_fixed = length < 2 * min_taken
-        return _FixedSlots((first + length - min_taken)[is_fixed], (first + min_taken)[is_fixed])
+        return (first + length - min_taken)[is_fixed], (first + min_taken)[is_fixed]
 
     def _of_ties(self, values: IntArray) -> tuple[IntArray, IntArray]:
         """Returns, for each member, the sum of `values` over the members before its tie in its group, and over its
@@ -158,17 +158,10 @@ class MemberQuotas:
         return exclusive_sum(values, first_of_group)[first_member], tie_sum[self.tie]
 
 
-class _FixedSlots:
-    """Ranges of positions in the list of unassigned partitions that one member gets in any order, ascending."""
-
-    def __init__(self, start: IntArray, end: IntArray) -> None:
-        self._start, self._end = start, end
-
-    def has_single_owner(self, first: IntArray, last: IntArray) -> BoolArray:
-        """Checks whether all positions from `first` to `last` are in one range."""
-        index = np.searchsorted(self._start, first, "right") - 1
-        end = np.append(self._end, -1)[index]
-        return last < end
+def _has_single_owner(slots: tuple[IntArray, IntArray], first: IntArray, last: IntArray) -> BoolArray:
+    """Checks whether all positions from `first` to `last` are in one of the `MemberQuotas.fixed_slots`."""
+    start, end = slots
+    return last < np.append(end, -1)[np.searchsorted(start, first, "right") - 1]
 
 
 def _start_positions(length: IntArray, tie: IntArray, first: IntArray) -> tuple[IntArray, IntArray]:
