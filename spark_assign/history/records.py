@@ -62,17 +62,14 @@ def records_of(table: DataFrame, cluster: str | None = None) -> DataFrame:
         if isinstance(present.get(name), NullType):
             table = table.withColumn(name, F.col(name).cast("binary"))
     topic = [StructField("topic", RECORDS["cluster"].dataType)] if "topic" in present else []
-    checked, faults = check_schema(_TABLE, table, StructType([*map(_as_required, RECORDS.fields), *topic]))
+    # Key and value can be null, but their columns can't be missing.
+    required = (StructField(field.name, field.dataType, nullable=False) for field in RECORDS.fields)
+    checked, faults = check_schema(_TABLE, table, StructType([*required, *topic]))
     if faults:
         raise FleetError([_with_remedy(fault) for fault in faults])
     if topic:
         checked = checked.where(F.col("topic") == TOPIC)
     return checked.select(*(_check_not_null(field) for field in RECORDS.fields))
-
-
-def _as_required(field: StructField) -> StructField:
-    """Returns a field that must exist. Key and value can be null, but their columns can't be missing."""
-    return StructField(field.name, field.dataType, nullable=False)
 
 
 def _with_remedy(fault: Fault) -> Fault:
