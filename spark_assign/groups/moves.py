@@ -6,8 +6,6 @@ owned with what is planned, in the task that has the row; nothing is shuffled.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -33,7 +31,7 @@ def moved_slices(changed: DataFrame) -> DataFrame:
         cluster, group_id, topic, from_member_id (null: no owner before), to_member_id (null: no owner after), first,
         step, count, reason.
     """
-    return _with_deltas(changed, _moves).select(*GROUP_KEY, "topic", F.inline("slices"))
+    return _with_deltas(changed, revocations=False).select(*GROUP_KEY, "topic", F.inline("slices"))
 
 
 def moved_loads(changed: DataFrame) -> DataFrame:
@@ -55,7 +53,7 @@ def moved_loads(changed: DataFrame) -> DataFrame:
         owners = (piece[name].alias(name) for name in ("from_member_id", "to_member_id", "reason"))
         return F.struct(partition.alias("partition"), *owners, F.get("loads", partition).alias("load"))
 
-    rows = _with_deltas(changed, _moves)
+    rows = _with_deltas(changed, revocations=False)
     return rows.select(*GROUP_KEY, "topic", F.inline(F.flatten(F.transform("slices", partitions))))
 
 
@@ -64,12 +62,17 @@ def revoked_slices(changed: DataFrame) -> DataFrame:
 
     `to_member_id` gets the slice next; it may be the member that gives it up.
     """
-    return _with_deltas(changed, _revocations).select(*GROUP_KEY, "topic", F.inline("slices"))
+    return _with_deltas(changed, revocations=True).select(*GROUP_KEY, "topic", F.inline("slices"))
 
 
-def _with_deltas(changed: DataFrame, function: Callable[..., pd.DataFrame]) -> DataFrame:
+def _with_deltas(changed: DataFrame, *, revocations: bool) -> DataFrame:
     """Adds the slices of each row, as an array of structs."""
-    deltas = pandas_udf(function, _DELTAS)  # type: ignore[call-overload]
+
+    def find(partitions: pd.Series, member_flags: pd.Series, owned: pd.Series, planned: pd.Series) -> pd.DataFrame:
+        lists = (column.tolist() for column in (member_flags, owned, planned))
+        return pd.DataFrame(find_deltas(partitions.to_numpy("int64"), *lists, revocations=revocations))
+
+    deltas = pandas_udf(find, _DELTAS)  # type: ignore[call-overload]
     loads = [name for name in changed.columns if name == "loads"]
     rows = changed.select(*GROUP_KEY, "topic", "member_ids", *loads, deltas(*_FROM_ROW).alias("delta"))
     reasons = F.array(*(F.lit(reason) for reason in REASONS))
@@ -86,16 +89,3 @@ def _with_deltas(changed: DataFrame, function: Callable[..., pd.DataFrame]) -> D
 def _names(names: Column | str, indexes: str) -> Column:
     """Returns the names at the indexes of a list of the delta; null where an index is -1."""
     return F.transform(F.col(f"delta.{indexes}"), lambda index: F.get(names, index))
-
-
-def _moves(partitions: pd.Series, member_flags: pd.Series, owned: pd.Series, planned: pd.Series) -> pd.DataFrame:
-    return _deltas(partitions, member_flags, owned, planned, revocations=False)
-
-
-def _revocations(partitions: pd.Series, member_flags: pd.Series, owned: pd.Series, planned: pd.Series) -> pd.DataFrame:
-    return _deltas(partitions, member_flags, owned, planned, revocations=True)
-
-
-def _deltas(partitions: pd.Series, *lists: pd.Series, revocations: bool) -> pd.DataFrame:
-    columns = (column.tolist() for column in lists)
-    return pd.DataFrame(find_deltas(partitions.to_numpy("int64"), *columns, revocations=revocations))
