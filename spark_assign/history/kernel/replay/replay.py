@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_assign.groups.kernel.tagged_rows import tagged, tagged_rows
+from spark_assign.groups.kernel.tagged_rows import tagged_rows
 from spark_assign.history.kernel.facts import merge_buckets
 from spark_assign.history.kernel.replay.rebalance_cost import GenerationCost, baseline_costs, measure_rounds
 from spark_assign.history.kernel.replay.recorded_history import (
@@ -79,23 +79,9 @@ def replay_histories(
         for group, results in zip(groups, reproduced, strict=True):
             group.reproduced = results
         yield tagged_rows(SUMMARY, [row for group in groups for row in group.summary_rows()], schema)
-        yield _build_rebalance_rows(groups, schema)
+        yield tagged_rows(REBALANCES, [row for group in groups for row in group.rebalance_rows()], schema)
         errors = (row for group in groups for row in group.error_rows())
         yield tagged_rows(REJECTED, [*rejected, *errors], schema)
-
-
-def _build_rebalance_rows(groups: Iterable[_GroupReplay], schema: pa.Schema) -> pa.Table:
-    columns: dict[str, list[Any]] = {name: [] for name in _REBALANCE_COLUMNS}
-    for group in groups:
-        group.append_rebalances(columns)
-    arrays = {name: pa.array(values, schema.field(name).type) for name, values in columns.items()}
-    return tagged(REBALANCES, arrays, len(columns["time"]), schema)
-
-
-_REBALANCE_COLUMNS = (
-    *("cluster", "group_id", "generation_id", "assignor", "static", "time"),
-    *("occurs", "moved", "revoked", "paused_partition_ms"),
-)
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------
@@ -212,24 +198,21 @@ class _GroupReplay:
                 notes.append(f"assignors on record: {', '.join(sorted(assignors))}")
         return "; ".join(notes)
 
-    def append_rebalances(self, columns: dict[str, list[Any]]) -> None:
-        """Appends each rebalance in each variant to columns."""
+    def rebalance_rows(self) -> Iterator[dict[str, Any]]:
+        """Yields a row per rebalance and variant."""
         generations = self.history.generations
         for variant, costs in self._costs_by_variant():
-            rows = [
-                (generation, cost)
-                for generation, cost in zip(generations[1:], costs[1:], strict=True)
-                if generation.generation_kind != RESTARTED or cost.rebalances or cost.paused_partition_ms
-            ]
             constants = self._group_key | {"assignor": variant.assignor, "static": variant.static}
-            for name, value in constants.items():
-                columns[name] += [value] * len(rows)
-            columns["generation_id"] += [generation.generation_id for generation, _ in rows]
-            columns["time"] += [generation.at_ms * 1000 for generation, _ in rows]
-            columns["occurs"] += [cost.rebalances > 0 for _, cost in rows]
-            columns["moved"] += [cost.moved for _, cost in rows]
-            columns["revoked"] += [cost.revoked for _, cost in rows]
-            columns["paused_partition_ms"] += [round(cost.paused_partition_ms) for _, cost in rows]
+            for generation, cost in zip(generations[1:], costs[1:], strict=True):
+                if generation.generation_kind != RESTARTED or cost.rebalances or cost.paused_partition_ms:
+                    yield constants | {
+                        "generation_id": generation.generation_id,
+                        "time": generation.at_ms * 1000,
+                        "occurs": cost.rebalances > 0,
+                        "moved": cost.moved,
+                        "revoked": cost.revoked,
+                        "paused_partition_ms": round(cost.paused_partition_ms),
+                    }
 
     def error_rows(self) -> Iterator[dict[str, Any]]:
         """Yields a row per variant in which the assignor throws."""
