@@ -35,9 +35,11 @@ def fleet_as_of(history: History, timestamp: datetime | str, *, topics: DataFram
     memberships = history.memberships.where(is_covered & _is_valid_at(moment))
     subscriptions = history.subscriptions_over_time.where(is_covered & _is_valid_at(moment))
     ownership = history.ownership.where(is_covered & _is_valid_at(moment) & (F.col("role") == "partition"))
+    member_rows = memberships.join(live_groups.select(*GROUP_KEY, "generation_id"), GROUP_KEY)
     return Fleet(
         topics=_topics(history, is_covered, moment) if topics is None else topics,
-        members=_members(memberships.join(live_groups.select(*GROUP_KEY, "generation_id"), GROUP_KEY)),
+        # All members are in the generation of their group.
+        members=member_rows.select(*(name for name in MEMBERS.names if name in member_rows.columns)),
         subscriptions=_rows_of_groups(subscriptions, live_groups).select(*SUBSCRIPTIONS.names),
         owned_slices=_rows_of_groups(ownership, live_groups).select(*ASSIGNMENT_SLICES.names),
         groups=_groups(live_groups, memberships),
@@ -88,11 +90,6 @@ def _last_rebalance(rebalances: DataFrame) -> DataFrame:
 
 def _rows_of_groups(rows: DataFrame, groups: DataFrame) -> DataFrame:
     return rows.join(groups.select(*GROUP_KEY), GROUP_KEY, "left_semi")
-
-
-def _members(memberships: DataFrame) -> DataFrame:
-    """Returns the members with the columns of a fleet. All of them are in the generation of their group."""
-    return memberships.select(*(name for name in MEMBERS.names if name in memberships.columns))
 
 
 def _groups(live_groups: DataFrame, memberships: DataFrame) -> DataFrame:

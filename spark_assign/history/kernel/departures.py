@@ -40,7 +40,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 
@@ -133,19 +133,14 @@ def _members_without(generation: Generation, other: Generation) -> list[Recorded
 
 def _to_departure(missing: _MissingMember, verdict: tuple[str, str], returned: _Return | None) -> Departure:
     """Combines the verdict on a silence with the return of the member."""
-    departure = Departure(missing.member.member_id, missing.generation.generation_id, *verdict)
-    if returned is None:
-        return departure
-    confidence = returned.confidence
-    departure = replace(departure, new_member_id=returned.member.member_id)
-    is_replaced = confidence == SURE and returned.generation is missing.generation
-    if departure.leave_type == CRASHED and not is_replaced:
-        return departure
-    return replace(
-        departure,
-        leave_type=RESTARTED,
-        confidence=LIKELY if confidence == SURE and not is_replaced else confidence,
-    )
+    leave_type, confidence = verdict
+    if returned is not None:
+        is_replaced = returned.confidence == SURE and returned.generation is missing.generation
+        if leave_type != CRASHED or is_replaced:
+            leave_type = RESTARTED
+            confidence = LIKELY if returned.confidence == SURE and not is_replaced else returned.confidence
+    new_member_id = None if returned is None else returned.member.member_id
+    return Departure(missing.member.member_id, missing.generation.generation_id, leave_type, confidence, new_member_id)
 
 
 class _CommitEvidence:
