@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.kernel.facts import GROUP_LOAD, LOAD, LOAD_COLUMNS, IndexedFacts
-from spark_assign.java.key_index import KeyIndex
-from spark_assign.java.key_index import to_int_array as numbers_of
+from spark_assign.java.key_index import KeyIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import invert
 from spark_assign.numeric.segmented_arrays import exclusive_sum, ranges_by_length
@@ -113,7 +112,7 @@ def read_loads(facts: IndexedFacts, fact_group_index: IntArray, topics: TopicCol
     faults: dict[int, tuple[str, str]] = {}
     for kind in (LOAD, GROUP_LOAD):
         rows, topic = topics.find_rows(facts, kind, fact_group_index)
-        lengths = numbers_of(facts.column("at", rows).value_lengths(), 0)
+        lengths = to_int_array(facts.column("at", rows).value_lengths(), 0)
         topic = np.repeat(topic, lengths)
         partition = np.asarray(facts.column("at", rows).flatten().to_numpy(zero_copy_only=False), np.int64)
         values = {

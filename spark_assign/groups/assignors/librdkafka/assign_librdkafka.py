@@ -132,7 +132,7 @@ def _one_by_one(specs: GroupSpecs, selected: BoolArray) -> GroupAssignments:
         except UndefinedBehaviorError as error:
             rejected[group_index] = "kafka-fails", f"librdkafka's cooperative-sticky fails here: {error}"
             continue
-        reasons = _reasons(group, assigned, next_round) if next_round else {}
+        reasons = _reasons(group, assigned, next_round)
         members, topics = reader.numbers(group_index)
         for assignment, is_withheld in ((assigned, False), (next_round, True)):
             for member, partitions in assignment.items():

@@ -36,6 +36,7 @@ from spark_assign.groups.assignors.weighted.weighted_groups import (
     OVER_CAPACITY,
     OVER_LOAD,
     RELAXED,
+    ROUNDING,
     Packing,
     WeightedAssignment,
     WeightedGroups,
@@ -45,7 +46,6 @@ from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import invert
 from spark_assign.numeric.segmented_arrays import key_ranges, row_numbers
 
-_ROUNDING = 1e-9
 _MAX_SECOND_TRY = 5_000
 """Maximum number of partitions for a second attempt. With more, the released load is practically minimal."""
 
@@ -66,7 +66,7 @@ def plan_weighted(groups: WeightedGroups) -> WeightedAssignment:
     is_owned = groups.owner >= 0
     is_moved = is_owned & (owner != groups.owner)
     is_overloaded = np.zeros(len(owner), bool)
-    is_overloaded[is_owned] = (before > groups.bound[groups.member_group] * (1 + _ROUNDING))[groups.owner[is_owned]]
+    is_overloaded[is_owned] = (before > groups.bound[groups.member_group] * (1 + ROUNDING))[groups.owner[is_owned]]
     reason[is_moved] = np.where(is_idle, OVER_QUOTA, np.where(is_overloaded, OVER_LOAD, MAKES_ROOM))[is_moved]
     return WeightedAssignment(owner, reason, _bound_status(groups, owner, has_load))
 
@@ -83,7 +83,7 @@ def _needs_change(groups: WeightedGroups, owner: IntArray, load: FloatArray, has
     if not len(owners):
         return False
     return bool(
-        (owners < 0).any() or load[owners].max() > groups.bound[groups.partition_group[rows.start]] * (1 + _ROUNDING)
+        (owners < 0).any() or load[owners].max() > groups.bound[groups.partition_group[rows.start]] * (1 + ROUNDING)
     )
 
 
@@ -162,7 +162,7 @@ def _find_min_moved(packing: Packing) -> IntArray:
 
 def _is_optimal(packing: Packing, assigned: IntArray) -> bool:
     """Checks whether an assignment holds all bounds and moves only what must leave overloaded members."""
-    return packing.holds_bounds(assigned) and packing.moved_load(assigned) <= _must_move(packing) * (1 + _ROUNDING)
+    return packing.holds_bounds(assigned) and packing.moved_load(assigned) <= _must_move(packing) * (1 + ROUNDING)
 
 
 def _must_move(packing: Packing) -> float:
@@ -223,13 +223,13 @@ def _bound_status(groups: WeightedGroups, owner: IntArray, has_load: BoolArray) 
     num_members = len(groups.member_group)
     load = _loads(groups, owner, has_load)
     num_partitions = np.bincount(owner[rows], minlength=num_members)
-    is_above = load > groups.bound[groups.member_group] * (1 + _ROUNDING)
+    is_above = load > groups.bound[groups.member_group] * (1 + ROUNDING)
     num_groups = len(groups.bound)
     is_exceeded = np.bincount(groups.member_group[is_above & (num_partitions > 1)], minlength=num_groups) > 0
     is_hot = np.bincount(groups.member_group[is_above], minlength=num_groups) > 0
     capacity = np.bincount(groups.member_group, minlength=num_groups) * groups.capacity
     is_full = np.bincount(groups.partition_group[has_load], groups.load[has_load], num_groups) > capacity * (
-        1 + _ROUNDING
+        1 + ROUNDING
     )
     return np.select([is_full, is_exceeded, is_hot], [OVER_CAPACITY, RELAXED, HOT_PARTITION], HELD)
 

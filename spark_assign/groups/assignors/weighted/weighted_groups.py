@@ -72,7 +72,7 @@ class WeightedAssignment:
 
 NO_MEMBER = -1
 
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 """Relative tolerance of bounds, because sums of loads are floats."""
 
 
@@ -102,7 +102,7 @@ class Packing:
     @cached_property
     def limit(self) -> FloatArray:
         """Returns the bound of each member, plus the tolerance."""
-        return np.asarray(self.bound * (1 + _ROUNDING), np.float64)
+        return np.asarray(self.bound * (1 + ROUNDING), np.float64)
 
     @cached_property
     def is_eligible(self) -> BoolArray:
