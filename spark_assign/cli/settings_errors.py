@@ -58,6 +58,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def _lines(fault: Any, model: type[BaseModel], settings: Mapping[str, Any]) -> list[str]:
+    """Returns the sentences about one error in a settings file."""
     kind, path, context = fault["type"], list(fault["loc"]), fault.get("ctx", {})
     if path and path[-1] == "[key]":  # a table whose keys are names
         known = _names(context.get("expected", ""))

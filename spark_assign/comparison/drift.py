@@ -98,6 +98,7 @@ def _plan_facts(plan: Plan) -> DataFrame:
 
 
 def _stored_plan_facts(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Returns a stored plan as facts, to compare it as a fleet is compared."""
     missing = [name for name in ("metrics", "rejected") if name not in tables]
     if missing or ("assignment_slices" not in tables and "assignments" not in tables):
         missing = missing or ["assignment_slices"]

@@ -192,6 +192,7 @@ class Tree(Generic[Key]):
         up.right, node.parent = node, up
 
     def _balance_insertion(self, node: _Node[Key]) -> None:
+        """Restores the rules of a red-black tree after an insertion (Java: `TreeNode.balanceInsertion`)."""
         node.red = True
         while True:
             parent = node.parent
@@ -266,6 +267,7 @@ class Tree(Generic[Key]):
         self._replace(above, node, successor)
 
     def _balance_deletion(self, node: _Node[Key]) -> None:
+        """Restores the rules of a red-black tree after a removal (Java: `TreeNode.balanceDeletion`)."""
         while node is not self._root:
             parent = node.parent
             if parent is None:

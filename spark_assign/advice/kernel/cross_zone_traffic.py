@@ -233,6 +233,7 @@ def _unknown_reason(current: Option) -> str:
 
 
 def _reason(option: Option, current: Option, best: Option, params: ZoneParams) -> str:
+    """Returns why an option is recommended, or why it isn't."""
     if option.get("rejected") is not None:
         return str(option["rejected"])
     if option.get("cost_per_day") is None:

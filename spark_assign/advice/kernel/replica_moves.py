@@ -73,6 +73,7 @@ def replica_moves(rows: pa.Table) -> pa.Table:
 
 
 def _read(rows: pa.Table) -> _Partitions:
+    """Returns replicas, reads, and brokers by rack, one row per partition."""
     lists = {name: rows[name].combine_chunks() for name in ("replica_racks", "read_from", "broker_racks")}
     texts = pa.chunked_array([racks.flatten() for racks in lists.values()], pa.string()).unique().drop_null().sort()
     names = {text: index for index, text in enumerate(texts.to_pylist())}
@@ -149,6 +150,7 @@ def _change_rows(
     racks_and_index: tuple[IntArray, IntArray, IntArray],
     cross_zone_bytes: IntArray,
 ) -> tuple[IntArray, pa.Table]:
+    """Returns the partitions that a change improves, and a row of each."""
     indexes = np.flatnonzero(saved > 0)
     from_rack, to_rack, replica_index = (values[indexes] for values in racks_and_index)
     columns = {

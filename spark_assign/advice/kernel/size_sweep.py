@@ -193,6 +193,7 @@ def _portions(specs: GroupSpecs, group: IntArray, members: IntArray) -> Iterator
 def _sweep(
     specs: GroupSpecs, assignor: str, group: IntArray, members: IntArray, capacity: FloatArray, criteria: SizingCriteria
 ) -> LoadByMemberCount:
+    """Plans each group with the given number of members, and returns the loads that result."""
     new = resize(specs, group, members)
     all_groups = np.ones(new.num_groups, bool)
     planned = assign(new, assignor, all_groups, criteria.custom)

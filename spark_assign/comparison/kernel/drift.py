@@ -247,6 +247,7 @@ def _ownership_rows(states: StatePair, moves: Moves, change: IntArray, schema: p
 
 
 def _group_rows(states: StatePair, members: MemberChanges, owners: IntArray, schema: pa.Schema) -> pa.Table:
+    """Returns a row per group: what changed in it."""
     before, after, num_groups = states.before, states.after, states.facts.num_groups
     restarted = members.previous != NO_MEMBER
     changed_members = {

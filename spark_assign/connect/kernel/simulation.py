@@ -349,6 +349,7 @@ class _SimulatedConnectCluster:
         return rebalance
 
     def _add_rebalance(self, rebalance: RebalanceInput, result: RebalanceResult, stopped: int, started: int) -> None:
+        """Adds the row of a rebalance; the next one starts without events."""
         self.rebalances.append(
             {
                 "rebalance": len(self.rebalances),

@@ -201,6 +201,7 @@ def _duplicate_faults(
 
 
 def _bitmap_faults(facts: IndexedFacts) -> Iterator[_Fault]:
+    """Yields the faults in bitmaps of owned partitions."""
     rows = facts.rows_by_kind[OWNED_BITMAP]
     if not len(rows):
         return

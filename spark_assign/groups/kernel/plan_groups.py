@@ -134,6 +134,7 @@ def plan_groups(table: pa.Table, params: PlanParams) -> Iterator[pa.Table]:
 
 
 def _plan_rows(table: pa.Table, params: PlanParams) -> Iterator[tuple[str, pa.Table]]:
+    """Yields the required kinds of rows of a batch of complete groups."""
     groups = open_pass(table)
     specs = groups.specs
     assignor, rejected = select_assignors(specs, params)

@@ -65,6 +65,7 @@ def build_chunk_timelines(chunk: GroupChunk) -> Iterator[tuple[str, str, Timelin
 
 
 def _build_timeline(group: GroupFacts) -> Timeline:
+    """Returns the timeline of a group from its records in order."""
     unreadable: list[UnreadableRecord] = []
     topics = {**_read_topic_names(group), **group.topic_ids}
     tracker = GenerationTracker(topics)

@@ -177,6 +177,7 @@ def _build_burst(
     is_rebalance: Sequence[bool],
     departure_by_member: dict[tuple[str, int], Departure],
 ) -> _RebalanceBurst:
+    """Returns what happens in consecutive generations: who is there before and after, who joins, and who leaves how."""
     first, last = generation_indexes[0], generation_indexes[-1]
     ids = {
         index: frozenset(member.member_id for member in generations[index].members)
@@ -247,6 +248,7 @@ def _count_members_involved(burst: _RebalanceBurst) -> int:
 
 
 def _to_deploy(timeline: Timeline, burst: _RebalanceBurst, deploy_type: str, pauses: PauseSummary) -> Deploy:
+    """Returns a burst of rebalances as a row of the table `deploys`."""
     first = timeline.generations[burst.generation_indexes[0]]
     last = timeline.generations[burst.generation_indexes[-1]]
     returned, crashed = burst.num_returned, burst.num_crashed

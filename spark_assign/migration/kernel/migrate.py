@@ -70,6 +70,7 @@ def plan_migrations(facts: pa.Table, params: MigrationParams, schema: pa.Schema)
 def _build_candidates(
     specs: GroupSpecs, metrics: MigrationMetrics, params: MigrationParams
 ) -> list[MigrationCandidate]:
+    """Returns what is known of each group before its migration."""
     libraries = read_client_libraries(specs, metrics.current_assignors, [params.library] * specs.num_groups)
     num_static = np.bincount(specs.members.group[specs.instance_id.is_valid()], minlength=specs.num_groups).tolist()
     copartitioned_topics = _count_copartitioned(specs)

@@ -61,6 +61,7 @@ def plan_steps(
 def _plan_online(
     candidate: MigrationCandidate, metrics: Mapping[str, Any], restarts: Sequence[Mapping[str, int]]
 ) -> Iterator[_StepRow]:
+    """Yields the steps of a migration without a full stop."""
     last = candidate.members - 1
     phases = (
         ("first-member", describe_first_restart(candidate), 0, 1),

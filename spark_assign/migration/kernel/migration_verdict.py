@@ -150,6 +150,7 @@ def judge_migration(candidate: MigrationCandidate) -> MigrationVerdict:
 
 
 def _find_blockers(candidate: MigrationCandidate) -> Iterator[_Finding]:
+    """Yields what prevents the migration of a group."""
     libraries = [name for name in read_clients(candidate.client_libraries) if name != UNKNOWN]
     if unsupported := [name for name in libraries if LIBRARIES[name].consumer_protocol is None]:
         is_guess = any(_is_guessed(candidate, name) for name in unsupported)
@@ -173,6 +174,7 @@ def _find_blockers(candidate: MigrationCandidate) -> Iterator[_Finding]:
 
 
 def _find_warnings(candidate: MigrationCandidate) -> Iterator[_Finding]:
+    """Yields what a group loses or risks by the migration."""
     policy = f"group.consumer.migration.policy={candidate.policy}"
     if not candidate.policy.up:
         yield "offline", f"With {policy}, stop all members before you start the first one with the new settings."

@@ -152,6 +152,7 @@ class _UpgradingGroups(RestartingGroups):
         super()._leave(members)
 
     def _rejoin(self, members: IntArray, bounce: IntArray) -> IntArray:
+        """Gives each member its new configuration and id. Returns the members whose groups rebalance."""
         rebalancing = []
         for member, member_bounce in zip(members.tolist(), bounce.tolist(), strict=True):
             group, previous_id, instance_id = self.group[member], self.ids[member], self.instance_ids[member]
@@ -205,6 +206,7 @@ class _UpgradingGroups(RestartingGroups):
     # --- rebalances -----------------------------------------------------------------------------------------
 
     def _rebalance(self, members: IntArray, departed: PartitionSlices) -> None:
+        """Plans the groups of these members, as many rounds as it takes, and adds what each group's partitions go through."""
         if not len(members):
             return
         subset = select_members(self.specs, members, self.ids, self.owned, departed)

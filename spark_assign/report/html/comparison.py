@@ -125,6 +125,7 @@ def _first_words(way: str | None) -> str:
 
 
 def _improvements_table(rows: Rows) -> parts.Table:
+    """Returns the groups that another assignor improves most, with both results side by side."""
     return parts.table_of(
         "Groups that gain most by another assignor",
         rows,

@@ -101,6 +101,7 @@ def _unreadable_table(rows: Mapping[str, int]) -> parts.Table:
 
 
 def _heat_maps(rows: HistoryRows) -> list[parts.Drawing]:
+    """Returns the heat maps of rebalances and pauses over time."""
     if not rows.time_buckets:
         return []
     keys = [group_key(row) for row in rows.groups if row["rebalances"]][:MAPPED_GROUPS]

@@ -76,6 +76,7 @@ def plan_share_groups(fact_table: pa.Table, schema: pa.Schema) -> Iterator[pa.Ta
 
 
 def _plan(fact_table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Yields the rows of a batch of complete groups."""
     groups = open_pass(fact_table, also=("share",))
     specs = groups.specs
     ids = read_topic_ids_of_specs(specs)

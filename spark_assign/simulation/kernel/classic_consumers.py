@@ -242,6 +242,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
     def _complete_assignment(
         self, member: ClassicMember, epoch: int, assigned: list[int], given_up: Sequence[int]
     ) -> None:
+        """Lets a member take over what it is assigned, and calls its listener."""
         if epoch != member.epoch:
             return
         member.state = STABLE

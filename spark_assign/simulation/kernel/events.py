@@ -76,6 +76,7 @@ def in_order(events: Iterable[Event]) -> list[Event]:
 
 
 def _check(event: Event) -> None:
+    """Raises an error that names the first invalid column of an event."""
     if event.event not in NEEDS:
         raise event.invalid(f"unknown event. Use one of {', '.join(NEEDS)}")
     for name in NEEDS[event.event]:

@@ -120,6 +120,7 @@ class EventHandlers:
         self._next_batch(event, members)
 
     def _next_batch(self, event: Event, members: list[str]) -> None:
+        """Restarts the next members of a rolling restart; the batch after them follows when they are up."""
         batch, rest = members[: event.parallelism or 1], members[event.parallelism or 1 :]
         there = [name for name in batch if self.group.members[name].running]
         up = len(there)

@@ -156,6 +156,7 @@ class SimulationInput:
     def _members(
         self, variant: str, assignors: tuple[str, ...], topic_index: Mapping[str, int]
     ) -> list[SimulatedMember]:
+        """Returns the members of the group as a variant runs them."""
         owned = self._owned(topic_index)
         is_consumer_protocol = self._is_consumer_protocol(variant)
         member_class = AsyncMember if is_consumer_protocol else ClassicMember

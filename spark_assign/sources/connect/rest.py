@@ -191,6 +191,7 @@ class ConnectHttp:
         raise AssertionError("unreachable")
 
     def _once(self, url: str) -> Any:
+        """Sends a request once, and returns the answer."""
         import requests
 
         # A configured proxy overrides those of the environment only if each request names it.

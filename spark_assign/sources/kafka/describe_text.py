@@ -184,6 +184,7 @@ class _Found:
 
 
 def _add_group(rows: SnapshotRows, group_id: str, group: _Group) -> None:
+    """Adds the rows of a group from its lines."""
     state = group.state or ("Stable" if group.members and group.fault is None else None)
     rows.add("groups", group_id=group_id, assignor=group.assignor, group_type=None, state=state)
     if group.fault is not None:

@@ -128,6 +128,7 @@ def _next_owner_state(group_input: StreamsGroupInput, move: Move) -> dict[str, A
 def _compute_metrics(
     group_input: StreamsGroupInput, target: StreamsGroupAssignment, moves: Iterable[Move]
 ) -> dict[str, int]:
+    """Returns the row of a group in the table `metrics`, without its key."""
     group = group_input.group
     active = Counter(target.active.values())
     standby = Counter(member for members in target.standby.values() for member in members)

@@ -117,6 +117,7 @@ def _row(table: str, **values: object) -> str:
 
 
 def _find_group_faults(facts: StreamsFacts) -> Iterator[_Fault]:
+    """Yields the faults in the rows of the group and of its subtopologies."""
     rows = facts.rows[GROUP]
     for _ in rows[1:]:
         yield "duplicate-group", _row("groups", group_id=facts.group_id)
@@ -145,6 +146,7 @@ def _find_member_faults(facts: StreamsFacts) -> Iterator[_Fault]:
 
 
 def _find_task_faults(facts: StreamsFacts) -> Iterator[_Fault]:
+    """Yields the faults in the rows of tasks."""
     member_ids = {row["member_id"] for row in facts.rows[MEMBER]}
     for row in facts.rows[TASK]:
         if row["member_id"] is not None and row["member_id"] not in member_ids:

@@ -123,6 +123,7 @@ class GeneralBalancer:
     # --- Step 1: keep ---
 
     def _keep(self, owned: PartitionSlices) -> None:
+        """Lets members keep what they may keep, as the assignor does before it balances."""
         is_kept = self.is_subscribed[owned.topic, owned.member]
         is_mismatched = np.zeros(len(owned), bool)
         if self.racks is not None:

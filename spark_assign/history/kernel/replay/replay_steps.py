@@ -182,6 +182,7 @@ class MemberIdentities:
 
 
 def _dynamic_steps(history: RecordedHistory, identities: MemberIdentities) -> Iterator[ReplayStep]:
+    """Yields the steps of a group whose members are all dynamic: each generation is a step."""
     hash_code, partitions = cache(string_hash), dict[int, int]()
     previous_members: Mapping[str, RecordedMember] = {}
     previous_names: set[str] = set()
@@ -218,6 +219,7 @@ def _is_static(generation: RecordedGeneration, member_id: str) -> bool:
 
 
 def _static_steps(history: RecordedHistory, identities: MemberIdentities) -> Iterator[ReplayStep]:
+    """Yields the steps of a group whose members are all static: a member that returns in time changes nothing."""
     generations = history.generations
     hash_code, partitions = cache(string_hash), dict[int, int]()
     current: dict[str, ReplayMember] = {}
