@@ -220,7 +220,7 @@ class _MigratingGroups(RestartingGroups):
         return members[~self.is_static[members]]
 
     def _rebalance(self, members: IntArray, departed: PartitionSlices) -> None:
-        """Plans the groups of these members, as many rounds as it takes, and adds what each group's partitions go through."""
+        """Plans the groups of these members once, and adds the costs."""
         if not len(members):
             return
         subset = select_members(self.specs, members, self.ids, self.owned, departed)

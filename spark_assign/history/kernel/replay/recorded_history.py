@@ -237,7 +237,7 @@ def _to_recorded(
     is_server_side: bool,
     measured: CommitPause | None,
 ) -> RecordedGeneration:
-    """Returns a generation as a replay needs it: topics and partitions as indexes, and what changed since the previous one."""
+    """Returns a generation with topics and partitions as indexes, and what changed since the previous one."""
     in_order = sorted(
         generation.members, key=lambda member: (member.position is None, member.position, java_key(member.member_id))
     )
