@@ -56,6 +56,7 @@ def _field(flag: click.Parameter) -> Any:
 
 
 def _type(flag: Any) -> Any:
+    """Returns the type that a setting has in a settings file, from the type of its flag."""
     kind = flag.type
     if getattr(flag, "is_flag", False):
         return bool

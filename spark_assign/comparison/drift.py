@@ -226,6 +226,7 @@ def find_drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Pl
 
 
 def _topic_changes(before: State, after: State) -> DataFrame:
+    """Returns the topics that were created, deleted, grown, or shrunk; no rows if topics are unknown."""
     if before.topics is None or after.topics is None:
         nulls = (F.lit(None).cast(field.dataType).alias(field.name) for field in DRIFT_TOPICS)
         return before.facts.limit(0).select(*nulls)

@@ -114,6 +114,7 @@ def arrival_order(connectors: Sequence[str], tasks: Sequence[ConnectorTaskId]) -
 
 
 def _read_items(reader: Reader) -> Report:
+    """Returns the connectors and tasks of a serialized map."""
     connectors: list[str] = []
     tasks: list[ConnectorTaskId] = []
     # A length of -1 is null, which is read as empty.

@@ -58,6 +58,7 @@ def alerts(
 
 
 def _grown(drifted: DataFrame, max_growth: float) -> DataFrame:
+    """Returns an alert for each group that is less balanced than before, and less than it could be."""
     before, after = F.col("max_over_mean_before"), F.col("max_over_mean_after")
     mean = F.col("partitions_after") / F.col("members_after")
     most_even: Column = F.ceil(mean) / mean  # the most even distribution

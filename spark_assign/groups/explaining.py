@@ -163,6 +163,7 @@ def _format(facts: _Facts, topic: str, partition: int) -> str:
 
 
 def _format_move(facts: _Facts, move: Row) -> str:
+    """Returns the sentence about a move: its direction, and its reason with the numbers behind it."""
     from_member, to_member = move["from_member_id"], move["to_member_id"]
     values = {
         "from": from_member,

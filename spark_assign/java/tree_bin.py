@@ -146,6 +146,7 @@ class Tree(Generic[Key]):
         return at
 
     def _move_root_to_front(self) -> None:
+        """Makes the root the first node of the bucket (Java: `TreeNode.moveRootToFront`)."""
         root, first = self._root, self._first
         if root is None or root is first:
             return

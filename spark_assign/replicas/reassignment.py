@@ -163,6 +163,7 @@ def _to_facts(tables: ReplicaFleet | ClusterChange) -> list[DataFrame]:
 
 
 def _brokers_after(fleet: ReplicaFleet, change: ClusterChange) -> DataFrame:
+    """Returns the brokers after a change."""
     brokers = fleet.brokers.select("cluster", "broker_id", "rack_id", "fenced")
     if change.removed is not None:
         brokers = brokers.join(change.removed, ["cluster", "broker_id"], "left_anti")

@@ -127,6 +127,7 @@ def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
 
 
 def _members(fleet: Fleet, settings: Settings) -> DataFrame:
+    """Returns the members as facts, with their topics and with the settings of single members."""
     subscribed = fleet.subscriptions.groupBy(*MEMBER_KEY).agg(F.collect_set("topic").alias("topics"))
     members = without_faulty_groups(fleet.members, fleet).join(subscribed, MEMBER_KEY, "left")
     members = members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))

@@ -87,6 +87,7 @@ def check_schemas(fleet: Any, schemas: Mapping[str, StructType], required: Colle
 
 
 def _fits(have: DataType, want: DataType) -> bool:
+    """Checks whether a column of one type can be read as another: any integer as an integer, any number as a double."""
     if isinstance(want, IntegerType | LongType):
         return isinstance(have, _INTEGERS)
     if isinstance(want, ArrayType):

@@ -234,6 +234,7 @@ def advise(facts: pa.Table, params: AdviceParams, missing: Missing) -> Iterator[
 
 
 def _advise_cluster(cluster: str, facts: _Rows, params: AdviceParams, missing: Missing) -> Iterator[pa.Table]:
+    """Yields the rows of one cluster: advice, what isn't recommended, and rejected groups."""
     all_groups = _groups(facts)
     groups = [group for group in all_groups if group.has_findings]
     fetching = follower_fetching(groups, params)

@@ -239,6 +239,7 @@ class _Group:
 
 
 def _figures(option: MembershipOption) -> dict[str, Any]:
+    """Returns the columns of an option: what it is, and what restarts and crashes cost with it."""
     crash = option.crash
     return {
         "membership": option.mode.membership,
@@ -280,6 +281,7 @@ def _member_facts(facts: pa.Table) -> dict[GroupKey, list[Mapping[str, Any]]]:
 def _client_facts(
     name: GroupKey, member_facts: list[Mapping[str, Any]], assignor: str | None, state: InitialState
 ) -> ClientFacts:
+    """Returns what is known of the clients of a group."""
     clients = [detect_library(name[1], row["client_id"], row["member_id"], assignor) for row in member_facts]
     instances = [member.group_instance_id for member in state.members]
     names = [row[column] for row in member_facts for column in ("client_id", "client_host", "member_id")]

@@ -202,6 +202,7 @@ def _risks_of_session(choice: MembershipChoice, params: MembershipParams) -> Ite
 
 
 def _risks_of_libraries(choice: MembershipChoice, clients: ClientFacts) -> Iterator[tuple[str, str]]:
+    """Yields the risks that come from the client libraries, as codes and texts."""
     if clients.not_static:
         issues = ", ".join(NO_STATIC_SUPPORT[name] for name in clients.not_static)
         yield "cannot-be-static", f"{' and '.join(clients.not_static)} doesn't support static membership ({issues})."

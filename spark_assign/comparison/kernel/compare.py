@@ -163,6 +163,7 @@ class _KnownGroups:
 
 
 def _read_known_groups(indexed: IndexedFacts) -> _KnownGroups:
+    """Returns what is known of the groups in these facts before any of them is planned."""
     names = list(zip(indexed.cluster.to_pylist(), indexed.group_id.to_pylist(), strict=True))
     assignors = read_configured_assignors(indexed)
     rows = indexed.rows_by_kind[GROUP]

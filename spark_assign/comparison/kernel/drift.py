@@ -165,6 +165,7 @@ def _row(state: GroupStates, keys: IntArray) -> IntArray:
 
 
 def _member_rows(states: StatePair, changed: MemberChanges, schema: pa.Schema) -> pa.Table:
+    """Returns a row for each member that joined, left, or restarted."""
     left = changed.departed[~changed.restarted]
     keys = np.append(changed.new, left)
     row = np.append(_row(states.after, changed.new), _row(states.before, left))

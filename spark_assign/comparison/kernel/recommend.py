@@ -140,6 +140,7 @@ def _no_plan_reason(metrics: AssignorMetrics) -> str:
 
 
 def _reason(best: AssignorMetrics, compared: Sequence[AssignorMetrics], configured: str | None) -> str:
+    """Returns why an assignor is recommended, compared with the next best one."""
     alternatives = [metrics for metrics in compared if metrics is not best and metrics.has_plan]
     remarks = _current_remarks(best, compared, configured)
     if not alternatives:

@@ -252,6 +252,7 @@ class _SimulatedConnectCluster:
         self.next_ms = event.at_ms  # earlier rebalances are already simulated
 
     def _change_worker(self, event: ConnectEvent, name: str) -> None:
+        """Adds or removes a worker; a leader takes its state along."""
         is_member = event.subject in self.lists
         if event.event_type == WORKER_JOINED:
             _check(not is_member, event, f"worker {name} is already a member")
@@ -266,6 +267,7 @@ class _SimulatedConnectCluster:
             self.state = AssignorState()
 
     def _change_connector(self, event: ConnectEvent, name: str) -> None:
+        """Adds, removes, or resizes a connector."""
         item = connector_item(event.subject)
         is_configured = item in self.configured
         if event.event_type == CONNECTOR_ADDED:

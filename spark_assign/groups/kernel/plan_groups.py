@@ -195,6 +195,7 @@ def select_assignors(specs: GroupSpecs, params: PlanParams) -> tuple[list[str | 
 def _find_rejection(
     pattern_assignor: str | None, assignor: str | None, registered: tuple[str, ...]
 ) -> tuple[str, str] | None:
+    """Returns the code and the text of the rejection of a group without a usable assignor; `None` if it has one."""
     if pattern_assignor is None:
         return "no-pattern", "No pattern fits the group. Add one, say '*'"
     if assignor is None:

@@ -100,6 +100,7 @@ def read_group_specs(facts: IndexedFacts, faulty: set[int]) -> GroupSpecs:
 
 
 def _read_members(facts: IndexedFacts, row_group: IntArray, has_specs: BoolArray) -> MemberColumns:
+    """Returns the members sorted by group and member id."""
     rows = facts.rows_of(MEMBER, has_specs)
     rows = rows[np.lexsort((facts.member_index[rows], row_group[rows]))]
     return MemberColumns(

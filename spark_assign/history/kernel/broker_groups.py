@@ -137,6 +137,7 @@ class BrokerGroupTracker:
             self._lagging.discard(member_id)
 
     def _member(self, member_id: str) -> RecordedMember:
+        """Returns a member with its metadata, if they are on record, and its target assignment."""
         if member_id not in self._metadata:
             return RecordedMember(member_id, assignment=self._targets.get(member_id, EMPTY_ASSIGNMENT))
         if member_id not in self._members:

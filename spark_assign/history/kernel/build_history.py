@@ -136,6 +136,7 @@ class _RowBuffer:
         yield from (self._pop_kind(kind) for kind, rows in list(self._rows.items()) if len(rows) > min_rows)
 
     def _pop_kind(self, kind: str) -> pa.Table:
+        """Returns the collected rows of a kind as a table, and forgets them."""
         rows = self._rows.pop(kind)
         clusters, groups, counts = zip(*self._group_counts.pop(kind), strict=True)
         row_group = pa.array(np.repeat(np.arange(len(counts)), counts))

@@ -163,6 +163,7 @@ class GenerationTracker:
             self._broker_groups[group_type].apply(record.record_type, record.key, record.value)
 
     def _apply_classic(self, record: ParsedRecord) -> None:
+        """Adds a GroupMetadata record: a generation, and the owners in it."""
         value = record.value
         assert value is not None
         generation_id, at_ms = value["generation"], record.at_ms
@@ -179,6 +180,7 @@ class GenerationTracker:
             self._add(CLASSIC, generation)
 
     def _apply_broker(self, group_type: str, write: list[ParsedRecord], previous_type: str | None) -> None:
+        """Adds the records of one write of a group whose members the broker assigns."""
         group, at_ms = self._broker_groups[group_type], write[-1].at_ms
         self._update_ownership(group_type, write)
         if previous_type != group_type:

@@ -157,6 +157,7 @@ def _is_within(deploys: Sequence[Deploy], starts: Sequence[int], at_ms: int) -> 
 def _find_bursts(
     timeline: Timeline, departures: Sequence[Departure], thresholds: HistoryThresholds
 ) -> list[_RebalanceBurst]:
+    """Returns the generations of a timeline in bursts, separated by pauses without a rebalance."""
     by_member = {(departure.member_id, departure.generation_id): departure for departure in departures}
     generations, is_rebalance = timeline.generations, timeline.is_rebalance
     starts = [

@@ -260,6 +260,7 @@ def membership_rows(changes: Sequence[GenerationChange]) -> Iterator[Row]:
 
 
 def _membership_row(membership: _Membership, end: Generation | None, departure: Departure | None) -> Row:
+    """Returns a row of the table `memberships`, without its key."""
     member = membership.member
     return {
         **{name: getattr(member, name) for name in _MEMBER_COLUMNS},

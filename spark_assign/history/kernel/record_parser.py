@@ -173,6 +173,7 @@ class EmbeddedProtocolReader:
                 yield code, f"{members[min(members)]}{more}. {UNREADABLE[code]}"
 
     def _read_member(self, value: Mapping[str, Any], position: int, fields: Mapping[str, Any]) -> RecordedMember:
+        """Returns a member of a GroupMetadata record."""
         topics, rack = self._read_subscription(value, fields)
         return RecordedMember(
             member_id=fields["memberId"],

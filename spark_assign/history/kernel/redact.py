@@ -205,6 +205,7 @@ def _redact_user_data(data: bytes, reader: Reader, protocol: str, version: int =
 
 
 def _redact_worker_state(data: bytes) -> bytes:
+    """Returns the state of a Connect worker without its URL, and with a redacted assignment."""
     connect_protocol.read_worker_state(data)
     reader = Reader(data)
     version = reader.take(2)
@@ -220,6 +221,7 @@ def _redact_worker_state(data: bytes) -> bytes:
 
 
 def _redact_worker_assignment(data: bytes) -> bytes:
+    """Returns the assignment of a Connect worker without connector names, and with a redacted leader."""
     connect_protocol.read_assignment(data)
     reader = Reader(data)
     header = reader.take(4)

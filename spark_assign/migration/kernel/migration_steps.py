@@ -88,6 +88,7 @@ def _plan_online(
 
 
 def _plan_offline(candidate: MigrationCandidate, metrics: Mapping[str, Any]) -> Iterator[_StepRow]:
+    """Yields the steps of a migration that stops the group."""
     stop = (
         "Stop all members, and wait until the group is Empty. The broker converts an empty group under every "
         "migration policy."

@@ -176,6 +176,7 @@ class _UpgradingGroups(RestartingGroups):
             self._add_step(group, RESTART, member_bounce + 1, member)
 
     def _add_step(self, group: int, step_type: str, bounce: int, member: int) -> None:
+        """Adds a step to a group: who leads now, by which rules, and what the step costs."""
         previous_leader, leader = self.leaders[group], self._find_leader(group)
         self.leaders[group] = leader
         self.steps[group].append(

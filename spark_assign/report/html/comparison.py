@@ -154,6 +154,7 @@ def _current_assignor(row: Row) -> str:
 
 
 def _totals_table(rows: Rows) -> parts.Table:
+    """Returns the table of each assignor's results for all groups."""
     return parts.table_of(
         "Each assignor for all groups",
         rows,

@@ -49,6 +49,7 @@ _PAUSED = parts.figure("Paused", "paused_partition_ms", pause_text)
 
 
 def _groups_table(rows: HistoryRows) -> parts.Table:
+    """Returns the table of groups."""
     total = rows.totals.get("groups", 0)
     return parts.table_of(
         "Groups: flapping groups, then those with the longest pauses in total",
@@ -78,6 +79,7 @@ def _deploys_table(rows: Rows) -> parts.Table:
 
 
 def _replay_table(rows: Rows) -> parts.Table:
+    """Returns the table of replays, with what each would have saved."""
     return parts.table_of(
         "Recorded rebalances with other assignors and protocols",
         rows,
@@ -158,6 +160,7 @@ def _timelines(rows: HistoryRows) -> list[parts.Drawing]:
 
 
 def _timeline(ordinal: int, group: Row, rebalances: Rows, pauses: Rows) -> parts.Drawing:
+    """Draws the rebalances and pauses of a group over time."""
     first, last = rebalances[0], rebalances[-1]
     pauses = [row for row in pauses if row["end_time"] >= first["time"]]
     generations = f"generation {first['generation_id']:,}"

@@ -283,6 +283,7 @@ REASONS = {
 
 
 def _reasons(rows: Rows) -> parts.Table:
+    """Returns the table of changes of owner by reason."""
     return parts.table_of(
         "Changes of owner by reason",
         sorted(rows, key=lambda row: (-row["partitions"], row["reason"])),

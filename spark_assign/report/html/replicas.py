@@ -47,6 +47,7 @@ def _replica_sentences(rows: ReplicaRows) -> list[str]:
 
 
 def _reassignment_table(rows: Rows) -> parts.Table:
+    """Returns the table of reassignments, one line per cluster."""
     names = ("brokers", "replicas", "moved", "lower_bound", "moved_bytes", "leaders_changed")
     return parts.table_of(
         "Reassignment by cluster",
@@ -86,6 +87,7 @@ _PROBLEMS = (
 
 
 def _check_table(rows: Rows) -> parts.Table:
+    """Returns the table of checked clusters."""
     return parts.table_of(
         "Clusters that were checked; partitions with each problem",
         rows,
@@ -108,6 +110,7 @@ def _broker_name(row: Row) -> str:
 
 
 def _brokers_table(rows: Rows) -> parts.Table:
+    """Returns the table of brokers, with bars."""
     fenced = [parts.words("Fenced", "fenced")] if any(row["fenced"] for row in rows) else []
     return parts.table_of(
         "Brokers",

@@ -46,6 +46,7 @@ def build_simulation_section(rows: SimulationRows) -> dict[str, Any]:
 
 
 def _pause_chart(at: int, key: tuple[str, str], costs: Rows, rebalances: Rows, pauses: Rows) -> parts.Drawing:
+    """Draws the rebalances and pauses of a group, one panel per variant."""
     panels = [
         TimePanel(
             name=cost["variant"],

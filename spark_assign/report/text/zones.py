@@ -56,6 +56,7 @@ def summarize_zones(
 
 
 def _total_lines(row: Row) -> list[str]:
+    """Returns the lines about the traffic of all groups."""
     lower, upper = row["cost_at_least"], row["cost_at_most"]
     if row["bytes_per_day"] is None:
         return ["Traffic is unknown: no partition with an owner has known bytes"]
@@ -94,6 +95,7 @@ def _unknown_lines(rows: Rows, limit: int, currency: str | None) -> list[str]:
 
 
 def _move_lines(rows: Rows, limit: int, follower_fetching: bool) -> list[str]:
+    """Returns the lines about the replica changes that save most; an empty list if there are none."""
     if not rows:
         return []
     mode = "with" if follower_fetching else "without"

@@ -273,6 +273,7 @@ class ConsumerGroup:
     # --- members that leave ---------------------------------------------------------------------------------------
 
     def _leave(self, request: Heartbeat) -> Response:
+        """Handles the heartbeat of a member that leaves; a static member can keep its partitions."""
         if not self.exists:
             raise HeartbeatError(GROUP_ID_NOT_FOUND)
         if request.instance_id is not None:

@@ -289,6 +289,7 @@ class ConsumerGroupMembers:
             self.owner |= dict.fromkeys(has - had, after.member_id)
 
     def _count(self, member: ConsumerGroupMember | None, one: int) -> None:
+        """Counts a member in (`one` is 1) or out (-1)."""
         if member is None:
             return
         self.names[member.names] += one

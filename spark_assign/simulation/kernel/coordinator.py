@@ -128,6 +128,7 @@ class Coordinator:
         self.metadata[joined.member_id] = joined
 
     def _rejoin(self, joined: JoinedMember, assignors: tuple[str, ...], reason: str) -> None:
+        """Handles the JoinGroup request of a member that the group knows."""
         group, member_id = self.group, joined.member_id
         leads = group.state is State.STABLE and group.leader_id == member_id
         same = self.metadata[member_id] == joined and group.members[member_id].protocols == assignors

@@ -91,6 +91,7 @@ class EventHandlers:
     def _finish_close(
         self, member: SimulatedMember, owned: list[int], reason: str, leaves: bool, again: Again | None
     ) -> None:
+        """Stops a member after its last callback, and schedules its restart if it comes back."""
         group = self.group
         member.epoch += 1
         member.state, member.silent_since = OFF, group.last_heartbeat(member)

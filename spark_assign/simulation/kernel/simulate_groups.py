@@ -190,6 +190,7 @@ def _results(simulation: GroupSimulation) -> Rows:
 
 
 def _availability(simulation: GroupSimulation) -> dict[str, Any]:
+    """Returns the row of the table `availability`, without its key."""
     closed = simulation.group.ownership_log.closed
     longest = max((each for each, _ in closed), key=lambda each: (each.longest_pause_ms, -each.code), default=None)
     longest_ms = 0 if longest is None else longest.longest_pause_ms

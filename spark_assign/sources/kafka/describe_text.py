@@ -138,6 +138,7 @@ class _Found:
         return layout
 
     def _offset_line(self, line: Line, layout: list[str]) -> None:
+        """Reads a line about a partition of a group, or about a member without partitions."""
         values = _values(line, layout, _OFFSET_COLUMNS)
         group = self.groups[values["GROUP"]]
         member = _member(group, values)

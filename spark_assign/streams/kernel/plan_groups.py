@@ -77,6 +77,7 @@ def plan_streams_groups(fact_table: pa.Table, schema: pa.Schema, params: Streams
 
 
 def _plan_group(facts: StreamsFacts, params: StreamsPlanParams) -> _Rows:
+    """Yields the rows of a group: its plan, or why it is rejected."""
     if (fault := find_fault(facts)) is not None:
         yield {"kind": REJECTED, "code": fault[0], "detail": fault[1]}
         return
@@ -237,6 +238,7 @@ class _MoveFinder:
         return [self._group.members[at].member_id for at in self._target.standby.get(task, [])]
 
     def _standby_reason(self, task: TaskId, owner: str) -> str:
+        """Returns why a member loses a standby task."""
         if task not in self._existing:
             return "task-gone"
         if self._new_active(task) == owner:

@@ -113,6 +113,7 @@ def find_rebalances(history: RecordedHistory, session_ms: int) -> Iterator[Recor
 
 
 def _count_partitions(history: RecordedHistory, start: int, end: int) -> PauseCounts:
+    """Counts the partitions of a rebalance by what happens to them in its rounds."""
     generations = history.generations
     generation, final = generations[start], generations[end - 1]
     previous_owners = _live_owners(generations[start - 1], generation)

@@ -183,6 +183,7 @@ class _GroupReplay:
         return [(index, reason) for index, reason in sorted(self.reproduced.items()) if index and reason is not None]
 
     def _format_note(self, *, is_baseline: bool) -> str:
+        """Returns what a reader should know about the row: what is not on record, and what isn't reproduced."""
         generations = self.history.generations
         missing = sum(generation.missing for generation in generations)
         notes = [f"{missing} generations in between are not on record"] if missing else []
