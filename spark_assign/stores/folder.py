@@ -57,8 +57,8 @@ class FolderTarget(Target):
     def write(self, table: str, frame: DataFrame, attempt: Attempt) -> None:
         """Writes one table of one attempt to a new folder. CSV has no lists, so they are JSON there."""
         settings = {**(CSV_WRITE if attempt.format == "csv" else {}), **attempt.options}
-        if attempt.format == "csv":
-            frame = frame.withColumns({name: F.to_json(name) for name in _list_types(frame.schema)})
+        if attempt.format == "csv" and (lists := _list_types(frame.schema)):
+            frame = frame.withColumns({name: F.to_json(name) for name in lists})
         path = self._path(table, attempt.run_id, attempt.id)
         frame.write.format(attempt.format or "parquet").options(**settings).save(path)
 
@@ -72,7 +72,8 @@ class FolderTarget(Target):
             reader = reader.schema(StructType(as_text))  # without a schema, Spark runs a job to infer it
         settings = {**(CSV_READ | {"multiLine": "true"} if attempt.format == "csv" else {}), **attempt.options}
         frame = reader.options(**settings).load(self._path(table, attempt.run_id, attempt.id))
-        return frame.withColumns({name: F.from_json(name, kind) for name, kind in lists.items()})
+        # Spark Connect refuses to add no columns.
+        return frame.withColumns({name: F.from_json(name, kind) for name, kind in lists.items()}) if lists else frame
 
     def here(self, table: str, run_id: str, attempt: str) -> Path | None:
         """Returns the local folder of one table of one attempt, or None if this machine doesn't see it.
