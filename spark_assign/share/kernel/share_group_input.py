@@ -120,12 +120,10 @@ def _find_assignable(specs: GroupSpecs, selected: BoolArray) -> tuple[IntArray, 
     with_metadata = np.flatnonzero(topics.is_subscribed & (topics.partitions > 0) & selected[topics.group])
     num_partitions = topics.partitions[with_metadata]
     topic, partition = np.repeat(with_metadata, num_partitions), ranges_by_length(num_partitions)
-    rows = facts.rows_by_kind[INITIALIZED]
-    if not len(rows):
+    if not len(facts.rows_by_kind[INITIALIZED]):
         return topic, partition
-    lists_initialized = mask_from_indexes(facts.group_index[rows], facts.num_groups)
-    row_topic = _topics_of_rows(specs, rows)
-    rows, row_topic = rows[row_topic >= 0], row_topic[row_topic >= 0]
+    lists_initialized = mask_from_indexes(facts.group_index[facts.rows_by_kind[INITIALIZED]], facts.num_groups)
+    rows, row_topic = topics.find_rows(facts, INITIALIZED, specs.fact_group_index)
     row, number = expand_slices(*(facts.int_column(name, 0)[rows] for name in ("first", "step", "count")))
     assignable = np.isin(topic << PARTITION_BITS | partition, row_topic[row] << PARTITION_BITS | number)
     assignable |= ~lists_initialized[specs.fact_group_index[topics.group[topic]]]
@@ -163,11 +161,4 @@ def _find_owned_without_partitions(specs: GroupSpecs) -> tuple[IntArray, IntArra
     group = specs.fact_group_index[specs.members.group]
     members = KeyIndex(group * num_names + facts.member_index[specs.members.row])
     member = members.lookup(facts.group_index[rows] * num_names + facts.member_index[rows])
-    return member, _topics_of_rows(specs, rows)
-
-
-def _topics_of_rows(specs: GroupSpecs, rows: IntArray) -> IntArray:
-    """Returns the topic in the specs of each row of the facts; -1 if the specs don't have it."""
-    facts, num_names = specs.facts, max(len(specs.facts.topic_names), 1)
-    topics = KeyIndex(specs.fact_group_index[specs.topics.group] * num_names + specs.topics.name)
-    return topics.lookup(facts.group_index[rows] * num_names + facts.topic_index[rows])
+    return member, specs.topics.find(specs.members.group[member], facts.topic_index[rows])
