@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.history.kernel.departures import CRASHED, GUESS, LEFT, LIKELY, RESTARTED, SURE, Departure
 from spark_assign.history.kernel.pauses import CommitPause
-from spark_assign.history.kernel.replay import replay
+from spark_assign.history.kernel.replay import replay, reproduce_recorded
 from spark_assign.history.kernel.replay.rebalance_cost import RoundDurations, find_rebalances
 from spark_assign.history.kernel.replay.recorded_history import (
     ASSIGNORS,
@@ -212,7 +212,7 @@ def test_rules_are_those_of_the_leader() -> None:
         "range@3.3": (b"\0\1", b"\xff\xff\xff\xff"),  # Java 2.4 to 3.3
         "range@librdkafka": (b"\0\3", b"\0\0\0\0"),  # 2.2 and later
     }
-    for version, user_data in written.values():
+    for rules, (version, user_data) in written.items():
 
         def rewritten(one: RecordedMember, version: bytes = version, user_data: bytes | None = user_data) -> Any:
             assert one.subscription is not None
@@ -232,6 +232,7 @@ def test_rules_are_those_of_the_leader() -> None:
         )
         history = read_history("c", "g", replace(timeline, generations=generations), (), {})
         assert check_reproduced([history]) == [{0: None, 1: None}]
+        assert _rules(history) == [rules, rules]
     for written_bytes in (None, b"", b"\0"):
         silent = tuple(
             replace(each, members=tuple(one._replace(assignment_bytes=written_bytes) for one in each.members))
@@ -239,6 +240,13 @@ def test_rules_are_those_of_the_leader() -> None:
         )
         history = read_history("c", "g", replace(timeline, generations=silent), (), {})
         assert check_reproduced([history]) == [{0: None, 1: None}]
+        assert _rules(history) == ["range", "range"]
+
+
+def _rules(history: RecordedHistory) -> list[str]:
+    """The assignor of each generation, with the library or the release whose rules are followed."""
+    requests = (reproduce_recorded._RecordedRequest(0, at, history) for at in range(len(history.generations)))
+    return [request.rules for request in requests]
 
 
 def test_what_is_not_on_record_cannot_be_reproduced() -> None:
@@ -250,6 +258,7 @@ def test_what_is_not_on_record_cannot_be_reproduced() -> None:
     generations = (first, empty, replace(missing, members=lost), replace(damaged, members=broken))
     history = read_history("c", "g", replace(timeline, generations=generations), (), {})
     (found,) = check_reproduced([history])
+    assert [_rules(history)[at] for at in found] == ["range"] * 3
     assert found.pop(0) is None
     assert found.pop(2) == "subscriptions are not on record"
     assert str(found.pop(3)).startswith("the subscription of b: ")
@@ -323,7 +332,9 @@ def test_targets_of_the_broker_are_reproduced(
     timeline: Timeline, rules: str, expected: list[str | EllipsisType | None]
 ) -> None:
     """From the targets of the epoch before; epochs without a target of their own (`...`) are left out."""
-    found = check_reproduced([read_history("c", "g", timeline, (), {})])
+    history = read_history("c", "g", timeline, (), {})
+    found = check_reproduced([history])
+    assert set(_rules(history)) == {rules}
     reasons = {at: each for at, each in enumerate(expected) if not isinstance(each, EllipsisType)}
     assert found == [reasons]
 
