@@ -20,6 +20,16 @@ def test_the_page_says_what_is_known() -> None:
     assert [each.key for each in register.known if not (root / each.key[0]).exists()] == []
 
 
+def test_known_mutants_are_of_code_that_is_still_there() -> None:
+    """An entry whose function or whose lines have changed is about no mutant: update it, or remove it."""
+    root = Path(__file__).parents[2]
+    for file, function, was, *_ in (each.key for each in known.read().known):
+        lines = [line.strip() for line in (root / file).read_text(encoding="utf-8").splitlines()]
+        name = function.rpartition(".")[2]
+        assert not name or any(line.startswith((f"class {name}", f"def {name}(")) for line in lines), (file, function)
+        assert set(was.split("\n")) <= set(lines), (file, function, was)
+
+
 def test_the_interval_is_wilsons() -> None:
     """As tables have it; equivalent mutants are in neither count."""
     counted = figures.of(["killed"] * 81 + ["survived"] * 13 + ["not reached"] * 6 + ["equivalent"] * 50)
