@@ -92,7 +92,7 @@ def number_partitions(ranked: DataFrame, group: Sequence[str]) -> DataFrame:
 
 
 def round_robin_slices() -> dict[str, Column]:
-    """Step 3 of round robin: returns the same."""
+    """Step 3 of round robin: returns first, step, and count of a ranked subscriber's slice, as `range_slices` does."""
     first = F.pmod(F.col("rank") - F.col("row_number"), F.col("members"))
     count = F.ceil((F.col("partitions") - first) / F.col("members"))
     return {"first": first, "step": F.col("members"), "count": F.greatest(count, F.lit(0))}

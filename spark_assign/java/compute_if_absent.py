@@ -35,9 +35,9 @@ def compute_if_absent_order(
 
     Args:
         calls: the key of each call, as an integer, in call order; no two maps share a key.
-        of: index of the map of each call, ascending.
-        hashes: of each key, unsigned.
-        ranks: of each key, in the order of `compareTo`; None if the keys are not `Comparable`.
+        table_index: index of the map of each call, ascending.
+        hashes: hash code of each key, unsigned.
+        ranks: rank of each key in the order of `compareTo`; None if the keys are not `Comparable`.
         capacities: initial number of buckets of each map.
 
     Returns:

@@ -18,7 +18,7 @@ PARTITION_BITS = 32
 
 @dataclass(frozen=True)
 class PartitionSlices:
-    """Slices of partitions, one row per slice. No slice is empty.
+    """Slices of partitions, one row per slice. A slice is empty only where a docstring says so.
 
     Attributes:
         member: index of the owner.

@@ -150,8 +150,8 @@ def marker(data: bytes, batch: Batch) -> int | None:
 
 
 def _next_batches(data: bytes, position: int) -> tuple[list[Batch], int, str | None]:
-    """Returns up to `_AT_ONCE` batches that their lengths lead to, the position after them, and the error at that
-    position.
+    """Returns up to `_BATCHES_PER_CHECK` batches that their lengths lead to, the position after them, and the error
+    at that position.
     """
     found_batches: list[Batch] = []
     while position < len(data) and len(found_batches) < _BATCHES_PER_CHECK:

@@ -220,7 +220,7 @@ class GroupSpecs:
         return self.facts.group_id.take(pa.array(self.fact_group_index))
 
     def group_values(self, name: str) -> list[Any]:
-        """Returns a column of `groups` for each group; None if the fleet has no row of the group."""
+        """Returns the value of a column of `groups` for each group; None for null, or if the group has no row."""
         facts, rows = self.facts, self.facts.rows_by_kind[GROUP]
         values = dict(zip(facts.group_index[rows].tolist(), facts.column(name, rows).to_pylist(), strict=True))
         return [values.get(group) for group in self.fact_group_index.tolist()]

@@ -41,7 +41,7 @@ class TopicColumns:
         return len(self.group)
 
     def find(self, group: IntArray, name: IntArray) -> IntArray:
-        """Returns the topic of each group and name; -1 if there is none."""
+        """Returns the topic of each group and name; -1 if there is none. No name is negative (null)."""
         size = max(int(self.name.max(initial=0)), int(name.max(initial=0))) + 1
         return KeyIndex(self.group * size + self.name).lookup(group * size + name)
 

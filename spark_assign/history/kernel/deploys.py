@@ -178,7 +178,7 @@ def _build_burst(
     is_rebalance: Sequence[bool],
     departure_by_member: dict[tuple[str, int], Departure],
 ) -> _RebalanceBurst:
-    """Returns what happens in consecutive generations: who is there before and after, who joins, and who leaves how."""
+    """Returns what happens in consecutive generations: the members before and after, and who joins and departs."""
     first, last = generation_indexes[0], generation_indexes[-1]
     ids = {
         index: frozenset(member.member_id for member in generations[index].members)

@@ -221,7 +221,7 @@ def _redact_worker_state(data: bytes) -> bytes:
 
 
 def _redact_worker_assignment(data: bytes) -> bytes:
-    """Returns the assignment of a Connect worker without connector names, and with a redacted leader."""
+    """Returns the assignment of a Connect worker with the redacted name of the leader and without its URL."""
     connect_protocol.read_assignment(data)
     reader = Reader(data)
     header = reader.take(4)

@@ -89,7 +89,7 @@ def order_dependent_partitions(
 
 
 def _has_tied_predecessor(revocable: PartitionSlices, topic_tie: IntArray, partition_tie: IntArray) -> BoolArray:
-    """Returns a mask of the revocable partitions that the one before them, of the same member, might follow."""
+    """Returns a mask of the revocable partitions that are tied with the partition before, of the same member."""
     new_topic = starts_new_key(revocable.topic)
     is_tied: BoolArray = np.where(new_topic, ~starts_new_key(topic_tie), ~starts_new_key(partition_tie))
     return ~starts_new_key(revocable.member) & is_tied

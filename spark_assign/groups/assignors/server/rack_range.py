@@ -91,8 +91,8 @@ def assign_ranges_by_rack(num_assigned: IntArray, rack: IntArray, value: IntArra
     """Returns the member that gets each partition number.
 
     Args:
-        due: number of partitions that each member gets, in the order of server-range. The sum is that of all
-        partitions.
+        num_assigned: number of partitions that each member gets, in the order of server-range. The sum is the
+            number of rows of `value`.
         rack: rack of each member; -1 if unknown.
         value: number of topics with a replica, by partition number and rack.
     """

@@ -123,7 +123,7 @@ class GeneralBalancer:
     # --- Step 1: keep ---
 
     def _keep(self, owned: PartitionSlices) -> None:
-        """Lets members keep what they may keep, as the assignor does before it balances."""
+        """Keeps owned partitions of topics that their member subscribes to, unless their racks don't match."""
         is_kept = self.is_subscribed[owned.topic, owned.member]
         is_mismatched = np.zeros(len(owned), bool)
         if self.racks is not None:

@@ -55,8 +55,8 @@ def keep_owned(
 
     Args:
         owned: slices of all members.
-        number: number of partitions that each member owns.
-        keeps: number of partitions that each member keeps.
+        num_owned: number of partitions that each member owns.
+        num_kept: number of partitions that each member keeps.
         owned_order: single partitions in the order in which members report them, or their topics. A member without an
             entry reports its partitions by (topic, partition).
         rules: rules of a release.

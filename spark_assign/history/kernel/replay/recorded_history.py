@@ -297,7 +297,7 @@ def _find_kind(
     partitions: Mapping[int, int],
     previous: RecordedGeneration,
 ) -> str:
-    """Returns why there is a new generation, as far as its members and topics tell."""
+    """Returns the kind of a generation that isn't the first one, from its members and topics."""
     if generation_id == previous.generation_id and members and previous.members:
         return RESTARTED
     if topics != previous.topics or partitions != previous.partitions:
