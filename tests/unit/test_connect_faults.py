@@ -167,6 +167,23 @@ def test_reports_without_any_worker() -> None:
     assert f"; reported: worker_id=w1, connector=c, task=0 and 4 more. {REMEDIES['unknown-worker']}" in text
 
 
+@pytest.mark.parametrize("workers", [["w1"] * 12, [None] * 12, ["w1", *["w3"] * 12, *[None] * 12]])
+def test_many_equal_workers_reject_only_their_cluster(workers: list[str | None]) -> None:
+    """So many equal ids would be a tree of Java's map, where they can't be ordered."""
+    faulty = cluster("c") | {"workers": [{"connect_cluster": "c", "worker_id": worker} for worker in workers]}
+    assert rejected(merged(faulty, cluster("b"))).keys() == {"c"}
+    assert rejected(merged(faulty)).keys() == {"c"}
+    assert [row for row in results(merged(faulty, cluster("b"))) if row["connect_cluster"] == "b"] == results(
+        cluster("b")
+    )
+
+
+def test_workers_whose_ids_are_all_null() -> None:
+    """No worker has a name in these facts."""
+    tables = cluster("c") | {"workers": [{"connect_cluster": "c", "worker_id": None}], "reported": []}
+    assert rejected(tables) == {"c": ("null-key", f"workers: worker_id=null. {REMEDIES['null-key']}")}
+
+
 @pytest.mark.parametrize("worker", ["a", "zz", None])
 def test_faulty_reports_belong_to_no_valid_cluster(worker: str | None) -> None:
     """Neither the cluster before nor the one after takes them for its own."""

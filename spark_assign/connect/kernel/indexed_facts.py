@@ -33,6 +33,7 @@ from spark_assign.java.hash_map import string_hashes, table_orders
 from spark_assign.java.key_index import NameIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import mask_from_indexes
+from spark_assign.numeric.segmented_arrays import starts_new_key
 
 CLUSTER, CONNECTOR, TASK, WORKER, REPORTED, FAULTY, STATE, MEMBER, CANDIDATE, ASSIGNMENT, REVOCATION, EVENT = range(12)
 """Kinds of facts."""
@@ -123,11 +124,14 @@ class IndexedConnectFacts:
     def ordered_workers(self) -> IntArray:
         """Returns the `worker` facts sorted by cluster, then in iteration order of the leader's `HashMap`.
 
-        Workers are inserted sorted by id. If the workers of a cluster have positions, these are the iteration order.
-        The leader copies the map (`memberAssignments`) and iterates the copy, except in Kafka 2.6.
+        Workers are inserted sorted by id. If the workers of a cluster have positions, these are the iteration order,
+        and the ids decide between equal positions. The leader copies the map (`memberAssignments`) and iterates the
+        copy, except in Kafka 2.6. Null ids and repeated ids, which are faults, are left out: a map has neither.
         """
         rows = self.rows[WORKER]
+        rows = rows[self.name[rows] >= 0]
         rows = rows[np.lexsort((self.name[rows], self.cluster[rows]))]
+        rows = rows[starts_new_key(self.cluster[rows]) | starts_new_key(self.name[rows])]
         cluster = self.cluster[rows]
         hashes = string_hashes(self.workers.texts)[self.name[rows]]
         order, copy_order = table_orders(hashes, self.name[rows], cluster)
