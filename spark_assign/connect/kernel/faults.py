@@ -136,7 +136,7 @@ def _find_value_faults(indexed: IndexedConnectFacts, faults: ClusterFaults, simu
     known = set(zip(indexed.cluster[workers].tolist(), indexed.name[workers].tolist(), strict=True))
     for row in indexed.rows[facts.CLUSTER].tolist():
         cluster, leader = int(indexed.cluster[row]), int(indexed.name[row])
-        protocol, columns = indexed.text(row), dict(zip(_CLOCK, indexed.numbers(row), strict=True))
+        protocol, columns = indexed.text(row), dict(zip(facts.CLUSTER_NUMBERS, indexed.numbers(row), strict=True))
         for name, value in {"protocol": protocol, **columns}.items():
             if value is None:
                 faults.add(cluster, "null-key", f"clusters: {name}=null")
@@ -147,9 +147,6 @@ def _find_value_faults(indexed: IndexedConnectFacts, faults: ClusterFaults, simu
             faults.add(cluster, "bad-clock", f"clusters: now_ms={now}, max_delay_ms={delay}")
         if leader >= 0 and not simulated and (cluster, leader) not in known:
             faults.add(cluster, "unknown-leader", f"clusters: leader={indexed.workers.texts[leader]}")
-
-
-_CLOCK = ("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms")
 
 
 def describe(indexed: IndexedConnectFacts, table: str, row: int) -> str:
