@@ -27,7 +27,7 @@ import numpy as np
 from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS
 from spark_assign.groups.kernel.facts import REPLICA_RACKS
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.java.key_index import KeyIndex, to_int_array
+from spark_assign.java.key_index import to_int_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 
@@ -85,11 +85,7 @@ def _leader_racks(specs: GroupSpecs, start: IntArray) -> IntArray:
     """Returns the rack of the preferred leader of each partition; -1 if unknown."""
     facts, topics = specs.facts, specs.topics
     leader = np.full(int(start[-1]), -1, np.int64)
-    size = max(len(facts.topic_names), 1)
-    rows = facts.rows_by_kind[REPLICA_RACKS]
-    topic_keys = KeyIndex(specs.fact_group_index[topics.group] * size + topics.name)
-    topic = topic_keys.lookup(facts.group_index[rows] * size + facts.topic_index[rows])
-    rows, topic = rows[topic >= 0], topic[topic >= 0]
+    rows, topic = topics.find_rows(facts, REPLICA_RACKS, specs.fact_group_index)
     partitions_at, racks = facts.column("at", rows), facts.column("leader_racks", rows)
     topic = np.repeat(topic, to_int_array(partitions_at.value_lengths(), 0))
     partition = to_int_array(partitions_at.flatten(), -1)
