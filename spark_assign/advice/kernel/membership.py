@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -191,6 +192,11 @@ class _Group:
 
     # --- rows -------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def options(self) -> list[MembershipOption]:
+        """All options of the group, once its simulations are recorded."""
+        return options(self.grid, self.params)
+
     def _key(self) -> dict[str, Any]:
         return {"cluster": self.name[0], "group_id": self.name[1]}
 
@@ -202,7 +208,7 @@ class _Group:
     def row(self) -> dict[str, Any]:
         """Returns the recommendation row."""
         clients, group = self.clients, self.grid.group
-        choice = advise(options(self.grid, self.params), self.params, group.heartbeat_ms, clients.forbidden())
+        choice = advise(self.options, self.params, group.heartbeat_ms, clients.forbidden())
         risks = warnings(choice, self.params, clients)
         recommended = _figures(choice.recommended)
         return {
@@ -226,7 +232,7 @@ class _Group:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yields a row per option."""
-        for option in options(self.grid, self.params):
+        for option in self.options:
             row = {
                 "assignor": self._assignor(option),
                 "restart_time_ms": option.restart_time_ms,
