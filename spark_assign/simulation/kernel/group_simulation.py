@@ -192,7 +192,8 @@ class EventHandlers:
         topic = self.number[str(event.topic)]
         if topic in self.group.cluster.partitions:
             raise event.invalid(f"topic {event.topic} already exists")
-        self.group.cluster.set_partitions(topic, int(event.partitions or 0))
+        assert event.partitions is not None, "in_order refuses such an event"
+        self.group.cluster.set_partitions(topic, event.partitions)
         self.group.update_topic(topic)
 
     def topic_deleted(self, event: Event) -> None:
@@ -205,7 +206,8 @@ class EventHandlers:
 
     def partitions_added(self, event: Event) -> None:
         """Adds partitions to a topic. Nobody consumes them until the leader has seen them."""
-        topic, count = self.number[str(event.topic)], int(event.partitions or 0)
+        topic, count = self.number[str(event.topic)], event.partitions
+        assert count is not None, "in_order refuses such an event"
         before = self.group.cluster.partitions.get(topic)
         if before is None:
             raise event.invalid(f"topic {event.topic} doesn't exist")
