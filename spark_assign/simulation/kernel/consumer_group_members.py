@@ -160,12 +160,12 @@ class ConsumerGroupMember:
         """Returns the member with the fields of a heartbeat; the same object if nothing changes."""
         if request.is_plain:
             return self
-        said = request.rebalance_timeout_ms
+        timeout_ms = request.rebalance_timeout_ms
         after = replace(
             self,
             instance_id=self.instance_id if request.instance_id is None else request.instance_id,
             rack_id=self.rack_id if request.rack_id is None else request.rack_id,
-            rebalance_timeout_ms=self.rebalance_timeout_ms if said == NOT_SENT else said,
+            rebalance_timeout_ms=self.rebalance_timeout_ms if timeout_ms == NOT_SENT else timeout_ms,
             names=self.names if request.topics is None else frozenset(request.topics),
             regex=self.regex if request.regex is None else request.regex,
             assignor=self.assignor if request.assignor is None else request.assignor,
