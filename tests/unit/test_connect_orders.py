@@ -18,6 +18,8 @@ from spark_assign.connect.kernel.connectors_and_tasks import (
     task_item,
 )
 from spark_assign.connect.kernel.incremental_cooperative_assignor import WorkerLoads, backoff
+from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts
+from tests.unit import connect_facts
 
 
 def test_items_sort_as_kafka_sorts_them() -> None:
@@ -47,6 +49,18 @@ def test_a_long_chain_makes_a_small_table_grow() -> None:
     """The ninth name of a bucket doubles a table of less than 64 buckets."""
     spread = [1, *(16 * index for index in range(9))]
     assert hash_set_order(range(10), spread) == [1, 3, 5, 7, 9, 0, 2, 4, 6, 8]
+
+
+def test_positions_are_the_order_of_workers() -> None:
+    """Ids decide between equal positions, and workers without a position come last; other clusters keep their order."""
+    positions = {"a": None, "b": 1, "c": 0, "d": 1}
+    workers = [{"connect_cluster": "c", "worker_id": worker, "position": at} for worker, at in positions.items()]
+    workers += [{"connect_cluster": "d", "worker_id": worker} for worker in ("p", "a")]  # buckets 0 and 1 of 16
+    indexed = IndexedConnectFacts(connect_facts.facts({"workers": workers[::-1]}))
+    found: dict[str | None, str] = {"c": "", "d": ""}
+    for row in indexed.ordered_workers().tolist():
+        found[indexed.clusters[indexed.cluster[row]]] += indexed.workers.texts[indexed.name[row]]
+    assert found == {"c": "cbda", "d": "pa"}
 
 
 def test_the_wire_groups_by_connector() -> None:
