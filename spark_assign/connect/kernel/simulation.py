@@ -252,7 +252,7 @@ class _SimulatedConnectCluster:
         self.next_ms = event.at_ms  # earlier rebalances are already simulated
 
     def _change_worker(self, event: ConnectEvent, name: str) -> None:
-        """Adds or removes a worker; a leader takes its state along."""
+        """Adds or removes a worker. If the leader leaves, its state is lost."""
         is_member = event.subject in self.lists
         if event.event_type == WORKER_JOINED:
             _check(not is_member, event, f"worker {name} is already a member")

@@ -57,7 +57,8 @@ SWITCH_REASONS = {
     # groupbalancer.go (segmentio/kafka-go#985)
     "kafka-go": "It has only range and roundrobin.",
 }
-"""By library, why it switches from eager to cooperative as `plan_switch` says. A comment names the source."""
+"""Reason, by library, for the way in which it can switch from eager to cooperative (`plan_switch`). Each comment names
+the source."""
 
 UNKNOWN_VERDICT = "unknown"
 """Verdict of groups that can't be analyzed, in addition to those of migrations."""
