@@ -26,11 +26,6 @@ log = logging.getLogger(__name__)
 _TIME = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
 
-def _list_types(schema: StructType) -> dict[str, ArrayType]:
-    """Returns the types of the columns that are lists."""
-    return {field.name: field.dataType for field in schema if isinstance(field.dataType, ArrayType)}
-
-
 @dataclass(frozen=True)
 class Attempt:
     """One attempt to write a run, and how its tables are stored. `format` is None for the default of a target."""
@@ -55,25 +50,27 @@ class FolderTarget(Target):
     """The target of `run_store` for a folder."""
 
     def write(self, table: str, frame: DataFrame, attempt: Attempt) -> None:
-        """Writes one table of one attempt to a new folder. CSV has no lists, so they are JSON there."""
+        """Writes one table of one attempt to a new folder."""
         settings = {**(CSV_WRITE if attempt.format == "csv" else {}), **attempt.options}
-        if attempt.format == "csv" and (lists := _list_types(frame.schema)):
-            frame = frame.withColumns({name: F.to_json(name) for name in lists})
+        for name in self._json_columns(table, attempt.format):
+            frame = frame.withColumn(name, F.to_json(name))
         path = self._path(table, attempt.run_id, attempt.id)
         frame.write.format(attempt.format or "parquet").options(**settings).save(path)
 
     def read(self, table: str, attempt: Attempt) -> DataFrame:
         """Returns one table of one attempt."""
         reader = self.spark.read.format(attempt.format or "parquet")
-        schema = self.schemas[table]
-        lists = _list_types(schema) if attempt.format == "csv" else {}
+        lists = self._json_columns(table, attempt.format)
         if attempt.format in (None, "parquet", "orc", "csv", "json"):
-            as_text = [StructField(field.name, StringType()) if field.name in lists else field for field in schema]
-            reader = reader.schema(StructType(as_text))  # without a schema, Spark runs a job to infer it
+            fields = [
+                StructField(each.name, StringType()) if each.name in lists else each for each in self.schemas[table]
+            ]
+            reader = reader.schema(StructType(fields))  # without a schema, Spark runs a job to infer it
         settings = {**(CSV_READ | {"multiLine": "true"} if attempt.format == "csv" else {}), **attempt.options}
         frame = reader.options(**settings).load(self._path(table, attempt.run_id, attempt.id))
-        # Spark Connect refuses to add no columns.
-        return frame.withColumns({name: F.from_json(name, kind) for name, kind in lists.items()}) if lists else frame
+        for name, kind in lists.items():
+            frame = frame.withColumn(name, F.from_json(name, kind))
+        return frame
 
     def here(self, table: str, run_id: str, attempt: str) -> Path | None:
         """Returns the local folder of one table of one attempt, or None if this machine doesn't see it.
@@ -122,6 +119,11 @@ class FolderTarget(Target):
     def remove(self, run_id: str, attempt: str, *, older: bool) -> None:
         """Removes this attempt, or all attempts of the run that started before it. Never fails; logs what remains."""
         remove_attempts(self.output, self.schemas, run_id, attempt, older=older)
+
+    def _json_columns(self, table: str, format: str | None) -> dict[str, ArrayType]:
+        """Returns the types of the lists that are stored as JSON, by column: all lists in CSV, which has none."""
+        fields = self.schemas[table] if format == "csv" else ()
+        return {field.name: field.dataType for field in fields if isinstance(field.dataType, ArrayType)}
 
     def _path(self, table: str, run_id: str, attempt: str) -> str:
         return join(self.output, table, f"run_id={run_id}", f"attempt={attempt}")

@@ -18,8 +18,10 @@ from spark_assign.stores import local_parquet
 from spark_assign.stores.catalog import CatalogTarget
 from spark_assign.stores.folder import FolderTarget
 from spark_assign.stores.run_store import check_output, previous_run, read_run, safe_run_id, write_run
+from spark_assign.tables.connect import STATE
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import PLAN_TABLES
+from tests.frames import frame_of
 
 pytestmark = pytest.mark.spark
 
@@ -83,6 +85,25 @@ def test_what_is_written_is_read_back(spark: SparkSession, tmp_path: Path, forma
         assert written.rows[name] == table.count(), name
     assert written.rows["assignments"] == 3
     assert written.rows["rejected"] == 1
+
+
+def test_lists_are_read_back_from_csv(spark: SparkSession, tmp_path: Path) -> None:
+    """Of text and of structs: null, empty, with a null in it, and with what CSV and JSON quote."""
+    items = [
+        {"kind": "connector", "connector": 'a, "b"\\\n', "task": None},
+        {"kind": "task", "connector": "ü", "task": 0},
+    ]
+    states = [
+        {"connect_cluster": "null"},
+        {"connect_cluster": "empty", "assignment": [], "candidates": []},
+        {"connect_cluster": "full", "assignment": items, "candidates": ["", None, "null", 'w,"1"\\']},
+    ]
+    plan = SimpleNamespace(state=frame_of(spark, STATE, states))
+    write_run(plan, str(tmp_path), run_id="r", format="csv", schemas={"state": STATE})
+    stored = read_run(spark, str(tmp_path), schemas={"state": STATE}).tables["state"]
+    assert [field.dataType for field in stored.schema] == [field.dataType for field in STATE]
+    found = {row["connect_cluster"]: row.asDict(recursive=True) for row in stored.collect()}
+    assert found == {row["connect_cluster"]: dict.fromkeys(STATE.names) | row for row in states}
 
 
 def test_a_rerun_replaces_the_run_and_no_other(spark: SparkSession, tmp_path: Path) -> None:
