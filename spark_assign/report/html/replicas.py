@@ -7,7 +7,6 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
 
 from spark_assign.report.formatting import Row, Rows, count, number, ratio
 from spark_assign.report.html import section_parts as parts
@@ -165,13 +164,7 @@ def _broker_counts(placement: DataFrame, before: str | None) -> DataFrame:
 
 
 def _count_per_broker(placement: DataFrame, name: str, when: str) -> DataFrame:
-    replicas = placement.select("cluster", F.posexplode(_broker_list(placement, name)).alias("place", "broker_id"))
+    replicas = placement.select("cluster", F.posexplode(name).alias("place", "broker_id"))
     return replicas.groupBy("cluster", "broker_id").agg(
         num_rows(f"replicas_{when}"), F.count(F.when(F.col("place") == 0, 1)).alias(f"leaders_{when}")
     )
-
-
-def _broker_list(table: DataFrame, name: str) -> Column:
-    """Returns a column of broker ids, which is JSON text if the table was stored as CSV."""
-    text = isinstance(table.schema[name].dataType, StringType)
-    return F.from_json(name, "array<int>") if text else F.col(name)
