@@ -306,6 +306,14 @@ def test_clusters_are_rolled_up() -> None:
     assert 'id="cluster' not in one
 
 
+def test_rejected_groups_without_a_cluster_are_rolled_up() -> None:
+    """They count under a dash, also if their line ties with that of a named cluster."""
+    refused = [{"cluster": name, "group_id": "g", "code": "x", "detail": "y"} for name in ("c", None)]
+    text = render_report(PlanRows(classes=[], groups=[], rejected=refused, rejected_total=2))
+    table = text[text.index("By cluster") :].partition("</table>")[0]
+    assert re.findall(r'<th scope="row"[^>]*>([^<]*)</th>', table) == ["–", "c"]
+
+
 def test_partitions_without_traffic(full: str) -> None:
     """Told of the group and of each member, where offsets are known; else nothing is said of it."""
     assert "3 without traffic" in full

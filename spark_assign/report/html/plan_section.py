@@ -125,11 +125,11 @@ def _clusters(plan: PlanRows) -> parts.Table | None:
     rows = _sums_by("cluster", plan.classes, plan.rejected)
     if len(rows) < 2:
         return None
-    rows.sort(key=lambda row: (-row["uneven"], -row["moved"], row["cluster"]))
+    rows.sort(key=lambda row: (-row["uneven"], -row["moved"], row["cluster"] or ""))
     all_listed = len(plan.rejected) == plan.rejected_total
     rejected = parts.figure("Rejected", "rejected", lambda value: number(value) if all_listed else DASH)
     caption = "By cluster, in descending order of groups that could be more even"
-    return parts.table_of(caption, rows, [parts.words("Cluster", "cluster", str), *_summed(rows), rejected])
+    return parts.table_of(caption, rows, [parts.words("Cluster", "cluster"), *_summed(rows), rejected])
 
 
 _SUMMED = (
