@@ -15,9 +15,9 @@ import csv
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -34,6 +34,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.cluster_folders import name_of
 from spark_assign.stores.locations import local_path
 from spark_assign.tables.errors import SourceError
@@ -117,12 +118,7 @@ def _several_headers(
     ]
     frames, checks = zip(*(read_csv(spark, table, schema, paths, {}) for paths in paths_by_header), strict=True)
     rows = [check.rows for check in checks if check is not None]
-    return union_by_name(frames), Check(table, schema, reduce(DataFrame.union, rows)) if rows else None
-
-
-def union_by_name(tables: Iterable[DataFrame]) -> DataFrame:
-    """Returns the rows of all tables. Columns that a table lacks are null."""
-    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), tables)
+    return union(frames), Check(table, schema, reduce(DataFrame.union, rows)) if rows else None
 
 
 def _local_header(local: str | None) -> list[str] | None:

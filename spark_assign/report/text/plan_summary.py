@@ -7,7 +7,6 @@ The notebook view contains totals and the worst groups, small enough for the out
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +38,7 @@ from spark_assign.report.listed_groups import (
     worst_first,
 )
 from spark_assign.spark.caching import cached, uncached
+from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.local_parquet import read_rows
 from spark_assign.stores.run_store import StoredRun
 from spark_assign.tables.groups import GROUP_KEY, METRICS, REJECTED
@@ -120,8 +120,7 @@ def _read(metrics: DataFrame, rejected: DataFrame, limit: int) -> tuple[Rows, ..
         metrics.where("load_max_over_mean IS NOT NULL").orderBy(*load_order).limit(limit),
     ]
     tagged = [query.withColumn("part", F.lit(index)) for index, query in enumerate(queries)]
-    union = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), tagged)
-    rows = collected(union)  # a screenful
+    rows = collected(union(tagged))  # a screenful
     keys: tuple[Callable[[Any], Any], ...] = (lambda row: 0, _by_balance, _by_name, lambda row: 0, _by_load)
     return tuple(sorted((row for row in rows if row["part"] == index), key=key) for index, key in enumerate(keys))
 

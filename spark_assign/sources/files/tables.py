@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_assign.fleet import Fleet
+from spark_assign.spark.tagged_pass import union
 from spark_assign.stores import typed_text
 from spark_assign.stores.cluster_folders import is_cluster, key_of, split_by_cluster
 from spark_assign.stores.locations import for_spark, is_path, join, local_path
@@ -116,7 +117,7 @@ def read_tables(
     frames: dict[str, DataFrame] = {}
     for name, table_sources in sources.items():
         read = [_read(spark, name, shape.schemas[name], source, options, checks) for source in table_sources]
-        frames[name] = typed_text.union_by_name(read)
+        frames[name] = union(read)
     typed_text.verify(checks)
     return frames
 
