@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -55,15 +56,29 @@ def test_places_elsewhere(place: str | None) -> None:
     assert not interprets(Settings({"spark.master": "local[2]"}), place)
 
 
-def test_a_session_that_keeps_its_settings_to_itself(tmp_path: Path) -> None:
-    """As Databricks' serverless sessions do."""
+@pytest.mark.parametrize(("method", "setting"), [("get", "spark.master"), *product(("get", "set"), NAMES)])
+def test_a_session_that_refuses_a_setting(tmp_path: Path, method: str, setting: str) -> None:
+    """As Databricks' serverless sessions do: nothing is interpreted, and no setting stays changed."""
 
     class Closed(Settings):
-        def get(self, *_: Any) -> Any:
-            raise PySparkException("[CONFIG_NOT_AVAILABLE]")
+        def get(self, name: str, *default: Any) -> Any:
+            self._check("get", name)
+            return super().get(name, *default)
 
-    with interpreted_queries.interpreted(cast(Any, SimpleNamespace(conf=Closed())), [str(tmp_path)]):
-        pass
+        def set(self, name: str, value: str) -> None:
+            self._check("set", name)
+            self[name] = value
+
+        def unset(self, name: str) -> None:
+            self.pop(name, None)
+
+        def _check(self, called: str, name: str) -> None:
+            if (called, name) == (method, setting):
+                raise PySparkException("[CONFIG_NOT_AVAILABLE]")
+
+    settings = Closed({"spark.master": "local[2]"})
+    with interpreted_queries.interpreted(cast(Any, SimpleNamespace(conf=settings)), [str(tmp_path)]):
+        assert dict(settings) == {"spark.master": "local[2]"}
 
 
 def test_settings_are_put_back_after_an_error(tmp_path: Path) -> None:

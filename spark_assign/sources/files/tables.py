@@ -8,10 +8,10 @@ JVM behind it, so they also work on Spark Connect.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -306,7 +306,7 @@ _MAX_SMALL_BYTES = 4 * 1024 * 1024
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
-@contextmanager
+@contextlib.contextmanager
 def interpreted(spark: SparkSession, locations: Iterable[str | None]) -> Iterator[None]:
     """Makes a local session interpret its queries inside the context, if the input is small.
 
@@ -316,21 +316,22 @@ def interpreted(spark: SparkSession, locations: Iterable[str | None]) -> Iterato
         spark: the session. Its settings are restored afterward.
         locations: the input. If a location isn't on this machine, the settings aren't changed.
     """
-    try:
-        is_small = str(spark.conf.get("spark.master", "")).startswith("local") and _bytes(locations) <= _MAX_SMALL_BYTES
-    except (OSError, PySparkException):
-        is_small = False
-    with temporary_settings(spark, _INTERPRETED if is_small else {}):
+    with contextlib.ExitStack() as stack:
+        # A session can refuse to show or to change a setting.
+        with contextlib.suppress(OSError, PySparkException):
+            is_local = str(spark.conf.get("spark.master", "")).startswith("local")
+            if is_local and _bytes(locations) <= _MAX_SMALL_BYTES:
+                stack.enter_context(temporary_settings(spark, _INTERPRETED))
         yield
 
 
-@contextmanager
+@contextlib.contextmanager
 def temporary_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Applies settings to a session inside the context, and restores the previous ones afterward."""
     previous = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
     try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
         yield
     finally:
         for name, before in previous.items():
