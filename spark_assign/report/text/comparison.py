@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.comparison.kernel.recommend import KAFKA_DEFAULT
 from spark_assign.report.formatting import DASH, Row, Rows, aligned, change, group_name, one_line, ratio
-from spark_assign.report.listed_groups import collected, total_columns
+from spark_assign.report.listed_groups import collected, count_by, total_columns
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -176,7 +176,7 @@ def summarize_alerts(alerts: DataFrame, limit: int = _DEFAULT_LIMIT) -> tuple[st
         alerts: Result of `spark_assign.groups.alerts.alerts`.
         limit: Maximum number of groups listed: groups with the worst balance first, rejected ones last.
     """
-    counts = {row["alert"]: row["count"] for row in alerts.groupBy("alert").count().orderBy("alert").collect()}
+    counts = dict(sorted(count_by(alerts, "alert").items()))
     total = sum(counts.values())
     if not total:
         return "No group is beyond a threshold", {}

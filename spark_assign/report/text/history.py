@@ -284,7 +284,7 @@ def summarize_replay(summary: DataFrame, rejected: DataFrame, limit: int) -> str
     lines = [_total_line(baseline)]
     if variants:
         lines += ["", "All groups by variant:", *_variants_table(variants, baseline)]
-        best_variants = [row.asDict(recursive=True) for row in _best_variants(summary).limit(limit).collect()]
+        best_variants = collected(_best_variants(summary).limit(limit))
         lines += ["", "Groups with the largest savings:", *(f"  {format_saving(row)}" for row in best_variants)]
         if baseline["groups"] > len(best_variants):
             lines.append(f"  … and {baseline['groups'] - len(best_variants):,} more")

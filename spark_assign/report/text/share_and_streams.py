@@ -42,7 +42,7 @@ def summarize_share_plan(plan: SharePlan, limit: int = _DEFAULT_LIMIT) -> tuple[
                 *(f"{row[name]:,}" for name in ("members", "partitions", "assigned", "revoked")),
                 *(f"{row[f'min_per_{unit}']}–{row[f'max_per_{unit}']}" for unit in ("member", "partition")),
             ]
-            for row in plan.metrics.orderBy(*order).limit(limit).collect()
+            for row in collected(plan.metrics.orderBy(*order).limit(limit))
         ]
         lines += ["", "Groups with most changes:", *aligned([header, *rows], (0, 1))]
     return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected)]), num_rejected
