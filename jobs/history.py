@@ -138,7 +138,7 @@ REQUIRED = {
 )
 @result_options()
 def main(options: Options) -> int:
-    """Load, call, write, print."""
+    """Loads, calls, writes, and prints."""
     check_usage(options)
     if options.output:
         check_output(options.output)

@@ -58,7 +58,7 @@ OTHERWISE = {
     ),
     "replicas": ("placements", {"rejected": replicas.REJECTED}),
 }
-"""Where a job wrote this table, these have other columns: several variants, topics that could not be placed."""
+"""If a run has the named table, these tables have other columns: several variants, or topics that can't be placed."""
 
 SIMULATIONS = """rebalances in time (job simulate, also with --compare); repeatable, with names: eager=./eager,
 cooperative=./cooperative"""
@@ -73,11 +73,11 @@ NAMES = {
     "history": "History",
     "advice": "Advice",
 }
-"""What the sections are called where the page says what they were made from."""
+"""Names of the sections in the list of sources."""
 
 
 def offsets(spark: SparkSession, options: Options) -> DataFrame:
-    """Those of the snapshot."""
+    """Returns the offsets of the snapshot."""
     given = {"format": options.format, "options": options.option, "tables": options.table}
     return read_tables(spark, OF_SNAPSHOT, options.fleet, **given)["offsets"]
 
@@ -102,7 +102,7 @@ def offsets(spark: SparkSession, options: Options) -> DataFrame:
 @click.option("--title", metavar="TEXT", default="Kafka assignment report", help="the page's heading")
 @fail_on("rejected", "the plan has rejected groups")
 def main(options: Options) -> int:
-    """Load, call, write, print."""
+    """Loads, calls, writes, and prints."""
     flags = ("plan", "comparison", "simulation", "connect", "replicas", "drift", "history", "advice")
     if not any(getattr(options, name) for name in flags):
         raise ConfigError(f"Nothing to report on. Use one of {', '.join(f'--{name}' for name in flags)}.")
@@ -158,7 +158,7 @@ def check_file(file: Path) -> None:
 
 
 def stored(spark: SparkSession, job: str, place: str) -> StoredRun:
-    """What a job wrote there: the run that is named behind an @, or the last one."""
+    """Returns a stored run of a job: the one that is named after an @, or the one that finished last."""
     place, run_id = split_run_id(place)
     found = read_run(spark, place, run_id, schemas=OF_JOBS[job])
     table, others = OTHERWISE.get(job, ("", {}))
@@ -171,12 +171,12 @@ def stored(spark: SparkSession, job: str, place: str) -> StoredRun:
 
 
 def run_of(found: StoredRun) -> str:
-    """Which run it is, and when it was finished."""
+    """Returns the run ID and the time at which the run finished."""
     return f"run {found.manifest.run_id}, finished {found.manifest.finished_at:%Y-%m-%d %H:%M} UTC"
 
 
 def named(given: Sequence[str]) -> list[tuple[str, str]]:
-    """`NAME=LOCATION` words; a place without a name is what every group is configured with."""
+    """Returns the names and locations of `[NAME=]LOCATION` texts. The default name is `configured`."""
     pairs = [word.partition("=") if "=" in word else ("configured", "=", word) for word in given]
     names = [name for name, _, _ in pairs]
     if len(set(names)) < len(names):

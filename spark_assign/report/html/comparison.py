@@ -21,7 +21,7 @@ from spark_assign.spark.caching import cached, uncached
 from spark_assign.tables.groups import GROUP_KEY
 
 NOT_COMPARED = "another one"
-"""What a group runs with that is not among the assignors compared."""
+"""Text for the current assignor of a group if it isn't one of the compared assignors."""
 
 
 def build_comparison_section(rows: CompareRows) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def _change_title(change: str) -> str:
 
 
 def _headline(verdicts: Rows) -> str:
-    """One sentence for the top of the page."""
+    """Returns one sentence for the top of the page."""
     able = sum(row["groups"] for row in verdicts if row["verdict"] != "none")
     other = sum(row["groups"] for row in verdicts if row["verdict"] == "change")
     if not any(row["verdict"] in ("keep", "change") for row in verdicts):
@@ -54,32 +54,32 @@ def _headline(verdicts: Rows) -> str:
 
 
 def _verdict(verdicts: Rows) -> list[str]:
-    """How many groups keep theirs, how many should change, and to what."""
+    """Returns sentences: how many groups keep their assignor, and how many should change it, and to which one."""
     by = parts.grouped(verdicts, itemgetter("verdict"))
     total = {name: sum(row["groups"] for row in each) for name, each in by.items()}
 
     def to(name: str) -> str:
         return ", ".join(f"{number(row['groups'])} to {row['assignor']}" for row in by[name])
 
-    said = []
+    sentences = []
     if "keep" in total:
         they = "it runs" if total["keep"] == 1 else "they run"
-        said.append(f"{count(total['keep'], 'group')} {_verb(total['keep'], 'keep')} the assignor {they} with.")
+        sentences.append(f"{count(total['keep'], 'group')} {_verb(total['keep'], 'keep')} the assignor {they} with.")
     if "change" in total:
-        said.append(f"{count(total['change'], 'group')} should change: {to('change')}.")
+        sentences.append(f"{count(total['change'], 'group')} should change: {to('change')}.")
     if "unknown" in total:
         which = ", ".join(f"{row['assignor']} for {number(row['groups'])}" for row in by["unknown"])
-        said.append(
+        sentences.append(
             f"Of {count(total['unknown'], 'group')} it is not known what they run with: recommended is {which}."
         )
     if "elsewhere" in total:
         runs = f"{count(total['elsewhere'], 'group')} {_verb(total['elsewhere'], 'run')}"
-        said.append(f"{runs} with what is not compared here.")
+        sentences.append(f"{runs} with what is not compared here.")
     if "none" in total:
-        said.append(
+        sentences.append(
             f"For {count(total['none'], 'group')} nothing is recommended: no members, or no assignor can plan it."
         )
-    return said
+    return sentences
 
 
 def _verb(many: int, verb: str) -> str:
@@ -87,7 +87,7 @@ def _verb(many: int, verb: str) -> str:
 
 
 def _difference(sums: Row | None) -> list[str]:
-    """What following all advice costs, held against the assignors of today."""
+    """Returns a sentence that compares the recommended assignors with the current ones."""
     if sums is None:
         return []
     moved, balance, paused = ("moved", "max_over_mean", "paused_partition_seconds")
@@ -104,7 +104,7 @@ def _paused(value: float | None) -> str:
 
 
 def _switches_table(rows: Rows) -> parts.Table:
-    """How groups switch; the words are those of `groups.kernel.client_libraries`."""
+    """Returns the table of ways to switch; `groups.kernel.client_libraries` has their texts."""
     example = parts.words("For example", "example")
     return parts.table_of(
         "How to switch, by what is known of the clients",
@@ -120,7 +120,7 @@ def _change_column(rows: Rows) -> list[parts.TableColumn]:
 
 
 def _first_words(way: str | None) -> str:
-    """The first words of a way."""
+    """Returns the first words of a way to switch."""
     return DASH if not way else re.split(r"[:,.(]", way, maxsplit=1)[0].strip()
 
 
@@ -147,7 +147,7 @@ def _improvements_table(rows: Rows) -> parts.Table:
 
 
 def _current_assignor(row: Row) -> str:
-    """What a group runs with, as far as it is known."""
+    """Returns the current assignor of a group, if it is known."""
     if row["now"] is not None:
         return str(row["now"])
     return NOT_COMPARED if row["verdict"] in ("elsewhere", "change") else DASH
@@ -169,7 +169,7 @@ def _totals_table(rows: Rows) -> parts.Table:
 
 
 def build_advice_section(rows: AdviceRows) -> parts.Section:
-    """What to do: a table for each category, the most pressing first; see `AdviceRows`."""
+    """Returns the section on advice: one table per category, most urgent first (`AdviceRows`)."""
     numbers = {row["category"]: row["number"] for row in rows.categories}
     listed = parts.grouped(rows.advice, itemgetter("category"))
     columns = [
@@ -206,11 +206,11 @@ _CLIENTS = ("current_assignor", "client_libraries", "switch_steps")
 
 
 def compare_rows(comparison: DataFrame, listed: Rows = ()) -> CompareRows:
-    """What the page shows of a comparison of assignors.
+    """Returns the rows of a comparison of assignors that the page displays.
 
     Args:
-        comparison: as `compare` gives it (`tables.comparison.COMPARISON`), or read back.
-        listed: groups (cluster, group_id) of the plan that the page lists; what is recommended for them is told there.
+        comparison: result of `compare` (`tables.comparison.COMPARISON`), computed or read back.
+        listed: groups (cluster, group_id) of the plan that the page lists, with the recommendation for each.
     """
     none = F.lit(None).cast("string")
     # Not withColumns, which Spark Connect refuses where there is nothing to add.
@@ -242,7 +242,10 @@ def compare_rows(comparison: DataFrame, listed: Rows = ()) -> CompareRows:
 
 
 def _groups_with_verdict(comparison: DataFrame, able: Column) -> DataFrame:
-    """A row per group and change: `best`, what it runs with (`now`), what that is held against, and the verdict."""
+    """Returns a row per group and change: the verdict, and the options `best`, `now`, and `against`.
+
+    `now`: the current one. `against`: the one that `best` is compared with, which is Kafka's default if `now` is null.
+    """
     option = F.struct(*_OPTION)
     rows = comparison.groupBy(*GROUP_KEY, "what_if").agg(
         F.max_by(option, F.when(F.col("recommended"), 1)).alias("best"),
@@ -267,7 +270,7 @@ def _count_verdicts(groups: DataFrame) -> DataFrame:
 
 
 def _sum_differences(groups: DataFrame) -> DataFrame:
-    """Per change: all groups that have both, as they are now and as recommended."""
+    """Returns a row per change: the sums of `best` and of `against`, over the groups that have both."""
     both = groups.where(F.col("best").isNotNull() & F.col("against").isNotNull())
     figures = [
         (F.avg if name == "max_over_mean" else F.sum)(f"{end}.{name}").alias(f"{prefix}{name}")
@@ -278,7 +281,7 @@ def _sum_differences(groups: DataFrame) -> DataFrame:
 
 
 def _collect_improvements(groups: DataFrame) -> DataFrame:
-    """Groups that should run with something else, those that gain most first: in balance, then in moves."""
+    """Returns the groups that should change their assignor, largest gain first: in balance, then in moves."""
     others = groups.where("verdict <> 'none' and verdict <> 'keep'").where(
         ~F.col("best.assignor").eqNullSafe(F.col("against.assignor"))
     )
@@ -302,7 +305,7 @@ def _collect_advice(groups: DataFrame) -> DataFrame:
 
 
 def _count_switches(groups: DataFrame) -> DataFrame:
-    """How groups switch, and how many of them; the commonest first."""
+    """Returns the ways to switch with the number of groups, most frequent first."""
     going = groups.where(F.col("best.switch_steps").isNotNull()).groupBy(
         "what_if", F.col("best.switch_steps").alias("switch_steps")
     )
@@ -313,6 +316,6 @@ def _count_switches(groups: DataFrame) -> DataFrame:
 
 
 def advice_rows(advice: DataFrame) -> AdviceRows:
-    """What the page shows of `Advice.advice`, or of the table read back."""
+    """Returns the rows of `Advice.advice`, computed or read back, that the page displays."""
     categories = advice.groupBy("category").agg(num_rows("number"))
     return AdviceRows(collected(advice.orderBy("rank").limit(MOST_ROWS)), collected(categories))

@@ -18,7 +18,7 @@ from spark_assign.report.listed_groups import any_of, collected, num_rows
 from spark_assign.tables.groups import GROUP_KEY
 
 MAX_MATRIX_MEMBERS = 12
-"""Members of a matrix on either side; a larger one is left out."""
+"""Maximum number of members on each side of a matrix. The page omits larger ones."""
 
 
 CHANGES = ("moved", "newly_owned", "no_longer_owned", "joined", "left", "restarted")
@@ -33,11 +33,11 @@ def build_drift_section(rows: DriftRows) -> dict[str, Any]:
         _members_table(rows.members),
         _topics_table(rows.topics),
     ]
-    return {"said": _drift_sentences(rows), "tables": tables, "movement": _movements(rows.pairs)}
+    return {"sentences": _drift_sentences(rows), "tables": tables, "movement": _movements(rows.pairs)}
 
 
 def _drift_sentences(rows: DriftRows) -> list[str]:
-    """The whole drift in a few sentences."""
+    """Returns the summary of the drift in sentences."""
     if not rows.changes:
         return []
     groups = Counter({row["change"]: row["groups"] for row in rows.changes})
@@ -46,7 +46,7 @@ def _drift_sentences(rows: DriftRows) -> list[str]:
     if set(groups) <= {"unchanged"}:
         return [f"{sides}nothing has changed in {count(groups['unchanged'], 'group')}."]
     owned = {name: f"{number(sums[name])} {_has(sums[name])}" for name in ("newly_owned", "no_longer_owned")}
-    said = [
+    sentences = [
         f"{sides}{number(groups['changed'])} of {count(sum(groups.values()), 'group')} {_has(groups['changed'])} "
         f"changed, {number(groups['added'])} {_is(groups['added'])} new, {number(groups['removed'])} "
         f"{_is(groups['removed'])} gone, {number(groups['unchanged'])} {_is(groups['unchanged'])} unchanged.",
@@ -57,13 +57,13 @@ def _drift_sentences(rows: DriftRows) -> list[str]:
     if rows.worse:
         worst, more = rows.worse[0], " or more" if len(rows.worse) == MOST_ROWS else ""
         before, after = (ratio(worst[f"max_over_mean_{when}"]) for when in SIDES)
-        said.append(
+        sentences.append(
             f"Less even than before: {count(len(rows.worse), 'group')}{more}, most of all {group_name(worst)} "
             f"(largest over mean {before} → {after})."
         )
     else:
-        said.append("No group is less even than before.")
-    return said
+        sentences.append("No group is less even than before.")
+    return sentences
 
 
 def _has(many: int) -> str:
@@ -75,7 +75,7 @@ def _is(many: int) -> str:
 
 
 def _groups_table(caption: str, rows: Rows, counts: Sequence[str]) -> parts.Table:
-    """A line per group; of the counts those that are not all 0."""
+    """Returns the table with one line per group, without counts that are 0 for all groups."""
     return parts.table_of(
         caption,
         rows,
@@ -95,7 +95,7 @@ def _sizes(name: str) -> parts.TableColumn:
 
 
 def _change_text(row: Row) -> str:
-    """With another assignor, and with the code where one side rejects the group."""
+    """Returns the change of a group, with assignors if they differ, and with the codes of rejections."""
     codes = [f"{when} rejected: {row[f'rejected_{when}']}" for when in SIDES if row[f"rejected_{when}"]]
     before, after = row["assignor_before"], row["assignor_after"]
     other = [] if None in (before, after) or before == after else [f"{before} → {after}"]
@@ -136,11 +136,11 @@ def _movements(pairs: Rows) -> list[tuple[str, Matrix]]:
 
 
 WORSE = 0.005
-"""So much more of max over mean is worse; less is not seen in two digits."""
+"""Minimum increase of max_over_mean that counts as less even. A smaller one isn't visible in two decimals."""
 
 
 def drift_rows(tables: Mapping[str, DataFrame], about: Mapping[str, str] | None = None) -> DriftRows:
-    """What the page shows of what changed between two runs.
+    """Returns the rows of the changes between two runs that the page displays.
 
     Args:
         tables: `tables.comparison.DRIFT_TABLES`, those that are there.
@@ -169,7 +169,7 @@ def drift_rows(tables: Mapping[str, DataFrame], about: Mapping[str, str] | None 
 
 
 def _count_owner_pairs(ownership: DataFrame) -> DataFrame:
-    """Who had it and who has it, of some groups: those pairs that most partitions went between."""
+    """Returns the pairs of previous and next owner with the most partitions, of a few groups."""
     pairs = ownership.groupBy(*GROUP_KEY, "from_member_id", "to_member_id")
     counted = pairs.agg(num_rows("partitions"))
     return counted.orderBy(F.desc("partitions"), *GROUP_KEY, "from_member_id", "to_member_id").limit(MOST_ROWS)

@@ -39,7 +39,7 @@ def build_history_section(rows: HistoryRows) -> dict[str, Any]:
         parts.rejected_table(rows.rejected),
     ]
     sentences = [f"{line}." for line in summary_lines(rows.totals, rows.deploy_types)]
-    return {"said": sentences, "tables": tables, "drawings": _timelines(rows), "maps": _heat_maps(rows)}
+    return {"sentences": sentences, "tables": tables, "drawings": _timelines(rows), "maps": _heat_maps(rows)}
 
 
 # --- tables -------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ WIDTH = 700
 
 @dataclass(frozen=True)
 class Bar:
-    """A class of the histogram: groups that are as even as can be, and those that are not."""
+    """A class of the histogram: the numbers of groups that are as even as possible, and of all others."""
 
     label: str
     even: int
@@ -31,12 +31,12 @@ class Bar:
 
     @property
     def total(self) -> int:
-        """Both together."""
+        """Returns the number of all groups of the class."""
         return self.even + self.uneven
 
 
 def draw_histogram(bars: Sequence[Bar], ident: str, title: str, unit: str) -> Markup:
-    """A bar per class, in two parts; the number above it."""
+    """Draws a bar per class, in two parts, with the number above it."""
     alt = charts.altair()
     parts = [
         {"label": bar.label, "from": low, "to": low + many, "kind": kind}
@@ -86,13 +86,13 @@ class TimePanel:
         name: the variant.
         periods: start_ms, end_ms, number of paused partitions.
         rebalances: start_ms, end_ms.
-        said: text beside the name.
+        text: text beside the name.
     """
 
     name: str
     periods: Sequence[tuple[float, float, float]]
     rebalances: Sequence[tuple[float, float]]
-    said: str
+    text: str
 
 
 _PAUSE_HEIGHT = 76
@@ -124,10 +124,10 @@ def draw_pauses(panels: Sequence[TimePanel], ident: str, title: str, partitions:
             alt.layer(
                 paused.encode(x=x, x2="to:Q", y=_level_axis(high), y2="none:Q"),
                 strip.encode(x=x, x2="to:Q", y=alt.value(_PAUSE_HEIGHT + 4), y2=alt.value(_PAUSE_HEIGHT + 10)),
-            ).properties(width=WIDTH - 40, height=_PAUSE_HEIGHT, title=f"{panel.name}: {panel.said}")
+            ).properties(width=WIDTH - 40, height=_PAUSE_HEIGHT, title=f"{panel.name}: {panel.text}")
         )
     chart = alt.vconcat(*rows, spacing=22)
-    text = "; ".join(f"{panel.name}: {panel.said}" for panel in panels)
+    text = "; ".join(f"{panel.name}: {panel.text}" for panel in panels)
     return charts.inline_svg(chart, ident, title, text)
 
 
@@ -145,18 +145,18 @@ def _level_axis(most: float, **looks: Any) -> Any:
 
 @dataclass(frozen=True)
 class LineSeries:
-    """A line of a drawing of several: its name, points (ms, value) in order, and what it is in words."""
+    """A line of a chart: its name, points (ms, value) in order, and its description."""
 
     name: str
     points: Sequence[tuple[float, float]]
-    said: str
+    text: str
 
 
 _HOUR, _LINES_HEIGHT, _LABEL_HEIGHT = 3_600_000, 220, 17
 
 
 def draw_line_series(lines: Sequence[LineSeries], ident: str, title: str, unit: str) -> Markup:
-    """Values that grow in steps over time, a line each, all on one scale; each line's name stands at its end."""
+    """Draws values that grow in steps over time: one line each, all on one scale, with the name at the end."""
     alt = charts.altair()
     end = max((ms for line in lines for ms, _ in line.points), default=0.0) or 1.0
     most = max((value for line in lines for _, value in line.points), default=0.0) or 1.0
@@ -184,12 +184,12 @@ def draw_line_series(lines: Sequence[LineSeries], ident: str, title: str, unit: 
         )
         names.append(name.encode(x=alt.value(WIDTH - 220 + 8), y=alt.value(below), text="words:N"))
     chart = alt.layer(*drawn, *names).properties(width=WIDTH - 220, height=_LINES_HEIGHT)
-    text = "; ".join(f"{line.name}: {line.said}" for line in lines)
+    text = "; ".join(f"{line.name}: {line.text}" for line in lines)
     return charts.inline_svg(chart, ident, title, text)
 
 
 def _pause_window(panels: Sequence[TimePanel]) -> tuple[float, float]:
-    """From when to when there is something to see, in ms, and a little more."""
+    """Returns the start and end of the displayed time in ms: from the first to the last mark, with a margin."""
     busy = [(since, until) for panel in panels for since, until, level in panel.periods if level > 0]
     busy += [each for panel in panels for each in panel.rebalances]
     begin, end = min((since for since, _ in busy), default=0.0), max((until for _, until in busy), default=1000.0)
@@ -198,7 +198,7 @@ def _pause_window(panels: Sequence[TimePanel]) -> tuple[float, float]:
 
 
 def legend_html(parts: Mapping[str, str]) -> Markup:
-    """What the parts of a chart mean: a small sample of each kind (`even`, `uneven`, `paused`, `round`), and words."""
+    """Returns the legend of a chart: a sample and a text for each kind (`even`, `uneven`, `paused`, `round`)."""
     items = "".join(
         f'<li><span class="swatch {escape(kind)}" aria-hidden="true"></span> {escape(words)}</li>'
         for kind, words in parts.items()
@@ -209,12 +209,12 @@ def legend_html(parts: Mapping[str, str]) -> Markup:
 _LABEL_WIDTH, _ROW_HEIGHT = 190, 20
 _MIN_OPACITY, _MAX_OPACITY = 0.1, 0.55  # text on it can still be read
 _MAX_LABELS = 12
-"""So many generations have their number beside their mark."""
+"""Maximum number of generations that are labeled."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure of one group: which group and which time bucket (numbers from 0), its value and how it is said."""
+    """A cell of a heat map: indexes of the group and of the time bucket, the value, and the value as text."""
 
     row: int
     column: int
@@ -225,7 +225,7 @@ class Cell:
 def draw_heat_map(
     rows: Sequence[str], columns: Sequence[str], cells: Sequence[Cell], ident: str, title: str, unit: str
 ) -> Markup:
-    """A row per group, a column per time bucket; the more, the darker, and the figure in each cell."""
+    """Draws a row per group and a column per time bucket. Larger values are darker."""
     alt = charts.altair()
     most = max((cell.value for cell in cells), default=0) or 1
     step = (WIDTH - _LABEL_WIDTH) / max(len(columns), 1)
@@ -246,8 +246,8 @@ def draw_heat_map(
     y = named(alt.Y, "row:O", rows, labelLimit=_LABEL_WIDTH, minExtent=_LABEL_WIDTH)
     base = charts.chart_of(values).encode(x=x, y=y)
     drawn = base.mark_rect(fill=color("problem")).encode(opacity=alt.Opacity("pale:Q", scale=None))
-    said = base.mark_text(fontSize=9, color=color("text")).encode(text="words:N")
-    chart = alt.layer(drawn, said).properties(width=step * len(columns), height=_ROW_HEIGHT * len(rows))
+    figures = base.mark_text(fontSize=9, color=color("text")).encode(text="words:N")
+    chart = alt.layer(drawn, figures).properties(width=step * len(columns), height=_ROW_HEIGHT * len(rows))
     highest = sorted(cells, key=lambda cell: (-cell.value, cell.row, cell.column))[:5]
     text = "; ".join(f"{rows[cell.row]}, {columns[cell.column]}: {cell.words} {unit}" for cell in highest)
     return charts.inline_svg(chart, ident, title, text and f"Most: {text}")
@@ -255,24 +255,24 @@ def draw_heat_map(
 
 @dataclass(frozen=True)
 class MemberTimeline:
-    """One group over time.
+    """A group over time.
 
     Attributes:
-        members: when (ms since 1970), generation, how many members there are from then on.
-        pauses: from, until (ms since 1970), partitions that stand still.
-        said: in words.
+        members: time (ms since 1970), generation, number of members from then on.
+        pauses: start, end (ms since 1970), number of paused partitions.
+        text: description.
     """
 
     members: Sequence[tuple[int, int, int]]
     pauses: Sequence[tuple[int, int, int]]
-    said: str
+    text: str
 
 
 _PANEL_HEIGHT = 60
 
 
 def draw_member_timeline(past: MemberTimeline, ident: str, title: str) -> Markup:
-    """The members of a group over time, a mark for every generation above it, below the partitions that stood still."""
+    """Draws the members of a group over time, with a mark per generation above, and paused partitions below."""
     alt = charts.altair()
     begin, end = _timeline_window(past)
     most = max((many for *_, many in past.members), default=0) or 1
@@ -295,7 +295,7 @@ def draw_member_timeline(past: MemberTimeline, ident: str, title: str) -> Markup
         words.encode(x=x, y=alt.value(-18), text="words:N"),
     ).properties(width=WIDTH - 40, height=_PANEL_HEIGHT, title=alt.Title("members, and each generation", offset=26))
     if not past.pauses:
-        return charts.inline_svg(above, ident, title, past.said)
+        return charts.inline_svg(above, ident, title, past.text)
     spans = [{"from": since, "to": until, "level": many, "none": 0} for since, until, many in past.pauses]
     paused = _rectangles(spans, "problem", opacity=0.7).encode(
         x=alt.X("from:T", scale=scale, axis=shown), x2="to:T", y=_level_axis(still, format="d"), y2="none:Q"
@@ -304,18 +304,18 @@ def draw_member_timeline(past: MemberTimeline, ident: str, title: str) -> Markup
         width=WIDTH - 40, height=_PANEL_HEIGHT, title="partitions for which nothing was committed"
     )
     chart = alt.vconcat(above, below, spacing=14)
-    return charts.inline_svg(chart, ident, title, past.said)
+    return charts.inline_svg(chart, ident, title, past.text)
 
 
 def _time_format(ms: int) -> str:
-    """Of times on an axis: how exact they have to be."""
+    """Returns the format of times on an axis, by the length of the displayed time."""
     return (
         "%H:%M:%S" if ms < 600_000 else "%H:%M" if ms < 86_400_000 else "%d %b %H:%M" if ms < 604_800_000 else "%d %b"
     )
 
 
 def _timeline_window(past: MemberTimeline) -> tuple[int, int]:
-    """From when to when there is something to see, and a little more."""
+    """Returns the start and end of the displayed time: from the first to the last mark, with a margin."""
     seen = [at for at, *_ in past.members] + [at for since, until, _ in past.pauses for at in (since, until)]
     begin, end = min(seen, default=0), max(seen, default=1000)
     edge = math.ceil(0.03 * (end - begin)) + 1000

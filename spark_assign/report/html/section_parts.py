@@ -122,6 +122,6 @@ class Drawing:
 class Section:
     """Sentences, tables, and charts, in this order. The page omits tables without rows."""
 
-    said: Sequence[str]
+    sentences: Sequence[str]
     tables: Sequence[Table]
     drawings: Sequence[Drawing] = ()

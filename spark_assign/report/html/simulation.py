@@ -56,7 +56,7 @@ def _pause_chart(at: int, key: tuple[str, str], costs: Rows, rebalances: Rows, p
                 if row["variant"] == cost["variant"]
             ],
             rebalances=[(row["start_ms"], row["end_ms"]) for row in rebalances if row["variant"] == cost["variant"]],
-            said=_cost_text(cost),
+            text=_cost_text(cost),
         )
         for cost in sorted(costs, key=_variant_order)
     ]

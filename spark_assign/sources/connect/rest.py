@@ -92,7 +92,7 @@ def read(http: ConnectHttp) -> RestView:
 def _connector(
     name: str, info: Mapping[str, Any], task_ids: Sequence[Mapping[str, Any]], status: Mapping[str, Any]
 ) -> Connector:
-    """Returns a connector from Connect's answers. `status` is empty if the connector has none."""
+    """Returns a connector from Connect's responses. `status` is empty if the connector has none."""
     connector = status.get("connector")
     return Connector(
         name,
@@ -191,7 +191,7 @@ class ConnectHttp:
         raise AssertionError("unreachable")
 
     def _once(self, url: str) -> Any:
-        """Sends a request once, and returns the answer."""
+        """Sends a request once, and returns the response."""
         import requests
 
         # A configured proxy overrides those of the environment only if each request names it.
