@@ -90,7 +90,7 @@ def total_columns(name: str, sums: Sequence[str]) -> list[Column]:
 
 def count_by(table: DataFrame, column: str) -> dict[str, int]:
     """Returns the number of rows by the values of a column with few values, most frequent first."""
-    rows = table.groupBy(column).count().orderBy(F.desc("count"), column).collect()
+    rows = sorted(collected(table.groupBy(column).count()), key=lambda row: (-row["count"], row[column] or ""))
     return {row[column]: row["count"] for row in rows}
 
 
