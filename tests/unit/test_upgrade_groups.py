@@ -68,6 +68,25 @@ def upgrades(facts: Iterable[Row], to_release: str, assignor: str | None = None)
     return found
 
 
+RESTARTED: Row = {"restarts": 2, "simulated_restarts": 2, "leader_changes": 2, "revoked": 4, "moved_by_rules": 0}
+RESTARTED |= dict.fromkeys(("moved", "moved_by_old_rules", "moved_by_new_rules"), 8)
+"""Two restarts, each of which moves two partitions there and back."""
+
+
+def row_of(assignor: str, note: str, *, from_release: str = "2.8", **more: Any) -> Row:
+    """The row of a group with two Java members of 2.8 and four partitions that is upgraded to 3.9 with its assignor."""
+    row: Row = {"verdict": "ready", "assignor": assignor, "to_assignor": assignor, "note": note}
+    row |= {"members": 2, "static_members": 0, "partitions": 4, "client_libraries": "Java 2"}
+    row |= {"from_release": from_release, "from_rules": from_release, "to_release": "3.9", "to_rules": "3.9"}
+    return row | more
+
+
+def unled(assignor: str, note: str, **more: Any) -> Row:
+    """The row of such a group whose leader is unknown, so that nothing is known about the way to another assignor."""
+    row = row_of(assignor, note, client_libraries="unknown 2", **more)
+    return {name: row[name] for name in row if name not in ("from_release", "from_rules", "to_assignor")}
+
+
 def test_groups_that_keep_their_assignor() -> None:
     """Restarts of the same rules, of rules that use racks, and of static members."""
     static: Row = {name: {"group_instance_id": f"i-{name}"} for name in "ab"}
@@ -82,32 +101,9 @@ def test_groups_that_keep_their_assignor() -> None:
         ],
         "3.9",
     )
-    # Each restart moves two partitions there and back. Other members of an eager group pause, too.
-    assert found["group", "same"] == [
-        {
-            "verdict": "ready",
-            "assignor": "roundrobin",
-            "to_assignor": "roundrobin",
-            "from_release": "2.8",
-            "to_release": "3.9",
-            "from_rules": "2.8",
-            "to_rules": "3.9",
-            "client_libraries": "Java 2",
-            "members": 2,
-            "static_members": 0,
-            "partitions": 4,
-            "restarts": 2,
-            "simulated_restarts": 2,
-            "leader_changes": 2,
-            "moved": 8,
-            "moved_by_rules": 0,
-            "moved_by_old_rules": 8,
-            "moved_by_new_rules": 8,
-            "revoked": 4,
-            "paused_partitions": 16,
-            "note": "roundrobin assigns the same in 3.9 and 2.8.",
-        }
-    ]
+    # Other members of an eager group pause, too: each restart pauses all four partitions there and back.
+    note = "roundrobin assigns the same in 3.9 and 2.8."
+    assert found["group", "same"] == [row_of("roundrobin", note, paused_partitions=2 * 2 * 4, **RESTARTED)]
     restart = {
         "step_type": "restart",
         "bounce": 1,
@@ -249,75 +245,46 @@ def assert_stopped(found: Rows, name: str, to_assignor: str, moved: int) -> None
 
 def assert_verdicts(found: Rows) -> None:
     """The rows of all groups that don't switch, and of rejected groups."""
-    target = {"to_release": "3.9", "to_rules": "3.9"}
-    counts = {"members": 2, "static_members": 0, "partitions": 4}
     rows = {name: row for (kind, name), (row, *_) in found.items() if kind == "group"}
     assert [name for kind, name in found if kind == "group"][-1] == "empty"
     assert {rows.pop(name)["members"] for name in ("rolling", "stopping")} == {2}
-    assert rows.pop("older") | {"note": ""} == target | counts | {
-        "verdict": "ready",
-        "assignor": "cooperative-sticky",
-        "to_assignor": "cooperative-sticky",
-        "from_release": "3.2",
-        "from_rules": "3.2",
-        "client_libraries": "Java 2",
-        "restarts": 2,
-        "simulated_restarts": 2,
-        "leader_changes": 2,
-        "moved": 8,
-        "moved_by_rules": 0,
-        "moved_by_old_rules": 8,
-        "moved_by_new_rules": 8,
-        "revoked": 4,
-        "paused_partitions": 8,
-        "note": "",
-    }
     assert rows == {
-        "already": target
-        | counts
-        | {
-            "verdict": "done",
-            "assignor": "cooperative-sticky",
-            "to_assignor": "cooperative-sticky",
-            "from_release": "4.0",
-            "from_rules": "3.9",
-            "client_libraries": "Java 2",
-            "note": "The leader has release 4.0 already.",
-        },
-        "blocked": target
-        | counts
-        | {
-            "verdict": "blocked",
-            "assignor": "range",
-            "to_assignor": "cooperative-sticky",
-            "from_release": "2.8",
-            "from_rules": "2.8",
-            "client_libraries": "Java 1, aiokafka 1",
-            "note": "aiokafka has no cooperative-sticky: keep what the group runs with. Members with aiokafka are "
-            "simulated as Java clients.",
-        },
+        "already": row_of(
+            "cooperative-sticky",
+            "The leader has release 4.0 already.",
+            verdict="done",
+            from_release="4.0",
+            from_rules="3.9",
+        ),
+        # A cooperative member pauses only what moves.
+        "older": row_of(
+            "cooperative-sticky",
+            "The release of the leader is one of 2.8-3.2; 3.2 is assumed. The rules of 3.9 differ, but move no "
+            "partition of this group.",
+            from_release="3.2",
+            paused_partitions=8,
+            **RESTARTED,
+        ),
+        "blocked": row_of(
+            "range",
+            "aiokafka has no cooperative-sticky: keep what the group runs with. Members with aiokafka are simulated as "
+            "Java clients.",
+            verdict="blocked",
+            to_assignor="cooperative-sticky",
+            client_libraries="Java 1, aiokafka 1",
+        ),
         "empty": {
             "verdict": "ready",
             "assignor": "range",
             "members": 0,
             "note": "The group has no members. The first member to join leads, with its own release.",
         },
-        "served": target
-        | counts
-        | {
-            "verdict": "done",
-            "assignor": "uniform",
-            "client_libraries": "unknown 2",
-            "note": "The broker assigns the group (KIP-848): no member leads.",
-        },
-        "unknown": target
-        | counts
-        | {
-            "verdict": "unknown",
-            "assignor": "range",
-            "client_libraries": "unknown 2",
-            "note": "The client library of the leader is unknown. Set it with --leader-client 'GROUP=Java@2.8'.",
-        },
+        "served": unled("uniform", "The broker assigns the group (KIP-848): no member leads.", verdict="done"),
+        "unknown": unled(
+            "range",
+            "The client library of the leader is unknown. Set it with --leader-client 'GROUP=Java@2.8'.",
+            verdict="unknown",
+        ),
     }
     rejected = {name: row for (kind, name), (row, *_) in found.items() if kind == "rejected"}
     assert {name: row["code"] for name, row in rejected.items()} == {
