@@ -171,7 +171,7 @@ def test_what_members_lose_get_and_wait_for() -> None:
 
 
 def test_one_story() -> None:
-    """Who loses is told, and reports; who waits for it has it with the second heartbeat, too."""
+    """C0 revokes two partitions and reports that; C1 gets one at once, and one with its second heartbeat."""
     members = {"C0": ["t1"], "C1": ["t1"]}
     row = group("c", members, {"C0": [("t1", 0), ("t1", 1), ("t1", 2), ("t2", 0)], "C1": []})
     _, beats, rounds = planned([row], "uniform")

@@ -182,7 +182,7 @@ def test_a_dynamic_member_comes_back_under_another_id(host: str, client: str, co
 
 
 def test_a_crash_remains_one_when_it_is_back() -> None:
-    """What was silent for a session has not shut down: who came back is told all the same."""
+    """A member that was silent for a session did not shut down. Its replacement is reported all the same."""
     new = member("b-2", client_id=B.client_id, client_host=B.client_host)
     assert story(200_000, 248_000, then=[(A, [0]), (new, [1])]) == [Departure("b", 2, "crashed", "likely", "b-2")]
 

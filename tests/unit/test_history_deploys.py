@@ -49,7 +49,7 @@ A2, B2, C2 = (worker(number, 2) for number in range(3))
 
 
 def what(*groups: list[RecordedMember], **fields: int) -> list[str]:
-    """What a burst of generations is told as."""
+    """The type of each deploy in a burst of generations."""
     return [each.deploy_type for each in deploys(in_turn(*groups, **fields))]
 
 

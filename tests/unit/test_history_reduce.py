@@ -90,7 +90,7 @@ def test_the_same_facts_however_records_are_split(seed: int) -> None:
 
 
 def test_much_is_given_on_before_all_is_read(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where facts are many they leave in several turns; what is told is the same."""
+    """Many facts are yielded in several tables, which contain the same facts."""
     rng = random.Random(seed)
     given = records(rng)
     expected = whole([given])
@@ -115,7 +115,7 @@ def test_the_time_of_a_commit() -> None:
 
 
 def test_topics_by_id_and_offsets_at_one_moment() -> None:
-    """Commits of a topic made anew are told apart by its id; of two at one moment the larger offset counts."""
+    """Commits of a topic that was created again differ by its id; of two commits at one time, the larger offset counts."""
     key = write_key(1, {"group": "g", "topic": "t", "partition": 0})
 
     def raw(number: int, at_ms: int, offset: int, topic_id: str) -> Raw:
@@ -155,7 +155,7 @@ def test_tables_of_buckets_are_those_of_all_records(seed: int) -> None:
     ]
     found = [tuple(row[name] for name in (*columns, "timestamp")) for row in rows if row["kind"] == "unreadable"]
     assert expected
-    # Others are those that only the group itself decodes.
+    # The other rows are records that are decoded only with their group.
     assert Counter(expected) <= Counter(found)
     assert {row[4] for row in set(found).difference(expected)} <= {"corrupt"}
     at_once = rows_of(build_tables(reduce_records(table(given), GAP_MS), thresholds, SCHEMA))

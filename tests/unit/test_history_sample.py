@@ -1,4 +1,4 @@
-"""The sample history: what happened to its groups is what is told (conf/sample-history/README.md)."""
+"""The sample history: the history shows what happened to its groups (conf/sample-history/README.md)."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_a_crash_and_what_it_stopped() -> None:
 
 
 def test_a_gap_over_several_rebalances_is_divided() -> None:
-    """Each has it until the next one; what one partition felt is told as a whole."""
+    """Each rebalance has the gap until the next one. The longest pause of a partition is the sum."""
     generations = [generation(number, at, [(A, [0])]) for number, at in ((1, 0), (2, 110_000), (3, 118_000))]
     timeline = past(*generations, commits={0: beats(0, 100_000) + beats(125_000, 200_000)})
     summary = find_pauses(timeline, HistoryThresholds())

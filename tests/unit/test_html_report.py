@@ -286,7 +286,7 @@ def test_by_whose_rules() -> None:
 
 
 def test_moved_and_revoked_are_one_number_if_equal() -> None:
-    """Otherwise both are told."""
+    """Otherwise, the report has both numbers."""
     rows = report_rows.plan(3)
     assert "all are revoked from remaining members" in render_report(rows)
     classes = [{**row, "revoked": 1} for row in rows.classes]

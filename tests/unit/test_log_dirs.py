@@ -22,7 +22,7 @@ LEADERS = {("t", 0): 1, ("t", 1): 2, ("u", 0): 1, ("u", 1): -1}
 
 
 class Brokers:
-    """Answer as they are told, and keep what they were asked."""
+    """Brokers with given answers, which keep the requests."""
 
     def __init__(self, answers: dict[int, Any]) -> None:
         self.answers = answers
@@ -65,7 +65,7 @@ def read(brokers: Brokers) -> tuple[dict[Any, int], list[str]]:
 
 
 def test_each_broker_gets_a_request_for_what_it_leads() -> None:
-    """In one request; a partition without a leader is not asked for."""
+    """In one request, without partitions that have no leader."""
     brokers = Brokers({1: answer({("t", 0): 10, ("u", 0): 30}), 2: answer({("t", 1): 20})})
     assert read(brokers) == ({("t", 0): 10, ("t", 1): 20, ("u", 0): 30}, ["read sizes: 3 of 4 partitions"])
     requests = {

@@ -1,4 +1,4 @@
-"""Log segments: what kafka-python writes in each format is read as it was; damage is told, and passed over."""
+"""Log segments: what kafka-python writes in each format is read as it was; damage is reported and skipped."""
 
 from __future__ import annotations
 

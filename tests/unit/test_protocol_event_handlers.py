@@ -230,7 +230,7 @@ def test_a_member_crashes_before_it_has_polled() -> None:
 
 
 def test_who_is_dropped_while_it_takes_its_share_hears_of_it() -> None:
-    """It gives up what it was told to, too slowly for the next rebalance; its next heartbeat tells it."""
+    """It revokes too slowly for the next rebalance, and learns with its next heartbeat that it was removed."""
     times = TimingConfig(revoke_ms=20_000, rebalance_timeout_ms=10_000)
     played = play(
         stage(TWO, COOPERATIVE, timing=times),
@@ -333,7 +333,7 @@ def test_members_look_again_by_their_own_clocks() -> None:
 
 @pytest.mark.parametrize("event", ["topic-created", "topic-deleted"])
 def test_what_comes_or_goes_is_seen_at_the_next_look(event: str) -> None:
-    """300 s after the leader began, without being asked to look."""
+    """300 s after the leader began, when it refreshes its metadata."""
     beginning = stage(TWO, COOPERATIVE, timing=TimingConfig())
     beginning.members[0].topics = beginning.members[1].topics = frozenset([0, 1])
     topic = {"topic": "u", "partitions": 1} if event == "topic-created" else {"topic": "t"}

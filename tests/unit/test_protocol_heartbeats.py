@@ -46,7 +46,7 @@ def _calls(played: GroupSimulation) -> list[tuple[int, str, str, str]]:
 
 
 def test_a_member_joins() -> None:
-    """It says everything with epoch 0 and is told at once, c1 with its next heartbeat; t-1 is free once c1 says so."""
+    """It reports everything with epoch 0 and is answered at once, c1 with its next heartbeat; c1's report frees t-1."""
     played = play(modern(TWO), JOINS)
     assert _beats(played, "c3") == [
         (10_000, "epoch 0; topics t; owned nothing"),
@@ -126,7 +126,7 @@ def test_the_broker_assigns_by_what_members_prefer() -> None:
 
 
 def test_callbacks_are_called_in_poll() -> None:
-    """A member that is told of its assignment acts upon it when it polls, and says so then."""
+    """A member acts on its assignment when it polls, and then reports that."""
     played = play(modern(TWO), JOINS, at(10_100, "slow-member", "c1", delay_ms=3_000))
     assert _answers(played, "c1")[0] == (10_149, "epoch 1; t-0")
     assert _calls(played)[0] == (13_100 + 500, "c1", "revoked", "t-1")
@@ -134,7 +134,7 @@ def test_callbacks_are_called_in_poll() -> None:
 
 
 def test_a_target_that_changes_before_the_poll() -> None:
-    """c3 is gone again before c1 has polled: c1 gives up what it was told to, and c2 is assigned that."""
+    """c3 is gone again before c1 polls: c1 still revokes t-1, which c2 is assigned."""
     times = TimingConfig(revoke_ms=500, group_consumer_assignment_interval_ms=0)
     played = play(
         modern(TWO, timing=times),
@@ -142,13 +142,13 @@ def test_a_target_that_changes_before_the_poll() -> None:
         at(10_100, "slow-member", "c1", delay_ms=8_000),
         at(11_000, "member-leaves", "c3"),
     )
-    # The coordinator waits for what c1 gives up, and tells it nothing else before.
+    # The coordinator waits for what c1 gives up, and sends it nothing else before.
     assert _calls(played) == [(18_600, "c1", "revoked", "t-1"), (23_240, "c2", "assigned", "t-1")]
     assert _answers(played, "c1") == [(10_149, "epoch 1; t-0"), (18_600, "epoch 3")]
 
 
 def test_a_target_that_is_what_the_member_has_needs_no_poll() -> None:
-    """c2 is told of t-3 and, before it polls, that c4 gets it: it acknowledges t-2 at once (`maybeReconcile`)."""
+    """c2 is assigned t-3, but before it polls, c4 is: c2 acknowledges t-2 at once (`maybeReconcile`)."""
     played = play(
         modern({"c1": [0, 1], "c2": [2], "c3": [3]}, timing=TimingConfig(group_consumer_assignment_interval_ms=0)),
         at(10_000, "member-leaves", "c3"),
@@ -238,7 +238,7 @@ def test_the_others_are_heard_of_all_the_time() -> None:
 
 
 def test_giving_up_takes_too_long() -> None:
-    """The rebalance timeout runs from when the member was told; it hears of it with its next heartbeat, and is back."""
+    """The rebalance timeout runs from the request to revoke. A fenced member returns after its next heartbeat."""
     times = TimingConfig(revoke_ms=30_000, rebalance_timeout_ms=12_000)
     played = play(modern(TWO, timing=times), JOINS, until=45_000)
     [fenced] = logged(played, "fenced")
@@ -270,7 +270,7 @@ def test_partitions_are_added() -> None:
 
 
 def test_a_topic_is_deleted() -> None:
-    """Members are told to give up what is not there any more."""
+    """Members revoke the partitions that no longer exist."""
     played = play(modern(TWO), at(10_000, "topic-deleted", topic="t"))
     assert _calls(played) == [(11_149, "c1", "revoked", "t-0 t-1"), (13_740, "c2", "revoked", "t-2")]
     assert owners(played) == {}
@@ -318,7 +318,7 @@ def test_what_a_reader_sees_changes_nothing() -> None:
 
 
 def test_groups_of_both_protocols_side_by_side() -> None:
-    """Leaders and brokers are asked together; each group comes out as if it were alone."""
+    """Leaders and brokers assign in the same calls; each group has the rows that it has alone."""
     restart = facts.event(10_000, "rolling-restart", down_ms=4_000)
     kinds = {"modern": "consumer", "classic": "classic", "again": "consumer"}
     groups = {

@@ -226,7 +226,7 @@ def test_an_assignment_to_topics_no_longer_subscribed() -> None:
 
 
 def test_a_static_member_that_comes_back_for_other_topics() -> None:
-    """It is told its old share, which it does not take."""
+    """It receives its old assignment, which it does not take."""
     beginning = stage({"c1": [0], "c2": [1]}, COOPERATIVE, static=True, timing=TimingConfig())
     beginning.partitions[1] = 1
     played = play(beginning, at(10_000, "member-restarts", "c2", topics=("u",), down_ms=1_000))

@@ -247,7 +247,7 @@ def test_groups_and_protocols_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_so_many_at_once_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When one is over the next begins; leaders are asked together."""
+    """When one is over, the next one begins; all their leaders assign in one call."""
     monkeypatch.setattr(simulate_groups, "MAX_RUNNING", 3)
     requests: list[int] = []
     kafkas = ASSIGNORS["range"]

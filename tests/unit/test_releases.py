@@ -191,7 +191,7 @@ def test_the_example_of_2_8() -> None:
 
 
 def test_a_gift_to_who_asks_for_nothing() -> None:
-    """From 2.5.1 on a member that asks for nothing and comes first gets what others asked for; before, it does not."""
+    """From 2.5.1 on, a member that subscribes to nothing and comes first gets a partition of a topic of the others."""
     row = _row({"t": 1}, {}, ("c0", "c1"))
     row["members"][0]["topics"] = []
     assert _partitions(row, "sticky@2.5.0") == {"c1": [0]}

@@ -60,7 +60,7 @@ ROUND_MS = 20_000
 
 @pytest.mark.parametrize("assignor", recorded_pasts.ASSIGNORS)
 def test_recorded_generations_are_found_again(seed: int, assignor: str) -> None:
-    """The assignor in use, asked again with what members had told, says what was recorded: every owner of each."""
+    """The assignor in use, run again with what the members reported, assigns every partition as recorded."""
     rng = random.Random(seed)
     histories = [read_history("c", "g", recorded_pasts.random_story(rng, assignor), (), {}) for _ in range(4)]
     found = check_reproduced(histories)
@@ -611,7 +611,7 @@ def test_nobody_was_there() -> None:
 
 
 def test_groups_beside_each_other_change_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each group is told as if it were alone, in any order and in batches of any size; who has no past is rejected."""
+    """Each group has the rows that it has alone, in any order and in batches of any size; a rejected group has one."""
     rng = random.Random(seed)
     histories: list[RecordedHistory | RejectedHistory] = [
         read_history("c", f"g{at}", recorded_pasts.random_story(rng, each), (), {})

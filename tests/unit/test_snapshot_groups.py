@@ -1,4 +1,4 @@
-"""Groups that do not answer at once: asked again, then listed as undescribed; nothing else stops."""
+"""Groups that do not answer at once: requested again, then listed as undescribed; nothing else stops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_assign.wire.consumer_protocol import Subscription
 
 
 class _Cluster:
-    """Brokers 1 and 2; answers by a function of (broker, group ids), and writes down what it was asked."""
+    """Brokers 1 and 2; answers by a function of (broker, group ids), and keeps the requests."""
 
     def __init__(self, answer: Callable[[int, Sequence[str]], Any]) -> None:
         self.answer = answer
@@ -96,7 +96,7 @@ def test_a_coordinator_that_moved_is_found() -> None:
 
 
 def test_what_fails_for_good_is_reported() -> None:
-    """A group that never settles, one that may not be read (asked once), and a broker that is gone."""
+    """A group that never settles, one that may not be read (requested once), and a broker that is gone."""
 
     def answer(broker: int, ids: Sequence[str]) -> Any:
         if broker == 2:

@@ -1,4 +1,4 @@
-"""Weighted-sticky over whole groups: facts in, plans out, and what is told of groups that cannot be weighed."""
+"""Weighted-sticky over whole groups: facts in, plans out, and why groups can't be weighed."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_missing_rate_counts_as_the_mean_of_its_topic() -> None:
 def test_groups_that_cannot_be_weighed(
     rates: list[float | None], of_group: dict[str, float], code: str, says: str
 ) -> None:
-    """Each is told apart with a remedy, and the others are planned."""
+    """Each is rejected with a code and a remedy, and the other groups are planned."""
     answer = rows([*group("bad", {"a": [0, 1]}, rates, **of_group), *group("good", {"a": [0]}, [1])])
     assert of_kind(answer, "rejected", "group_id", "code") == [("bad", code)]
     assert says in next(row["detail"] for row in answer if row["kind"] == "rejected")

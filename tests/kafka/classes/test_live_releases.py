@@ -29,7 +29,7 @@ BOUNDARIES = ("2.5.0", "2.5.1", "2.8.0", "2.8.1", "3.0.0", "3.3.2", "3.4.0", "3.
 GROUPS = dict.fromkeys(RELEASES, 200) | dict.fromkeys(BOUNDARIES, 60)
 RANGE_AND_ROUND_ROBIN = tuple(assignor for assignor in CLIENT_ASSIGNORS if assignor not in random_groups.STICKY)
 OTHERS = 40
-"""Groups of range, and of round robin, that each release is asked about."""
+"""The number of groups of range, and of round robin, per release."""
 SEED = seeds.seed_for("test_live_releases")
 
 
@@ -56,7 +56,7 @@ def _planned(release: str, assignor: str) -> tuple[list[Row], Answer]:
 
 @cache
 def _answers(release: str, assignors: tuple[str, ...]) -> list[Row]:
-    """What the release answers for each of the assignors, asked in one JVM."""
+    """Returns what the release assigns with each of the assignors, from one JVM."""
     with fetched.or_skipped():
         class_path = maven.clients_classpath(release)
     requests = [row for assignor in assignors for row in _planned(release, assignor)[0]]
