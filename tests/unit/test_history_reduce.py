@@ -115,7 +115,7 @@ def test_the_time_of_a_commit() -> None:
 
 
 def test_topics_by_id_and_offsets_at_one_moment() -> None:
-    """Commits of a topic that was created again differ by its id; of two commits at one time, the larger offset counts."""
+    """Commits of a topic that was created again differ by id; of two commits at one time, the larger offset counts."""
     key = write_key(1, {"group": "g", "topic": "t", "partition": 0})
 
     def raw(number: int, at_ms: int, offset: int, topic_id: str) -> Raw:

@@ -309,8 +309,8 @@ def test_records_leave_in_batches_of_a_bounded_size(monkeypatch: pytest.MonkeyPa
     assert {batch.schema for batch in batches} == {RECORDS_SCHEMA}
     assert [row[2:] for batch in batches for row in rows_of(batch)] == [
         *((each.offset, 1000 * each.timestamp_ms, each.key, each.value) for each in RECORDS[:3]),
-        (20, -9_223_372_036_854_774_000, b"a", b""),
-        (21, 9_223_372_036_854_774_000, b"b", b""),
+        (20, -9_223_372_036_854_775_000, b"a", b""),
+        (21, 9_223_372_036_854_775_000, b"b", b""),
     ]
 
 

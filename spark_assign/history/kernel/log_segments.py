@@ -20,7 +20,7 @@ SEGMENT = r"__consumer_offsets-(\d+)/(\d{20})\.log$"
 """Pattern of the end of a segment's path: partition, and the base offset of the segment."""
 _PATH = re.compile(SEGMENT)
 _BATCH_SIZE = 10_000
-_MAX_TIMESTAMP_MS = (1 << 63) // 1000 - 1
+_MAX_TIMESTAMP_MS = ((1 << 63) - 1) // 1000
 """The largest timestamp, in milliseconds, that fits in 64 bits as microseconds."""
 
 DAMAGED = pa.schema(
