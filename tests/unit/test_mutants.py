@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -20,14 +21,19 @@ def test_the_page_says_what_is_known() -> None:
     assert [each.key for each in register.known if not (root / each.key[0]).exists()] == []
 
 
-def test_known_mutants_are_of_code_that_is_still_there() -> None:
-    """An entry whose function or whose lines have changed is about no mutant: update it, or remove it."""
-    root = Path(__file__).parents[2]
+def test_known_mutants_are_of_code_that_is_there() -> None:
+    """A mutant of lines that have changed isn't known any more. Line breaks, and commas before them, don't matter."""
+
+    def compact(text: str) -> str:
+        return re.sub(r"[\s,]", "", text)
+
     for file, function, was, *_ in (each.key for each in known.read().known):
-        lines = [line.strip() for line in (root / file).read_text(encoding="utf-8").splitlines()]
-        name = function.rpartition(".")[2]
-        assert not name or any(line.startswith((f"class {name}", f"def {name}(")) for line in lines), (file, function)
-        assert set(was.split("\n")) <= set(lines), (file, function, was)
+        text = (Path(__file__).parents[2] / file).read_text(encoding="utf-8")
+        assert compact(was) in compact(text), (file, was)
+        assert all(re.search(rf"\b(class|def) {name}\b", text) for name in function.split(".") if name), (
+            file,
+            function,
+        )
 
 
 def test_the_interval_is_wilsons() -> None:
