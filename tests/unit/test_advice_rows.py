@@ -396,7 +396,7 @@ CASES = [
         [near("0.50 USD a day instead of 1.00.", gain="15 USD a month")],
         [BEST],
     ),
-    # A pause of 36 seconds at 100 USD an hour is 1 USD. Nobody knows how many partitions move.
+    # A pause of 36 seconds at 100 USD an hour is 1 USD. An unknown number of moved partitions is shown as 0.
     case(
         "the own assignor",
         [
