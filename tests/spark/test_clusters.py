@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from spark_assign import find_drift, plan
@@ -191,6 +192,27 @@ def test_connect_clusters_in_a_catalog(spark: SparkSession, schema: str) -> None
     assert [row.connect_cluster for row in spark.table(f"{schema}.unreadable").collect()] == ["c2"]
     write_tables(snapshots.of_connect(["c2"], tasks=1), spark, schema)
     assert spark.table(f"{schema}.unreadable").isEmpty()
+
+
+def test_a_table_with_a_conditional_overwrite(
+    spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the rows of the snapshot's clusters are replaced. test_delta.py has such tables; here, one is pretended."""
+    write_tables(snapshots.of_connect(["c1", "c2", "c3"]), spark, schema)
+    replaced: dict[str, tuple[set[str], set[str]]] = {}
+
+    def write_to(rows: DataFrame, target: str) -> SimpleNamespace:
+        def overwrite(condition: Column) -> None:
+            old, new = spark.table(target).where(condition).collect(), rows.collect()
+            replaced[target] = ({row.connect_cluster for row in old}, {row.connect_cluster for row in new})
+
+        return SimpleNamespace(overwrite=overwrite)
+
+    monkeypatch.setattr(snapshot_catalog, "_provider", lambda spark, target: "delta")
+    monkeypatch.setattr(type(spark.range(1)), "writeTo", write_to)
+    write_tables(snapshots.of_connect(["c1", "c3"], tasks=0), spark, schema)
+    assert replaced[f"{schema}.workers"] == ({"c1", "c3"}, {"c1", "c3"})
+    assert replaced[f"{schema}.tasks"] == ({"c1", "c3"}, set())
 
 
 def test_no_cluster_is_overwritten_by_another(spark: SparkSession, schema: str) -> None:
