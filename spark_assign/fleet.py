@@ -222,9 +222,9 @@ class Fleet:
         group, a new member without `process_id` is a process of its own, with the member's name.
 
         Args:
-            joiners: cluster, group_id, member_id, and any other columns of `members`. The alternative are shell
-            patterns:
-            cluster, group_id: matching groups get new members.
+            joiners: cluster, group_id, member_id, and any other columns of `members`. Without them, the other
+                arguments describe the new members.
+            cluster, group_id: shell patterns; matching groups get new members.
             count: number of new members per group.
             member_id: prefix of their IDs; a number with two digits follows.
             topics: their subscriptions; default: all topics that a member of the group subscribes to.

@@ -262,6 +262,8 @@ def install(
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     allowed = declared(project, extras)
+    # pip would take the packages that the caller's PYTHONPATH leads to for installed ones.
+    given = {name: value for name, value in given.items() if name != "PYTHONPATH"}
     pins = "" if pins == default_pins else pins
     files = [] if given.get("SPARK_ASSIGN_LOCK") == "no" else locks(extras, pins)
     settings = settings_of_pip(run([sys.executable, "-m", "pip", "config", "list"], given)[1])

@@ -12,12 +12,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.connect import ConnectFleet, plan_connect
 from spark_assign.connect.kernel.plan_clusters import plan_clusters
-from spark_assign.connect.plan import gather_facts
+from spark_assign.connect.plan import PLAN_ROWS, gather_facts
 from spark_assign.tables.connect import INPUT_TABLES
 from tests.benchmarks.bench import Bench, Result, first_of, to_noop
 from tests.kafka import java_programs, maven
@@ -33,13 +35,17 @@ def connect(bench: Bench) -> None:
     write_fleet(bench.spark, path, clusters, workers, connectors)
     facts = gather_facts(read_fleet(bench.spark, path)).toArrow()
     theirs = seconds_of_kafka(workers, connectors, clusters)
-    seconds = bench.in_turns(kernel=partial(plan_clusters, facts), job=partial(_plan_and_write, bench, path))
+    seconds = bench.in_turns(kernel=partial(_plan_alone, facts), job=partial(_plan_and_write, bench, path))
     _check_same(bench, path, theirs)
     for work, what in (("kernel", "connect, kernel alone"), ("job", "connect, Spark job")):
         detail = f"ours {seconds[work]:.3f} s, theirs {theirs['seconds']:.3f} s"
         goal = bench.goal("<= 1.5") if work == "job" else None
         ratio = seconds[work] / theirs["seconds"]
         bench.report(Result(f"{what}, against Kafka's", fleet, ratio, "x their time", goal, detail))
+
+
+def _plan_alone(facts: pa.Table) -> list[pa.Table]:
+    return list(plan_clusters(facts, to_arrow_schema(PLAN_ROWS)))
 
 
 def write_fleet(spark: SparkSession, path: Path, clusters: int, workers: int, connectors: int) -> None:

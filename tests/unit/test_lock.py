@@ -153,6 +153,7 @@ class Machine:
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> tuple[bool, str]:
         words = " ".join(command).replace(f"{FOLDER}/", "").replace(str(Path(sys.executable).parent), "bin")
         words = words.replace(str(Path(sys.executable)), "python").replace("bin/python", "python")
+        assert "PYTHONPATH" not in environment, "pip takes the packages there for installed"
         if "config list" in words:
             return True, PIP
         self.ran.append(words)
@@ -180,7 +181,7 @@ UV = "pip --require-hashes -r uv.txt"
 def test_a_set_up_fetches_uv_and_installs_the_lock() -> None:
     """Nothing else."""
     machine = Machine()
-    assert machine.install("spark,kafka") == [UV, f"uv {LOCK}"]
+    assert machine.install("spark,kafka", PYTHONPATH="/elsewhere") == [UV, f"uv {LOCK}"]
     assert machine.messages == []
 
 

@@ -42,12 +42,13 @@ from spark_assign.simulation.kernel.assignment_request import (
     AssignmentResponse,
     JoinedMember,
     Topics,
+    code,
 )
 from spark_assign.simulation.kernel.leader import assign
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import solve_requests
-from tests.unit import recorded_pasts
+from tests.unit import history_pasts, recorded_pasts
 from tests.unit.history_log import Log, classic_member, generation
 
 SCHEMA: pa.Schema = to_arrow_schema(REPLAY_ROWS)
@@ -146,6 +147,26 @@ def test_what_differs_is_reported() -> None:
     (row,) = (each for each in rows if each["recorded"])
     assert (row["rebalances"], row["num_replayed"]) == (1, 0)
     assert row["note"].endswith("first generation 2: the assignor mine is unknown")
+
+
+@pytest.mark.parametrize("assignor", [each for each in ASSIGNORS if "sticky" not in each])
+@pytest.mark.parametrize("topics_of_b", ["x", "xy"])
+def test_nobody_owns_partitions_of_a_topic_that_was_created_again(assignor: str, topics_of_b: str) -> None:
+    """Its second life has fewer partitions; all are assigned, whether or not members have the same subscription.
+
+    Not so with Kafka's sticky assignors: they keep partitions that don't exist, or fail, if members report them.
+    """
+    generations = []
+    for number, count in ((1, 6), (2, 2), (3, 2)):
+        a = history_pasts.member("a", topics=("x", "y"), assignment={("partition", "x"): tuple(range(count - 1))})
+        b = history_pasts.member("b", topics=tuple(topics_of_b), assignment={("partition", "x"): (count - 1,)})
+        a.assignment["partition", "y"] = (0, 1)
+        generations.append(Generation(number, number * 1000, None, "Stable", "range", "a", (a, b), 0, number))
+    history = read_history(
+        "c", "g", Timeline("classic", "consumer", tuple(generations), (), {}, {}, 1000, 3000, 3), (), {}
+    )
+    for owners in _chain(history, assignor)[1:]:
+        assert set(owners) == {code(history.topics.names.index(topic), each) for topic in "xy" for each in (0, 1)}
 
 
 def test_an_assignor_that_fails_ends_its_replay_only(monkeypatch: pytest.MonkeyPatch) -> None:

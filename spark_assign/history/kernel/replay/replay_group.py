@@ -50,6 +50,7 @@ from spark_assign.simulation.kernel.target_assignment import (
     TargetResponse,
     Topic,
     TopicsImage,
+    follow,
     fresh,
     id_walk,
 )
@@ -305,13 +306,17 @@ class _ConsumerGroup(_ReplayGroup):
         return {partition: member_id for member_id, target in self.targets.items() for partition in target.walk}
 
     def _update_metadata(self, partitions: Mapping[int, int]) -> None:
-        names = self.topics.names
-        if partitions != self._partitions:
-            changed = {topic: count for topic, count in partitions.items() if count != self._partitions.get(topic)}
-            self._metadata.put(
-                Topic(topic, names[topic], count, topic, topic) for topic, count in sorted(changed.items())
-            )
-            self._partitions = partitions
+        """Updates the topics. One with fewer partitions than before was created again, so nobody owns any of it."""
+        if partitions == self._partitions:
+            return
+        names, before = self.topics.names, {topic.number: topic for topic in self._metadata.by_name.values()}
+        changed = {topic: count for topic, count in partitions.items() if count != self._partitions.get(topic)}
+        again = {topic for topic, count in changed.items() if topic in before and count < before[topic].partitions}
+        for member_id, target in self.targets.items() if again else ():
+            gone = [(partition, False) for partition in target.walk if partition >> CODE_BITS in again]
+            self.targets[member_id] = follow(target, gone, before)
+        self._metadata.put(Topic(topic, names[topic], count, topic, topic) for topic, count in sorted(changed.items()))
+        self._partitions = partitions
 
     def _build_request(self, group_members: ReplayMembers, partitions: Mapping[int, int]) -> TargetRequest:
         """Returns the request of the coordinator to its assignor for these members."""
