@@ -1,5 +1,5 @@
-"""The history of real groups of every kind is what their members were told: generation by generation, member by member,
-owner by owner, with the pauses that were really made; and what was in use, asked again, says the same."""
+"""The decoded history of real groups of every kind is what their members experienced: each generation, member, owner,
+and pause; and the assignor in use reproduces it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import pytest
 
+from spark_assign.history.kernel.replay.reproduce_recorded import ORDER_NOT_ON_RECORD
 from tests import seeds
 from tests.kafka import history_truth
 from tests.kafka.coordinator_log import epochs, generations, targets
@@ -42,8 +43,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 MOMENTS = 10
 LATE_MS = 5_000
-"""So much later than it happens something may be told, on a machine that has much to do."""
-ORDER_UNKNOWN = "it hangs on an order that is not on record"
+"""Maximum time by which an event is recorded later than it happens, on a busy machine."""
 KINDS = {
     **dict.fromkeys([*CLASSIC, STATIC, STOPPED, CONNECT, CLASSIC_STREAMS], "classic"),
     **dict.fromkeys(CONSUMER, "consumer"),
@@ -267,18 +267,18 @@ def test_the_pause_of_what_a_crashed_member_had(live: Live, group: str) -> None:
 
 @pytest.mark.parametrize("group", CONSUMERS)
 def test_what_was_in_use_says_the_same_again(live: Live, group: str) -> None:
-    """The assignor repeats every rebalance, unless two ids in one bucket of the broker's hash map were both present:
-    no record tells which of them the broker met first."""
+    """The assignor reproduces every rebalance, unless two IDs in one bucket of the broker's hash map were both present:
+    no record shows which of them the broker stored first."""
     [row] = [row for row in live.of("replay_summary", group) if row["recorded"]]
-    if ORDER_UNKNOWN in row["note"]:
+    if ORDER_NOT_ON_RECORD in row["note"]:
         assert group in CONSUMER
         colliding = [each for each in map(number, live.of("rebalances", group)) if has_shared_bucket(live, group, each)]
-        differing = re.search(r"first of generation (\d+)", row["note"])
+        differing = re.search(r"first generation (\d+)", row["note"])
         assert differing is not None
         assert int(differing[1]) in colliding, row
         assert row["rebalances"] - row["num_replayed"] <= len(colliding), row
     else:
-        assert "asked again" not in row["note"], row
+        assert "reproduce" not in row["note"], row
         assert row["num_replayed"] == row["rebalances"]
     assert row["assignor"] == {members[0].group: in_use(members[0]) for members in (*DYNAMIC, STATICS, STOPPING)}[group]
 

@@ -40,6 +40,9 @@ from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITI
 from spark_assign.wire import consumer_protocol as wire
 from spark_assign.wire.reader import WireError
 
+ORDER_NOT_ON_RECORD = "depends on an order that isn't on record"
+"""What the reason says if members of a broker's hash table might have been in another order."""
+
 
 def check_reproduced(histories: Sequence[RecordedHistory]) -> list[dict[int, str | None]]:
     """Returns, for each group, why its generations are not reproduced, by generation index; None if one is.
@@ -276,4 +279,4 @@ def _format_difference(
     differing = sorted(key for key in recorded.keys() | assigned.keys() if recorded.get(key) != assigned.get(key))
     topic, partition = differing[0]
     text = f"{request.rules} assigns {len(differing)} partitions to other members, first {topic}-{partition}"
-    return f"{text} (depends on an order that isn't on record)" if is_order_dependent else text
+    return f"{text} ({ORDER_NOT_ON_RECORD})" if is_order_dependent else text
