@@ -117,13 +117,25 @@ def positions_in(keys: IntArray, wanted: IntArray) -> IntArray:
     return np.where(is_missing, len(keys), np.append(sorter, len(keys))[at])
 
 
+def match_keys(wanted: IntArray, keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns the pairs of equal keys: an index into `wanted`, ascending, and an index into `keys`, ascending in each
+    group of equal keys."""
+    sorter = np.argsort(keys, kind="stable")
+    starts, ends = (np.searchsorted(keys[sorter], wanted, side) for side in ("left", "right"))
+    row, position = expand_slices(starts, np.ones_like(starts), ends - starts)
+    return row, sorter[position]
+
+
+def split_keys(partition_keys: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns the topic and the partition of each `PartitionSlices.partition_keys`."""
+    return partition_keys >> PARTITION_BITS, partition_keys & ((1 << PARTITION_BITS) - 1)
+
+
 def match_equal_slices(left: PartitionSlices, right: PartitionSlices) -> tuple[IntArray, IntArray]:
     """Returns the indexes, in each input, of the slices that are in both. Neither input may repeat a slice."""
     both = left.concat(right)
     order = np.lexsort(both.columns[::-1])
-    is_equal = np.ones(max(len(order) - 1, 0), bool)
-    for column in both.columns:
-        is_equal &= column[order][1:] == column[order][:-1]
+    is_equal = ~starts_new_key(*(column[order] for column in both.columns))[1:]
     first, second = order[:-1][is_equal], order[1:][is_equal]
     is_pair = (first < len(left)) & (second >= len(left))
     return first[is_pair], second[is_pair] - len(left)
@@ -167,8 +179,7 @@ def compress_tagged(
     """
     order = np.lexsort((partition, tag, topic, member))
     columns = [column[order] for column in (member, topic, tag)]
-    is_new_member, is_new_topic, is_new_tag = map(starts_new_key, columns)
-    is_start = is_new_member | is_new_topic | is_new_tag
+    is_start = starts_new_key(*columns)
     key = np.cumsum(is_start, dtype=np.int64)
     partition = partition[order]
     is_distinct = is_start | starts_new_key(partition)

@@ -39,8 +39,7 @@ from spark_assign.groups.kernel.plan_groups import PlanParams, group_key_columns
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.java.key_index import take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, mask_from_indexes, match_equal_slices
-from spark_assign.numeric.segmented_arrays import row_numbers
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, mask_from_indexes, match_equal_slices, match_keys
 
 COOPERATIVE = "cooperative-sticky"
 
@@ -229,11 +228,8 @@ def count_heartbeats(specs: GroupSpecs, assignments: GroupAssignments) -> Heartb
     kept = _sum_by_member(slices.member[is_kept], slices.count[is_kept], num_members)
     kept += np.bincount(kept_member, minlength=num_members)
     withheld = assignments.withheld_slices.expand()
-    order = np.argsort(owned.partition_keys, kind="stable")
-    keys, owners = owned.partition_keys[order], owned.member[order]
-    starts, ends = (np.searchsorted(keys, withheld.partition_keys, side) for side in ("left", "right"))
-    row = np.repeat(np.arange(len(withheld)), ends - starts)
-    waiting_pairs = np.unique(withheld.member[row] * max(num_members, 1) + owners[starts[row] + row_numbers(row)])
+    row, owned_row = match_keys(withheld.partition_keys, owned.partition_keys)
+    waiting_pairs = np.unique(withheld.member[row] * max(num_members, 1) + owned.member[owned_row])
     return HeartbeatCounts(
         kept,
         revoked=_sum_by_member(owned_slices.member, owned_slices.count, num_members) - kept,

@@ -40,7 +40,7 @@ import pyarrow as pa
 from spark_assign.java.key_index import KeyIndex, NameIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.ownership_bitmaps import read_bitmaps, slices_from_bitmaps
-from spark_assign.numeric.segmented_arrays import expand_slices
+from spark_assign.numeric.partition_slices import match_keys
 
 KINDS = (
     MEMBER,
@@ -186,11 +186,8 @@ def find_subscriptions(facts: IndexedFacts, is_valid: BoolArray) -> tuple[IntArr
         return rows, facts.topic_index[rows]
     size = len(facts.topic_names)
     key = facts.group_index[duplicates] * size + facts.representative_index[duplicates]
-    order = np.argsort(key)
-    subscribed = facts.group_index[rows] * size + facts.topic_index[rows]
-    starts, ends = (np.searchsorted(key[order], subscribed, side) for side in ("left", "right"))
-    subscription, duplicate = expand_slices(starts, np.ones_like(starts), ends - starts)
-    return rows[subscription], facts.topic_index[duplicates[order]][duplicate]
+    subscription, duplicate = match_keys(facts.group_index[rows] * size + facts.topic_index[rows], key)
+    return rows[subscription], facts.topic_index[duplicates[duplicate]]
 
 
 @dataclass(frozen=True)

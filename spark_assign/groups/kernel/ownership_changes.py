@@ -39,6 +39,8 @@ from spark_assign.numeric.partition_slices import (
     count_common_terms,
     mask_from_indexes,
     match_equal_slices,
+    match_keys,
+    split_keys,
 )
 from spark_assign.numeric.segmented_arrays import ranges_by_length, starts_new_key
 
@@ -138,20 +140,11 @@ def count_changes(ownership: Ownership) -> OwnershipCounts:
 
 def _count_common(ownership: Ownership, planned: PartitionSlices) -> IntArray:
     """Returns the number of owned partitions, per group, that the same member has in `planned`."""
-    owned_index, planned_index = _match_slices(ownership.owned, planned)
+    size = len(ownership.partitions)
+    owned_keys, planned_keys = (slices.member * size + slices.topic for slices in (ownership.owned, planned))
+    owned_index, planned_index = match_keys(owned_keys, planned_keys)
     owned, assigned = ownership.owned.take(owned_index), planned.take(planned_index)
     return ownership.sum_by_group(owned.topic, count_common_terms(*owned.columns[2:], *assigned.columns[2:]))
-
-
-def _match_slices(owned: PartitionSlices, planned: PartitionSlices) -> tuple[IntArray, IntArray]:
-    """Returns index pairs of owned and planned slices with the same member and topic."""
-    size = int(max(owned.topic.max(initial=0), planned.topic.max(initial=0))) + 1
-    key, sought = planned.member * size + planned.topic, owned.member * size + owned.topic
-    order = np.argsort(key, kind="stable")
-    begin = np.searchsorted(key[order], sought)
-    num_matches = np.searchsorted(key[order], sought, "right") - begin
-    owned_index = np.repeat(np.arange(len(owned)), num_matches)
-    return owned_index, order[begin[owned_index] + ranges_by_length(num_matches)]
 
 
 def _count_owned_and_assigned(ownership: Ownership) -> tuple[IntArray, IntArray]:
@@ -338,7 +331,7 @@ def _compare_partitions(
     claimers = np.append(claim_counts[key_index][row] if len(row) else row, np.zeros(int(is_new.sum()), np.int64))
     revoke_reason = np.append(np.append(reasons, 0)[next_index], reasons[is_new])
     is_returned = np.append(np.append(is_withheld, False)[next_index], is_withheld[is_new])
-    topic, partition = key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1)
+    topic, partition = split_keys(key)
     reason = _find_reason(ownership, topic, partition, from_member, to_member, claimers, revoke_reason, subscribed)
     changes = from_member != to_member
     is_live = (from_member >= 0) & (from_member < subscribed.members)
@@ -382,9 +375,7 @@ def _to_moves(
     topic, partition, from_member, to_member, reason = (
         column[order] for column in (topic, partition, from_member, to_member, reason)
     )
-    starts_slice = (
-        starts_new_key(topic) | starts_new_key(from_member) | starts_new_key(to_member) | starts_new_key(reason)
-    )
+    starts_slice = starts_new_key(topic, from_member, to_member, reason)
     key = np.cumsum(starts_slice, dtype=np.int64)
     # If Kafka assigns a partition twice, the same pair of owners occurs twice; it is one change.
     run, first, step, count = compress_sorted(key, partition)

@@ -25,13 +25,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, invert, mask_from_indexes
-from spark_assign.numeric.segmented_arrays import expand_slices, starts_new_key
+from spark_assign.numeric.partition_slices import PARTITION_BITS, invert, mask_from_indexes, match_keys, split_keys
+from spark_assign.numeric.segmented_arrays import starts_new_key
 from spark_assign.share.kernel.pool_assignment import KEPT, UNSUBSCRIBED, PartitionPools, assign_pools, compute_quotas
 from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
 
 _HASH_MASK = 0xFFFFFFFF
-_PARTITION_MASK = (1 << PARTITION_BITS) - 1
 
 
 @dataclass(frozen=True)
@@ -172,12 +171,11 @@ def _assign(specs: ShareGroupSpecs, topic_pools: _TopicPools) -> _PoolResult:
     pool_of_member, member = np.divmod(pool_members, size)
     first_member = np.searchsorted(specs.member_group, topic_pools.pool_group)
     # Partitions of a pool: assignable partitions, and previously assigned ones.
-    start, end = (np.searchsorted(specs.assignable_topic, topic_pools.topic, side) for side in ("left", "right"))
-    topic_row, row = expand_slices(start, np.ones_like(start), end - start)
+    topic_row, row = match_keys(topic_pools.topic, specs.assignable_topic)
     assignable = specs.assignable_topic[row] << PARTITION_BITS | specs.assignable_partition[row]
     previous = topic << PARTITION_BITS | partition
     keys = np.union1d(assignable, previous)
-    topic, partition = keys >> PARTITION_BITS, keys & _PARTITION_MASK
+    topic, partition = split_keys(keys)
     num_subscribers = np.bincount(topic_pools.subscriber_pool, minlength=num_pools)
     num_partitions = np.bincount(topic_pools.topic_pool[topic_row], minlength=num_pools)
     desired_sharing, quotas = compute_quotas(num_subscribers, num_partitions)

@@ -47,8 +47,9 @@ from spark_assign.numeric.partition_slices import (
     invert,
     mask_from_indexes,
     match_equal_slices,
+    match_keys,
 )
-from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
+from spark_assign.numeric.segmented_arrays import starts_new_key
 
 
 def assign_by_server(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
@@ -223,15 +224,10 @@ def withhold_owned(specs: GroupSpecs, targets: TargetAssignments) -> GroupAssign
     rows, reason = moving.slices.expand(), np.repeat(moving.reason, moving.slices.count)
     has_moves = mask_from_indexes(rows.topic, len(specs.topics))
     owned = specs.owned.take(has_moves[specs.owned.topic]).expand()
-    owned = owned.take(np.argsort(owned.partition_keys, kind="stable"))
-    keys = owned.partition_keys
-    starts, ends = np.searchsorted(keys, rows.partition_keys), np.searchsorted(keys, rows.partition_keys, "right")
-    withheld = ends > starts
+    row_index, claim = match_keys(rows.partition_keys, owned.partition_keys)
+    withheld = mask_from_indexes(row_index, len(rows))
     # A member that owns the partition keeps it, even if others claim it.
-    row_index = np.repeat(np.arange(len(rows)), ends - starts)
-    claim = starts[row_index] + row_numbers(row_index)
-    is_own = owned.member[claim] == rows.member[row_index]
-    withheld[row_index[is_own]] = False
+    withheld[row_index[owned.member[claim] == rows.member[row_index]]] = False
     return GroupAssignments(kept.slices, kept.reason, np.zeros(len(kept.slices), bool)).concat(
         GroupAssignments.of_partitions(*rows.columns[:3], reason, withheld)
     )

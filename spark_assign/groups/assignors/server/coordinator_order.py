@@ -69,15 +69,13 @@ def coordinator_member_order(specs: GroupSpecs) -> TieOrder:
     bucket = map_buckets(hashes, members.group)
     # The order within a bucket is unknown if a member has no position, or several have the same.
     group, bucket, slot = members.group[order], bucket[order], slot[order]
-    bucket_index = np.cumsum(starts_new_key(group) | starts_new_key(bucket)) - 1
+    bucket_index = np.cumsum(starts_new_key(group, bucket)) - 1
     starts_bucket = starts_new_key(bucket_index)
     if starts_bucket.all():
         return TieOrder(order, bucket_index)
     sorted_places = np.lexsort((slot, bucket_index))
     is_duplicate = np.zeros(len(order), bool)
-    is_duplicate[sorted_places[1:]] = ~starts_new_key(bucket_index[sorted_places])[1:] & (
-        np.diff(slot[sorted_places]) == 0
-    )
+    is_duplicate[sorted_places] = ~starts_new_key(bucket_index[sorted_places], slot[sorted_places])
     is_unknown = np.bincount(bucket_index, is_duplicate | (slot == UNKNOWN_POSITION) | by_slot[group]) > 0
     return TieOrder(order, np.cumsum(starts_bucket | ~is_unknown[bucket_index]) - 1)
 
@@ -152,7 +150,7 @@ def coordinator_topic_order(specs: GroupSpecs, topics: IntArray, ids: TopicIdInd
     order = set_order(ids.hash[inserted], group, sizes)
     bucket = set_buckets(ids.hash[inserted], group, sizes)[order]
     ordered, group = inserted[order], group[order]
-    bucket_index = np.cumsum(starts_new_key(group) | starts_new_key(bucket)) - 1
+    bucket_index = np.cumsum(starts_new_key(group, bucket)) - 1
     # If Java treeifies a bucket, the order of names has no effect.
     short = np.bincount(bucket_index)[bucket_index] <= LONGEST_CHAIN if len(bucket_index) else np.empty(0, bool)
     starts_bucket = starts_new_key(bucket_index) | (starts_new_key(bucket_of_name[ordered]) & short)

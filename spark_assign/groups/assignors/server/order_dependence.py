@@ -187,7 +187,7 @@ def _positions_in_members(rows: PartitionSlices, topic_tie: IntArray, tie: IntAr
     topic_index = np.cumsum(new_topic) - 1
     length = np.bincount(topic_index)
     member = (np.cumsum(new_member) - 1)[new_topic]
-    topic_tie_index = np.cumsum(starts_new_key(member) | starts_new_key(topic_tie[new_topic])) - 1
+    topic_tie_index = np.cumsum(starts_new_key(member, topic_tie[new_topic])) - 1
     low, high = _start_positions(length, topic_tie_index, np.searchsorted(member, member))
     tie_index = np.cumsum(new_tie) - 1
     first = np.flatnonzero(new_tie)[tie_index] - np.flatnonzero(new_topic)[topic_index]

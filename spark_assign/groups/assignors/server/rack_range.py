@@ -55,12 +55,10 @@ def improve_range_racks(specs: GroupSpecs, server_slices: PartitionSlices) -> Pa
     ordered = server_slices.take(order)
     columns = topics.partitions[topic_indexes], topics.subscriber_set[topic_indexes], topics.group[topic_indexes]
     sorted_topics = topic_indexes[np.lexsort((topic_indexes, *columns))]
-    starts_class = np.zeros(len(sorted_topics), bool)
-    for column in (topics.partitions, topics.subscriber_set, topics.group):
-        starts_class |= starts_new_key(column[sorted_topics])
+    class_keys = (column[sorted_topics] for column in (topics.partitions, topics.subscriber_set, topics.group))
     improved: list[PartitionSlices] = []
     replaced = np.zeros(len(topics), bool)
-    for first, last in key_ranges(np.cumsum(starts_class)):
+    for first, last in key_ranges(np.cumsum(starts_new_key(*class_keys))):
         class_topics = sorted_topics[first:last]
         class_slices = ordered.take(np.arange(*np.searchsorted(ordered.topic, [class_topics[0], class_topics[0] + 1])))
         rack = racks.of_member[class_slices.member]

@@ -8,7 +8,13 @@ import numpy as np
 
 from spark_assign.groups.assignors.sticky.constrained import find_unowned
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PARTITION_BITS, PartitionSlices, compress_sorted
+from spark_assign.numeric.partition_slices import (
+    EMPTY_SLICES,
+    PARTITION_BITS,
+    PartitionSlices,
+    compress_sorted,
+    split_keys,
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ def find_unassigned(previous: PartitionSlices, partitions: IntArray) -> Partitio
     is_unowned = (np.bincount(previous.topic, minlength=len(partitions)) == 0) & (partitions > 0)
     rows = find_unowned(previous, np.where(is_unowned, 0, partitions))
     key = np.sort(rows[0] << PARTITION_BITS | rows[1], kind="stable")
-    columns = compress_sorted(key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1))
+    columns = compress_sorted(*split_keys(key))
     topic = np.flatnonzero(is_unowned)
     zero = np.zeros(len(topic), np.int64)
     column_pairs = zip(columns, (topic, zero, zero + 1, partitions[topic]), strict=True)

@@ -35,7 +35,7 @@ from spark_assign.groups.assignors.sticky.retained_partitions import (
 from spark_assign.groups.assignors.sticky.sticky_groups import AT_CAPACITY, KAFKA_FAILS, UNDER_CAPACITY, StickyGroups
 from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA, GroupAssignments
 from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, split_keys
 from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
@@ -158,9 +158,7 @@ def _combine_assignment(
         withheld[np.delete(np.arange(len(keys)), len(keys) - 1 - last)] = False
     reason = np.where((owner >= 0) & (owner != to_member), OVER_QUOTA, KEPT)
     return GroupAssignments.of(kept, rejected).concat(
-        GroupAssignments.of_partitions(
-            to_member, keys >> PARTITION_BITS, keys & ((1 << PARTITION_BITS) - 1), reason, withheld
-        )
+        GroupAssignments.of_partitions(to_member, *split_keys(keys), reason, withheld)
     )
 
 

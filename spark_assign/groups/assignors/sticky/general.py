@@ -13,7 +13,7 @@ from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwn
 from spark_assign.groups.assignors.sticky.sticky_groups import StickyGroups
 from spark_assign.groups.kernel.group_specs import BALANCING, KEPT, RACK_MISMATCH, GroupAssignments
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, positions_in
+from spark_assign.numeric.partition_slices import PartitionSlices, positions_in, split_keys
 
 
 def find_previous_owners(owned: PartitionSlices, groups: StickyGroups, owned_generation: IntArray) -> dict[int, int]:
@@ -50,9 +50,7 @@ def run_balancer(
     withheld = np.zeros(len(key), bool)
     if groups.cooperative:
         withheld = _is_transferring(owned, member, key, balancer.final_hash_order)
-    return GroupAssignments.of_partitions(
-        member, key >> PARTITION_BITS, key & ((1 << PARTITION_BITS) - 1), reason, withheld
-    )
+    return GroupAssignments.of_partitions(member, *split_keys(key), reason, withheld)
 
 
 def _is_transferring(owned: PartitionSlices, member: IntArray, key: IntArray, hash_order: IntArray) -> BoolArray:

@@ -47,7 +47,7 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
 )
 from spark_assign.groups.assignors.sticky.water_filling import balance_score, find_level
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, invert
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, invert, split_keys
 from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length
 
 _MIN_BATCH_SIZE = 64
@@ -103,12 +103,12 @@ class GeneralBalancer:
         self.is_homogeneous = order is not None
         self.order = np.arange(len(self.topic))
         if order is not None:
-            self.order = self._numbers(order >> PARTITION_BITS, order & ((1 << PARTITION_BITS) - 1))
+            self.order = self._numbers(*split_keys(order))
         self._keep(owned)
         self.previous_owner = np.full(len(self.topic), -1, np.int64)
         size = len(previous_owner)
         keys, members = (np.fromiter(each, np.int64, size) for each in (previous_owner.keys(), previous_owner.values()))
-        topic, partition = keys >> PARTITION_BITS, keys & ((1 << PARTITION_BITS) - 1)
+        topic, partition = split_keys(keys)
         exists = partition < groups.partitions[topic]
         self.previous_owner[self._numbers(topic, partition)[exists]] = members[exists]
         has_previous = self.previous_owner >= 0

@@ -50,7 +50,7 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
 )
 from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA, RACK_MISMATCH, GroupAssignments
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, split_keys
 from spark_assign.numeric.segmented_arrays import ranges_by_length, starts_new_key
 
 
@@ -123,7 +123,7 @@ def plan_with_racks(
     mismatched_keys = np.sort(rows.partition_keys[is_mismatched])
 
     unassigned = _find_unassigned(groups, kept)
-    rack_set = racks.rack_set_of(unassigned >> PARTITION_BITS, unassigned & ((1 << PARTITION_BITS) - 1))
+    rack_set = racks.rack_set_of(*split_keys(unassigned))
     num_matched = (racks.rack_matched() & (racks.member_rack >= 0)).sum(axis=1)
     unassigned, rack_set = (
         column[np.argsort(num_matched[rack_set], kind="stable")] for column in (unassigned, rack_set)
@@ -143,8 +143,7 @@ def plan_with_racks(
     no_reason = np.full(len(kept), KEPT)
     return GroupAssignments.of_partitions(
         np.append(kept.member, next_member),
-        np.append(kept.topic, unassigned >> PARTITION_BITS),
-        np.append(kept.first, unassigned & ((1 << PARTITION_BITS) - 1)),
+        *split_keys(np.append(kept.partition_keys, unassigned)),
         np.append(no_reason, reason),
         np.append(no_reason > KEPT, withheld),
     )

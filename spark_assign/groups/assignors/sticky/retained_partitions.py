@@ -14,7 +14,7 @@ import numpy as np
 from spark_assign.groups.assignors.release_rules import ReleaseRules
 from spark_assign.java.hash_map import spread_hashes
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, positions_in
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, positions_in, split_keys
 from spark_assign.numeric.segmented_arrays import exclusive_sum, row_numbers, starts_new_key
 
 
@@ -157,11 +157,11 @@ def _keep_by_topic(
 ) -> tuple[PartitionSlices, PartitionSlices]:
     """Splits slices by (topic, partition), which fixes the number of partitions that a member keeps of each topic."""
     pairs, pair = np.unique((slices.member << PARTITION_BITS) | slices.topic, return_inverse=True)
-    member = pairs >> PARTITION_BITS
+    member, topic = split_keys(pairs)
     num_owned = np.bincount(pair, slices.count, len(pairs)).astype(np.int64)
     order = np.arange(len(pairs))
     if isinstance(owned_order, TopicOrder):
-        order = np.lexsort((owned_order.sort_keys(member, pairs & ((1 << PARTITION_BITS) - 1)), member))
+        order = np.lexsort((owned_order.sort_keys(member, topic), member))
     num_before = np.empty_like(num_owned)
     num_before[order] = exclusive_sum(num_owned[order], np.searchsorted(member, member))
     pair_kept = np.clip(num_kept[member] - num_before, 0, num_owned)
@@ -218,7 +218,7 @@ def hash_owned_order(
     """
     slices = owned.concat(others)
     pairs, pair = np.unique((slices.member << PARTITION_BITS) | slices.topic, return_inverse=True)
-    member, topic = pairs >> PARTITION_BITS, pairs & ((1 << PARTITION_BITS) - 1)
+    member, topic = split_keys(pairs)
     num_partitions = np.bincount(pair, slices.count, len(pairs)).astype(np.int64)
     num_topics = np.bincount(member, minlength=num_members)[member]
     is_last = np.append(starts_new_key(member)[1:], True)[: len(member)]
