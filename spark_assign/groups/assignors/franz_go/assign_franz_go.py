@@ -48,9 +48,9 @@ def _one_by_one(
     specs: GroupSpecs, selected: BoolArray, generation: IntArray, readable: BoolArray, cooperative: bool
 ) -> GroupAssignments:
     """Assigns the selected groups partition by partition."""
-    results = [_plan(specs, *group, generation, readable, cooperative) for group in _groups(specs, selected)]
-    if not results:
+    if not selected.any():
         return GroupAssignments.of(EMPTY_SLICES)
+    results = [_plan(specs, *group, generation, readable, cooperative) for group in _groups(specs, selected)]
     *columns, order_dependent = (np.concatenate(each) for each in zip(*results, strict=True))
     dependent_columns = (column[order_dependent] for column in columns[:3])
     return replace(GroupAssignments.of_partitions(*columns), order_dependent=compress(*dependent_columns))
@@ -74,8 +74,6 @@ def _groups(
 ) -> Iterator[tuple[IntArray, IntArray, list[IntArray], PartitionSlices]]:
     """Yields, for each selected group, its members in the leader's order, its topics by name, the subscribers of each
     topic, and the claims, one partition each; subscribers and claims are in indexes of the group."""
-    if not selected.any():
-        return
     members, topics, ordered = specs.members, specs.topics, byte_assignment_order(specs)
     claims, groups = _claims(specs, selected), np.arange(specs.num_groups + 1)
     columns = (members.group[ordered], topics.group, members.group[claims.member])
@@ -200,28 +198,19 @@ def _assign_unassigned(
     """Returns the new owner of each partition without an owner, whether that is order-dependent, and the moves:
     from_member and to_member.
     """
-    none = np.empty(0, np.int64)
-    to_members, from_members, moved_to, is_order_dependent = [none], [none], [none], [none.astype(bool)]
+    results = []
     groups = np.arange(specs.num_groups + 1)
     ends = np.searchsorted(specs.members.group[ordered], groups).tolist()
     unassigned = np.searchsorted(specs.topics.group[undisputed.topic], groups).tolist()
     for group in np.flatnonzero(undisputed.groups).tolist():
         members = ordered[ends[group] : ends[group + 1]]
         load, topic = undisputed.load[members].tolist(), undisputed.topic[unassigned[group] : unassigned[group + 1]]
-        least = MemberHeap(range(len(members)), load)
-        positions = np.array(least.take_many(len(topic)), np.int64)
-        to_members.append(members[positions])
-        is_order_dependent.append(order_dependent_positions(topic, positions))
-        if max(load) > min(load) + 1:
-            from_member, getter = np.array(plan_steals(load), np.int64).T
-            from_members.append(members[from_member])
-            moved_to.append(members[getter])
-    return (
-        np.concatenate(to_members),
-        np.concatenate(is_order_dependent),
-        np.concatenate(from_members),
-        np.concatenate(moved_to),
-    )
+        positions = np.array(MemberHeap(range(len(members)), load).take_many(len(topic)), np.int64)
+        steals = plan_steals(load) if max(load) > min(load) + 1 else []
+        moves = members[np.array(steals, np.int64).reshape(-1, 2)].T
+        results.append((members[positions], order_dependent_positions(topic, positions), *moves))
+    to_member, is_order_dependent, from_member, moved_to = map(np.concatenate, zip(*results, strict=True))
+    return to_member, is_order_dependent, from_member, moved_to
 
 
 def _split_kept(undisputed: UndisputedGroups, from_member: IntArray) -> tuple[PartitionSlices, PartitionSlices]:

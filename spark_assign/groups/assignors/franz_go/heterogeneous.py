@@ -196,10 +196,9 @@ def _balance(
 
 def _move(steal: Steal, partitions_by_member: list[list[int]], levels: LoadLevels, load: list[int]) -> None:
     """Moves a stolen partition."""
-    old_load = load[steal.from_member], load[steal.to_member]
     swap_remove(partitions_by_member[steal.from_member], steal.partition)
     partitions_by_member[steal.to_member].append(steal.partition)
-    for member, level, change in ((steal.from_member, old_load[0], -1), (steal.to_member, old_load[1], 1)):
-        load[member] = level + change
-        levels.leave(level, member)
-        levels.members_at(level + change).append(member)
+    for member, change in ((steal.from_member, -1), (steal.to_member, 1)):
+        levels.leave(load[member], member)
+        load[member] += change
+        levels.members_at(load[member]).append(member)

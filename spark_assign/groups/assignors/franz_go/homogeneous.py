@@ -48,12 +48,10 @@ class HomogeneousAssignment:
     from_members: set[int]
 
 
-def plan_homogeneous(group: FranzGoGroup, previous_owner: list[int], order: list[int]) -> HomogeneousAssignment:
-    """Returns the assignment of a group, given the previous owner of each partition and an order of topics."""
+def plan_homogeneous(group: FranzGoGroup, previous_owner: list[int]) -> HomogeneousAssignment:
+    """Returns the assignment of a group, topic by topic, given the previous owner of each partition."""
     owner, load = list(previous_owner), count_loads(previous_owner, group.num_members)
-    unassigned = [
-        partition for topic in order for partition in group.partitions_of(topic) if owner[partition] == NO_MEMBER
-    ]
+    unassigned = [partition for partition, member in enumerate(owner) if member == NO_MEMBER]
     heap = MemberHeap(range(group.num_members), load)
     new_owners = heap.take_many(len(unassigned))
     for partition, member in zip(unassigned, new_owners, strict=True):

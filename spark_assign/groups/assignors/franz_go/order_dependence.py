@@ -77,12 +77,11 @@ def _merge(alternatives: Sequence[BalancedGroup]) -> BalancedGroup:
 
 def _plan_homogeneous_group(group: FranzGoGroup) -> BalancedGroup:
     """Plans a homogeneous group after each outcome of the returns."""
-    order = list(range(len(group.partitions)))
     outcomes = find_outcomes(group)
     if not outcomes:
-        owner = plan_homogeneous(group, owners_after_returns(group, sorted(group.stale)), order).owner
+        owner = plan_homogeneous(group, owners_after_returns(group, sorted(group.stale))).owner
         return BalancedGroup(owner, [True] * len(owner), True)
-    pairs = [(outcome, plan_homogeneous(group, outcome.owner, order)) for outcome in outcomes]
+    pairs = [(outcome, plan_homogeneous(group, outcome.owner)) for outcome in outcomes]
     return _merge(
         [BalancedGroup(planned.owner, _order_dependent(group, outcome, planned), True) for outcome, planned in pairs]
     )
