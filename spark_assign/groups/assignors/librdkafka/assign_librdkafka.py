@@ -281,7 +281,7 @@ def _find_moves(
     size = np.maximum(np.bincount(group, minlength=num_groups), 1)
     quota = (np.bincount(group, num_owned, num_groups).astype(np.int64) // size)[group]
     num_lost, num_gained = np.maximum(num_owned - quota, 0), np.maximum(quota + 1 - num_owned, 0)
-    is_uneven = _spread(group, num_owned, num_groups) > 1
+    is_uneven = mask_from_indexes(group[(num_owned < quota) | (num_owned > quota + 1)], num_groups)
     num_lost[~is_uneven[group]] = num_gained[~is_uneven[group]] = 0
     loser = np.repeat(np.arange(len(num_owned)), num_lost)
     ordinal = ranges_by_length(num_lost)
@@ -298,14 +298,6 @@ def _find_moves(
     loser, ordinal, match = loser[has_match], ordinal[has_match], match[has_match]
     is_move = num_owned[loser] - ordinal > levels[match] + 1
     return subscribers[loser[is_move]], ordinal[is_move], subscribers[gainer[match[is_move]]]
-
-
-def _spread(group: IntArray, num_owned: IntArray, num_groups: int) -> IntArray:
-    maximum, minimum = np.zeros(num_groups, np.int64), np.full(num_groups, np.iinfo(np.int64).max)
-    np.maximum.at(maximum, group, num_owned)
-    np.minimum.at(minimum, group, num_owned)
-    difference: IntArray = np.maximum(maximum - minimum, 0)
-    return difference
 
 
 def _split_kept(

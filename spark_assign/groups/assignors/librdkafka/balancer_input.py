@@ -9,8 +9,10 @@ each node has its single topics first.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cmp_to_key
 from typing import TypeVar
 
 import numpy as np
@@ -77,22 +79,14 @@ def merge_sort(members: list[LibrdkafkaMember]) -> list[LibrdkafkaMember]:
         return members
     half = len(members) // 2
     left, right = merge_sort(members[:half]), merge_sort(members[half:])
-    merged, left_index, right_index = [], 0, 0
-    while left_index < len(left) and right_index < len(right):
-        if _sorts_after(left[left_index], right[right_index]):
-            merged.append(right[right_index])
-            right_index += 1
-        else:
-            merged.append(left[left_index])
-            left_index += 1
-    return merged + left[left_index:] + right[right_index:]
+    return list(heapq.merge(left, right, key=cmp_to_key(_compare)))
 
 
-def _sorts_after(left: LibrdkafkaMember, right: LibrdkafkaMember) -> bool:
-    """Compares two members."""
+def _compare(left: LibrdkafkaMember, right: LibrdkafkaMember) -> int:
+    """Returns a number above zero if the left member sorts after the right one, and one below zero if before."""
     if left.instance is not None and right.instance is not None:
-        return left.instance > right.instance
-    return left.member_id > right.member_id
+        return (left.instance > right.instance) - (left.instance < right.instance)
+    return (left.member_id > right.member_id) - (left.member_id < right.member_id)
 
 
 _MAX_SMALL_SET = 4

@@ -80,11 +80,10 @@ def assign_sticky(group: LibrdkafkaGroup) -> Assignment:
     """Returns the target assignment, before anything is withheld."""
     resolved = resolve_owned(group)
     subscribers = {
-        topic: [member.member_id for member in group.members if topic in member.topics]
+        topic: members
         for topic, count in group.partitions.items()
-        if count > 0
+        if count > 0 and (members := [member.member_id for member in group.members if topic in member.topics])
     }
-    subscribers = {topic: members for topic, members in subscribers.items() if members}
     ordered = _sort_partitions(group, resolved, subscribers)
     racks = find_member_racks(group)
     kept: set[TopicPartition] = set()
@@ -162,12 +161,10 @@ def _sort_owned(
     first."""
     remaining: dict[str, list[TopicPartition]] = {}
     for member_id, owned in resolved.owned.items():
-        existing = sorted(partition for partition in owned if _exists(group, subscribers, partition))
+        existing = [partition for partition in owned if _exists(group, subscribers, partition)]
         if existing:
-            moved = [partition for partition in existing if partition in resolved.previous_owner]
-            remaining[member_id] = (
-                moved + [partition for partition in existing if partition not in resolved.previous_owner]
-            )[::-1]
+            existing.sort(key=lambda partition: (partition not in resolved.previous_owner, partition), reverse=True)
+            remaining[member_id] = existing
     fullest = sorted((len(owned), member_id) for member_id, owned in remaining.items())
     ordered = []
     while fullest:
