@@ -77,11 +77,6 @@ class GenerationInput:
         """Returns whether all members subscribe to all topics with metadata."""
         return bool(self.is_subscribed[self.with_metadata].all())
 
-    @property
-    def num_topics_without_metadata(self) -> int:
-        """Returns the number of subscribed topics without metadata."""
-        return int(self.is_subscribed.any(axis=1).sum()) - len(self.with_metadata)
-
     def partition_hashes(self, rows: PartitionSlices) -> IntArray:
         """Returns `TopicPartition.hashCode` of single partitions."""
         return _partition_hashes(rows.topic, rows.first, self.topic_hash)
@@ -194,7 +189,7 @@ def partition_order_2_4(
     ordered = first_inserted.take(_map_order(specs.partition_hashes(first_inserted), num_removed))
     with_previous = ordered.take(np.isin(ordered.partition_keys, second.partition_keys))
     with_previous = with_previous.take(_map_order(specs.partition_hashes(with_previous), num_removed_repeated))
-    owned = _sort_by_keys(newest, ordered.partition_keys)
+    owned = newest.take(np.argsort(positions_in(ordered.partition_keys, newest.partition_keys), kind="stable"))
     previous_position = positions_in(with_previous.partition_keys, owned.partition_keys)
     previous_position = previous_position[owned.first < partitions[owned.topic]]
     owned = owned.take(owned.first < partitions[owned.topic])
@@ -215,7 +210,8 @@ def _topic_order(specs: GenerationInput) -> IntArray:
     """Returns the topics in the order of the map of partition counts, which is filled from the set of subscribed
     topics."""
     topics, topic_hash = specs.with_metadata, specs.topic_hash
-    in_set_order = topics[_map_order(topic_hash[topics], specs.num_topics_without_metadata, topics)]
+    num_without_metadata = int(specs.is_subscribed.any(axis=1).sum()) - len(topics)
+    in_set_order = topics[_map_order(topic_hash[topics], num_without_metadata, topics)]
     return in_set_order[_map_order(topic_hash[in_set_order], 0, in_set_order)]
 
 
@@ -223,15 +219,8 @@ def _map_order(hashes: IntArray, num_removed: int, order: IntArray | None = None
     """Returns the iteration order of a hash map with these keys and `num_removed` removed ones."""
     if not num_removed:
         return table_order(hashes, order)
-    capacity = 16
-    while (len(hashes) + num_removed) * 4 > capacity * 3:
-        capacity *= 2
+    capacity = capacities(np.array([len(hashes) + num_removed]))
     return np.argsort(spread_hashes(hashes) & (capacity - 1), kind="stable")
-
-
-def _sort_by_keys(rows: PartitionSlices, keys: IntArray) -> PartitionSlices:
-    """Sorts rows by the position of their keys."""
-    return rows.take(np.argsort(positions_in(keys, rows.partition_keys), kind="stable"))
 
 
 _TWO_TO_32 = 1 << 32

@@ -7,7 +7,7 @@ reports them as in its user data: topic after topic, the partitions of a topic i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -100,10 +100,8 @@ def keep_by_partition(
 
 def split_slices(slices: PartitionSlices, num_kept: IntArray) -> tuple[PartitionSlices, PartitionSlices]:
     """Splits each slice after its first `num_kept` partitions. Returns the heads and the tails that aren't empty."""
-    head = PartitionSlices(slices.member, slices.topic, slices.first, slices.step, num_kept)
-    tail = PartitionSlices(
-        slices.member, slices.topic, slices.first + slices.step * num_kept, slices.step, slices.count - num_kept
-    )
+    head = replace(slices, count=num_kept)
+    tail = replace(slices, first=slices.first + slices.step * num_kept, count=slices.count - num_kept)
     return head.take(num_kept > 0), tail.take(tail.count > 0)
 
 

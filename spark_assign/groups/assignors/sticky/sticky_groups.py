@@ -118,7 +118,7 @@ def hash_order_after_balancing(groups: StickyGroups, participates: BoolArray, *,
     owned, fixed = _set_aside(groups, participates)
     hashes = groups.hash_orders.hash
     if reverted:
-        copy: HashTable[int] = HashTable(rank=_identity)
+        copy: HashTable[int] = HashTable(rank=int)
         _fill(copy, owned.iteration_order(), hashes)
         owned.clear()
         _fill(owned, copy.iteration_order(), hashes)
@@ -127,12 +127,15 @@ def hash_order_after_balancing(groups: StickyGroups, participates: BoolArray, *,
 
 
 def _set_aside(groups: StickyGroups, participates: BoolArray) -> tuple[HashTable[int], HashTable[int]]:
-    """Returns the map of current assignments and the map of fixed members (`GeneralAssignmentBuilder.balance`)."""
+    """Returns the map of current assignments and the map of fixed members (`GeneralAssignmentBuilder.balance`).
+
+    Members are sorted by id, so the rank of a key is the index itself (`int`).
+    """
     listed, hashes = np.argsort(groups.hash_order).tolist(), groups.hash_orders.hash
     size = len(listed)
-    owned: HashTable[int] = HashTable(rank=_identity)
-    potential: HashTable[int] = HashTable(1 << (size - 1).bit_length(), _identity)
-    fixed: HashTable[int] = HashTable(rank=_identity)
+    owned: HashTable[int] = HashTable(rank=int)
+    potential: HashTable[int] = HashTable(1 << (size - 1).bit_length(), int)
+    fixed: HashTable[int] = HashTable(rank=int)
     _fill(owned, listed, hashes)
     _fill(potential, listed, hashes)
     for member in potential.iteration_order():
@@ -145,11 +148,6 @@ def _set_aside(groups: StickyGroups, participates: BoolArray) -> tuple[HashTable
 def _fill(table: HashTable[int], members: list[int], hashes: IntArray) -> None:
     for member in members:
         table.add(member, int(hashes[member]))
-
-
-def _identity(member: int) -> int:
-    """Returns the rank of a member: its index, because members are sorted by id."""
-    return member
 
 
 class PartitionMovements:
