@@ -64,7 +64,6 @@ def parse_library_assignor(name: str) -> tuple[str, str] | None:
 CLIENT_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 """The assignors of Kafka's clients, whose behavior depends on the client release."""
 
-Version = tuple[int, int, int]
 _NEWEST = 1_000_000
 """A patch number above all existing ones."""
 _MINORS = {2: range(4, 9), 3: range(10), 4: range(5)}
@@ -162,7 +161,8 @@ def parse_release_assignor(name: str) -> tuple[str, ReleaseRules] | None:
     if numbers is None or int(numbers[2]) not in _MINORS.get(int(numbers[1]), ()):
         return None
     version = (int(numbers[1]), int(numbers[2]), _NEWEST if numbers[3] is None else int(numbers[3]))
-    return assignor, next(rules for first, (_, rules) in reversed(RELEASE_LINES.items()) if _version(first) <= version)
+    lines = reversed(RELEASE_LINES.items())
+    return assignor, next(rules for first, (_, rules) in lines if tuple(map(int, first.split("."))) <= version)
 
 
 def is_emulated(assignor: str, library: str) -> bool:
@@ -206,12 +206,6 @@ def assignor_of_leader(assignor: str | None, library: str | None, releases: str 
     rules = parsed[1]
     is_latest = rules.uses_racks == LATEST_RULES.uses_racks if assignor == "range" else rules == LATEST_RULES
     return assignor if is_latest else f"{assignor}@{newest}"
-
-
-def _version(release: str) -> Version:
-    """Parses a release of three numbers."""
-    major, minor, patch = release.split(".")
-    return int(major), int(minor), int(patch)
 
 
 def format_release_lines() -> str:
