@@ -66,7 +66,7 @@ METRIC_COLUMNS = {
     **LOAD_METRICS,
     "load_bound_status": _TEXT,
 }
-_NULLABLE = ("max_over_mean", "rack_matched", "leader_client", *LOAD_METRICS, "load_bound_status")
+_NULLABLE = ("max_over_mean", "rack_matched", *LOAD_METRICS)
 PLAN_ROWS = pa.schema(
     {
         **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "topic"), _TEXT),
@@ -146,11 +146,11 @@ def _plan_rows(table: pa.Table, params: PlanParams) -> Iterator[tuple[str, pa.Ta
         yield REJECTED, rejected_table(specs.facts, {fact_groups[group]: fault for group, fault in rejected.items()})
     is_planned = assignments.is_planned(assignor)
     if ASSIGNED in params.required_kinds:
-        yield ASSIGNED, _slice_rows(specs, assignments.assigned_now)
+        yield ASSIGNED, slice_rows(specs, assignments.assigned_now)
     if WITHHELD in params.required_kinds:
-        yield WITHHELD, _slice_rows(specs, assignments.withheld_slices)
+        yield WITHHELD, slice_rows(specs, assignments.withheld_slices)
     if ORDER_DEPENDENT in params.required_kinds:
-        yield ORDER_DEPENDENT, _slice_rows(specs, assignments.order_dependent)
+        yield ORDER_DEPENDENT, slice_rows(specs, assignments.order_dependent)
     if not params.required_kinds & {METRICS, CHANGED_TOPIC}:
         return
     compared = read_ownership(specs, assignments, is_planned)
@@ -252,9 +252,11 @@ def group_key_columns(specs: GroupSpecs, groups: IntArray) -> dict[str, pa.Array
     return {"cluster": specs.cluster.take(indexes), "group_id": specs.group_id.take(indexes)}
 
 
-def _slice_rows(specs: GroupSpecs, slices: PartitionSlices) -> pa.Table:
+def slice_rows(specs: GroupSpecs, slices: PartitionSlices, member_ids: pa.Array | None = None) -> pa.Table:
+    """Returns slices with names; their members index into `member_ids`, by default those of the specs."""
+    ids = specs.member_id if member_ids is None else member_ids
     names = group_key_columns(specs, specs.topics.group[slices.topic])
-    names |= {"member_id": take_names(specs.member_id, slices.member), "topic": take_names(specs.topic, slices.topic)}
+    names |= {"member_id": take_names(ids, slices.member), "topic": take_names(specs.topic, slices.topic)}
     columns = {name: pa.array(getattr(slices, name)) for name in ("first", "step", "count")}
     return pa.table(names | columns)
 
@@ -265,15 +267,14 @@ def _group_rows(specs: GroupSpecs, metrics: dict[str, pa.Array], is_planned: Boo
 
 
 def _empty_group_rows(rows: IntArray, table: pa.Table) -> pa.Table:
-    """Returns the metrics of consumer groups without members: all counts are zero."""
+    """Returns the metrics of consumer groups without members: all counts are zero, and other metrics are missing."""
     indexes = pa.array(rows, pa.int64())
     kinds = column(table, "group_type").take(indexes).fill_null("classic").to_pylist()
     indexes = indexes.filter(pa.array([kind in ("classic", "consumer") for kind in kinds], pa.bool_()))
     names = {name: column(table, name).take(indexes) for name in ("cluster", "group_id")}
     assignor = column(table, "assignor").take(indexes).fill_null("none")
-    nulls = {name: pa.nulls(len(indexes), METRIC_COLUMNS[name]) for name in _NULLABLE}
-    zeros = {name: pa.array(np.zeros(len(indexes)), kind) for name, kind in METRIC_COLUMNS.items() if kind != _TEXT}
-    return pa.table(names | zeros | nulls | {"assignor": assignor})
+    counts = [name for name, kind in METRIC_COLUMNS.items() if kind != _TEXT and name not in _NULLABLE]
+    return pa.table(names | {"assignor": assignor} | dict.fromkeys(counts, pa.array(np.zeros(len(indexes)))))
 
 
 def _changed_rows(specs: GroupSpecs, compared: Ownership, assignments: GroupAssignments, *, loads: bool) -> pa.Table:

@@ -32,16 +32,16 @@ from spark_assign.groups.assignors.server.coordinator_order import read_topic_id
 from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.faults import rejected_table
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.plan_groups import group_key_columns
+from spark_assign.groups.kernel.plan_groups import group_key_columns, slice_rows
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_table
-from spark_assign.java.key_index import take_names
 from spark_assign.java.tree_bin import IdentityDecides
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import (
     PARTITION_BITS,
     PartitionSlices,
-    compress_sorted,
+    compress,
+    compress_tagged,
     mask_from_indexes,
 )
 from spark_assign.share.kernel.pool_assignment import KEPT, OVERSHARED
@@ -84,7 +84,7 @@ def _plan(fact_table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     is_valid = ~mask_from_indexes(list(rejected), specs.num_groups)
     for changes in _assign(specs, ids, is_valid, rejected):
         rejected |= dict.fromkeys(np.flatnonzero(changes.assignment.failed).tolist(), ASSIGNOR_FAILS)
-        yield ASSIGNED, _slice_rows(specs, changes.slices(), specs.member_id)
+        yield ASSIGNED, slice_rows(specs, changes.slices())
         yield from ((CHANGE, rows) for rows in _change_rows(changes))
         metrics = pa.table(group_key_columns(specs, np.arange(specs.num_groups)) | compute_metrics(changes))
         yield METRICS, metrics.filter(pa.array(changes.is_planned))
@@ -114,23 +114,16 @@ def _assign(
 # --- rows of the result -------------------------------------------------------------------------------------------
 
 
-def _slice_rows(specs: GroupSpecs, slices: PartitionSlices, member_ids: pa.Array) -> pa.Table:
-    """Returns slices with names; their members index into `member_ids`."""
-    names = group_key_columns(specs, specs.topics.group[slices.topic])
-    names |= {"member_id": take_names(member_ids, slices.member), "topic": take_names(specs.topic, slices.topic)}
-    return pa.table(names | {name: pa.array(getattr(slices, name)) for name in ("first", "step", "count")})
-
-
 def _change_rows(changes: ShareAssignmentChanges) -> Iterator[pa.Table]:
     specs, departed = changes.specs, changes.departed()
     departed_reason = np.full(len(departed), REASONS.index("member-left"))
     for change, slices, reason, member_ids in (
         (REVOKED, departed, departed_reason, specs.facts.member_id),
-        (REVOKED, *changes.compress(changes.revoked, changes.revoked_reasons()), specs.member_id),
-        (ASSIGNED, *changes.compress(changes.added, changes.added_reasons()), specs.member_id),
+        (REVOKED, *compress_tagged(*changes.revoked.columns[:3], changes.revoked_reasons()), specs.member_id),
+        (ASSIGNED, *compress_tagged(*changes.added.columns[:3], changes.added_reasons()), specs.member_id),
     ):
         reasons = pa.array(REASONS, pa.string()).take(pa.array(reason, pa.int64()))
-        rows = _slice_rows(specs, slices, member_ids).append_column("reason", reasons)
+        rows = slice_rows(specs, slices, member_ids).append_column("reason", reasons)
         yield rows.append_column("change", pa.repeat(pa.scalar(change), len(rows)))
 
 
@@ -185,7 +178,7 @@ class ShareAssignmentChanges:
 
     def slices(self) -> PartitionSlices:
         """Returns the assignment as slices; a slice is empty if a member keeps a topic without partitions."""
-        slices, _ = self.compress(self.assigned, np.zeros(len(self.assigned), np.int64))
+        slices = compress(*self.assigned.columns[:3])
         group_input, assignment = self.group_input, self.assignment
         member = group_input.members[np.append(group_input.share_specs.previous_member, group_input.empty.member)]
         topic = np.append(group_input.share_specs.previous_topic, group_input.empty.topic)
@@ -194,15 +187,6 @@ class ShareAssignmentChanges:
         empty = np.setdiff1d((member * size + topic)[remains], slices.member * size + slices.topic)
         zeros, ones = np.zeros(len(empty), np.int64), np.ones(len(empty), np.int64)
         return slices.concat(PartitionSlices(empty // size, empty % size, zeros, ones, zeros))
-
-    def compress(self, rows: PartitionSlices, reason: IntArray) -> tuple[PartitionSlices, IntArray]:
-        """Compresses single partitions to slices; returns them and the reason that all partitions of a slice share."""
-        size = max(len(self.specs.topics), 1)
-        key = (rows.member * size + rows.topic) * len(REASONS) + reason
-        order = np.lexsort((rows.first, key))
-        slice_key, *columns = compress_sorted(key[order], rows.first[order])
-        member_topic, slice_reason = np.divmod(slice_key, len(REASONS))
-        return PartitionSlices(member_topic // size, member_topic % size, *columns), slice_reason
 
     def added_reasons(self) -> IntArray:
         """Returns the reason of each row of `added`: whether any member had the partition before."""
