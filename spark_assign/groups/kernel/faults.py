@@ -81,7 +81,7 @@ def find_faults(facts: IndexedFacts, *, also: Collection[str] = ()) -> dict[int,
     }
 
 
-def _row(table: str, **values: object) -> str:
+def format_row(table: str, **values: object) -> str:
     """Formats a row for a message: `owned: member_id=m1, topic=orders`."""
     texts = (f"{name}={'null' if value is None else value}" for name, value in values.items())
     return f"{table}: {', '.join(texts)}"
@@ -100,7 +100,7 @@ def _member_faults(facts: IndexedFacts) -> Iterator[_Fault]:
         yield _member_fault(facts, key, "subscriptions", "unknown-member")
     rows = facts.rows_by_kind[SUBSCRIPTION]
     for group in np.unique(facts.group_index[rows[facts.topic_index[rows] < 0]]).tolist():
-        yield _Fault(group, "null-key", _row("subscriptions", topic=None))
+        yield _Fault(group, "null-key", format_row("subscriptions", topic=None))
     for kind, table in ((OWNED_SLICE, "owned_slices"), (OWNED_BITMAP, "owned")):
         for key in np.setdiff1d(_member_keys(facts, kind), np.append(member_keys, subscriber_keys)).tolist():
             yield _member_fault(facts, key, table, "unknown-member")
@@ -123,7 +123,7 @@ def _keys_of(facts: IndexedFacts, rows: IntArray) -> IntArray:
 def _member_fault(facts: IndexedFacts, key: int, table: str, code: str) -> _Fault:
     group, member = divmod(key, _size(facts))
     name = facts.member_id[member - 1].as_py() if member else None
-    return _Fault(group, code if member else "null-key", _row(table, member_id=name))
+    return _Fault(group, code if member else "null-key", format_row(table, member_id=name))
 
 
 def _instances(facts: IndexedFacts) -> Iterator[_Fault]:
@@ -133,13 +133,15 @@ def _instances(facts: IndexedFacts) -> Iterator[_Fault]:
     duplicates, counts = np.unique(keys[instance.columns[0] >= 0], return_counts=True)
     for key in duplicates[counts > 1].tolist():
         group, index = divmod(key, len(instance))
-        yield _Fault(group, "duplicate-instance", _row("members", group_instance_id=instance.names[index].as_py()))
+        yield _Fault(
+            group, "duplicate-instance", format_row("members", group_instance_id=instance.names[index].as_py())
+        )
 
 
 def _group_faults(facts: IndexedFacts) -> Iterator[_Fault]:
     groups, times = np.unique(facts.group_index[facts.rows_by_kind[GROUP]], return_counts=True)
     for group in groups[times > 1].tolist():
-        yield _Fault(group, "duplicate-group", _row("groups", group_id=facts.group_id[group].as_py()))
+        yield _Fault(group, "duplicate-group", format_row("groups", group_id=facts.group_id[group].as_py()))
 
 
 def _type_faults(facts: IndexedFacts, also: Collection[str]) -> Iterator[_Fault]:
@@ -149,7 +151,7 @@ def _type_faults(facts: IndexedFacts, also: Collection[str]) -> Iterator[_Fault]
     types |= {(group, "streams") for group in np.unique(facts.group_index[facts.rows_by_kind[SUBTOPOLOGY]]).tolist()}
     for group, kind in types:
         if kind in ("share", "streams") and kind not in also:
-            yield _Fault(group, f"{kind}-group", _row("groups", group_type=kind))
+            yield _Fault(group, f"{kind}-group", format_row("groups", group_type=kind))
 
 
 # --- ownership ----------------------------------------------------------------------------------------------------
@@ -173,7 +175,7 @@ def _slice_faults(facts: IndexedFacts) -> Iterator[_Fault]:
         for mask, code in ((is_null, "null-key"), (is_invalid, "bad-partition")):
             for row in rows[mask].tolist():
                 values = {name: column(facts.table, name)[row].as_py() for name in (*names, *_RUN)}
-                yield _Fault(int(facts.group_index[row]), code, _row(table, **values))
+                yield _Fault(int(facts.group_index[row]), code, format_row(table, **values))
         is_valid = ~is_null & ~is_invalid & (count > 0)
         if kind == OWNED_SLICE and is_valid.any():
             yield from _duplicate_faults(facts, rows[is_valid], first[is_valid], step[is_valid], count[is_valid])
@@ -214,7 +216,7 @@ def _bitmap_faults(facts: IndexedFacts) -> Iterator[_Fault]:
             bit = unpack(bits[[index]])[1]
             lowest = (int(block[index]) << BITMAP_INDEX_BITS) + (int(bit[0]) if len(bit) else 0) if has_block else None
             names = {name: facts.column(name, rows[[index]])[0].as_py() for name in ("member_id", "topic")}
-            text = _row("owned", **names, partition=lowest)
+            text = format_row("owned", **names, partition=lowest)
             yield _Fault(int(facts.group_index[rows[index]]), code, text, int(count[index]))
     valid = np.flatnonzero(~is_null & (block >= 0))
     for index, bit in zip(
@@ -229,7 +231,7 @@ def _duplicate_fault(facts: IndexedFacts, row: int, table: str, partition: int |
     values = {name: column(facts.table, name)[row].as_py() for name in ("member_id", "topic")}
     if partition is not None:
         values["partition"] = partition
-    return _Fault(int(facts.group_index[row]), "duplicate-owned", _row(table, **values))
+    return _Fault(int(facts.group_index[row]), "duplicate-owned", format_row(table, **values))
 
 
 UNSUPPORTED_TYPES = {

@@ -16,7 +16,7 @@ from spark_assign.groups.kernel.facts import GROUP_LOAD, LOAD, LOAD_COLUMNS, Ind
 from spark_assign.java.key_index import KeyIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import invert
-from spark_assign.numeric.segmented_arrays import exclusive_sum, ranges_by_length
+from spark_assign.numeric.segmented_arrays import exclusive_sum, ranges_by_length, starts_new_key
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,10 @@ def read_loads(facts: IndexedFacts, fact_group_index: IntArray, topics: TopicCol
             name: np.asarray(facts.column(list_of, rows).flatten().to_numpy(zero_copy_only=False), np.float64)
             for name, list_of in LOAD_COLUMNS.items()
         }
-        for group, code, row in _faults(topic, partition, values, facts, topics):
-            faults.setdefault(group, (code, f"{row}. {REMEDIES[code]}"))
+        for row, code, value in _faults(topic, partition, values):
+            name = facts.topic_names[int(topics.name[topic[row]])].as_py()
+            detail = f"loads: topic={name}, partition={partition[row]}{value}. {REMEDIES[code]}"
+            faults.setdefault(int(topics.group[topic[row]]), (code, detail))
         exists = (partition >= 0) & (partition < sizes[topic])
         position = start[topic[exists]] + partition[exists]
         for name, column in values.items():
@@ -132,29 +134,18 @@ def read_loads(facts: IndexedFacts, fact_group_index: IntArray, topics: TopicCol
     return PartitionLoads(start=start, **columns, faults=faults, has_loads=has_loads)
 
 
-def _faults(
-    topic: IntArray, partition: IntArray, values: Mapping[str, FloatArray], facts: IndexedFacts, topics: TopicColumns
-) -> Iterator[tuple[int, str, str]]:
-    """Yields group, code, and row text of invalid rows, ordered by topic and partition."""
+def _faults(topic: IntArray, partition: IntArray, values: Mapping[str, FloatArray]) -> Iterator[tuple[int, str, str]]:
+    """Yields the index, the code, and the text of the invalid value of invalid rows, ordered by topic and partition."""
     order = np.lexsort((partition, topic))
-    is_duplicate = np.append(False, (np.diff(topic[order]) == 0) & (np.diff(partition[order]) == 0))[: len(order)]
-    invalid = {name: (column < 0) | np.isinf(column) for name, column in values.items()} | {"partition": partition < 0}
+    is_duplicate = ~starts_new_key(topic[order], partition[order])
+    columns = {**values, "partition": partition}
+    invalid = {name: (column < 0) | np.isinf(column) for name, column in columns.items()}
     any_wrong = np.logical_or.reduce(list(invalid.values()))
     for index in order[any_wrong[order]].tolist():
         name = next(name for name, flags in invalid.items() if flags[index])
-        value = partition[index] if name == "partition" else values[name][index]
-        yield (
-            int(topics.group[topic[index]]),
-            "bad-load",
-            f"{_row(index, topic, partition, facts, topics)}, {name}={value}",
-        )
+        yield index, "bad-load", f", {name}={columns[name][index]}"
     for index in order[is_duplicate].tolist():
-        yield int(topics.group[topic[index]]), "duplicate-load", _row(index, topic, partition, facts, topics)
-
-
-def _row(index: int, topic: IntArray, partition: IntArray, facts: IndexedFacts, topics: TopicColumns) -> str:
-    name = facts.topic_names[int(topics.name[topic[index]])].as_py()
-    return f"loads: topic={name}, partition={partition[index]}"
+        yield index, "duplicate-load", ""
 
 
 def topic_rates(loads: PartitionLoads, topics: TopicColumns, topic: IntArray) -> pa.Array:

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.server.coordinator_hash_order import table_slots
+from spark_assign.groups.kernel.faults import format_row
 from spark_assign.java.compute_if_absent import compute_if_absent_order
 from spark_assign.java.hash_map import HashTable, java_key, string_hash, string_hashes, text_order, text_ranks
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
@@ -110,39 +111,33 @@ def _detail(code: str, rows: list[str]) -> str:
     return f"{min(rows)}{more}. {REMEDIES[code]}"
 
 
-def _row(table: str, **values: object) -> str:
-    """Formats a row for a message: `tasks: member_id=m1, subtopology=0`."""
-    columns = (f"{name}={'null' if value is None else value}" for name, value in values.items())
-    return f"{table}: {', '.join(columns)}"
-
-
 def _find_group_faults(facts: StreamsFacts) -> Iterator[_Fault]:
     """Yields the faults in the rows of the group and of its subtopologies."""
     rows = facts.rows[GROUP]
     for _ in rows[1:]:
-        yield "duplicate-group", _row("groups", group_id=facts.group_id)
+        yield "duplicate-group", format_row("groups", group_id=facts.group_id)
     for row in rows:
         if (row["number"] or 0) < 0:
-            yield "bad-standby-replicas", _row("groups", standby_replicas=row["number"])
+            yield "bad-standby-replicas", format_row("groups", standby_replicas=row["number"])
     for name, times in Counter(row["name"] for row in facts.rows[SUBTOPOLOGY]).items():
         for _ in range(times - 1):
-            yield "duplicate-subtopology", _row("subtopologies", subtopology=name)
+            yield "duplicate-subtopology", format_row("subtopologies", subtopology=name)
     for row in facts.rows[SUBTOPOLOGY]:
         if row["name"] is None:
-            yield "null-key", _row("subtopologies", subtopology=None)
+            yield "null-key", format_row("subtopologies", subtopology=None)
         elif row["stateful"] is None or row["number"] is None or row["number"] < 0:
             columns = {"subtopology": row["name"], "partitions": row["number"], "stateful": row["stateful"]}
-            yield "bad-subtopology", _row("subtopologies", **columns)
+            yield "bad-subtopology", format_row("subtopologies", **columns)
     if facts.rows[MEMBER] and not facts.rows[SUBTOPOLOGY]:
-        yield "no-topology", _row("subtopologies", group_id=facts.group_id)
+        yield "no-topology", format_row("subtopologies", group_id=facts.group_id)
 
 
 def _find_member_faults(facts: StreamsFacts) -> Iterator[_Fault]:
     for name, times in Counter(row["member_id"] for row in facts.rows[MEMBER]).items():
         if name is None:
-            yield "null-key", _row("members", member_id=None)
+            yield "null-key", format_row("members", member_id=None)
         for _ in range(times - 1):
-            yield "duplicate-member", _row("members", member_id=name)
+            yield "duplicate-member", format_row("members", member_id=name)
 
 
 def _find_task_faults(facts: StreamsFacts) -> Iterator[_Fault]:
@@ -150,18 +145,18 @@ def _find_task_faults(facts: StreamsFacts) -> Iterator[_Fault]:
     member_ids = {row["member_id"] for row in facts.rows[MEMBER]}
     for row in facts.rows[TASK]:
         if row["member_id"] is not None and row["member_id"] not in member_ids:
-            yield "unknown-member", _row("tasks", member_id=row["member_id"])
+            yield "unknown-member", format_row("tasks", member_id=row["member_id"])
     for row in (*facts.rows[TASK], *facts.rows[DEPARTED_TASK]):
         key = {"member_id": row["member_id"], "subtopology": row["name"], "task": row["number"]}
         if None in key.values():
-            yield "null-key", _row("tasks", **key)
+            yield "null-key", format_row("tasks", **key)
         elif row["number"] < 0 or not _has_role_or_offset(row):
-            yield "bad-task", _row("tasks", **key, role=row["text"], changelog_offset=row["offset"])
+            yield "bad-task", format_row("tasks", **key, role=row["text"], changelog_offset=row["offset"])
     for kind in (TASK, DEPARTED_TASK):
         keys = Counter((row["member_id"], row["name"], row["number"]) for row in facts.rows[kind])
         for (member, name, number), times in keys.items():
             for _ in range(times - 1):
-                yield "duplicate-task", _row("tasks", member_id=member, subtopology=name, task=number)
+                yield "duplicate-task", format_row("tasks", member_id=member, subtopology=name, task=number)
 
 
 def _has_role_or_offset(row: Row) -> bool:
