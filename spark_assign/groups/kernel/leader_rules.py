@@ -55,7 +55,7 @@ from spark_assign.groups.assignors.release_rules import (
     assignor_of_leader,
     is_emulated,
 )
-from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS, SERVER_ASSIGNORS
+from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, Client, detect_library
 
 SURE, LIKELY, GUESS, UNKNOWN = ("sure", "likely", "guess", "unknown")
@@ -304,9 +304,7 @@ def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
         >>> find_rule_source("sticky", None)
         RuleSource(kind='unknown', text="today's Java, leader not known")
     """
-    if assignor in RACK_SERVER_ASSIGNORS:
-        return RuleSource(OWN, "no client")
-    if assignor in SERVER_ASSIGNORS:
+    if assignor in KAFKA_SERVER_ASSIGNORS:
         return RuleSource(BROKER, "the broker")
     name, separator, release = assignor.partition("@")
     if name not in CLIENT_ASSIGNORS:
@@ -318,9 +316,7 @@ def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
     is_known = release == library or is_emulated(name, library)
     if not is_known or str(leader).endswith(_STATIC) or assignor_of_leader(name, library, releases) != assignor:
         return RuleSource(OTHER, f"{rules}, but led by {leader}")
-    as_of = (
-        f", as {rules.removeprefix(f'{library} ')}" if separator and release != releases and release != library else ""
-    )
+    as_of = "" if release in ("", releases, library) else f", as {rules.removeprefix(f'{library} ')}"
     return RuleSource(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}")
 
 
