@@ -126,6 +126,14 @@ def match_keys(wanted: IntArray, keys: IntArray) -> tuple[IntArray, IntArray]:
     return row, sorter[position]
 
 
+def member_partition_keys(left: PartitionSlices, right: PartitionSlices) -> tuple[IntArray, IntArray]:
+    """Returns integers that are equal if the member and the first partition of two slices are; for each input."""
+    both = left.concat(right)
+    _, partition = np.unique(both.partition_keys, return_inverse=True)
+    keys = partition * (int(both.member.max(initial=0)) + 1) + both.member
+    return keys[: len(left)], keys[len(left) :]
+
+
 def split_keys(partition_keys: IntArray) -> tuple[IntArray, IntArray]:
     """Returns the topic and the partition of each `PartitionSlices.partition_keys`."""
     return partition_keys >> PARTITION_BITS, partition_keys & ((1 << PARTITION_BITS) - 1)
@@ -143,12 +151,8 @@ def match_equal_slices(left: PartitionSlices, right: PartitionSlices) -> tuple[I
 
 def intersect_partitions(left: PartitionSlices, right: PartitionSlices) -> PartitionSlices:
     """Returns the partitions that a member has in both inputs, one slice for each."""
-    left, right = left.expand(), right.expand()
-    num_members = int(max(left.member.max(initial=0), right.member.max(initial=0))) + 1
-    _, partition = np.unique(np.concatenate([left.partition_keys, right.partition_keys]), return_inverse=True)
-    left_key = partition[: len(left)] * num_members + left.member
-    right_key = partition[len(left) :] * num_members + right.member
-    return left.take(np.isin(left_key, right_key))
+    left = left.expand()
+    return left.take(np.isin(*member_partition_keys(left, right.expand())))
 
 
 def owners_to_slices(owner: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:

@@ -32,6 +32,7 @@ from spark_assign.numeric.partition_slices import (
     PartitionSlices,
     invert,
     mask_from_indexes,
+    member_partition_keys,
     positions_in,
 )
 from spark_assign.numeric.segmented_arrays import row_numbers, starts_new_key
@@ -204,11 +205,7 @@ def in_owned_order(owned: PartitionSlices, ordered: PartitionSlices) -> tuple[In
     indexes = np.arange(len(owned))
     if not len(ordered) or not len(owned):
         return indexes, np.zeros(len(owned), bool)
-    size = int(max(owned.member.max(), ordered.member.max())) + 1
-    keys = KeyIndex(ordered.partition_keys)
-    ordered_keys = keys.lookup(ordered.partition_keys) * size + ordered.member
-    owned_keys = keys.lookup(owned.partition_keys) * size + owned.member
-    position = positions_in(ordered_keys, owned_keys)
-    is_incomplete = mask_from_indexes(owned.member[position == len(ordered)], size)
+    position = positions_in(*member_partition_keys(ordered, owned))
+    is_incomplete = mask_from_indexes(owned.member[position == len(ordered)], int(owned.member.max()) + 1)
     is_ordered = ~is_incomplete[owned.member]
     return np.lexsort((np.where(is_ordered, position, indexes), owned.member)), is_ordered

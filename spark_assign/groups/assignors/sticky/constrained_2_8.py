@@ -35,7 +35,7 @@ from spark_assign.groups.assignors.sticky.retained_partitions import (
 from spark_assign.groups.assignors.sticky.sticky_groups import AT_CAPACITY, KAFKA_FAILS, UNDER_CAPACITY, StickyGroups
 from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA, GroupAssignments
 from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, split_keys
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, member_partition_keys, split_keys
 from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
@@ -145,9 +145,7 @@ def _combine_assignment(
     if len(stolen):
         is_near = np.isin(_member_topic_keys(kept), _member_topic_keys(stolen))
         candidates, kept = kept.take(is_near).expand(), kept.take(~is_near)
-        _, partition = np.unique(np.append(candidates.partition_keys, stolen.partition_keys), return_inverse=True)
-        pair = partition * len(groups.member_group) + np.append(candidates.member, stolen.member)
-        kept = kept.concat(candidates.take(~np.isin(pair[: len(candidates)], pair[len(candidates) :])))
+        kept = kept.concat(candidates.take(~np.isin(*member_partition_keys(candidates, stolen))))
     keys = np.append(unassigned.keys, stolen.partition_keys)
     owner, to_member = np.append(unassigned.previous_owner, stolen.member), np.append(to_members, thief)
     withheld = np.zeros(len(to_member), bool)

@@ -12,9 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spark_assign.groups.assignors.release_rules import ReleaseRules
-from spark_assign.java.hash_map import spread_hashes
+from spark_assign.java.hash_map import capacities, spread_hashes
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, positions_in, split_keys
+from spark_assign.numeric.partition_slices import (
+    PARTITION_BITS,
+    PartitionSlices,
+    member_partition_keys,
+    positions_in,
+    split_keys,
+)
 from spark_assign.numeric.segmented_arrays import exclusive_sum, row_numbers, starts_new_key
 
 
@@ -181,10 +187,7 @@ def sort_by_owned_order(rows: PartitionSlices, owned_order: OwnedOrder) -> Parti
     """Sorts single partitions by member and by the order in which the member reports them."""
     if isinstance(owned_order, TopicOrder):
         return rows.take(np.lexsort((rows.first, owned_order.sort_keys(rows.member, rows.topic), rows.member)))
-    both = owned_order.concat(rows)
-    _, key = np.unique(both.partition_keys, return_inverse=True)
-    pair = both.member * (len(both) + 1) + key
-    position = positions_in(pair[: len(owned_order)], pair[len(owned_order) :])
+    position = positions_in(*member_partition_keys(owned_order, rows))
     return rows.take(np.lexsort((rows.partition_keys, position, rows.member)))
 
 
@@ -222,10 +225,7 @@ def hash_owned_order(
     is_last = np.append(starts_new_key(member)[1:], True)[: len(member)]
     size = np.zeros(num_members, np.int64)
     size[member[is_last]] = num_topics[is_last] - (num_partitions[is_last] == 1)
-    capacity = np.full(num_members, 16, np.int64)
-    while (is_full := size * 4 > capacity * 3).any():
-        capacity[is_full] *= 2
-    bucket = spread_hashes(topic_hash[topic]) & (capacity[member] - 1)
+    bucket = spread_hashes(topic_hash[topic]) & (capacities(size)[member] - 1)
     order = np.lexsort((-row_numbers(member), bucket, member))
     order = order[(num_topics > 1)[order] & np.isin(topic, owned.topic)[order]]
     return TopicOrder(member[order], topic[order])
