@@ -206,10 +206,6 @@ class Moves:
     def __len__(self) -> int:
         return len(self.topic)
 
-    def take(self, mask: BoolArray) -> Moves:
-        """Returns the moves that the mask selects."""
-        return Moves(*(column[mask] for column in self.columns))
-
     @property
     def columns(self) -> tuple[IntArray, ...]:
         """All columns, in the order of the fields."""
@@ -244,6 +240,8 @@ def list_changes(
 ) -> Iterator[tuple[Moves, Moves]]:
     """Lists every change of ownership, and what live members must revoke.
 
+    Callers leave out the slices that keep their owner, because all others are expanded.
+
     Args:
         ownership: current ownership and planned assignment.
         reasons: for each slice of `assigned`, then of `withheld`, why the assignor revoked it from the member that
@@ -254,22 +252,17 @@ def list_changes(
         moves, and revocations: `from_member` revokes what `to_member` (possibly itself, or `NO_MEMBER`) has next.
     """
     target = ownership.assigned.concat(ownership.withheld)
-    is_withheld = np.append(np.zeros(len(ownership.assigned), bool), np.ones(len(ownership.withheld), bool))
+    is_withheld = np.arange(len(target)) >= len(ownership.assigned)
     owned = ownership.owned.concat(
         PartitionSlices(ownership.departed.member + subscribed.members, *ownership.departed.columns[1:])
     )
-    has_owner = mask_from_indexes(owned.topic, len(ownership.partitions))
-    is_new = ~has_owner[target.topic]
+    is_new = ~mask_from_indexes(owned.topic, len(ownership.partitions))[target.topic]
     new_reason = np.full(int(is_new.sum()), REASONS.index("new"))
     yield (
         Moves(*target.take(is_new).columns[1:], np.full(len(new_reason), NO_MEMBER), target.member[is_new], new_reason),
         Moves(*(np.empty(0, np.int64) for _ in range(7))),
     )
-    owned_stays, target_stays = find_kept(owned, target, is_withheld)
-    target = target.take(~is_new & ~target_stays)
-    is_withheld = is_withheld[~is_new & ~target_stays]
-    reasons = reasons[~is_new & ~target_stays]
-    owned = owned.take(~owned_stays)
+    target, is_withheld, reasons = target.take(~is_new), is_withheld[~is_new], reasons[~is_new]
     for owned_mask, target_mask in _topic_batches(owned, target):
         yield _compare_partitions(
             ownership,
