@@ -30,7 +30,7 @@ from spark_assign.groups.assignors.server.heterogeneous import assign_heterogene
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
-from spark_assign.numeric.segmented_arrays import exclusive_sum, row_numbers, starts_new_key
+from spark_assign.numeric.segmented_arrays import exclusive_sum, ranges_by_length, row_numbers, starts_new_key
 
 
 def order_dependent_partitions(
@@ -224,19 +224,13 @@ class HeterogeneousTies:
         num_orders = prod(factorial(len(span)) for span in (*member_spans, *topic_spans))
         if num_orders == 1 or self._is_balanced():
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        is_open = [
-            np.full(count, len(topic_subscribers) > 1)
-            for count, topic_subscribers in zip(self.partitions, self.subscribers, strict=True)
-        ]
+        counts = np.array(self.partitions, np.int64)
+        topic = np.repeat(np.arange(len(counts)), counts)
+        is_open = np.array([len(topic_subscribers) > 1 for topic_subscribers in self.subscribers], bool)[topic]
         if num_orders <= MAX_ORDERS:
-            assignments = list(self._assignments(member_spans, topic_spans))
-            is_open = [
-                np.any([owners[topic] != assignments[0][topic] for owners in assignments], axis=0)
-                for topic in range(len(is_open))
-            ]
-        partitions = [np.flatnonzero(mask) for mask in is_open]
-        topic = np.repeat(np.arange(len(partitions)), [len(numbers) for numbers in partitions])
-        return topic, np.concatenate([np.empty(0, np.int64), *partitions])
+            owners = np.array(list(self._owners(member_spans, topic_spans)))
+            is_open = (owners != owners[0]).any(axis=0)
+        return topic[is_open], ranges_by_length(counts)[is_open]
 
     def _tied_topics(self) -> list[list[int]]:
         """Returns the topics whose ids break ties."""
@@ -252,13 +246,11 @@ class HeterogeneousTies:
         loads = np.bincount(self.previous.member, self.previous.count, self.members)
         if loads.sum() < sum(self.partitions):
             return False
-        return all(
-            max(loads[member] for member in topic_subscribers) - min(loads[member] for member in topic_subscribers) <= 1
-            for topic_subscribers in self.subscribers
-        )
+        return all(np.ptp(loads[list(topic_subscribers)]) <= 1 for topic_subscribers in self.subscribers)
 
-    def _assignments(self, member_spans: list[list[int]], topic_spans: list[list[int]]) -> Iterator[list[IntArray]]:
-        """Yields the owners of each topic's partitions, for each order."""
+    def _owners(self, member_spans: list[list[int]], topic_spans: list[list[int]]) -> Iterator[IntArray]:
+        """Yields the owner of each partition, topic by topic, for each order."""
+        counts = np.array(self.partitions, np.int64)
         for members in _orders(list(range(self.members)), member_spans):
             position = np.argsort(members)
             subscribers = [
@@ -266,12 +258,8 @@ class HeterogeneousTies:
             ]
             previous = PartitionSlices(position[self.previous.member], *self.previous.columns[1:])
             for ranks in _orders(list(self.ranks), topic_spans):
-                rows = assign_heterogeneous(self.members, subscribers, self.partitions, ranks, previous).slices.expand()
-                owners = [np.full(count, -1, np.int64) for count in self.partitions]
-                for topic, owner in enumerate(owners):
-                    topic_rows = rows.take(rows.topic == topic)
-                    owner[topic_rows.first] = np.array(members, np.int64)[topic_rows.member]
-                yield owners
+                slices = assign_heterogeneous(self.members, subscribers, self.partitions, ranks, previous).slices
+                yield np.array(members)[slices.owners(np.cumsum(counts) - counts, int(counts.sum()))]
 
 
 def _tied_spans(items: list[int], ties: Sequence[object]) -> list[list[int]]:
