@@ -168,14 +168,9 @@ def find_subscriber_sets(
     order = np.lexsort((subscriber[is_partial], topic[is_partial]))
     topic_members = np.split(subscriber[is_partial][order], np.flatnonzero(np.diff(topic[is_partial][order])) + 1)
     index_by_members: dict[bytes, int] = {}
-    subscriber_sets: list[IntArray] = []
-    for topic_index, members_of_topic in zip(partial.tolist(), topic_members, strict=True):
-        key = members_of_topic.tobytes()
-        if key not in index_by_members:
-            index_by_members[key] = len(subscriber_sets)
-            subscriber_sets.append(members_of_topic)
-        subscriber_set[topic_index] = index_by_members[key]
-    return subscriber_set, subscriber_sets
+    for topic_index, members in zip(partial.tolist(), topic_members, strict=True):
+        subscriber_set[topic_index] = index_by_members.setdefault(members.tobytes(), len(index_by_members))
+    return subscriber_set, [np.frombuffer(members, np.int64) for members in index_by_members]
 
 
 def _read_racks(

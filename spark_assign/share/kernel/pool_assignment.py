@@ -181,22 +181,17 @@ def _assign_remaining_partitions(pools: PartitionPools, reason: IntArray) -> Poo
     }
     missing = (desired_sharing[partitions] - num_kept[partitions]).tolist()
     remaining_quota = unfilled.tolist()
-    assigned_members: list[int] = []
-    assigned_partitions: list[int] = []
+    assigned: list[tuple[int, int]] = []
     failed: list[int] = []
     for start, end in key_ranges(pools.pool_of_partition[partitions]):
         pool = int(pools.pool_of_partition[partitions[start]])
         undershared = zip(partitions[start:end].tolist(), missing[start:end], strict=True)
         try:
-            for partition, pool_member in _assign_in_turns(
-                undershared, owners, members_by_pool.get(pool, []), remaining_quota
-            ):
-                assigned_partitions.append(partition)
-                assigned_members.append(pool_member)
+            assigned += _assign_in_turns(undershared, owners, members_by_pool.get(pool, []), remaining_quota)
         except NoSuchElementError:
             failed.append(pool)
-    columns = (np.array(column, np.int64) for column in (assigned_members, assigned_partitions, failed))
-    return PoolAssignment(reason, *columns)
+    partition, pool_member = np.array(assigned, np.int64).reshape(-1, 2).T
+    return PoolAssignment(reason, pool_member, partition, np.array(failed, np.int64))
 
 
 class NoSuchElementError(Exception):

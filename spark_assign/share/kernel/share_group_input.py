@@ -81,7 +81,7 @@ def read_share_group_input(specs: GroupSpecs, ids: TopicIds, selected: BoolArray
     members = members[selected[specs.members.group[members]]]
     share_index = invert(members, len(specs.members))
     is_partial = topics.is_subscribed & (topics.subscriber_set != ALL_MEMBERS)
-    member, topic = np.divmod(specs.subscriptions, max(len(topics), 1))
+    member, topic = specs.subscription_pairs
     existing = (share_index[member] >= 0) & (topics.partitions[topic] >= 0)
     subscriber, subscribed_topic = share_index[member[existing]], topic[existing]
     order = np.lexsort((_name_set_order(specs)[subscribed_topic], subscriber))
