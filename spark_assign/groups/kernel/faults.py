@@ -60,7 +60,7 @@ def find_faults(facts: IndexedFacts, *, also: Collection[str] = ()) -> dict[int,
         facts: the facts.
         also: group types that are valid in this pass: `share`, `streams`.
     """
-    faults_by_code: dict[tuple[int, str], list[_Fault]] = {}
+    faults_by_code: dict[str, dict[int, list[_Fault]]] = {code: {} for code in REMEDIES}
     for fault in (
         *_member_faults(facts),
         *_group_faults(facts),
@@ -68,17 +68,14 @@ def find_faults(facts: IndexedFacts, *, also: Collection[str] = ()) -> dict[int,
         *_slice_faults(facts),
         *_bitmap_faults(facts),
     ):
-        faults_by_code.setdefault((fault.group, fault.code), []).append(fault)
-    rank = list(REMEDIES).index
-    details_by_group: dict[int, list[tuple[int, str, str]]] = {}
-    for (group, code), faults in faults_by_code.items():
-        rows, example = sum(fault.rows for fault in faults), min(fault.row for fault in faults)
-        suffix = f" and {rows - 1} more" if rows > 1 else ""
-        details_by_group.setdefault(group, []).append((rank(code), code, f"{example}{suffix}. {REMEDIES[code]}"))
-    return {
-        group: (min(details)[1], "; ".join(detail for _, _, detail in sorted(details)))
-        for group, details in details_by_group.items()
-    }
+        faults_by_code[fault.code].setdefault(fault.group, []).append(fault)
+    details: dict[int, tuple[str, list[str]]] = {}
+    for code, faults_by_group in faults_by_code.items():
+        for group, faults in faults_by_group.items():
+            rows, example = sum(fault.rows for fault in faults), min(fault.row for fault in faults)
+            suffix = f" and {rows - 1} more" if rows > 1 else ""
+            details.setdefault(group, (code, []))[1].append(f"{example}{suffix}. {REMEDIES[code]}")
+    return {group: (code, "; ".join(texts)) for group, (code, texts) in details.items()}
 
 
 def format_row(table: str, **values: object) -> str:
