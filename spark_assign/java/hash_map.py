@@ -194,10 +194,6 @@ def capacities(sizes: IntArray) -> IntArray:
 Key = TypeVar("Key", bound=Hashable)
 
 
-def _rank_of_text(key: Any) -> bytes:
-    return java_key(key)
-
-
 class HashTable(Generic[Key]):
     """A `HashSet`, or the keys of a `HashMap`, with its iteration order.
 
@@ -205,7 +201,7 @@ class HashTable(Generic[Key]):
     separately.
     """
 
-    def __init__(self, capacity: int = _SMALLEST, rank: Callable[[Key], Any] | None = _rank_of_text) -> None:
+    def __init__(self, capacity: int = _SMALLEST, rank: Callable[[Any], Any] | None = java_key) -> None:
         """Creates an empty table.
 
         Args:

@@ -234,11 +234,9 @@ class Tree(Generic[Key]):
         if replacement is None:
             if not node.red:
                 self._balance_deletion(node)
-            parent, node.parent = node.parent, None
-            if parent is not None and parent.left is node:
-                parent.left = None
-            elif parent is not None and parent.right is node:
-                parent.right = None
+            if node.parent is not None:
+                self._replace(node.parent, node, None)
+            node.parent = None
             return
         replacement.parent = node.parent
         self._replace(node.parent, node, replacement)

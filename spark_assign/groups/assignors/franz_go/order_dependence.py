@@ -97,11 +97,8 @@ def _order_dependent(group: FranzGoGroup, outcome: StaleOwnerOutcome, planned: H
     changing_members = planned.from_members & (
         outcome.order_dependent_members | {planned.owner[partition] for partition in planned.unassigned}
     )
-    for partition, member in enumerate(planned.owner):
-        previous_owner = outcome.owner[partition]
-        order_dependent[partition] |= (
-            member in changing_members or previous_owner in changing_members or partition in outcome.order_dependent
-        )
+    for partition, owners in enumerate(zip(planned.owner, outcome.owner, strict=True)):
+        order_dependent[partition] |= partition in outcome.order_dependent or not changing_members.isdisjoint(owners)
     return order_dependent
 
 

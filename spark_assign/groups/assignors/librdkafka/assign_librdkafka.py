@@ -201,8 +201,7 @@ class _Reader:
             topic_index = topic_indexes[topic]
             partitions[topic] = max(int(specs.topics.partitions[topic_index]), 0)
             if topic_index in specs.rack_set and any(member.rack for member in members):
-                sets = [specs.rack_sets[number] for number in specs.rack_set[topic_index].tolist()]
-                racks[topic] = [frozenset(specs.racks[rack] for rack in each) for each in sets]
+                racks[topic] = [frozenset(specs.racks[rack] for rack in each) for each in specs.racks_of(topic_index)]
         return LibrdkafkaGroup(members, partitions, racks)
 
     def _member(self, member_index: int) -> LibrdkafkaMember:

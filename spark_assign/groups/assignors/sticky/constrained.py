@@ -58,14 +58,8 @@ def plan_constrained(
     owned = drop_contested(resolved)
     quota = compute_quotas(groups, np.bincount(owned.member, owned.count, len(groups.member_group)).astype(np.int64))
     kept, released = keep_owned(owned, quota.num_owned, quota.num_kept, owned_order, rules)
-    unassigned = find_unassigned(
-        groups,
-        owned,
-        kept,
-        released,
-        find_reassigned(groups, kept, resolved.shared_partitions),
-        resolved.shared_partitions,
-    )
+    reassigned = find_reassigned(groups, kept, resolved.shared_partitions)
+    unassigned = find_unassigned(groups, owned, kept, released, reassigned, resolved.shared_partitions)
     to_member, rejected = assign_round_robin(
         groups.member_group,
         groups.topic_group[unassigned.topic],
@@ -152,9 +146,7 @@ class UnassignedPartitions:
 
     def take(self, rows: BoolArray | IntArray) -> UnassignedPartitions:
         """Returns the selected partitions."""
-        return UnassignedPartitions(
-            self.topic[rows], self.partition[rows], self.previous_owner[rows], self.current_owner[rows]
-        )
+        return UnassignedPartitions(*(column[rows] for column in vars(self).values()))
 
 
 def find_unassigned(
@@ -316,10 +308,8 @@ def combine_assignment(
         kept = kept.take(is_planned[groups.member_group[kept.member]])
         unassigned, to_member = unassigned.take(to_member >= 0), to_member[to_member >= 0]
     if (unassigned.current_owner >= 0).any():
-        unassigned, to_member = (
-            unassigned.take(unassigned.current_owner != to_member),
-            to_member[unassigned.current_owner != to_member],
-        )
+        is_new = unassigned.current_owner != to_member
+        unassigned, to_member = unassigned.take(is_new), to_member[is_new]
     if len(resolved.shared_partitions):
         shared = kept.take(np.isin(kept.partition_keys, resolved.shared_partitions))
         kept_pairs = set(zip(shared.member.tolist(), shared.partition_keys.tolist(), strict=True))
