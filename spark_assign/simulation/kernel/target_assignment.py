@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from spark_assign.groups.assignors.server import UNIFORM
 from spark_assign.groups.assignors.server.coordinator_hash_order import (
     iteration_order,
     map_capacity,
@@ -158,17 +159,24 @@ class TargetRequest:
     Attributes:
         assignor: `uniform` or `server-range`.
         members: in the order in which the assignor iterates over them.
-        topics: existing topics that any member subscribes to. For uniform in homogeneous groups, those of the first
-            member, in the iteration order of the hash set of their IDs.
         homogeneous: whether all members have the same subscription (Kafka's `SubscriptionType`).
         taken: partitions in previous targets.
+        topics: existing topics that any member subscribes to. For uniform in homogeneous groups, those of the first
+            member, in the iteration order of the hash set of their IDs.
     """
 
     assignor: str
     members: Sequence[MemberSubscriptionAndAssignment]
-    topics: Sequence[Topic]
     homogeneous: bool
     taken: Collection[int]
+    topics: Sequence[Topic] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.homogeneous and self.assignor == UNIFORM:
+            self.topics = id_walk(self.members[0].subscribed, self.members[0].names)
+        else:
+            topics = {topic.number: topic for member in self.members for topic in member.subscribed}
+            self.topics = list(topics.values())
 
 
 TargetResponse = Mapping[str, TargetAssignment]
@@ -189,54 +197,31 @@ def follow(
         by_number: topics by number.
         sizes: capacity of the set that the assignor allocates for each topic. None: default sets.
     """
-    before: dict[int, dict[int, None]] = {}
+    partitions: dict[int, dict[int, None]] = {}
     for each in target.walk:
-        before.setdefault(each >> CODE_BITS, {})[each & PARTITION_MASK] = None
-    written = _Written(before, sizes)
+        partitions.setdefault(each >> CODE_BITS, {})[each & PARTITION_MASK] = None
+    # The assignor changes a copy of the map, in its iteration order. Its tables grow and never shrink.
+    chain, capacity = list(partitions), map_capacity(len(partitions), power_of_two(len(partitions)))
+    capacities = {topic: set_capacity(len(some)) for topic, some in partitions.items()}
     for each, given in changes:
+        topic, partition = each >> CODE_BITS, each & PARTITION_MASK
+        if given and topic not in partitions:
+            # `computeIfAbsent` doubles a full table before it inserts a key at the front of its bucket.
+            capacity = map_capacity(len(chain), capacity)
+            chain.insert(0, topic)
+            partitions[topic] = {}
+            capacities[topic] = 16 if sizes is None else power_of_two(sizes[topic] * 4 // 3 + 1)
+        some = partitions[topic]
         if given:
-            written.give(each >> CODE_BITS, each & PARTITION_MASK)
+            some[partition] = None
+            capacities[topic] = map_capacity(len(some), capacities[topic])
         else:
-            written.take(each >> CODE_BITS, each & PARTITION_MASK)
-    return written.read(by_number)
-
-
-class _Written:
-    """The map of a member's target during the assignor's changes: a copy whose tables grow and never shrink."""
-
-    def __init__(self, partitions: dict[int, dict[int, None]], sizes: Mapping[int, int] | None) -> None:
-        """Copies the map in its iteration order."""
-        self._chain = list(partitions)
-        self._capacity = map_capacity(len(partitions), power_of_two(len(partitions)))
-        self._partitions = partitions
-        self._capacities = {topic: set_capacity(len(some)) for topic, some in partitions.items()}
-        self._sizes = sizes
-
-    def give(self, topic: int, partition: int) -> None:
-        """Adds a partition. `computeIfAbsent` doubles a full table before it inserts a key at the front of its
-        bucket."""
-        some = self._partitions.get(topic)
-        if some is None:
-            self._capacity = map_capacity(len(self._chain), self._capacity)
-            self._chain.insert(0, topic)
-            some = self._partitions[topic] = {}
-            self._capacities[topic] = 16 if self._sizes is None else power_of_two(self._sizes[topic] * 4 // 3 + 1)
-        some[partition] = None
-        self._capacities[topic] = map_capacity(len(some), self._capacities[topic])
-
-    def take(self, topic: int, partition: int) -> None:
-        """Removes a partition, and a topic without partitions."""
-        some = self._partitions[topic]
-        del some[partition]
-        if not some:
-            del self._partitions[topic]
-            self._chain.remove(topic)
-
-    def read(self, by_number: Mapping[int, Topic]) -> TargetAssignment:
-        """Returns the target as read back from its record."""
-        read = _read_back(_topic_walk(self._chain, by_number, self._capacity), by_number)
-        walks = {topic: _partition_walk(list(self._partitions[topic]), self._capacities[topic]) for topic in read}
-        return _stored(walks)
+            del some[partition]
+            if not some:
+                del partitions[topic]
+                chain.remove(topic)
+    read = _read_back(_topic_walk(chain, by_number, capacity), by_number)
+    return _stored({topic: _partition_walk(list(partitions[topic]), capacities[topic]) for topic in read})
 
 
 def fresh(

@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 
 from spark_assign.groups.assignors.range import range_slices
-from spark_assign.groups.assignors.server import SERVER_RANGE, UNIFORM
+from spark_assign.groups.assignors.server import SERVER_RANGE
 from spark_assign.groups.assignors.server.coordinator_hash_order import iteration_order, map_capacity
 from spark_assign.groups.assignors.server.heterogeneous import NO_MEMBER, rebalance
 from spark_assign.groups.assignors.server.homogeneous import compute_quotas
@@ -29,7 +29,6 @@ from spark_assign.simulation.kernel.target_assignment import (
     TopicsImage,
     follow,
     fresh,
-    id_walk,
 )
 
 _KERNELS = {"range": SERVER_RANGE}
@@ -78,12 +77,7 @@ class TargetAssignmentBuilder:
             names = len(self.regexes.subscription(member.names, member.regex))
             topics = self._topic_walk(member, sent if each == sender_id else None)
             members.append(MemberSubscriptionAndAssignment(each, member.instance_id, topics, names, target))
-        kernel = _KERNELS.get(assignor, assignor)
-        if homogeneous and kernel == UNIFORM:
-            requested = id_walk(members[0].subscribed, members[0].names)
-        else:
-            requested = list({topic.number: topic for each in members for topic in each.subscribed}.values())
-        return TargetRequest(kernel, members, requested, homogeneous, self.members.taken)
+        return TargetRequest(_KERNELS.get(assignor, assignor), members, homogeneous, self.members.taken)
 
     def _topic_walk(self, member: ConsumerGroupMember, sent: Sequence[str] | None) -> list[Topic]:
         """Returns the topics that a member subscribes to, in the iteration order of its set of names.

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from spark_assign.groups.assignors.server import SERVER_RANGE, UNIFORM
+from spark_assign.groups.assignors.server import SERVER_RANGE
 from spark_assign.groups.assignors.server.coordinator_hash_order import iteration_order, map_capacity
 from spark_assign.groups.kernel.facts import WINDOW_ASSIGNORS
 from spark_assign.history.kernel.replay.rebalance_cost import GenerationCost, RoundDurations
@@ -52,7 +52,6 @@ from spark_assign.simulation.kernel.target_assignment import (
     TopicsImage,
     follow,
     fresh,
-    id_walk,
 )
 
 MAX_ROUNDS = 16
@@ -338,10 +337,5 @@ class _ConsumerGroup(_ReplayGroup):
                     member_id, member.instance, self._metadata.written_walk(subscribed), len(subscribed), target
                 )
             )
-        homogeneous = len(topic_names) == 1
-        if homogeneous and self.variant.assignor == UNIFORM:
-            topics = id_walk(members[0].subscribed, members[0].names)
-        else:
-            topics = list({topic.number: topic for member in members for topic in member.subscribed}.values())
         assigned = frozenset[int]().union(*(member.target.codes for member in members))
-        return TargetRequest(self.variant.assignor, members, topics, homogeneous, assigned)
+        return TargetRequest(self.variant.assignor, members, len(topic_names) == 1, assigned)
