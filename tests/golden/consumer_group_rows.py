@@ -133,7 +133,7 @@ class Steps:
     def _state(self) -> Row:
         group = self.group
         return {
-            "state": group.state.value,
+            "state": state_of(group),
             "group_epoch": group.group_epoch,
             "assignment_epoch": group.assignment_epoch,
             "subscription_type": "HOMOGENEOUS" if group.homogeneous else "HETEROGENEOUS",
@@ -159,6 +159,17 @@ class Steps:
         return {
             topic: [[at, partitions[code(self._number(topic), at)]] for at in some] for topic, some in by_topic.items()
         }
+
+
+def state_of(group: ConsumerGroup) -> str:
+    """The state of a group, as `ConsumerGroupState` has it in Kafka's answers."""
+    members = group.members.by_id.values()
+    if not members:
+        return "Empty"
+    if group.group_epoch > group.assignment_epoch:
+        return "Assigning"
+    is_stable = all(member.is_reconciled_to(group.assignment_epoch) for member in members)
+    return "Stable" if is_stable else "Reconciling"
 
 
 def _rank(id_: str) -> int:

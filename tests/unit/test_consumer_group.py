@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from spark_assign.simulation.kernel.assignment_request import code
-from spark_assign.simulation.kernel.consumer_group import ConsumerGroup, GroupState
+from spark_assign.simulation.kernel.consumer_group import ConsumerGroup
 from spark_assign.simulation.kernel.consumer_group_members import Heartbeat, MemberState, Response
 from spark_assign.simulation.kernel.settings import RELEASES, GroupConfig
 from spark_assign.simulation.kernel.target_assignment import TargetRequest, Topic, TopicsImage
 from spark_assign.simulation.kernel.target_assignment_builder import assign_targets
+from tests.golden.consumer_group_rows import state_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "sticky.md"
 T0 = Topic(0, "t0", 4, 0, 0)
@@ -56,7 +57,7 @@ def test_the_story_of_the_page() -> None:
         expected = {"nothing": "", "": None}.get(assigned, assigned)
         assert (answer.member_epoch, group.state(member_id).value) == (int(then), state)
         assert (None if answer.assigned is None else in_words(answer.assigned)) == expected
-    assert group.group.state is GroupState.STABLE
+    assert state_of(group.group) == "Stable"
 
 
 def test_several_who_join_within_the_interval_get_one_target() -> None:
@@ -110,7 +111,7 @@ def test_a_silent_member_is_fenced() -> None:
     group.group.record_heartbeat("C0", group.now + 40_000)
     assert group.group.expire(group.now + 50_000) == []
     assert group.group.expire(group.now + 85_000) == ["C0"]
-    assert group.group.state is GroupState.EMPTY
+    assert state_of(group.group) == "Empty"
 
 
 def test_a_static_member_is_back_under_another_id() -> None:

@@ -12,10 +12,11 @@ import pytest
 from spark_assign.groups.kernel.convergence import converge, list_heartbeats
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.simulation.kernel.assignment_request import code
-from spark_assign.simulation.kernel.consumer_group import ConsumerGroup, GroupState
+from spark_assign.simulation.kernel.consumer_group import ConsumerGroup
 from spark_assign.simulation.kernel.consumer_group_members import ConsumerGroupMember, Heartbeat, MemberState, Response
 from spark_assign.simulation.kernel.target_assignment import TargetAssignment, Topic, TopicsImage
 from tests.golden import sticky_kernel
+from tests.golden.consumer_group_rows import state_of
 from tests.golden.vectors import Row
 from tests.sizes import drawn
 
@@ -92,7 +93,7 @@ class Played:
                 if members[each].is_reconciled_to(EPOCH + 1):
                     found.setdefault(each, count)
             owners.append(sum(len(one.assigned) for one in members.values()))
-        assert self.group.state is GroupState.STABLE
+        assert state_of(self.group) == "Stable"
         return found, owners
 
     def _owned(self, member_id: str) -> list[int] | None:

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS
 from spark_assign.simulation.kernel.consumer_group_members import (
@@ -56,15 +55,6 @@ from spark_assign.simulation.kernel.target_assignment_builder import TargetAssig
 
 _NEVER = 2**31 - 1
 """Interval at which the coordinator checks the topics of a group, in ms (`METADATA_REFRESH_INTERVAL_MS`)."""
-
-
-class GroupState(Enum):
-    """`ConsumerGroupState`. The value is the name in Kafka's responses."""
-
-    EMPTY = "Empty"
-    ASSIGNING = "Assigning"
-    RECONCILING = "Reconciling"
-    STABLE = "Stable"
 
 
 @dataclass(slots=True)
@@ -113,18 +103,6 @@ class ConsumerGroup:
     def __post_init__(self) -> None:
         self.group_epoch = self.assignment_epoch = self.config.first_epoch
         self.members.one_instance = not self.config.before_4_4
-
-    @property
-    def state(self) -> GroupState:
-        """The state of the group."""
-        members = self.members.by_id.values()
-        if not members:
-            return GroupState.EMPTY
-        if self.group_epoch > self.assignment_epoch:
-            return GroupState.ASSIGNING
-        if all(member.is_reconciled_to(self.assignment_epoch) for member in members):
-            return GroupState.STABLE
-        return GroupState.RECONCILING
 
     def restore(self, members: Iterable[tuple[Heartbeat, Sequence[int]]], epoch: int) -> None:
         """Restores a stable group, whose members reached this epoch long ago and sent their last heartbeats at time 0.
@@ -360,7 +338,7 @@ class ConsumerGroup:
                 check, and until then it misses them in the names of every member.
         """
         names = self.members.names
-        if not self.regexes.is_used:
+        if not self.regexes.members:
             return len(names) <= 1 and all(forgotten <= some for some in names)
         if any(names) or list(self.regexes.members.values()) != [len(self.members.by_id)]:
             return False

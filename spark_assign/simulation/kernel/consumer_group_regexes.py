@@ -36,11 +36,6 @@ class Regexes:
     resolved_at: int | None = None
 
     @property
-    def is_used(self) -> bool:
-        """Whether any member subscribes to an expression."""
-        return bool(self.members)
-
-    @property
     def topics(self) -> tuple[frozenset[str], ...]:
         """The topics of each resolved expression."""
         return tuple(self.resolved.values())
