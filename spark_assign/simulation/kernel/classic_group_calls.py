@@ -185,14 +185,6 @@ def _replace_static(group: ClassicGroup, instance: str, old: str, new: str) -> N
     group.replace_static_member(instance, old, new)
 
 
-def _complete_join(group: ClassicGroup, id: str) -> bool:
-    return group.complete_join(_member(group, id, "isAwaitingJoin"))
-
-
-def _complete_sync(group: ClassicGroup, id: str) -> bool:
-    return group.complete_sync(_member(group, id, "isAwaitingSync"))
-
-
 def _await_sync(group: ClassicGroup, id: str) -> None:
     """Makes the member wait, and then removes it from the pending members, as the coordinator does."""
     if id not in group.members:
@@ -224,9 +216,9 @@ _CALLS: dict[str, tuple[Callable[..., object], dict[str, Kind]]] = {
     "maybe_elect_new_joined_leader": (lambda group: group.maybe_elect_new_joined_leader(), {}),
     "select_protocol": (lambda group: group.select_protocol(), {}),
     "supports_protocols": (ClassicGroup.supports_protocols, {"protocol_type": _TEXT, "protocols": _TEXTS}),
-    "complete_join": (_complete_join, _ID),
+    "complete_join": (lambda group, id: group.complete_join(_member(group, id, "isAwaitingJoin")), _ID),
     "await_sync": (_await_sync, _ID),
-    "complete_sync": (_complete_sync, _ID),
+    "complete_sync": (lambda group, id: group.complete_sync(_member(group, id, "isAwaitingSync")), _ID),
     "add_pending_join": (lambda group, id: group.add_pending_member(id), _ID),
     "add_pending_sync": (lambda group, id: group.add_pending_sync_member(id), _ID),
 }
