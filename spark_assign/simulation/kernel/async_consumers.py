@@ -236,14 +236,10 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         given_up = [each for each in member.owned if each not in wanted.partitions]
         member.reconciling = True
         member.busy_until = max(member.busy_until, self.start_revocation(member, given_up))
-        self.run_at(member.busy_until, self._complete_reconciliation, member, member.epoch, wanted, given_up)
+        self.run_unless_canceled(member.busy_until, member, self._complete_reconciliation, wanted, given_up)
 
-    def _complete_reconciliation(
-        self, member: AsyncMember, epoch: int, wanted: LocalAssignment, given_up: Sequence[int]
-    ) -> None:
+    def _complete_reconciliation(self, member: AsyncMember, wanted: LocalAssignment, given_up: Sequence[int]) -> None:
         """Takes the new partitions (`onPartitionsAssigned`) and acknowledges them."""
-        if epoch != member.epoch:
-            return
         now, current = self.queue.now, self.rebalance
         current.revoked += self.finish_revocation(member, given_up)
         had = set(member.owned)

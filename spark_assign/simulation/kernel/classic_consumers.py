@@ -107,12 +107,11 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         """Schedules the error response to the member's next heartbeat; if `at_once`, to its SyncGroup now."""
         now = self.queue.now
         beat = now if at_once else member.next_heartbeat(now, self.heartbeat_interval_ms)
-        self.queue.schedule(beat, self._receive_error, member, member.epoch, "SyncGroup" if at_once else "Heartbeat")
+        request = "SyncGroup" if at_once else "Heartbeat"
+        self.queue.schedule(beat, self.run_if_current, member, member.epoch, self._receive_error, request)
 
-    def _receive_error(self, member: ClassicMember, epoch: int, request: str) -> None:
+    def _receive_error(self, member: ClassicMember, request: str) -> None:
         """Handles an error response to a heartbeat or to SyncGroup."""
-        if epoch != member.epoch:
-            return
         group, member_id = self.coordinator.group, str(member.member_id)
         if member_id not in group.members:
             error = UNKNOWN_MEMBER
@@ -146,11 +145,9 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
             given_up = [each for each in member.owned if each >> 32 not in member.topics]
         else:
             given_up = member.owned
-        self.run_at(self.start_revocation(member, given_up), self._joins, member, member.epoch, given_up, reason)
+        self.run_unless_canceled(self.start_revocation(member, given_up), member, self._joins, given_up, reason)
 
-    def _joins(self, member: ClassicMember, epoch: int, given_up: Sequence[int], reason: str) -> None:
-        if epoch != member.epoch:
-            return
+    def _joins(self, member: ClassicMember, given_up: Sequence[int], reason: str) -> None:
         revoked = self.finish_revocation(member, given_up)
         if reason == UNKNOWN_MEMBER or member.member_id not in self.coordinator.group.members:
             self.assign_id(member, None)
@@ -191,7 +188,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
             self.leading = member
         else:  # the group has started another generation
             self.trace_message(member.member_id, "SyncGroup", COORDINATOR, "with the assignment")
-            self._receive_error(member, member.epoch, "SyncGroup")
+            self._receive_error(member, "SyncGroup")
 
     def send_assignment(self, leader: ClassicMember, request: AssignmentRequest, response: AssignmentResponse) -> None:
         """Sends the leader's assignment."""
@@ -235,16 +232,11 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         given_up: Sequence[int] = ()
         if member.cooperative and assigned != member.owned:
             given_up = sorted(set(member.owned).difference(assigned))
-        self.run_at(
-            self.start_revocation(member, given_up), self._complete_assignment, member, member.epoch, assigned, given_up
-        )
+        done = self.start_revocation(member, given_up)
+        self.run_unless_canceled(done, member, self._complete_assignment, assigned, given_up)
 
-    def _complete_assignment(
-        self, member: ClassicMember, epoch: int, assigned: list[int], given_up: Sequence[int]
-    ) -> None:
+    def _complete_assignment(self, member: ClassicMember, assigned: list[int], given_up: Sequence[int]) -> None:
         """Lets a member take over what it is assigned, and calls its listener."""
-        if epoch != member.epoch:
-            return
         member.state = STABLE
         coordinator, now = self.coordinator, self.queue.now
         group, current = coordinator.group, coordinator.rebalance
@@ -263,16 +255,11 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
             member.remembered = assigned
         member.remembered_generation[str(group.protocol_name)] = member.generation_id
         current.end_ms = max(current.end_ms, now)
-        if given_up:
-            self.queue.schedule(now, self._rejoin_if_current, member, epoch, "it gave up partitions")
-        elif member.topics != member.joined_topics:
-            self.queue.schedule(now, self._rejoin_if_current, member, epoch, CHANGED)
+        if given_up or member.topics != member.joined_topics:
+            reason = "it gave up partitions" if given_up else CHANGED
+            self.queue.schedule(now, self.run_if_current, member, member.epoch, self.rejoin, reason)
         elif group.state is State.PREPARING_REBALANCE or group.generation_id != member.generation_id:
             self.schedule_error(member)  # the group started another rebalance in the meantime
-
-    def _rejoin_if_current(self, member: ClassicMember, epoch: int, reason: str) -> None:
-        if epoch == member.epoch:
-            self.rejoin(member, reason)
 
     # --- topics -----------------------------------------------------------------------------------------------
 

@@ -69,11 +69,8 @@ class EventHandlers:
         member = self._running(event)
         self._close(member, f"member {member.member_id} left", leaves=True)
 
-    def member_restarts(self, event: Event) -> None:
-        """Closes a member and starts it again. A static member sends no LeaveGroup (KIP-345)."""
-        self._restart(event, None)
-
-    def _restart(self, event: Event, when_up: Callable[[], None] | None) -> None:
+    def member_restarts(self, event: Event, when_up: Callable[[], None] | None = None) -> None:
+        """Closes a member and starts it again, then calls `when_up`. A static member sends no LeaveGroup (KIP-345)."""
         member = self._running(event)
         self.restarted += 1
         leaves = member.group_instance_id is None
@@ -136,7 +133,7 @@ class EventHandlers:
         for name in there:
             restart = replace(event, event="member-restarts", member_id=name, parallelism=None, pause_ms=None)
             self._trace_event(restart)
-            self._restart(restart, is_up)
+            self.member_restarts(restart, is_up)
         if not there:
             is_up()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Generic, TypeVar
 
 from spark_assign.java.hash_map import string_hash
@@ -250,12 +251,8 @@ class SimulatedGroup(ABC, Generic[M]):
         self.by_id[member_id] = member
 
     def _new_id(self, member: M) -> str:
-        number = member.num_ids
-        name = member.name if number == 1 else f"{member.name}~{number}"
-        while name in self.by_id:
-            number += 1
-            name = f"{member.name}~{number}"
-        return name
+        numbered = (f"{member.name}~{number}" if number > 1 else member.name for number in count(member.num_ids))
+        return next(name for name in numbered if name not in self.by_id)
 
     # --- time -------------------------------------------------------------------------------------------------
 
@@ -266,14 +263,21 @@ class SimulatedGroup(ABC, Generic[M]):
     def run_at_poll(self, at: int, member: M, what: Callable[..., None], *args: object) -> None:
         """Runs an action of a member at a time, or at its first poll after that. Another action of the member cancels
         it."""
-        self.run_at(max(at, member.busy_until), self._polls, member, member.epoch, what, args)
+        self.run_unless_canceled(max(at, member.busy_until), member, self._polls, what, args)
 
-    def _polls(self, member: M, epoch: int, what: Callable[..., None], args: tuple[object, ...]) -> None:
-        if epoch != member.epoch:
-            return
+    def _polls(self, member: M, what: Callable[..., None], args: tuple[object, ...]) -> None:
         if member.busy_until > self.queue.now:  # it has become so in the meantime
             self.run_at_poll(member.busy_until, member, what, *args)
         else:
+            what(member, *args)
+
+    def run_unless_canceled(self, at: int, member: M, what: Callable[..., None], *args: object) -> None:
+        """Runs an action of a member at a time. Another action of the member cancels it."""
+        self.run_at(at, self.run_if_current, member, member.epoch, what, *args)
+
+    def run_if_current(self, member: M, epoch: int, what: Callable[..., None], *args: object) -> None:
+        """Runs an action of a member, unless the member has started another action since this epoch."""
+        if epoch == member.epoch:
             what(member, *args)
 
     def run_at(self, at: int, what: Callable[..., None], *args: object) -> None:
