@@ -97,6 +97,7 @@ class ClassicMember(SimulatedMember):
         joined_topics: the topics of its last JoinGroup.
     """
 
+    cooperative: bool = False
     generation_id: int = NO_GENERATION
     remembered: list[int] | None = None
     remembered_generation: dict[str, int] = field(default_factory=dict)
@@ -105,16 +106,15 @@ class ClassicMember(SimulatedMember):
     snapshot: Mapping[int, int] | None = None
     joined_topics: frozenset[int] = frozenset()
 
-    @property
-    def cooperative(self) -> bool:
-        """Whether the member uses the cooperative protocol."""
-        return is_cooperative(self.assignors)
+    def __post_init__(self) -> None:
+        self.cooperative = is_cooperative(self.assignors)
 
     def start(self, now: int) -> None:
         """Starts a new process, without any local state."""
         SimulatedMember.start(self, now)
         self.generation_id, self.remembered, self.remembered_generation = NO_GENERATION, None, {}
         self.metadata_from, self.snapshot, self.metadata = now, None, {}
+        self.cooperative = is_cooperative(self.assignors)
 
 
 RECONCILING, ACKNOWLEDGING, FENCED, STALE = "reconciling", "acknowledging", "fenced", "stale"
