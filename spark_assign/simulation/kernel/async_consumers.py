@@ -225,7 +225,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         elif not member.is_poll_scheduled:
             member.is_poll_scheduled = True
             polls = member.next_poll(self.queue.now, self.timing.poll_interval_ms)
-            self.run_at_poll(polls, member, self._revoke)
+            self.run_at_poll(member, polls, self._revoke)
 
     def _revoke(self, member: AsyncMember) -> None:
         """Gives up partitions at a poll (`onPartitionsRevoked`)."""
@@ -236,7 +236,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         given_up = [each for each in member.owned if each not in wanted.partitions]
         member.reconciling = True
         member.busy_until = max(member.busy_until, self.start_revocation(member, given_up))
-        self.run_unless_canceled(member.busy_until, member, self._complete_reconciliation, wanted, given_up)
+        self.run_unless_canceled(member, member.busy_until, self._complete_reconciliation, wanted, given_up)
 
     def _complete_reconciliation(self, member: AsyncMember, wanted: LocalAssignment, given_up: Sequence[int]) -> None:
         """Takes the new partitions (`onPartitionsAssigned`) and acknowledges them."""
@@ -265,7 +265,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
         member.epoch += 1
         member.state, member.heartbeat_at_ms = FENCED, None
         polls = member.next_poll(self.queue.now, self.timing.poll_interval_ms) if member.owned else self.queue.now
-        self.run_at_poll(polls, member, self.rejoin_group)
+        self.run_at_poll(member, polls, self.rejoin_group)
 
     def rejoin_group(self, member: AsyncMember) -> None:
         """Loses all partitions, and joins with epoch 0."""

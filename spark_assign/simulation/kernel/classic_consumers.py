@@ -131,7 +131,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         member.epoch += 1
         member.state = REVOKING
         polls = member.next_poll(self.queue.now, self.timing.poll_interval_ms)
-        self.run_at_poll(polls, member, self.prepare_to_join, reason)
+        self.run_at_poll(member, polls, self.prepare_to_join, reason)
 
     def prepare_to_join(self, member: ClassicMember, reason: str) -> None:
         """Revokes what must be revoked before a rejoin (`onJoinPrepare`)."""
@@ -145,7 +145,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
             given_up = [each for each in member.owned if each >> 32 not in member.topics]
         else:
             given_up = member.owned
-        self.run_unless_canceled(self.start_revocation(member, given_up), member, self._joins, given_up, reason)
+        self.run_unless_canceled(member, self.start_revocation(member, given_up), self._joins, given_up, reason)
 
     def _joins(self, member: ClassicMember, given_up: Sequence[int], reason: str) -> None:
         revoked = self.finish_revocation(member, given_up)
@@ -180,7 +180,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         """See `coordinator.Clients`. A leader that has stopped meanwhile computes nothing."""
         member = self.by_id[member_id]
         if member.member_id == member_id and member.state == JOINING:
-            self.run_at_poll(self.queue.now, member, self._compute_assignment)
+            self.run_at_poll(member, self.queue.now, self._compute_assignment)
 
     def _compute_assignment(self, member: ClassicMember) -> None:
         group = self.coordinator.group
@@ -213,7 +213,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
             text = self.text(assigned)
             self.trace_message(COORDINATOR, "SyncGroup response", member_id, text or "nothing")
         member.state = REVOKING
-        self.run_at_poll(self.queue.now, member, self._receive_assignment, assigned)
+        self.run_at_poll(member, self.queue.now, self._receive_assignment, assigned)
 
     def join_rejected(self, member_id: str) -> None:
         """See `coordinator.Clients`. The consumer's poll throws; it has lost its partitions before."""
@@ -233,7 +233,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         if member.cooperative and assigned != member.owned:
             given_up = sorted(set(member.owned).difference(assigned))
         done = self.start_revocation(member, given_up)
-        self.run_unless_canceled(done, member, self._complete_assignment, assigned, given_up)
+        self.run_unless_canceled(member, done, self._complete_assignment, assigned, given_up)
 
     def _complete_assignment(self, member: ClassicMember, assigned: list[int], given_up: Sequence[int]) -> None:
         """Lets a member take over what it is assigned, and calls its listener."""

@@ -260,20 +260,21 @@ class SimulatedGroup(ABC, Generic[M]):
         """Returns the time of the last heartbeat of a member."""
         return member.last_heartbeat(self.queue.now, self.heartbeat_interval_ms)
 
-    def run_at_poll(self, at: int, member: M, what: Callable[..., None], *args: object) -> None:
+    def run_at_poll(self, member: M, at: int, what: Callable[..., None], *args: object) -> None:
         """Runs an action of a member at a time, or at its first poll after that. Another action of the member cancels
         it."""
-        self.run_unless_canceled(max(at, member.busy_until), member, self._polls, what, args)
-
-    def _polls(self, member: M, what: Callable[..., None], args: tuple[object, ...]) -> None:
-        if member.busy_until > self.queue.now:  # it has become so in the meantime
-            self.run_at_poll(member.busy_until, member, what, *args)
+        at = max(at, member.busy_until)
+        if at > self.queue.now:  # then the member might be busy again
+            self.queue.schedule(at, self.run_if_current, member, member.epoch, self.run_at_poll, at, what, *args)
         else:
             what(member, *args)
 
-    def run_unless_canceled(self, at: int, member: M, what: Callable[..., None], *args: object) -> None:
-        """Runs an action of a member at a time. Another action of the member cancels it."""
-        self.run_at(at, self.run_if_current, member, member.epoch, what, *args)
+    def run_unless_canceled(self, member: M, at: int, what: Callable[..., None], *args: object) -> None:
+        """Runs an action of a member at a time, immediately if the time has come. Another action cancels it."""
+        if at > self.queue.now:
+            self.queue.schedule(at, self.run_if_current, member, member.epoch, what, *args)
+        else:
+            what(member, *args)
 
     def run_if_current(self, member: M, epoch: int, what: Callable[..., None], *args: object) -> None:
         """Runs an action of a member, unless the member has started another action since this epoch."""
