@@ -137,7 +137,7 @@ class _GroupReplay:
         self._group_key = {"cluster": history.cluster, "group_id": history.group_id}
         durations = measure_rounds(history, params.timing)
         self.current = ReplayVariant(history.assignor, history.static)
-        self.baseline = baseline_costs(history, durations, params.timing)
+        self.baseline = baseline_costs(history, durations)
         self.reproduced: Mapping[int, str | None] = {}
         steps = {
             static: replay_steps(history, static=static, session_ms=params.timing.session_timeout_ms)

@@ -135,6 +135,7 @@ class _RecordedRequest:
     def facts(self) -> Iterator[dict[str, Any]]:
         """Yields the facts of the generation, as of a group of its own."""
         generation, names = self.generation, self.history.topics.names
+        num_partitions = {names[topic]: count for topic, count in generation.partitions.items()}
         is_server_side = self.history.is_server_side
         yield {
             "kind": GROUP,
@@ -153,25 +154,16 @@ class _RecordedRequest:
                 **({} if subscription is None else self._user_data(subscription)),
             }
             for topic in sorted(generation.topics[member_id]):
-                topic_columns = {"topic": names[topic], "partitions": generation.partitions.get(topic)}
+                topic_columns = {"topic": names[topic], "partitions": num_partitions.get(names[topic])}
                 topic_id = self.history.topic_ids.get(names[topic])
                 yield {"kind": SUBSCRIPTION, "member_id": member_id, **topic_columns, "topic_id": topic_id}
             for position, (name, partitions) in enumerate(self._find_owned(member_id, subscription)):
                 owned = {"member_id": member_id, "topic": name}
                 if not is_server_side:
                     yield {"kind": OWNED_ORDER, **owned, "position": position, "at": partitions}
-                slices = {
-                    "kind": OWNED_SLICE,
-                    **owned,
-                    "partitions": self._count_partitions(name),
-                    "step": 1,
-                    "count": 1,
-                }
-                yield from ({**slices, "first": first} for first in dict.fromkeys(partitions))
-
-    def _count_partitions(self, name: str) -> int | None:
-        names = self.history.topics.names
-        return self.generation.partitions.get(names.index(name)) if name in names else None
+                for first in dict.fromkeys(partitions):
+                    slice_columns = {"partitions": num_partitions.get(name), "first": first, "step": 1, "count": 1}
+                    yield {"kind": OWNED_SLICE, **owned, **slice_columns}
 
     def _user_data(self, subscription: wire.Subscription) -> dict[str, Any]:
         return {
