@@ -16,13 +16,13 @@ import re
 import struct
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_assign.connect import connect_protocol
 from spark_assign.history.kernel.batch_decoder import find_commit_layout, read_commit_keys
 from spark_assign.history.kernel.binary_column import BinaryColumn
-from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.array_types import BoolArray
 from spark_assign.wire import consumer_protocol, group_records
 from spark_assign.wire.reader import Reader, WireError
 
@@ -46,15 +46,14 @@ def redact_records(records: pa.RecordBatch, *, hosts: bool, metadata: bool) -> p
         return records
     columns = {name: records.column(name) for name in records.schema.names}
     keys, values = columns["key"].cast(pa.binary()), columns["value"].cast(pa.binary())
-    changed = np.flatnonzero(~_find_plain_commits(keys, values, metadata))
-    if len(changed):
-        rows = pa.array(changed)
-        pairs = [
-            _redact_record(key, value, hosts, metadata)
-            for key, value in zip(keys.take(rows).to_pylist(), values.take(rows).to_pylist(), strict=True)
-        ]
-        keys = _replace_rows(keys, changed, [key for key, _ in pairs])
-        values = _replace_rows(values, changed, [value for _, value in pairs])
+    changed = pa.array(~_find_plain_commits(keys, values, metadata))
+    pairs = [
+        _redact_record(key, value, hosts, metadata)
+        for key, value in zip(keys.filter(changed).to_pylist(), values.filter(changed).to_pylist(), strict=True)
+    ]
+    if pairs:
+        keys = pc.replace_with_mask(keys, changed, pa.array([key for key, _ in pairs], pa.binary()))
+        values = pc.replace_with_mask(values, changed, pa.array([value for _, value in pairs], pa.binary()))
     columns |= {"key": keys.cast(columns["key"].type), "value": values.cast(columns["value"].type)}
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=records.schema)
 
@@ -78,13 +77,6 @@ def _redact_record(
         return redacted_key, group_records.write_value(record_key.type, fields, record_value.version)
     except WireError:
         return redacted_key, b""
-
-
-def _replace_rows(column: pa.Array, rows: IntArray, values: list[bytes | None]) -> pa.Array:
-    """Returns the column with the values of `rows` replaced."""
-    order = np.arange(len(column))
-    order[rows] = len(column) + np.arange(len(rows))
-    return pa.concat_arrays([column, pa.array(values, pa.binary())]).take(pa.array(order))
 
 
 def _find_plain_commits(keys: pa.Array, values: pa.Array, metadata: bool) -> BoolArray:
