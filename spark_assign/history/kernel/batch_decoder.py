@@ -53,7 +53,7 @@ class DecodedKeys:
     Attributes:
         record_type: key type as Kafka numbers it; negative if the key could not be decoded.
         group: index into `groups`; negative if the key has no group.
-        topic: index into `topics`; negative if the key has no topic.
+        topic: index into `topics`; negative if the key isn't that of a commit.
         partition: partition of a commit.
         groups: distinct group ids.
         topics: distinct topic names.
@@ -67,12 +67,6 @@ class DecodedKeys:
     groups: list[str]
     topics: list[str]
     faults: dict[int, tuple[str, str]]
-
-    @property
-    def is_commit(self) -> BoolArray:
-        """Whether each record is an OffsetCommit."""
-        mask: BoolArray = (self.record_type >= 0) & (self.record_type <= _NEWEST_COMMIT_KEY)
-        return mask
 
 
 def read_keys(column: pa.Array | pa.ChunkedArray) -> DecodedKeys:

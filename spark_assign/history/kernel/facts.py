@@ -97,7 +97,7 @@ class _Batch:
         self._cluster, self._clusters = dictionary_indexes(records["cluster"])
         is_tombstone: BoolArray = records["value"].is_null().to_numpy()
         is_readable = (self._keys.record_type >= 0) & ~self._find_newer_versions(is_tombstone)
-        is_commit = self._keys.is_commit
+        is_commit = self._keys.topic >= 0
         self._commit_rows = np.flatnonzero(is_readable & is_commit & ~is_tombstone)
         self._deleted_rows = np.flatnonzero(is_readable & is_commit & is_tombstone)
         self._group_record_rows = np.flatnonzero(is_readable & ~is_commit)
