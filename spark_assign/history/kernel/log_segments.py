@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -73,16 +74,13 @@ def read_records(files: pa.RecordBatch, cluster: str, schema: pa.Schema) -> Iter
         cluster: the cluster of all records.
         schema: `tables.history.RECORDS`.
     """
-    rows: list[tuple[str, int, int, int, bytes | None, bytes | None]] = []
-    for partition, file in _iter_files(files):
-        for record in _read_committed(file["content"], _markers_by_producer(file["markers"])):
-            offset, timestamp_ms, key, value = record
-            timestamp_us = 1000 * min(max(timestamp_ms, -_MAX_TIMESTAMP_MS), _MAX_TIMESTAMP_MS)
-            rows.append((cluster, partition, offset, timestamp_us, key, value))
-            if len(rows) == _BATCH_SIZE:
-                yield _to_batch(rows, schema)
-                rows = []
-    yield _to_batch(rows, schema)
+    rows = (
+        (cluster, partition, offset, 1000 * min(max(at_ms, -_MAX_TIMESTAMP_MS), _MAX_TIMESTAMP_MS), key, value)
+        for partition, file in _iter_files(files)
+        for offset, at_ms, key, value in _read_committed(file["content"], _markers_by_producer(file["markers"]))
+    )
+    while batch := list(islice(rows, _BATCH_SIZE)):
+        yield _to_batch(batch, schema)
 
 
 def find_damage(files: pa.RecordBatch, cluster: str) -> pa.RecordBatch:
