@@ -87,7 +87,7 @@ class Log:
 
     def timeline(self, draw: random.Random | None = None) -> Timeline:
         """Of the one group there is."""
-        ((_, _, timeline),) = build_timelines(self.facts(draw))
+        ((_, _, timeline),) = build_timelines(self.facts(draw), HistoryThresholds())
         return timeline
 
     def table_rows(self, kind: str, *columns: str) -> list[Any]:

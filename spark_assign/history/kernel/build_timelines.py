@@ -45,16 +45,14 @@ _TOPIC_NAME_RECORDS = {
 """Key type to record type of the records that have topic ids and names together."""
 
 
-def build_timelines(
-    facts: pa.Table, thresholds: HistoryThresholds | None = None
-) -> Iterator[tuple[str, str, Timeline]]:
+def build_timelines(facts: pa.Table, thresholds: HistoryThresholds) -> Iterator[tuple[str, str, Timeline]]:
     """Yields cluster, group, and timeline of each group, sorted by cluster and group.
 
     Args:
         facts: FACTS of complete groups, in any order. `unreadable` facts are ignored.
-        thresholds: the thresholds; None for the defaults.
+        thresholds: the thresholds.
     """
-    for chunk in iter_chunks(facts, (thresholds or HistoryThresholds()).commit_gap_ms):
+    for chunk in iter_chunks(facts, thresholds.commit_gap_ms):
         yield from build_chunk_timelines(chunk)
 
 
@@ -76,7 +74,7 @@ def _build_timeline(group: GroupFacts) -> Timeline:
         # A tombstone alone is also written for groups that only commit.
         group_type=tracker.group_type or (SIMPLE if has_commits else tracker.last_tombstone_type) or SIMPLE,
         protocol_type=tracker.protocol_type if tracker.group_type == CLASSIC else None,
-        generations=tracker.generations(),
+        generations=tuple(tracker.generations),
         ownership=tracker.ownership.intervals(),
         commits=group.commits,
         deleted=group.deleted,
@@ -113,6 +111,7 @@ class GenerationTracker:
         group_type: current or last type of the group; None if there are at most tombstones.
         last_tombstone_type: group type of the group's last tombstone.
         protocol_type: protocol type of a classic group.
+        generations: the generations of all records so far.
     """
 
     def __init__(self, topics: Mapping[str, str]) -> None:
@@ -124,12 +123,8 @@ class GenerationTracker:
         self._topics = topics
         self._live_type: str | None = None
         self._broker_groups: dict[str, BrokerGroupTracker] = {}
-        self._generations: list[Generation] = []
+        self.generations: list[Generation] = []
         self._last_generation_type: str | None = None
-
-    def generations(self) -> tuple[Generation, ...]:
-        """Returns the generations of all records so far."""
-        return tuple(self._generations)
 
     def apply(self, write: list[ParsedRecord]) -> None:
         """Applies records that were written together."""
@@ -187,7 +182,7 @@ class GenerationTracker:
             self._drop_all_except(
                 {member_id for member_id in self.ownership.members() if group.has_current(member_id)}, at_ms
             )
-        last = self._generations[-1] if self._generations else None
+        last = self.generations[-1] if self.generations else None
         record = next((written for written in reversed(write) if written.record_type == METADATA), write[-1])
         epoch = group.epoch
         assert epoch is not None
@@ -203,11 +198,11 @@ class GenerationTracker:
         if tombstone is None:
             for group_type in {record.group_type for record in write}:
                 self._update_ownership(group_type, write)
-        elif previous_type is not None or not self._generations:
+        elif previous_type is not None or not self.generations:
             self._drop_all_except((), tombstone.at_ms)
-            generation_id = self._generations[-1].generation_id if self._generations else 0
+            generation_id = self.generations[-1].generation_id if self.generations else 0
             generation = _new_generation(tombstone, generation_id, stable_ms=tombstone.at_ms)
-            self._generations.append(replace(generation, state=DEAD))
+            self.generations.append(replace(generation, state=DEAD))
 
     def _update_ownership(self, group_type: str, write: list[ParsedRecord]) -> None:
         """Updates what members own, for those whose current assignment was written."""
@@ -230,25 +225,25 @@ class GenerationTracker:
 
     def _add(self, group_type: str, generation: Generation) -> None:
         """Adds a new generation or one with other members, or completes the last one."""
-        last = self._generations[-1] if self._generations else None
+        last = self.generations[-1] if self.generations else None
         if (
             last is None
             or last.state == DEAD
             or last.generation_id != generation.generation_id
             or _member_ids(last) != _member_ids(generation)
         ):
-            self._generations.append(generation)
+            self.generations.append(generation)
             self._last_generation_type = group_type
         elif self._last_generation_type == group_type:
-            self._generations[-1] = replace(last, members=generation.members, assignor=generation.assignor)
+            self.generations[-1] = replace(last, members=generation.members, assignor=generation.assignor)
 
     def _mark_stable(self, epoch: int, at_ms: int) -> None:
         """Sets the time at which all members had reached an epoch."""
-        for index in range(len(self._generations) - 1, -1, -1):
-            generation = self._generations[index]
+        for index in range(len(self.generations) - 1, -1, -1):
+            generation = self.generations[index]
             if generation.generation_id != epoch or generation.stable_ms is not None:
                 return
-            self._generations[index] = replace(generation, stable_ms=at_ms)
+            self.generations[index] = replace(generation, stable_ms=at_ms)
 
 
 def _new_generation(
@@ -273,8 +268,6 @@ def _member_ids(generation: Generation) -> list[str]:
 
 # --- ownership ----------------------------------------------------------------------------------------------------
 
-_RoleTopic = tuple[str, str]
-
 
 class OwnershipTracker:
     """What members own, and what they owned before.
@@ -284,7 +277,7 @@ class OwnershipTracker:
     """
 
     def __init__(self) -> None:
-        self._open: dict[str, tuple[RoleAssignment, dict[_RoleTopic, list[OwnershipInterval]]]] = {}
+        self._open: dict[str, tuple[RoleAssignment, dict[tuple[str, str], list[OwnershipInterval]]]] = {}
         self._closed: list[OwnershipInterval] = []
 
     def members(self) -> Collection[str]:
