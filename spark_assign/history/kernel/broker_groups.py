@@ -91,10 +91,9 @@ class BrokerGroupTracker:
     def apply(self, record_type: str, key: Mapping[str, Any], value: Mapping[str, Any] | None) -> None:
         """Applies one record. The caller handles tombstones of the epoch, which end the group."""
         member_id = key.get("memberId")
-        has_metadata = member_id in self._metadata
         # Current assignments are frequent. They change the members only if nothing else is known of the member.
         self.is_changed |= record_type in _MEMBER_RECORDS or (
-            record_type == "CurrentMemberAssignment" and not has_metadata
+            record_type == "CurrentMemberAssignment" and member_id not in self._metadata
         )
         if record_type == "Metadata" and value is not None:
             self.epoch = value["epoch"]

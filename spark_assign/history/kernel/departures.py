@@ -196,14 +196,14 @@ class _CommitEvidence:
 
     def _find_remaining_silence(self, missing: _MissingMember, session: int) -> int:
         """Returns how long the remaining members had committed nothing: the longest possible rebalance."""
-        generation, previous = missing.generation, missing.previous
+        generation, previous, at_ms = missing.generation, missing.previous, missing.generation.at_ms
         key = previous.offset, generation.offset
         if key not in self.remaining_silence:
             current_ids = {member.member_id for member in generation.members}
             silences = (
                 self._find_silence(
-                    [owned for owned in self.ownership[member.member_id] if _is_owned_at(owned, generation.at_ms)],
-                    generation.at_ms,
+                    [each for each in self.ownership[member.member_id] if each.end_ms is None or each.end_ms >= at_ms],
+                    at_ms,
                 )
                 for member in previous.members
                 if member.member_id in current_ids
@@ -241,10 +241,6 @@ class _CommitEvidence:
         if not min_ms:
             return None
         return _CommitSilence(min(min_ms), min(max_ms), min(commit_intervals_ms, default=None))
-
-
-def _is_owned_at(owned: OwnershipInterval, at_ms: int) -> bool:
-    return owned.start_ms < at_ms and (owned.end_ms is None or owned.end_ms >= at_ms)
 
 
 def _mean_commit_interval(interval: CommitInterval, previous: CommitInterval | None) -> list[float]:

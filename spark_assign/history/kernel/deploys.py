@@ -26,7 +26,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, pairwise
 
 from spark_assign.history.kernel.departures import CRASHED, GUESS, Departure
 from spark_assign.history.kernel.pauses import PauseSummary
@@ -179,27 +179,22 @@ def _build_burst(
     departure_by_member: dict[tuple[str, int], Departure],
 ) -> _RebalanceBurst:
     """Returns what happens in consecutive generations: the members before and after, and who joins and departs."""
-    first, last = generation_indexes[0], generation_indexes[-1]
-    ids = {
-        index: frozenset(member.member_id for member in generations[index].members)
-        for index in range(first - 1, last + 1)
-    }
+    first, end = generation_indexes.start, generation_indexes.stop
+    ids = [frozenset(member.member_id for member in generation.members) for generation in generations[first - 1 : end]]
     joined: list[str] = []
     departures: list[Departure] = []
     all_departed_at_once = crashed_at_once = False
-    for index in generation_indexes:
-        before, after = ids[index - 1], ids[index]
+    for generation, (before, after) in zip(generations[first:end], pairwise(ids), strict=True):
         joined += sorted(after - before)
-        generation_id = generations[index].generation_id
-        departed = [departure_by_member[member_id, generation_id] for member_id in sorted(before - after)]
+        departed = [departure_by_member[member_id, generation.generation_id] for member_id in sorted(before - after)]
         departures += departed
         all_departed_at_once |= bool(before) and not before & after
         crashed_at_once |= len(departed) > 1 and all(departure.leave_type == CRASHED for departure in departed)
     return _RebalanceBurst(
         generation_indexes,
-        _rebalance_times(generations[first : last + 1], is_rebalance[first : last + 1]),
-        ids[first - 1],
-        ids[last],
+        _rebalance_times(generations[first:end], is_rebalance[first:end]),
+        ids[0],
+        ids[-1],
         joined,
         departures,
         all_departed_at_once,
