@@ -134,13 +134,11 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
             self.topics_changed = False
             before = self.number
             found = self.coordinator.heartbeat(request, self.queue.now)
+            self.bumped(before, reason)
             if isinstance(found, TargetRequest):
                 target_request, target = found, (yield found)
                 found = self.coordinator.apply_target(target)
-                self.bumped(before, reason)
                 self._new_target(target_request, target)
-            else:
-                self.bumped(before, reason)
             self._receive_response(member, request, found)
 
     def _receive_response(self, member: AsyncMember, request: Heartbeat, response: Response) -> None:
@@ -288,8 +286,7 @@ class AsyncConsumers(SimulatedGroup[AsyncMember]):
 
     def _revocation_timeout(self, member_id: str, epoch: int) -> None:
         known = self.coordinator.members.by_id.get(member_id)
-        late = known is not None and known.state is MemberState.UNREVOKED_PARTITIONS and known.member_epoch == epoch
-        if late:
+        if known is not None and known.state is MemberState.UNREVOKED_PARTITIONS and known.member_epoch == epoch:
             self.expire()
 
     def expire(self) -> None:

@@ -91,21 +91,18 @@ class ClassicGroupMember:
         return replace(self, member_id=member_id, hash_code=-1, awaiting_join=False, awaiting_sync=False)
 
 
-Protocols = Sequence[str]
-"""Protocols of one member, most preferred first."""
-
-
 def select(
     lists: Collection[tuple[str, ...]],
     supporters: Mapping[str, int],
-    in_java_order: Callable[[], Iterable[Protocols]],
+    in_java_order: Callable[[], Iterable[Sequence[str]]],
 ) -> str:
     """Returns the protocol that wins the vote.
 
     Args:
         lists: the protocols of every member, in any order.
         supporters: number of members that support each protocol.
-        in_java_order: returns the protocols of every member in the order of the map of members. Called only in a tie.
+        in_java_order: returns the protocols of every member, most preferred first, in the order of the map of members.
+            Called only in a tie.
 
     Raises:
         IllegalArgument: a member supports no candidate.
