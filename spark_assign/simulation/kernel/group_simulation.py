@@ -66,22 +66,20 @@ class EventHandlers:
 
     def member_leaves(self, event: Event) -> None:
         """Closes a member for good. It sends LeaveGroup, even if it is static."""
-        member = self._running(event)
-        self._close(member, f"member {member.member_id} left", leaves=True)
+        self._close(self._running(event), leaves=True)
 
     def member_restarts(self, event: Event, when_up: Callable[[], None] | None = None) -> None:
         """Closes a member and starts it again, then calls `when_up`. A static member sends no LeaveGroup (KIP-345)."""
         member = self._running(event)
         self.restarted += 1
-        leaves = member.group_instance_id is None
-        self._close(member, f"member {member.member_id} left", leaves=leaves, again=(event, when_up))
+        self._close(member, leaves=member.group_instance_id is None, again=(event, when_up))
 
-    def _close(self, member: SimulatedMember, reason: str, *, leaves: bool, again: Again | None = None) -> None:
+    def _close(self, member: SimulatedMember, *, leaves: bool, again: Again | None = None) -> None:
         """Closes the consumer: it gives up what it owns, sends LeaveGroup if `leaves`, and restarts if `again` is
         set."""
         member.epoch += 1
         member.state = CLOSING
-        owned = list(member.owned)
+        owned, reason = list(member.owned), f"member {member.member_id} left"
         done = self.group.start_revocation(member, owned)
         self.group.run_at(done, self._finish_close, member, owned, reason, leaves, again)
 
