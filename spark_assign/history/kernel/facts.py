@@ -95,6 +95,7 @@ class _Batch:
         self._keys = read_keys(records["key"])
         self._faults = dict(self._keys.faults)
         self._cluster, self._clusters = dictionary_indexes(records["cluster"])
+        self._at_ms: IntArray = combine_chunks(records["at_ms"]).to_numpy(zero_copy_only=False)
         is_tombstone: BoolArray = records["value"].is_null().to_numpy()
         is_readable = (self._keys.record_type >= 0) & ~self._find_newer_versions(is_tombstone)
         is_commit = self._keys.topic >= 0
@@ -121,7 +122,7 @@ class _Batch:
         rows = self._commit_rows
         values = read_commit_values(self._keys.record_type[rows], _take(self._records["value"], rows))
         self._faults |= {int(rows[row]): (CORRUPT, detail) for row, detail in values.faults.items()}
-        at_ms = self._int_column("at_ms", rows)
+        at_ms = self._at_ms[rows]
         lacks_timestamp = (at_ms < 0) & (values.commit_ms >= 0) & (values.commit_ms < _MAX_COMMIT_MS)
         at_ms = np.where(lacks_timestamp, values.commit_ms, at_ms)
         is_valid = values.is_valid
@@ -137,9 +138,8 @@ class _Batch:
         """Returns the tombstones of commits, counted by partition."""
         rows = self._deleted_rows
         offset = np.zeros(len(rows), np.int64)
-        at_ms = self._int_column("at_ms", rows)
         intervals, commit = intervals_from_commits(
-            self._topic_keys(rows), self._keys.partition[rows], at_ms, offset, _INFINITE_MS
+            self._topic_keys(rows), self._keys.partition[rows], self._at_ms[rows], offset, _INFINITE_MS
         )
         return self._interval_facts(DELETED, intervals, rows[commit])
 
@@ -184,10 +184,6 @@ class _Batch:
         names = pa.array(getattr(self._keys, f"{name}s"), pa.string())
         indexes = getattr(self._keys, name)[rows]
         return names.take(pa.array(indexes, mask=indexes < 0))
-
-    def _int_column(self, name: str, rows: IntArray) -> IntArray:
-        values: IntArray = combine_chunks(self._records[name]).to_numpy(zero_copy_only=False)[rows]
-        return values
 
 
 def _take(column: pa.Array | pa.ChunkedArray, rows: IntArray) -> pa.Array:
@@ -243,10 +239,11 @@ def merge(table: pa.Table, gap_ms: int) -> pa.Table:
     """Returns the fewest facts with the same content."""
     kind = table["kind"]
     intervals = (
-        _merge_kind(table.filter(_is_kind(kind, interval_kind)), interval_kind, max_gap_ms)
+        _merge_kind(table.filter(pc.equal(kind, interval_kind)), interval_kind, max_gap_ms)
         for interval_kind, max_gap_ms in ((COMMITS, gap_ms), (DELETED, _INFINITE_MS))
     )
-    return pa.concat_tables([table.filter(_is_kind(kind, RECORD, UNREADABLE)), *intervals])
+    others = table.filter(pc.is_in(kind, value_set=pa.array([RECORD, UNREADABLE])))
+    return pa.concat_tables([others, *intervals])
 
 
 def _merge_kind(table: pa.Table, kind: str, gap_ms: int) -> pa.Table:
@@ -295,10 +292,6 @@ def _assign_buckets(table: pa.Table, num_buckets: int) -> IntArray:
     without_group = table["group_id"].is_null().to_numpy()
     bucket[without_group] = table["offset"].fill_null(0).to_numpy()[without_group] % num_buckets
     return bucket
-
-
-def _is_kind(kind: pa.ChunkedArray, *kinds: str) -> pa.ChunkedArray:
-    return pc.is_in(kind, value_set=pa.array(kinds))
 
 
 def _is_oversize(tables: list[pa.Table], divisor: int) -> bool:
