@@ -12,7 +12,7 @@ from statistics import NormalDist
 import numpy as np
 
 from spark_assign.advice.kernel.resize import resize
-from spark_assign.comparison.kernel.compare import estimate_paused_seconds, later_rounds
+from spark_assign.comparison.kernel.compare import transition_costs
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.group_metrics import (
@@ -22,11 +22,9 @@ from spark_assign.groups.kernel.group_metrics import (
     drain_seconds,
     max_per_group,
     member_capacity,
-    read_ownership,
     sum_by_group,
 )
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import mask_from_indexes
 from spark_assign.numeric.segmented_arrays import ranges_by_length
@@ -198,8 +196,7 @@ def _sweep(
     all_groups = np.ones(new.num_groups, bool)
     planned = assign(new, assignor, all_groups, criteria.custom)
     is_planned = ~mask_from_indexes(list(planned.rejected), new.num_groups)
-    later = later_rounds(new, assignor, is_planned, criteria.custom)
-    changes = count_changes(read_ownership(new, planned, is_planned))
+    costs = transition_costs(new, assignor, planned, is_planned, criteria.timing, criteria.custom)
     member_loads, loads = MemberLoads(new, planned.slices), new.loads
     load = member_loads.sums(loads.in_messages_per_second)
     drain = drain_seconds(member_loads.sums(loads.lag), load, capacity[group][new.members.group])
@@ -214,10 +211,8 @@ def _sweep(
         unassigned=count_subscribed_partitions(specs)[group]
         - sum_by_group(new, member_loads.num_partitions()).astype(np.int64),
         drain_seconds=np.where(behind, max_per_group(new, drain), np.nan),
-        moved=changes.moved + later["moved"],
-        paused_partition_seconds=estimate_paused_seconds(
-            new, changes, planned.slices, later, assignor, criteria.timing, is_custom=assignor in criteria.custom
-        ),
+        moved=costs["moved"],
+        paused_partition_seconds=costs["paused_partition_seconds"],
         rejected=~is_planned,
     )
 

@@ -30,12 +30,12 @@ from spark_assign.groups.kernel.group_metrics import (
     load_metrics,
     read_ownership,
 )
-from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.ownership_changes import OwnershipCounts, count_changes
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.groups.kernel.plan_groups import read_configured_assignors
 from spark_assign.groups.kernel.read_specs import read_group_specs
-from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
+from spark_assign.numeric.array_types import BoolArray
+from spark_assign.numeric.partition_slices import mask_from_indexes
 from spark_assign.simulation.kernel.pause_estimates import (
     PauseCounts,
     cooperative_seconds,
@@ -45,7 +45,7 @@ from spark_assign.simulation.kernel.pause_estimates import (
 from spark_assign.simulation.kernel.settings import TimingConfig
 
 
-def later_rounds(
+def _later_rounds(
     specs: GroupSpecs, assignor: str, is_planned: BoolArray, custom: Mapping[str, GroupAssignor]
 ) -> dict[str, Any]:
     """Returns the number of rounds of each group, whether it is stable, and the moves and revocations after the first
@@ -61,17 +61,21 @@ def later_rounds(
     return later
 
 
-def estimate_paused_seconds(
+def transition_costs(
     specs: GroupSpecs,
-    counts: OwnershipCounts,
-    target: PartitionSlices,
-    later: Mapping[str, IntArray],
     assignor: str,
+    assignments: GroupAssignments,
+    is_planned: BoolArray,
     timing: TimingConfig,
-    *,
-    is_custom: bool,
-) -> FloatArray:
-    """Returns the expected partition-seconds of each group without consumption, until every member has its target."""
+    custom: Mapping[str, GroupAssignor],
+) -> dict[str, Any]:
+    """Returns the cost of the transition of each group to its target, in all rounds.
+
+    The columns are those of `tables.comparison.COMPARISON`: moved, revoked, rounds, stable, and
+    paused_partition_seconds, the expected partition-seconds without consumption until every member has its target.
+    """
+    counts, target = count_changes(read_ownership(specs, assignments, is_planned)), assignments.slices
+    later = _later_rounds(specs, assignor, is_planned, custom)
     pauses = PauseCounts(
         members=np.maximum(np.bincount(specs.members.group, minlength=specs.num_groups), 1),
         partitions=np.bincount(specs.topics.group[target.topic], target.count, specs.num_groups).astype(np.int64),
@@ -80,12 +84,16 @@ def estimate_paused_seconds(
         back=counts.returned,
         later=later["revoked"],
     )
-    estimate: Any = eager_seconds
-    if not is_custom and assignor in SERVER_ASSIGNORS:
+    estimate = eager_seconds
+    if assignor not in custom and assignor in SERVER_ASSIGNORS:
         estimate = server_seconds
-    elif not is_custom and is_cooperative(assignor):
+    elif assignor not in custom and is_cooperative(assignor):
         estimate = cooperative_seconds
-    return np.asarray(estimate(pauses, timing), np.float64)
+    return later | {
+        "moved": counts.moved + later["moved"],
+        "revoked": counts.owned - counts.kept + later["revoked"],
+        "paused_partition_seconds": np.asarray(estimate(pauses, timing), np.float64),
+    }
 
 
 AS_GIVEN = ""
@@ -212,26 +220,18 @@ def _metrics(specs: GroupSpecs, assignor: str, selected: BoolArray, params: Comp
     """Returns the metrics of one assignor for each group of the specs; only those of selected groups are valid."""
     assignment = assign(specs, assignor, selected, params.custom)
     is_planned = selected & ~mask_from_indexes(list(assignment.rejected), specs.num_groups)
-    is_custom, target = assignor in params.custom, assignment.slices
-    counts = count_changes(read_ownership(specs, assignment, is_planned))
-    later = later_rounds(specs, assignor, is_planned, params.custom)
-    if assignor in SERVER_ASSIGNORS and not is_custom:
-        later["rounds"] = count_heartbeats(specs, assignment).of_groups(specs)
+    costs = transition_costs(specs, assignor, assignment, is_planned, params.timing, params.custom)
+    if assignor in SERVER_ASSIGNORS and assignor not in params.custom:
+        costs["rounds"] = count_heartbeats(specs, assignment).of_groups(specs)
+    target = assignment.slices
     balance = balance_metrics(specs.members.group, specs.num_groups, target)
     columns: dict[str, list[Any]] = {
         name: balance[name].to_pylist() for name in ("members", "partitions", "max_over_mean", "stddev_per_member")
     }
-    columns |= {
-        "moved": (counts.moved + later["moved"]).tolist(),
-        "revoked": (counts.owned - counts.kept + later["revoked"]).tolist(),
-        "unassigned": (count_subscribed_partitions(specs) - np.array(columns["partitions"], np.int64)).tolist(),
-        "rounds": later["rounds"].tolist(),
-        "stable": later["stable"].tolist(),
-        "paused_partition_seconds": estimate_paused_seconds(
-            specs, counts, target, later, assignor, params.timing, is_custom=is_custom
-        ).tolist(),
-        "rack_matched": count_rack_matched(specs, target, racks_known=params.racks_known).to_pylist(),
-    }
+    columns |= {name: values.tolist() for name, values in costs.items()}
+    unassigned = count_subscribed_partitions(specs) - np.array(columns["partitions"], np.int64)
+    columns["unassigned"] = unassigned.tolist()
+    columns["rack_matched"] = count_rack_matched(specs, target, racks_known=params.racks_known).to_pylist()
     columns["cross_rack_share"] = [
         None if matched is None or not partitions else 1 - matched / partitions
         for matched, partitions in zip(columns["rack_matched"], columns["partitions"], strict=True)
