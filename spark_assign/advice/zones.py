@@ -7,12 +7,10 @@ groups (`advice.kernel.zones`). Replica moves are computed over all groups that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import isfinite
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -23,7 +21,7 @@ from spark_assign.advice.kernel.cross_zone_traffic import GB, ZoneParams
 from spark_assign.advice.kernel.replica_moves import MOVE, MOVE_COLUMNS, REORDER, replica_moves
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
-from spark_assign.spark.arrow_batches import map_arrow_batches
+from spark_assign.spark.arrow_batches import map_arrow_batches, map_arrow_chunks
 from spark_assign.spark.tagged_pass import LazyResult
 from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
@@ -94,7 +92,8 @@ class ZoneTraffic(LazyResult):
             "broker_racks": F.array_distinct(F.map_values("rack_of")),
         }
         placed = previous.join(facts.racks_of_brokers(brokers), "cluster").withColumns(racks)
-        moves = self._reads().join(placed, _PARTITION).select(*_READ.names).mapInArrow(_find_moves, _FOUND)
+        find_moves = map_arrow_chunks(partial(map, replica_moves), chunk_rows=1)  # of one batch at a time
+        moves = self._reads().join(placed, _PARTITION).select(*_READ.names).mapInArrow(find_moves, _FOUND)
         rows = moves.join(_brokers_by_rack(brokers), F.expr("cluster = of_cluster AND to_rack = of_rack_id"))
         columns = {
             "replicas": _new_replicas(),
@@ -218,12 +217,6 @@ def faults(fleet: Fleet) -> list[Fault]:
         remedy = "Set client.rack to the zone of each consumer (Kafka's Java clients report it since 3.5)"
         found.append(Fault("members", "rack_id", "no member has a rack", remedy))
     return found
-
-
-def _find_moves(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Finds the replica moves of each batch of partitions."""
-    for batch in batches:
-        yield from replica_moves(pa.Table.from_batches([batch])).to_batches()
 
 
 def _brokers_by_rack(brokers: DataFrame) -> DataFrame:
