@@ -103,9 +103,8 @@ def find_faults(indexed: IndexedConnectFacts, *, simulated: bool) -> ClusterFaul
             faults.add(int(indexed.cluster[row]), code, describe(indexed, table, row))
     for row in (row for row in faulty if indexed.text(row) is not None):
         faults.add(int(indexed.cluster[row]), "bad-state", f"state: {indexed.text(row)}")
-    for kind, name in ((facts.ASSIGNMENT, "assignment"), (facts.REVOCATION, "revocation")):
-        for row in indexed.invalid_lists[kind].tolist():
-            faults.add(int(indexed.cluster[row]), "bad-state", f"state: {name}")
+    for row in indexed.invalid_lists.tolist():
+        faults.add(int(indexed.cluster[row]), "bad-state", f"state: {facts.STATE_LISTS[indexed.kind[row]]}")
     return faults
 
 

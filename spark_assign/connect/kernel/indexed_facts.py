@@ -59,6 +59,9 @@ STATE_NUMBERS = (
 )
 """Columns of `clusters`, `events`, and `state` that are in `numbers`."""
 
+STATE_LISTS = {ASSIGNMENT: "assignment", REVOCATION: "revocation"}
+"""Kinds of facts with items, and the columns of `state` that they are."""
+
 TABLES = ("clusters", "connectors", "tasks", "workers", "reported", "reported", *("state",) * 5, "events")
 """Table of each kind of fact (`faulty`: reported or state)."""
 
@@ -83,8 +86,8 @@ class IndexedConnectFacts:
         is_task_null: Whether the task of each fact is null.
         items: Connector or task of each fact, as an item.
         rows: Facts of each kind.
-        state_items: Items of each fact, by kind (`assignment` and `revocation`).
-        invalid_lists: Facts with invalid items, by kind (`assignment` and `revocation`).
+        state_items: Items of the facts of the kinds `STATE_LISTS`, by fact.
+        invalid_lists: Facts of these kinds with invalid items.
     """
 
     def __init__(self, facts: pa.Table) -> None:
@@ -100,17 +103,15 @@ class IndexedConnectFacts:
         self.position = to_int_array(facts["position"], NO_POSITION)
         self._texts = facts["text"].combine_chunks()
         self._numbers = facts["numbers"].combine_chunks()
-        lists = [_Items(facts, self.rows[kind]) for kind in (ASSIGNMENT, REVOCATION)]
+        list_rows = np.concatenate([self.rows[kind] for kind in STATE_LISTS])
+        lists = _Items(facts, list_rows)
         workers = NameIndex(facts["name"])
-        connectors = NameIndex(facts["connector"], *(state_list.names for state_list in lists))
+        connectors = NameIndex(facts["connector"], lists.names)
         self.workers, self.connectors = Names(workers.names.to_pylist()), Names(connectors.names.to_pylist())
-        (self.name,), (self.connector, *state_connectors) = workers.columns, connectors.columns
+        (self.name,), (self.connector, item_connectors) = workers.columns, connectors.columns
         self.items: IntArray = (self.connector << TASK_BITS) + self.task + 1
-        self.state_items: dict[int, list[list[int]]] = {}
-        self.invalid_lists: dict[int, IntArray] = {}
-        for kind, state_list, indexes in zip((ASSIGNMENT, REVOCATION), lists, state_connectors, strict=True):
-            self.state_items[kind] = state_list.items(indexes)
-            self.invalid_lists[kind] = self.rows[kind][state_list.is_invalid]
+        self.state_items = dict(zip(list_rows.tolist(), lists.items(item_connectors), strict=True))
+        self.invalid_lists: IntArray = list_rows[lists.is_invalid]
 
     def text(self, row: int) -> str | None:
         """Returns the text of a fact: a protocol, an event, or a faulty column."""

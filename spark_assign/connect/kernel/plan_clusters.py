@@ -206,10 +206,8 @@ class ConnectClusters:
                 generation_id=-1 if generation is None else generation,
                 successive_revoking_rebalances=successive or 0,
             )
-        for kind, name in ((facts.ASSIGNMENT, "assignment"), (facts.REVOCATION, "revocation")):
-            clusters = indexed.cluster[indexed.rows[kind]].tolist()
-            for cluster, items in zip(clusters, indexed.state_items[kind], strict=True):
-                setattr(states[cluster], name, items)
+        for row, items in indexed.state_items.items():
+            setattr(states[int(indexed.cluster[row])], facts.STATE_LISTS[indexed.kind[row]], items)
         for kind, name in ((facts.MEMBER, "members"), (facts.CANDIDATE, "candidates")):
             rows = indexed.rows[kind]
             rows = rows[np.lexsort((indexed.position[rows], indexed.cluster[rows]))]
