@@ -51,7 +51,7 @@ def played(rows: list[Row], of_all: UpgradePath) -> tuple[Any, RollingUpgrade]:
 
 def figures(steps: list[UpgradeStep]) -> list[tuple[int, ...]]:
     """Moved, revoked, stopped and moved by rules of each step."""
-    return [(each.moved, each.revoked, each.paused, each.moved_by_rule_change) for each in steps]
+    return [(each.moved, each.revoked, each.paused_partitions, each.moved_by_rules) for each in steps]
 
 
 # --- one by one ---------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_the_leader_stays_until_it_restarts() -> None:
         if leader == ids[at]:
             leader = texts_in_table_order([name for name in ids if name != leader])[0]
         ids[at] = next_member_id(ids[at])
-        assert (step.leader, step.new_member_id, step.elected) == (leader, ids[at], "sticky")
+        assert (step.leader, step.new_member_id, step.assignor) == (leader, ids[at], "sticky")
         assert step.leader_release == ("2.8" if leader in names else "3.9")
     assert done.is_complete.tolist() == [True]
     assert len({step.leader for step in done.steps[0]}) == 1 + sum(step.leader_changed for step in done.steps[0][1:])
@@ -177,7 +177,7 @@ def test_static_members_lead_on_under_new_ids() -> None:
     first, second, last = done.steps[0]
     assert figures([first, second]) == [(0, 0, 3, 0), (0, 0, 1, 0)]
     assert [each.leader_changed for each in (first, second, last)] == [False] * 3
-    assert (last.step_type, last.leader_release, last.moved, last.moved_by_rule_change) == (
+    assert (last.step_type, last.leader_release, last.moved, last.moved_by_rules) == (
         "next-rebalance",
         "3.9",
         1,
@@ -202,7 +202,7 @@ def test_a_leader_that_takes_the_newest_generation_alone_deals_old_members_again
     for release in ("3.3", "3.9"):
         _, done = played([row], course(COOPERATIVE, "2.8.0", (release, COOPERATIVE)))
         assert [step.leader_release for step in done.steps[0]] == ["2.8.0", release, release]
-        by_rules[release] = [step.moved_by_rule_change for step in done.steps[0]]
+        by_rules[release] = [step.moved_by_rules for step in done.steps[0]]
     assert by_rules == {"3.3": [0, 3, 0], "3.9": [0, 0, 0]}
 
 
@@ -213,7 +213,7 @@ def test_the_old_assignor_wins_until_one_member_has_dropped_it() -> None:
     """Two restarts of each (KIP-429): from the first member on that has dropped it, the new one wins."""
     rows = [a_group({"c0": [0, 1], "c1": [2], "c2": [3]})]
     _, done = played(rows, course(EAGER, "2.8", ("3.9", BOTH), ("3.9", COOPERATIVE)))
-    assert [step.elected for step in done.steps[0]] == ["sticky"] * 3 + ["cooperative-sticky"] * 3
+    assert [step.assignor for step in done.steps[0]] == ["sticky"] * 3 + ["cooperative-sticky"] * 3
     assert [step.bounce for step in done.steps[0]] == [1, 1, 1, 2, 2, 2]
     assert done.is_complete.tolist() == [True]
 

@@ -75,6 +75,8 @@ class UpgradePath:
 class UpgradeStep:
     """One step of one group: a member has restarted, or (`next-rebalance`) all members have rejoined once more.
 
+    Attributes, except `member`, are columns of `tables.comparison.UPGRADE_TABLES`.
+
     Attributes:
         step_type: `restart` or `next-rebalance`.
         bounce: ordinal of the bounce, from 1.
@@ -82,8 +84,8 @@ class UpgradeStep:
         new_member_id: the id of that member afterward.
         leader, leader_release: id and release of the leader afterward.
         leader_changed: whether another member led before.
-        elected: the elected assignor.
-        moved, revoked, paused, moved_by_rule_change: numbers of partitions, once per change.
+        assignor: the elected assignor.
+        moved, revoked, paused_partitions, moved_by_rules: numbers of partitions, once per change.
     """
 
     step_type: str
@@ -93,11 +95,11 @@ class UpgradeStep:
     leader: str
     leader_release: str
     leader_changed: bool
-    elected: str
+    assignor: str
     moved: int
     revoked: int
-    paused: int
-    moved_by_rule_change: int
+    paused_partitions: int
+    moved_by_rules: int
 
 
 @dataclass(frozen=True)

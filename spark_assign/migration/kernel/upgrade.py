@@ -52,7 +52,7 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES
 OF_GROUP, OF_STEP, REJECTED = KINDS = ("group", "step", "rejected")
 
 COSTS = ("moved", "revoked", "paused_partitions", "moved_by_rules")
-"""Costs of a step, in partitions: the names of the columns, in the order of `_step_costs`."""
+"""Costs of a step, in partitions: columns, and attributes of `UpgradeStep`."""
 
 
 def plan_upgrades(facts: pa.Table, to_release: str, assignor: str | None, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -244,17 +244,10 @@ class _UpgradeResult:
             return
         for ordinal, step in enumerate(self.upgrade.steps[group], 1):
             yield self.keys[group] | {
+                **vars(step),
                 "step": ordinal,
-                "step_type": step.step_type,
-                "bounce": step.bounce,
                 "member_id": self.member_ids[step.member] if step.member >= 0 else None,
-                "new_member_id": step.new_member_id,
-                "leader": step.leader,
-                "leader_release": step.leader_release,
-                "leader_changed": step.leader_changed,
-                "assignor": step.elected,
                 "rules": rules_of_release(step.leader_release).release_line,
-                **_step_costs(step),
                 "description": describe_step(candidate, step),
             }
 
@@ -282,14 +275,9 @@ def _full_restart_config(candidate: UpgradeCandidate | None) -> ClientConfig | N
     return ClientConfig(candidate.to_release, candidate.assignor_lists[-1])
 
 
-def _step_costs(step: UpgradeStep) -> dict[str, int]:
-    return dict(zip(COSTS, (step.moved, step.revoked, step.paused, step.moved_by_rule_change), strict=True))
-
-
 def _sum_restarts(steps: Sequence[UpgradeStep]) -> dict[str, int]:
     """Returns the costs summed over the restarts, without the next rebalance."""
-    restart_costs = [_step_costs(step) for step in steps if step.member >= 0]
-    return {name: sum(costs[name] for costs in restart_costs) for name in COSTS}
+    return {name: sum(getattr(step, name) for step in steps if step.member >= 0) for name in COSTS}
 
 
 def _empty_group_rows(groups: PassInput) -> Iterator[dict[str, Any]]:
