@@ -46,9 +46,9 @@ FINE = MigrationCandidate(
 
 def test_a_group_against_which_nothing_speaks() -> None:
     """What is the same counts as nothing; what the clients need is said."""
-    verdict = judge_migration(FINE)
-    assert (verdict.verdict, verdict.codes) == ("ready", ())
-    assert verdict.reasons == "No issues found. Requires Java 4.0 or later."
+    verdict, codes, reasons = judge_migration(FINE)
+    assert (verdict, codes) == ("ready", ())
+    assert reasons == "No issues found. Requires Java 4.0 or later."
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_a_group_against_which_nothing_speaks() -> None:
 )
 def test_reasons_to_stay(changes: dict[str, object], code: str, words: str) -> None:
     """Each alone."""
-    verdict = judge_migration(replace(FINE, **changes))
-    assert (verdict.verdict, verdict.codes) == ("blocked", (code,))
-    assert words in verdict.reasons
-    assert "Requires" not in verdict.reasons
+    verdict, codes, reasons = judge_migration(replace(FINE, **changes))
+    assert (verdict, codes) == ("blocked", (code,))
+    assert words in reasons
+    assert "Requires" not in reasons
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_reasons_to_stay(changes: dict[str, object], code: str, words: str) -> N
 )
 def test_reasons_for_a_warning(changes: dict[str, object], code: str, words: str) -> None:
     """Each alone; one step less and there is none."""
-    verdict = judge_migration(replace(FINE, **changes))
-    assert (verdict.verdict, verdict.codes) == ("ready-with-warnings", (code,))
-    assert words in verdict.reasons
+    verdict, codes, reasons = judge_migration(replace(FINE, **changes))
+    assert (verdict, codes) == ("ready-with-warnings", (code,))
+    assert words in reasons
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,8 @@ def test_reasons_for_a_warning(changes: dict[str, object], code: str, words: str
 )
 def test_what_is_no_reason(changes: dict[str, object]) -> None:
     """Co-partitioning that there is not, static members in their order, racks that get better."""
-    assert judge_migration(replace(FINE, **changes)).verdict == "ready"
+    verdict, *_ = judge_migration(replace(FINE, **changes))
+    assert verdict == "ready"
 
 
 def test_policies_as_the_brokers_have_them() -> None:
@@ -138,15 +139,16 @@ def test_policies_as_the_brokers_have_them() -> None:
         ("downgrade", False, True),
         ("disabled", False, False),
     ]
-    disabled = judge_migration(replace(FINE, policy=Policy.DISABLED))
-    assert disabled.codes == ("offline", "no-online-rollback")
+    _, codes, _ = judge_migration(replace(FINE, policy=Policy.DISABLED))
+    assert codes == ("offline", "no-online-rollback")
 
 
 def test_a_reason_to_stay_comes_before_warnings_which_are_reported_all_the_same() -> None:
     """Nothing is left out."""
-    verdict = judge_migration(replace(FINE, client_libraries="kafkajs 2, unknown 1", assignor="range", moved=30))
-    assert verdict.verdict == "blocked"
-    assert verdict.codes == ("client-lacks-protocol", "client-unknown", "co-partitioning", "moves")
+    changed = replace(FINE, client_libraries="kafkajs 2, unknown 1", assignor="range", moved=30)
+    verdict, codes, _ = judge_migration(changed)
+    assert verdict == "blocked"
+    assert codes == ("client-lacks-protocol", "client-unknown", "co-partitioning", "moves")
 
 
 def test_what_the_broker_converts_while_a_group_runs() -> None:

@@ -9,7 +9,7 @@ The `kind` of a result row says what it describes:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import read_assignors
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
-from spark_assign.migration.kernel.migration_metrics import MigrationMetrics, MigrationParams, measure_migration
+from spark_assign.migration.kernel.migration_metrics import MigrationParams, measure_migration
 from spark_assign.migration.kernel.migration_steps import describe_rollback, plan_steps
 from spark_assign.migration.kernel.migration_verdict import (
     DONE,
@@ -48,7 +48,7 @@ def plan_migrations(facts: pa.Table, params: MigrationParams, schema: pa.Schema)
         for assignor, size, done in zip(assignors, num_members.tolist(), is_done, strict=True)
     ]
     metrics = measure_migration(specs, assignors, np.array(is_online, bool), params)
-    candidates = _build_candidates(specs, metrics, params)
+    candidates = _build_candidates(specs, assignors, metrics.rows, params)
     keys: list[_Row] = pa.table({"cluster": specs.cluster, "group_id": specs.group_id}).to_pylist()
     rejected: list[_Row] = []
     groups: list[_Row] = []
@@ -68,10 +68,10 @@ def plan_migrations(facts: pa.Table, params: MigrationParams, schema: pa.Schema)
 
 
 def _build_candidates(
-    specs: GroupSpecs, metrics: MigrationMetrics, params: MigrationParams
+    specs: GroupSpecs, assignors: Sequence[str | None], metrics: Sequence[_Row], params: MigrationParams
 ) -> list[MigrationCandidate]:
     """Returns what is known of each group before its migration."""
-    libraries = read_client_libraries(specs, metrics.current_assignors, [params.library] * specs.num_groups)
+    libraries = read_client_libraries(specs, assignors, [params.library] * specs.num_groups)
     num_static = np.bincount(specs.members.group[specs.instance_id.is_valid()], minlength=specs.num_groups).tolist()
     copartitioned_topics = _count_copartitioned(specs)
     metric_names = [
@@ -80,7 +80,7 @@ def _build_candidates(
     ]
     return [
         MigrationCandidate(
-            assignor=metrics.current_assignors[group],
+            assignor=assignors[group],
             server_assignor=params.server_assignor,
             client_libraries=libraries[group],
             static_members=num_static[group],
@@ -89,7 +89,7 @@ def _build_candidates(
             max_size=params.max_size,
             **{name: row[name] for name in metric_names},
         )
-        for group, row in enumerate(metrics.rows)
+        for group, row in enumerate(metrics)
     ]
 
 
@@ -108,17 +108,14 @@ def _count_copartitioned(specs: GroupSpecs) -> list[int]:
 
 def _group_row(candidate: MigrationCandidate, metrics: _Row, restarts: list[dict[str, int]] | None) -> _Row:
     """Returns the row of a classic group; `restarts` is `None` if not all restarts were simulated."""
-    verdict = judge_migration(candidate)
+    verdict, codes, reasons = judge_migration(candidate)
+    copied = ("online", "assignor", "server_assignor", "client_libraries", "static_members")
     return metrics | {
-        "verdict": verdict.verdict,
-        "online": candidate.online,
-        "assignor": candidate.assignor,
-        "server_assignor": candidate.server_assignor,
-        "client_libraries": candidate.client_libraries,
-        "codes": ", ".join(verdict.codes),
-        "reasons": verdict.reasons,
+        **{name: getattr(candidate, name) for name in copied},
+        "verdict": verdict,
+        "codes": ", ".join(codes),
+        "reasons": reasons,
         "rollback": None if candidate.assignor == STREAMS else describe_rollback(candidate),
-        "static_members": candidate.static_members,
         "moved_during_migration": None if restarts is None else sum(costs["moved"] for costs in restarts),
         "paused_during_migration": None if restarts is None else sum(costs["paused_partitions"] for costs in restarts),
     }

@@ -51,7 +51,6 @@ class MigrationMetrics:
     """Metrics of all groups of the specs.
 
     Attributes:
-        current_assignors: the assignor of each group; `None` if unknown.
         rows: the metrics of each group, named as in `tables.comparison.MIGRATIONS`. `owned` is the number of partitions
             that live members own now.
         restarts: the costs of each simulated restart of each group, in order.
@@ -59,7 +58,6 @@ class MigrationMetrics:
         rejected: groups that the broker's assignor can't plan: code and detail.
     """
 
-    current_assignors: Sequence[str | None]
     rows: list[dict[str, Any]]
     restarts: list[list[dict[str, int]]]
     is_complete: BoolArray
@@ -73,7 +71,7 @@ def measure_migration(
 
     Args:
         specs: the groups.
-        current_assignors: the assignor of each group.
+        current_assignors: the assignor of each group; `None` if unknown.
         can_convert: whether each group restarts one member at a time.
         params: the parameters of the migration.
     """
@@ -107,7 +105,7 @@ def measure_migration(
         **_measure_hypothetical(specs, current_assignors, can_convert, params),
     }
     rows, rolling = pa.table(columns).to_pylist(), plan.rolling
-    return MigrationMetrics(current_assignors, rows, rolling.restarts, rolling.is_complete, dict(assignments.rejected))
+    return MigrationMetrics(rows, rolling.restarts, rolling.is_complete, dict(assignments.rejected))
 
 
 @dataclass(frozen=True)

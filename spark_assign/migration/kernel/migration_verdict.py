@@ -126,27 +126,18 @@ class MigrationCandidate:
         return can_convert_online(self.assignor, self.members, self.policy, self.max_size)
 
 
-@dataclass(frozen=True)
-class MigrationVerdict:
-    """The verdict, the codes of all findings, and the findings in sentences."""
-
-    verdict: str
-    codes: tuple[str, ...]
-    reasons: str
-
-
 _Finding = tuple[str, str]
 
 
-def judge_migration(candidate: MigrationCandidate) -> MigrationVerdict:
-    """Returns the verdict on a group, with all findings."""
+def judge_migration(candidate: MigrationCandidate) -> tuple[str, tuple[str, ...], str]:
+    """Returns the verdict on a group, the codes of all findings, and the findings in sentences."""
     blockers, warnings = list(_find_blockers(candidate)), list(_find_warnings(candidate))
     verdict = BLOCKED if blockers else READY_WITH_WARNINGS if warnings else READY
     findings = [*blockers, *warnings]
     sentences = [text for _, text in findings] or ["No issues found."]
     if verdict != BLOCKED and (requirements := _describe_requirements(candidate)):
         sentences.append(requirements)
-    return MigrationVerdict(verdict, tuple(code for code, _ in findings), " ".join(sentences))
+    return verdict, tuple(code for code, _ in findings), " ".join(sentences)
 
 
 def _find_blockers(candidate: MigrationCandidate) -> Iterator[_Finding]:
