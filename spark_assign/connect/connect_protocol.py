@@ -34,12 +34,13 @@ Report = tuple[tuple[str, ...], tuple[ConnectorTaskId, ...]]
 
 @dataclass(frozen=True)
 class ConnectAssignment:
-    """An assignment from the leader, or the one that a worker runs. `error` 1: config offsets don't match."""
+    """An assignment from the leader, or the one that a worker runs. `error` 1: config offsets don't match.
+
+    The URL of the leader and the config offset of the assignment are skipped.
+    """
 
     error: int
     leader: str
-    leader_url: str
-    config_offset: int
     connectors: tuple[str, ...]
     tasks: tuple[ConnectorTaskId, ...]
     revoked_connectors: tuple[str, ...]
@@ -69,13 +70,11 @@ def read_assignment(data: bytes) -> ConnectAssignment:
     """Reads an assignment (`IncrementalCooperativeConnectProtocol.deserializeAssignment`). Raises WireError."""
     reader = Reader(data)
     _check_version(reader)
-    error, leader, leader_url, config_offset = reader.int16(), reader.string(), reader.string(), reader.int64()
+    error, leader, _, _ = reader.int16(), reader.string(), reader.string(), reader.int64()
     connectors, tasks = _read_items(reader) if reader.left else ((), ())
     revoked_connectors, revoked_tasks = _read_items(reader) if reader.left else ((), ())
     delay_ms = reader.int32() if reader.left else 0
-    return ConnectAssignment(
-        error, leader, leader_url, config_offset, connectors, tasks, revoked_connectors, revoked_tasks, delay_ms
-    )
+    return ConnectAssignment(error, leader, connectors, tasks, revoked_connectors, revoked_tasks, delay_ms)
 
 
 def next_report(state: WorkerState, assignment: ConnectAssignment | None) -> Report:

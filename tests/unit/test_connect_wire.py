@@ -53,9 +53,7 @@ def metadata(url: str, running: bytes | None = None, *, version: int = 2, config
 def test_assignment() -> None:
     """-1 is the connector itself, other numbers are its tasks."""
     got = connect_protocol.read_assignment(assignment([("x", [-1, 1, 0]), ("y", [2])], [("z", [-1, 3])], delay_ms=3000))
-    assert got == ConnectAssignment(
-        0, "connect-a", "http://a:8083/", 7, ("x",), (("x", 1), ("x", 0), ("y", 2)), ("z",), (("z", 3),), 3000
-    )
+    assert got == ConnectAssignment(0, "connect-a", ("x",), (("x", 1), ("x", 0), ("y", 2)), ("z",), (("z", 3),), 3000)
 
 
 @pytest.mark.parametrize("missing", [0, 4, 8, 12])

@@ -57,11 +57,6 @@ def connector_of(item: int) -> int:
     return item >> TASK_BITS
 
 
-def task_of(item: int) -> int:
-    """Returns the task's number; -1 for a connector."""
-    return (item & _TASK) - 1
-
-
 def is_task(item: int) -> bool:
     """Checks whether the item is a task."""
     return bool(item & _TASK)
@@ -78,8 +73,7 @@ def split_items(items: Iterable[int]) -> ConnectorsAndTasks:
 
 def item_name(item: int, connectors: Sequence[str]) -> tuple[str, int | None]:
     """Returns the name of the item's connector, and its task number; `None` for a connector."""
-    task = task_of(item)
-    return connectors[connector_of(item)], None if task < 0 else task
+    return connectors[connector_of(item)], (item & _TASK) - 1 if is_task(item) else None
 
 
 # --- iteration order of a HashSet ---

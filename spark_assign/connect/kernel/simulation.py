@@ -303,25 +303,21 @@ class _SimulatedConnectCluster:
             self.leader = min(self.lists)
         rebalance, spread_hash = self._rebalance_input(start), self.initial.connectors.spread_hash
         result = self.assignor(rebalance)
-        num_stopped = num_started = 0
+        stops_before = sum(self.costs.stops)
         arrival = start + self.timing.rebalance_ms
         if self.eager:
             owned = [item for listed in self.lists.values() for item in chain(*listed)]
             arrival += self.timing.stop_ms if owned else 0
             self.costs.stop(owned, start, self.configured)
-            num_stopped = len(owned)
         for worker, assigned in zip(rebalance.workers, result.assigned, strict=True):
             listed = ([], []) if self.eager else self.lists[worker]
             revoked = result.revoked.get(worker, set())
-            if stopped := [item for item in chain(*listed) if item in revoked]:
-                self.costs.stop(stopped, arrival, self.configured)
-                num_stopped += len(stopped)
+            self.costs.stop([item for item in chain(*listed) if item in revoked], arrival, self.configured)
             self.lists[worker] = apply_assignment(listed, split_items(assigned), revoked, spread_hash)
             self.costs.start(assigned, arrival)
-            num_started += len(assigned)
         self.state = result.state
         self.last_completed = rebalance.generation_id
-        self._add_rebalance(rebalance, result, num_stopped, num_started)
+        self._add_rebalance(rebalance, result, sum(self.costs.stops) - stops_before)
         if result.revoked:
             self.next_ms, self.cause = arrival + self.timing.stop_ms, REJOIN
             return self.next_ms
@@ -350,8 +346,9 @@ class _SimulatedConnectCluster:
         self.generation += 1
         return rebalance
 
-    def _add_rebalance(self, rebalance: RebalanceInput, result: RebalanceResult, stopped: int, started: int) -> None:
-        """Adds the row of a rebalance; the next one starts without events."""
+    def _add_rebalance(self, rebalance: RebalanceInput, result: RebalanceResult, stopped: int) -> None:
+        """Adds the row of a rebalance; the next one starts without events. Workers start all assigned items."""
+        num_assigned = sum(map(len, result.assigned))
         self.rebalances.append(
             {
                 "rebalance": len(self.rebalances),
@@ -359,11 +356,11 @@ class _SimulatedConnectCluster:
                 "event": ", ".join(self.event_texts) or self.cause,
                 "generation_id": rebalance.generation_id,
                 "workers": len(rebalance.workers),
-                "assigned": sum(map(len, result.assigned)),
+                "assigned": num_assigned,
                 "revoked": sum(map(len, result.revoked.values())),
                 "lost_with_worker": self.lost_with_worker,
                 "stopped": stopped,
-                "started": started,
+                "started": num_assigned,
                 "running": sum(len(connectors) + len(tasks) for connectors, tasks in self.lists.values()),
                 "not_running": self.costs.not_running,
                 "delay_ms": result.delay_ms,
