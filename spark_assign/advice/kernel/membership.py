@@ -209,7 +209,7 @@ class _Group:
         """Returns the recommendation row."""
         clients, group = self.clients, self.grid.group
         choice = advise(self.options, self.params, group.heartbeat_ms, clients.forbidden())
-        risks = warnings(choice, self.params, clients)
+        risks = list(warnings(choice, self.params, clients))
         recommended = _figures(choice.recommended)
         return {
             **self._key(),

@@ -172,16 +172,8 @@ def settings(choice: MembershipChoice, clients: ClientFacts) -> str | None:
     return "\n".join(lines) or None
 
 
-def warnings(choice: MembershipChoice, params: MembershipParams, clients: ClientFacts) -> list[tuple[str, str]]:
-    """Returns code and text of each risk."""
-    return [
-        *_risks_of_names(choice, clients),
-        *_risks_of_session(choice, params),
-        *_risks_of_libraries(choice, clients),
-    ]
-
-
-def _risks_of_names(choice: MembershipChoice, clients: ClientFacts) -> Iterator[tuple[str, str]]:
+def warnings(choice: MembershipChoice, params: MembershipParams, clients: ClientFacts) -> Iterator[tuple[str, str]]:
+    """Yields code and text of each risk."""
     if clients.pod is not None:
         text = f"{clients.pod} looks like a pod of a Deployment, whose name changes with each restart."
         if clients.static:
@@ -192,13 +184,11 @@ def _risks_of_names(choice: MembershipChoice, clients: ClientFacts) -> Iterator[
     if choice.current.mode.membership == MIXED:
         text = f"{clients.static} of {_count(clients.members, 'member')} are static, and the other members are dynamic."
         yield "mixed", text
-
-
-def _risks_of_session(choice: MembershipChoice, params: MembershipParams) -> Iterator[tuple[str, str]]:
     new = choice.recommended
     if new.mode.membership != DYNAMIC and new.session_ms <= params.restart_time_ms:
         session = f"The session timeout, {time(new.session_ms)}, is shorter than a restart"
         yield "short-session", f"{session}, so each restart removes the member."
+    yield from _risks_of_libraries(choice, clients)
 
 
 def _risks_of_libraries(choice: MembershipChoice, clients: ClientFacts) -> Iterator[tuple[str, str]]:

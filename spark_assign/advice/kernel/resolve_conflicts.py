@@ -152,10 +152,7 @@ def _add_size_advice(resolved: ResolvedAdvice, params: AdviceParams) -> None:
     verdict = row["verdict"]
     if verdict in (UNDER_PROVISIONED, CANNOT_KEEP_UP):
         change = _scale_up_item(group, row, params)
-        switch = next(
-            (item for item in resolved.advice if item.adviser == Adviser.ASSIGNOR and item.category == Category.BEHIND),
-            None,
-        )
+        switch = next((item for item in resolved.advice if item.category == Category.BEHIND), None)
         if switch is not None and verdict == UNDER_PROVISIONED:  # the new assignor and the new size are one change
             resolved.advice.remove(switch)
             change = _merge_items(switch, change, group.sizes[group.assignor]["max_load"] - row["max_load_needed"])

@@ -76,14 +76,11 @@ def build_size_row(sizing: SizingInput, swept: LoadByMemberCount, criteria: Sizi
     is_known = not np.isnan(sizing.capacity)
     source = CONFIGURED_CAPACITY if sizing.is_configured else MEASURED_CAPACITY
     row = {
-        "assignor": sizing.assignor,
+        **{name: getattr(sizing, name) for name in ("assignor", "partitions", "load", "load_at_quantile")},
         "members": sizing.num_members,
-        "partitions": sizing.partitions,
         "needed": needed,
         "knee": knee(members, most),
         "saturation_members": saturation_members(members, most),
-        "load": sizing.load,
-        "load_at_quantile": sizing.load_at_quantile,
         "max_load": float(swept.max_load[current]),
         "hot_topic": topic,
         "hot_partition": partition,

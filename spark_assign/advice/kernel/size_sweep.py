@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from statistics import NormalDist
 
 import numpy as np
+import pyarrow as pa
 
 from spark_assign.advice.kernel.resize import resize
 from spark_assign.comparison.kernel.compare import transition_costs
@@ -252,26 +253,20 @@ def read_sizing_inputs(
     rate, high = (np.nan_to_num(rates[at]) for rates in (loads.in_messages_per_second, high_rates(specs, criteria)))
     group = topics.group[topic]
     load, load_at_quantile = (np.bincount(group, rates, specs.num_groups) for rates in (rate, high))
-    hottest = np.lexsort((-np.arange(len(rate)), rate, group))  # of equal rates, the first partition is last
-    last = hottest[np.searchsorted(group[hottest], np.arange(specs.num_groups), "right") - 1]
-    num_members = np.bincount(specs.members.group, minlength=specs.num_groups)
-    partitions = count_subscribed_partitions(specs)
-    capacity, is_configured = member_capacity(specs), ~np.isnan(configured_value(specs, "capacity"))
+    by_rate = np.lexsort((-np.arange(len(rate)), rate, group))  # of equal rates, the first partition is last
+    hottest = by_rate[np.searchsorted(group[by_rate], groups, "right") - 1]
+    topics = specs.topic.take(pa.array(topic[hottest])).to_pylist()
+    hot = zip(topics, *(values[hottest].tolist() for values in (partition, rate, high)), strict=True)
+    figures = {
+        "num_members": np.bincount(specs.members.group, minlength=specs.num_groups),
+        "partitions": count_subscribed_partitions(specs),
+        "capacity": member_capacity(specs),
+        "is_configured": ~np.isnan(configured_value(specs, "capacity")),
+        "load": load,
+        "load_at_quantile": load_at_quantile,
+    }
+    rows = pa.table(figures).take(groups).to_pylist()
     return {
-        index: SizingInput(
-            assignor=assignor,
-            num_members=int(num_members[index]),
-            partitions=int(partitions[index]),
-            capacity=float(capacity[index]),
-            is_configured=bool(is_configured[index]),
-            load=float(load[index]),
-            load_at_quantile=float(load_at_quantile[index]),
-            hot=(
-                specs.topic[int(topic[last[index]])].as_py(),
-                int(partition[last[index]]),
-                float(rate[last[index]]),
-                float(high[last[index]]),
-            ),
-        )
-        for index in groups.tolist()
+        index: SizingInput(assignor=assignor, hot=hot_partition, **row)
+        for index, hot_partition, row in zip(groups.tolist(), hot, rows, strict=True)
     }
