@@ -59,12 +59,9 @@ def read_state(side: Fleet | Plan | Mapping[str, DataFrame]) -> State:
         SourceError: a stored plan lacks a table.
     """
     if isinstance(side, Fleet):
-        all_facts = facts.gather_facts(side)
-        if side.departed is not None:  # a plan has no departed members
-            all_facts = all_facts.where(F.col("kind") != DEPARTED_SLICE)
-        return State(
-            union([all_facts, _member_facts(side)]), False, facts.num_spark_tasks(side), facts.topic_counts(side)
-        )
+        live_facts = facts.gather_facts(side).where(F.col("kind") != DEPARTED_SLICE)  # a plan has no departed members
+        all_facts = union([live_facts, _member_facts(side)])
+        return State(all_facts, False, facts.num_spark_tasks(side), facts.topic_counts(side))
     if isinstance(side, Plan):
         all_facts = union([_plan_facts(side), _member_facts(side.fleet)])
         return State(all_facts, True, facts.num_spark_tasks(side.fleet), facts.topic_counts(side.fleet))

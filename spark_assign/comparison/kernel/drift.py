@@ -27,7 +27,7 @@ from spark_assign.groups.kernel.ownership_changes import NO_MEMBER, Moves, Owner
 from spark_assign.groups.kernel.tagged_rows import tagged
 from spark_assign.java.key_index import NameIndex, take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, match_equal_slices
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, match_equal_slices
 
 GROUP, MEMBER, OWNERSHIP = "group", "member", "ownership"
 
@@ -195,16 +195,15 @@ def _changed_owners(states: StatePair, members: MemberChanges) -> Iterator[Moves
         member = np.searchsorted(states.members, names[np.searchsorted(states.members, slices.member)])
         owned.append(replace(slices, member=member, topic=np.searchsorted(states.topics, slices.topic)))
     lost, gained = _remove_common(*owned)
-    nothing = lost.take(np.zeros(len(lost), bool))
     topics = len(states.topics)
     ownership = Ownership(
         num_groups=states.facts.num_groups,
         topic_group=states.topic_group(states.topics),
         partitions=np.zeros(topics, np.int64),
         owned=lost,
-        departed=nothing,
+        departed=EMPTY_SLICES,
         assigned=gained,
-        withheld=nothing,
+        withheld=EMPTY_SLICES,
     )
     # Partitions and subscriptions would only determine reasons, which aren't used.
     no_subscriptions = SubscriptionIndex(np.empty(0, np.int64), max(topics, 1), len(states.members))
