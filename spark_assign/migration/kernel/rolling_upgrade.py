@@ -129,7 +129,6 @@ class _UpgradingGroups(RestartingGroups):
             for group, path in self.paths.items()
         }
         self.leaders = {group: self._find_leader(group) for group in self.memberships}
-        self.topic_hash = specs.topic_hash
         self.steps: list[list[UpgradeStep]] = [[] for _ in paths]
 
     def rebalance_again(self, groups: IntArray) -> None:
@@ -296,7 +295,7 @@ class _UpgradingGroups(RestartingGroups):
         is_ordered = np.isin(self.specs.members.group[assigned.member], ordered_groups)
         is_unchanged = ~np.isin(self.specs.members.group[self.owned_order.member], subset.groups)
         num_members = len(self.specs.members)
-        updated = next_owned_order(self.owned_order, assigned.take(is_ordered), self.topic_hash, num_members)
+        updated = next_owned_order(self.owned_order, assigned.take(is_ordered), self.specs.topic_hash, num_members)
         self.owned_order = self.owned_order.take(is_unchanged).concat(updated)
 
 
