@@ -96,7 +96,9 @@ def place(requests: DataFrame, brokers: DataFrame, algorithm: str = ADMINUTILS) 
     accepted = validated.where(F.col("code").isNull()).drop("code", "detail")
     tasks = max(1, -(-sizes.partitions // PARTITIONS_PER_TASK[algorithm]))
     if algorithm == STRIPED:
-        return Placements(_by_kernel(_one_chunk_each(accepted), brokers_by_cluster, tasks, algorithm, sizes), rejected)
+        # A request is one chunk; a request for 0 partitions, which Kafka's striped placer accepts, has no chunk.
+        chunks = accepted.where("partitions > 0").withColumn("count", F.col("partitions"))
+        return Placements(_by_kernel(chunks, brokers_by_cluster, tasks, algorithm, sizes), rejected)
     racked = _by_kernel(
         _chunks(accepted.where("racked > 0"), CHUNK_PARTITIONS), brokers_by_cluster, tasks, algorithm, sizes
     )
@@ -199,11 +201,6 @@ def _chunks(requests: DataFrame, size: int) -> DataFrame:
     chunks = requests.withColumnRenamed("first", "request_first").select("*", firsts.alias("first"))
     count = F.least(end - F.col("first"), F.lit(size)).cast("int")
     return chunks.withColumn("count", count).withColumn("first", F.col("first").cast("int"))
-
-
-def _one_chunk_each(requests: DataFrame) -> DataFrame:
-    """Makes every request one chunk; a request for 0 partitions, which Kafka's striped placer accepts, has no chunk."""
-    return requests.where("partitions > 0").withColumn("count", F.col("partitions"))
 
 
 # --- with racks, and striped: chunks to the kernel ----------------------------------------------------------------

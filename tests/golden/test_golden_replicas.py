@@ -33,7 +33,7 @@ def _by_striped(row: Row) -> dict[int, list[int]] | tuple[str, str]:
     refused = striped.find_error(row["replication_factor"], len(layout.ids), layout.num_unfenced)
     if refused is not None:
         return refused.code, refused.message
-    assert striped.rack_order(layout) == row["rack_order"]
+    assert striped.rack_order(layout.racks) == row["rack_order"]
     random = RecordedDraws(row) if row["seed"] is None else JavaRandom(row["seed"])
     placed = striped.place(layout, row["replication_factor"], random)
     return {partition: next(placed) for partition in range(row["partitions"])}

@@ -8,6 +8,7 @@ repeated.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -144,8 +145,9 @@ def _place_chunk(brokers: ClusterBrokers, chunk: dict[str, Any], algorithm: str)
     """Yields chunks of a chunk: the first partition, and the broker ids with one row per partition."""
     replication_factor, first, count = chunk["replication_factor"], chunk["first"], chunk["count"]
     if algorithm == STRIPED:
-        placed = striped.place_chunks(brokers, replication_factor, JavaRandom(chunk["seed"]), CHUNK_PARTITIONS, count)
-        yield from zip(range(first, first + count, CHUNK_PARTITIONS), placed, strict=True)
+        placements = islice(striped.place(brokers, replication_factor, JavaRandom(chunk["seed"])), count)
+        for start in range(first, first + count, CHUNK_PARTITIONS):
+            yield start, np.array(list(islice(placements, CHUNK_PARTITIONS)), np.int64)
     else:
         start_index, base = chunk["start_index"], chunk["base"]
         yield (

@@ -157,18 +157,17 @@ def _partitions(rows: pa.Table, ids: IntArray) -> tuple[list[str], IntArray, Int
     lists = rows["replicas"].combine_chunks()
     sizes = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     flat = pc.list_flatten(lists)
-    if not sizes.all() or flat.null_count or (partition < 0).any():
-        row = int(np.flatnonzero((sizes == 0) | (partition < 0))[0]) if not sizes.all() or (partition < 0).any() else 0
-        example = f"topic={topics[row]}, partition={partition[row]}"
-        raise RejectedError(
-            "bad-replicas", f"replicas: empty, null, or a partition below 0, e.g. {example}. Correct the row"
-        )
+
+    def rejection(code: str, problem: str, row: int, remedy: str) -> RejectedError:
+        return RejectedError(code, f"replicas: {problem} topic={topics[row]}, partition={partition[row]}. {remedy}")
+
+    faulty = np.flatnonzero((sizes == 0) | (partition < 0))
+    if len(faulty) or flat.null_count:
+        row = faulty[0] if len(faulty) else 0
+        raise rejection("bad-replicas", "empty, null, or a partition below 0, e.g.", row, "Correct the row")
     duplicates = np.flatnonzero((partition[1:] == partition[:-1]) & (np.array(topics[1:]) == np.array(topics[:-1])))
     if len(duplicates):
-        example = f"topic={topics[duplicates[0]]}, partition={partition[duplicates[0]]}"
-        raise RejectedError(
-            "duplicate-partition", f"replicas: the same key twice: {example}. Keep one row per partition"
-        )
+        raise rejection("duplicate-partition", "the same key twice:", duplicates[0], "Keep one row per partition")
     current = np.full((len(topics), int(sizes.max(initial=1))), NO_BROKER)
     position = np.arange(len(flat)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     current[np.repeat(np.arange(len(topics)), sizes), position] = np.searchsorted(
@@ -177,8 +176,7 @@ def _partitions(rows: pa.Table, ids: IntArray) -> tuple[list[str], IntArray, Int
     ordered = np.sort(current, axis=1)
     repeated = np.flatnonzero(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NO_BROKER)).any(axis=1))
     if len(repeated):
-        example = f"topic={topics[repeated[0]]}, partition={partition[repeated[0]]}"
-        raise RejectedError("bad-replicas", f"replicas: duplicate broker, e.g. {example}. Remove one of them")
+        raise rejection("bad-replicas", "duplicate broker, e.g.", repeated[0], "Remove one of them")
     return topics, partition, current
 
 

@@ -18,11 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-import numpy as np
-
 from spark_assign.java.hash_map import string_hashes, table_order
 from spark_assign.java.tree_bin import IdentityDecides
-from spark_assign.numeric.array_types import IntArray
 from spark_assign.replicas.kernel.cluster_brokers import (
     IDENTITY_ORDER,
     INVALID_REPLICATION_FACTOR,
@@ -67,22 +64,13 @@ def place(brokers: ClusterBrokers, replication_factor: int, random: Random) -> I
         yield racks.place(replication_factor)
 
 
-def place_chunks(
-    brokers: ClusterBrokers, replication_factor: int, random: Random, chunk: int, partitions: int
-) -> Iterator[IntArray]:
-    """Yields the placement of a topic in arrays of at most `chunk` rows, with one column per replica."""
-    placements = place(brokers, replication_factor, random)
-    for first in range(0, partitions, chunk):
-        yield np.array([next(placements) for _ in range(min(chunk, partitions - first))], np.int64)
-
-
-def rack_order(brokers: ClusterBrokers) -> list[str | None]:
-    """Returns the racks in the iteration order of Kafka's `HashMap`.
+def rack_order(broker_racks: Sequence[str | None]) -> list[str | None]:
+    """Returns the distinct racks, given in the order of brokers, in the iteration order of Kafka's `HashMap`.
 
     Raises:
         IdentityDecides: too many racks share a bucket, and two of them a hash code. `Optional` isn't `Comparable`.
     """
-    racks = list(dict.fromkeys(brokers.racks))
+    racks = list(dict.fromkeys(broker_racks))
     hashes = string_hashes([rack or "" for rack in racks])  # Optional.empty() and the empty text both have 0
     return [racks[index] for index in table_order(hashes, ranks=None)]
 
@@ -94,7 +82,7 @@ def find_order_error(racks: Sequence[str | None]) -> PlacementError | None:
         racks: the racks of a cluster, in the order of its brokers.
     """
     try:
-        rack_order(ClusterBrokers((), tuple(racks), ()))
+        rack_order(racks)
     except IdentityDecides:
         message = (
             "More than eight racks share a bucket of the placer's HashMap, and two of them a hash code. Their order "
@@ -150,7 +138,7 @@ class _RackList:
         for broker, rack, fenced in zip(brokers.ids, brokers.racks, brokers.fenced, strict=True):
             rack_brokers[rack][0 if fenced else 1].append(broker)
         self.random = random
-        self.racks = {rack: _Rack(*rack_brokers[rack], random) for rack in rack_order(brokers)}
+        self.racks = {rack: _Rack(*rack_brokers[rack], random) for rack in rack_order(brokers.racks)}
         self.names = sorted(rack_brokers, key=java_order)
         self.offset = random.next_int(len(self.names)) if self.names else 0
         self.num_unfenced = brokers.num_unfenced
