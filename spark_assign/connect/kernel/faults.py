@@ -9,7 +9,6 @@ Example: two rows for worker w1 of cluster c: `duplicate-worker`, "workers: work
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -94,8 +93,8 @@ def find_faults(indexed: IndexedConnectFacts, *, simulated: bool) -> ClusterFaul
         ("null-key", "reported", reported[(indexed.connector[reported] < 0) | (indexed.name[reported] < 0)]),
         ("bad-task", "tasks", task[has_task[task] & (indexed.task[task] < 0)]),
         ("bad-item", "reported", np.array([row for row in faulty if indexed.text(row) is None], np.int64)),
-        ("duplicate-worker", "workers", _repeated_keys(indexed.cluster, indexed.name, worker)),
-        ("duplicate-connector", "connectors", _repeated_keys(indexed.cluster, indexed.connector, connector)),
+        ("duplicate-worker", "workers", repeated_keys(indexed.cluster, indexed.name, worker)),
+        ("duplicate-connector", "connectors", repeated_keys(indexed.cluster, indexed.connector, connector)),
         ("unknown-connector", "tasks", _unknown_keys(indexed.cluster, indexed.connector, task, connector)),
         ("unknown-worker", "reported", _unknown_keys(indexed.cluster, indexed.name, reported, worker)),
     ):
@@ -164,10 +163,10 @@ def describe(indexed: IndexedConnectFacts, table: str, row: int) -> str:
     return f"{table}: " + ", ".join(f"{name}={texts[name]}" for name in columns)
 
 
-def _repeated_keys(cluster: IntArray, name: IntArray, rows: IntArray) -> IntArray:
-    """Returns the rows with the (cluster, name) of an earlier row."""
-    order = rows[np.lexsort((name[rows], cluster[rows]))]
-    is_equal = (cluster[order][1:] == cluster[order][:-1]) & (name[order][1:] == name[order][:-1])
+def repeated_keys(first: IntArray, second: IntArray, rows: IntArray) -> IntArray:
+    """Returns the rows with the key (`first`, `second`) of an earlier row."""
+    order = rows[np.lexsort((second[rows], first[rows]))]
+    is_equal = (first[order][1:] == first[order][:-1]) & (second[order][1:] == second[order][:-1])
     repeated: IntArray = order[1:][is_equal]
     return repeated
 
@@ -179,14 +178,3 @@ def _unknown_keys(cluster: IntArray, name: IntArray, rows: IntArray, known: IntA
     keys = cluster * (int(name.max(initial=0)) + 2) + name
     unknown: IntArray = rows[(KeyIndex(keys[known]).lookup(keys[rows]) < 0) & (name[rows] >= 0)]
     return unknown
-
-
-def repeated_items(rows: Iterable[int], items: IntArray) -> list[int]:
-    """Returns the rows with the item of an earlier row."""
-    seen: set[int] = set()
-    repeated = []
-    for row in rows:
-        if items[row] in seen:
-            repeated.append(row)
-        seen.add(items[row])
-    return repeated

@@ -31,7 +31,7 @@ from spark_assign.connect.kernel import (
 )
 from spark_assign.connect.kernel import indexed_facts as facts
 from spark_assign.connect.kernel.connectors_and_tasks import TASK_BITS, ConnectorsAndTasks, serialized_order
-from spark_assign.connect.kernel.faults import ClusterFaults, describe, find_faults, repeated_items
+from spark_assign.connect.kernel.faults import ClusterFaults, describe, find_faults, repeated_keys
 from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts, WorkerColumns
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
@@ -145,11 +145,13 @@ class ConnectClusters:
             configured = set(items)
             start, end = self.workers.start[cluster], self.workers.start[cluster + 1]
             reported = [(self._connectors.of(worker), self._tasks.of(worker)) for worker in range(start, end)]
-            if len(configured) < len(items):
-                self._add_duplicate_tasks(cluster)
-                continue
             active = set().union(*chain.from_iterable(reported))
-            if self._has_duplicate_reports(cluster, len(active), start, end):
+            num_reported = sum(reports.start[end] - reports.start[start] for reports in (self._connectors, self._tasks))
+            if len(configured) < len(items):
+                self._add_repeated(cluster, facts.TASK, "duplicate-task")
+            elif len(active) < num_reported:  # an item is reported twice, perhaps by several workers
+                self._add_repeated(cluster, facts.REPORTED, "duplicate-reported")
+            if cluster in self.faults:
                 continue
             now, generation, last_completed, max_delay = (number or 0 for number in indexed.numbers(row))
             yield (
@@ -171,26 +173,12 @@ class ConnectClusters:
                 ),
             )
 
-    def _add_duplicate_tasks(self, cluster: int) -> None:
-        """Adds a fault for each repeated task of the cluster."""
+    def _add_repeated(self, cluster: int, kind: int, code: str) -> None:
+        """Adds a fault for each repeated task of a cluster, or for each repeated report of its workers."""
         indexed = self._indexed
-        rows = indexed.rows[facts.TASK]
-        for row in repeated_items(rows[indexed.cluster[rows] == cluster].tolist(), indexed.items):
-            self.faults.add(cluster, "duplicate-task", describe(indexed, "tasks", row))
-
-    def _has_duplicate_reports(self, cluster: int, num_distinct: int, start: int, end: int) -> bool:
-        """Checks whether a worker reports an item twice; looks at workers only if any item is reported twice."""
-        if num_distinct == sum(
-            reports.start[end] - reports.start[start] for reports in (self._connectors, self._tasks)
-        ):
-            return False
-        indexed = self._indexed
-        rows = indexed.rows[facts.REPORTED]
-        rows = rows[indexed.cluster[rows] == cluster]
-        for worker in np.unique(indexed.name[rows]).tolist():
-            for row in repeated_items(rows[indexed.name[rows] == worker].tolist(), indexed.items):
-                self.faults.add(cluster, "duplicate-reported", describe(indexed, "reported", row))
-        return cluster in self.faults
+        rows = indexed.rows[kind]
+        for row in repeated_keys(indexed.name, indexed.items, rows[indexed.cluster[rows] == cluster]).tolist():
+            self.faults.add(cluster, code, describe(indexed, facts.TABLES[kind], row))
 
     def _states(self) -> dict[int, AssignorState]:
         """Returns the leader's state of each cluster that has one; null fields are as in a new state."""
