@@ -73,7 +73,7 @@ def to_tool_files(rows: Iterable[Row], partitions: int | None, limit: int | None
         partition_rows = list(changed)
         for ordinal, (batch, size) in enumerate(_batches(partition_rows, partitions, limit), start=1):
             for kind, column in ((REASSIGN, "replicas"), (ROLLBACK, "previous_replicas")):
-                content = _content([_entry(row) | {"replicas": row[column]} for row in batch], version=1)
+                content = _content([_entry(row) | {"replicas": row[column]} for row in batch], '"version":1,')
                 file = {"cluster": cluster, "kind": kind, "batch": ordinal, "name": f"{kind}-{ordinal:03}.json"}
                 yield file | {"partitions": len(batch), "bytes": size, "content": content}
         led = [_entry(row) for row in partition_rows if row["leader_changed"]]
@@ -102,10 +102,9 @@ def _entry(row: Row) -> Row:
     return {"topic": row["topic"], "partition": row["partition"]}
 
 
-def _content(entries: list[Row], **head: int) -> str:
-    """Returns JSON with one partition per line."""
-    first = "".join(f"{json.dumps(key)}:{json.dumps(value)}," for key, value in head.items())
-    return f'{{{first}"partitions":[\n' + ",\n".join(json.dumps(entry) for entry in entries) + "\n]}\n"
+def _content(entries: list[Row], head: str = "") -> str:
+    """Returns JSON with one partition per line, after `head`."""
+    return f'{{{head}"partitions":[\n' + ",\n".join(json.dumps(entry) for entry in entries) + "\n]}\n"
 
 
 def write_tool_files(files: DataFrame, folder: str) -> list[str]:

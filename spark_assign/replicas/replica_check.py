@@ -107,7 +107,6 @@ def _problems(fleet: ReplicaFleet, min_replicas: int) -> DataFrame:
         fleet.replicas.join(F.broadcast(cluster_brokers), "cluster", "left")
         .join(factors, ["cluster", "topic"])
         .withColumn("known", F.transform("replicas", lambda broker: F.try_element_at("brokers", broker)))
-        .withColumn("factor_here", F.size("replicas"))
         .withColumn("in_racks", F.array_compact(F.transform("known", lambda broker: broker["rack"])))
         .withColumn("spanned", F.size(F.array_distinct("in_racks")))
     )
@@ -115,7 +114,7 @@ def _problems(fleet: ReplicaFleet, min_replicas: int) -> DataFrame:
     unknown = F.filter("replicas", lambda broker: F.try_element_at("brokers", broker).isNull())
     on_fenced = F.filter("replicas", lambda broker: F.try_element_at("brokers", broker)["fenced"])
     replicas = _ids(F.col("replicas"))
-    size, factor = F.col("factor_here"), F.col("factor")
+    size, factor = F.size("replicas"), F.col("factor")
     conditions = [
         _problem(
             SHARED_RACK, F.col("spanned") < needed, "replicas %s are in %s of %s racks", replicas, "spanned", "racks"

@@ -157,10 +157,5 @@ def _place_chunk(brokers: ClusterBrokers, chunk: dict[str, Any], algorithm: str)
 
 
 def _to_batch(cluster: str, num_brokers: int, chunk: dict[str, Any], first: int, replicas: IntArray) -> pa.RecordBatch:
-    partitions, replication_factor = replicas.shape
-    flat = pa.array(replicas.ravel().astype(np.int32))
-    placed = pa.ListArray.from_arrays(pa.array([0, len(flat)], pa.int32()), flat)
-    values = [cluster, chunk["topic"], first, chunk["start_index"], chunk["base"], num_brokers, chunk["seed"]]
-    values += [replication_factor, partitions]
-    columns = [pa.array([value], kind) for value, kind in zip(values, PLACED_CHUNKS.types[:-1], strict=True)]
-    return pa.RecordBatch.from_arrays([*columns, placed], schema=PLACED_CHUNKS)
+    row = chunk | {"cluster": cluster, "first": first, "brokers": num_brokers, "count": len(replicas)}
+    return pa.RecordBatch.from_pylist([row | {"placed": replicas.ravel().astype(np.int32)}], PLACED_CHUNKS)
