@@ -187,9 +187,8 @@ class Drift:
 
     def _pass_over(self, *kinds: str) -> DataFrame:
         checked = self.before.checked, self.after.checked
-        params = kernel.DriftParams(checked, frozenset(kinds), to_arrow_schema(DRIFT_ROWS))
-        work = map_arrow_batches(partial(kernel.find_drift, params=params))
-        return group_facts_of(self.before, self.after).mapInArrow(work, DRIFT_ROWS)
+        work = partial(kernel.find_drift, checked=checked, kinds=kinds, schema=to_arrow_schema(DRIFT_ROWS))
+        return group_facts_of(self.before, self.after).mapInArrow(map_arrow_batches(work), DRIFT_ROWS)
 
 
 def find_drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | Mapping[str, DataFrame]) -> Drift:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_assign.comparison.kernel.drift import DriftParams, find_drift
+from spark_assign.comparison.kernel.drift import find_drift
 from spark_assign.comparison.kernel.group_states import (
     PLANNED_GROUP,
     PRESENT_MEMBER,
@@ -238,8 +238,8 @@ def test_drift_is_that_of_a_plain_loop(then: str, now: str, seed: int) -> None:
         after = _finish(draw, _later(draw, before, now))
         before = _finish(draw, before)
         groups[f"g{number}"] = draw.choice([(before, after)] * 8 + [(None, after), (before, None)])
-    params = DriftParams((then != FLEET, now != FLEET), EVERYTHING, SCHEMA)
-    rows = [row for table in find_drift(_table(draw, groups), params) for row in table.to_pylist()]
+    tables = find_drift(_table(draw, groups), (then != FLEET, now != FLEET), EVERYTHING, SCHEMA)
+    rows = [row for table in tables for row in table.to_pylist()]
     assert len([row for row in rows if row["kind"] == "group"]) == len(groups)
     of_group: dict[str, list[Row]] = {}
     for row in rows:
@@ -284,9 +284,7 @@ def test_what_is_in_the_same_run_is_never_expanded(monkeypatch: pytest.MonkeyPat
     for after, count in ((False, 3), (True, 2)):
         rows += [{"cluster": "c", "group_id": "g", "after": after, **run} for run in (long, {**short, "count": count})]
     table = pa.Table.from_pylist(rows, schema=pa.schema({**FACT_TYPES, **STATE_FACTS}))
-    found = [
-        row for each in find_drift(table, DriftParams((True, True), EVERYTHING, SCHEMA)) for row in each.to_pylist()
-    ]
+    found = [row for each in find_drift(table, (True, True), EVERYTHING, SCHEMA) for row in each.to_pylist()]
     assert looked == [5]
     [row] = [row for row in found if row["kind"] == "ownership"]
     assert (row["topic"], row["first"], row["count"], row["change"]) == ("u", 4, 1, "no-longer-owned")
@@ -303,8 +301,7 @@ def test_columns_that_no_fact_uses_may_be_left_out() -> None:
     ]
     columns = {name: FACT_TYPES[name] for name in ("cluster", "group_id", "kind", "member_id", "group_type")}
     table = pa.Table.from_pylist(rows, schema=pa.schema({**columns, "after": pa.bool_()}))
-    params = DriftParams((False, False), frozenset({"group"}), SCHEMA)
-    found = pa.concat_tables(find_drift(table, params))
+    found = pa.concat_tables(find_drift(table, (False, False), {"group"}, SCHEMA))
     assert found.schema == SCHEMA
     [row] = found.to_pylist()
     assert (row["group_id"], row["change"], row["members_after"], row["joined"]) == ("g", "added", 1, 1)

@@ -12,7 +12,7 @@ conflict: a member that owns it in both states has neither lost nor gained it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -33,21 +33,6 @@ GROUP, MEMBER, OWNERSHIP = "group", "member", "ownership"
 
 CHANGES = ("moved", "newly-owned", "no-longer-owned")
 """Changes of an owner."""
-
-
-@dataclass(frozen=True)
-class DriftParams:
-    """The parameters of a drift.
-
-    Attributes:
-        checked: whether the facts of each state include its faulty groups; otherwise they are searched for.
-        kinds: the kinds of rows to return.
-        schema: the schema of the rows.
-    """
-
-    checked: tuple[bool, bool]
-    kinds: frozenset[str]
-    schema: pa.Schema
 
 
 @dataclass(frozen=True)
@@ -107,30 +92,39 @@ class MemberChanges:
     restarted: BoolArray
 
 
-def find_drift(facts: pa.Table, params: DriftParams) -> Iterator[pa.Table]:
-    """Yields what changed in all groups of the facts (`comparison.kernel.group_states`), as rows of `params.schema`."""
+def find_drift(
+    facts: pa.Table, checked: tuple[bool, bool], kinds: Collection[str], schema: pa.Schema
+) -> Iterator[pa.Table]:
+    """Yields what changed in all groups of the facts (`comparison.kernel.group_states`).
+
+    Args:
+        facts: the facts of both states.
+        checked: whether the facts of each state include its faulty groups; otherwise they are searched for.
+        kinds: the kinds of rows to return.
+        schema: the schema of the rows.
+    """
     for name, dtype in STATE_FACTS.items():
         if name not in facts.column_names:
             facts = facts.append_column(name, pa.nulls(len(facts), dtype))
     indexed = index_facts(facts)
-    before, after = params.checked
+    before, after = checked
     states = StatePair(
         indexed, read_state(indexed, after=False, checked=before), read_state(indexed, after=True, checked=after)
     )
     members = _changed_members(states)
-    if MEMBER in params.kinds:
-        yield _member_rows(states, members, params.schema)
-    if not params.kinds & {GROUP, OWNERSHIP}:
+    if MEMBER in kinds:
+        yield _member_rows(states, members, schema)
+    if GROUP not in kinds and OWNERSHIP not in kinds:
         return
     counts = np.zeros((indexed.num_groups, len(CHANGES)), np.int64)
     for moves in _changed_owners(states, members):
         change = np.select([moves.from_member == NO_MEMBER, moves.to_member == NO_MEMBER], [1, 2], 0)
         cell = states.topic_group(states.topics[moves.topic]) * len(CHANGES) + change
         counts += np.bincount(cell, moves.count, counts.size).astype(np.int64).reshape(counts.shape)
-        if OWNERSHIP in params.kinds:
-            yield _ownership_rows(states, moves, change, params.schema)
-    if GROUP in params.kinds:
-        yield _group_rows(states, members, counts, params.schema)
+        if OWNERSHIP in kinds:
+            yield _ownership_rows(states, moves, change, schema)
+    if GROUP in kinds:
+        yield _group_rows(states, members, counts, schema)
 
 
 def _flags(column: pa.Array) -> BoolArray:
