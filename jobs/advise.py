@@ -18,7 +18,7 @@ from spark_assign.cli.options import (
     given_values,
     input_options,
     result_options,
-    timing_options,
+    time_options,
 )
 from spark_assign.report.listed_groups import no_match_text, rows_of_first_groups
 from spark_assign.report.text.advice import format_advice, format_not_recommended, summarize_advice
@@ -82,7 +82,7 @@ PARAMS = {
     default=None,
     help="Brokers have replica.selector.class=…RackAwareReplicaSelector today.",
 )
-@timing_options()
+@time_options(TIMES)
 @details("all advice")
 @result_options("recommendations in the summary")
 def main(options: Options) -> int:

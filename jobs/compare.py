@@ -17,8 +17,8 @@ from spark_assign.cli.options import (
     exit_codes,
     given_values,
     input_options,
-    pause_time_options,
     result_options,
+    time_options,
 )
 from spark_assign.comparison.what_if import WhatIf, parse_what_if
 from spark_assign.report.text.comparison import summarize_comparison
@@ -43,7 +43,7 @@ GROUPS, MEMBERS and TOPICS are shell patterns. A name can precede a change:
     multiple=True,
     help="Change to apply before comparing, for example leave:payments-*:1. See below for the syntax. Repeatable.",
 )
-@pause_time_options()
+@time_options(PAUSE_TIMES)
 @result_options("groups in the summary of each change")
 def main(options: Options) -> int:
     """Loads the fleet, compares the assignors, writes the tables, and prints the summary."""

@@ -18,7 +18,7 @@ from spark_assign.cli.options import (
     given_values,
     input_options,
     result_options,
-    timing_options,
+    time_options,
 )
 from spark_assign.report.listed_groups import no_match_text
 from spark_assign.report.text.advice import format_membership, groups_with_options, summarize_membership
@@ -71,7 +71,7 @@ PARAMS = {
     type=DURATIONS,
     help="Minimum and maximum session timeout of KIP-848 groups (default: 45s,60s).",
 )
-@timing_options()
+@time_options(TIMES)
 @details("the recommendation and all options")
 @result_options("groups of each recommendation in the summary")
 def main(options: Options) -> int:

@@ -16,8 +16,8 @@ from spark_assign.cli.options import (
     exit_codes,
     given_values,
     input_options,
-    pause_time_options,
     result_options,
+    time_options,
 )
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
 from spark_assign.report.text.migration import format_migration_steps, summarize_migration
@@ -54,7 +54,7 @@ POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
     help="Client library of members whose client ID shows none: Java, librdkafka, … (default: unknown, a warning).",
 )
 @details("the steps")
-@pause_time_options()
+@time_options(PAUSE_TIMES)
 @result_options("groups of each verdict in the summary")
 def main(options: Options) -> int:
     """Loads the fleet, plans the migration, writes the tables, and prints the result."""

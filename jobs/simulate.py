@@ -25,7 +25,7 @@ from spark_assign.cli.options import (
     location_option,
     output_options,
     sample,
-    timing_options,
+    time_options,
     top,
 )
 from spark_assign.migration.cooperative_upgrade import plan_cooperative_upgrade, supported_clients
@@ -81,7 +81,7 @@ log = logging.getLogger("spark_assign.simulate")
     help="Simulate the two rolling restarts that switch a group of the fleet from eager to cooperative. Valid for Java "
     "and franz-go clients only.",
 )
-@timing_options()
+@time_options(TIMES)
 @click.option(
     "--broker-release",
     type=click.Choice(BROKER_RELEASES),

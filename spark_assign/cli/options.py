@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -266,11 +266,6 @@ TIMES = {
 """Times of `simulation.Settings`, in milliseconds, and their help. Those of `group.consumer` are for KIP-848 groups."""
 
 
-def timing_options() -> Decorator:
-    """Returns the options of the times of groups, such as `--session-timeout-ms`."""
-    return compose_options(*(milliseconds(name, help) for name, help in TIMES.items()))
-
-
 PAUSE_TIMES = {
     "heartbeat_interval_ms": "Interval between heartbeats, in milliseconds (default: 3000).",
     "poll_interval_ms": "Interval between polls, in milliseconds (default: 500).",
@@ -280,9 +275,9 @@ PAUSE_TIMES = {
 """Times that the estimate of paused_partition_seconds depends on."""
 
 
-def pause_time_options() -> Decorator:
-    """Returns the options of `PAUSE_TIMES`."""
-    return compose_options(*(milliseconds(name, help) for name, help in PAUSE_TIMES.items()))
+def time_options(times: Mapping[str, str]) -> Decorator:
+    """Returns the options of `TIMES` or `PAUSE_TIMES`, such as `--session-timeout-ms`."""
+    return compose_options(*(milliseconds(name, help) for name, help in times.items()))
 
 
 def given_values(options: SimpleNamespace, names: Iterable[str]) -> dict[str, Any]:

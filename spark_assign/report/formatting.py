@@ -72,6 +72,11 @@ def group_name(row: Row) -> str:
     return f"{row['cluster']}/{row['group_id']}"
 
 
+def partition_name(row: Row) -> str:
+    """Returns `cluster/topic-partition` of a row."""
+    return f"{row['cluster']}/{row['topic']}-{row['partition']}"
+
+
 def listed_order(name: str, names: Sequence[str]) -> tuple[int, str]:
     """Returns the sort key of a name: the listed names in their order, then all others by name."""
     return names.index(name) if name in names else len(names), name

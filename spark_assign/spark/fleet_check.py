@@ -37,8 +37,11 @@ _KEYS = {
 _UNIQUE = ("topics", "replicas", "brokers")
 """Tables without a group whose keys must be unique."""
 
-_FURTHER = {"topics": ["partitions"], "replicas": ["replicas", "partition"]}
-"""Columns outside of the key that can be faulty."""
+_FURTHER = {
+    "topics": {"partitions": "partitions is null or partitions < 0"},
+    "replicas": {"replicas": "replicas is null", "partition": "partition is null or partition < 0"},
+}
+"""Faults of columns other than null in a key, as SQL conditions."""
 
 _MARKS = ("racked", "static")
 """Counted properties of members: with a rack, with an instance id."""
@@ -106,7 +109,8 @@ def _rows(table: str, rows: DataFrame) -> DataFrame:
     Returns:
         what (index into `_LOOKED`), key (text; null: only counted), and for members whether they are racked and static.
     """
-    conditions = {name: F.col(name).isNull() for name in _KEYS[table]} | _wrong(table)
+    conditions = {name: F.col(name).isNull() for name in _KEYS[table]}
+    conditions |= {name: F.expr(condition) for name, condition in _FURTHER.get(table, {}).items()}
     fault = F.coalesce(*(F.when(value, F.lit(_LOOKED.index((table, name)))) for name, value in conditions.items()))
     key = _show(_KEYS[table]) if table in _UNIQUE else F.when(fault.isNotNull(), _show(_KEYS[table]))
     no_marks = [F.lit(False), F.lit(False)]
@@ -116,18 +120,6 @@ def _rows(table: str, rows: DataFrame) -> DataFrame:
         key.alias("key"),
         *(mark.alias(name) for name, mark in zip(_MARKS, marks, strict=True)),
     )
-
-
-def _wrong(table: str) -> dict[str, Column]:
-    """Returns the fault conditions of columns outside of the key."""
-    if table == "topics":
-        return {"partitions": F.col("partitions").isNull() | (F.col("partitions") < 0)}
-    if table == "replicas":
-        return {
-            "replicas": F.col("replicas").isNull(),
-            "partition": F.col("partition").isNull() | (F.col("partition") < 0),
-        }
-    return {}
 
 
 def _show(columns: list[str]) -> Column:

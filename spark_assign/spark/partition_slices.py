@@ -61,20 +61,15 @@ def to_bitmaps(owned: DataFrame) -> DataFrame:
     word = F.shiftright("partition", 6).bitwiseAND(WORDS_PER_BITMAP - 1)
     bit = F.expr("shiftleft(1L, partition & 63)")
     bit_words = [F.when(word == index, bit).otherwise(F.lit(0).cast("long")) for index in range(WORDS_PER_BITMAP)]
-    bits = [F.bit_or(value).alias(f"or_{index}") for index, value in enumerate(bit_words)]
-    twice = [F.bit_xor(value).alias(f"xor_{index}") for index, value in enumerate(bit_words)]
-    blocks = owned.groupBy(*MEMBER_KEY, "topic", F.shiftright("partition", BITMAP_INDEX_BITS).alias("block")).agg(
-        *bits, *twice, F.count(F.lit(1)).cast("int").alias("count")
+    return owned.groupBy(*MEMBER_KEY, "topic", F.shiftright("partition", BITMAP_INDEX_BITS).alias("block")).agg(
+        F.array(*map(F.bit_or, bit_words)).alias("bits"),
+        F.array(*map(F.bit_xor, bit_words)).alias("twice"),
+        F.count(F.lit(1)).cast("int").alias("count"),
     )
-    arrays = {
-        "bits": F.array(*(F.col(f"or_{index}") for index in range(WORDS_PER_BITMAP))),
-        "twice": F.array(*(F.col(f"xor_{index}") for index in range(WORDS_PER_BITMAP))),
-    }
-    return blocks.withColumns(arrays).select(*MEMBER_KEY, "topic", "block", "bits", "twice", "count")
 
 
 def _merged(blocks: pa.Table) -> Iterator[pa.Table]:
-    key = ["cluster", "group_id", "member_id", "topic"]
+    key = [*MEMBER_KEY, "topic"]
     key_index, row = index_rows(blocks, key)
     owner, *slices = slices_from_bitmaps(
         key_index, to_int_array(blocks["block"], 0), read_bitmaps(blocks["bits"].combine_chunks())

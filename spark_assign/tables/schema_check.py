@@ -96,14 +96,10 @@ def _fits(have: DataType, want: DataType) -> bool:
         return (
             isinstance(have, StructType)
             and have.names == want.names
-            and all(_fits(*both) for both in zip(_types(have), _types(want), strict=True))
+            and all(_fits(had.dataType, wanted.dataType) for had, wanted in zip(have, want, strict=True))
         )
     if isinstance(want, DoubleType):
         return isinstance(have, NumericType | NullType)
     if isinstance(want, StringType):
         return isinstance(have, StringType | NullType)
     return have == want
-
-
-def _types(struct: StructType) -> list[DataType]:
-    return [field.dataType for field in struct.fields]

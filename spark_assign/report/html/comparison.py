@@ -16,7 +16,7 @@ from spark_assign.report.formatting import DASH, Row, Rows, count, group_name, n
 from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.report_data import MOST_GROUPS, MOST_ROWS, AdviceRows, CompareRows
 from spark_assign.report.listed_groups import collected, num_rows, only
-from spark_assign.report.text.advice import TITLES, amount_with_unit, months, subject_name
+from spark_assign.report.text.advice import TITLES, amount_with_unit, cost_with_payback, subject_name
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -175,7 +175,7 @@ def build_advice_section(rows: AdviceRows) -> parts.Section:
     columns = [
         *(parts.figure("Rank", "rank", str), ("Where", False, subject_name), parts.words("Do", "action")),
         *(parts.words("What", "description"), ("Gain", False, lambda row: amount_with_unit(row, "gain"))),
-        *(("Cost", False, _advice_cost), parts.words("Risk", "risk"), parts.words("Command", "command")),
+        *(("Cost", False, cost_with_payback), parts.words("Risk", "risk"), parts.words("Command", "command")),
         parts.words("Set", "settings", lambda settings: settings or DASH),
     ]
     tables = [
@@ -188,11 +188,6 @@ def build_advice_section(rows: AdviceRows) -> parts.Section:
     total = count(sum(numbers.values()), "recommendation")
     text = f"{total}. None contradicts another, and each is worth its cost."
     return parts.Section([text if tables else "No change is worth its cost."], tables)
-
-
-def _advice_cost(row: Row) -> str:
-    paid = "" if row["payback_months"] is None else f", pays for itself after {months(row['payback_months'])}"
-    return amount_with_unit(row, "cost") + paid
 
 
 def _advice_note(shown: int, number: int) -> str:

@@ -288,10 +288,8 @@ def _reasons(rows: Rows) -> parts.Table:
         "Changes of owner by reason",
         sorted(rows, key=lambda row: (-row["partitions"], row["reason"])),
         [
-            *(
-                parts.words("Reason", "reason"),
-                parts.words("Meaning", "reason", lambda reason: REASONS.get(reason, "")),
-            ),
+            parts.words("Reason", "reason"),
+            parts.words("Meaning", "reason", lambda reason: REASONS.get(reason, "")),
             *(parts.figure("Changes", "partitions"), parts.figure("Groups", "groups")),
         ],
     )

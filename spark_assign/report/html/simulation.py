@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
+from operator import itemgetter
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
@@ -47,15 +48,12 @@ def build_simulation_section(rows: SimulationRows) -> dict[str, Any]:
 
 def _pause_chart(at: int, key: tuple[str, str], costs: Rows, rebalances: Rows, pauses: Rows) -> parts.Drawing:
     """Draws the rebalances and pauses of a group, one panel per variant."""
+    rebalances_of, pauses_of = (parts.grouped(rows, itemgetter("variant")) for rows in (rebalances, pauses))
     panels = [
         TimePanel(
             name=cost["variant"],
-            periods=[
-                (row["start_ms"], row["end_ms"], row["paused_partitions"])
-                for row in pauses
-                if row["variant"] == cost["variant"]
-            ],
-            rebalances=[(row["start_ms"], row["end_ms"]) for row in rebalances if row["variant"] == cost["variant"]],
+            periods=[(row["start_ms"], row["end_ms"], row["paused_partitions"]) for row in pauses_of[cost["variant"]]],
+            rebalances=[(row["start_ms"], row["end_ms"]) for row in rebalances_of[cost["variant"]]],
             text=_cost_text(cost),
         )
         for cost in sorted(costs, key=_variant_order)

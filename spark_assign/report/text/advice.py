@@ -71,10 +71,7 @@ def format_advice(rows: Rows) -> list[str]:
             lines += ["", f"{TITLES[category]}:"]
         lines.append(f"{row['rank']:>4}. {subject_name(row)}: {row['action']}. {row['description']}")
         if row["gain"] is not None:
-            payback = (
-                "" if row["payback_months"] is None else f", pays for itself after {months(row['payback_months'])}"
-            )
-            lines.append(f"      gain {amount_with_unit(row, 'gain')}, cost {amount_with_unit(row, 'cost')}{payback}")
+            lines.append(f"      gain {amount_with_unit(row, 'gain')}, cost {cost_with_payback(row)}")
         lines.append(f"      risk {row['risk']}")
         lines += [f"      set  {line}" for line in (row["settings"] or "").splitlines()]
         lines.append(f"      see  {row['command']}")
@@ -93,6 +90,12 @@ def amount_with_unit(row: Row, name: str) -> str:
         return DASH
     digits = 0 if unit.startswith(("partition-seconds", "messages", "%")) else 2
     return f"{value:,.{digits}f} {unit}"
+
+
+def cost_with_payback(row: Row) -> str:
+    """Returns the cost with its unit, and the time after which the gain has paid it, if known."""
+    payback = "" if row["payback_months"] is None else f", pays for itself after {months(row['payback_months'])}"
+    return amount_with_unit(row, "cost") + payback
 
 
 def months(value: float) -> str:

@@ -17,6 +17,7 @@ from spark_assign.report.formatting import (
     group_name,
     more_lines,
     number,
+    partition_name,
     ratio,
 )
 from spark_assign.report.listed_groups import (
@@ -103,9 +104,8 @@ def loads_by_group(loads: DataFrame) -> DataFrame:
 
 
 def _partition_cells(row: Row) -> Sequence[str]:
-    name = f"{row['cluster']}/{row['topic']}-{row['partition']}"
     columns = ("in_messages_per_second", "in_messages_per_second_stddev", "in_bytes_per_second")
-    return [name, *(_rate(row[column]) for column in columns)]
+    return [partition_name(row), *(_rate(row[column]) for column in columns)]
 
 
 def _lag_cells(row: Row) -> Sequence[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import DASH, Row, aligned, ratio
+from spark_assign.report.formatting import DASH, aligned, partition_name, ratio
 from spark_assign.report.listed_groups import collected, num_rows, total_columns
 from spark_assign.spark.progress import progress
 
@@ -33,7 +33,7 @@ def summarize_placements(placed: DataFrame, rejected: DataFrame) -> str:
     columns = ("start_index", "shift", "seed")
     rows = [
         [
-            *(_partition_name(row), " ".join(map(str, row["replicas"]))),
+            *(partition_name(row), " ".join(map(str, row["replicas"]))),
             *(DASH if row[name] is None else str(row[name]) for name in columns),
         ]
         for row in collected(placed.orderBy("cluster", "topic", "partition").limit(_LIMIT))
@@ -97,7 +97,7 @@ def summarize_check(clusters: DataFrame, problems: DataFrame) -> str:
     first_problems = collected(problems.orderBy("cluster", "topic", "partition", "code").limit(_LIMIT))
     if first_problems:
         lines += ["", "Problems:"]
-        lines += [f"  {_partition_name(row)}: {row['code']}: {row['detail']}" for row in first_problems]
+        lines += [f"  {partition_name(row)}: {row['code']}: {row['detail']}" for row in first_problems]
     return "\n".join(lines)
 
 
@@ -106,10 +106,6 @@ _CLUSTER_COLUMNS = {
     *("cluster", "brokers", "partitions", "replicas"),
     *(f"{bound}_{name}" for bound in _BOUNDS for name in _RATIOS),
 }
-
-
-def _partition_name(row: Row) -> str:
-    return f"{row['cluster']}/{row['topic']}-{row['partition']}"
 
 
 def _rejected_lines(rejected: DataFrame, key: list[str], num_rejected: int) -> list[str]:

@@ -11,7 +11,17 @@ from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
 from spark_assign.advice.kernel.replica_moves import REORDER
 from spark_assign.advice.kernel.zones import CLIENT_SIDE
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
-from spark_assign.report.formatting import DASH, Row, Rows, aligned, count, group_name, more_lines, number
+from spark_assign.report.formatting import (
+    DASH,
+    Row,
+    Rows,
+    aligned,
+    count,
+    group_name,
+    more_lines,
+    number,
+    partition_name,
+)
 from spark_assign.report.listed_groups import collected, num_rows, read_rejected_lines
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
@@ -101,10 +111,9 @@ def _move_lines(rows: Rows, limit: int, follower_fetching: bool) -> list[str]:
     mode = "with" if follower_fetching else "without"
     table = [["partition", "kind", "replicas", "from", "to", "saved"]]
     for row in rows[:limit]:
-        partition = f"{row['cluster']}/{row['topic']}-{row['partition']}"
         replicas = " → ".join(" ".join(map(str, row[name])) for name in ("previous_replicas", "replicas"))
         racks = [row["from_rack"] or DASH, row["to_rack"]]
-        table.append([partition, row["kind"], replicas, *racks, format_amount(row["saved_per_day"])])
+        table.append([partition_name(row), row["kind"], replicas, *racks, format_amount(row["saved_per_day"])])
     lines = ["", f"Replica changes that save the most a day, {mode} follower fetching and with the current owners:"]
     lines += aligned(table, words=(0, 1, 2, 3, 4))
     lines += ["  … and more, in the table replica_moves"] if len(rows) > limit else []

@@ -15,7 +15,7 @@ from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import tls as client_tls
 from spark_assign.sources.auth.properties import Login
 from spark_assign.sources.auth.secret import Secret
-from spark_assign.tables.errors import ConfigError, missing_extra
+from spark_assign.tables.errors import ConfigError
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PASSWORDS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -214,10 +214,7 @@ _LOGINS: dict[str, Callable[[Mapping[str, str], Login, Mapping[str, Any]], dict[
 
 def _provider(tokens: Any) -> Any:
     """Returns tokens as an instance of kafka-python's class for token providers."""
-    try:
-        from kafka.net.sasl.oauth import AbstractTokenProvider
-    except ImportError as error:
-        raise missing_extra("a snapshot needs kafka-python", "kafka") from error
+    from kafka.net.sasl.oauth import AbstractTokenProvider
 
     class _Provider(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
         def token(self) -> str:

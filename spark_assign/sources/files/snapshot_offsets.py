@@ -17,7 +17,7 @@ from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path
 from spark_assign.tables.errors import FleetError, SourceError
 from spark_assign.tables.groups import LOADS, OFFSETS, SNAPSHOTS, TOPICS
-from spark_assign.tables.schema_check import check_schemas
+from spark_assign.tables.schema_check import check_schema, check_schemas
 from spark_assign.tables.schema_fields import columns, schema
 
 _OFFSETS = Shape("A snapshot", {"offsets": OFFSETS, "topics": TOPICS}, ("offsets",))
@@ -154,12 +154,7 @@ def loads_between(before: Offsets, after: Offsets) -> DataFrame:
         "out_messages_per_second", _rate("committed")
     )
     rows = partition_rates.unionByName(group_rates, allowMissingColumns=True)
-    return rows.select(
-        *(
-            F.col(field.name) if field.name in rows.columns else F.lit(None).cast(field.dataType).alias(field.name)
-            for field in LOADS
-        )
-    )
+    return check_schema("loads", rows, LOADS)[0].select(*LOADS.names)
 
 
 def _joined(before: Offsets, after: Offsets) -> DataFrame:

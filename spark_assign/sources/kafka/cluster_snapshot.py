@@ -78,11 +78,7 @@ def snapshot(
         for group_id, fault in sorted(faults.items()):
             rows.add("undescribed", group_id=group_id, error=f"committed offsets: {fault}")
         committed |= kafka_loads.known_starts(starts)
-        leaders = {
-            (name, partition.partition_index): partition.leader_id
-            for name in kept
-            for partition in readable[name].partitions
-        }
+        leaders = kafka_offsets.leaders_of(readable[name] for name in kept)
         group_partitions = _partitions(rows, committed, leaders)
         wanted = leaders.keys() if loads else set().union(*group_partitions.values())
         ends = kafka_offsets.offsets_at(connection, leaders, wanted, progress)

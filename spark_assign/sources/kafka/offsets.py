@@ -106,7 +106,7 @@ def offsets_at(
         if not missing or attempt == ATTEMPTS:
             break
         kafka_connection.wait(PAUSE_S)
-        leaders = _leaders(connection, {topic for topic, _ in missing})
+        leaders = leaders_of(connection.metadata({topic for topic, _ in missing}).topics)
     return offsets
 
 
@@ -115,11 +115,11 @@ def has_max_timestamp(connection: ClusterConnection) -> bool:
     return connection.newest(ListOffsetsRequest) >= _MIN_VERSION[MAX_TIMESTAMP]
 
 
-def _leaders(connection: ClusterConnection, topics: Collection[str]) -> dict[TopicPartition, int]:
-    """Returns the current leader of each partition."""
+def leaders_of(topics: Iterable[Any]) -> dict[TopicPartition, int]:
+    """Returns the leader of each partition of topics in a Metadata response."""
     return {
         (topic.name, partition.partition_index): partition.leader_id
-        for topic in connection.metadata(topics).topics
+        for topic in topics
         for partition in topic.partitions
     }
 
