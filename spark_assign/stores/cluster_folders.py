@@ -61,11 +61,6 @@ def name_of(uri: str) -> str:
     return "/".join([*map(unquote, cluster_path), unquote(name)])
 
 
-def taken_name(timestamp: str) -> str:
-    """Returns the folder name of a snapshot, from a text that sorts by time."""
-    return f"{TAKEN}{timestamp}"
-
-
 def newest(names: Sequence[str]) -> str:
     """Returns the prefix of the tables of the newest complete snapshot (`taken=…/`), or "" if there is none.
 

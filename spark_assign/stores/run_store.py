@@ -288,12 +288,13 @@ def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: M
     tables = {name: target.read(name, attempt) for name in manifest.rows}
     for table in tables.values():
         _ = table.schema  # Spark Connect opens the files only now
-    folders = (
-        {name: target.here(name, attempt.run_id, attempt.id) for name in tables}
-        if attempt.format == "parquet" and not options
-        else {}
-    )
-    return StoredRun(manifest, tables, {name: folder for name, folder in folders.items() if folder is not None})
+    return StoredRun(manifest, tables, {} if options else _local_folders(target, tables, attempt))
+
+
+def _local_folders(target: FolderTarget | CatalogTarget, names: Iterable[str], attempt: Attempt) -> dict[str, Path]:
+    """Returns the folders of the tables that are local Parquet files."""
+    folders = {name: target.here(name, attempt.run_id, attempt.id) for name in names if attempt.format == "parquet"}
+    return {name: folder for name, folder in folders.items() if folder is not None}
 
 
 def _target(spark: SparkSession, output: str, schemas: Mapping[str, StructType]) -> FolderTarget | CatalogTarget:
@@ -334,12 +335,8 @@ def _count(target: FolderTarget | CatalogTarget, names: Sequence[str], attempt: 
     """Returns the number of rows of each table: from the footers of local Parquet files, and for all other tables in
     one query.
     """
-    counts: dict[str, int] = {}
-    for name in names:
-        folder = target.here(name, attempt.run_id, attempt.id) if attempt.format == "parquet" else None
-        num_rows = None if folder is None else local_parquet.count_rows(folder)
-        if num_rows is not None:
-            counts[name] = num_rows
+    num_rows = {name: local_parquet.count_rows(path) for name, path in _local_folders(target, names, attempt).items()}
+    counts = {name: count for name, count in num_rows.items() if count is not None}
     if uncounted := [name for name in names if name not in counts]:
         tables = [target.read(name, attempt).select(F.lit(name).alias("of")) for name in uncounted]
         sums = [F.count_if(F.col("of") == name).alias(name) for name in uncounted]

@@ -8,7 +8,7 @@ and, while the group is stable, the leader's memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,13 +86,12 @@ class ConnectGroups:
     groups: dict[str, ConnectGroup]
     faults: dict[str, str]
 
-    def groups_with(self, worker_ids: Iterable[str]) -> list[str]:
+    def groups_with(self, worker_ids: Collection[str]) -> list[str]:
         """Returns the IDs of the groups that have one of these workers (`host:port` in REST), sorted."""
-        wanted = set(worker_ids)
         return sorted(
             group_id
             for group_id, group in self.groups.items()
-            if any(worker.rest_worker_id in wanted for worker in group.workers)
+            if any(worker.rest_worker_id in worker_ids for worker in group.workers)
         )
 
 

@@ -284,8 +284,7 @@ def _shortened(body: bytes) -> str:
 
 def host_and_port(url: str) -> str:
     """Returns the name of a worker in REST, `host:port` of its URL (the advertised host and port of WorkerConfig)."""
-    parts = urlsplit(url)
-    return parts.netloc.rpartition("@")[2]
+    return urlsplit(url).netloc.rpartition("@")[2]
 
 
 def wait(seconds: float) -> None:

@@ -25,7 +25,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from spark_assign.sources.files.snapshot import Snapshot
-from spark_assign.stores.cluster_folders import KEYS, SUMMARY, TAKEN, folder_name, is_cluster, newest, taken_name
+from spark_assign.stores.cluster_folders import KEYS, SUMMARY, TAKEN, folder_name, is_cluster, newest
 from spark_assign.stores.locations import local_path
 from spark_assign.tables.errors import ConfigError, SourceError
 
@@ -189,7 +189,7 @@ def _next(previous: str) -> str:
         except ValueError:
             raise ConfigError(f"{previous}: not the name of a snapshot of ours. Remove that folder.") from None
         now = max(now, last + timedelta(microseconds=1))
-    return taken_name(f"{now.strftime(_TIME)}-{secrets.token_hex(3)}")
+    return f"{TAKEN}{now.strftime(_TIME)}-{secrets.token_hex(3)}"
 
 
 def _write_all(cluster_snapshot: Snapshot, format: str, fresh: Path) -> None:

@@ -9,7 +9,7 @@ and wrong for a group whose members differ; read such a group from the cluster i
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,7 +29,8 @@ _NO_MEMBERS = re.compile(r"Consumer group '(.*)' has no active members\.")
 _REBALANCING = re.compile(r"Warning: Consumer group '(.*)' is rebalancing\.")
 _ABSENT = re.compile(r"(Error: )?Consumer group '(.*)' does not exist\.")
 _MEMBER_COLUMNS = ("CONSUMER-ID", "HOST", "CLIENT-ID")
-_OFFSET_COLUMNS = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", *_MEMBER_COLUMNS)
+_OFFSETS = {"committed_offset": "CURRENT-OFFSET", "end_offset": "LOG-END-OFFSET", "lag": "LAG"}
+_OFFSET_COLUMNS = ("GROUP", "TOPIC", "PARTITION", *_OFFSETS.values(), *_MEMBER_COLUMNS)
 _STATE_COLUMNS = ("GROUP", "COORDINATOR", "ASSIGNMENT-STRATEGY", "STATE")
 
 
@@ -83,7 +84,7 @@ class _Group:
     state: str | None = None
     members: dict[str, dict[str, str]] = field(default_factory=dict)
     owned: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
-    offsets: dict[tuple[str, int], tuple[int | None, int | None, int | None]] = field(default_factory=dict)
+    offsets: dict[tuple[str, int], dict[str, int | None]] = field(default_factory=dict)
     fault: str | None = None
 
 
@@ -107,11 +108,9 @@ class _Found:
 
     def check_topics(self) -> None:
         """Refuse a cut-off file: a topic with fewer partition lines than its PartitionCount."""
-        listed: dict[str, int] = defaultdict(int)
-        for topic, _ in self.replicas:
-            listed[topic] += 1
+        listed = Counter(topic for topic, _ in self.replicas)
         for topic, (count, line) in self.counts.items():
-            if listed.get(topic, 0) not in (0, count):
+            if listed[topic] not in (0, count):
                 raise _wrong(line, f"{count} partition lines for topic {topic}, {listed[topic]} are there")
         for topic in listed.keys() - self.counts.keys():
             self.counts[topic] = listed[topic], ("", 0, "")
@@ -147,11 +146,7 @@ class _Found:
         key = values["TOPIC"], _number(line, values, "PARTITION")
         if member is not None:
             group.owned[member].append(key)
-        group.offsets[key] = (
-            _number_or_none(line, values, "CURRENT-OFFSET"),
-            _number_or_none(line, values, "LOG-END-OFFSET"),
-            _number_or_none(line, values, "LAG"),
-        )
+        group.offsets[key] = {name: _number_or_none(line, values, column) for name, column in _OFFSETS.items()}
 
     def _member_line(self, line: Line, layout: list[str]) -> None:
         # The instance id may be blank. What --verbose adds behind CLIENT-ID repeats what the offsets say.
@@ -203,16 +198,8 @@ def _add_group(rows: SnapshotRows, group_id: str, group: _Group) -> None:
         for topic in topics:
             rows.add("subscriptions", group_id=group_id, member_id=member_id, topic=topic)
         rows.add_owned(group_id, member_id, group.owned.get(member_id, ()))
-    for (topic, partition), (committed, end, lag) in sorted(group.offsets.items()):
-        rows.add(
-            "offsets",
-            group_id=group_id,
-            topic=topic,
-            partition=partition,
-            committed_offset=committed,
-            end_offset=end,
-            lag=lag,
-        )
+    for topic, partition in sorted(group.offsets):
+        rows.add("offsets", group_id=group_id, topic=topic, partition=partition, **group.offsets[topic, partition])
 
 
 def _member(group: _Group, values: dict[str, str]) -> str | None:

@@ -197,8 +197,7 @@ def describe_groups(
     def read(_: Sequence[str], response: Any) -> Iterable[tuple[str, Any]]:
         return [(group.group_id, read_group(group)) for group in response.groups]
 
-    values, faults, _ = request_per_group(connection, groups, build_request, read, DESCRIBE_BATCH, activity, report)
-    return values, faults
+    return request_per_group(connection, groups, build_request, read, DESCRIBE_BATCH, activity, report)[:2]
 
 
 def describe(

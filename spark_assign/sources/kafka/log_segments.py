@@ -63,7 +63,7 @@ def log_segments(spark: SparkSession, location: str, cluster: str) -> LogSegment
     records = with_markers.mapInArrow(_each(read_records), RECORDS)
     if len(partitions) > len({partition for partition, _ in copies}):
         records = records.dropDuplicates(["partition", "offset"])
-    damaged = files.mapInArrow(_each(partial(_damaged, cluster=cluster)), DAMAGED)
+    damaged = files.mapInArrow(_each(lambda batch: [segments.find_damage(batch, cluster)]), DAMAGED)
     return LogSegments(records, damaged)
 
 
@@ -98,10 +98,6 @@ def _with_markers(files: DataFrame) -> DataFrame:
     of_partition = markers.groupBy("partition").agg(F.collect_list(F.struct(*_MARKERS.names)).alias("markers"))
     numbered = files.withColumn("partition", F.regexp_extract("path", segments.SEGMENT, 1).cast("int"))
     return numbered.join(F.broadcast(of_partition), "partition", "left").select("path", "content", "markers")
-
-
-def _damaged(batch: pa.RecordBatch, cluster: str) -> list[pa.RecordBatch]:
-    return [segments.find_damage(batch, cluster)]
 
 
 def _each(

@@ -79,7 +79,7 @@ def _by_tables(record: Record, data: bytes) -> Value:
 def write_key(type: int, fields: Mapping[str, Any]) -> bytes:
     """Returns the bytes of a key. Raises UnknownType, or WireError if Kafka has no such key."""
     record = _record(type)
-    return _int16(type) + write(record.key, fields, 0, flexible=False)
+    return type.to_bytes(2, signed=True) + write(record.key, fields, 0, flexible=False)
 
 
 def write_value(type: int, fields: Mapping[str, Any], version: int, unknown: Sequence[tuple[int, bytes]] = ()) -> bytes:
@@ -88,7 +88,7 @@ def write_value(type: int, fields: Mapping[str, Any], version: int, unknown: Seq
     if not 0 <= version <= record.newest:
         raise WireError(f"version {version} of {record.name}: expected 0 to {record.newest}")
     flexible = record.is_flexible(version)
-    return _int16(version) + write(record.value, fields, version, flexible=flexible, unknown=unknown)
+    return version.to_bytes(2, signed=True) + write(record.value, fields, version, flexible=flexible, unknown=unknown)
 
 
 def _record(type: int) -> Record:
@@ -109,8 +109,3 @@ def _value_layout(type: int, version: int) -> StructDecoder:
     """Returns the decoder of the values of a type in a version."""
     record = RECORDS[type]
     return StructDecoder(Struct(record.value), version, record.newest, flexible=record.is_flexible(version))
-
-
-def _int16(value: int) -> bytes:
-    """Returns the two bytes of a number."""
-    return value.to_bytes(2, signed=True)
