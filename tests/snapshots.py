@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from spark_assign.sources.connect.cluster_snapshot import ConnectRows
+from spark_assign.sources.connect.cluster_snapshot import ConnectRows, to_tables
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.tables.groups import REQUIRED_TABLES
 
@@ -38,14 +38,15 @@ def of_required_tables(cluster: str, members: int = 2) -> Snapshot:
 
 def of_connect(clusters: Sequence[str], tasks: int = 2, unread: Sequence[str] = ()) -> Snapshot:
     """Connect clusters with a connector `files` on one worker; of some only that they could not be read."""
-    rows = ConnectRows()
-    for name in clusters:
+    readable, unreadable = ([ConnectRows(name) for name in names] for names in (clusters, unread))
+    for rows in readable:
         ids = {"generation_id": 1, "last_completed_generation_id": 0}
-        rows.add("clusters", name, protocol="sessioned", now_ms=0, max_delay_ms=0, **ids)
-        rows.add("connectors", name, connector="files")
-        rows.add("workers", name, worker_id="w1")
+        rows.add("clusters", protocol="sessioned", now_ms=0, max_delay_ms=0, **ids)
+        rows.add("connectors", connector="files")
+        rows.add("workers", worker_id="w1")
         for task in range(tasks):
-            rows.add("tasks", name, connector="files", task=task)
-    for name in unread:
-        rows.add("unreadable", name, error="no answer")
-    return Snapshot(", ".join([*clusters, *unread]), {"kind": "connect"}, TAKEN_AT, rows.tables())
+            rows.add("tasks", connector="files", task=task)
+    for rows in unreadable:
+        rows.add("unreadable", error="no answer")
+    tables = to_tables([*readable, *unreadable])
+    return Snapshot(", ".join([*clusters, *unread]), {"kind": "connect"}, TAKEN_AT, tables)

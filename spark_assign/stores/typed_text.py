@@ -139,7 +139,6 @@ def read_json(
 ) -> tuple[DataFrame, Check]:
     """Reads files or folders of JSON lines, one object per row. Ignores fields that the schema doesn't have."""
     columns = [StructField(field.name, field.dataType) for field in schema.fields]
-    names = [field.name for field in columns]
     raw = (
         spark.read.options(**options, columnNameOfCorruptRecord=_MALFORMED)
         .schema(StructType([*columns, StructField(_MALFORMED, StringType())]))
@@ -149,7 +148,7 @@ def read_json(
         F.col("_metadata.file_path").alias("file"),
         F.lit(None).cast("string").alias("problem"),
         # The columns are named because Spark refuses to read a malformed record alone.
-        F.when(F.to_json(F.struct(*names)).isNotNull(), F.col(_MALFORMED)).alias("record"),
+        F.when(F.to_json(F.struct(*schema.names)).isNotNull(), F.col(_MALFORMED)).alias("record"),
     )
     return raw.drop(_MALFORMED), Check(table, schema, check)
 
@@ -166,9 +165,8 @@ def verify(checks: Sequence[Check]) -> None:
         failed = _faulty(checks)
         if not failed:
             return
-        columns = ["file", "problem", "record"]
         problem_rows = [
-            check.rows.select(F.lit(check.table).alias("table"), *columns).limit(_MAX_DISPLAYED + 1) for check in failed
+            check.rows.select(F.lit(check.table).alias("table"), "*").limit(_MAX_DISPLAYED + 1) for check in failed
         ]
         rows = reduce(DataFrame.unionByName, problem_rows).collect()  # a few of each check
     except PySparkException as error:

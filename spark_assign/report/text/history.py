@@ -18,6 +18,7 @@ from spark_assign.report.formatting import (
     duration,
     group_name,
     listed_order,
+    more_lines,
     number,
     without_uuids,
 )
@@ -97,8 +98,7 @@ def summarize_history(tables: Tables, limit: int) -> str:
         listed = [group for group in displayed if group["flapping"] == flapping]
         if listed:
             lines += ["", f"{title}:", *group_lines(listed)]
-    if row["groups"] > len(displayed):
-        lines.append(f"  … and {row['groups'] - len(displayed):,} more, in the table groups")
+    lines += more_lines(row["groups"] - len(displayed), "groups")
     if unreadable := count_by(tables["unreadable"], "code"):
         codes = ", ".join(f"{num_records:,} {code}" for code, num_records in unreadable.items())
         lines += ["", f"Unreadable records (table unreadable): {codes}"]

@@ -68,24 +68,24 @@ def snapshot(
     settings = http or HttpSettings()
 
     def read_target(target: ConnectTarget) -> ConnectRows:
-        rows = ConnectRows()
+        rows = ConnectRows(target.name)
         try:
             view = rest.read(ConnectHttp(target.urls, settings))
             group = None if groups is None else _group_of(target, view, groups)
         except SourceError as error:
-            rows.add("unreadable", target.name, error=str(error))
+            rows.add("unreadable", error=str(error))
             return rows
         _add(rows, target, view, group, protocol, max_delay_ms)
         progress(f"{target.name}: {len(view.connectors)} connectors, {len(rows.rows['workers'])} workers")
         return rows
 
-    all_rows = ConnectRows()
+    all_rows: list[ConnectRows] = []
     with ThreadPoolExecutor(_NUM_THREADS) as pool, progress_bar("Connect clusters read", len(clusters)) as step:
         for rows in pool.map(read_target, clusters):
-            all_rows.extend(rows)
+            all_rows.append(rows)
             step()
-    if not all_rows.rows["clusters"]:
-        raise SourceError("\n".join(row["error"] for row in all_rows.rows["unreadable"]))
+    if not any(rows.rows["clusters"] for rows in all_rows):
+        raise SourceError("\n".join(row["error"] for rows in all_rows for row in rows.rows["unreadable"]))
     _check_distinct_clusters(all_rows)
     source = {
         "kind": "connect",
@@ -93,7 +93,7 @@ def snapshot(
         "groups": groups is not None,
         "client": "REST" if groups is None else "REST and Kafka",
     }
-    return Snapshot(", ".join(target.name for target in clusters), source, datetime.now(UTC), all_rows.tables())
+    return Snapshot(", ".join(target.name for target in clusters), source, datetime.now(UTC), to_tables(all_rows))
 
 
 def _group_of(target: ConnectTarget, view: RestView, groups: ConnectGroups) -> ConnectGroup:
@@ -134,10 +134,8 @@ def _add(
     max_delay_ms: int,
 ) -> None:
     """Adds the rows of one cluster."""
-    name = target.name
     rows.add(
         "clusters",
-        name,
         protocol=protocol or (group and group.protocol) or "sessioned",
         now_ms=int(time.time() * 1000),
         generation_id=LAST_GENERATION + 1,
@@ -152,14 +150,14 @@ def _add(
     )
     for connector in view.connectors:
         status = connector.status
-        rows.add("connectors", name, connector=connector.name, type=connector.type, state=status and status.state)
+        rows.add("connectors", connector=connector.name, type=connector.type, state=status and status.state)
         for number in connector.tasks:
             task = connector.task_statuses.get(number)
-            rows.add("tasks", name, connector=connector.name, task=number, state=task and task.state)
+            rows.add("tasks", connector=connector.name, task=number, state=task and task.state)
     if group is None:
         _add_by_status(rows, target, view)
     else:
-        _add_by_group(rows, name, view, group)
+        _add_by_group(rows, view, group)
 
 
 def _add_by_status(rows: ConnectRows, target: ConnectTarget, view: RestView) -> None:
@@ -168,18 +166,17 @@ def _add_by_status(rows: ConnectRows, target: ConnectTarget, view: RestView) -> 
     """
     running = {item: status for item, status in view.statuses().items() if status.state != UNASSIGNED}
     for worker_id in sorted({status.worker_id for status in running.values()} | set(target.idle_workers)):
-        rows.add("workers", target.name, worker_id=worker_id, rest_worker_id=worker_id)
+        rows.add("workers", worker_id=worker_id, rest_worker_id=worker_id)
     for (connector, task), status in running.items():
-        rows.add("reported", target.name, **_item(connector, task), worker_id=status.worker_id, state=status.state)
+        rows.add("reported", **_item(connector, task), worker_id=status.worker_id, state=status.state)
 
 
-def _add_by_group(rows: ConnectRows, name: str, view: RestView, group: ConnectGroup) -> None:
+def _add_by_group(rows: ConnectRows, view: RestView, group: ConnectGroup) -> None:
     """Adds workers and what they will report, in Kafka's order, with the state if REST names the same worker."""
     statuses = view.statuses()
     for position, worker in enumerate(group.workers):
         rows.add(
             "workers",
-            name,
             worker_id=worker.member_id,
             position=position,
             rest_worker_id=worker.rest_worker_id,
@@ -193,14 +190,13 @@ def _add_by_group(rows: ConnectRows, name: str, view: RestView, group: ConnectGr
             is_current = status is not None and status.worker_id == worker.rest_worker_id
             rows.add(
                 "reported",
-                name,
                 **_item(connector, task),
                 worker_id=worker.member_id,
                 position=item_position,
                 state=status.state if status and is_current else None,
             )
     if group.is_stable:
-        rows.add("state", name, **stable_memory(group))
+        rows.add("state", **stable_memory(group))
 
 
 def stable_memory(group: ConnectGroup) -> dict[str, Any]:
@@ -229,22 +225,20 @@ def _item(connector: str, task: int | None) -> dict[str, Any]:
     return {"kind": "connector" if task is None else "task", "connector": connector, "task": task}
 
 
-def _check_distinct_clusters(rows: ConnectRows) -> None:
+def _check_distinct_clusters(all_rows: Sequence[ConnectRows]) -> None:
     """Raises SourceError if two targets are workers of one cluster, which would be planned twice."""
-    connectors: dict[str, set[str]] = {row["connect_cluster"]: set() for row in rows.rows["clusters"]}
-    for row in rows.rows["connectors"]:
-        connectors[row["connect_cluster"]].add(row["connector"])
-    kafka = {row["connect_cluster"]: row["kafka_cluster_id"] for row in rows.rows["clusters"]}
-    owner: dict[tuple[str | None, str, frozenset[str]], str] = {}
-    for row in rows.rows["workers"]:
-        name = row["connect_cluster"]
+    owner: dict[tuple[Any, ...], str] = {}
+    for rows in all_rows:
         # Clusters in containers can all name their worker localhost:8083. One cluster also has the same connectors.
-        first = owner.setdefault((kafka[name], row["rest_worker_id"], frozenset(connectors[name])), name)
-        if first != name:
-            raise SourceError(
-                f"{first} and {name} are the same Connect cluster: both have the worker {row['rest_worker_id']} and "
-                "the same connectors. Leave one out, or give both URLs as one cluster: URL,URL"
-            )
+        connectors = frozenset(row["connector"] for row in rows.rows["connectors"])
+        kafka_ids = [row["kafka_cluster_id"] for row in rows.rows["clusters"]]
+        for worker_id in (row["rest_worker_id"] for row in rows.rows["workers"]):
+            first = owner.setdefault((*kafka_ids, worker_id, connectors), rows.connect_cluster)
+            if first != rows.connect_cluster:
+                raise SourceError(
+                    f"{first} and {rows.connect_cluster} are the same Connect cluster: both have the worker "
+                    f"{worker_id} and the same connectors. Leave one out, or give both URLs as one cluster: URL,URL"
+                )
 
 
 def problems(snapshot: Snapshot) -> Mapping[str, str]:
@@ -273,22 +267,22 @@ TABLES: dict[str, pa.Schema] = {
 
 @dataclass
 class ConnectRows:
-    """The rows of every table, of one or more clusters."""
+    """The rows of every table, of one cluster."""
 
+    connect_cluster: str
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {table: [] for table in TABLES})
 
-    def add(self, table: str, connect_cluster: str, **values: Any) -> None:
-        """Adds a row. Omitted columns are null."""
-        self.rows[table].append({"connect_cluster": connect_cluster, **values})
+    def add(self, table: str, **values: Any) -> None:
+        """Adds a row with the name of the cluster. Omitted columns are null."""
+        self.rows[table].append({"connect_cluster": self.connect_cluster, **values})
 
-    def extend(self, other: ConnectRows) -> None:
-        """Appends the rows of another object."""
-        for table, rows in other.rows.items():
-            self.rows[table] += rows
 
-    def tables(self) -> dict[str, pa.Table]:
-        """Returns every table with its schema, including empty ones."""
-        return {name: pa.Table.from_pylist(self.rows[name], schema=schema) for name, schema in TABLES.items()}
+def to_tables(all_rows: Sequence[ConnectRows]) -> dict[str, pa.Table]:
+    """Returns every table of these clusters with its schema, including empty ones."""
+    return {
+        name: pa.Table.from_pylist([row for rows in all_rows for row in rows.rows[name]], schema=schema)
+        for name, schema in TABLES.items()
+    }
 
 
 _NAMED = re.compile(r"([^=/,]+)=(.*)", re.DOTALL)

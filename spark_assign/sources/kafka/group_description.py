@@ -57,7 +57,7 @@ class GroupDescription:
     subtopologies: list[dict[str, Any]] = field(default_factory=list)
     subscription_type: str | None = None
 
-    def leader(self, group_id: str) -> dict[str, str]:
+    def leader(self, group_id: str) -> dict[str, str | None]:
         """Returns the leader's library and version as columns of `groups`, or {} for a group without classic
         members.
         """
@@ -65,12 +65,11 @@ class GroupDescription:
         if not seen:
             return {}
         leader = leader_fingerprint.find_leader(group_id, self.assignor, seen)
-        columns = {
+        return {
             "leader_library": leader.library,
             "leader_version": leader.releases,
             "leader_confidence": leader.confidence,
         }
-        return {name: value for name, value in columns.items() if value is not None}
 
 
 def fault(error_code: int, message: str | None = None) -> Exception | None:
