@@ -13,7 +13,6 @@ import math
 from collections.abc import Sequence
 from functools import reduce
 from operator import or_
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
@@ -73,9 +72,8 @@ def any_of(groups: Rows) -> Column:
 
 def only(table: DataFrame, groups: Rows) -> DataFrame:
     """Returns the rows of these groups (up to thousands)."""
-    keys: dict[str, list[Any]] = {name: [row[name] for row in groups] for name in GROUP_KEY}
-    listed = table.sparkSession.createDataFrame(pa.table({name: pa.array(keys[name], pa.string()) for name in keys}))
-    return table.join(F.broadcast(listed), GROUP_KEY, "left_semi")
+    keys = pa.table({name: pa.array([row[name] for row in groups], pa.string()) for name in GROUP_KEY})
+    return table.join(F.broadcast(table.sparkSession.createDataFrame(keys)), GROUP_KEY, "left_semi")
 
 
 def num_rows(name: str) -> Column:

@@ -161,13 +161,12 @@ def matrix(moves: Rows, names: dict[str, str], order: Sequence[str] = ()) -> Mat
         pairs[each["from_member_id"], each["to_member_id"]] += each["partitions"]
     if not pairs:
         return None
-    place = {member: at for at, member in enumerate(order)}
+    place = {member: at for at, member in enumerate(order, start=1)}
 
     def key(end: str | None) -> tuple[int, int, str]:
-        return ((end == OTHERS) + 2 * (end is None), place.get(end or "", len(place)), end or "")
+        return ((end == OTHERS) + 2 * (end is None), place.get(end or "", len(place) + 1), end or "")
 
     from_members, to_members = (sorted(set(ends), key=key) for ends in zip(*pairs, strict=True))
-    marks = {member: str(at) for at, member in enumerate(order, start=1)}
 
     def name(end: str | None) -> str:
         return "nobody" if end is None else "all others" if end == OTHERS else names[end]
@@ -175,6 +174,6 @@ def matrix(moves: Rows, names: dict[str, str], order: Sequence[str] = ()) -> Mat
     rows = []
     for from_member in from_members:
         numbers = [pairs[from_member, to_member] for to_member in to_members]
-        rows.append((marks.get(from_member, ""), name(from_member), numbers, sum(numbers)))
-    columns = [(marks.get(to_member, name(to_member)), name(to_member)) for to_member in to_members]
+        rows.append((str(place.get(from_member, "")), name(from_member), numbers, sum(numbers)))
+    columns = [(str(place.get(to_member, name(to_member))), name(to_member)) for to_member in to_members]
     return Matrix(columns, rows, max(pairs.values()))

@@ -130,8 +130,7 @@ def _by_name(row: Row) -> tuple[str, str, str]:
 
 
 def _by_balance(row: Row) -> tuple[float, str, str]:
-    uneven = row["max_over_mean"]
-    return (0.0 if uneven is None else -uneven, row["cluster"], row["group_id"])
+    return -(row["max_over_mean"] or 0.0), row["cluster"], row["group_id"]
 
 
 def _by_load(row: Row) -> tuple[float, str, str]:

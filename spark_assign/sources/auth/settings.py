@@ -213,17 +213,11 @@ _LOGINS: dict[str, Callable[[Mapping[str, str], Login, Mapping[str, Any]], dict[
 
 
 def _provider(tokens: Any) -> Any:
-    """Returns tokens as an instance of kafka-python's class for token providers."""
+    """Returns tokens, which kafka-python then takes for an instance of its class for token providers."""
     from kafka.net.sasl.oauth import AbstractTokenProvider
 
-    class _Provider(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
-        def token(self) -> str:
-            return str.__str__(tokens.token())
-
-        def extensions(self) -> dict[str, str]:
-            return dict(tokens.extensions())
-
-    return _Provider()
+    AbstractTokenProvider.register(type(tokens))
+    return tokens
 
 
 def _secrets(properties: Mapping[str, str], login: Login) -> tuple[Secret, ...]:

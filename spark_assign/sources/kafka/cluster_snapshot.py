@@ -145,9 +145,8 @@ def _partitions(
     """Returns the partitions of topics in the snapshot that each group has committed or owns."""
     group_partitions = {group_id: {key for key in offsets if key in leaders} for group_id, offsets in committed.items()}
     for run in rows.rows["owned_slices"]:
-        last = run["first"] + run["step"] * (run["count"] - 1)
-        owned = {(run["topic"], number) for number in range(run["first"], last + 1, run["step"])}
-        group_partitions.setdefault(run["group_id"], set()).update(owned)
+        numbers = range(run["first"], run["first"] + run["step"] * run["count"], run["step"])
+        group_partitions.setdefault(run["group_id"], set()).update((run["topic"], number) for number in numbers)
     return group_partitions
 
 
