@@ -43,8 +43,8 @@ _FURTHER = {
 }
 """Faults of columns other than null in a key, as SQL conditions."""
 
-_MARKS = ("racked", "static")
-"""Counted properties of members: with a rack, with an instance id."""
+_MARKS = {"racked": "rack_id <> ''", "static": "group_instance_id is not null"}
+"""Counted properties of members, as SQL conditions: with a rack, with an instance id."""
 
 _COUNTED = ("members", "subscriptions", "owned", "owned_slices", "subtopologies", "tasks")
 
@@ -113,12 +113,11 @@ def _rows(table: str, rows: DataFrame) -> DataFrame:
     conditions |= {name: F.expr(condition) for name, condition in _FURTHER.get(table, {}).items()}
     fault = F.coalesce(*(F.when(value, F.lit(_LOOKED.index((table, name)))) for name, value in conditions.items()))
     key = _show(_KEYS[table]) if table in _UNIQUE else F.when(fault.isNotNull(), _show(_KEYS[table]))
-    no_marks = [F.lit(False), F.lit(False)]
-    marks = [F.col("rack_id") != "", F.col("group_instance_id").isNotNull()] if table == "members" else no_marks
+    marks = {name: F.expr(mark) if table == "members" else F.lit(False) for name, mark in _MARKS.items()}
     return rows.select(
         F.coalesce(fault, F.lit(_LOOKED.index((table, None)))).alias("what"),
         key.alias("key"),
-        *(mark.alias(name) for name, mark in zip(_MARKS, marks, strict=True)),
+        *(mark.alias(name) for name, mark in marks.items()),
     )
 
 

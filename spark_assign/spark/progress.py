@@ -94,7 +94,7 @@ class Account:
         self.display = display
         self._clock = clock
         self._began = clock()
-        self._shown_at: float | None = None
+        self._due_at, self._is_shown = self._began + QUIET_S, False
         self._lock = threading.Lock()
 
     def step(self, done: int = 1, following: str = "") -> None:
@@ -107,21 +107,18 @@ class Account:
         """Reports if a report is due."""
         with self._lock:
             now = self._clock()
-            due = (
-                now >= self._began + QUIET_S if self._shown_at is None else now >= self._shown_at + self.display.every_s
-            )
-            if due:
+            if now >= self._due_at:
                 self._show(now)
 
     def finish(self) -> None:
         """Reports completion if anything was reported before."""
         with self._lock:
-            if self._shown_at is not None:
+            if self._is_shown:
                 self.done, self.current = self.total, ""
                 self._show(self._clock())
 
     def _show(self, now: float) -> None:
-        self._shown_at = now
+        self._due_at, self._is_shown = now + self.display.every_s, True
         self.display.show(self.text(now - self._began), self.done, now - self._began)
 
     def text(self, since_s: float) -> str:

@@ -193,16 +193,11 @@ def _read_header(data: bytes, position: int) -> Batch | str:
 def _check_batches(view: Bytes, data: bytes, candidates: Sequence[Batch], last_offset: int) -> npt.NDArray[np.bool_]:
     """Returns whether each batch is valid: its checksum, and its offsets, which the checksum doesn't cover, ascend."""
     is_valid = np.ones(len(candidates), bool)
-    checked_indexes = [number for number, batch in enumerate(candidates) if batch.magic == 2]
-    if checked_indexes:
-        checksums = crc32c(
-            view,
-            [candidates[at].position + _CHECKED_FROM for at in checked_indexes],
-            [candidates[at].end for at in checked_indexes],
-        )
-        is_valid[checked_indexes] = checksums == np.array(
-            [candidates[at].checksum for at in checked_indexes], np.uint32
-        )
+    if checked_indexes := [number for number, batch in enumerate(candidates) if batch.magic == 2]:
+        checked = [candidates[at] for at in checked_indexes]
+        starts, ends = [batch.position + _CHECKED_FROM for batch in checked], [batch.end for batch in checked]
+        expected = np.array([batch.checksum for batch in checked], np.uint32)
+        is_valid[checked_indexes] = crc32c(view, starts, ends) == expected
     for at, batch in enumerate(candidates):
         if batch.magic < 2:
             is_valid[at] = zlib.crc32(data[batch.position + _MAGIC_AT : batch.end]) == batch.checksum

@@ -149,7 +149,7 @@ def test_from_threads(log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyP
     with progress("clusters read", 400) as step:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda _: step(), range(399)))
-        step.__self__._shown_at = None  # type: ignore[attr-defined]
+        step.__self__._due_at = 0.0  # type: ignore[attr-defined]
         step()
         assert log.records[-1].getMessage().startswith("clusters read: 400 of 400")
 

@@ -46,22 +46,18 @@ def read(topics: Iterable[str | Path], groups: Iterable[str | Path], cluster: st
         SourceError: a file that cannot be read, or a line that is neither tool's; names file and line.
     """
     found = _Found()
-    topic_files, group_files = list(topics), list(groups)
+    topic_files, group_files = ([str(file) for file in files] for files in (topics, groups))
     for line in _lines(topic_files):
         found.topic_line(line)
     found.check_topics()
     layout: list[str] = []
     for line in _lines(group_files):
         layout = found.group_line(line, layout)
-    source = {
-        "kind": "text",
-        "topics": [str(file) for file in topic_files],
-        "groups": [str(f) for f in group_files],
-    }
+    source = {"kind": "text", "topics": topic_files, "groups": group_files}
     return Snapshot(cluster, source, datetime.now(UTC), found.rows(cluster).tables())
 
 
-def _lines(files: Iterable[str | Path]) -> Iterator[Line]:
+def _lines(files: Iterable[str]) -> Iterator[Line]:
     for file in files:
         try:
             text = Path(file).read_text(encoding="utf-8")
@@ -70,7 +66,7 @@ def _lines(files: Iterable[str | Path]) -> Iterator[Line]:
         for number, line in enumerate(text.splitlines(), start=1):
             # The tools' logging noise, where standard error went into the file as well.
             if line.strip() and not line.startswith("SLF4J:"):
-                yield str(file), number, line
+                yield file, number, line
 
 
 def _wrong(line: Line, expected: str) -> SourceError:
@@ -118,20 +114,18 @@ class _Found:
     def group_line(self, line: Line, layout: list[str]) -> list[str]:
         """Take one line in; returns the columns of the table that the next line belongs to."""
         text = line[2]
-        if text.split()[:2] in (["GROUP", "TOPIC"], ["GROUP", "COORDINATOR"], ["GROUP", "CONSUMER-ID"]):
-            return text.replace("COORDINATOR (ID)", "COORDINATOR").split()
+        readers = {"TOPIC": self._offset_line, "COORDINATOR": self._state_line, "CONSUMER-ID": self._member_line}
+        columns = text.replace("COORDINATOR (ID)", "COORDINATOR").split()
+        if columns[0] == "GROUP" and readers.keys() & columns[1:2]:
+            return columns
         if message := _NO_MEMBERS.search(text):
             self.groups[message[1]].state = "Empty"
         elif message := _REBALANCING.search(text):
             self.groups[message[1]].fault = "the group was rebalancing when its text was printed"
         elif message := _ABSENT.search(text):
             self.groups[message[2]].fault = text.strip()
-        elif layout[:2] == ["GROUP", "TOPIC"]:
-            self._offset_line(line, layout)
-        elif layout[:2] == ["GROUP", "COORDINATOR"]:
-            self._state_line(line)
-        elif layout[:2] == ["GROUP", "CONSUMER-ID"]:
-            self._member_line(line, layout)
+        elif layout:
+            readers[layout[1]](line, layout)
         else:
             raise _wrong(line, "the header GROUP TOPIC PARTITION … of kafka-consumer-groups.sh --describe")
         return layout
@@ -158,7 +152,7 @@ class _Found:
         found = _values((*line[:2], " ".join(value or "-" for value in values)), columns, _MEMBER_COLUMNS)
         _member(self.groups[found["GROUP"]], found)
 
-    def _state_line(self, line: Line) -> None:
+    def _state_line(self, line: Line, _: list[str]) -> None:
         # The coordinator is printed as `host:port  (id)`, the strategy may be blank.
         match = re.match(r"\s*(\S+)\s+\S+\s+\(\S*\)\s+(?:(\S+)\s+)?([A-Z]\w+)\s+(?:\S+\s+)*\d+\s*$", line[2])
         if match is None:
