@@ -51,25 +51,20 @@ class GroupDescription:
         subscription_type: the column of `groups`, in a consumer group.
     """
 
-    state: str
+    state: str | None
     assignor: str
     members: list[MemberDescription]
     subtopologies: list[dict[str, Any]] = field(default_factory=list)
     subscription_type: str | None = None
 
-    def leader(self, group_id: str) -> dict[str, str | None]:
-        """Returns the leader's library and version as columns of `groups`, or {} for a group without classic
-        members.
-        """
-        seen = [member.seen for member in self.members if member.seen is not None]
-        if not seen:
-            return {}
-        leader = leader_fingerprint.find_leader(group_id, self.assignor, seen)
-        return {
-            "leader_library": leader.library,
-            "leader_version": leader.releases,
-            "leader_confidence": leader.confidence,
-        }
+    def columns(self, group_id: str) -> dict[str, str | None]:
+        """Returns columns of its row of `groups`, with the leader's library and version if it has classic members."""
+        columns = {"assignor": self.assignor or None, "state": self.state, "subscription_type": self.subscription_type}
+        if seen := [member.seen for member in self.members if member.seen is not None]:
+            leader = leader_fingerprint.find_leader(group_id, self.assignor, seen)
+            columns |= {"leader_library": leader.library, "leader_version": leader.releases}
+            columns["leader_confidence"] = leader.confidence
+        return columns
 
 
 def fault(error_code: int, message: str | None = None) -> Exception | None:

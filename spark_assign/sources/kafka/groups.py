@@ -231,7 +231,8 @@ def describe(
     streams_groups = [group_id for group_id, group in groups.items() if group.group_type == "streams"]
     replicas = group_description.standby_replicas(connection, streams_groups, report)
     for group_id, group in groups.items():
-        _add_group(rows, group, described.get(group_id), faults.get(group_id), replicas.get(group_id))
+        description = described.get(group_id, GroupDescription(group.state, assignor="", members=[]))
+        _add_group(rows, group, description, faults.get(group_id), replicas.get(group_id))
 
 
 def share_starts(
@@ -261,25 +262,16 @@ def read_starts(
 
 
 def _add_group(
-    rows: SnapshotRows, listing: ListedGroup, group: GroupDescription | None, error: str | None, replicas: int | None
+    rows: SnapshotRows, listing: ListedGroup, group: GroupDescription, error: str | None, replicas: int | None
 ) -> None:
     """Adds the rows of one group."""
-    group_id = listing.group_id
-    rows.add(
-        "groups",
-        group_id=group_id,
-        assignor=(group.assignor or None) if group else None,
-        group_type=listing.group_type,
-        state=group.state if group else listing.state,
-        standby_replicas=replicas,
-        subscription_type=group.subscription_type if group else None,
-        **(group.leader(group_id) if group else {}),
-    )
+    group_id, columns = listing.group_id, group.columns(listing.group_id)
+    rows.add("groups", group_id=group_id, group_type=listing.group_type, standby_replicas=replicas, **columns)
     if error is not None:
         rows.add("undescribed", group_id=group_id, error=error)
-    for subtopology in group.subtopologies if group else []:
+    for subtopology in group.subtopologies:
         rows.add("subtopologies", group_id=group_id, **subtopology)
-    for position, member in enumerate(group.members if group else []):
+    for position, member in enumerate(group.members):
         rows.add("members", group_id=group_id, position=position, **member.columns)
         member_id = member.columns["member_id"]
         for topic in dict.fromkeys(member.topics):
