@@ -319,8 +319,8 @@ def parse_targets(urls: Sequence[str], workers: Sequence[str] = (), groups: Sequ
         if name in targets:
             raise ConfigError(f"--connect-url {text}: a cluster is called {name} already. Give each a name: NAME=URL")
         targets[name] = ConnectTarget(name, worker_urls)
-    idle = {name: tuple(value.split(",")) for name, value in _by_name("--connect-workers", workers, targets)}
-    group_ids = dict(_by_name("--connect-group", groups, targets))
+    idle = {name: tuple(value.split(",")) for name, value in _by_name("--connect-workers", workers, targets).items()}
+    group_ids = _by_name("--connect-group", groups, targets)
     return [
         ConnectTarget(name, target.urls, idle.get(name, ()), group_ids.get(name)) for name, target in targets.items()
     ]
@@ -346,17 +346,16 @@ def _checked(url: str, text: str) -> str:
     return url
 
 
-def _by_name(option: str, texts: Sequence[str], targets: dict[str, ConnectTarget]) -> list[tuple[str, str]]:
-    """Returns pairs (cluster name, value) of an option. Raises ConfigError."""
-    pairs: list[tuple[str, str]] = []
+def _by_name(option: str, texts: Sequence[str], targets: dict[str, ConnectTarget]) -> dict[str, str]:
+    """Returns the values of an option by cluster name. Raises ConfigError."""
+    values: dict[str, str] = {}
     for text in texts:
         name, value = _split(text)
         if name is None and len(targets) == 1:
             name = next(iter(targets))
         if name not in targets:
-            names = ", ".join(targets)
-            raise ConfigError(f"{option} {text}: say of which cluster, NAME=…; the clusters are {names}")
-        if name in dict(pairs):
+            raise ConfigError(f"{option} {text}: say of which cluster, NAME=…; the clusters are {', '.join(targets)}")
+        if name in values:
             raise ConfigError(f"{option} {text}: {name} has one already; give all in one list")
-        pairs.append((name, value))
-    return pairs
+        values[name] = value
+    return values
