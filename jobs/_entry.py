@@ -17,6 +17,7 @@ import click
 
 from spark_assign.cli.job import Commands
 from spark_assign.cli.options import packaged_conf
+from spark_assign.tables.errors import missing_extra
 
 JOBS = Path(__file__).parent
 
@@ -29,10 +30,19 @@ class Jobs(Commands):
         return sorted(file.stem for file in JOBS.glob("*.py") if not file.stem.startswith("_"))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Imports and returns a job."""
+        """Imports and returns a job.
+
+        Raises:
+            click.UsageError: the job needs kafka-python, which isn't installed.
+        """
         if cmd_name not in self.list_commands(ctx):
             return None
-        command: click.Command = import_module(f"{__package__}.{cmd_name}").main
+        try:
+            command: click.Command = import_module(f"{__package__}.{cmd_name}").main
+        except ModuleNotFoundError as error:
+            if str(error.name).partition(".")[0] != "kafka":
+                raise
+            raise click.UsageError(str(missing_extra(f"{cmd_name} needs kafka-python", "kafka"))) from error
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

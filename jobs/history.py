@@ -38,7 +38,6 @@ from spark_assign.report.listed_groups import no_match_text
 from spark_assign.report.text.history import format_histories, summarize_history, summarize_replay
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.files.tables import Shape, interpreted, read_tables
-from spark_assign.sources.kafka.cluster_snapshot import cluster_id
 from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka, to_its_end
 from spark_assign.spark.caching import cached
@@ -268,6 +267,8 @@ def _follow(spark: SparkSession, options: Options) -> int:
 
 
 def _cluster(options: Options, properties: Mapping[str, str]) -> str:
+    from spark_assign.sources.kafka.cluster_snapshot import cluster_id  # needs kafka-python
+
     return options.cluster_name or cluster_id(options.bootstrap_server, properties)
 
 

@@ -244,6 +244,32 @@ def test_the_core_does_not_bring_the_report_along() -> None:
     assert subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout == "[]\n"
 
 
+def test_jobs_start_without_the_extras() -> None:
+    """Without libraries of the extras, each job can be called; a snapshot and a page say which extra they need."""
+    optional = ["jinja2", "markupsafe", "altair", "vl_convert", "prometheus_client", "kafka", "cryptography"]
+    check = f"""
+import sys
+import click
+sys.modules.update(dict.fromkeys({optional}))
+from jobs._entry import command
+context = click.Context(command)
+for name in command.list_commands(context):
+    try:
+        command.get_command(context, name)
+    except click.UsageError as error:
+        print(error.message)
+from spark_assign.report.html import render_report
+from spark_assign.tables.errors import ConfigError
+try:
+    render_report()
+except ConfigError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=False)
+    needs = [line.partition(", which isn't installed: ")[0] for line in done.stdout.splitlines()]
+    assert needs == ["snapshot needs kafka-python", "a report needs jinja2"], done.stderr
+
+
 def test_no_star_imports() -> None:
     """Every name says where it comes from."""
     star = re.compile(r"^\s*from\b.*\bimport\s*\*", re.MULTILINE)

@@ -10,13 +10,14 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from markupsafe import Markup, escape
+from typing import TYPE_CHECKING, Any
 
 from spark_assign.report import charts
 from spark_assign.report.charts import color
 from spark_assign.report.formatting import Rows, number
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 WIDTH = 700
 
@@ -199,6 +200,8 @@ def _pause_window(panels: Sequence[TimePanel]) -> tuple[float, float]:
 
 def legend_html(parts: Mapping[str, str]) -> Markup:
     """Returns the legend of a chart: a sample and a text for each kind (`even`, `uneven`, `paused`, `round`)."""
+    from markupsafe import Markup, escape
+
     items = "".join(
         f'<li><span class="swatch {escape(kind)}" aria-hidden="true"></span> {escape(words)}</li>'
         for kind, words in parts.items()
