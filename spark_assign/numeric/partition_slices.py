@@ -121,16 +121,17 @@ def match_keys(wanted: IntArray, keys: IntArray) -> tuple[IntArray, IntArray]:
     """Returns the pairs of equal keys: an index into `wanted`, ascending, and an index into `keys`, ascending in each
     group of equal keys."""
     sorter = np.argsort(keys, kind="stable")
-    starts, ends = (np.searchsorted(keys[sorter], wanted, side) for side in ("left", "right"))
+    sorted_keys = keys[sorter]
+    starts, ends = (np.searchsorted(sorted_keys, wanted, side) for side in ("left", "right"))
     row, position = expand_slices(starts, np.ones_like(starts), ends - starts)
     return row, sorter[position]
 
 
 def member_partition_keys(left: PartitionSlices, right: PartitionSlices) -> tuple[IntArray, IntArray]:
     """Returns integers that are equal if the member and the first partition of two slices are; for each input."""
-    both = left.concat(right)
-    _, partition = np.unique(both.partition_keys, return_inverse=True)
-    keys = partition * (int(both.member.max(initial=0)) + 1) + both.member
+    member = np.append(left.member, right.member)
+    _, partition = np.unique(np.append(left.partition_keys, right.partition_keys), return_inverse=True)
+    keys = partition * (int(member.max(initial=0)) + 1) + member
     return keys[: len(left)], keys[len(left) :]
 
 
