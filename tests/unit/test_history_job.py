@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jobs import history
+from spark_assign.sources.kafka import cluster_snapshot
 from spark_assign.tables.errors import ConfigError
 
 
@@ -57,7 +58,7 @@ def test_records_are_followed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         return query
 
     monkeypatch.setattr(history, "follow", follow)
-    monkeypatch.setattr(history, "cluster_id", lambda *_: "an-id")
+    monkeypatch.setattr(cluster_snapshot, "cluster_id", lambda *_: "an-id")
     words = ["--bootstrap-server", "b:9092", "--follow", "--archive", "records", "--interval", "60s", "--without-hosts"]
     assert history._follow(SimpleNamespace(), history.main.parse(words)) == 0  # type: ignore[arg-type]
     assert arguments["places"] == ("b:9092", "an-id", "records")

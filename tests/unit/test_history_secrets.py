@@ -150,7 +150,7 @@ def test_connect_workers_are_named_without_hosts() -> None:
     )
     expected = connect_protocol.read_assignment(assignment)
     found = connect_protocol.read_assignment(member["assignment"])
-    hidden = {"leader": member["leader"], "leader_url": ""}
+    hidden = {"leader": member["leader"]}
     assert vars(found) == vars(expected) | hidden
     state = connect_protocol.read_worker_state(member["subscription"])
     assert (state.url, state.config_offset) == ("", 4)
