@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from spark_assign.spark import subscription_lists
 from spark_assign.spark.fleet_check import Sizes, check_fleet
 from spark_assign.spark.partition_slices import compress
+from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import Fault, FleetError
-from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, INPUT_TABLES, REQUIRED_TABLES
+from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, INPUT_TABLES, MEMBER_KEY, REQUIRED_TABLES
 from spark_assign.tables.schema_check import check_schemas
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ class Fleet:
         topics: one row per topic, with its partition count.
         members: one row per group member.
         subscriptions: one row per member and subscribed topic. `topics` need not have the topic.
+        subscription_lists: subscriptions as lists of members and of their topics, in place of `subscriptions` or beside
+            it. They are much smaller if many members subscribe to many topics.
         owned: one row per partition that a member owns.
         owned_slices: the same as slices `first, first + step, …`; an alternative to `owned`.
         replicas: broker IDs of the replicas of each partition, preferred leader first.
@@ -54,7 +58,7 @@ class Fleet:
 
     topics: DataFrame
     members: DataFrame
-    subscriptions: DataFrame
+    subscriptions: DataFrame | None = None
     owned: DataFrame | None = None
     owned_slices: DataFrame | None = None
     replicas: DataFrame | None = None
@@ -66,6 +70,7 @@ class Fleet:
     loads: DataFrame | None = None
     departed: DataFrame | None = None
     departed_tasks: DataFrame | None = None
+    subscription_lists: DataFrame | None = None
 
     def __post_init__(self) -> None:
         faults = check_schemas(self, _SCHEMAS, REQUIRED_TABLES)
@@ -158,6 +163,20 @@ class Fleet:
         from spark_assign.groups.faulty_groups import faulty_groups
 
         return faulty_groups(self)
+
+    @property
+    def subscription_rows(self) -> DataFrame:
+        """One row per member and subscribed topic: cluster, group_id, member_id, topic, from both tables."""
+        tables = [self.subscriptions] if self.subscriptions is not None else []
+        tables += [subscription_lists.to_rows(self.subscription_lists)] if self.subscription_lists is not None else []
+        return union(table.select(*MEMBER_KEY, "topic") for table in tables)
+
+    @property
+    def subscribed_topics(self) -> DataFrame:
+        """The topics that members of each group subscribe to: cluster, group_id, topic."""
+        if self.subscriptions is None and self.subscription_lists is not None:
+            return subscription_lists.topics_of_groups(self.subscription_lists)
+        return self.subscription_rows.select(*GROUP_KEY, "topic").distinct()
 
     def ownership_slices(self) -> DataFrame | None:
         """Returns what live members own as slices (columns as in `owned_slices`); None if unknown."""

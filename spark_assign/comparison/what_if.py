@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.groups.assignors.release_rules import format_release_lines, parse_release_assignor
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
+from spark_assign.spark import subscription_lists
 from spark_assign.spark.java_order import string_order
 from spark_assign.spark.partition_slices import compress
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
@@ -78,6 +79,8 @@ def without_members(fleet: Fleet, leavers: DataFrame) -> Fleet:
         for name in ("members", "subscriptions", "owned", "owned_slices", "tasks")
         if getattr(fleet, name) is not None
     }
+    if fleet.subscription_lists is not None:
+        change["subscription_lists"] = subscription_lists.without_members(fleet.subscription_lists, leavers)
     owned = fleet.owned_slices if fleet.owned is None else fleet.owned
     if owned is not None:
         left = owned.join(leavers, MEMBER_KEY, "left_semi")
@@ -106,11 +109,14 @@ def with_joiners(fleet: Fleet, new: DataFrame, topics: list[str] | None) -> Flee
     _require_columns("joiners", new, MEMBER_KEY)
     known = [field.name for field in MEMBERS.fields if field.name in new.columns]
     members = fleet.members.unionByName(new.select(*known), allowMissingColumns=True)
+    if fleet.subscriptions is None:
+        assert fleet.subscription_lists is not None
+        lists = subscription_lists.with_members(fleet.subscription_lists, new, topics)
+        return replace(fleet, members=members, subscription_lists=lists)
     if topics is not None:
         subscriptions = new.select(*MEMBER_KEY, F.explode(F.array(*(F.lit(topic) for topic in topics))).alias("topic"))
     else:
-        of_group = fleet.subscriptions.select(*GROUP_KEY, "topic").distinct()
-        subscriptions = new.select(*MEMBER_KEY).join(of_group, GROUP_KEY)
+        subscriptions = new.select(*MEMBER_KEY).join(fleet.subscribed_topics, GROUP_KEY)
     return replace(fleet, members=members, subscriptions=fleet.subscriptions.unionByName(subscriptions, True))
 
 

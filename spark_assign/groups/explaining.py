@@ -15,7 +15,6 @@ from spark_assign.groups.planning import Plan
 from spark_assign.spark.java_order import string_order
 from spark_assign.spark.partition_slices import contains_partition
 from spark_assign.tables.errors import SourceError
-from spark_assign.tables.groups import GROUP_KEY
 
 _REASONS = {
     "topic-gone": "the topic no longer exists",
@@ -112,7 +111,7 @@ def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int,
     has_partition = is_topic & contains_partition(F.lit(partition), F.col("first"), F.col("step"), F.col("count"))
     fleet, no_member = plan.fleet, F.lit(None).cast("string")
     count, member = F.lit(1), F.col("member_id")
-    topics = fleet.subscriptions.where(is_group).select(*GROUP_KEY, "topic").distinct()
+    topics = fleet.subscribed_topics.where(is_group)
     topics = topics.join(topic_counts(fleet).where(F.col("partitions") > 0), ["cluster", "topic"])
     queries = [
         _fact("members", fleet.members.where(is_group), no_member, count),

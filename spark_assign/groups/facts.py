@@ -20,6 +20,8 @@ from pyspark.sql.types import ArrayType, DataType
 from spark_assign.groups.kernel import facts as kinds
 from spark_assign.groups.windows import assign_by_windows
 from spark_assign.spark.partition_slices import to_bitmaps
+from spark_assign.spark.subscription_lists import subscriber_sums, to_selected_rows
+from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
 if TYPE_CHECKING:
@@ -77,12 +79,12 @@ def gather_facts(
     is_read = {"user_data": user_data, "client_id": clients}
     optional = [name for name in is_read if is_read[name] and name in fleet.members.columns]
     members = fleet.members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
-    subscriptions = fleet.subscriptions.select(*MEMBER_KEY, "topic")
     facts = [_fact(members, kinds.MEMBER, "member_id", *_ABOUT, *optional)]
-    if fleet.sizes.subscriptions >= MANY_TOPICS * fleet.sizes.members:
-        duplicates = find_duplicate_topics(subscriptions, topics)
+    subscriptions = fleet.subscription_rows
+    if fleet.subscription_lists is not None or fleet.sizes.subscriptions >= MANY_TOPICS * fleet.sizes.members:
+        duplicates = find_duplicate_topics(fleet, topics)
         facts.append(_fact(duplicates, kinds.DUPLICATE_TOPIC, "topic", "like", *topic_id))
-        subscriptions = _to_representatives(subscriptions, duplicates)
+        subscriptions = _to_representatives(fleet, duplicates)
     facts.append(member_topics(subscriptions, kinds.SUBSCRIPTION))
     if fleet.groups is not None:
         load_settings = [name for name in kinds.LOAD_SETTINGS if loads and name in fleet.groups.columns]
@@ -103,7 +105,7 @@ def gather_facts(
     if initialized and fleet.initialized is not None:
         facts.append(_fact(fleet.initialized, kinds.INITIALIZED, "topic", *_SLICE))
     if loads and fleet.loads is not None:
-        facts += _loads(fleet.loads, fleet.subscriptions)
+        facts += _loads(fleet.loads, fleet.subscribed_topics)
     if fleet.subtopologies is not None:
         facts.append(_fact(fleet.subtopologies, kinds.SUBTOPOLOGY))
     return _union(facts)
@@ -179,7 +181,7 @@ def _keep_all_columns(rows: DataFrame) -> DataFrame:
 def num_spark_tasks(fleet: Fleet) -> int:
     """Returns the number of Spark tasks for the kernels."""
     sizes = fleet.sizes
-    rows = sizes.members + sizes.subscriptions + sizes.owned_slices + sizes.owned // OWNED_PER_FACT
+    rows = sizes.members + sizes.subscription_facts + sizes.owned_slices + sizes.owned // OWNED_PER_FACT
     return max(1, -(-rows // ROWS_PER_TASK))
 
 
@@ -188,36 +190,51 @@ def topic_counts(fleet: Fleet) -> DataFrame:
     return fleet.topics.select("cluster", "topic", "partitions")
 
 
-def find_duplicate_topics(subscriptions: DataFrame, topics: DataFrame) -> DataFrame:
+def find_duplicate_topics(fleet: Fleet, topics: DataFrame) -> DataFrame:
     """Returns, for each topic of a group, the first topic with the same subscribers and partition count.
 
     Sets of subscribers are compared by their size and four sums of 32-bit halves of two hashes.
 
     Args:
-        subscriptions: cluster, group_id, member_id, topic.
+        fleet: the fleet.
         topics: cluster, topic, partitions, and topic_id if ids are known.
 
     Returns:
         cluster, group_id, topic, like (the first such topic), and topic_id if ids are known.
     """
-    hashes = [F.xxhash64("member_id"), F.xxhash64(F.lit("again"), "member_id")]
-    halves = [half for each in hashes for half in (F.shiftrightunsigned(each, 32), each.bitwiseAND(0xFFFFFFFF))]
-    sums = [F.sum(half).alias(f"sum_{number}") for number, half in enumerate(halves)]
-    topics = _with_topics(
-        subscriptions.groupBy(*GROUP_KEY, "topic").agg(F.count(F.lit(1)).alias("number"), *sums), topics
-    )
-    key = ["partitions", "number", *(f"sum_{at}" for at in range(len(sums)))]
+    hashes = {f"sum_{number}": each for number, each in enumerate(_HASHES)}
+    subscribers = []
+    if fleet.subscriptions is not None:
+        columns = (F.expr(each).alias(name) for name, each in {"number": "1L", **hashes}.items())
+        subscribers.append(fleet.subscriptions.select(*GROUP_KEY, "topic", *columns))
+    if fleet.subscription_lists is not None:
+        subscribers.append(subscriber_sums(fleet.subscription_lists, hashes))
+    sums = [F.sum(name).alias(name) for name in ("number", *hashes)]
+    topics = _with_topics(union(subscribers).groupBy(*GROUP_KEY, "topic").agg(*sums), topics)
+    key = ["partitions", "number", *hashes]
     duplicates = Window.partitionBy(*GROUP_KEY, F.col("topic").isNull(), *key)
     topic_id = [name for name in topics.columns if name == "topic_id"]
     return topics.select(*GROUP_KEY, "topic", F.min("topic").over(duplicates).alias("like"), *topic_id)
 
 
-def _to_representatives(subscriptions: DataFrame, duplicates: DataFrame) -> DataFrame:
+_HASHES = [
+    half
+    for each in ("xxhash64(member_id)", "xxhash64('again', member_id)")
+    for half in (f"shiftrightunsigned({each}, 32)", f"({each} & 4294967295L)")
+]
+"""32-bit halves of two hashes of a member, whose sums over the subscribers of a topic don't overflow."""
+
+
+def _to_representatives(fleet: Fleet, duplicates: DataFrame) -> DataFrame:
     """Returns the subscriptions to representative topics. A topic without a name represents itself."""
-    keys = [F.col(name).alias(f"of_{name}") for name in (*GROUP_KEY, "topic")]
-    representatives = duplicates.where("topic <=> like").select(*keys)
-    is_equal = F.expr("cluster = of_cluster AND group_id = of_group_id AND topic <=> of_topic")
-    return subscriptions.join(representatives, is_equal, "left_semi")
+    rows, representatives = [], duplicates.where("topic <=> like")
+    if fleet.subscriptions is not None:
+        names = representatives.select(*(F.col(name).alias(f"of_{name}") for name in (*GROUP_KEY, "topic")))
+        is_equal = F.expr("cluster = of_cluster AND group_id = of_group_id AND topic <=> of_topic")
+        rows.append(fleet.subscriptions.select(*MEMBER_KEY, "topic").join(names, is_equal, "left_semi"))
+    if fleet.subscription_lists is not None:
+        rows.append(to_selected_rows(fleet.subscription_lists, representatives))
+    return union(rows)
 
 
 def _owned_order(owned: DataFrame) -> DataFrame:
@@ -228,7 +245,7 @@ def _owned_order(owned: DataFrame) -> DataFrame:
     return rows.withColumn("at", F.col("listed.partition"))
 
 
-def _loads(loads: DataFrame, subscriptions: DataFrame) -> list[DataFrame]:
+def _loads(loads: DataFrame, readers: DataFrame) -> list[DataFrame]:
     """Returns the loads of topics that groups subscribe to (all groups), and the loads that are specific to one
     group."""
     load = F.struct("partition", *(F.col(name).cast("double").alias(name) for name in kinds.LOAD_COLUMNS))
@@ -237,7 +254,6 @@ def _loads(loads: DataFrame, subscriptions: DataFrame) -> list[DataFrame]:
     by_topic = (
         loads.where(F.col("group_id").isNull()).groupBy("cluster", "topic").agg(F.collect_list(load).alias("each"))
     )
-    readers = subscriptions.select(*GROUP_KEY, "topic").distinct()
     by_group = loads.where(F.col("group_id").isNotNull()).groupBy(*GROUP_KEY, "topic")
     return [
         _fact(readers.join(by_topic, ["cluster", "topic"]), kinds.LOAD, "topic", *lists),

@@ -128,7 +128,7 @@ def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
 
 def _members(fleet: Fleet, settings: Settings) -> DataFrame:
     """Returns the members as facts, with their topics and with the settings of single members."""
-    subscribed = fleet.subscriptions.groupBy(*MEMBER_KEY).agg(F.collect_set("topic").alias("topics"))
+    subscribed = fleet.subscription_rows.groupBy(*MEMBER_KEY).agg(F.collect_set("topic").alias("topics"))
     members = without_faulty_groups(fleet.members, fleet).join(subscribed, MEMBER_KEY, "left")
     members = members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
     members = members.withColumn("topics", F.coalesce("topics", F.array().cast("array<string>")))
@@ -145,7 +145,7 @@ def _members(fleet: Fleet, settings: Settings) -> DataFrame:
 
 def _topics(fleet: Fleet, events: DataFrame) -> DataFrame:
     """Returns the topics with metadata that members subscribe to or that an event names, with partition counts."""
-    subscribed = without_faulty_groups(fleet.subscriptions, fleet).select(*GROUP_KEY, "topic")
+    subscribed = without_faulty_groups(fleet.subscribed_topics, fleet)
     of_event = F.concat(F.array("topic"), F.coalesce("topics", F.array().cast("array<string>")))
     named = without_faulty_groups(events, fleet).select(*GROUP_KEY, F.explode(of_event).alias("topic"))
     counts = fleet.topics.select("cluster", "topic", "partitions", "topic_id").where(F.col("partitions") > 0)

@@ -22,6 +22,7 @@ _KEYS = {
     "topics": ["cluster", "topic"],
     "members": GROUP_KEY,
     "subscriptions": GROUP_KEY,
+    "subscription_lists": GROUP_KEY,
     "owned": GROUP_KEY,
     "owned_slices": GROUP_KEY,
     "replicas": ["cluster", "topic", "partition"],
@@ -43,8 +44,13 @@ _FURTHER = {
 }
 """Faults of columns other than null in a key, as SQL conditions."""
 
-_MARKS = {"racked": "rack_id <> ''", "static": "group_instance_id is not null"}
-"""Counted properties of members, as SQL conditions: with a rack, with an instance id."""
+_MEASURES = {
+    "racked_members": ("members", "if(rack_id <> '', 1, 0)"),
+    "static_members": ("members", "if(group_instance_id is null, 0, 1)"),
+    "pairs": ("subscription_lists", "bigint(array_size(member_ids)) * array_size(topics)"),
+    "names": ("subscription_lists", "array_size(member_ids) + array_size(topics)"),
+}
+"""Sums over the rows of a table, as SQL expressions."""
 
 _COUNTED = ("members", "subscriptions", "owned", "owned_slices", "subtopologies", "tasks")
 
@@ -58,13 +64,19 @@ _LOOKED: list[tuple[str, str | None]] = [
 
 @dataclass(frozen=True)
 class Sizes:
-    """Number of rows per table; `racked_members` and `static_members` count members with a rack and with an instance
-    id."""
+    """Number of rows per table.
+
+    Attributes:
+        racked_members, static_members: members with a rack, and with an instance ID.
+        subscriptions: subscriptions as rows of a member and a topic, although they may be given as lists.
+        subscription_facts: rows of `subscriptions`, and names in `subscription_lists`.
+    """
 
     members: int
     racked_members: int
     static_members: int
     subscriptions: int
+    subscription_facts: int
     owned: int
     owned_slices: int
     subtopologies: int
@@ -82,7 +94,7 @@ def check_fleet(tables: Mapping[str, DataFrame | None]) -> Sizes:
     looked = reduce(DataFrame.unionByName, [_rows(name, table) for name, table in present.items()])
     valid_indexes = [index for index, (_, problem) in enumerate(_LOOKED) if problem is None]
     is_duplicate = F.col("what").isin(valid_indexes) & F.col("key").isNotNull() & (F.col("rows") > 1)
-    aggregates = {"rows": F.count(F.lit(1)), **{name: F.count_if(F.col(name)) for name in _MARKS}}
+    aggregates = {"rows": F.count(F.lit(1)), **{name: F.sum(name) for name in _MEASURES}}
     summary = (
         looked.groupBy("what", "key")
         .agg(*(value.alias(name) for name, value in aggregates.items()))
@@ -99,25 +111,27 @@ def check_fleet(tables: Mapping[str, DataFrame | None]) -> Sizes:
     if not counts["members"]:
         problem_ = "the fleet is empty: there are no members"
         raise FleetError([Fault("members", "*", problem_, "Give at least one member of one group")])
-    racked, static = (sum(row[name] for row in summary) for name in _MARKS)
-    return Sizes(racked_members=racked, static_members=static, **counts)
+    counts |= {name: sum(row[name] or 0 for row in summary) for name in _MEASURES}
+    counts["subscription_facts"] = counts["subscriptions"] + counts.pop("names")
+    counts["subscriptions"] += counts.pop("pairs")
+    return Sizes(**counts)
 
 
 def _rows(table: str, rows: DataFrame) -> DataFrame:
     """Returns the rows to check: faulty candidates with their key, other rows only to be counted.
 
     Returns:
-        what (index into `_LOOKED`), key (text; null: only counted), and for members whether they are racked and static.
+        what (index into `_LOOKED`), key (text; null: only counted), and the measures.
     """
     conditions = {name: F.col(name).isNull() for name in _KEYS[table]}
     conditions |= {name: F.expr(condition) for name, condition in _FURTHER.get(table, {}).items()}
     fault = F.coalesce(*(F.when(value, F.lit(_LOOKED.index((table, name)))) for name, value in conditions.items()))
     key = _show(_KEYS[table]) if table in _UNIQUE else F.when(fault.isNotNull(), _show(_KEYS[table]))
-    marks = {name: F.expr(mark) if table == "members" else F.lit(False) for name, mark in _MARKS.items()}
+    measures = {name: F.expr(value if table == of else "0L") for name, (of, value) in _MEASURES.items()}
     return rows.select(
         F.coalesce(fault, F.lit(_LOOKED.index((table, None)))).alias("what"),
         key.alias("key"),
-        *(mark.alias(name) for name, mark in marks.items()),
+        *(value.cast("long").alias(name) for name, value in measures.items()),
     )
 
 

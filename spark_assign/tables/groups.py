@@ -31,6 +31,9 @@ MEMBERS = schema(
 
 SUBSCRIPTIONS = schema(_MEMBER, "topic string")
 
+SUBSCRIPTION_LISTS = schema(_GROUP, "member_ids array<string>, topics array<string>")
+"""The same as lists: each of `member_ids` subscribes to each of `topics`. A member can be in several lists."""
+
 _POSITION = StructField("position", IntegerType(), nullable=True, metadata=ONLY_IF_GIVEN)
 OWNED = StructType([*columns(_MEMBER, "topic string, partition int"), _POSITION])
 """One row per owned partition. `position`: index of the partition in the order in which the member reports it; default:
@@ -102,6 +105,7 @@ INPUT_TABLES: dict[str, StructType] = {
     "topics": TOPICS,
     "members": MEMBERS,
     "subscriptions": SUBSCRIPTIONS,
+    "subscription_lists": SUBSCRIPTION_LISTS,
     "owned": OWNED,
     "owned_slices": OWNED_SLICES,
     "replicas": REPLICAS,
@@ -113,6 +117,8 @@ INPUT_TABLES: dict[str, StructType] = {
     "loads": LOADS,
 }
 REQUIRED_TABLES = ("topics", "members", "subscriptions")
+ALTERNATIVES = {"subscriptions": "subscription_lists"}
+"""The table that can take the place of a required one, or be given beside it."""
 
 # --- what a snapshot writes beside the Fleet ------------------------------------------------------------
 

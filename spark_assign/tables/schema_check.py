@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from spark_assign.tables.errors import Fault
-from spark_assign.tables.groups import ONLY_IF_GIVEN
+from spark_assign.tables.groups import ALTERNATIVES, ONLY_IF_GIVEN
 
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 
@@ -81,7 +81,7 @@ def check_schemas(fleet: Any, schemas: Mapping[str, StructType], required: Colle
             checked, found = check_schema(name, table, schemas[name])
             faults += found
             object.__setattr__(fleet, name, checked)
-        elif name in required:
+        elif name in required and getattr(fleet, ALTERNATIVES.get(name, ""), None) is None:
             faults.append(Fault(name, "*", "the table is missing", "Add it as a DataFrame"))
     return faults
 

@@ -170,7 +170,7 @@ def written_differing(spark: SparkSession, members: int, topics: int, partitions
     _write(path, lambda: tables)
     fleet = read(spark, path)
     earlier = fleet.members.where(F.col("generation_id").isNotNull()).drop("generation_id")
-    subscriptions = fleet.subscriptions.join(earlier, MEMBER_KEY, "left_semi")
+    subscriptions = fleet.subscription_rows.join(earlier, MEMBER_KEY, "left_semi")
     plan(Fleet(fleet.topics, earlier, subscriptions), "sticky").assignments.write.parquet(str(path / "owned"))
     return path
 

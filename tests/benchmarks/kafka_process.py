@@ -21,7 +21,7 @@ from tests.kafka import java_programs, maven
 def write_group(fleet: Fleet, path: Path) -> Path:
     """The one group of a fleet as the JSON that the program reads: its topics, and its members with all they own."""
     assert fleet.owned is not None
-    topics = fleet.subscriptions.groupBy(*MEMBER_KEY).agg(F.array_sort(F.collect_list("topic")).alias("topics"))
+    topics = fleet.subscription_rows.groupBy(*MEMBER_KEY).agg(F.array_sort(F.collect_list("topic")).alias("topics"))
     owned = fleet.owned.groupBy(*MEMBER_KEY).agg(F.array_sort(F.collect_list(F.struct("topic", "partition"))))
     members = fleet.members.select(*MEMBER_KEY, "generation_id").join(topics, MEMBER_KEY, "left")
     members = members.join(owned.toDF(*MEMBER_KEY, "owned"), MEMBER_KEY, "left")

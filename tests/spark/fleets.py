@@ -37,6 +37,20 @@ def fleet(spark: SparkSession, **rows: Iterable[Row]) -> Fleet:
     return Fleet(**{name: table(spark, name, given) for name, given in wanted.items()})
 
 
+def with_lists(fleet: Fleet) -> Fleet:
+    """The same fleet with its subscriptions as lists: one for each list of topics of a group."""
+    assert fleet.subscriptions is not None
+    key = ["cluster", "group_id"]  # structs, because collect_list drops nulls
+    topics, members = (F.array_sort(F.collect_list(F.struct(name))).alias("all") for name in ("topic", "member_id"))
+    of_members = fleet.subscriptions.groupBy(*key, "member_id").agg(topics)
+    lists = of_members.groupBy(*key, F.col("all.topic").alias("topics")).agg(members)
+    return replace(
+        fleet,
+        subscriptions=None,
+        subscription_lists=lists.select(*key, F.col("all.member_id").alias("member_ids"), "topics"),
+    )
+
+
 def group(
     members: dict[str, Sequence[str]], *, cluster: str = "c", group_id: str = "g"
 ) -> dict[str, list[tuple[Any, ...]]]:

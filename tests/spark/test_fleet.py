@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.spark.partition_slices import compress, expand
 from spark_assign.stores.run_store import read_run
-from tests.spark.fleets import fleet, group, kept, table, tuples
+from tests.spark.fleets import fleet, group, kept, mixed, table, tuples, with_lists
 
 pytestmark = pytest.mark.spark
 
@@ -110,7 +110,9 @@ FAULTY_RUNS = {
 
 @pytest.mark.once
 @pytest.mark.parametrize(
-    "faulty", [{**FAULTY, **FAULTY_ROWS}, {**FAULTY, **FAULTY_RUNS}], ids=["rows", "assignment_slices"]
+    "faulty",
+    [{**FAULTY, **FAULTY_ROWS}, {**FAULTY, **FAULTY_RUNS}, {**FAULTY, "owned-slices": FAULTY_RUNS["run-null"]}],
+    ids=["rows", "assignment_slices", "subscription_lists"],
 )
 def test_faulty_groups_are_set_aside(spark: SparkSession, faulty: dict[str, tuple[str, dict[str, list]]]) -> None:
     """Each is rejected with its code; the good group is planned, and measured, as if nothing were."""
@@ -118,7 +120,8 @@ def test_faulty_groups_are_set_aside(spark: SparkSession, faulty: dict[str, tupl
     for group_id, (_, tables) in faulty.items():
         for name, given in tables.items():
             rows.setdefault(name, []).extend(("c", group_id, *row) for row in given)
-    planned = kept(plan(fleet(spark, **rows), "range"))
+    given = fleet(spark, **rows)
+    planned = kept(plan(with_lists(given) if "owned-slices" in faulty else given, "range"))
     expected = sorted(("c", group_id, code) for group_id, (code, _) in faulty.items())
     assert tuples(planned.rejected, "cluster", "group_id", "code") == expected
     assert tuples(planned.metrics, "group_id", "members", "partitions") == [("good", 2, 4)]
@@ -180,3 +183,31 @@ def test_read_plan_and_write(spark: SparkSession, tmp_path: Path) -> None:
     assert re.fullmatch(r"\d{8}T\d{6}Z", timed.run_id)
     assert timed.content["inputs"] == {"fleet": "here"}
     assert tuples(read_run(spark, str(tmp_path / "plans"), "r").tables["metrics"], "assignor") == [("roundrobin",)]
+
+
+WHAT_IFS = (
+    lambda fleet: fleet,
+    lambda fleet: fleet.with_members_left(cluster="c", count=1),
+    lambda fleet: fleet.with_members_joined(group_id="*r", count=2),
+    lambda fleet: fleet.with_members_joined(count=1, topics=["t", "u"]),
+    lambda fleet: fleet.filter_groups(fleet.members.where("group_id = 'near'")),
+)
+
+
+@pytest.mark.once
+def test_subscription_lists_are_the_same_subscriptions(spark: SparkSession, tmp_path: Path) -> None:
+    """After every change of members, and as a table or as text; a list that is null is the fault of its group."""
+    rows = mixed(spark)
+    lists = with_lists(rows)
+    for change in WHAT_IFS:
+        of_rows, of_lists = change(rows), change(lists)
+        assert of_lists.subscriptions is None
+        assert tuples(of_lists.subscription_rows.distinct()) == tuples(of_rows.subscription_rows.distinct())
+        assert tuples(of_lists.subscribed_topics) == tuples(of_rows.subscribed_topics)
+    (tmp_path / "topics.csv").write_text("cluster,topic,partitions\nc,t,2\nc,u,1\n")
+    (tmp_path / "members.csv").write_text("cluster,group_id,member_id\nc,g,m\nc,g,n\nc,h,m\nc,i,m\n")
+    text = 'cluster,group_id,member_ids,topics\nc,g,"m,n","t,u"\nc,h,,t\nc,i,m,\n'
+    (tmp_path / "subscription_lists.csv").write_text(text)
+    planned = kept(plan(Fleet.read(spark, str(tmp_path)), "range"))
+    assert tuples(planned.assignments) == [("c", "g", "m", "t", 0), ("c", "g", "m", "u", 0), ("c", "g", "n", "t", 1)]
+    assert tuples(planned.rejected, "group_id", "code") == [("h", "null-key"), ("i", "null-key")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -14,20 +16,22 @@ from tests.spark import fleets
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("many_topics", [facts.MANY_TOPICS, 0])
+@pytest.mark.parametrize("form", ["rows", "duplicates", "lists"])
 @pytest.mark.parametrize("assignor", ["range", "roundrobin"])
 def test_windows_deal_as_the_leader_does(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, seed: int, assignor: str, many_topics: int
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, seed: int, assignor: str, form: str
 ) -> None:
     """Random groups: racks, static members, differing subscriptions, names beyond ASCII.
 
-    Once more where topics that are alike are told of once.
+    Once more with one row for all topics with the same subscribers, and with subscriptions as lists.
     """
-    monkeypatch.setattr(facts, "MANY_TOPICS", many_topics)
+    if form == "duplicates":
+        monkeypatch.setattr(facts, "MANY_TOPICS", 0)
     rows = list(random_groups.groups(assignor, seed, small=60, mid_size=0))
     asks = [leader_rows.ask_of(row, assignor) for row in rows]
     expected = leader_rows.sets_of(rows, asks, assign(asks))
-    planned = fleets.kept(plan(tables.fleet_of(spark, rows), assignor))
+    fleet = tables.fleet_of(spark, rows)
+    planned = fleets.kept(plan(fleets.with_lists(fleet) if form == "lists" else fleet, assignor))
     assert vectors.differences(expected, tables.planned_sets(planned.assignments)) == []
     assert planned.rejected.isEmpty()
 
@@ -48,14 +52,17 @@ def test_topics_that_are_alike_change_nothing(
         subscriptions=[*subscriptions, ("c", "g", "m1", "t5"), ("c", "h", "nobody", "t2")],
         owned=[("c", "g", "m1", "t1", 0), ("c", "g", "m1", "t4", 0), ("c", "g", "m1", "t4", 1)],
     )
+    lists = fleets.with_lists(some)
+    half = some.subscriptions.where("member_id = 'm1'")
+    both = replace(lists, subscriptions=half, subscription_lists=lists.subscription_lists)
     answers = []
-    for many_topics in (facts.MANY_TOPICS, 0):
+    for many_topics, form in ((facts.MANY_TOPICS, some), (0, some), (0, lists), (0, both)):
         monkeypatch.setattr(facts, "MANY_TOPICS", many_topics)
-        planned = fleets.kept(plan(some, assignor))
+        planned = fleets.kept(plan(form, assignor))
         answers.append(
             [sorted(map(str, getattr(planned, table).collect())) for table in ("moves", "metrics", "rejected")]
         )
-    assert answers[0] == answers[1]
+    assert answers[1:] == answers[:1] * 3
     assert [len(rows) for rows in answers[0]] == [9 if assignor == "roundrobin" else 8, 1, 2]
 
 

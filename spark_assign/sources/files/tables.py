@@ -26,7 +26,7 @@ from spark_assign.stores import typed_text
 from spark_assign.stores.cluster_folders import is_cluster, key_of, split_by_cluster
 from spark_assign.stores.locations import for_spark, is_path, join, local_path
 from spark_assign.tables.errors import SourceError, reason
-from spark_assign.tables.groups import INPUT_TABLES, REQUIRED_TABLES
+from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, REQUIRED_TABLES
 
 _FILE_FORMATS = ("parquet", "csv", "json")
 _SUFFIX = re.compile(r"\.(parquet|csv|json|jsonl|ndjson)(\.(gz|bz2|zst|lz4|snappy|deflate))?$")
@@ -110,7 +110,7 @@ def read_tables(
             candidates = {name: _TableSource((join(for_spark(location), name),), format) for name in names}
             sources = {name: [source] for name, source in candidates.items() if _loads(spark, source, options)}
     sources |= {name: [_single(spark, name, source, format)] for name, source in tables.items()}
-    if missing := [name for name in shape.required if name not in sources]:
+    if missing := [name for name in shape.required if not {name, ALTERNATIVES.get(name)} & sources.keys()]:
         raise SourceError(_missing(missing, location, format))
 
     checks: list[typed_text.Check] = []

@@ -1,0 +1,85 @@
+"""Subscriptions as lists: one row says that all of its members subscribe to all of its topics.
+
+Members of a group usually subscribe to the same topics. As rows, 2,000 members of 1,000 topics are two million
+subscriptions; as lists, they are one row with 3,000 names. A null list counts as a list with a null name, which the
+checks report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
+
+
+def to_rows(lists: DataFrame) -> DataFrame:
+    """Returns one row per member and topic: cluster, group_id, member_id, topic. Duplicates are kept."""
+    members = lists.select(*GROUP_KEY, F.explode(_names("member_ids")).alias("member_id"), "topics")
+    return members.select(*MEMBER_KEY, F.explode(_names("topics")).alias("topic"))
+
+
+def topics_of_groups(lists: DataFrame) -> DataFrame:
+    """Returns the subscribed topics of each group, each once: cluster, group_id, topic."""
+    lists = lists.where("member_ids IS NULL OR size(member_ids) > 0")
+    return lists.select(*GROUP_KEY, F.explode(_names("topics")).alias("topic")).distinct()
+
+
+def subscriber_sums(lists: DataFrame, hashes: Mapping[str, str]) -> DataFrame:
+    """Returns cluster, group_id, topic, number (of subscribers), and the sums of their hashes, per list and topic.
+
+    Args:
+        lists: cluster, group_id, member_ids, topics.
+        hashes: SQL expressions over `member_id`, by the name of their sum.
+    """
+    sums = [
+        F.expr(f"aggregate(member_ids, 0L, (total, member_id) -> total + {each})").alias(name)
+        for name, each in hashes.items()
+    ]
+    lists = lists.select(*GROUP_KEY, _names("member_ids").alias("member_ids"), _names("topics").alias("topics"))
+    lists = lists.select(*GROUP_KEY, "topics", F.size("member_ids").cast("long").alias("number"), *sums)
+    return lists.select(*(name for name in lists.columns if name != "topics"), F.explode("topics").alias("topic"))
+
+
+def to_selected_rows(lists: DataFrame, topics: DataFrame) -> DataFrame:
+    """Returns the rows of `to_rows` for a few topics of each group. Null topics are always included.
+
+    Args:
+        lists: cluster, group_id, member_ids, topics.
+        topics: cluster, group_id, topic.
+    """
+    selected = topics.groupBy(*GROUP_KEY).agg(F.collect_list("topic").alias("selected"))
+    with_null = F.array_append(F.coalesce("selected", F.array().cast("array<string>")), F.lit(None))
+    lists = lists.join(selected, GROUP_KEY, "left")
+    return to_rows(lists.withColumn("topics", F.array_intersect(_names("topics"), with_null)))
+
+
+def without_members(lists: DataFrame, leavers: DataFrame) -> DataFrame:
+    """Returns the lists without these members (cluster, group_id, member_id)."""
+    gone = leavers.groupBy(*GROUP_KEY).agg(F.collect_list("member_id").alias("gone"))
+    left = F.when(F.col("gone").isNull(), F.col("member_ids")).otherwise(F.array_except("member_ids", "gone"))
+    return lists.join(gone, GROUP_KEY, "left").withColumn("member_ids", left).drop("gone")
+
+
+def with_members(lists: DataFrame, joiners: DataFrame, topics: Sequence[str] | None) -> DataFrame:
+    """Returns the lists with these members (cluster, group_id, member_id).
+
+    Args:
+        lists: cluster, group_id, member_ids, topics.
+        joiners: the new members.
+        topics: topics that they subscribe to. None: all subscribed topics of their group.
+    """
+    new = joiners.groupBy(*GROUP_KEY).agg(F.collect_list("member_id").alias("member_ids"))
+    if topics is not None:
+        new = new.withColumn("topics", F.array(*map(F.lit, topics)).cast("array<string>"))
+    else:
+        new = new.join(
+            topics_of_groups(lists).groupBy(*GROUP_KEY).agg(F.collect_list("topic").alias("topics")), GROUP_KEY
+        )
+    return lists.unionByName(new, allowMissingColumns=True)
+
+
+def _names(column: str) -> Column:
+    return F.coalesce(column, F.array(F.lit(None).cast("string")))
