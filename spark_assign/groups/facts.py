@@ -19,6 +19,7 @@ from pyspark.sql.types import ArrayType, DataType
 
 from spark_assign.groups.kernel import facts as kinds
 from spark_assign.groups.windows import assign_by_windows
+from spark_assign.spark.fleet_check import Sizes
 from spark_assign.spark.partition_slices import to_bitmaps
 from spark_assign.spark.subscription_lists import subscriber_sums, to_selected_rows
 from spark_assign.spark.tagged_pass import union
@@ -35,6 +36,10 @@ ROWS_PER_TASK = 128_000
 
 OWNED_PER_FACT = 16
 """Approximate number of owned partitions per bitmap, that is, per fact."""
+
+SPARSE = 4
+"""Average number of owned partitions per subscription below which each is a fact of its own: bitmaps would be larger,
+because a member owns few partitions of each topic."""
 
 _COLUMNS = {name: from_arrow_type(kind) for name, kind in kinds.FACT_TYPES.items() if name != "user_data"}
 """Types of the columns of facts. A custom assignor gets `user_data` with the type that it has in `members`."""
@@ -97,7 +102,10 @@ def gather_facts(
             ordered = ordered.withColumns({"at": F.expr(_PARTITIONS), "position": F.col("position").try_cast("int")})
             facts.append(_fact(ordered, kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
     if fleet.owned is not None:
-        facts.append(member_topics(to_bitmaps(fleet.owned), kinds.OWNED_BITMAP, "block", "bits", "twice", "count"))
+        if _is_sparse(fleet.sizes):
+            facts.append(member_topics(fleet.owned, kinds.OWNED_PARTITION, "partition"))
+        else:
+            facts.append(member_topics(to_bitmaps(fleet.owned), kinds.OWNED_BITMAP, "block", "bits", "twice", "count"))
         if owned_order and "position" in fleet.owned.columns:
             facts.append(_fact(_owned_order(fleet.owned), kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
     if fleet.departed is not None:
@@ -181,8 +189,13 @@ def _keep_all_columns(rows: DataFrame) -> DataFrame:
 def num_spark_tasks(fleet: Fleet) -> int:
     """Returns the number of Spark tasks for the kernels."""
     sizes = fleet.sizes
-    rows = sizes.members + sizes.subscription_facts + sizes.owned_slices + sizes.owned // OWNED_PER_FACT
+    rows = sizes.members + sizes.subscription_facts + sizes.owned_slices
+    rows += sizes.owned if _is_sparse(sizes) else sizes.owned // OWNED_PER_FACT
     return max(1, -(-rows // ROWS_PER_TASK))
+
+
+def _is_sparse(sizes: Sizes) -> bool:
+    return sizes.owned < SPARSE * sizes.subscriptions
 
 
 def topic_counts(fleet: Fleet) -> DataFrame:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, FleetError, plan
+from spark_assign.groups import facts
 from spark_assign.spark.partition_slices import compress, expand
 from spark_assign.stores.run_store import read_run
 from tests.spark.fleets import fleet, group, kept, mixed, table, tuples, with_lists
@@ -110,18 +111,24 @@ FAULTY_RUNS = {
 
 @pytest.mark.once
 @pytest.mark.parametrize(
-    "faulty",
-    [{**FAULTY, **FAULTY_ROWS}, {**FAULTY, **FAULTY_RUNS}, {**FAULTY, "owned-slices": FAULTY_RUNS["run-null"]}],
-    ids=["rows", "assignment_slices", "subscription_lists"],
+    ("faulty", "is_compact"),
+    [({**FAULTY, **FAULTY_ROWS}, False), ({**FAULTY, **FAULTY_ROWS}, True), ({**FAULTY, **FAULTY_RUNS}, False)],
+    ids=["rows", "lists_and_bitmaps", "assignment_slices"],
 )
-def test_faulty_groups_are_set_aside(spark: SparkSession, faulty: dict[str, tuple[str, dict[str, list]]]) -> None:
+def test_faulty_groups_are_set_aside(
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    faulty: dict[str, tuple[str, dict[str, list]]],
+    is_compact: bool,
+) -> None:
     """Each is rejected with its code; the good group is planned, and measured, as if nothing were."""
+    monkeypatch.setattr(facts, "SPARSE", 0 if is_compact else facts.SPARSE)
     rows: dict[str, list] = {"topics": [("c", "t", 4)], **{name: list(good) for name, good in GOOD.items()}}
     for group_id, (_, tables) in faulty.items():
         for name, given in tables.items():
             rows.setdefault(name, []).extend(("c", group_id, *row) for row in given)
     given = fleet(spark, **rows)
-    planned = kept(plan(with_lists(given) if "owned-slices" in faulty else given, "range"))
+    planned = kept(plan(with_lists(given) if is_compact else given, "range"))
     expected = sorted(("c", group_id, code) for group_id, (code, _) in faulty.items())
     assert tuples(planned.rejected, "cluster", "group_id", "code") == expected
     assert tuples(planned.metrics, "group_id", "members", "partitions") == [("good", 2, 4)]

@@ -8,7 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.roundrobin import round_robin_start
-from spark_assign.groups.kernel.facts import MEMBER, OWNED_BITMAP, IndexedFacts, find_owned, index_facts
+from spark_assign.groups.kernel.facts import (
+    MEMBER,
+    OWNED_BITMAP,
+    OWNED_PARTITION,
+    IndexedFacts,
+    find_owned,
+    index_facts,
+)
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.java.key_index import index_rows
 from spark_assign.numeric.ownership_bitmaps import WORDS_PER_BITMAP
@@ -31,6 +38,11 @@ def block(number: int | None, bits: list[int], rows: int | None = None, **key: s
     signed = [word - (1 << 64) if word >> 63 else word for word in words]
     about = {"kind": OWNED_BITMAP, "member_id": "m", "topic": "t", "block": number, "bits": signed, "twice": signed}
     return GROUP | about | {"count": rows or len(bits)} | key
+
+
+def single(partition: int | None, **key: str | None) -> dict[str, Any]:
+    """An owned partition as a fact of its own."""
+    return GROUP | {"kind": OWNED_PARTITION, "member_id": "m", "topic": "t", "partition": partition} | key
 
 
 def indexed(*blocks: dict[str, Any]) -> IndexedFacts:
@@ -59,6 +71,34 @@ def test_blocks_are_joined() -> None:
     assert runs(block(4194303, [511])) == [(0, 2**31 - 1, 1, 1)]
     apart = runs(block(0, [3, 63, 64]), block(0, [3], topic="u"))
     assert apart == [(0, 3, 60, 2), (0, 64, 1, 1), (1, 3, 1, 1)]
+
+
+def test_single_partitions_are_the_same_slices() -> None:
+    """In any order, of several topics."""
+    owned = {"t": [7, 0, 512, 3, 5, 1, 2, 1024], "u": [9, 600]}
+    rows = [single(partition, topic=topic) for topic, partitions in owned.items() for partition in partitions]
+    blocks = [
+        block(number, [partition & 511 for partition in partitions if partition >> 9 == number], topic=topic)
+        for topic, partitions in owned.items()
+        for number in {partition >> 9 for partition in partitions}
+    ]
+    assert runs(*rows[::-1]) == runs(*rows) == runs(*blocks)
+    assert runs(*rows)[0] == (0, 0, 1, 4)
+
+
+def test_faults_of_single_partitions() -> None:
+    """As of blocks, with the partition of the row."""
+    found = fault(single(3), single(4), single(3), single(4, topic="u"))
+    remedy = "Keep one row per member and partition"
+    assert found == ("duplicate-owned", f"owned: member_id=m, topic=t, partition=3. {remedy}")
+    remedy = "Fill the key in or leave the row out"
+    assert fault(single(None)) == ("null-key", f"owned: member_id=m, topic=t, partition=null. {remedy}")
+    assert fault(single(3, topic=None)) == ("null-key", f"owned: member_id=m, topic=null, partition=3. {remedy}")
+    remedy = "Partitions count from 0, a run's step from 1"
+    assert fault(single(-2), single(0)) == ("bad-partition", f"owned: member_id=m, topic=t, partition=-2. {remedy}")
+    remedy = "Add the member to members, or take its rows out (Fleet.with_members_left does so)"
+    assert fault(single(1, member_id="x")) == ("unknown-member", f"owned: member_id=x. {remedy}")
+    assert fault(single(1), single(2)) is None
 
 
 def test_rows_that_stand_twice() -> None:

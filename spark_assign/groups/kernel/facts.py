@@ -11,6 +11,8 @@ DUPLICATE_TOPIC
 GROUP    assignor, group_type, subscription_type, leader_library, leader_version, leader_confidence: a row of `groups`
 OWNED_SLICE
          member_id, topic, partitions (of the topic; null: unknown topic), first, step, count: owned partitions
+OWNED_PARTITION
+         member_id, topic, partitions, partition: an owned partition
 OWNED_BITMAP
          owned partitions as bits: member_id, topic, partitions, block, bits, twice, count (`numeric.ownership_bitmaps`)
 DEPARTED_SLICE
@@ -40,7 +42,7 @@ import pyarrow as pa
 from spark_assign.java.key_index import KeyIndex, NameIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.ownership_bitmaps import read_bitmaps, slices_from_bitmaps
-from spark_assign.numeric.partition_slices import match_keys
+from spark_assign.numeric.partition_slices import compress_sorted, match_keys
 
 KINDS = (
     MEMBER,
@@ -56,7 +58,8 @@ KINDS = (
     INITIALIZED,
     LOAD,
     GROUP_LOAD,
-) = range(13)
+    OWNED_PARTITION,
+) = range(14)
 
 LEADER_COLUMNS = ("leader_library", "leader_version", "leader_confidence")
 """Columns of `groups` about the group's leader (`groups.kernel.leader_rules`)."""
@@ -84,7 +87,7 @@ FACT_TYPES: dict[str, pa.DataType] = {
     **dict.fromkeys(("member_id", "topic", "like", "assignor", "group_type", "group_instance_id", "rack_id"), _TEXT),
     **dict.fromkeys(("generation_id", "user_data_generation_id", "position", "partitions"), _INT),
     "topic_id": _TEXT,
-    **dict.fromkeys(("first", "step", "count", "block"), _INT),
+    **dict.fromkeys(("first", "step", "count", "block", "partition"), _INT),
     **dict.fromkeys(("bits", "twice"), pa.list_(pa.int64())),
     "at": pa.list_(_INT),
     "racks": pa.list_(pa.list_(_TEXT)),
@@ -206,15 +209,23 @@ class OwnedSlices:
 
 
 def find_owned(facts: IndexedFacts, is_valid: BoolArray) -> OwnedSlices:
-    """Returns the ownership of the groups that `is_valid` marks, with bitmaps converted to slices."""
-    slices, bitmaps = (facts.rows_of(kind, is_valid) for kind in (OWNED_SLICE, OWNED_BITMAP))
-    pairs = KeyIndex(_pair(facts, bitmaps))
-    pair, bits = pairs.lookup(_pair(facts, bitmaps)), read_bitmaps(facts.column("bits", bitmaps))
-    key, *from_bitmaps = slices_from_bitmaps(pair, facts.int_column("block")[bitmaps], bits)
+    """Returns the ownership of the groups that `is_valid` marks; bitmaps and single partitions become slices."""
+    slices, bitmaps, singles = (facts.rows_of(kind, is_valid) for kind in (OWNED_SLICE, OWNED_BITMAP, OWNED_PARTITION))
+    rows = np.append(bitmaps, singles)
+    pairs = KeyIndex(_pair(facts, rows))
+    pair, single = np.split(pairs.lookup(_pair(facts, rows)), [len(bitmaps)])
+    bits, partition = read_bitmaps(facts.column("bits", bitmaps)), facts.int_column("partition")[singles]
+    order = np.lexsort((partition, single))
+    converted = zip(
+        slices_from_bitmaps(pair, facts.int_column("block")[bitmaps], bits),
+        compress_sorted(single[order], partition[order]),
+        strict=True,
+    )
+    key, *from_rows = (np.concatenate(each) for each in converted)
     example = np.zeros(len(pairs), np.int64)
-    example[pair] = bitmaps
+    example[np.append(pair, single)] = rows
     columns = [facts.int_column(name)[slices] for name in ("first", "step", "count")]
-    both = (np.append(values, converted) for values, converted in zip(columns, from_bitmaps, strict=True))
+    both = (np.append(values, more) for values, more in zip(columns, from_rows, strict=True))
     return OwnedSlices(np.append(slices, example[key]), *both)
 
 

@@ -17,6 +17,7 @@ from spark_assign.groups.kernel.facts import (
     INITIALIZED,
     MEMBER,
     OWNED_BITMAP,
+    OWNED_PARTITION,
     OWNED_SLICE,
     SUBSCRIPTION,
     SUBTOPOLOGY,
@@ -98,7 +99,7 @@ def _member_faults(facts: IndexedFacts) -> Iterator[_Fault]:
     rows = facts.rows_by_kind[SUBSCRIPTION]
     for group in np.unique(facts.group_index[rows[facts.topic_index[rows] < 0]]).tolist():
         yield _Fault(group, "null-key", format_row("subscriptions", topic=None))
-    for kind, table in ((OWNED_SLICE, "owned_slices"), (OWNED_BITMAP, "owned")):
+    for kind, table in ((OWNED_SLICE, "owned_slices"), (OWNED_BITMAP, "owned"), (OWNED_PARTITION, "owned")):
         for key in np.setdiff1d(_member_keys(facts, kind), np.append(member_keys, subscriber_keys)).tolist():
             yield _member_fault(facts, key, table, "unknown-member")
     yield from _instances(facts)
@@ -158,28 +159,32 @@ _RUN = ("first", "step", "count")
 
 
 def _slice_faults(facts: IndexedFacts) -> Iterator[_Fault]:
-    """Yields faults of slices: null or negative values, and partitions that a member owns twice."""
-    for kind, table, names in (
-        (OWNED_SLICE, "owned_slices", ("member_id", "topic")),
-        (INITIALIZED, "initialized", ("topic",)),
+    """Yields faults of slices, and of single partitions as slices with one partition: null or negative values, and
+    partitions that a member owns twice.
+    """
+    for kind, table, names, slice_columns in (
+        (OWNED_SLICE, "owned_slices", ("member_id", "topic"), _RUN),
+        (OWNED_PARTITION, "owned", ("member_id", "topic"), ("partition",)),
+        (INITIALIZED, "initialized", ("topic",), _RUN),
     ):
         rows = facts.rows_by_kind[kind]
-        is_null = facts.topic_index[rows] < 0
-        for name in _RUN:
+        is_null, one = facts.topic_index[rows] < 0, np.ones(len(rows), np.int64)
+        for name in slice_columns:
             is_null |= ~facts.column(name, rows).is_valid().to_numpy(zero_copy_only=False)
-        first, step, count = (facts.int_column(name, 0)[rows] for name in _RUN)
+        first, step, count = [*(facts.int_column(name, 0)[rows] for name in slice_columns), one, one][:3]
         is_invalid = ~is_null & ((first < 0) | (step < 1) | (count < 0))
         for mask, code in ((is_null, "null-key"), (is_invalid, "bad-partition")):
             for row in rows[mask].tolist():
-                values = {name: column(facts.table, name)[row].as_py() for name in (*names, *_RUN)}
+                values = {name: column(facts.table, name)[row].as_py() for name in (*names, *slice_columns)}
                 yield _Fault(int(facts.group_index[row]), code, format_row(table, **values))
         is_valid = ~is_null & ~is_invalid & (count > 0)
-        if kind == OWNED_SLICE and is_valid.any():
-            yield from _duplicate_faults(facts, rows[is_valid], first[is_valid], step[is_valid], count[is_valid])
+        if kind != INITIALIZED and is_valid.any():
+            owned = (each[is_valid] for each in (rows, first, step, count))
+            yield from _duplicate_faults(facts, table, *owned)
 
 
 def _duplicate_faults(
-    facts: IndexedFacts, rows: IntArray, first: IntArray, step: IntArray, count: IntArray
+    facts: IndexedFacts, table: str, rows: IntArray, first: IntArray, step: IntArray, count: IntArray
 ) -> Iterator[_Fault]:
     """Yields partitions in two slices of one member. Only overlapping slices are expanded."""
     pair = _keys_of(facts, rows) * len(facts.topic_names) + facts.topic_index[rows]
@@ -196,7 +201,7 @@ def _duplicate_faults(
     duplicates, counts = np.unique(np.stack([pair[is_overlapping][slice_index], partition]), axis=1, return_counts=True)
     example = dict(zip(pair.tolist(), rows.tolist(), strict=True))
     for key, duplicate in duplicates[:, counts > 1].T.tolist():
-        yield _duplicate_fault(facts, example[key], "owned_slices", duplicate)
+        yield _duplicate_fault(facts, example[key], table, duplicate)
 
 
 def _bitmap_faults(facts: IndexedFacts) -> Iterator[_Fault]:
