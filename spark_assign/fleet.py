@@ -14,9 +14,8 @@ from pyspark.sql import functions as F
 from spark_assign.spark import subscription_lists
 from spark_assign.spark.fleet_check import Sizes, check_fleet
 from spark_assign.spark.partition_slices import compress
-from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import Fault, FleetError
-from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, INPUT_TABLES, MEMBER_KEY, REQUIRED_TABLES
+from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.schema_check import check_schemas
 
 if TYPE_CHECKING:
@@ -167,16 +166,12 @@ class Fleet:
     @property
     def subscription_rows(self) -> DataFrame:
         """One row per member and subscribed topic: cluster, group_id, member_id, topic, from both tables."""
-        tables = [self.subscriptions] if self.subscriptions is not None else []
-        tables += [subscription_lists.to_rows(self.subscription_lists)] if self.subscription_lists is not None else []
-        return union(table.select(*MEMBER_KEY, "topic") for table in tables)
+        return subscription_lists.all_rows(self.subscriptions, self.subscription_lists)
 
     @property
     def subscribed_topics(self) -> DataFrame:
         """The topics that members of each group subscribe to: cluster, group_id, topic."""
-        if self.subscriptions is None and self.subscription_lists is not None:
-            return subscription_lists.topics_of_groups(self.subscription_lists)
-        return self.subscription_rows.select(*GROUP_KEY, "topic").distinct()
+        return subscription_lists.all_topics(self.subscriptions, self.subscription_lists)
 
     def ownership_slices(self) -> DataFrame | None:
         """Returns what live members own as slices (columns as in `owned_slices`); None if unknown."""

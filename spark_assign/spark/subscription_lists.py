@@ -12,7 +12,24 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
+
+
+def all_rows(subscriptions: DataFrame | None, lists: DataFrame | None) -> DataFrame:
+    """Returns cluster, group_id, member_id, topic from one or both of the tables."""
+    tables = [] if subscriptions is None else [subscriptions]
+    if lists is not None:
+        tables.append(to_rows(lists))
+    return union(table.select(*MEMBER_KEY, "topic") for table in tables)
+
+
+def all_topics(subscriptions: DataFrame | None, lists: DataFrame | None) -> DataFrame:
+    """Returns the subscribed topics of each group from one or both of the tables: cluster, group_id, topic."""
+    tables = [] if subscriptions is None else [subscriptions]
+    if lists is not None:
+        tables.append(topics_of_groups(lists))
+    return union(table.select(*GROUP_KEY, "topic") for table in tables).distinct()
 
 
 def to_rows(lists: DataFrame) -> DataFrame:
@@ -22,9 +39,9 @@ def to_rows(lists: DataFrame) -> DataFrame:
 
 
 def topics_of_groups(lists: DataFrame) -> DataFrame:
-    """Returns the subscribed topics of each group, each once: cluster, group_id, topic."""
+    """Returns the subscribed topics of each group: cluster, group_id, topic. Duplicates are kept."""
     lists = lists.where("member_ids IS NULL OR size(member_ids) > 0")
-    return lists.select(*GROUP_KEY, F.explode(_names("topics")).alias("topic")).distinct()
+    return lists.select(*GROUP_KEY, F.explode(_names("topics")).alias("topic"))
 
 
 def subscriber_sums(lists: DataFrame, hashes: Mapping[str, str]) -> DataFrame:
@@ -76,7 +93,7 @@ def with_members(lists: DataFrame, joiners: DataFrame, topics: Sequence[str] | N
         new = new.withColumn("topics", F.array(*map(F.lit, topics)).cast("array<string>"))
     else:
         new = new.join(
-            topics_of_groups(lists).groupBy(*GROUP_KEY).agg(F.collect_list("topic").alias("topics")), GROUP_KEY
+            topics_of_groups(lists).groupBy(*GROUP_KEY).agg(F.collect_set("topic").alias("topics")), GROUP_KEY
         )
     return lists.unionByName(new, allowMissingColumns=True)
 
