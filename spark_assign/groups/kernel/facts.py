@@ -211,22 +211,18 @@ class OwnedSlices:
 def find_owned(facts: IndexedFacts, is_valid: BoolArray) -> OwnedSlices:
     """Returns the ownership of the groups that `is_valid` marks; bitmaps and single partitions become slices."""
     slices, bitmaps, singles = (facts.rows_of(kind, is_valid) for kind in (OWNED_SLICE, OWNED_BITMAP, OWNED_PARTITION))
-    rows = np.append(bitmaps, singles)
-    pairs = KeyIndex(_pair(facts, rows))
-    pair, single = np.split(pairs.lookup(_pair(facts, rows)), [len(bitmaps)])
-    bits, partition = read_bitmaps(facts.column("bits", bitmaps)), facts.int_column("partition")[singles]
-    order = np.lexsort((partition, single))
-    converted = zip(
-        slices_from_bitmaps(pair, facts.int_column("block")[bitmaps], bits),
-        compress_sorted(single[order], partition[order]),
-        strict=True,
-    )
-    key, *from_rows = (np.concatenate(each) for each in converted)
-    example = np.zeros(len(pairs), np.int64)
-    example[np.append(pair, single)] = rows
-    columns = [facts.int_column(name)[slices] for name in ("first", "step", "count")]
-    both = (np.append(values, more) for values, more in zip(columns, from_rows, strict=True))
-    return OwnedSlices(np.append(slices, example[key]), *both)
+    found = [(slices, *(facts.int_column(name)[slices] for name in ("first", "step", "count")))]
+    if len(bitmaps):
+        pair, bits = _pair(facts, bitmaps), read_bitmaps(facts.column("bits", bitmaps))
+        order = np.argsort(pair)
+        key, *columns = slices_from_bitmaps(pair, facts.int_column("block")[bitmaps], bits)
+        found.append((bitmaps[order][np.searchsorted(pair[order], key)], *columns))
+    if len(singles):
+        pair, partition = _pair(facts, singles), facts.int_column("partition")[singles]
+        order = np.lexsort((partition, pair))
+        key, *columns = compress_sorted(pair[order], partition[order])
+        found.append((singles[order][np.searchsorted(pair[order], key)], *columns))
+    return OwnedSlices(*map(np.concatenate, zip(*found, strict=True)))
 
 
 def _pair(facts: IndexedFacts, rows: IntArray) -> IntArray:
