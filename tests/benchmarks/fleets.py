@@ -91,7 +91,8 @@ def _write(path: Path, tables: Callable[[], dict[str, DataFrame]]) -> Path:
 
 
 def _tables(spark: SparkSession, shape: Shape, left: int = 0, joined: int = 0) -> dict[str, DataFrame]:
-    """topics, members and subscriptions; the numbers of those who joined follow those of the first members."""
+    """topics, members and subscriptions, as rows and as lists; the numbers of those who joined follow those of the
+    first members."""
     row, present = F.col("id"), shape.members - left + joined
 
     def number(place: Column) -> Column:
@@ -109,7 +110,13 @@ def _tables(spark: SparkSession, shape: Shape, left: int = 0, joined: int = 0) -
     subscriptions = spark.range(shape.groups * present * shape.topics).select(
         *_names(group), _member(group, number(_by(row, shape.topics) % present)), _topic(group, row % shape.topics)
     )
-    return {"topics": topics, "members": members, "subscriptions": subscriptions}
+    places, topic_places = (F.sequence(F.lit(0), F.lit(size - 1)) for size in (present, shape.topics))
+    lists = spark.range(shape.groups).select(
+        *_names(row),
+        F.transform(places, lambda place: _member(row, number(place))).alias("member_ids"),
+        F.transform(topic_places, lambda place: _topic(row, place)).alias("topics"),
+    )
+    return {"topics": topics, "members": members, "subscriptions": subscriptions, "subscription_lists": lists}
 
 
 def _owned(spark: SparkSession, shape: Shape, left: int) -> DataFrame:
@@ -158,6 +165,7 @@ def written_differing(spark: SparkSession, members: int, topics: int, partitions
         return path
     row = F.col("id")
     tables = _tables(spark, Shape(1, members, topics, partitions))
+    del tables["subscription_lists"]
     tables["members"] = spark.range(members).select(
         *_names(F.lit(0)), _member(F.lit(0), row), F.when(row % 2 == 1, GENERATION).alias("generation_id")
     )
@@ -176,9 +184,12 @@ def written_differing(spark: SparkSession, members: int, topics: int, partitions
 
 
 def read(spark: SparkSession, path: Path) -> Fleet:
-    """A new Fleet over the written tables: nothing of an earlier plan is remembered."""
-    names = (name for name in INPUT_TABLES if (path / name).exists())
-    return Fleet(**{name: spark.read.parquet(str(path / name)) for name in names})
+    """A new Fleet over the written tables: nothing of an earlier plan is remembered. Lists of subscriptions are read in
+    place of rows, where both are written."""
+    tables = {name: spark.read.parquet(str(path / name)) for name in INPUT_TABLES if (path / name).exists()}
+    if "subscription_lists" in tables:
+        tables.pop("subscriptions")
+    return Fleet(**tables)
 
 
 def floor(spark: SparkSession, shape: Shape) -> DataFrame:
