@@ -1,7 +1,8 @@
 """One large group whose partitions have owners, against Kafka's own classes in a warm JVM, all objects in memory.
 
 Ours is measured three times: the kernel alone, on numbers that are in memory; the same from names to names; and the
-whole Spark job, which reads Parquet tables, checks them and computes every row.
+whole Spark job, which reads Parquet tables, checks them and computes every row. The job is compared with a pass-through
+job too, which reads and gathers the same tables, and computes nothing.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import functions as F
 
 from spark_assign import plan
 from spark_assign.groups import facts as gathering
 from spark_assign.groups.kernel.assign import assign
-from spark_assign.groups.kernel.facts import index_facts
+from spark_assign.groups.kernel.facts import OWNED_PARTITION, index_facts
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, WITHHELD, PlanParams, plan_groups
 from spark_assign.groups.kernel.read_specs import read_group_specs
 from tests.benchmarks import fleets
@@ -77,6 +79,7 @@ def _compare(
         names=partial(_from_names_to_names, facts, name),
         job=partial(plan_and_write, bench, path, name, to_noop),
         kafka=partial(kafka.seconds, name, group, path / f"{name}.tsv"),
+        passed=partial(_pass_through, bench, path),
     )
     _check_same(bench, path, name)
     measures = {
@@ -89,6 +92,15 @@ def _compare(
         ratio = seconds["kafka"] / seconds[work]
         goal = bench.goal(bound) if bound else None
         bench.report(Result(f"{name}, {what}, against Kafka's", fleet, ratio, "x their speed", goal, detail))
+    ratio, detail = seconds["job"] / seconds["passed"], f"pass-through {seconds['passed']:.3f} s"
+    bench.report(Result(f"{name}, Spark job, against a pass-through job", fleet, ratio, "x", None, detail))
+
+
+def _pass_through(bench: Bench, path: Path) -> None:
+    """Reads and gathers the tables, hands them through Python unchanged, and writes a row per owned partition."""
+    facts = gathering.facts_by_group(fleets.read(bench.spark, path))
+    passed = facts.mapInArrow(lambda batches: batches, facts.schema).where(F.col("kind") == OWNED_PARTITION)
+    to_noop(passed.select("cluster", "group_id", "member_id", "topic", "partition"))
 
 
 def _facts(bench: Bench, path: Path) -> pa.Table:
