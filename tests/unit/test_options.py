@@ -243,3 +243,9 @@ def test_which_spark(given: str | None, monkeypatch: pytest.MonkeyPatch) -> None
     words = _entry.os.environ.get("PYSPARK_SUBMIT_ARGS", "")
     assert (str(ROOT / "conf" / "spark" / "local.conf") in words) is (given is None)
     assert words in ("", "x") or words.endswith(" pyspark-shell")
+
+
+def test_size_prints_keda_for_named_groups_only(caplog: pytest.LogCaptureFixture) -> None:
+    """Before Spark starts."""
+    assert importlib.import_module("jobs.size").main(["--sample", "--keda"]) == 2
+    assert "--keda needs --details." in caplog.text
