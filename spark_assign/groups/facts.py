@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 MANY_TOPICS = 64
 """Average number of topics per member from which duplicate topics of a group are collapsed to one representative."""
 
+MANY_LISTED = 500_000
+"""Number of subscriptions from which this is done if they are lists, however few topics a member has: fewer rows are
+processed faster than duplicate topics are found."""
+
 ROWS_PER_TASK = 128_000
 """Approximate number of facts per Spark task. It bounds the memory of a worker; a group is never split."""
 
@@ -86,7 +90,7 @@ def gather_facts(
     members = fleet.members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
     facts = [_fact(members, kinds.MEMBER, "member_id", *_ABOUT, *optional)]
     subscriptions = fleet.subscription_rows
-    if fleet.subscription_lists is not None or fleet.sizes.subscriptions >= MANY_TOPICS * fleet.sizes.members:
+    if _has_many_subscriptions(fleet):
         duplicates = find_duplicate_topics(fleet, topics)
         facts.append(_fact(duplicates, kinds.DUPLICATE_TOPIC, "topic", "like", *topic_id))
         subscriptions = _to_representatives(fleet, duplicates)
@@ -189,9 +193,18 @@ def _keep_all_columns(rows: DataFrame) -> DataFrame:
 def num_spark_tasks(fleet: Fleet) -> int:
     """Returns the number of Spark tasks for the kernels."""
     sizes = fleet.sizes
-    rows = sizes.members + sizes.subscription_facts + sizes.owned_slices
+    rows = sizes.members + sizes.owned_slices
+    rows += sizes.subscription_facts if _has_many_subscriptions(fleet) else sizes.subscriptions
     rows += sizes.owned if _is_sparse(sizes) else sizes.owned // OWNED_PER_FACT
     return max(1, -(-rows // ROWS_PER_TASK))
+
+
+def _has_many_subscriptions(fleet: Fleet) -> bool:
+    """Returns whether duplicate topics are collapsed."""
+    many = MANY_TOPICS * fleet.sizes.members
+    if fleet.subscription_lists is not None:
+        many = min(many, MANY_LISTED)
+    return fleet.sizes.subscriptions >= many
 
 
 def _is_sparse(sizes: Sizes) -> bool:

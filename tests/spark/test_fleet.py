@@ -122,7 +122,9 @@ def test_faulty_groups_are_set_aside(
     is_compact: bool,
 ) -> None:
     """Each is rejected with its code; the good group is planned, and measured, as if nothing were."""
-    monkeypatch.setattr(facts, "SPARSE", 0 if is_compact else facts.SPARSE)
+    if is_compact:
+        monkeypatch.setattr(facts, "SPARSE", 0)
+        monkeypatch.setattr(facts, "MANY_TOPICS", 0)
     rows: dict[str, list] = {"topics": [("c", "t", 4)], **{name: list(good) for name, good in GOOD.items()}}
     for group_id, (_, tables) in faulty.items():
         for name, given in tables.items():
