@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from spark_assign import plan
 from spark_assign.groups import facts as gathering
 from spark_assign.groups.kernel.assign import assign
-from spark_assign.groups.kernel.facts import OWNED_PARTITION, index_facts
+from spark_assign.groups.kernel.facts import OWNED_BITMAP, OWNED_PARTITION, index_facts
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, WITHHELD, PlanParams, plan_groups
 from spark_assign.groups.kernel.read_specs import read_group_specs
 from tests.benchmarks import fleets
@@ -99,7 +99,12 @@ def _compare(
 def _pass_through(bench: Bench, path: Path) -> None:
     """Reads and gathers the tables, hands them through Python unchanged, and writes a row per owned partition."""
     facts = gathering.facts_by_group(fleets.read(bench.spark, path))
-    passed = facts.mapInArrow(lambda batches: batches, facts.schema).where(F.col("kind") == OWNED_PARTITION)
+    passed = facts.mapInArrow(lambda batches: batches, facts.schema)
+    if "partition" not in facts.columns:  # gathered as bitmaps
+        passed = passed.where(F.col("kind") == OWNED_BITMAP)
+        passed = passed.withColumn("partition", F.explode(F.sequence(F.lit(1), "count")))
+    else:
+        passed = passed.where(F.col("kind") == OWNED_PARTITION)
     to_noop(passed.select("cluster", "group_id", "member_id", "topic", "partition"))
 
 
