@@ -34,8 +34,8 @@ class Fleet:
         topics: one row per topic, with its partition count.
         members: one row per group member.
         subscriptions: one row per member and subscribed topic. `topics` need not have the topic.
-        subscription_lists: subscriptions as lists of members and of their topics, in place of `subscriptions` or beside
-            it. They are much smaller if many members subscribe to many topics.
+        subscription_lists: subscriptions as lists of members and of their topics, instead of `subscriptions` or in
+            addition. They are much smaller if many members subscribe to many topics.
         owned: one row per partition that a member owns.
         owned_slices: the same as slices `first, first + step, …`; an alternative to `owned`.
         replicas: broker IDs of the replicas of each partition, preferred leader first.

@@ -188,11 +188,10 @@ def _options(ctx: click.Context) -> Options:
 
 
 def spark_session(job: str, options: Options) -> SparkSession:
-    """Returns the active Spark session, or a new one. With `--verbose`, it shows Spark's warnings."""
+    """Returns the active Spark session, or a new one. With `--verbose`, a new one shows Spark's warnings."""
     from pyspark.sql import SparkSession
 
-    spark = SparkSession.builder.appName(f"spark_assign {job}").getOrCreate()
-    context = getattr(spark, "sparkContext", None)  # missing on Spark Connect, which has its own log
-    if options.verbose and context is not None:
-        context.setLogLevel("WARN")
-    return spark
+    builder = SparkSession.builder.appName(f"spark_assign {job}")
+    if options.verbose:
+        builder = builder.config("spark.log.level", "WARN")
+    return builder.getOrCreate()

@@ -248,7 +248,7 @@ _HASHES = [
     for each in ("xxhash64(member_id)", "xxhash64('again', member_id)")
     for half in (f"shiftrightunsigned({each}, 32)", f"({each} & 4294967295L)")
 ]
-"""32-bit halves of two hashes of a member, whose sums over the subscribers of a topic don't overflow."""
+"""32-bit halves of two hashes of a member. Their sums over the subscribers of a topic don't overflow."""
 
 
 def _to_representatives(fleet: Fleet, duplicates: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ from spark_assign.numeric.array_types import IntArray
 
 
 def starts_new_key(sorted_keys: NDArray[Any], *further_keys: NDArray[Any]) -> NDArray[np.bool_]:
-    """Returns a mask of the rows whose key, or one of whose keys, differs from the row before."""
+    """Returns a mask of the rows in which at least one key differs from the row before."""
     marks = np.ones(len(sorted_keys), bool)
     marks[1:] = sorted_keys[1:] != sorted_keys[:-1]
     for keys in further_keys:

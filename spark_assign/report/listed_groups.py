@@ -60,7 +60,7 @@ def worst_first(metrics: DataFrame) -> DataFrame:
 
 def collected(table: DataFrame) -> list[Row]:
     """Returns the rows of a table whose size the caller has limited."""
-    return [row.asDict() for row in table.collect()]  # at most a few hundred, of groups ten thousand
+    return [row.asDict() for row in table.collect()]  # callers limit it, to ten thousand rows at most
 
 
 def any_of(groups: Rows) -> Column:

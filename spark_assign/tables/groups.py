@@ -118,7 +118,7 @@ INPUT_TABLES: dict[str, StructType] = {
 }
 REQUIRED_TABLES = ("topics", "members", "subscriptions")
 ALTERNATIVES = {"subscriptions": "subscription_lists"}
-"""The table that can take the place of a required one, or be given beside it."""
+"""A table that can be given instead of a required one, or in addition."""
 
 # --- what a snapshot writes beside the Fleet ------------------------------------------------------------
 

@@ -169,7 +169,7 @@ def test_reports_without_any_worker() -> None:
 
 @pytest.mark.parametrize("workers", [["w1"] * 12, [None] * 12, ["w1", *["w3"] * 12, *[None] * 12]])
 def test_many_equal_workers_reject_only_their_cluster(workers: list[str | None]) -> None:
-    """So many equal ids would be a tree of Java's map, where they can't be ordered."""
+    """That many equal ids would be a tree of Java's map, where they can't be ordered."""
     faulty = cluster("c") | {"workers": [{"connect_cluster": "c", "worker_id": worker} for worker in workers]}
     assert rejected(merged(faulty, cluster("b"))).keys() == {"c"}
     assert rejected(merged(faulty)).keys() == {"c"}

@@ -265,7 +265,7 @@ def test_rules_are_those_of_the_leader() -> None:
 
 
 def _rules(history: RecordedHistory) -> list[str]:
-    """The assignor of each generation, with the library or the release whose rules are followed."""
+    """The assignor of each generation, with the library or release that sets its rules."""
     requests = (reproduce_recorded._RecordedRequest(0, at, history) for at in range(len(history.generations)))
     return [request.rules for request in requests]
 

@@ -82,7 +82,7 @@ def row_of(assignor: str, note: str, *, from_release: str = "2.8", **more: Any) 
 
 
 def unled(assignor: str, note: str, **more: Any) -> Row:
-    """The row of such a group whose leader is unknown, so that nothing is known about the way to another assignor."""
+    """The row of such a group with an unknown leader, so that nothing is known about the way to another assignor."""
     row = row_of(assignor, note, client_libraries="unknown 2", **more)
     return {name: row[name] for name in row if name not in ("from_release", "from_rules", "to_assignor")}
 
