@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import statistics
-import subprocess
-from pathlib import Path
 
 from tests.benchmarks.bench import Bench, Result
+from tests.benchmarks.processes import ROOT, Spent, run_process
 
-ROOT = Path(__file__).parents[2]
 KEPT = "plan with class data"
 
 
@@ -37,13 +34,13 @@ def cold(bench: Bench) -> None:
         ]
     if list(ROOT.glob("build/class-data*/*.jsa")):
         works[KEPT] = ["plan", "--sample", "--output", stored, "--run-id", "kept"]
-    spent: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
+    spent: dict[str, list[Spent]] = {name: [] for name in works}
     for _ in range(bench.repeats):
         for name, words in works.items():
             variables = {} if name == KEPT else {"SPARK_ASSIGN_CLASS_DATA": "no"}
-            spent[name].append(process_seconds(["./spark-submit.sh", *words], **variables))
-    processor = {name: statistics.median(each[0] for each in of) for name, of in spent.items()}
-    wall = {name: statistics.median(each[1] for each in of) for name, of in spent.items()}
+            spent[name].append(run_process(["./spark-submit.sh", *words], **variables))
+    processor = {name: statistics.median(each.processor for each in of) for name, of in spent.items()}
+    wall = {name: statistics.median(each.wall for each in of) for name, of in spent.items()}
     goals = {"plan": "<= 1.5", KEPT: "<= 1.1"}
     for name in works:
         if name != "floor":
@@ -62,30 +59,7 @@ def stories(bench: Bench) -> None:
     for job, of_job in names.items():
         for name in of_job:
             command = ["./spark-submit.sh", job, "--scenario", name, "--pictures-dir", str(bench.folder / name)]
-            spent = [process_seconds(command) for _ in range(bench.repeats)]
-            processor, wall = (statistics.median(each) for each in zip(*spent, strict=True))
-            detail = f"wall {wall:.1f} s"
+            spent = [run_process(command) for _ in range(bench.repeats)]
+            processor = statistics.median(each.processor for each in spent)
+            detail = f"wall {statistics.median(each.wall for each in spent):.1f} s"
             bench.report(Result(f"{job}, cold", name, processor, "s processor", bench.goal("<= 10"), detail))
-
-
-def process_seconds(command: list[str], **variables: str) -> tuple[float, float]:
-    """Processor and wall seconds of a command and all that it has started.
-
-    Raises:
-        RuntimeError: it has failed; with what it said.
-    """
-    before, since = os.times(), os.times().elapsed
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    after = os.times()
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    children = after.children_user + after.children_system - before.children_user - before.children_system
-    return children, after.elapsed - since

@@ -1,7 +1,6 @@
 """(f) Peak memory of the driver's JVM and of Python, for fleets that grow from 1M to 50M partitions (sticky: 10M).
 
 Each size runs in a session of its own with a small heap: that it ends at all is the first half of the answer.
-`VmHWM` (the most memory a process ever held) is read from /proc, so this one measures on Linux only.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from tests.benchmarks.bench import Bench, Result, first_of
 from tests.benchmarks.fleets import Shape, read, written, written_with_owners
-from tests.benchmarks.processes import family, watched
+from tests.benchmarks.processes import Usage, watched
 
 HEAP = "1g"
 
@@ -65,55 +64,22 @@ def _probed(bench: Bench, path: Path, assignor: str) -> dict[str, float]:
     return next(first_of(done.stdout))
 
 
-class _Peaks:
-    """The highest `VmHWM` of every process that this one has started, by kind."""
-
-    def __init__(self) -> None:
-        self._most: dict[int, tuple[str, float]] = {}
-
-    def by_kind(self) -> dict[str, float]:
-        """MiB by kind: `jvm` (the driver, which is also the executor here), `python` (summed), `worker`.
-
-        The last is the largest Python process but this one: the workers plan, a process for each core.
-        """
-        kinds = {"jvm": 0.0, "python": 0.0, "worker": 0.0}
-        for process, (kind, mib) in self._most.items():
-            kinds[kind] += mib
-            if kind == "python" and process != os.getpid():
-                kinds["worker"] = max(kinds["worker"], mib)
-        return kinds
-
-    def look(self) -> None:
-        """Take what they have had so far."""
-        for process in family(os.getpid()):
-            try:
-                name = Path(f"/proc/{process}/comm").read_text().strip()
-                status = Path(f"/proc/{process}/status").read_text()
-            except OSError:
-                continue  # it has ended since
-            peak = next((line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")), "0")
-            # A process that the JVM has just forked is as large as the JVM and bears the name of a thread: not counted.
-            kind = "jvm" if name == "java" else "python" if name.startswith("python") else None
-            if kind:
-                self._most[process] = (kind, int(peak) / 1024)
-
-
 def _probe(path: Path, output: Path, assignor: str) -> None:
     """Plan one fleet in a session of its own and print the peaks as JSON."""
     from spark_assign import plan
     from tests.benchmarks.bench import timed
     from tests.benchmarks.session import start
 
-    peaks = _Peaks()
+    usage = Usage(os.getpid())
 
     def work() -> None:
         plan(read(spark, path), assignor).assignments.write.mode("overwrite").parquet(str(output))
 
-    with watched(peaks.look):
+    with watched(usage.look):
         spark = start(HEAP)
         seconds = timed(work)
     spark.stop()
-    print(json.dumps(peaks.by_kind() | {"seconds": seconds}))
+    print(json.dumps(usage.peaks | {"seconds": seconds}))
 
 
 if __name__ == "__main__":

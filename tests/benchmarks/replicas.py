@@ -1,26 +1,32 @@
-"""(e) Placement against Kafka's class in a warm JVM, and a large cluster that loses five brokers.
+"""(e) Placement against Kafka's class in a warm JVM, and reassignments of large clusters.
 
-Ours reads its tables from Parquet, checks them and computes every row; theirs drops what it has computed. Kafka 4.1 no
-longer has `AdminUtils`: the class is that of 3.9. It places a million partitions at a time, which is what its maps of
-boxed numbers let fit into memory; the rate of that is held against ours of one million and of fifty.
+For placement, ours reads its tables from Parquet, checks them and computes every row; theirs drops what it has
+computed. Kafka 4.1 no longer has `AdminUtils`: the class is that of 3.9. It places a million partitions at a time,
+which is what its maps of boxed numbers let fit into memory; its rate is compared with ours of one million and of fifty.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import pyarrow.dataset as ds
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_assign.replicas import ClusterChange, ReplicaFleet, place, reassign
+from spark_assign.replicas import place
 from tests.benchmarks.bench import Bench, Result, to_noop
 from tests.benchmarks.kafka_process import rate_of
+from tests.benchmarks.processes import run_process
 from tests.kafka import fetched, maven
 from tests.runner import tools
 
 ADMIN_UTILS = "org.apache.kafka:kafka-server-common:3.9.1"
 BROKERS, RACKS, FACTOR, START = 100, 10, 3, 5
+REASSIGN_HEAP = "1g"
 
 
 def placement(bench: Bench) -> None:
@@ -72,37 +78,77 @@ def _admin_utils() -> Path:
     return jar
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster to reassign; its topics have sizes by Zipf's law, and 3 replicas."""
+
+    brokers: int
+    partitions: int
+    topics: int = 2_000
+
+    def __str__(self) -> str:
+        return f"{self.brokers} brokers, {self.partitions * FACTOR / 1e6:,.1f}M replicas"
+
+
+CHANGES = {
+    "5 brokers removed": ["--remove", "0,1,2,3,4"],
+    "5 brokers added": ["--add", "1000=rack0,1001=rack1,1002=rack2,1003=rack3,1004=rack4"],
+    "a skewed cluster balanced": ["--voluntary", "yes"],
+}
+"""Options of the job by what changes."""
+
+
 def reassignment(bench: Bench) -> None:
-    """Seconds to plan a cluster of a million replicas on 200 brokers of which five go, all rows computed."""
-    spark, folder = bench.spark, bench.folder / "reassign"
-    brokers, partitions = 200, bench.size(333_334, 2_000)
+    """Seconds, memory, and moves of the job `replicas reassign`, at the sizes that Cruise Control has published."""
+    if bench.quick:
+        _measure_reassignment(bench, Cluster(20, 2_000, 20), "5 brokers removed")
+        return
+    for cluster in (Cluster(200, 333_334), Cluster(270, 433_334), Cluster(215, 933_334)):
+        for change in CHANGES:
+            _measure_reassignment(bench, cluster, change)
+
+
+def _measure_reassignment(bench: Bench, cluster: Cluster, change: str) -> None:
+    """Runs the job as a process of its own, which writes all tables and the files for Kafka's tools."""
+    folder, output = _written(bench, cluster, "skewed" in change), bench.folder / "reassigned"
+    command = ["./spark-submit.sh", "--conf", f"spark.driver.memory={REASSIGN_HEAP}", "replicas", "reassign"]
+    command += ["--fleet", str(folder), "--output", str(output), *CHANGES[change]]
+    spent = run_process(command)
+    [row] = ds.dataset(output / "metrics", format="parquet", partitioning="hive").to_table().to_pylist()
+    shutil.rmtree(output)
+    if row["brokers_out_of_tolerance"] or row["leaders_out_of_tolerance"]:
+        raise AssertionError(f"{change}: not balanced: {row}")
+    name, size = f"reassign, {change}", f"{cluster}"
+    bench.report(Result(name, size, spent.wall, "s", bench.goal("<= 120"), f"processor {spent.processor:.1f} s"))
+    jvm, python = spent.peaks["jvm"], spent.peaks["python"]
+    memory = f"JVM {jvm:.0f} (heap {REASSIGN_HEAP}), Python {python:.0f}"
+    bench.report(Result("of that, peak memory", size, jvm + python, "MiB", bench.goal("<= 4096"), memory))
+    ratio, moves = row["moved"] / row["lower_bound"], f"{row['moved']:,} moves"
+    bench.report(Result("of that, moves", size, ratio, "x lower bound", bench.goal("<= 1"), moves))
+
+
+def _written(bench: Bench, cluster: Cluster, skewed: bool) -> Path:
+    """The tables of a cluster as Parquet, placed by Kafka's rules; written once."""
+    folder = bench.folder / f"reassign-{cluster.brokers}-{cluster.partitions}{'-skewed' if skewed else ''}"
+    if folder.exists():
+        return folder
+    shares = [1 / (at + 1) for at in range(cluster.topics)]
+    sizes = [max(1, round(cluster.partitions * share / sum(shares))) for share in shares]
+    topics = [("c", f"topic-{at:05}", size, FACTOR, at) for at, size in enumerate(sizes)]
     schema = "cluster string, topic string, partitions int, replication_factor int, start_index int"
-    topics = [("c", f"topic-{at:04}", max(1, partitions // 200), FACTOR, at) for at in range(200)]
     rack = F.concat(F.lit("rack"), F.col("id") % RACKS).alias("rack_id")
-    listed = spark.range(brokers).select(F.lit("c").alias("cluster"), F.col("id").cast("int").alias("broker_id"), rack)
-    listed.write.mode("overwrite").parquet(str(folder / "brokers"))
-    placed = place(spark.createDataFrame(topics, schema), listed).placements
-    placed.select("cluster", "topic", "partition", "replicas").write.mode("overwrite").parquet(str(folder / "replicas"))
-    figures: list[tuple[int, int]] = []
-    seconds = bench.in_turns(reassign=partial(_reassign, bench, folder, figures))
-    moved, distance = figures[-1]
-    bench.report(
-        Result(
-            "reassign after removing 5 brokers",
-            f"{3 * max(1, partitions // 200) * 200:,} replicas, {brokers} brokers",
-            seconds["reassign"],
-            "seconds",
-            bench.goal("<= 120"),
-            f"{moved:,} moved, {distance:,} above the lower bound",
-        )
-    )
+    broker = F.col("id").cast("int").alias("broker_id")
+    brokers = bench.spark.range(cluster.brokers).select(F.lit("c").alias("cluster"), broker, rack)
+    placed = place(bench.spark.createDataFrame(topics, schema), brokers).placements
+    replicas = placed.select("cluster", "topic", "partition", "replicas")
+    if skewed:
+        replicas = replicas.withColumn("replicas", F.transform("replicas", _skew))
+    brokers.write.parquet(str(folder / "brokers"))
+    replicas.write.parquet(str(folder / "replicas"))
+    return folder
 
 
-def _reassign(bench: Bench, folder: Path, figures: list[tuple[int, int]]) -> None:
-    tables = (bench.spark.read.parquet(str(folder / name)) for name in ("replicas", "brokers"))
-    fleet = ReplicaFleet(*tables)
-    plan = reassign(fleet, ClusterChange.from_values(fleet, removed=range(5)))
-    to_noop(plan.placement)
-    [row] = plan.metrics.collect()
-    figures.append((row["moved"], row["moves_above_bound"]))
-    plan.unpersist()
+def _skew(broker: Column, position: Column) -> Column:
+    """One replica in ten is on the first broker of its rack in place of another one."""
+    moves = F.pmod(F.xxhash64("topic", "partition", position), F.lit(10)) == 0
+    return F.when(moves, broker % RACKS).otherwise(broker)

@@ -6,7 +6,7 @@ import shutil
 import statistics
 
 from tests.benchmarks.bench import Bench, Result
-from tests.benchmarks.cold import process_seconds
+from tests.benchmarks.processes import run_process
 
 WAYS = {
     "uv, locked": {"SPARK_ASSIGN_INSTALLER": "uv"},
@@ -23,8 +23,8 @@ def set_up(bench: Bench) -> None:
         for name in spent:
             variables = {"SPARK_ASSIGN_VENV": str(place), "SPARK_ASSIGN_CLASS_DATA": "no"}
             fresh = {"UV_CACHE_DIR": str(kept), "PIP_NO_CACHE_DIR": "1"}
-            _, wall = process_seconds(["./spark-submit.sh", "--set-up"], **variables, **fresh, **WAYS[name])
-            spent[name].append(wall)
+            took = run_process(["./spark-submit.sh", "--set-up"], **variables, **fresh, **WAYS[name])
+            spent[name].append(took.wall)
             for folder in (place, kept):
                 shutil.rmtree(folder, ignore_errors=True)
     for name, seconds in spent.items():
