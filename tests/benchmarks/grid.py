@@ -27,7 +27,7 @@ from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, Memb
 from spark_assign.groups.kernel.topic_columns import TopicColumns
 from spark_assign.java.hash_map import string_hashes, table_order, text_ranks
 from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, invert
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress, invert
 from tests.benchmarks.bench import Bench, Result
 from tests.benchmarks.kafka_grid import RACKS, VALUES, Cell, draw, topic_ids
 from tests.benchmarks.kafka_process import KafkaProcess
@@ -230,18 +230,22 @@ class GridGroup:
         return lambda: assign_homogeneous(*arguments).slices
 
     def _heterogeneous(self, copies: int) -> Callable[[], PartitionSlices]:
-        topics, position = self._subscribed, invert(self.members, len(self.members))
-        sets = {each: np.sort(position[members]).tolist() for each, members in self._subscribers.items()}
-        subscribers = [sets[each] for each in self._bucket_sets[topics].tolist()]
+        topics, position, size = self._subscribed, invert(self.members, len(self.members)), len(self.members)
+        sets = {each: np.sort(position[members]) for each, members in self._subscribers.items() if each}
+        number = {each: at for at, each in enumerate(sets)}
+        subscriber_set = np.array([number[each] for each in self._bucket_sets[topics].tolist()], np.int64)
         previous = self.previous.renumber(position, invert(topics, len(self.partitions)))
-        partitions, ranks = self.partitions[topics].tolist(), self._ids.rank[topics].tolist()
-
-        def work() -> PartitionSlices:
-            for _ in range(copies):
-                slices = assign_heterogeneous(len(position), subscribers, partitions, ranks, previous).slices
-            return slices
-
-        return work
+        group = np.repeat(np.arange(copies), len(topics))
+        arguments = (
+            copies * size,
+            group,
+            np.tile(self.partitions[topics], copies),
+            np.tile(self._ids.rank[topics], copies),
+            np.tile(subscriber_set, copies) + group * len(sets),
+            [members + copy * size for copy in range(copies) for members in sets.values()],
+            EMPTY_SLICES.concat(*(previous.shift(copy * size, copy * len(topics)) for copy in range(copies))),
+        )
+        return lambda: assign_heterogeneous(*arguments).slices
 
 
 def build_groups(cell: Cell) -> tuple[GridGroup | None, GridGroup]:
@@ -250,8 +254,9 @@ def build_groups(cell: Cell) -> tuple[GridGroup | None, GridGroup]:
     previous = EMPTY_SLICES
     if cell.event != "FULL":
         before = _group(cell, cell.members_before, cell.partitions_before, previous)
-        previous = before.assign(1)
-        previous = previous.take(previous.member < cell.members)
+        rows = before.assign(1).expand()
+        rows = rows.take(rows.member < cell.members)
+        previous = compress(rows.member, rows.topic, rows.first)
     return before, _group(cell, cell.members, cell.partitions_now, previous)
 
 

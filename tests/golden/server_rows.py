@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from spark_assign.groups.assignors.range import range_slices
-from spark_assign.groups.assignors.server.heterogeneous import assign_heterogeneous
+from spark_assign.groups.assignors.server.heterogeneous import assign_group
 from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
 from spark_assign.java.hash_map import java_key, texts_in_table_order
@@ -78,7 +78,7 @@ def _heterogeneous(row: Row, topics: list[str]) -> TargetAssignments:
     by_id = sorted(topics, key=signed_halves)
     ranks = [by_id.index(topic) for topic in topics]
     asking = [subscribers[topic] for topic in topics]
-    return assign_heterogeneous(len(row["members"]), asking, sizes, ranks, previous(row, topics))
+    return assign_group(len(row["members"]), asking, sizes, ranks, previous(row, topics))
 
 
 def previous(row: Row, topics: list[str]) -> PartitionSlices:

@@ -27,6 +27,7 @@ from spark_assign.groups.assignors.server.coordinator_order import (
     in_owned_order,
     read_topic_ids_of_specs,
 )
+from spark_assign.groups.assignors.server.heterogeneous import assign_heterogeneous
 from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous, compute_quotas
 from spark_assign.groups.assignors.server.order_dependence import (
     HeterogeneousTies,
@@ -49,7 +50,7 @@ from spark_assign.numeric.partition_slices import (
     match_equal_slices,
     match_keys,
 )
-from spark_assign.numeric.segmented_arrays import starts_new_key
+from spark_assign.numeric.segmented_arrays import key_ranges, starts_new_key
 
 
 def assign_by_server(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
@@ -96,9 +97,10 @@ def _uniform(
     """Returns uniform's targets, and their order-dependent slices."""
     group, homogeneous = specs.topics.group[topics], selected & ~is_heterogeneous
     results = [_assign_homogeneous(specs, topics[homogeneous[group]], homogeneous, members, ids, previous)]
-    for index in np.flatnonzero(selected & is_heterogeneous).tolist():
-        group_members = members.take(specs.members.group[members.index] == index)
-        results.append(_assign_heterogeneous(specs, index, topics[group == index], group_members, ids, previous))
+    heterogeneous = selected & is_heterogeneous
+    if heterogeneous.any():
+        some_members = members.take(heterogeneous[specs.members.group[members.index]])
+        results.append(_assign_heterogeneous(specs, topics[heterogeneous[group]], some_members, ids, previous))
     targets, order_dependent = zip(*results, strict=True)
     slices = EMPTY_SLICES.concat(*(each.slices for each in targets))
     reason = np.concatenate([each.reason for each in targets])
@@ -164,21 +166,36 @@ def _intersect(slices: PartitionSlices, topic: IntArray, partition: IntArray) ->
 
 
 def _assign_heterogeneous(
-    specs: GroupSpecs, group: int, topics: IntArray, members: TieOrder, ids: TopicIdIndex, previous: PartitionSlices
+    specs: GroupSpecs, topics: IntArray, members: TieOrder, ids: TopicIdIndex, previous: PartitionSlices
 ) -> tuple[TargetAssignments, PartitionSlices]:
-    """Assigns one heterogeneous group."""
+    """Assigns heterogeneous groups, side by side."""
     member, topic = invert(members.index, len(specs.members)), invert(topics, len(specs.topics))
-    sets = specs.topics.subscriber_set[topics].tolist()
-    members_of = {each: np.sort(member[specs.set_members(group, each)]).tolist() for each in set(sets)}
-    subscribers = [members_of[each] for each in sets]
+    group, subscriber_set = specs.topics.group[topics], specs.topics.subscriber_set[topics]
+    is_all = subscriber_set == ALL_MEMBERS
+    set_key = np.where(is_all, len(specs.subscriber_sets) + group, subscriber_set)
+    _, first, set_index = np.unique(set_key, return_index=True, return_inverse=True)
+    pairs = zip(group[first].tolist(), subscriber_set[first].tolist(), strict=True)
+    sets = [np.sort(member[specs.set_members(*pair)]) for pair in pairs]
     current = previous.take(topic[previous.topic] >= 0).renumber(member, topic)
-    partitions, ranks = specs.topics.partitions[topics].tolist(), ids.rank[topics].tolist()
-    ties = HeterogeneousTies(len(members.index), subscribers, partitions, ranks, current)
-    targets = ties.assign()
+    partitions, ranks = specs.topics.partitions[topics], ids.rank[topics]
+    targets = assign_heterogeneous(len(members.index), group, partitions, ranks, set_index, sets, current)
     slices = targets.slices.renumber(members.index, topics)
-    ranks_known = not ids.by_name[group]
-    topic_position, partition = ties.order_dependent_partitions(members.tie.tolist(), ranks_known=ranks_known)
-    return TargetAssignments(slices, targets.reason), _intersect(slices, topics[topic_position], partition)
+    order_dependent = [EMPTY_SLICES]
+    member_group = specs.members.group[members.index]
+    for start, end in key_ranges(group):
+        first_member, last_member = np.searchsorted(member_group, [group[start], group[start] + 1]).tolist()
+        ties = HeterogeneousTies(
+            last_member - first_member,
+            [(sets[index] - first_member).tolist() for index in set_index[start:end].tolist()],
+            partitions[start:end].tolist(),
+            ranks[start:end].tolist(),
+            current.take((current.topic >= start) & (current.topic < end)).shift(-first_member, -start),
+        )
+        position, partition = ties.order_dependent_partitions(
+            members.tie[first_member:last_member].tolist(), ranks_known=not ids.by_name[group[start]]
+        )
+        order_dependent.append(_intersect(slices, topics[start + position], partition))
+    return TargetAssignments(slices, targets.reason), EMPTY_SLICES.concat(*order_dependent)
 
 
 def first_owners(specs: GroupSpecs, topics: IntArray, members: IntArray) -> PartitionSlices:

@@ -22,209 +22,254 @@ Steps
 
 The order of members breaks ties between loads: the earlier member comes first in step 2 and for taking, the later one
 for giving.
+
+`heterogeneous_steps` has steps 2 and 3. Many groups are assigned at once, and partitions that stay are never looked at
+one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain, cycle
 
 import numpy as np
 
-from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
+from spark_assign.groups.assignors.server.heterogeneous_steps import (
+    Owned,
+    assign_unassigned,
+    balance,
+    find_runs,
+    order_topics,
+)
+from spark_assign.groups.assignors.server.target_assignments import TargetAssignments, find_unassigned
 from spark_assign.groups.kernel.group_specs import BALANCING, KEPT
 from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, compress_tagged
-from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length
+from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
+from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges
 
-_MAX_PASSES = 16
 NO_MEMBER = -1
 """The owner of a partition without an owner."""
 
 
 def assign_heterogeneous(
     num_members: int,
+    topic_group: IntArray,
+    partitions: IntArray,
+    ranks: IntArray,
+    subscriber_set: IntArray,
+    sets: Sequence[IntArray],
+    previous: PartitionSlices,
+) -> TargetAssignments:
+    """Returns the target assignment of groups.
+
+    Args:
+        num_members: number of members; their indexes are in the order in which the assignor processes them.
+        topic_group: group of each topic, ascending.
+        partitions: number of partitions of each topic.
+        ranks: position of each topic by `Uuid.compareTo`.
+        subscriber_set: index into `sets` of each topic.
+        sets: subscribers of topics of one group, ascending; at least one.
+        previous: previous target, in any order, of topics to which the members subscribe. No partition occurs twice or
+            doesn't exist.
+    """
+    loads = np.bincount(previous.member, previous.count, num_members).astype(np.int64).tolist()
+    sizes = np.array([len(members) for members in sets], np.int64)
+    order = order_topics(topic_group, partitions, ranks, sizes[subscriber_set])
+    subscribers, slices = _SetLists(sets), previous
+    num_owned = np.bincount(previous.topic, previous.count, len(partitions))
+    if (is_open := num_owned < partitions).any():
+        runs = find_runs(order[is_open[order]], subscriber_set)
+        assigned = _SliceColumns()
+        for topic, numbers, members in assign_unassigned(runs, subscribers, _unassigned(previous, partitions), loads):
+            assigned.add(topic, numbers, members)
+        slices = previous.concat(assigned.slices)
+    owned, moved = _OwnedPartitions(slices, loads, len(partitions)), list[int]()
+    is_unbalanced = np.zeros(int(topic_group.max(initial=-1)) + 1, bool)
+    is_unbalanced[topic_group[np.isin(subscriber_set, _unbalanced_sets(sets, sizes, loads))]] = True
+    order = order[is_unbalanced[topic_group[order]] & (sizes[subscriber_set[order]] > 1)]
+    for start, end in key_ranges(topic_group[order]):
+        runs = find_runs(order[start:end], subscriber_set)
+        moved += [topic for topic, _ in balance(runs, subscribers, loads, owned.find)]
+    if moved:
+        return _replace_topics(slices, {topic: owned.by_topic[topic] for topic in moved}, previous, partitions)
+    return TargetAssignments(slices, np.full(len(slices), KEPT))
+
+
+def assign_group(
+    num_members: int,
     subscribers: Sequence[Sequence[int]],
     partitions: Sequence[int],
     ranks: Sequence[int],
     previous: PartitionSlices,
 ) -> TargetAssignments:
-    """Returns the target assignment of one group.
+    """Returns the target assignment of one group, given the subscribers of each topic."""
+    index: dict[tuple[int, ...], int] = {}
+    subscriber_set = np.array([index.setdefault(tuple(members), len(index)) for members in subscribers], np.int64)
+    zeros, counts, rank = np.zeros_like(subscriber_set), np.array(partitions, np.int64), np.array(ranks, np.int64)
+    sets = [np.array(members, np.int64) for members in index]
+    return assign_heterogeneous(num_members, zeros, counts, rank, subscriber_set, sets, previous)
 
-    Args:
-        num_members: number of members; their indexes are in the order in which the assignor processes them.
-        subscribers: subscribers of each topic, ascending; at least one.
-        partitions: number of partitions of each topic.
-        ranks: position of each topic by `Uuid.compareTo`.
-        previous: previous target, in any order, of topics to which the members subscribe. No partition occurs twice or
-            doesn't exist.
-    """
-    kept = [np.full(count, NO_MEMBER, np.int64) for count in partitions]
-    rows = previous.expand()
-    loads = np.bincount(rows.member, minlength=num_members).tolist()
-    rows = rows.take(np.argsort(rows.topic, kind="stable"))
-    for start, end in key_ranges(rows.topic):
-        kept[int(rows.topic[start])][rows.first[start:end]] = rows.member[start:end]
-    owners = [owner.tolist() for owner in kept]
-    rebalance(owners, loads, subscribers, ranks)
-    return _to_target_assignments(owners, kept)
+
+class _SetLists(dict[int, list[int]]):
+    """The members of sets as lists, each made when it is needed."""
+
+    def __init__(self, sets: Sequence[IntArray]) -> None:
+        super().__init__()
+        self._sets = sets
+
+    def __missing__(self, index: int) -> list[int]:
+        members: list[int] = self._sets[index].tolist()
+        self[index] = members
+        return members
 
 
 def rebalance(
     owners: list[list[int]], loads: list[int], subscribers: Sequence[Sequence[int]], ranks: Sequence[int]
 ) -> list[tuple[int, int, int, int]]:
-    """Assigns the unowned partitions and balances the group (steps 2 and 3).
+    """Assigns the unowned partitions of one group and balances it (steps 2 and 3).
 
     Args:
         owners: owner of each partition of each topic after step 1, or `NO_MEMBER`; changed in place.
         loads: number of partitions of each member; changed in place.
-        subscribers, ranks: as in `assign_heterogeneous`.
+        subscribers: subscribers of each topic, ascending; at least one.
+        ranks: position of each topic by `Uuid.compareTo`.
 
     Returns:
         (topic, partition, from_member or `NO_MEMBER`, to_member) of each move, in order.
     """
-    partitions = list(map(len, owners))
-    ordered_topics = sorted(
-        range(len(partitions)),
-        key=lambda topic: (-partitions[topic] / len(subscribers[topic]), len(subscribers[topic]), ranks[topic]),
-    )
+    index: dict[tuple[int, ...], int] = {}
+    subscriber_set = np.array([index.setdefault(tuple(members), len(index)) for members in subscribers], np.int64)
+    sets = {number: list(members) for members, number in index.items()}
+    partitions, sizes = (np.array([len(each) for each in lists], np.int64) for lists in (owners, subscribers))
+    order = order_topics(np.zeros(len(owners), np.int64), partitions, np.array(ranks, np.int64), sizes)
+    unassigned = {
+        topic: [partition for partition, member in enumerate(owner) if member == NO_MEMBER]
+        for topic, owner in enumerate(owners)
+        if NO_MEMBER in owner
+    }
     moves: list[tuple[int, int, int, int]] = []
-    for topic in ordered_topics:
-        moves += [(topic, *move) for move in _assign_unassigned(owners[topic], subscribers[topic], loads)]
-    _balance([topic for topic in ordered_topics if len(subscribers[topic]) > 1], owners, subscribers, loads, moves)
+    runs = find_runs(order[np.isin(order, list(unassigned))], subscriber_set)
+    for topic, numbers, members in assign_unassigned(runs, sets, unassigned, loads):
+        for partition, member in zip(numbers, cycle(members)):
+            owners[topic][partition] = member
+            moves.append((topic, partition, NO_MEMBER, member))
+
+    def find(topics: Sequence[int], _: int) -> dict[int, Owned]:
+        owned: dict[int, Owned] = {}
+        for topic in topics:
+            ranges: dict[int, list[int]] = {}
+            for partition, member in enumerate(owners[topic]):
+                ranges.setdefault(member, []).append(partition)
+            owned[topic] = {**ranges}
+        return owned
+
+    runs = find_runs(order[sizes[order] > 1], subscriber_set)
+    for topic, topic_moves in balance(runs, sets, loads, find):
+        for partition, from_member, to_member in topic_moves:
+            owners[topic][partition] = to_member
+            moves.append((topic, partition, from_member, to_member))
     return moves
 
 
-def _assign_unassigned(owner: list[int], subscribers: Sequence[int], loads: list[int]) -> list[tuple[int, int, int]]:
-    """Runs step 2 for one topic; returns (partition, from_member, to_member) of each assigned partition."""
-    unassigned = [partition for partition, member in enumerate(owner) if member == NO_MEMBER]
-    if not unassigned:
-        return []
-    least_loaded = LeastLoadedMembers(sort_by_load(subscribers, loads), loads)
-    for partition in unassigned:
-        member = least_loaded.next_member()
-        owner[partition] = member
-        loads[member] += 1
-    return [(partition, NO_MEMBER, owner[partition]) for partition in unassigned]
+# --- slices ----------------------------------------------------------------------------------------------------------
 
 
-def _balance(
-    topics: Sequence[int],
-    owners: list[list[int]],
-    subscribers: Sequence[Sequence[int]],
-    loads: list[int],
-    moves: list[tuple[int, int, int, int]],
-) -> None:
-    """Runs step 3. As in Kafka, the first topic counts as one that moved something."""
-    last = None
-    for _ in range(_MAX_PASSES):
-        for topic in topics:
-            if topic == last:
-                return
-            moved = _balance_topic(owners[topic], subscribers[topic], loads)
-            moves += [(topic, *move) for move in moved]
-            if moved or last is None:
-                last = topic
-
-
-def _balance_topic(owner: list[int], subscribers: Sequence[int], loads: list[int]) -> list[tuple[int, int, int]]:
-    """Runs step 3 for one topic; returns (partition, from_member, to_member) of each move."""
-    order = sort_by_load(subscribers, loads)
-    if loads[order[-1]] - loads[order[0]] <= 1:
-        return []
-    # What members had before: they can't give the partitions that they take now.
-    movable: dict[int, list[int]] = {}
-    for partition, member in enumerate(owner):
-        movable.setdefault(member, []).append(partition)
-    # Both ranges use one list: members that can't give change their position in it.
-    least_loaded, most_loaded = LeastLoadedMembers(order, loads), MostLoadedMembers(order, loads)
-    moved: list[tuple[int, int, int]] = []
-    while most_loaded.level - least_loaded.level > 1:
-        from_member = most_loaded.next_member()
-        while from_member is not None and not movable.get(from_member):
-            most_loaded.exclude()
-            from_member = most_loaded.next_member()
-        if from_member is None:
-            break
-        partition = movable[from_member].pop()
-        to_member = least_loaded.next_member()
-        if most_loaded.level - least_loaded.level <= 1:
-            break
-        owner[partition] = to_member
-        loads[from_member] -= 1
-        loads[to_member] += 1
-        moved.append((partition, from_member, to_member))
-    return moved
-
-
-def sort_by_load(members: Sequence[int], loads: Sequence[int]) -> list[int]:
-    """Sorts members by load, then by index."""
-    return sorted(members, key=lambda member: (loads[member], member))
-
-
-class LeastLoadedMembers:
-    """Iterates over the least loaded members, again and again: a range at the start of the order, which grows as it
-    fills up.
+class _OwnedPartitions:
+    """What members own of each topic, read from slices when a topic might be balanced.
 
     Attributes:
-        level: load of the members in the range before this iteration over it.
+        by_topic: the topics read so far.
     """
 
-    def __init__(self, order: list[int], loads: list[int]) -> None:
-        """Starts with members sorted by load; `loads` are their current loads."""
-        self._order, self._loads = order, loads
-        self._end = self._next = 0
-        self.level = loads[order[0]] - 1
+    def __init__(self, slices: PartitionSlices, loads: list[int], num_topics: int) -> None:
+        self.by_topic: dict[int, Owned] = {}
+        self._slices, self._loads, self._num_topics = slices, loads, num_topics
+        self._starts = np.empty(0, np.int64)
 
-    def next_member(self) -> int:
-        """Returns the next member to get a partition."""
-        if self._next >= self._end:
-            self.level += 1
-            while self._end < len(self._order) and self._loads[self._order[self._end]] == self.level:
-                self._end += 1
-            self._next = 0
-        self._next += 1
-        return self._order[self._next - 1]
-
-
-class MostLoadedMembers:
-    """Iterates over the most loaded members, again and again: a range at the end of the order, from its end.
-
-    Attributes:
-        level: load of the members in the range before this iteration over it.
-    """
-
-    def __init__(self, order: list[int], loads: list[int]) -> None:
-        """Starts with members sorted by load; `loads` are their current loads."""
-        self._order, self._loads = order, loads
-        self._start = self._end = len(order)
-        self._next = len(order) - 1
-        self.level = loads[order[-1]] + 1
-
-    def next_member(self) -> int | None:
-        """Returns the next member to give a partition; None if there is none."""
-        if self._next < self._start:
-            emptied = self._end <= self._start and self._start > 0
-            self.level = self._loads[self._order[self._start - 1]] if emptied else self.level - 1
-            while self._start > 0 and self._loads[self._order[self._start - 1]] == self.level:
-                self._start -= 1
-            self._next = self._end - 1
-        if self._next < 0:
-            return None
-        self._next -= 1
-        return self._order[self._next + 1]
-
-    def exclude(self) -> None:
-        """Removes the last returned member from the range: it can't give a partition."""
-        last, end = self._next + 1, self._end - 1
-        self._order[last], self._order[end] = self._order[end], self._order[last]
-        self._end = end
+    def find(self, topics: Sequence[int], limit: int) -> dict[int, Owned]:
+        """Returns the topics in which an owner has more than `limit` partitions, of all topics."""
+        if not len(self._starts):
+            self._slices = self._slices.take(np.argsort(self._slices.topic, kind="stable"))
+            self._starts = np.searchsorted(self._slices.topic, np.arange(self._num_topics + 1))
+        new = np.array([topic for topic in topics if topic not in self.by_topic], np.int64)
+        start, end = self._starts[new], self._starts[new + 1]
+        index, rows = expand_slices(start, np.ones_like(start), end - start)
+        load = np.array(list(map(self._loads.__getitem__, self._slices.member[rows].tolist())), np.int64)
+        is_candidate = np.bincount(index[load > limit], minlength=len(new)) > 0
+        ranges: dict[int, dict[int, list[range]]] = {}
+        columns = self._slices.take(rows[is_candidate[index]]).columns
+        for member, topic, first, step, count in zip(*(column.tolist() for column in columns), strict=True):
+            numbers = range(first, first + step * count, step)
+            ranges.setdefault(topic, {}).setdefault(member, []).append(numbers)
+        for topic, by_member in ranges.items():
+            self.by_topic[topic] = {member: _merge(numbers) for member, numbers in by_member.items()}
+        return {topic: self.by_topic[topic] for topic in topics if topic in self.by_topic}
 
 
-def _to_target_assignments(owners: list[list[int]], kept: list[IntArray]) -> TargetAssignments:
-    """Returns the owners as slices, those of moved partitions separately."""
-    counts = np.array([len(owner) for owner in owners], np.int64)
-    topic, partition = np.repeat(np.arange(len(counts)), counts), ranges_by_length(counts)
-    empty = np.empty(0, np.int64)
-    owner, previous_owner = (np.concatenate([empty, *each]).astype(np.int64) for each in (owners, kept))
-    is_moved = (previous_owner >= 0) & (previous_owner != owner)
-    return TargetAssignments(*compress_tagged(owner, topic, partition, np.where(is_moved, BALANCING, KEPT)))
+def _merge(ranges: list[range]) -> Sequence[int]:
+    return ranges[0] if len(ranges) == 1 else sorted(chain(*ranges))
+
+
+def _unassigned(previous: PartitionSlices, partitions: IntArray) -> dict[int, Sequence[int]]:
+    """Returns the partitions without an owner of each topic that has any."""
+    slices = find_unassigned(previous, partitions)
+    ranges: dict[int, list[range]] = {}
+    for topic, first, step, count in zip(*(column.tolist() for column in slices.columns[1:]), strict=True):
+        ranges.setdefault(topic, []).append(range(first, first + step * count, step))
+    return {topic: _merge(numbers) for topic, numbers in ranges.items()}
+
+
+class _SliceColumns:
+    """Collects slices."""
+
+    def __init__(self) -> None:
+        self._member, self._first, self._count = list[int](), list[int](), list[int]()
+        self._chunks: list[tuple[int, int, int]] = []
+
+    def add(self, topic: int, numbers: Sequence[int], members: list[int]) -> None:
+        """Adds partitions of a topic that are dealt to members one by one, again and again."""
+        size, step = len(members), 1
+        if len(numbers) > size and isinstance(numbers, range):
+            step = size * numbers.step
+            rounds, more = divmod(len(numbers), size)
+            self._count += [rounds + 1] * more + [rounds] * (size - more)
+            numbers = numbers[:size]
+        else:
+            self._count += [1] * len(numbers)
+        self._member += (members * -(-len(numbers) // size))[: len(numbers)]
+        self._first += numbers
+        self._chunks.append((topic, step, len(numbers)))
+
+    @property
+    def slices(self) -> PartitionSlices:
+        """Returns the slices."""
+        topic, step, sizes = np.array(self._chunks, np.int64).reshape(-1, 3).T
+        member, first, count = (np.array(each, np.int64) for each in (self._member, self._first, self._count))
+        return PartitionSlices(
+            member, np.repeat(topic, sizes), first, np.where(count == 1, 1, np.repeat(step, sizes)), count
+        )
+
+
+def _unbalanced_sets(sets: Sequence[IntArray], sizes: IntArray, loads: list[int]) -> IntArray:
+    """Returns the sets in which the loads of two members differ by more than one."""
+    if not len(sets):
+        return np.empty(0, np.int64)
+    load, starts = np.array(loads, np.int64)[np.concatenate(sets)], np.cumsum(sizes) - sizes
+    return np.flatnonzero(np.maximum.reduceat(load, starts) - np.minimum.reduceat(load, starts) > 1)
+
+
+def _replace_topics(
+    slices: PartitionSlices, moved: Mapping[int, Owned], previous: PartitionSlices, partitions: IntArray
+) -> TargetAssignments:
+    """Returns the slices with those of topics in which partitions have moved replaced, and the reasons."""
+    columns = _SliceColumns()
+    for topic, owned in moved.items():
+        for member, numbers in owned.items():
+            columns.add(topic, numbers, [member])
+    is_moved = mask_from_indexes(list(moved), len(partitions))
+    sizes, new = np.where(is_moved, partitions, 0), columns.slices
+    starts = np.cumsum(sizes) - sizes
+    owner = previous.take(is_moved[previous.topic]).owners(starts, int(sizes.sum()))[starts[new.topic] + new.first]
+    kept = slices.take(~is_moved[slices.topic])
+    is_new = (owner >= 0) & (owner != new.member)
+    return TargetAssignments(kept.concat(new), np.append(np.full(len(kept), KEPT), np.where(is_new, BALANCING, KEPT)))

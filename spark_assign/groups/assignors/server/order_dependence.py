@@ -26,8 +26,7 @@ from math import factorial, prod
 
 import numpy as np
 
-from spark_assign.groups.assignors.server.heterogeneous import assign_heterogeneous
-from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
+from spark_assign.groups.assignors.server.heterogeneous import assign_group
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from spark_assign.numeric.segmented_arrays import exclusive_sum, ranges_by_length, row_numbers, starts_new_key
@@ -200,17 +199,13 @@ MAX_ORDERS = 24
 
 @dataclass(frozen=True)
 class HeterogeneousTies:
-    """The arguments of `assign_heterogeneous`."""
+    """The arguments of `assign_group`."""
 
     members: int
     subscribers: Sequence[Sequence[int]]
     partitions: Sequence[int]
     ranks: Sequence[int]
     previous: PartitionSlices
-
-    def assign(self) -> TargetAssignments:
-        """Returns the assignment in these orders."""
-        return assign_heterogeneous(self.members, self.subscribers, self.partitions, self.ranks, self.previous)
 
     def order_dependent_partitions(self, member_tie: Sequence[int], *, ranks_known: bool) -> tuple[IntArray, IntArray]:
         """Returns the topics and numbers of the partitions that might have another owner in another order.
@@ -258,7 +253,7 @@ class HeterogeneousTies:
             ]
             previous = PartitionSlices(position[self.previous.member], *self.previous.columns[1:])
             for ranks in _orders(list(self.ranks), topic_spans):
-                slices = assign_heterogeneous(self.members, subscribers, self.partitions, ranks, previous).slices
+                slices = assign_group(self.members, subscribers, self.partitions, ranks, previous).slices
                 yield np.array(members)[slices.owners(np.cumsum(counts) - counts, int(counts.sum()))]
 
 
