@@ -40,8 +40,8 @@ class PartitionSlices:
         """Returns the last partition of each slice."""
         return self.first + self.step * (self.count - 1)
 
-    def take(self, chosen: BoolArray | IntArray) -> PartitionSlices:
-        """Returns the slices at the indexes, or where the mask is True."""
+    def take(self, chosen: BoolArray | IntArray | slice) -> PartitionSlices:
+        """Returns the slices at the indexes, in the range, or where the mask is True."""
         return PartitionSlices(
             self.member[chosen], self.topic[chosen], self.first[chosen], self.step[chosen], self.count[chosen]
         )
@@ -218,6 +218,16 @@ def compress_sorted(key: IntArray, partition: IntArray) -> tuple[IntArray, IntAr
     first = partition[first_rows]
     step = np.where(count > 1, (last - first) // np.maximum(count - 1, 1), 1)
     return key[first_rows], first, step, count
+
+
+def compress_in_order(rows: PartitionSlices) -> PartitionSlices:
+    """Returns single partitions as slices in the same order: consecutive partitions of a member and topic with one step
+    are a slice."""
+    starts = starts_new_key(rows.member, rows.topic)
+    starts[1:] |= rows.first[1:] < rows.first[:-1]
+    key, *columns = compress_sorted(np.cumsum(starts), rows.first)
+    row = np.flatnonzero(starts)[key - 1]
+    return PartitionSlices(rows.member[row], rows.topic[row], *columns)
 
 
 def count_common_terms(

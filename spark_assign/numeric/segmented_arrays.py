@@ -21,8 +21,12 @@ def starts_new_key(sorted_keys: NDArray[Any], *further_keys: NDArray[Any]) -> ND
 
 def row_numbers(sorted_keys: IntArray) -> IntArray:
     """Returns the position, from 0, of each row among the rows with its key."""
-    row = np.arange(len(sorted_keys))
-    return row - np.maximum.accumulate(np.where(starts_new_key(sorted_keys), row, 0))
+    return np.arange(len(sorted_keys)) - first_rows(sorted_keys)
+
+
+def first_rows(sorted_keys: IntArray) -> IntArray:
+    """Returns the index of the first row with the key of each row."""
+    return np.maximum.accumulate(np.where(starts_new_key(sorted_keys), np.arange(len(sorted_keys)), 0))
 
 
 def ranges_by_length(lengths: IntArray) -> IntArray:

@@ -8,6 +8,7 @@ kernels get 200 groups.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import statistics
 import time
@@ -27,7 +28,7 @@ from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, Memb
 from spark_assign.groups.kernel.topic_columns import TopicColumns
 from spark_assign.java.hash_map import string_hashes, table_order, text_ranks
 from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress, invert
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress, compress_in_order, invert
 from tests.benchmarks.bench import Bench, Result
 from tests.benchmarks.kafka_grid import RACKS, VALUES, Cell, draw, topic_ids
 from tests.benchmarks.kafka_process import KafkaProcess
@@ -35,6 +36,7 @@ from tests.benchmarks.kafka_process import KafkaProcess
 CELLS, SEED = 250, 27
 COPIES, SHORT = 200, 0.01
 WARM_UP, WARM_UP_OF_CELL = 10.0, 1.0  # seconds
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, in malloc.h
 _QUICK = {
     **VALUES,
     "members": (5, 50),
@@ -47,11 +49,19 @@ _QUICK = {
 def grid(bench: Bench) -> None:
     """Each cell: speed as a multiple of Kafka's class; quantiles for each value of a parameter, and the worst cells."""
     cells = draw(bench.size(CELLS, 12), SEED, _QUICK if bench.quick else VALUES)
+    _keep_memory()
     with KafkaProcess("1g" if bench.quick else "6g", "GridBenchmark") as kafka:
         _ask(kafka, cells[0])
         _warm_up(kafka, 0 if bench.quick else WARM_UP)
         measured = {cell: _measure(bench, kafka, cell) for cell in cells}
     _report(bench, measured)
+
+
+def _keep_memory() -> None:
+    """Sets what `conf/spark/local.conf` sets for Python workers: memory that is freed stays with the process."""
+    libc = ctypes.CDLL(None)
+    for option in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
+        libc.mallopt(option, 1 << 30)
 
 
 @dataclass(frozen=True)
@@ -218,7 +228,7 @@ class GridGroup:
         owned = np.bincount(previous.member, previous.count, size).astype(np.int64)
         loses = (owned > compute_quotas(zeros, topic_group, partitions, owned))[previous.member]
         losing = coordinator_previous_order(previous.take(loses), ids.hash[order], ids.rank[order])[0]
-        previous = previous.take(~loses).concat(losing)
+        previous = previous.take(~loses).concat(compress_in_order(losing))
         previous = previous.take(np.argsort(previous.member, kind="stable"))
         shifted = [previous.shift(copy * size, copy * len(order)) for copy in range(copies)]
         arguments = (

@@ -45,6 +45,7 @@ from spark_assign.numeric.partition_slices import (
     PARTITION_BITS,
     PartitionSlices,
     compress,
+    compress_in_order,
     invert,
     mask_from_indexes,
     match_equal_slices,
@@ -141,7 +142,7 @@ def _assign_homogeneous(
     by_topic, by_partition = (
         np.where(is_reported, np.arange(len(order)), tie)[order] for tie in (by_topic, by_partition)
     )
-    combined = kept_slices.concat(losing)
+    combined = kept_slices.concat(compress_in_order(losing))
     current = combined.take(np.argsort(combined.member, kind="stable"))
     targets = assign_homogeneous(group, topic_group, partitions, current)
     slices = targets.slices.renumber(members.index, topic_order.index)

@@ -9,8 +9,9 @@ Kafka sorts the subscribers of each topic in both steps. Here, consecutive topic
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Container, Iterator, Mapping, MutableSequence, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -23,6 +24,16 @@ Run = tuple[int, list[int]]
 """A set of subscribers, and consecutive topics that have it."""
 Owned = dict[int, Sequence[int]]
 """The partitions of a topic that each member has, ascending."""
+
+
+class Ownership(Protocol):
+    """What members own of the topics."""
+
+    def of(self, topic: int) -> Owned:
+        """Returns what members own of a topic."""
+
+    def find(self, topics: Sequence[int], limit: int) -> Container[int]:
+        """Returns the topics in which an owner has more than `limit` partitions, of all topics; maybe others, too."""
 
 
 def order_topics(topic_group: IntArray, partitions: IntArray, ranks: IntArray, num_subscribers: IntArray) -> IntArray:
@@ -48,7 +59,7 @@ def assign_unassigned(
     runs: Sequence[Run],
     subscribers: Mapping[int, list[int]],
     unassigned: Mapping[int, Sequence[int]],
-    loads: list[int],
+    loads: MutableSequence[int],
 ) -> Iterator[tuple[int, Sequence[int], list[int]]]:
     """Yields a topic, some of its partitions, and the members that get them, one by one, again and again.
 
@@ -76,45 +87,36 @@ def assign_unassigned(
 class _LeastLoaded:
     """Deals partitions to the least loaded of some members, topic by topic."""
 
-    def __init__(self, members: list[int], loads: list[int]) -> None:
+    def __init__(self, members: list[int], loads: MutableSequence[int]) -> None:
         self._members, self._loads = members, loads
-        self._sort()
-
-    def _sort(self) -> None:
-        """Finds the least loaded members; the ones before `_next` have got a partition since."""
-        order = sorted(self._members, key=self._loads.__getitem__)
-        lowest = self._loads[order[0]]
-        self._lowest, self._next = order[: bisect_right(order, lowest, key=self._loads.__getitem__)], 0
+        self._lowest, self._next = list[int](), 0
 
     def take(self, count: int) -> Iterator[tuple[list[int], int]]:
         """Yields the members that get the partitions of a topic: lists that are dealt to in cycles, and how many."""
-        end = self._next + count
-        if end <= len(self._lowest):
-            members = self._lowest[self._next : end]
-            self._next = end
+        loads, order = self._loads, list[int]()
+        if self._next + count > len(self._lowest):
+            order = sorted(self._members, key=loads.__getitem__)
+            lowest = loads[order[0]]
+            self._lowest, self._next = order[: bisect_right(order, lowest, key=loads.__getitem__)], 0
+        if count <= len(self._lowest):
+            members = self._lowest[self._next : self._next + count]
+            self._next += count
             for member in members:
-                self._loads[member] += 1
+                loads[member] += 1
             yield members, count
-        else:
-            yield from self._take_in_rounds(count)
-        if self._next == len(self._lowest):
-            self._sort()
-
-    def _take_in_rounds(self, count: int) -> Iterator[tuple[list[int], int]]:
-        """Goes round the least loaded members, who become more from level to level."""
-        order = sorted(self._members, key=self._loads.__getitem__)
-        levels = [self._loads[member] for member in order]
-        end = 0
+            return
+        # Go round the least loaded members, who become more from level to level.
+        self._lowest, end = [], 0
+        levels = [loads[member] for member in order]
         while count:
             end = bisect_right(levels, levels[end], end)
             number = count if end == len(order) else min(count, end * (levels[end] - levels[end - 1]))
             members = order[:end]
             rounds, more = divmod(number, end)
             for at, member in enumerate(members if rounds else members[:more]):
-                self._loads[member] += rounds + (at < more)
+                loads[member] += rounds + (at < more)
             yield members, number
             count -= number
-        self._next = len(self._lowest)
 
 
 # --- step 3 -------------------------------------------------------------------------------------------------------
@@ -123,10 +125,10 @@ class _LeastLoaded:
 def balance(
     runs: Sequence[Run],
     subscribers: Mapping[int, list[int]],
-    loads: list[int],
-    find: Callable[[Sequence[int], int], Mapping[int, Owned]],
-) -> Iterator[tuple[int, list[tuple[int, int, int]]]]:
-    """Yields each topic in which partitions move, and (partition, from_member, to_member) of each move.
+    loads: MutableSequence[int],
+    ownership: Ownership,
+) -> Iterator[tuple[int, list[int], list[int], list[int]]]:
+    """Yields each topic in which partitions move: the partition, the old owner and the new owner of each move.
 
     As in Kafka, the first topic counts as one that moved something.
 
@@ -134,8 +136,7 @@ def balance(
         runs: all topics with two or more subscribers.
         subscribers: members of each set, ascending.
         loads: number of partitions of each member; changed in place.
-        find: returns what members own of topics, without those in which no owner has more than a number of partitions;
-            changed in place.
+        ownership: what members own; changed in place.
     """
     last_run, last_topic = -1, -1
     for _ in range(_MAX_PASSES):
@@ -146,77 +147,82 @@ def balance(
                     return
                 last_run, last_topic = (run, topics[0]) if last_run < 0 else (last_run, last_topic)
                 continue
-            candidates = find(topics, loads[order[0]] + 1)
+            candidates = ownership.find(topics, loads[order[0]] + 1)
             for topic in topics:
                 if topic == last_topic:
                     return
-                moves = []
+                moved = list[int]()
                 if topic in candidates and loads[order[-1]] - loads[order[0]] > 1:
-                    moves = _balance_topic(candidates[topic], order, loads)
-                if moves:
-                    order = _sort_again(subscribers[subscriber_set], order, loads, moves)
-                    _move(candidates[topic], moves)
-                    yield topic, moves
-                if moves or last_run < 0:
+                    owned = ownership.of(topic)
+                    moved, old, new = _balance_topic(owned, order, loads)
+                if moved:
+                    num_lost, change = Counter(old), Counter(new)
+                    _move(owned, moved, num_lost, new)
+                    change.subtract(num_lost)
+                    order = _sort_again(subscribers[subscriber_set], order, loads, change)
+                    yield topic, moved, old, new
+                if moved or last_run < 0:
                     last_run, last_topic = run, topic
 
 
-def _balance_topic(owned: Owned, order: list[int], loads: list[int]) -> list[tuple[int, int, int]]:
-    """Balances one topic; `order` has its subscribers sorted by load and index. Returns the moves.
+def _balance_topic(
+    owned: Owned, order: list[int], loads: MutableSequence[int]
+) -> tuple[list[int], list[int], list[int]]:
+    """Balances one topic; `order` has its subscribers sorted by load and index.
 
     The most loaded members are a range of `order`, which grows to its start: `waiting` are those whose turn is to come
     in this round, `visited` those who have had theirs; the last ones come first. The least loaded ones are a range that
     grows to the end of `order`. Kafka removes a member that has nothing to give from the first range by an exchange
     with the last one of the range, which so has its turn later in the next round.
+
+    Returns:
+        the partition, the old owner and the new owner of each move.
     """
-    load, size = loads.__getitem__, len(order)
-    from_members = _from_members(owned, order, loads)
+    size, from_members = len(order), _from_members(owned, order, loads)
     remaining = {order[place]: len(owned[order[place]]) for place in from_members}
-    waiting, visited = list[int](), deque[int]()
+    waiting, visited = deque[int](), deque[int]()
     most, start, place = 0, size, size
     least, least_end, least_next = loads[order[0]] - 1, 0, 0
-    moves: list[tuple[int, int, int]] = []
+    moved, old, new = list[int](), list[int](), list[int]()
     while True:
-        # The next member that has a partition to give.
-        while True:
-            if waiting:
-                from_member = waiting.pop()
-                if remaining[from_member]:
-                    break
+        if waiting:
+            member = waiting.pop()
+            if not remaining[member]:
                 visited.rotate(1)
-            elif from_members and from_members[-1] >= start:
-                visited.rotate(place - 1 - from_members[-1])
-                place = from_members.pop()
-                from_member = order[place]
+                continue
+        elif from_members and from_members[-1] >= start:
+            visited.rotate(place - 1 - from_members[-1])
+            place = from_members.pop()
+            member = order[place]
+        else:
+            visited.rotate(place - start)
+            if visited:
+                most -= 1
+            elif from_members:
+                most = loads[order[from_members[-1]]]
+            if most - least <= 1 or not (visited or from_members):
                 break
-            else:
-                visited.rotate(place - start)
-                if visited:
-                    most -= 1
-                elif from_members:
-                    most = load(order[from_members[-1]])
-                else:
-                    return moves
-                if most - least <= 1:
-                    return moves
-                waiting, visited, place = list(visited), deque(), start
-                start = bisect_left(order, most, 0, start, key=load)
+            waiting, visited, place = visited, waiting, start
+            if start and loads[order[start - 1]] >= most:
+                start = bisect_left(order, most, 0, start, key=loads.__getitem__)
+            continue
         if least_next == least_end:
             least += 1
-            least_end = bisect_right(order, least, least_end, key=load)
-            least_next = 0
             if most - least <= 1:
-                return moves
-        to_member = order[least_next]
+                break
+            while least_end < size and loads[order[least_end]] == least:
+                least_end += 1
+            least_next = 0
+        visited.appendleft(member)
+        remaining[member] = count = remaining[member] - 1
+        moved.append(owned[member][count])
+        old.append(member)
+        new.append(order[least_next])
         least_next += 1
-        visited.appendleft(from_member)
-        remaining[from_member] -= 1
-        loads[from_member] -= 1
-        loads[to_member] += 1
-        moves.append((owned[from_member][remaining[from_member]], from_member, to_member))
+    return moved, old, new
 
 
-def _from_members(owned: Owned, order: list[int], loads: list[int]) -> list[int]:
+def _from_members(owned: Owned, order: list[int], loads: Sequence[int]) -> list[int]:
     """Returns the positions in `order` of the owners that have two partitions more than its first member, ascending."""
     limit = loads[order[0]] + 1
     if 16 * len(owned) > len(order):
@@ -228,33 +234,29 @@ def _from_members(owned: Owned, order: list[int], loads: list[int]) -> list[int]
 
 
 def _sort_again(
-    subscribers: list[int], order: list[int], loads: list[int], moves: list[tuple[int, int, int]]
+    subscribers: list[int], order: list[int], loads: MutableSequence[int], change: Mapping[int, int]
 ) -> list[int]:
-    """Returns the subscribers sorted by load and index after moves; `order` is their order before, and is changed."""
-    change: dict[int, int] = {}
-    for _, from_member, to_member in moves:
-        change[from_member] = change.get(from_member, 0) - 1
-        change[to_member] = change.get(to_member, 0) + 1
-    if 8 * len(change) > len(order):
-        return sorted(subscribers, key=loads.__getitem__)
+    """Changes the loads; returns the subscribers sorted by load and index, `order` being their order before."""
+    is_large = 8 * len(change) > len(order)
+    for member in () if is_large else change:
+        del order[bisect_left(order, (loads[member], member), key=lambda each: (loads[each], each))]
     for member, delta in change.items():
-        old = (loads[member] - delta, member)
-        del order[bisect_left(order, old, key=lambda each: (loads[each] - change.get(each, 0), each))]
+        loads[member] += delta
+    if is_large:
+        return sorted(subscribers, key=loads.__getitem__)
     for member in change:
         insort(order, member, key=lambda each: (loads[each], each))
     return order
 
 
-def _move(owned: Owned, moves: list[tuple[int, int, int]]) -> None:
+def _move(owned: Owned, moved: list[int], num_lost: Mapping[int, int], new: list[int]) -> None:
     """Changes what members own of a topic. Members give their last partitions, which are ranges as a rule."""
-    lost: dict[int, int] = {}
+    for member, count in num_lost.items():
+        owned[member] = owned[member][:-count]
+        if not owned[member]:
+            del owned[member]
     gained: dict[int, list[int]] = {}
-    for partition, from_member, to_member in moves:
-        lost[from_member] = lost.get(from_member, 0) + 1
-        gained.setdefault(to_member, []).append(partition)
-    for from_member, count in lost.items():
-        owned[from_member] = owned[from_member][:-count]
-        if not owned[from_member]:
-            del owned[from_member]
-    for to_member, numbers in gained.items():
-        owned[to_member] = sorted([*owned.get(to_member, ()), *numbers])
+    for partition, member in zip(moved, new, strict=True):
+        gained.setdefault(member, []).append(partition)
+    for member, numbers in gained.items():
+        owned[member] = sorted([*owned.get(member, ()), *numbers])

@@ -32,8 +32,8 @@ from spark_assign.groups.assignors.server.target_assignments import TargetAssign
 from spark_assign.groups.assignors.sticky.retained_partitions import split_slices
 from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, compress_tagged
-from spark_assign.numeric.segmented_arrays import exclusive_sum
+from spark_assign.numeric.partition_slices import PartitionSlices
+from spark_assign.numeric.segmented_arrays import exclusive_sum, first_rows
 
 
 def assign_homogeneous(
@@ -49,8 +49,7 @@ def assign_homogeneous(
             of its sets. No partition occurs twice or doesn't exist.
     """
     quota = compute_quotas(group, topic_group, partitions, np.bincount(previous.member, previous.count, len(group)))
-    first_slice = np.searchsorted(previous.member, previous.member)
-    num_before = exclusive_sum(previous.count, first_slice)
+    num_before = exclusive_sum(previous.count, first_rows(previous.member))
     kept, revoked = split_slices(previous, np.clip(quota[previous.member] - num_before, 0, previous.count))
     unowned = find_unassigned(previous, partitions)
     unassigned = unowned.concat(revoked)
@@ -58,13 +57,8 @@ def assign_homogeneous(
     num_missing = quota - np.bincount(kept.member, kept.count, len(group)).astype(np.int64)
     assigned, slice_index = _assign_unassigned(unassigned.take(order), num_missing)
     reason = np.where(order[slice_index] < len(unowned), KEPT, OVER_QUOTA)
-    is_single = assigned.count == 1
-    single = assigned.take(is_single)
-    singles, single_reason = compress_tagged(single.member, single.topic, single.first, reason[is_single])
-    slices = kept.concat(assigned.take(~is_single)).concat(singles)
-    return TargetAssignments(
-        slices, np.concatenate([np.full(len(kept), KEPT), reason[~is_single], single_reason]), len(kept), unowned
-    )
+    reason = np.append(np.full(len(kept), KEPT), reason)
+    return TargetAssignments(kept.concat(assigned), reason, len(kept), unowned)
 
 
 def compute_quotas(group: IntArray, topic_group: IntArray, partitions: IntArray, num_owned: IntArray) -> IntArray:
@@ -74,7 +68,7 @@ def compute_quotas(group: IntArray, topic_group: IntArray, partitions: IntArray,
     total = np.bincount(topic_group, partitions, num_groups).astype(np.int64)
     quota, extra = np.divmod(total, np.maximum(size, 1))
     is_above: BoolArray = num_owned > quota[group]
-    first = np.searchsorted(group, group)
+    first = first_rows(group)
     has_extra = is_above & (exclusive_sum(is_above.astype(np.int64), first) < extra[group])
     has_extra |= exclusive_sum((~is_above).astype(np.int64), first) >= (size - extra)[group]
     return quota[group] + has_extra

@@ -50,8 +50,10 @@ def find_unassigned(previous: PartitionSlices, partitions: IntArray) -> Partitio
         previous: previous target. No partition occurs twice or doesn't exist.
         partitions: number of partitions of each topic.
     """
-    is_unowned = (np.bincount(previous.topic, minlength=len(partitions)) == 0) & (partitions > 0)
-    rows = find_unowned(previous, np.where(is_unowned, 0, partitions))
+    num_owned = np.bincount(previous.topic, previous.count, len(partitions))
+    is_unowned = (num_owned == 0) & (partitions > 0)
+    is_partial = (num_owned > 0) & (num_owned < partitions)
+    rows = find_unowned(previous.take(is_partial[previous.topic]), np.where(is_partial, partitions, 0))
     key = np.sort(rows[0] << PARTITION_BITS | rows[1], kind="stable")
     columns = compress_sorted(*split_keys(key))
     topic = np.flatnonzero(is_unowned)
