@@ -12,7 +12,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, DataType
@@ -21,7 +21,7 @@ from spark_assign.groups.kernel import facts as kinds
 from spark_assign.groups.windows import assign_by_windows
 from spark_assign.spark.fleet_check import Sizes
 from spark_assign.spark.partition_slices import to_bitmaps
-from spark_assign.spark.subscription_lists import subscriber_sums, to_selected_rows
+from spark_assign.spark.subscription_lists import list_members, list_topics, to_lists
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
@@ -29,11 +29,7 @@ if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
 
 MANY_TOPICS = 64
-"""Average number of topics per member from which duplicate topics of a group are collapsed to one representative."""
-
-MANY_LISTED = 500_000
-"""Number of subscriptions from which this is done if they are lists, however few topics a member has: fewer rows are
-processed faster than duplicate topics are found."""
+"""Average number of topics per member from which rows of subscriptions are made into lists."""
 
 ROWS_PER_TASK = 128_000
 """Approximate number of facts per Spark task. It bounds the memory of a worker; a group is never split."""
@@ -89,12 +85,12 @@ def gather_facts(
     optional = [name for name in is_read if is_read[name] and name in fleet.members.columns]
     members = fleet.members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
     facts = [_fact(members, kinds.MEMBER, "member_id", *_ABOUT, *optional)]
-    subscriptions = fleet.subscription_rows
-    if _has_many_subscriptions(fleet):
-        duplicates = find_duplicate_topics(fleet, topics)
-        facts.append(_fact(duplicates, kinds.DUPLICATE_TOPIC, "topic", "like", *topic_id))
-        subscriptions = _to_representatives(fleet, duplicates)
-    facts.append(member_topics(subscriptions, kinds.SUBSCRIPTION))
+    if fleet.subscriptions is not None and _has_rows(fleet):
+        facts.append(member_topics(fleet.subscriptions, kinds.SUBSCRIPTION))
+    if (lists := _subscription_lists(fleet)) is not None:
+        facts.append(_fact(list_members(lists), kinds.LISTED_MEMBER, "member_id", "list"))
+        listed_topics = _with_topics(list_topics(lists), topics)
+        facts.append(_fact(listed_topics, kinds.LISTED_TOPIC, "topic", "partitions", "list", *topic_id))
     if fleet.groups is not None:
         load_settings = [name for name in kinds.LOAD_SETTINGS if loads and name in fleet.groups.columns]
         group_columns = ("assignor", "group_type", "subscription_type", *kinds.LEADER_COLUMNS, *load_settings)
@@ -138,6 +134,7 @@ def facts_by_group(
         cluster, group_id, kind, the columns that the facts of this fleet use, and the slices of the window assignors.
     """
     num_tasks, static = num_spark_tasks(fleet), fleet.sizes.static_members > 0
+    assignors = assignors if _has_rows(fleet) else ()
     rows = gather_facts(fleet, **included).repartition(num_tasks, *GROUP_KEY)
     if not _racks_matter(fleet):
         return _repartition_if_strict(assign_by_windows(rows, assignors, GROUP_KEY, static=static), num_tasks)
@@ -160,6 +157,7 @@ def facts_by_group_and_state(
     num_tasks = sum(num_spark_tasks(fleet) for fleet in fleets.values())
     rows = _union(facts).repartition(num_tasks, *GROUP_KEY)
     key, static = [*GROUP_KEY, "what_if"], any(fleet.sizes.static_members for fleet in fleets.values())
+    assignors = assignors if any(map(_has_rows, fleets.values())) else ()
     fleets_with_racks = {name: fleet for name, fleet in fleets.items() if _racks_matter(fleet)}
     if not fleets_with_racks:
         return _repartition_if_strict(assign_by_windows(rows, assignors, key, static=static), num_tasks)
@@ -194,17 +192,22 @@ def num_spark_tasks(fleet: Fleet) -> int:
     """Returns the number of Spark tasks for the kernels."""
     sizes = fleet.sizes
     rows = sizes.members + sizes.owned_slices
-    rows += sizes.subscription_facts if _has_many_subscriptions(fleet) else sizes.subscriptions
+    rows += sizes.subscription_facts
     rows += sizes.owned if _is_sparse(sizes) else sizes.owned // OWNED_PER_FACT
     return max(1, -(-rows // ROWS_PER_TASK))
 
 
-def _has_many_subscriptions(fleet: Fleet) -> bool:
-    """Returns whether duplicate topics are collapsed."""
-    many = MANY_TOPICS * fleet.sizes.members
-    if fleet.subscription_lists is not None:
-        many = min(many, MANY_LISTED)
-    return fleet.sizes.subscriptions >= many
+def _has_rows(fleet: Fleet) -> bool:
+    """Returns whether there are subscriptions as rows that aren't made into lists."""
+    return fleet.subscriptions is not None and fleet.sizes.subscriptions < MANY_TOPICS * fleet.sizes.members
+
+
+def _subscription_lists(fleet: Fleet) -> DataFrame | None:
+    """Returns the subscriptions that are lists, or that are made into lists."""
+    if fleet.subscriptions is None or _has_rows(fleet):
+        return fleet.subscription_lists
+    lists = to_lists(fleet.subscriptions)
+    return lists if fleet.subscription_lists is None else union([lists, fleet.subscription_lists])
 
 
 def _is_sparse(sizes: Sizes) -> bool:
@@ -214,53 +217,6 @@ def _is_sparse(sizes: Sizes) -> bool:
 def topic_counts(fleet: Fleet) -> DataFrame:
     """Returns cluster, topic, and partitions of all topics."""
     return fleet.topics.select("cluster", "topic", "partitions")
-
-
-def find_duplicate_topics(fleet: Fleet, topics: DataFrame) -> DataFrame:
-    """Returns, for each topic of a group, the first topic with the same subscribers and partition count.
-
-    Sets of subscribers are compared by their size and four sums of 32-bit halves of two hashes.
-
-    Args:
-        fleet: the fleet.
-        topics: cluster, topic, partitions, and topic_id if ids are known.
-
-    Returns:
-        cluster, group_id, topic, like (the first such topic), and topic_id if ids are known.
-    """
-    hashes = {f"sum_{number}": each for number, each in enumerate(_HASHES)}
-    subscribers = []
-    if fleet.subscriptions is not None:
-        columns = (F.expr(each).alias(name) for name, each in {"number": "1L", **hashes}.items())
-        subscribers.append(fleet.subscriptions.select(*GROUP_KEY, "topic", *columns))
-    if fleet.subscription_lists is not None:
-        subscribers.append(subscriber_sums(fleet.subscription_lists, hashes))
-    sums = [F.sum(name).alias(name) for name in ("number", *hashes)]
-    topics = _with_topics(union(subscribers).groupBy(*GROUP_KEY, "topic").agg(*sums), topics)
-    key = ["partitions", "number", *hashes]
-    duplicates = Window.partitionBy(*GROUP_KEY, F.col("topic").isNull(), *key)
-    topic_id = [name for name in topics.columns if name == "topic_id"]
-    return topics.select(*GROUP_KEY, "topic", F.min("topic").over(duplicates).alias("like"), *topic_id)
-
-
-_HASHES = [
-    half
-    for each in ("xxhash64(member_id)", "xxhash64('again', member_id)")
-    for half in (f"shiftrightunsigned({each}, 32)", f"({each} & 4294967295L)")
-]
-"""32-bit halves of two hashes of a member. Their sums over the subscribers of a topic don't overflow."""
-
-
-def _to_representatives(fleet: Fleet, duplicates: DataFrame) -> DataFrame:
-    """Returns the subscriptions to representative topics. A topic without a name represents itself."""
-    rows, representatives = [], duplicates.where("topic <=> like")
-    if fleet.subscriptions is not None:
-        names = representatives.select(*(F.col(name).alias(f"of_{name}") for name in (*GROUP_KEY, "topic")))
-        is_equal = F.expr("cluster = of_cluster AND group_id = of_group_id AND topic <=> of_topic")
-        rows.append(fleet.subscriptions.select(*MEMBER_KEY, "topic").join(names, is_equal, "left_semi"))
-    if fleet.subscription_lists is not None:
-        rows.append(to_selected_rows(fleet.subscription_lists, representatives))
-    return union(rows)
 
 
 def _owned_order(owned: DataFrame) -> DataFrame:
@@ -305,7 +261,7 @@ def _replica_racks(facts: DataFrame, fleet: Fleet, *, leaders: bool = False) -> 
         leaders: whether to add `leader_racks`.
     """
     rack = F.when(F.col("kind") == kinds.MEMBER, F.col("rack_id"))
-    topic = F.when(F.col("kind").isin(kinds.SUBSCRIPTION, kinds.DUPLICATE_TOPIC), F.col("topic"))
+    topic = F.when(F.col("kind").isin(kinds.SUBSCRIPTION, kinds.LISTED_TOPIC), F.col("topic"))
     groups = facts.groupBy(*GROUP_KEY).agg(F.max(rack).alias("rack_id"), F.collect_set(topic).alias("topics"))
     topics_with_racks = groups.where(F.col("rack_id").isNotNull()).select(
         *GROUP_KEY, F.explode("topics").alias("topic")

@@ -7,7 +7,7 @@ checks report.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -28,7 +28,7 @@ def all_topics(subscriptions: DataFrame | None, lists: DataFrame | None) -> Data
     """Returns the subscribed topics of each group from one or both of the tables: cluster, group_id, topic."""
     tables = [] if subscriptions is None else [subscriptions]
     if lists is not None:
-        tables.append(topics_of_groups(lists))
+        tables.append(list_topics(lists))
     return union(table.select(*GROUP_KEY, "topic") for table in tables).distinct()
 
 
@@ -38,39 +38,23 @@ def to_rows(lists: DataFrame) -> DataFrame:
     return members.select(*MEMBER_KEY, F.explode(_names("topics")).alias("topic"))
 
 
-def topics_of_groups(lists: DataFrame) -> DataFrame:
-    """Returns the subscribed topics of each group: cluster, group_id, topic. Duplicates are kept."""
+def to_lists(rows: DataFrame) -> DataFrame:
+    """Returns subscriptions as one list per distinct set of topics: cluster, group_id, member_ids, topics."""
+    topics = F.sort_array(F.collect_set(F.struct("topic")))["topic"].alias("topics")
+    members = F.collect_list(F.struct("member_id"))["member_id"].alias("member_ids")
+    return rows.groupBy(*MEMBER_KEY).agg(topics).groupBy(*GROUP_KEY, "topics").agg(members)
+
+
+def list_members(lists: DataFrame) -> DataFrame:
+    """Returns the members of the lists that have topics: cluster, group_id, member_id, list (hash of its content)."""
+    lists = lists.where("topics IS NULL OR size(topics) > 0")
+    return lists.select(*GROUP_KEY, F.explode(_names("member_ids")).alias("member_id"), _hash())
+
+
+def list_topics(lists: DataFrame) -> DataFrame:
+    """Returns the topics of the lists that have members: cluster, group_id, topic, list (hash of its content)."""
     lists = lists.where("member_ids IS NULL OR size(member_ids) > 0")
-    return lists.select(*GROUP_KEY, F.explode(_names("topics")).alias("topic"))
-
-
-def subscriber_sums(lists: DataFrame, hashes: Mapping[str, str]) -> DataFrame:
-    """Returns cluster, group_id, topic, number (of subscribers), and the sums of their hashes, per list and topic.
-
-    Args:
-        lists: cluster, group_id, member_ids, topics.
-        hashes: SQL expressions over `member_id`, by the name of their sum.
-    """
-    sums = [
-        F.expr(f"aggregate(member_ids, 0L, (total, member_id) -> total + {each})").alias(name)
-        for name, each in hashes.items()
-    ]
-    lists = lists.select(*GROUP_KEY, _names("member_ids").alias("member_ids"), _names("topics").alias("topics"))
-    lists = lists.select(*GROUP_KEY, "topics", F.size("member_ids").cast("long").alias("number"), *sums)
-    return lists.select(*(name for name in lists.columns if name != "topics"), F.explode("topics").alias("topic"))
-
-
-def to_selected_rows(lists: DataFrame, topics: DataFrame) -> DataFrame:
-    """Returns the rows of `to_rows` for a few topics of each group. Null topics are always included.
-
-    Args:
-        lists: cluster, group_id, member_ids, topics.
-        topics: cluster, group_id, topic.
-    """
-    selected = topics.groupBy(*GROUP_KEY).agg(F.collect_list("topic").alias("selected"))
-    with_null = F.array_append(F.coalesce("selected", F.array().cast("array<string>")), F.lit(None))
-    lists = lists.join(selected, GROUP_KEY, "left")
-    return to_rows(lists.withColumn("topics", F.array_intersect(_names("topics"), with_null)))
+    return lists.select(*GROUP_KEY, F.explode(_names("topics")).alias("topic"), _hash())
 
 
 def without_members(lists: DataFrame, leavers: DataFrame) -> DataFrame:
@@ -92,10 +76,13 @@ def with_members(lists: DataFrame, joiners: DataFrame, topics: Sequence[str] | N
     if topics is not None:
         new = new.withColumn("topics", F.array(*map(F.lit, topics)).cast("array<string>"))
     else:
-        new = new.join(
-            topics_of_groups(lists).groupBy(*GROUP_KEY).agg(F.collect_set("topic").alias("topics")), GROUP_KEY
-        )
+        new = new.join(list_topics(lists).groupBy(*GROUP_KEY).agg(F.collect_set("topic").alias("topics")), GROUP_KEY)
     return lists.unionByName(new, allowMissingColumns=True)
+
+
+def _hash() -> Column:
+    """Returns a hash of a list. The number of members separates them from the topics."""
+    return F.xxhash64(F.size("member_ids"), "member_ids", "topics").alias("list")
 
 
 def _names(column: str) -> Column:

@@ -210,7 +210,7 @@ class GridGroup:
                 copy, tiled, partitions, partitions > 0, np.where(tiled < 0, tiled, tiled + copy * len(number))
             ),
             [sets[each] + at * size for at in range(copies) for each in number],
-            *(EMPTY_SLICES, EMPTY_SLICES, np.empty(0, np.int64), None, [], [], {}),
+            *(EMPTY_SLICES, EMPTY_SLICES, None, [], [], {}),
         )
         name, instance = np.arange(copies * size), np.full(copies * size, -1)
 

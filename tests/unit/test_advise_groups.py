@@ -12,7 +12,7 @@ from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
 from spark_assign.advice.kernel.size import SizeParams
 from spark_assign.advice.kernel.size_sweep import SizingCriteria
 from spark_assign.comparison.kernel.compare import CompareParams
-from spark_assign.groups.kernel.facts import DUPLICATE_TOPIC, GROUP, MEMBER
+from spark_assign.groups.kernel.facts import GROUP, LISTED_TOPIC, MEMBER
 from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.plan_rows import facts_table
 from tests.unit.test_size import group
@@ -31,7 +31,7 @@ def found(params: GroupParams) -> list[dict[str, Any]]:
         *group("busy", [10.0, 20.0, 30.0, 40.0], capacity=60.0),
         *group("two", [1.0]),
         *(
-            key | {"group_id": name, "kind": DUPLICATE_TOPIC, "topic": topic, "like": "t"}
+            key | {"group_id": name, "kind": LISTED_TOPIC, "topic": topic, "list": 1}
             for name, topic in (("busy", "t"), ("two", "t"), ("two", "u"))
         ),
         key | {"group_id": "idle", "kind": GROUP, "assignor": "range"},

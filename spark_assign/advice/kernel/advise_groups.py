@@ -16,7 +16,7 @@ from spark_assign.advice.kernel import advise, size, zones
 from spark_assign.advice.kernel.advice_items import Adviser
 from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
 from spark_assign.comparison.kernel.compare import CompareParams, compare
-from spark_assign.groups.kernel.facts import DUPLICATE_TOPIC, SUBSCRIPTION, IndexedFacts
+from spark_assign.groups.kernel.facts import LISTED_TOPIC, SUBSCRIPTION, IndexedFacts
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import row_schema, tagged, tagged_table
 
@@ -79,7 +79,7 @@ def _adviser_facts(adviser: str, table: pa.Table) -> Iterator[pa.Table]:
 
 def _readers(indexed: IndexedFacts) -> pa.Table:
     """Returns the topics that each group subscribes to."""
-    rows = np.concatenate([indexed.rows_by_kind[kind] for kind in (SUBSCRIPTION, DUPLICATE_TOPIC)])
+    rows = np.concatenate([indexed.rows_by_kind[kind] for kind in (SUBSCRIPTION, LISTED_TOPIC)])
     key = indexed.group_index[rows] * (len(indexed.topic_names) + 1) + indexed.topic_index[rows]
     rows = rows[np.unique(key, return_index=True)[1]]
     columns = {name: indexed.column(name, rows) for name in ("cluster", "group_id", "topic")}

@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from spark_assign.groups.kernel.facts import (
     DEPARTED_SLICE,
-    DUPLICATE_TOPIC,
     GROUP,
     KINDS,
+    LISTED_MEMBER,
+    LISTED_TOPIC,
     LOAD_COLUMNS,
     MEMBER,
     OWNED_ORDER,
@@ -34,12 +35,12 @@ from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_lengt
 
 JOINER = "joiner-"
 
-GROUP_LEVEL_KINDS = (GROUP, REPLICA_RACKS, DUPLICATE_TOPIC, DEPARTED_SLICE)
+GROUP_LEVEL_KINDS = (GROUP, REPLICA_RACKS, LISTED_TOPIC, DEPARTED_SLICE)
 """Kinds of facts that don't belong to a single live member."""
 
 _SLICE = ("first", "step", "count")
 _DROPPED = {
-    *("bits", "twice", "block", "cluster", "group_id", "kind", "member_id", "topic", "like", *LOAD_COLUMNS.values()),
+    *("bits", "twice", "block", "cluster", "group_id", "kind", "member_id", "topic", "list", *LOAD_COLUMNS.values()),
     *(f"{name}_{column}" for name in ("range", "roundrobin") for column in _SLICE),
 }
 
@@ -82,7 +83,7 @@ class _Rows:
         self.slices_by_block: dict[int, tuple[IntArray, IntArray, IntArray]] = {}
         for kind in GROUP_LEVEL_KINDS:
             self._add(kind, *self._copies(facts.rows_by_kind[kind]))
-        for kind in (MEMBER, SUBSCRIPTION, OWNED_ORDER):
+        for kind in (MEMBER, SUBSCRIPTION, LISTED_MEMBER, OWNED_ORDER):
             row, new = self._copies(facts.rows_by_kind[kind])
             stays = self._stays(row, new)
             self._add(kind, row[stays], new[stays])
@@ -117,12 +118,12 @@ class _Rows:
         facts = self.specs.facts
         nth = ranges_by_length(self.joining)
         self._add(MEMBER, np.full(len(nth), -1), np.repeat(np.arange(len(self.joining)), self.joining), nth)
-        subscriptions = facts.rows_by_kind[SUBSCRIPTION]
-        subscriptions = subscriptions[self.base_group[facts.group_index[subscriptions]] >= 0]
-        pair = facts.group_index[subscriptions] * (len(facts.topic_names) + 1) + facts.topic_index[subscriptions]
-        row, new = self._copies(subscriptions[np.unique(pair, return_index=True)[1]])
-        counts = self.joining[new]
-        self._add(SUBSCRIPTION, np.repeat(row, counts), np.repeat(new, counts), ranges_by_length(counts))
+        for kind, index in ((SUBSCRIPTION, facts.topic_index), (LISTED_MEMBER, facts.list_index)):
+            rows = facts.rows_of(kind, self.base_group >= 0)
+            key = facts.group_index[rows] * (int(index.max(initial=0)) + 1) + index[rows]
+            row, new = self._copies(rows[np.unique(key, return_index=True)[1]])
+            counts = self.joining[new]
+            self._add(kind, np.repeat(row, counts), np.repeat(new, counts), ranges_by_length(counts))
 
     def build_facts(self) -> IndexedFacts:
         """Returns the facts of the new groups."""
@@ -151,7 +152,7 @@ class _Rows:
             group_index=group,
             member_index=member,
             topic_index=np.where(is_copy, base.topic_index[row], -1),
-            representative_index=np.where(is_copy, base.representative_index[row], -1),
+            list_index=np.where(is_copy, base.list_index[row], -1),
             cluster=self.specs.cluster.take(pa.array(self.group)),
             group_id=self.specs.group_id.take(pa.array(self.group)),
             member_id=names,

@@ -40,19 +40,19 @@ from spark_assign.numeric.segmented_arrays import ranges_by_length
 
 
 def assign_range(
-    specs: GroupSpecs, selected: BoolArray, by_windows: PartitionSlices | None = None, *, uses_racks: bool = True
+    specs: GroupSpecs, selected: BoolArray, windowed: BoolArray, slices: PartitionSlices, *, uses_racks: bool = True
 ) -> PartitionSlices:
     """Assigns the selected groups by range.
 
     Args:
         specs: the groups.
         selected: mask of groups.
-        by_windows: slices of the selected groups that Spark windows have computed, if they have.
+        windowed, slices: mask of the selected groups that Spark windows have computed, and their slices.
         uses_racks: whether the client release uses racks.
     """
-    slices = by_windows
-    if slices is None:
-        slices = assign_ranges(specs.subscriber_lists, specs.topics.partitions_to_assign(selected))
+    others = specs.topics.partitions_to_assign(selected & ~windowed)
+    if others.any():
+        slices = slices.concat(assign_ranges(specs.subscriber_lists, others))
     if uses_racks and specs.rack_set:
         return replace_by_racks(specs, selected, slices, specs.subscriber_lists)
     return slices

@@ -31,24 +31,23 @@ from spark_assign.numeric.segmented_arrays import exclusive_sum, key_ranges, ran
 
 
 def assign_round_robin(
-    specs: GroupSpecs, selected: BoolArray, by_windows: PartitionSlices | None = None
+    specs: GroupSpecs, selected: BoolArray, windowed: BoolArray, slices: PartitionSlices
 ) -> PartitionSlices:
     """Assigns the selected groups by round robin.
 
     Args:
         specs: the groups.
         selected: mask of groups.
-        by_windows: slices of the selected groups that Spark windows have computed, if they have. They are right for
-            groups in which all topics have the same subscribers.
+        windowed, slices: mask of the selected groups that Spark windows have computed, and their slices. They are right
+            for groups in which all topics have the same subscribers.
     """
     partitions = specs.topics.partitions_to_assign(selected)
-    if by_windows is None:
-        return assign_in_turn(specs, specs.subscriber_lists, partitions)
-    is_recomputed = _has_different_sets(specs, np.flatnonzero(partitions))[specs.topics.group]
-    if not is_recomputed.any():
-        return by_windows
-    in_turn = assign_in_turn(specs, specs.subscriber_lists, np.where(is_recomputed, partitions, 0))
-    return by_windows.take(~is_recomputed[by_windows.topic]).concat(in_turn)
+    is_computed = (windowed & ~_has_different_sets(specs, np.flatnonzero(partitions)))[specs.topics.group]
+    others = np.where(is_computed, 0, partitions)
+    if not others.any():
+        return slices
+    in_turn = assign_in_turn(specs, specs.subscriber_lists, others)
+    return slices.take(is_computed[slices.topic]).concat(in_turn)
 
 
 def assign_in_turn(

@@ -22,10 +22,10 @@ from spark_assign.groups.assignors.server.assign_server import assign_by_server
 from spark_assign.groups.assignors.sticky.assign_sticky import STICKY, assign_sticky
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.assignors.weighted.assign_weighted import assign_weighted
-from spark_assign.groups.kernel.facts import DUPLICATE_TOPIC, column
+from spark_assign.groups.kernel.facts import LISTED_MEMBER, column
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
-from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
+from spark_assign.numeric.array_types import BoolArray
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, mask_from_indexes
 
 NO_CUSTOM: Mapping[str, GroupAssignor] = MappingProxyType({})
 
@@ -52,10 +52,10 @@ def assign(
     assignor, rules = profile
     if assignor in STICKY:
         return assign_sticky(specs, assignor, rules, selected)
-    by_windows = window_slices(specs, assignor, selected)
+    windowed, slices = window_slices(specs, assignor, selected)
     if assignor == "roundrobin":
-        return GroupAssignments.of(assign_round_robin(specs, selected, by_windows))
-    return GroupAssignments.of(assign_range(specs, selected, by_windows, uses_racks=rules.uses_racks))
+        return GroupAssignments.of(assign_round_robin(specs, selected, windowed, slices))
+    return GroupAssignments.of(assign_range(specs, selected, windowed, slices, uses_racks=rules.uses_racks))
 
 
 def assign_groups(
@@ -70,41 +70,24 @@ def assign_groups(
 # --- slices that Spark windows have computed ----------------------------------------------------------------------
 
 
-def window_slices(specs: GroupSpecs, assignor: str, selected: BoolArray) -> PartitionSlices | None:
-    """Returns the slices of the selected groups that Spark windows have computed for range or roundrobin; None if the
-    facts have none, as those of a simulated restart.
-
-    Range assigns duplicate topics identically; round robin's slices of duplicates are shifted.
+def window_slices(specs: GroupSpecs, assignor: str, selected: BoolArray) -> tuple[BoolArray, PartitionSlices]:
+    """Returns the mask of the selected groups whose slices Spark windows have computed for range or roundrobin, and
+    these slices. Windows compute the groups whose subscriptions are rows.
 
     Raises:
-        AssertionError: partitions of the selected groups are missing, so that the plan would be incomplete.
+        AssertionError: partitions of these groups are missing, so that the plan would be incomplete.
     """
-    rows, table = specs.subscription_rows, specs.facts.table
-    if rows is None or column(table, f"{assignor}_count").null_count == len(table):
-        return None
-    member, topic = specs.subscription_pairs
-    first, step, count = (
-        specs.facts.int_column(f"{assignor}_{field}", 0)[rows] for field in ("first", "step", "count")
-    )
-    if assignor == "roundrobin" and len(specs.facts.rows_by_kind[DUPLICATE_TOPIC]):
-        first, count = _shifted_round_robin(specs, topic, specs.facts.topic_index[rows], first, step)
-    slices = PartitionSlices(member, topic, first, step, count)
-    partitions = specs.topics.partitions_to_assign(selected)
-    slices = slices.take((count > 0) & selected[specs.topics.group[topic]])
+    facts, topics = specs.facts, specs.topics
+    if specs.subscription_rows is None or column(facts.table, f"{assignor}_count").null_count == len(facts.table):
+        return np.zeros_like(selected), EMPTY_SLICES
+    has_lists = mask_from_indexes(facts.group_index[facts.rows_by_kind[LISTED_MEMBER]], facts.num_groups)
+    selected = selected & ~has_lists[specs.fact_group_index]
+    member, topic = np.divmod(specs.subscription_rows.key, max(len(topics), 1))
+    columns = [
+        facts.int_column(f"{assignor}_{field}", 0)[specs.subscription_rows.row] for field in ("first", "step", "count")
+    ]
+    slices = PartitionSlices(member, topic, *columns).take((columns[-1] > 0) & selected[topics.group[topic]])
+    partitions = topics.partitions_to_assign(selected)
     if (np.bincount(slices.topic, slices.count, len(partitions)) != partitions).any():
         raise AssertionError(f"windows have not assigned all partitions of the groups that {assignor} plans")
-    return slices
-
-
-def _shifted_round_robin(
-    specs: GroupSpecs, topic: IntArray, representative: IntArray, first: IntArray, members: IntArray
-) -> tuple[IntArray, IntArray]:
-    """Returns first and count of round robin's slices, from `first` and stride of the representative topic."""
-    topics = specs.topics
-    partitions = topics.partitions_to_assign(np.ones(specs.num_groups, bool))
-    like = topics.find(topics.group[topic], representative)
-    counted = np.zeros_like(partitions)
-    counted[like] = partitions[like]
-    members = np.maximum(members, 1)
-    first = (first + topics.sum_of_preceding(counted)[like] - topics.sum_of_preceding(partitions)[topic]) % members
-    return first, np.maximum(-(-(partitions[topic] - first) // members), 0)
+    return selected, slices

@@ -5,9 +5,10 @@ MEMBER   member_id, group_instance_id, rack_id, generation_id, user_data_generat
 SUBSCRIPTION
          member_id, topic, partitions (null: unknown topic), topic_id: a row of `subscriptions`; and the slice of each
          window assignor: `<assignor>_first`, `_step`, `_count`
-DUPLICATE_TOPIC
-         topic, topic_id, like: a topic with the same subscribers and partition count as the representative `like`. If
-         such facts exist, only the subscriptions to representatives are included; a representative is its own `like`
+LISTED_MEMBER
+         member_id, list: a member that subscribes to all topics of a list
+LISTED_TOPIC
+         topic, partitions (null: unknown topic), topic_id, list: a topic of a list
 GROUP    assignor, group_type, subscription_type, leader_library, leader_version, leader_confidence: a row of `groups`
 OWNED_SLICE
          member_id, topic, partitions (of the topic; null: unknown topic), first, step, count: owned partitions
@@ -42,7 +43,7 @@ import pyarrow as pa
 from spark_assign.java.key_index import KeyIndex, NameIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.ownership_bitmaps import read_bitmaps, slices_from_bitmaps
-from spark_assign.numeric.partition_slices import compress_sorted, match_keys
+from spark_assign.numeric.partition_slices import compress_sorted
 
 KINDS = (
     MEMBER,
@@ -52,14 +53,15 @@ KINDS = (
     OWNED_BITMAP,
     DEPARTED_SLICE,
     REPLICA_RACKS,
-    DUPLICATE_TOPIC,
+    LISTED_MEMBER,
     OWNED_ORDER,
     SUBTOPOLOGY,
     INITIALIZED,
     LOAD,
     GROUP_LOAD,
     OWNED_PARTITION,
-) = range(14)
+    LISTED_TOPIC,
+) = range(15)
 
 LEADER_COLUMNS = ("leader_library", "leader_version", "leader_confidence")
 """Columns of `groups` about the group's leader (`groups.kernel.leader_rules`)."""
@@ -84,9 +86,10 @@ _TEXT, _INT = pa.string(), pa.int32()
 FACT_TYPES: dict[str, pa.DataType] = {
     **dict.fromkeys(("cluster", "group_id"), _TEXT),
     "kind": pa.int8(),
-    **dict.fromkeys(("member_id", "topic", "like", "assignor", "group_type", "group_instance_id", "rack_id"), _TEXT),
+    **dict.fromkeys(("member_id", "topic", "assignor", "group_type", "group_instance_id", "rack_id"), _TEXT),
     **dict.fromkeys(("generation_id", "user_data_generation_id", "position", "partitions"), _INT),
     "topic_id": _TEXT,
+    "list": pa.int64(),
     **dict.fromkeys(("first", "step", "count", "block", "partition"), _INT),
     **dict.fromkeys(("bits", "twice"), pa.list_(pa.int64())),
     "at": pa.list_(_INT),
@@ -119,7 +122,7 @@ class IndexedFacts:
         group_index: index into `cluster` and `group_id`.
         member_index: index into `member_id`; -1 for null.
         topic_index: index into `topic_names`; -1 for null.
-        representative_index: index of `like` into `topic_names`; -1 for null.
+        list_index: index among the distinct values of `list`; -1 for null.
         cluster, group_id: one element per group.
         member_id: distinct member ids, in `String.compareTo` order.
         topic_names: distinct topic names, in `String.compareTo` order.
@@ -130,7 +133,7 @@ class IndexedFacts:
     group_index: IntArray
     member_index: IntArray
     topic_index: IntArray
-    representative_index: IntArray
+    list_index: IntArray
     cluster: pa.Array
     group_id: pa.Array
     member_id: pa.Array
@@ -162,14 +165,14 @@ def index_facts(table: pa.Table) -> IndexedFacts:
     clusters, ids = NameIndex(column(table, "cluster")), NameIndex(column(table, "group_id"))
     group_keys = clusters.columns[0] * max(len(ids), 1) + ids.columns[0]
     groups = KeyIndex(group_keys)
-    member, topic = NameIndex(column(table, "member_id")), NameIndex(column(table, "topic"), column(table, "like"))
+    member, topic = NameIndex(column(table, "member_id")), NameIndex(column(table, "topic"))
     return IndexedFacts(
         table=table,
         rows_by_kind=rows,
         group_index=groups.lookup(group_keys),
         member_index=member.columns[0],
         topic_index=topic.columns[0],
-        representative_index=topic.columns[1],
+        list_index=_index_lists(column(table, "list")),
         cluster=clusters.names.take(pa.array(groups.keys // max(len(ids), 1), pa.int64())),
         group_id=ids.names.take(pa.array(groups.keys % max(len(ids), 1), pa.int64())),
         member_id=member.names,
@@ -177,20 +180,9 @@ def index_facts(table: pa.Table) -> IndexedFacts:
     )
 
 
-def find_subscriptions(facts: IndexedFacts, is_valid: BoolArray) -> tuple[IntArray, IntArray]:
-    """Returns the subscriptions of the groups that `is_valid` marks, including those to duplicate topics.
-
-    Returns:
-        row index of a fact with the member, whose topic is the topic or its representative; and the topic, as an index
-        into `topic_names`.
-    """
-    rows, duplicates = (facts.rows_of(kind, is_valid) for kind in (SUBSCRIPTION, DUPLICATE_TOPIC))
-    if not len(duplicates):
-        return rows, facts.topic_index[rows]
-    size = len(facts.topic_names)
-    key = facts.group_index[duplicates] * size + facts.representative_index[duplicates]
-    subscription, duplicate = match_keys(facts.group_index[rows] * size + facts.topic_index[rows], key)
-    return rows[subscription], facts.topic_index[duplicates[duplicate]]
+def _index_lists(lists: pa.Array) -> IntArray:
+    encoded = lists.dictionary_encode().indices
+    return to_int_array(encoded, -1)
 
 
 @dataclass(frozen=True)

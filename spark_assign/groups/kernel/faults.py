@@ -15,6 +15,8 @@ import pyarrow as pa
 from spark_assign.groups.kernel.facts import (
     GROUP,
     INITIALIZED,
+    LISTED_MEMBER,
+    LISTED_TOPIC,
     MEMBER,
     OWNED_BITMAP,
     OWNED_PARTITION,
@@ -93,10 +95,10 @@ def _member_faults(facts: IndexedFacts) -> Iterator[_Fault]:
     member_keys, counts = np.unique(_member_keys(facts, MEMBER), return_counts=True)
     for key in member_keys[(counts > 1) | (member_keys % _size(facts) == 0)].tolist():
         yield _member_fault(facts, key, "members", "duplicate-member")
-    subscriber_keys = np.unique(_member_keys(facts, SUBSCRIPTION))
+    subscriber_keys = np.unique(np.append(*(_member_keys(facts, kind) for kind in (SUBSCRIPTION, LISTED_MEMBER))))
     for key in np.setdiff1d(subscriber_keys, member_keys).tolist():
         yield _member_fault(facts, key, "subscriptions", "unknown-member")
-    rows = facts.rows_by_kind[SUBSCRIPTION]
+    rows = np.append(facts.rows_by_kind[SUBSCRIPTION], facts.rows_by_kind[LISTED_TOPIC])
     for group in np.unique(facts.group_index[rows[facts.topic_index[rows] < 0]]).tolist():
         yield _Fault(group, "null-key", format_row("subscriptions", topic=None))
     for kind, table in ((OWNED_SLICE, "owned_slices"), (OWNED_BITMAP, "owned"), (OWNED_PARTITION, "owned")):

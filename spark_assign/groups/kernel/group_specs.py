@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.kernel.facts import GROUP, OWNED_ORDER, IndexedFacts
-from spark_assign.groups.kernel.topic_columns import PartitionLoads, TopicColumns, read_loads
+from spark_assign.groups.kernel.topic_columns import PartitionLoads, SubscriptionRows, TopicColumns, read_loads
 from spark_assign.java.hash_map import string_hashes, table_orders
 from spark_assign.java.key_index import KeyIndex, NameIndex, take_names, to_int_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -30,6 +30,7 @@ from spark_assign.numeric.partition_slices import (
     invert,
     mask_from_indexes,
 )
+from spark_assign.numeric.segmented_arrays import expand_slices
 
 ALL_MEMBERS = -1
 """The subscriber set that contains all members of the group."""
@@ -164,9 +165,7 @@ class GroupSpecs:
             indexes.
         owned: partitions that members own.
         departed_owned: partitions that departed members owned; `member` indexes into `facts.member_id`.
-        subscriptions: sorted unique keys of subscriptions: member * num_topics + topic.
-        subscription_rows: row index in the facts for each subscription; a row can be that of the representative of the
-            topic (`DUPLICATE_TOPIC`). None if the facts are those of other groups.
+        subscription_rows: the subscriptions that are rows of the facts; None if the facts are those of other groups.
         racks: rack names.
         rack_sets: distinct sets of racks that hold the replicas of a partition; the first one is empty.
         rack_set: for each topic with known racks, the index into `rack_sets` of each partition.
@@ -181,8 +180,7 @@ class GroupSpecs:
     subscriber_sets: list[IntArray]
     owned: PartitionSlices
     departed_owned: PartitionSlices
-    subscriptions: IntArray
-    subscription_rows: IntArray | None
+    subscription_rows: SubscriptionRows | None
     racks: list[str]
     rack_sets: list[frozenset[int]]
     rack_set: dict[int, IntArray]
@@ -229,6 +227,14 @@ class GroupSpecs:
     def loads(self) -> PartitionLoads:
         """Loads of the partitions."""
         return self.partition_loads or read_loads(self.facts, self.fact_group_index, self.topics)
+
+    @cached_property
+    def subscriptions(self) -> IntArray:
+        """Sorted unique keys of subscriptions: member * num_topics + topic."""
+        lists, topics = self.list_subscribers(np.arange(len(self.members))), np.flatnonzero(self.topics.is_subscribed)
+        subscribers = lists.of_topic[topics]
+        row, position = expand_slices(lists.start[subscribers], np.ones_like(topics), lists.size[subscribers])
+        return np.sort(lists.members[position] * max(len(self.topics), 1) + topics[row])
 
     @cached_property
     def subscription_pairs(self) -> tuple[IntArray, IntArray]:

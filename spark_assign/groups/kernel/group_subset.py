@@ -78,7 +78,6 @@ def select_members(
         subscriber_sets=subscriber_sets,
         owned=owned.take(member_of[owned.member] >= 0).renumber(member_of, topic_of),
         departed_owned=departed.take(topic_of[departed.topic] >= 0).renumber(member_of, topic_of),
-        subscriptions=pairs,
         subscription_rows=None,
         racks=specs.racks,
         rack_sets=specs.rack_sets,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,19 +12,21 @@ import pyarrow as pa
 from spark_assign.groups.kernel.facts import (
     DEPARTED_SLICE,
     GROUP,
+    LISTED_MEMBER,
+    LISTED_TOPIC,
     MEMBER,
     REPLICA_RACKS,
+    SUBSCRIPTION,
     IndexedFacts,
     find_owned,
-    find_subscriptions,
     index_facts,
 )
 from spark_assign.groups.kernel.faults import find_faults, find_unsupported_groups, rejected_table
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, MemberColumns
-from spark_assign.groups.kernel.topic_columns import TopicColumns
+from spark_assign.groups.kernel.topic_columns import SubscriptionRows, TopicColumns
 from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, invert, mask_from_indexes
+from spark_assign.numeric.partition_slices import PartitionSlices, invert, mask_from_indexes, match_keys
 
 
 @dataclass(frozen=True)
@@ -78,25 +81,32 @@ def read_group_specs(facts: IndexedFacts, faulty: set[int]) -> GroupSpecs:
     fact_group_index = np.flatnonzero(has_specs)
     row_group = invert(fact_group_index, facts.num_groups)[facts.group_index]
     members = _read_members(facts, row_group, has_specs)
-    topics, subscriptions, rows, subscriber_sets, owned, departed_owned = _read_topics(
-        facts, row_group, members, has_specs
-    )
+    topics, rows, subscriber_sets, owned, departed_owned = _read_topics(facts, row_group, members, has_specs)
     racks, rack, rack_sets, rack_set = _read_racks(facts, fact_group_index, members, topics)
-    has_subscription = mask_from_indexes(subscriptions // max(len(topics), 1), len(members))
+    members = replace(members, rack=rack, has_subscription=_find_subscribers(topics, subscriber_sets, members.group))
     return GroupSpecs(
         facts,
         fact_group_index,
-        replace(members, rack=rack, has_subscription=has_subscription),
+        members,
         topics,
         subscriber_sets,
         owned,
         departed_owned,
-        subscriptions,
         rows,
         racks,
         rack_sets,
         rack_set,
     )
+
+
+def _find_subscribers(topics: TopicColumns, subscriber_sets: list[IntArray], member_group: IntArray) -> BoolArray:
+    """Returns whether each member subscribes to any topic."""
+    sets = topics.subscriber_set[topics.is_subscribed]
+    of_all = topics.group[topics.is_subscribed][sets == ALL_MEMBERS]
+    subscribers = mask_from_indexes(of_all, int(member_group.max(initial=-1)) + 1)[member_group]
+    for each in np.unique(sets[sets != ALL_MEMBERS]).tolist():
+        subscribers[subscriber_sets[each]] = True
+    return subscribers
 
 
 def _read_members(facts: IndexedFacts, row_group: IntArray, has_specs: BoolArray) -> MemberColumns:
@@ -116,42 +126,119 @@ def _read_members(facts: IndexedFacts, row_group: IntArray, has_specs: BoolArray
 
 def _read_topics(
     facts: IndexedFacts, row_group: IntArray, members: MemberColumns, has_specs: BoolArray
-) -> tuple[TopicColumns, IntArray, IntArray, list[IntArray], PartitionSlices, PartitionSlices]:
-    """Returns the topics; the subscriptions and their rows in the facts; the subscriber sets; and what members and
-    departed members own."""
+) -> tuple[TopicColumns, SubscriptionRows, list[IntArray], PartitionSlices, PartitionSlices]:
+    """Returns the topics; the subscriptions that are rows; the subscriber sets; and what members and departed members
+    own."""
     size, ids = max(len(facts.topic_names), 1), max(len(facts.member_id), 1)
     member_keys = KeyIndex(members.group * ids + facts.member_index[members.row])
     # Subscriptions can occur twice. Members are sorted, so that positions in the key index are member indexes.
-    rows, subscribed = find_subscriptions(facts, has_specs)
-    pairs = member_keys.lookup(row_group[rows] * ids + facts.member_index[rows]) * size + subscribed
+    rows = facts.rows_of(SUBSCRIPTION, has_specs)
+    pairs = member_keys.lookup(row_group[rows] * ids + facts.member_index[rows]) * size + facts.topic_index[rows]
     if (np.diff(pairs) <= 0).any():
         pairs, first = np.unique(pairs, return_index=True)
         rows = rows[first]
     subscriber = pairs // size
+    lists = _read_lists(facts, row_group, member_keys, has_specs)
     owned, departed_rows = find_owned(facts, has_specs), facts.rows_of(DEPARTED_SLICE, has_specs)
-    keys = [members.group[subscriber] * size + pairs % size]
-    keys += [row_group[each] * size + facts.topic_index[each] for each in (owned.row, departed_rows)]
+    rows_with_topics = (departed_rows, owned.row, lists.topic_rows, rows)
+    keys = [row_group[each] * size + facts.topic_index[each] for each in rows_with_topics]
     topic_keys = KeyIndex(np.concatenate(keys))
-    topic, owned_topic, departed_topic = (topic_keys.lookup(each) for each in keys)
+    found = [topic_keys.lookup(each) for each in keys]
     partitions, row_partitions = np.full(len(topic_keys), -1, np.int64), facts.int_column("partitions")
-    for topic_index, partition_rows in ((departed_topic, departed_rows), (owned_topic, owned.row), (topic, rows)):
+    for topic_index, partition_rows in zip(found, rows_with_topics, strict=True):
         partitions[topic_index] = row_partitions[partition_rows]
-    group, is_subscribed = topic_keys.keys // size, mask_from_indexes(topic, len(topic_keys))
-    subscriber_set, subscriber_sets = find_subscriber_sets(subscriber, topic, len(topic_keys), group, members.group)
+    departed_topic, owned_topic, listed_topic, topic = found
+    group = topic_keys.keys // size
+    subscriber_set, subscriber_sets = _find_all_subscriber_sets(
+        subscriber, topic, lists, listed_topic, group, members.group
+    )
     owner = member_keys.lookup(row_group[owned.row] * ids + facts.member_index[owned.row])
     departed = [facts.int_column(name, missing)[departed_rows] for name, missing in _DEFAULT_SLICE.items()]
+    is_subscribed = mask_from_indexes(np.append(topic, listed_topic), len(topic_keys))
     return (
         TopicColumns(group, topic_keys.keys % size, partitions, is_subscribed, subscriber_set),
-        subscriber * max(len(topic_keys), 1) + topic,
-        rows,
+        SubscriptionRows(subscriber * max(len(topic_keys), 1) + topic, rows),
         subscriber_sets,
         PartitionSlices(owner, owned_topic, owned.first, owned.step, owned.count).take(owned.count > 0),
         PartitionSlices(facts.member_index[departed_rows], departed_topic, *departed).take(departed[-1] > 0),
     )
 
 
+class _Lists(NamedTuple):
+    """Lists of subscriptions that have members: each of its members subscribes to each of its topics.
+
+    Attributes:
+        member_list, member: list and member, sorted and unique.
+        topic_list, topic_rows: list of each topic, and the row of the topic in the facts.
+    """
+
+    member_list: IntArray
+    member: IntArray
+    topic_list: IntArray
+    topic_rows: IntArray
+
+
+def _read_lists(facts: IndexedFacts, row_group: IntArray, member_keys: KeyIndex, has_specs: BoolArray) -> _Lists:
+    member_rows, topic_rows = (facts.rows_of(kind, has_specs) for kind in (LISTED_MEMBER, LISTED_TOPIC))
+    size, ids = int(facts.list_index.max(initial=0)) + 1, max(len(facts.member_id), 1)
+    list_keys = KeyIndex(row_group[member_rows] * size + facts.list_index[member_rows])
+    member_list, topic_list = (
+        list_keys.lookup(row_group[rows] * size + facts.list_index[rows]) for rows in (member_rows, topic_rows)
+    )
+    member = member_keys.lookup(row_group[member_rows] * ids + facts.member_index[member_rows])
+    num_members = max(len(member_keys), 1)
+    member_list, member = np.divmod(np.unique(member_list * num_members + member), num_members)
+    return _Lists(member_list, member, topic_list[topic_list >= 0], topic_rows[topic_list >= 0])
+
+
 _DEFAULT_SLICE = {"first": -1, "step": 1, "count": 0}
 """Values for null in the columns of a slice."""
+
+
+def _find_all_subscriber_sets(
+    subscriber: IntArray,
+    topic: IntArray,
+    lists: _Lists,
+    listed_topic: IntArray,
+    group: IntArray,
+    member_group: IntArray,
+) -> tuple[IntArray, list[IntArray]]:
+    """Returns the subscriber set of each topic, and the sets, as `find_subscriber_sets` does.
+
+    A topic of one list only has the subscribers of that list. Other listed topics are expanded to subscriptions.
+
+    Args:
+        subscriber, topic: subscriptions that are rows.
+        lists: the lists.
+        listed_topic: topic of each of `lists.topic_rows`.
+        group: group of each topic.
+        member_group: group of each member.
+    """
+    num_topics, num_members = len(group), max(len(member_group), 1)
+    listed = np.unique(lists.topic_list * max(num_topics, 1) + listed_topic)
+    in_list, listed_topic = np.divmod(listed, max(num_topics, 1))
+    is_single = np.bincount(listed_topic, minlength=num_topics) == 1
+    is_single[topic] = False
+    is_expanded = ~is_single[listed_topic]
+    nth, position = match_keys(in_list[is_expanded], lists.member_list)
+    if len(nth):
+        topic = np.append(topic, listed_topic[is_expanded][nth])
+        subscriber = np.append(subscriber, lists.member[position])
+        topic, subscriber = np.divmod(np.unique(topic * num_members + subscriber), num_members)
+    # The lists follow the topics, as if each were a topic with the list's members.
+    num_lists = int(lists.member_list.max(initial=-1)) + 1
+    list_group = np.zeros(num_lists, np.int64)
+    list_group[lists.member_list] = member_group[lists.member]
+    is_used = mask_from_indexes(in_list[~is_expanded], num_lists)[lists.member_list]
+    subscriber_set, subscriber_sets = find_subscriber_sets(
+        np.append(subscriber, lists.member[is_used]),
+        np.append(topic, num_topics + lists.member_list[is_used]),
+        num_topics + num_lists,
+        np.append(group, list_group),
+        member_group,
+    )
+    subscriber_set[listed_topic[~is_expanded]] = subscriber_set[num_topics + in_list[~is_expanded]]
+    return subscriber_set[:num_topics], subscriber_sets
 
 
 def find_subscriber_sets(

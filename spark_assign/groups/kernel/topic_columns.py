@@ -1,4 +1,4 @@
-"""Topics of groups, and the loads of their partitions.
+"""Topics of groups, subscriptions to them, and the loads of their partitions.
 
 The load of a partition is the rate at which messages are written to it.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -68,6 +69,18 @@ class TopicColumns:
     def partitions_to_assign(self, selected: BoolArray) -> IntArray:
         """Returns the number of partitions of each topic that are assigned, given a mask of groups."""
         return np.where(self.is_subscribed & (self.partitions > 0) & selected[self.group], self.partitions, 0)
+
+
+class SubscriptionRows(NamedTuple):
+    """Subscriptions that are rows of the facts.
+
+    Attributes:
+        key: member * num_topics + topic; sorted and unique.
+        row: index of the row.
+    """
+
+    key: IntArray
+    row: IntArray
 
 
 REMEDIES = {

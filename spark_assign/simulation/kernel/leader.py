@@ -169,7 +169,6 @@ def read_requests(requests: Sequence[AssignmentRequest], *, reads_owned: bool) -
     topic_columns = TopicColumns(topic_group, name, partitions, np.ones(len(name), bool), subscriber_set)
     rack, rack_sets, rack_set = _read_racks(requests, listed, topic_columns)
     members = _read_members(listed, group, rack, generations=reads_owned)
-    none = np.empty(0, np.int64)
     return RequestSpecs(
         facts=_NO_FACTS,
         fact_group_index=np.zeros(len(requests), np.int64),
@@ -178,7 +177,6 @@ def read_requests(requests: Sequence[AssignmentRequest], *, reads_owned: bool) -
         subscriber_sets=[np.sort(member_index[members]) for members in sets],
         owned=_read_owned(listed, group, member_index, topic_columns) if reads_owned else EMPTY_SLICES,
         departed_owned=EMPTY_SLICES,
-        subscriptions=none,
         subscription_rows=None,
         racks=[],
         rack_sets=rack_sets,

@@ -22,7 +22,7 @@ from spark_assign.groups.assignors.server.coordinator_hash_order import (
     set_order,
     table_slots,
 )
-from spark_assign.groups.kernel.facts import DUPLICATE_TOPIC, SUBSCRIPTION
+from spark_assign.groups.kernel.facts import LISTED_TOPIC, SUBSCRIPTION
 from spark_assign.groups.kernel.group_specs import UNKNOWN_POSITION, GroupSpecs
 from spark_assign.java.hash_map import LONGEST_CHAIN, table_order
 from spark_assign.java.key_index import KeyIndex
@@ -105,7 +105,7 @@ def read_topic_ids_of_specs(specs: GroupSpecs) -> TopicIdIndex:
     topics, facts = specs.topics, specs.facts
     id_texts: list[str | None] = [None] * len(topics)
     if "topic_id" in facts.table.column_names:
-        rows = np.append(facts.rows_by_kind[SUBSCRIPTION], facts.rows_by_kind[DUPLICATE_TOPIC])
+        rows = np.append(facts.rows_by_kind[SUBSCRIPTION], facts.rows_by_kind[LISTED_TOPIC])
         rows = rows[facts.topic_index[rows] >= 0]
         size = max(len(facts.topic_names), 1)
         key, first = np.unique(facts.group_index[rows] * size + facts.topic_index[rows], return_index=True)
