@@ -27,6 +27,7 @@ from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel import plan_groups as kernel
 from spark_assign.groups.kernel.plan_groups import (
     ASSIGNED,
+    ASSIGNED_ALIKE,
     CHANGED_TOPIC,
     CONFIGURED,
     METRICS,
@@ -50,9 +51,12 @@ if TYPE_CHECKING:
 PLAN_ROWS = from_arrow_schema(kernel.PLAN_ROWS)
 """Spark schema of the tagged rows of the planning pass (`groups.kernel.plan_groups`)."""
 
+_SLICES = "array<struct<member_id: string, first: int, step: int, count: int>>"
+"""Type of the slices of a row that are expanded to rows of their own."""
+
 _KINDS = {
-    "assignments": {ASSIGNED},
-    "assignment_slices": {ASSIGNED},
+    "assignments": {ASSIGNED, ASSIGNED_ALIKE},
+    "assignment_slices": {ASSIGNED, ASSIGNED_ALIKE},
     "moves": {CHANGED_TOPIC},
     "revocations": {CHANGED_TOPIC},
     "metrics": {METRICS},
@@ -108,7 +112,7 @@ class Plan:
     @cached_property
     def assignment_slices(self) -> DataFrame:
         """The assignments as slices: partitions first, first + step, … (`count` of them) of one topic."""
-        return self._slices(ASSIGNED)
+        return self._slices(ASSIGNED, ASSIGNED_ALIKE)
 
     @cached_property
     def withheld(self) -> DataFrame:
@@ -121,7 +125,7 @@ class Plan:
     @cached_property
     def target(self) -> DataFrame:
         """The final assignment as slices: `assignment_slices` and `withheld`."""
-        return self._slices(ASSIGNED, WITHHELD)
+        return self._slices(ASSIGNED, ASSIGNED_ALIKE, WITHHELD)
 
     @cached_property
     def order_dependent(self) -> DataFrame:
@@ -232,7 +236,17 @@ class Plan:
         return rows.where(F.col("kind").isin(*kinds))
 
     def _slices(self, *kinds: str) -> DataFrame:
-        return self.rows(*kinds).select(*PLAN_TABLES["assignment_slices"].names)
+        rows = self.rows(*kinds)
+        if "topics" in rows.columns:
+            is_alike = F.col("kind") == ASSIGNED_ALIKE
+            slices = F.arrays_zip("member_ids", "firsts", "steps", "counts").cast(_SLICES)
+            one = F.array(F.struct("member_id", "first", "step", "count")).cast(_SLICES)
+            rows = rows.select(
+                *GROUP_KEY,
+                F.inline(F.when(is_alike, slices).otherwise(one)),
+                F.when(is_alike, F.col("topics")).otherwise(F.array("topic")).alias("topics"),
+            ).withColumn("topic", F.explode("topics"))
+        return rows.select(*PLAN_TABLES["assignment_slices"].names)
 
 
 def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.segmented_arrays import expand_slices, starts_new_key
+from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length, starts_new_key
 
 PARTITION_BITS = 32
 """The number of bits of a partition. `topic << PARTITION_BITS | partition` sorts by topic, then by partition."""
@@ -125,6 +125,42 @@ def match_keys(wanted: IntArray, keys: IntArray) -> tuple[IntArray, IntArray]:
     starts, ends = (np.searchsorted(sorted_keys, wanted, side) for side in ("left", "right"))
     row, position = expand_slices(starts, np.ones_like(starts), ends - starts)
     return row, sorter[position]
+
+
+def find_alike(slices: PartitionSlices, group: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Finds the topics of a group whose slices are the same, with the same members in the same order.
+
+    Candidates are found by a hash and then compared.
+
+    Args:
+        slices: slices in the order of their topics.
+        group: group of each slice.
+
+    Returns:
+        for each topic that occurs: its first slice, its number of slices, and the first topic that is like it (as an
+        index into these arrays).
+    """
+    if not len(slices):
+        return (np.empty(0, np.int64),) * 3
+    start = np.flatnonzero(starts_new_key(slices.topic))
+    size = np.diff(np.append(start, len(slices)))
+    position, columns = ranges_by_length(size), (slices.member, slices.first, slices.step, slices.count)
+    mixed = np.zeros(len(slices), np.int64)
+    for column in columns:
+        mixed = (mixed ^ column) * _ODD
+        mixed ^= mixed >> 29
+    mixed = np.add.reduceat(mixed * (2 * position + 1), start)
+    order = np.lexsort((mixed, size, group[start]))
+    is_first = starts_new_key(group[start][order], size[order], mixed[order])
+    like = np.empty_like(order)
+    like[order] = order[is_first][np.cumsum(is_first) - 1]
+    row = np.repeat(start[like], size) + position
+    is_equal = np.logical_and.reduce([column[row] == column for column in columns])
+    return start, size, np.where(np.logical_and.reduceat(is_equal, start), like, np.arange(len(like)))
+
+
+_ODD = -7046029254386353131
+"""An odd number with random bits (2^64 divided by the golden ratio, as a signed integer)."""
 
 
 def member_partition_keys(left: PartitionSlices, right: PartitionSlices) -> tuple[IntArray, IntArray]:

@@ -19,7 +19,7 @@ from tests.frames import dataframe
 
 Row = Sequence[Any]
 
-KINDS_OF_A_PLAN = ("assigned", "withheld", "order_dependent", "changed_topic", "metrics", "rejected")
+KINDS_OF_A_PLAN = ("assigned", "assigned_alike", "withheld", "order_dependent", "changed_topic", "metrics", "rejected")
 """The kinds of rows that the tables of a plan are made of."""
 
 

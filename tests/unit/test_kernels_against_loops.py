@@ -13,7 +13,7 @@ from spark_assign.groups.assignors.roundrobin import round_robin_start
 from spark_assign.groups.kernel.facts import MEMBER, OWNED_SLICE, index_facts
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.numeric.ownership_bitmaps import WORDS_PER_BITMAP, find_duplicates, slices_from_bitmaps
-from spark_assign.numeric.partition_slices import count_common_terms, owners_to_slices
+from spark_assign.numeric.partition_slices import PartitionSlices, count_common_terms, find_alike, owners_to_slices
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
 from tests.oracle.group import Assignment, Group, Member
@@ -194,3 +194,25 @@ def test_runs_that_meet_are_found() -> None:
         more = f" and {len(twice) - 1} more" if len(twice) > 1 else ""
         message = f"{twice[0]}{more}. Keep one row per member and partition" if twice else None
         assert faults == ({0: ("duplicate-owned", message)} if twice else {})
+
+
+def test_topics_with_equal_slices_are_found_as_a_loop_finds_them() -> None:
+    """Random slices of topics in three groups; some topics differ from another one in a single number."""
+    generator = np.random.default_rng(seed_for(__name__))
+    for _ in range(drawn(20, 200)):
+        rows, groups = [], []
+        for topic in range(12):
+            rows += [
+                (int(member), topic, int(first), 1 + topic % 2, 3)
+                for member, first in generator.integers(0, 2, (generator.integers(0, 4), 2))
+            ]
+            groups += [topic // 4] * (len(rows) - len(groups))
+        slices = PartitionSlices(*np.array(rows, np.int64).reshape(-1, 5).T)
+        start, size, like = find_alike(slices, np.array(groups, np.int64))
+        by_topic: dict[int, list[tuple[int, ...]]] = {}
+        for (member, topic, *partitions), group in zip(rows, groups, strict=True):
+            by_topic.setdefault(topic, []).append((group, member, *partitions))
+        contents = list(by_topic.values())
+        assert like.tolist() == [contents.index(content) for content in contents]
+        assert size.tolist() == [len(content) for content in contents]
+        assert slices.topic[start].tolist() == list(by_topic)

@@ -3,6 +3,8 @@
 The `kind` of a row says which columns it uses:
 
     assigned         member_id, topic, first, step, count: a slice that the member is assigned in this round
+    assigned_alike   topics, member_ids, firsts, steps, counts: each member is assigned its slice of each of the topics;
+                     if rows of this kind are required, topics with equal slices are in them instead of in `assigned`
     withheld         the same: a slice that its next owner gets in the following round
     order_dependent  the same: an assigned or withheld slice whose owner depends on an order that the facts
                      don't determine
@@ -45,13 +47,14 @@ from spark_assign.groups.kernel.tagged_rows import tagged_table
 from spark_assign.groups.kernel.topic_columns import topic_rates
 from spark_assign.java.key_index import take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
+from spark_assign.numeric.partition_slices import PartitionSlices, find_alike, mask_from_indexes
+from spark_assign.numeric.segmented_arrays import expand_slices
 
 CONFIGURED = "configured"
 """Placeholder for an assignor name: plan each group with the assignor that it is configured with."""
 
-ASSIGNED, WITHHELD, ORDER_DEPENDENT, CHANGED_TOPIC, METRICS, REJECTED = (
-    *("assigned", "withheld", "order_dependent", "changed_topic", "metrics", "rejected"),
+ASSIGNED, ASSIGNED_ALIKE, WITHHELD, ORDER_DEPENDENT, CHANGED_TOPIC, METRICS, REJECTED = (
+    *("assigned", "assigned_alike", "withheld", "order_dependent", "changed_topic", "metrics", "rejected"),
 )
 
 _TEXT, _INT, _LONG, _DOUBLE = pa.string(), pa.int32(), pa.int64(), pa.float64()
@@ -72,8 +75,8 @@ PLAN_ROWS = pa.schema(
         **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "topic"), _TEXT),
         **dict.fromkeys(("first", "step", "count"), _INT),
         **dict.fromkeys(("code", "detail"), _TEXT),
-        "member_ids": pa.list_(_TEXT),
-        **dict.fromkeys(("member_flags", "owned", "planned"), pa.list_(_INT)),
+        **dict.fromkeys(("topics", "member_ids"), pa.list_(_TEXT)),
+        **dict.fromkeys(("firsts", "steps", "counts", "member_flags", "owned", "planned"), pa.list_(_INT)),
         "loads": pa.list_(_DOUBLE),
         **METRIC_COLUMNS,
     }
@@ -82,13 +85,14 @@ PLAN_ROWS = pa.schema(
 
 COLUMNS_BY_KIND: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((ASSIGNED, WITHHELD, ORDER_DEPENDENT), ("member_id", "topic", "first", "step", "count")),
+    ASSIGNED_ALIKE: ("topics", "member_ids", "firsts", "steps", "counts"),
     CHANGED_TOPIC: ("topic", "partitions", "member_ids", "member_flags", "owned", "planned", "loads"),
     METRICS: tuple(METRIC_COLUMNS),
     REJECTED: ("code", "detail"),
 }
 """Columns that a row of each kind uses, in addition to cluster, group_id, and kind."""
 
-ALL_KINDS = frozenset(COLUMNS_BY_KIND)
+ALL_KINDS = frozenset(COLUMNS_BY_KIND) - {ASSIGNED_ALIKE}
 
 
 def columns_of(kinds: Collection[str]) -> list[str]:
@@ -146,7 +150,11 @@ def _plan_rows(table: pa.Table, params: PlanParams) -> Iterator[tuple[str, pa.Ta
         yield REJECTED, rejected_table(specs.facts, {fact_groups[group]: fault for group, fault in rejected.items()})
     is_planned = assignments.is_planned(assignor)
     if ASSIGNED in params.required_kinds:
-        yield ASSIGNED, slice_rows(specs, assignments.assigned_now)
+        assigned = assignments.assigned_now
+        if ASSIGNED_ALIKE in params.required_kinds and (np.diff(assigned.topic) >= 0).all():
+            alike, assigned = _alike_rows(specs, assigned)
+            yield ASSIGNED_ALIKE, alike
+        yield ASSIGNED, slice_rows(specs, assigned)
     if WITHHELD in params.required_kinds:
         yield WITHHELD, slice_rows(specs, assignments.withheld_slices)
     if ORDER_DEPENDENT in params.required_kinds:
@@ -259,6 +267,27 @@ def slice_rows(specs: GroupSpecs, slices: PartitionSlices, member_ids: pa.Array 
     names |= {"member_id": take_names(ids, slices.member), "topic": take_names(specs.topic, slices.topic)}
     columns = {name: pa.array(getattr(slices, name)) for name in ("first", "step", "count")}
     return pa.table(names | columns)
+
+
+def _alike_rows(specs: GroupSpecs, slices: PartitionSlices) -> tuple[pa.Table, PartitionSlices]:
+    """Returns rows of kind ASSIGNED_ALIKE, and the slices of all other topics; slices are in the order of topics."""
+    start, size, like = find_alike(slices, specs.topics.group[slices.topic])
+    num_topics = np.bincount(like, minlength=len(like))
+    is_alike = num_topics[like] > 1
+    first = np.flatnonzero(num_topics > 1)
+    topic = slices.topic[start]
+    _, row = expand_slices(start[first], np.ones_like(first), size[first])
+    alike_topics = np.flatnonzero(is_alike)[np.argsort(like[is_alike], kind="stable")]
+    columns = group_key_columns(specs, specs.topics.group[topic[first]])
+    columns["topics"] = _lists(num_topics[first], take_names(specs.topic, topic[alike_topics]))
+    columns["member_ids"] = _lists(size[first], take_names(specs.member_id, slices.member[row]))
+    for name in ("first", "step", "count"):
+        columns[f"{name}s"] = _lists(size[first], pa.array(getattr(slices, name)[row], _INT))
+    return pa.table(columns), slices.take(~np.repeat(is_alike, size))
+
+
+def _lists(lengths: IntArray, values: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(lengths)), _INT), values)
 
 
 def _group_rows(specs: GroupSpecs, metrics: dict[str, pa.Array], is_planned: BoolArray) -> pa.Table:
