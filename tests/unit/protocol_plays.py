@@ -8,6 +8,7 @@ from spark_assign.simulation.kernel.assignment_request import Topics, code
 from spark_assign.simulation.kernel.events import Event, in_order
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember
+from spark_assign.simulation.kernel.ownership_log import merged
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import solve_requests
 from spark_assign.simulation.kernel.simulated_group import InitialState
@@ -67,9 +68,9 @@ def modern(
     )
 
 
-def play(beginning: InitialState, *events: Event, until: int | None = None) -> GroupSimulation:
-    """Play it to the end."""
-    played = GroupSimulation(beginning, in_order(events), traced=True, owners=True)
+def play(beginning: InitialState, *events: Event, until: int | None = None, traced: bool = True) -> GroupSimulation:
+    """Play it to the end. Without a trace, members that a rebalance doesn't change rejoin in one step."""
+    played = GroupSimulation(beginning, in_order(events), traced=traced, owners=True)
     run(played, until)
     return played
 
@@ -98,6 +99,13 @@ def logged(played: GroupSimulation, message: str) -> list[tuple[int, str, str]]:
 def rounds(played: GroupSimulation) -> list[tuple[int, str]]:
     """Generation and cause of every round."""
     return [(each.generation_id, each.cause) for each in played.group.rebalances]
+
+
+def figures(played: GroupSimulation) -> tuple[object, ...]:
+    """All results but the trace."""
+    log = played.group.ownership_log
+    closed = [(each.code, end, each.pauses, each.paused_ms, each.longest_pause_ms) for each, end in log.closed]
+    return played.end_ms, played.group.rebalances, closed, merged(log.intervals or ())
 
 
 def pauses(played: GroupSimulation) -> dict[int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from spark_assign.simulation.kernel.assignment_request import AssignmentRequest, code
@@ -20,9 +22,10 @@ def _asks(beginning: InitialState, *events: Event) -> list[AssignmentRequest]:
     going = GroupSimulation(beginning, in_order(events), traced=False, owners=False).run(None)
     asks: list[AssignmentRequest] = []
     try:
-        asks.append(next(going))
+        ask = next(going)
         while True:
-            asks.append(going.send(assign([asks[-1]])[0]))
+            asks.append(replace(ask, members=[replace(each) for each in ask.members]))  # as they are now
+            ask = going.send(assign([ask])[0])
     except StopIteration:
         return asks
 

@@ -17,6 +17,7 @@ from tests.unit.protocol_plays import (
     EAGER,
     STICKY,
     at,
+    figures,
     logged,
     messages,
     owners,
@@ -380,3 +381,17 @@ def test_nothing_is_lost_whatever_happens(strategies: tuple[str, ...], static: b
         times = TimingConfig(revoke_ms=chance.choice([0, 700]), restore_ms=chance.choice([0, 1_500]))
         group = stage(owned, strategies, static=static, timing=times)
         _holds(play(group, *_random_events(chance, list(owned), static=static)))
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_one_step_does_what_messages_do(static: bool) -> None:
+    """Members that a rebalance doesn't change, whoever else stops, comes back, gives up partitions, or is too late."""
+    for number in range(drawn(30, 200)):
+        chance = random.Random(f"{number}{static}")
+        owned = {"c1": [0, 1, 2], "c2": [3, 4], "c3": [5], "c4": [6], "c5": [7]}
+        beat, late = chance.choice([1_000, 3_000]), chance.choice([1_000, 4_000, 300_000])
+        times = TimingConfig(rebalance_timeout_ms=late, heartbeat_interval_ms=beat, revoke_ms=chance.choice([0, 700]))
+        events = _random_events(chance, list(owned), static=static)
+        groups = [stage(owned, COOPERATIVE, static=static, timing=times) for _ in range(2)]
+        one, other = (play(each, *events, until=100_000, traced=each is groups[0]) for each in groups)
+        assert figures(one) == figures(other)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -58,7 +59,8 @@ class JoinedMember:
         rack_id: rack of the member. None or "": unknown.
         hash: `String.hashCode` of `member_id`, as unsigned 32 bits.
         topics: indexes into `Topics.names`. Members with equal subscriptions should share one object.
-        owned: partition keys, ascending and unique. May contain topics that don't exist or aren't subscribed.
+        owned: partition keys, ascending and unique. May contain topics that don't exist or aren't subscribed. The list
+            isn't changed in place.
         generation_id: generation in the subscription; -1 if none.
         user_data_generation_id: generation in the sticky assignor's user data. None: the same as `generation_id`.
     """
@@ -68,7 +70,7 @@ class JoinedMember:
     rack_id: str | None
     hash: int
     topics: frozenset[int]
-    owned: Sequence[int] = ()
+    owned: list[int] = field(default_factory=list)
     generation_id: int = -1
     user_data_generation_id: int | None = None
 
@@ -79,7 +81,7 @@ class AssignmentRequest:
 
     Attributes:
         assignor: the protocol that the coordinator selected.
-        members: the members in the coordinator's order.
+        members: the members in the coordinator's order. After the response, they can change.
         topics: the topics of the group.
         partitions: partition count by topic index. A topic that is missing or has 0 partitions has no metadata.
     """
@@ -111,8 +113,42 @@ def java_order(texts: Sequence[str]) -> list[int]:
     return sorted(range(len(texts)), key=keys.__getitem__)
 
 
-def codes_by_member(member: IntArray, codes: IntArray, num_members: int) -> list[list[int]]:
-    """Returns the ascending partition keys of each member, from columns in any order."""
-    sorted_codes = codes[np.lexsort((codes, member))].tolist()
-    ends = np.cumsum(np.bincount(member, minlength=num_members)).tolist()
-    return [sorted_codes[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+@dataclass(frozen=True, slots=True)
+class CodeLists:
+    """The ascending partition keys of several members.
+
+    Attributes:
+        lists: the keys of each member.
+        lengths: number of keys of each member.
+        codes: all keys, member by member.
+    """
+
+    lists: Sequence[list[int]]
+    lengths: IntArray
+    codes: IntArray
+
+    @staticmethod
+    def of(lists: Sequence[list[int]]) -> CodeLists:
+        """Builds the columns from the lists."""
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        return CodeLists(lists, lengths, np.fromiter(chain.from_iterable(lists), np.int64, int(lengths.sum())))
+
+
+def codes_by_member(member: IntArray, codes: IntArray, owned: CodeLists) -> list[list[int]]:
+    """Returns the ascending partition keys of each member, from columns in any order.
+
+    If they are what the member owns, the list is that in `owned`: in a stable group, most members keep their lists.
+    """
+    order = np.lexsort((codes, member))
+    member, codes = member[order], codes[order]
+    counts = np.bincount(member, minlength=len(owned.lengths))
+    is_owned = counts == owned.lengths
+    row = np.flatnonzero(is_owned[member])
+    owned_row = row + (np.cumsum(owned.lengths) - np.cumsum(counts))[member[row]]
+    is_owned[member[row[codes[row] != owned.codes[owned_row]]]] = False
+    assigned, other_codes = list(owned.lists), codes[~is_owned[member]].tolist()
+    others = np.flatnonzero(~is_owned)
+    ends = np.cumsum(counts[others]).tolist()
+    for index, start, end in zip(others.tolist(), [0, *ends], ends, strict=False):
+        assigned[index] = other_codes[start:end]
+    return assigned

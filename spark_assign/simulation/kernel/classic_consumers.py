@@ -13,7 +13,8 @@ A member that learns of a rebalance
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from spark_assign.simulation.kernel.assignment_request import AssignmentRequest, AssignmentResponse, JoinedMember
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
@@ -82,7 +83,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         """Returns the subscription that the member sends in JoinGroup (`ConsumerCoordinator.metadata`)."""
         member_id, generation = str(member.member_id), member.generation_id
         remembered = member.remembered_generation
-        member.joined_topics = member.topics
+        member.joined_topics, member.subscribed_owned = member.topics, None
         self.user_data[member_id] = (member.remembered, remembered.get("sticky"))
         return JoinedMember(
             member_id,
@@ -97,18 +98,61 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
 
     # --- hearing of a rebalance -------------------------------------------------------------------------------
 
-    def rebalance_in_progress(self, member_id: str, *, at_once: bool) -> None:
+    def rebalance_in_progress(self, at_once: Mapping[str, bool]) -> None:
         """See `coordinator.Clients`. A leader that is computing finds out when it sends its assignment."""
-        member = self.by_id[member_id]
-        if member.member_id == member_id and member.state == (JOINING if at_once else STABLE):
-            self.schedule_error(member, at_once=at_once)
+        now, interval, by_id = self.queue.now, self.heartbeat_interval_ms, self.by_id
+        waiting = defaultdict[int, dict[ClassicMember, int]](dict)
+        for member_id, is_at_once in at_once.items():
+            member = by_id[member_id]
+            if member.member_id == member_id and member.state == (JOINING if is_at_once else STABLE):
+                waiting[now if is_at_once else member.next_heartbeat(now, interval)][member] = member.epoch
+        for at, epochs in waiting.items():
+            request = "Heartbeat" if at > now else "SyncGroup"
+            self.queue.schedule(at, self._receive_errors, request, iter(epochs.items()))
 
-    def schedule_error(self, member: ClassicMember, *, at_once: bool = False) -> None:
-        """Schedules the error response to the member's next heartbeat; if `at_once`, to its SyncGroup now."""
-        now = self.queue.now
-        beat = now if at_once else member.next_heartbeat(now, self.heartbeat_interval_ms)
-        request = "SyncGroup" if at_once else "Heartbeat"
-        self.queue.schedule(beat, self.run_if_current, member, member.epoch, self._receive_error, request)
+    def schedule_error(self, member: ClassicMember) -> None:
+        """Schedules the error response to the member's next heartbeat."""
+        beat = member.next_heartbeat(self.queue.now, self.heartbeat_interval_ms)
+        self.queue.schedule(beat, self.run_if_current, member, member.epoch, self._receive_error, "Heartbeat")
+
+    def _receive_errors(self, request: str, epochs: Iterator[tuple[ClassicMember, int]]) -> None:
+        """Handles the error responses that members get at the same time, if their epochs are unchanged.
+
+        If a leader must compute an assignment, that comes before the next response.
+        """
+        at_once = self.trace is None and self.timing.poll_interval_ms == 0
+        for member, epoch in epochs:
+            if epoch == member.epoch and not (at_once and self._rejoins_at_once(member)):
+                self._receive_error(member, request)
+            if self.leading is not None:
+                self.queue.schedule_next(self._receive_errors, request, epochs)
+                return
+
+    def _rejoins_at_once(self, member: ClassicMember) -> bool:
+        """Does what `_receive_error` leads to if a member polls now, and joins with other partitions at most.
+
+        Returns False if that isn't so.
+        """
+        coordinator, group, member_id = self.coordinator, self.coordinator.group, str(member.member_id)
+        known = group.members.get(member_id)
+        if (
+            known is None
+            or group.state is not State.PREPARING_REBALANCE
+            or group.generation_id != member.generation_id
+            or known.protocols != member.assignors
+            or not member.cooperative
+            or member.busy_until > self.queue.now
+            or not member.owns_only_joined_topics()
+        ):
+            return False
+        member.epoch += 1
+        member.state = JOINING
+        joined = coordinator.metadata[member_id]  # it sends what it has sent before, except for these
+        joined.owned, joined.generation_id, joined.user_data_generation_id = member.owned, member.generation_id, None
+        group.await_join(known)
+        if group.num_members_awaiting_join_response == len(group.members):
+            coordinator.complete_if_all_joined()
+        return True
 
     def _receive_error(self, member: ClassicMember, request: str) -> None:
         """Handles an error response to a heartbeat or to SyncGroup."""
@@ -158,23 +202,27 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
 
     # --- answers ----------------------------------------------------------------------------------------------
 
-    def joined(self, member_id: str, *, skip_assignment: bool) -> None:
+    def joined(self, member_ids: Iterable[str], *, skip_assignment: bool) -> None:
         """See `coordinator.Clients`."""
-        member, group = self.by_id[member_id], self.coordinator.group
-        if member.member_id != member_id or member.state != JOINING:
-            return  # the process has stopped
-        leads = group.leader_id == member_id
-        member.generation_id, member.heartbeats_from_ms = group.generation_id, self.queue.now
-        member.snapshot = self.leader_metadata(member) if skip_assignment else None
-        if self.trace is not None:
-            role = f"leads {len(group.members)} members" if leads else f"leader {group.leader_id}"
-            text = f"generation {group.generation_id}; {group.protocol_name}; {role}"
-            skipped = "; skip assignment" if skip_assignment else ""
-            self.trace_message(COORDINATOR, "JoinGroup response", member_id, text + skipped)
-        if not leads or skip_assignment:
-            self.trace_message(member_id, "SyncGroup", COORDINATOR)
-            if group.state is State.COMPLETING_REBALANCE:
-                self.coordinator.sync(member_id)
+        group, now, by_id = self.coordinator.group, self.queue.now, self.by_id
+        syncs = group.state is State.COMPLETING_REBALANCE
+        for member_id in member_ids:
+            member = by_id[member_id]
+            if member.member_id != member_id or member.state != JOINING:
+                continue  # the process has stopped
+            leads = group.leader_id == member_id
+            member.generation_id, member.heartbeats_from_ms = group.generation_id, now
+            member.snapshot = self.leader_metadata(member) if skip_assignment else None
+            if self.trace is not None:
+                role = f"leads {len(group.members)} members" if leads else f"leader {group.leader_id}"
+                text = f"generation {group.generation_id}; {group.protocol_name}; {role}"
+                skipped = "; skip assignment" if skip_assignment else ""
+                self.trace_message(COORDINATOR, "JoinGroup response", member_id, text + skipped)
+            if not leads or skip_assignment:
+                if self.trace is not None:
+                    self.trace_message(member_id, "SyncGroup", COORDINATOR)
+                if syncs:
+                    group.await_sync(member_id)
 
     def lead(self, member_id: str) -> None:
         """See `coordinator.Clients`. A leader that has stopped meanwhile computes nothing."""
@@ -204,16 +252,20 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
             self.trace_message(leader.member_id, "SyncGroup", COORDINATOR, "with the assignment")
         self.coordinator.sync_of_leader(str(leader.member_id), assignment)
 
-    def synced(self, member_id: str, assigned: list[int]) -> None:
+    def synced(self, assigned: Iterable[tuple[str, list[int]]]) -> None:
         """See `coordinator.Clients`."""
-        member = self.by_id[member_id]
-        if member.member_id != member_id or member.state != JOINING:
-            return
-        if self.trace is not None:
-            text = self.text(assigned)
-            self.trace_message(COORDINATOR, "SyncGroup response", member_id, text or "nothing")
-        member.state = REVOKING
-        self.run_at_poll(member, self.queue.now, self._receive_assignment, assigned)
+        now, by_id = self.queue.now, self.by_id
+        for member_id, codes in assigned:
+            member = by_id[member_id]
+            if member.member_id != member_id or member.state != JOINING:
+                continue
+            if self.trace is not None:
+                self.trace_message(COORDINATOR, "SyncGroup response", member_id, self.text(codes) or "nothing")
+            if codes == member.owned and member.busy_until <= now and member.owns_only_joined_topics():
+                self._complete_assignment(member, codes, ())  # it gives up nothing
+            else:
+                member.state = REVOKING
+                self.run_at_poll(member, now, self._receive_assignment, codes)
 
     def join_rejected(self, member_id: str) -> None:
         """See `coordinator.Clients`. The consumer's poll throws; it has lost its partitions before."""
@@ -243,7 +295,8 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         if member.member_id not in group.members:  # it was removed in the meantime
             self.schedule_error(member)
             return
-        current.revoked += self.finish_revocation(member, given_up)
+        if given_up:
+            current.revoked += self.finish_revocation(member, given_up)
         if assigned != member.owned:
             had = set(member.owned)
             added = [each for each in assigned if each not in had]
@@ -254,7 +307,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         if group.protocol_name == "sticky":
             member.remembered = assigned
         member.remembered_generation[str(group.protocol_name)] = member.generation_id
-        current.end_ms = max(current.end_ms, now)
+        current.end_ms = now
         if given_up or member.topics != member.joined_topics:
             reason = "it gave up partitions" if given_up else CHANGED
             self.queue.schedule(now, self.run_if_current, member, member.epoch, self.rejoin, reason)
@@ -291,6 +344,15 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         if member.state in (STABLE, JOINING):
             self.schedule_error(member)
         return self.ownership_log.pause(member.owned, member, UNOWNED, self.queue.now)
+
+    def silent_members(self, member_ids: Iterable[str]) -> list[str]:
+        """See `coordinator.Clients`."""
+        by_id = self.by_id
+        return [
+            member_id
+            for member_id in member_ids
+            if (member := by_id[member_id]).silent_since is not None or member.member_id != member_id
+        ]
 
     def last_heard(self, member_id: str) -> int | None:
         """See `coordinator.Clients`."""

@@ -121,6 +121,11 @@ class ClassicGroup:
         self.num_members_awaiting_join_response += awaiting_join - member.awaiting_join
         member.awaiting_join = awaiting_join
 
+    def await_join(self, member: ClassicGroupMember) -> None:
+        """Makes a member that joins again as before wait for the response."""
+        self.num_members_awaiting_join_response += not member.awaiting_join
+        member.awaiting_join = True
+
     def remove(self, member_id: str) -> None:
         """Removes a member, if it exists. The next leader is the first member in Java's order."""
         removed = self.members.pop(member_id, None)
@@ -204,6 +209,11 @@ class ClassicGroup:
         self.pending_sync_members.discard(member_id)
         return was_pending
 
+    def await_sync(self, member_id: str) -> None:
+        """Makes a member that has sent SyncGroup wait for the assignment."""
+        self.pending_sync_members.discard(member_id)
+        self.members[member_id].awaiting_sync = True
+
     def has_all_members_joined(self) -> bool:
         """Checks whether all members wait for a JoinGroup response and no member ID is pending."""
         return len(self.members) == self.num_members_awaiting_join_response and not self.pending_join_members
@@ -227,7 +237,7 @@ class ClassicGroup:
 
     def rebalance_timeout_ms(self) -> int:
         """Returns the maximum rebalance timeout of the members, in ms."""
-        return max((0, *(member.rebalance_timeout_ms for member in self.members.values())))
+        return max({0, *{member.rebalance_timeout_ms for member in self.members.values()}})
 
     def complete_join(self, member: ClassicGroupMember) -> bool:
         """Completes the member's JoinGroup (`completeJoinFuture`). Returns False if none is pending."""

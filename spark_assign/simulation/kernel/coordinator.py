@@ -9,7 +9,7 @@ and a new generation. All members get their response and send SyncGroup, the lea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -29,9 +29,9 @@ class Clients(Protocol):
     def trace_coordinator(self, message: str, detail: str) -> None:
         """Traces an action of the coordinator."""
 
-    def rebalance_in_progress(self, member_id: str, *, at_once: bool) -> None:
-        """Sends REBALANCE_IN_PROGRESS with the member's next heartbeat; if `at_once`, as the response to its SyncGroup
-        now."""
+    def rebalance_in_progress(self, at_once: Mapping[str, bool]) -> None:
+        """Sends REBALANCE_IN_PROGRESS with the next heartbeat of each member; if `at_once`, as the response to its
+        SyncGroup now."""
 
     def removed(self, member_id: str) -> int:
         """Handles the removal of a member. If the member is alive, its next heartbeat gets an error.
@@ -40,20 +40,23 @@ class Clients(Protocol):
             the number of partitions that the member still owned.
         """
 
-    def joined(self, member_id: str, *, skip_assignment: bool) -> None:
-        """Sends the response to JoinGroup."""
+    def joined(self, member_ids: Iterable[str], *, skip_assignment: bool) -> None:
+        """Sends the responses to JoinGroup."""
 
     def lead(self, member_id: str) -> None:
         """Sends the JoinGroup response of the leader, with all members; the leader must send the assignment."""
 
-    def synced(self, member_id: str, assigned: list[int]) -> None:
-        """Sends the response to SyncGroup."""
+    def synced(self, assigned: Iterable[tuple[str, list[int]]]) -> None:
+        """Sends the responses to SyncGroup, one after the other: one may interrupt the next ones."""
 
     def join_rejected(self, member_id: str) -> None:
         """Sends INCONSISTENT_GROUP_PROTOCOL as the response to JoinGroup."""
 
     def last_heard(self, member_id: str) -> int | None:
         """Returns the time of the last heartbeat of a member that sends no more. None: it sends heartbeats."""
+
+    def silent_members(self, member_ids: Iterable[str]) -> list[str]:
+        """Returns the members that send no heartbeats."""
 
 
 @dataclass(slots=True)
@@ -134,12 +137,12 @@ class Coordinator:
         same = self.metadata[member_id] == joined and group.members[member_id].protocols == assignors
         if group.state is State.PREPARING_REBALANCE:
             self._update(joined, assignors)
-            self._complete_if_all_joined()
+            self.complete_if_all_joined()
         elif leads or not same:
             self._update(joined, assignors)
             self.prepare(reason)
         else:  # it has missed the response, and its subscription is unchanged
-            self.clients.joined(member_id, skip_assignment=False)
+            self.clients.joined([member_id], skip_assignment=False)
             self.sync(member_id)
 
     def _replace_static(self, old_id: str, joined: JoinedMember, assignors: tuple[str, ...], reason: str) -> None:
@@ -152,7 +155,7 @@ class Coordinator:
         self._update(joined, assignors)
         if group.state is State.STABLE and group.protocol_name == group.select_protocol():
             group.complete_join(group.members[member_id])
-            self.clients.joined(member_id, skip_assignment=group.leader_id == member_id)
+            self.clients.joined([member_id], skip_assignment=group.leader_id == member_id)
             self.sync(member_id)
         else:
             self._prepare_or_complete(reason)
@@ -174,7 +177,7 @@ class Coordinator:
             self.prepare(reason)
         else:
             self._add_cause(reason)
-            self._complete_if_all_joined()
+            self.complete_if_all_joined()
 
     def _add_cause(self, reason: str) -> None:
         """Adds a cause to the rebalance in progress."""
@@ -188,13 +191,14 @@ class Coordinator:
         self._next_round(reason)
         group.transition_to(State.PREPARING_REBALANCE)
         self.clients.trace_coordinator("state", f"PreparingRebalance: {reason}")
-        for member in group.not_yet_rejoined_members():
-            self.clients.rebalance_in_progress(member.member_id, at_once=self._answers_sync(member))
+        awaited = group.not_yet_rejoined_members()
+        silent = self.clients.silent_members(each.member_id for each in awaited if each.awaiting_sync)
+        self.clients.rebalance_in_progress({each.member_id: self._answers_sync(each, silent) for each in awaited})
         timeout = group.rebalance_timeout_ms()
         if first:
             delay = self.timing.group_initial_rebalance_delay_ms  # even if it exceeds the rebalance timeout
             self._extend_initial_delay(delay, max(timeout - delay, 0))
-        elif not self._complete_if_all_joined():
+        elif not self.complete_if_all_joined():
             self._wait_for_members(now + timeout)
 
     def _next_round(self, reason: str) -> None:
@@ -225,7 +229,8 @@ class Coordinator:
             self.clients.trace_coordinator("rebalance-timeout", "not all members have joined")
             self._complete()
 
-    def _complete_if_all_joined(self) -> bool:
+    def complete_if_all_joined(self) -> bool:
+        """Starts the new generation if all members have joined. Returns False if not."""
         group = self.group
         preparing = group.state is State.PREPARING_REBALANCE and group.previous_state is not State.EMPTY
         if preparing and group.has_all_members_joined():
@@ -253,11 +258,11 @@ class Coordinator:
             f"CompletingRebalance, generation {group.generation_id}: {len(group.members)} members, "
             f"leader {group.leader_id}, {group.protocol_name}",
         )
-        for member in list(group.members.values()):
-            group.add_pending_sync_member(member.member_id)
-            if group.complete_join(member):
-                self.clients.joined(member.member_id, skip_assignment=False)
-            self.watch(member.member_id, answered=now)
+        group.pending_sync_members.update(group.members)
+        joined = [member_id for member_id, member in group.members.items() if group.complete_join(member)]
+        self.clients.joined(joined, skip_assignment=False)
+        for member_id in self.clients.silent_members(group.members):
+            self.watch(member_id, answered=now)
         self.clients.lead(str(group.leader_id))
         self.queue.schedule(now + group.rebalance_timeout_ms(), self._sync_timeout, group.generation_id)
 
@@ -272,27 +277,27 @@ class Coordinator:
         """Handles SyncGroup of a member, which waits until the leader has sent the assignment."""
         self.group.remove_pending_sync_member(member_id)
         if self.group.state is State.STABLE:
-            self.clients.synced(member_id, self.assignment[member_id])
+            self.clients.synced([(member_id, self.assignment[member_id])])
         else:
             self.group.members[member_id].awaiting_sync = True
 
-    def sync_of_leader(self, member_id: str, assignment: Mapping[str, list[int]]) -> None:
+    def sync_of_leader(self, member_id: str, assignment: dict[str, list[int]]) -> None:
         """Handles SyncGroup of the leader: every member that waits gets its partitions."""
         group = self.group
         self.sync(member_id)
-        self.assignment = dict(assignment)
+        self.assignment = assignment
         group.transition_to(State.STABLE)
         self.clients.trace_coordinator("state", f"Stable, generation {group.generation_id}")
-        for member in list(group.members.values()):
-            if self._answers_sync(member):
-                self.clients.synced(member.member_id, self.assignment[member.member_id])
+        members, silent = list(group.members.values()), set(self.clients.silent_members(group.members))
+        awaited = (each.member_id for each in members if each.awaiting_sync and self._answers_sync(each, silent))
+        self.clients.synced((member_id, assignment[member_id]) for member_id in awaited)
 
-    def _answers_sync(self, member: ClassicGroupMember) -> bool:
+    def _answers_sync(self, member: ClassicGroupMember, silent: Container[str]) -> bool:
         """Completes the SyncGroup of a member and restarts its session. Returns False if the member waits for none."""
-        if not self.group.complete_sync(member):
-            return False
-        self.watch(member.member_id, answered=self.queue.now)
-        return True
+        waited = self.group.complete_sync(member)
+        if waited and member.member_id in silent:
+            self.watch(member.member_id, answered=self.queue.now)
+        return waited
 
     def _sync_timeout(self, generation: int) -> None:
         group = self.group
@@ -334,7 +339,7 @@ class Coordinator:
             self.prepare(reason)
         elif self.group.state is State.PREPARING_REBALANCE:
             self._add_cause(reason)
-            self._complete_if_all_joined()
+            self.complete_if_all_joined()
         self.rebalance.lost += lost
 
     def _remove(self, member_id: str, reason: str) -> int:

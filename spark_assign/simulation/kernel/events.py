@@ -111,6 +111,10 @@ class EventQueue:
         self._sequence += 1
         heappush(self._heap, (time, self._sequence, what, args))
 
+    def schedule_next(self, what: Callable[..., None], *args: Any) -> None:
+        """Schedules a callback now, before all other callbacks. At most one may be due."""
+        heappush(self._heap, (self.now, 0, what, args))
+
     def run_next(self, until: int | None) -> bool:
         """Runs the next callback. Returns False if none is due at or before `until`."""
         if not self._heap or (until is not None and self._heap[0][0] > until):

@@ -37,6 +37,7 @@ from spark_assign.simulation.kernel.assignment_request import (
     PARTITION_MASK,
     AssignmentRequest,
     AssignmentResponse,
+    CodeLists,
     JoinedMember,
     codes_by_member,
     java_order,
@@ -53,7 +54,7 @@ def _assign_by_kafka(assignor: str, requests: Sequence[AssignmentRequest]) -> li
     assignments = assign_specs(specs, assignor, np.ones(specs.num_groups, bool))
     rows = assignments.assigned_now.expand()
     member, codes = specs.list_index[rows.member], specs.topics.name[rows.topic] << CODE_BITS | rows.first
-    assigned = codes_by_member(member, codes, len(specs.listed))
+    assigned = codes_by_member(member, codes, specs.reported)
     errors = {group: exception_text(detail) for group, (_, detail) in assignments.rejected.items()}
     bounds = np.cumsum([0, *(len(request.members) for request in requests)]).tolist()
     return [
@@ -103,11 +104,13 @@ class RequestSpecs(GroupSpecs):
     Attributes:
         requests: the requests.
         listed: the members of all requests, request by request, in the coordinator's order.
+        reported: the partitions that each of them reports as owned.
         list_index: index into `listed` of each member.
     """
 
     requests: Sequence[AssignmentRequest]
     listed: list[JoinedMember]
+    reported: CodeLists
     list_index: IntArray
 
     @cached_property
@@ -128,7 +131,7 @@ class RequestSpecs(GroupSpecs):
     @cached_property
     def member_hash(self) -> IntArray:
         """`String.hashCode` of each member id."""
-        return np.fromiter((member.hash for member in self.listed), np.int64, len(self.listed))[self.list_index]
+        return np.array([member.hash for member in self.listed], np.int64)[self.list_index]
 
     @cached_property
     def topic_hash(self) -> IntArray:
@@ -169,13 +172,14 @@ def read_requests(requests: Sequence[AssignmentRequest], *, reads_owned: bool) -
     topic_columns = TopicColumns(topic_group, name, partitions, np.ones(len(name), bool), subscriber_set)
     rack, rack_sets, rack_set = _read_racks(requests, listed, topic_columns)
     members = _read_members(listed, group, rack, generations=reads_owned)
+    reported = CodeLists.of([each.owned for each in listed])
     return RequestSpecs(
         facts=_NO_FACTS,
         fact_group_index=np.zeros(len(requests), np.int64),
         members=members.take(order),
         topics=topic_columns,
         subscriber_sets=[np.sort(member_index[members]) for members in sets],
-        owned=_read_owned(listed, group, member_index, topic_columns) if reads_owned else EMPTY_SLICES,
+        owned=_read_owned(reported, group, member_index, topic_columns) if reads_owned else EMPTY_SLICES,
         departed_owned=EMPTY_SLICES,
         subscription_rows=None,
         racks=[],
@@ -184,6 +188,7 @@ def read_requests(requests: Sequence[AssignmentRequest], *, reads_owned: bool) -
         reported_order=EMPTY_SLICES,
         requests=requests,
         listed=listed,
+        reported=reported,
         list_index=order,
     )
 
@@ -223,26 +228,23 @@ def _read_members(
     generation, user_data_generation = np.full((2, size), -1, np.int64)
     has_user_data = np.zeros(size, bool)
     if generations:
-        generation = np.maximum(np.fromiter((each.generation_id for each in listed), np.int64, size), -1)
+        generation = np.maximum([each.generation_id for each in listed], -1)
         reported = [each.user_data_generation_id for each in listed]
-        has_user_data = np.fromiter((each is not None for each in reported), bool, size)
-        values = np.fromiter((-1 if each is None else each for each in reported), np.int64, size)
-        user_data_generation = np.maximum(values, -1)
+        if reported.count(None) < size:
+            has_user_data = np.array([each is not None for each in reported])
+            user_data_generation = np.maximum([-1 if each is None else each for each in reported], -1)
     row = np.zeros(size, np.int64)
-    has_subscription = np.fromiter((len(each.topics) > 0 for each in listed), bool, size)
+    has_subscription = np.array([bool(each.topics) for each in listed])
     return MemberColumns(group, row, generation, user_data_generation, has_user_data, rack, has_subscription)
 
 
-def _read_owned(
-    listed: Sequence[JoinedMember], group: IntArray, member_index: IntArray, topics: TopicColumns
-) -> PartitionSlices:
+def _read_owned(reported: CodeLists, group: IntArray, member_index: IntArray, topics: TopicColumns) -> PartitionSlices:
     """Returns the owned partitions of topics that have a subscriber in the same request.
 
     As in Kafka, the member's own subscription and the partition count aren't checked.
     """
-    lengths = np.fromiter((len(each.owned) for each in listed), np.int64, len(listed))
-    codes = np.fromiter(chain.from_iterable(each.owned for each in listed), np.int64, int(lengths.sum()))
-    owner, topic = np.repeat(np.arange(len(lengths)), lengths), codes >> CODE_BITS
+    codes = reported.codes
+    owner, topic = np.repeat(np.arange(len(reported.lengths)), reported.lengths), codes >> CODE_BITS
     is_start = starts_new_key(owner) | starts_new_key(topic)
     key, first, step, count = compress_sorted(np.cumsum(is_start, dtype=np.int64), codes & PARTITION_MASK)
     row = np.flatnonzero(is_start)[key - 1]

@@ -95,6 +95,7 @@ class ClassicMember(SimulatedMember):
         metadata_from: metadata expires every `metadata.max.age.ms` after this time.
         snapshot: the metadata of the last assignment that it computed as the leader.
         joined_topics: the topics of its last JoinGroup.
+        subscribed_owned: the list `owned` if all its partitions are known to be of `joined_topics`.
     """
 
     cooperative: bool = False
@@ -105,6 +106,7 @@ class ClassicMember(SimulatedMember):
     metadata_from: int = 0
     snapshot: Mapping[int, int] | None = None
     joined_topics: frozenset[int] = frozenset()
+    subscribed_owned: list[int] | None = None
 
     def __post_init__(self) -> None:
         self.cooperative = is_cooperative(self.assignors)
@@ -115,6 +117,14 @@ class ClassicMember(SimulatedMember):
         self.generation_id, self.remembered, self.remembered_generation = NO_GENERATION, None, {}
         self.metadata_from, self.snapshot, self.metadata = now, None, {}
         self.cooperative = is_cooperative(self.assignors)
+
+    def owns_only_joined_topics(self) -> bool:
+        """Checks whether the member has joined with its current topics, and owns no partitions of others."""
+        if self.topics is not self.joined_topics:
+            return False
+        if self.subscribed_owned is not self.owned and self.topics.issuperset({each >> 32 for each in self.owned}):
+            self.subscribed_owned = self.owned
+        return self.subscribed_owned is self.owned
 
 
 RECONCILING, ACKNOWLEDGING, FENCED, STALE = "reconciling", "acknowledging", "fenced", "stale"

@@ -125,4 +125,4 @@ def _with_user_data(joined: JoinedMember, user_data: tuple[list[int] | None, int
     """Returns the subscription with the partitions from the user data, which `StickyAssignor` uses even if they were
     revoked."""
     remembered, generation = user_data
-    return replace(joined, owned=remembered or (), user_data_generation_id=generation)
+    return replace(joined, owned=remembered or [], user_data_generation_id=generation)

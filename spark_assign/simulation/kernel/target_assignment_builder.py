@@ -16,7 +16,7 @@ from spark_assign.groups.assignors.server.homogeneous import compute_quotas
 from spark_assign.java.hash_map import java_key
 from spark_assign.numeric.partition_slices import PartitionSlices, invert
 from spark_assign.numeric.segmented_arrays import row_numbers
-from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK, codes_by_member
+from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK, CodeLists, codes_by_member
 from spark_assign.simulation.kernel.consumer_group_members import ConsumerGroupMember, ConsumerGroupMembers
 from spark_assign.simulation.kernel.consumer_group_regexes import Regexes
 from spark_assign.simulation.kernel.settings import GroupConfig
@@ -236,7 +236,7 @@ def _ranges(requests: Sequence[TargetRequest]) -> list[TargetResponse]:
     first, count = range_slices(row_numbers(topic), num_subscribers, columns[3][topic])
     rows = PartitionSlices(subscriber, topic, first, np.ones_like(first), count).take(count > 0).expand()
     codes = np.array(numbers, np.int64)[rows.topic] << CODE_BITS | rows.first
-    assigned = codes_by_member(rows.member, codes, len(ranks))
+    assigned = codes_by_member(rows.member, codes, CodeLists.of([[] for _ in ranks]))
     remaining = iter(assigned)
     return [_in_request_order(request, list(islice(remaining, len(request.members)))) for request in requests]
 
