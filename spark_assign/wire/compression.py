@@ -16,6 +16,8 @@ _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
 _MAX_BYTES = 1 << 30
 """Maximum size of a decompressed batch, in bytes. A batch that announces more is damaged."""
+_FIRST_BYTES = 1 << 20
+"""Size of almost any decompressed batch or more, in bytes."""
 
 
 def decompress(codec: int, data: bytes) -> bytes:
@@ -30,8 +32,9 @@ def decompress(codec: int, data: bytes) -> bytes:
         if NAMES[codec] == "snappy":
             return _snappy(data)
         with pa.input_stream(pa.py_buffer(data), compression=NAMES[codec]) as stream:
-            content: bytes = stream.read(_MAX_BYTES)
-            return content
+            # A read allocates the bytes that it may return, and clearing a gigabyte takes longer than most batches.
+            content: bytes = stream.read(_FIRST_BYTES)
+            return content + stream.read(_MAX_BYTES) if len(content) == _FIRST_BYTES else content
     except (pa.ArrowException, OSError, ValueError, zlib.error, struct.error, MemoryError, EOFError) as error:
         lines = str(error).splitlines()
         raise WireError(f"{NAMES[codec]}: {lines[0] if lines else type(error).__name__}") from None

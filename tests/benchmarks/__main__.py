@@ -20,6 +20,7 @@ from tests.benchmarks import (
     connect,
     grid,
     history,
+    log_segments,
     memory,
     plain_loop,
     plans,
@@ -67,6 +68,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "size": size.sweep,
     "history": history.history,
     "history-large": history.at_size,
+    "segments": log_segments.segments,
     "report": report.page,
 }
 

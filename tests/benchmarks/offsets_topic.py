@@ -44,6 +44,15 @@ def _records(batches: Iterable[pa.RecordBatch], *, form: str) -> Iterator[pa.Rec
             yield _made(numbers[begin : begin + _BATCH], form)
 
 
+def rows_as_written(number: np.ndarray) -> Iterator[tuple[int, bytes, bytes]]:
+    """Time, key, and value of records of the topic as written."""
+    for begin in range(0, len(number), _BATCH):
+        made = _made(number[begin : begin + _BATCH], "as written")
+        at_us = made["timestamp"].cast(pa.int64()).to_pylist()
+        for at, key, value in zip(at_us, made["key"].to_pylist(), made["value"].to_pylist(), strict=True):
+            yield at // 1_000, key, value
+
+
 def _made(number: np.ndarray, form: str) -> pa.RecordBatch:
     each, compacted = EACH[form], form == "compacted"
     group, place = np.divmod(number, each if compacted else OF_A_GROUP)

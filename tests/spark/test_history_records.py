@@ -15,7 +15,7 @@ from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka
 from spark_assign.tables.errors import ConfigError, FleetError, SourceError
 from spark_assign.tables.history import RECORDS
-from spark_assign.wire.log_segment import Record
+from spark_assign.wire.segment_records import Record
 from tests.unit.test_log_segment import batch_of, control, emptied, of_producer
 
 pytestmark = pytest.mark.spark

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +17,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.history.kernel import log_segments
 from spark_assign.tables import history as tables
-from spark_assign.wire import log_segment
+from spark_assign.wire import log_segment, segment_records
 from spark_assign.wire.compression import NAMES, decompress
 from spark_assign.wire.crc32c import crc32c
-from spark_assign.wire.log_segment import Batch, Damaged, Record
+from spark_assign.wire.log_segment import Batch, Damaged, iter_blocks
 from spark_assign.wire.reader import WireError
+from spark_assign.wire.segment_records import Record, read_batch, read_batches
+from tests.oracle import log_segment as plain
 
 MUTATIONS = int(os.environ.get("SPARK_ASSIGN_MUTATIONS", 150))
 RECORDS = [
@@ -29,12 +32,14 @@ RECORDS = [
 ]
 
 
-def batch_of(records: list[Record], codec: str = "none", **settings: int) -> bytes:
+def batch_of(
+    records: list[Record], codec: str = "none", headers: Sequence[tuple[str, bytes]] = (), **settings: int
+) -> bytes:
     """One batch of format 2, compressed by us where kafka-python does not."""
     fields = {"is_transactional": False, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1} | settings
     builder = DefaultRecordBatchBuilder(magic=2, compression_type=0, batch_size=1 << 20, **fields)
     for each in records:
-        builder.append(each.offset - records[0].offset, each.timestamp_ms, each.key, each.value, [])
+        builder.append(each.offset - records[0].offset, each.timestamp_ms, each.key, each.value, list(headers))
     made = bytearray(builder.build())
     struct.pack_into(">q", made, 0, records[0].offset)
     attributes = struct.unpack_from(">h", made, 21)[0] | NAMES.index(codec)
@@ -98,24 +103,33 @@ def emptied(offset: int, producer_id: int) -> bytes:
     return bytes(made)
 
 
+def batches_in(data: bytes) -> list[Batch | Damaged]:
+    """Every batch and every damaged range, one by one."""
+    return [each for block in iter_blocks(data) for each in ([block] if isinstance(block, Damaged) else block.rows())]
+
+
 def read(data: bytes) -> tuple[list[Record], list[Damaged]]:
-    """Everything in a segment."""
-    found, damaged = [], []
-    for each in log_segment.batches(data):
-        if isinstance(each, Batch):
-            found += log_segment.records(data, each)
-        else:
-            damaged.append(each)
+    """Everything in a segment, by both readers of records."""
+    found, by_batch, damaged = [], [], []
+    for block in iter_blocks(data):
+        if isinstance(block, Damaged):
+            damaged.append(block)
+            continue
+        table, errors = read_batches(data, block)
+        assert not errors
+        found += list(map(Record, *table.drop_columns("batch").to_pydict().values()))
+        by_batch += [record for batch in block.rows() for record in read_batch(data, batch)]
+    assert found == by_batch
     return found, damaged
 
 
 def test_checksums_are_those_of_a_plain_loop(seed: int) -> None:
-    assert crc32c(np.frombuffer(b"123456789", np.uint8), [0], [9])[0] == 0xE3069283
+    assert crc32c(np.frombuffer(b"123456789", np.uint8), np.array([0]), np.array([9]))[0] == 0xE3069283
     chance = random.Random(seed)
     data = chance.randbytes(20_000)
     begins = [chance.randrange(15_000) for _ in range(60)]
     ends = [begin + chance.choice((4, 5, 63, 64, 65, 128, 4_000)) for begin in begins]
-    found = crc32c(np.frombuffer(data, np.uint8), begins, ends).tolist()
+    found = crc32c(np.frombuffer(data, np.uint8), np.array(begins), np.array(ends)).tolist()
     assert found == [their_crc32c(data[begin:end]) for begin, end in zip(begins, ends, strict=True)]
 
 
@@ -168,17 +182,17 @@ def test_a_damaged_batch_is_reported_and_the_next_ones_are_read() -> None:
 
 def test_who_wrote_in_a_transaction_is_known_and_how_it_ended() -> None:
     data = batch_of(RECORDS, is_transactional=True, producer_id=7, producer_epoch=1, base_sequence=0)
-    (batch,) = log_segment.batches(data)
+    (batch,) = batches_in(data)
     assert isinstance(batch, Batch)
     assert (batch.transactional, batch.control, batch.producer_id, batch.last_offset) == (True, False, 7, 13)
-    for kind in (log_segment.ABORT, log_segment.COMMIT, 4):
+    for kind in (segment_records.ABORT, segment_records.COMMIT, 4):
         control = bytearray(batch_of([Record(14, 1, struct.pack(">hh", 0, kind), b"\0" * 6)]))
         struct.pack_into(">h", control, 21, 0x30)
         struct.pack_into(">I", control, 17, their_crc32c(bytes(control[21:])))
-        (marker,) = log_segment.batches(bytes(control))
+        (marker,) = batches_in(bytes(control))
         assert isinstance(marker, Batch)
         assert marker.control
-        assert log_segment.marker(bytes(control), marker) == (kind if kind < 2 else None)
+        assert segment_records.read_marker(bytes(control), marker) == (kind if kind < 2 else None)
 
 
 @pytest.mark.parametrize("codec", range(1, 8))
@@ -208,6 +222,69 @@ def test_no_mutation_is_fatal(seed: int) -> None:
         # No checksum covers a batch's offset: inside of a gap another one is as good.
         assert damage or [each[1:] for each in found] == [each[1:] for each in whole], number
         assert set(whole) & set(found) or len(damage) > 1, number
+
+
+# --- against plain loops ----------------------------------------------------------------------------------------
+
+
+def random_batch(chance: random.Random, offset: int) -> tuple[bytes, int]:
+    """Any batch of any format, and the next offset; sometimes its checksum is right and its records are not."""
+    size = chance.choice((1, 1, 1, 2, 5, 60))
+    texts = (None, b"", b"k", b"key" * 9, chance.randbytes(chance.choice((63, 64, 200))))
+    start_ms = chance.choice((1_790_000_000_000, 1_790_000_000_000, -1, 2**62, -(2**63)))
+    records = [
+        Record(offset + at, start_ms + chance.choice((0, at, 10**6, 2**40, 2**57)), *chance.choices(texts, k=2))
+        for at in range(size)
+    ]
+    magic = chance.choice((0, 1, 2, 2, 2, 2, 2, 2))
+    if magic < 2:
+        codec = chance.choice((0, 1))
+        return messages_of([each._replace(timestamp_ms=7) for each in records[: size if codec else 1]], magic, codec), (
+            offset + size
+        )
+    if chance.random() < 0.15:
+        return control(offset, chance.choice((0, 1, 1, 2)), chance.randrange(3)), offset + 1
+    if chance.random() < 0.1:
+        return emptied(offset, chance.randrange(3)), offset + 1
+    settings = {"producer_id": chance.randrange(3), "producer_epoch": 0, "base_sequence": 0}
+    settings["is_transactional"] = chance.random() < 0.3
+    headers = [("name", b"value" * 20)] * chance.choice((0, 0, 1))
+    made = batch_of(records, chance.choice(("none", "none", *NAMES)), headers, **settings)
+    if chance.random() < 0.1:
+        made = with_header(made, 21, ">h", struct.unpack_from(">h", made, 21)[0] | 0x08)
+    if chance.random() < 0.1:
+        made = with_header(made, 57, ">i", chance.choice((0, size - 1, size + 1, 2**31 - 1)))
+    if chance.random() < 0.2:
+        made = with_header(made, chance.randrange(61, len(made)), "B", chance.choice((0, 1, 127, 128, 255)))
+    return made, offset + size
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_blocks_are_read_as_by_plain_loops(seed: int, monkeypatch: pytest.MonkeyPatch, is_damaged: bool) -> None:
+    """Blocks of all sizes, records in rounds and one by one: the same batches, records, transactions, and damage."""
+    chance = random.Random(seed)
+    markers = [(producer, chance.randrange(400), chance.random() < 0.5) for producer in (0, 0, 1)]
+    for number in range(15):
+        monkeypatch.setattr(segment_records, "_MIN_ROUND_BATCHES", chance.choice((1, 2, 100)))
+        monkeypatch.setattr(log_segment, "_BLOCK_BYTES", 1 << 22 if is_damaged else chance.choice((1, 300, 5_000)))
+        parts, offset = [], chance.choice((0, 0, 2**40))
+        for _ in range(chance.randrange(1, 25)):
+            part, offset = random_batch(chance, offset + chance.choice((0, 0, 3)))
+            parts.append(part)
+        data = b"".join(parts)
+        for _ in range(chance.randint(1, 3) if is_damaged else 0):
+            at = chance.randrange(len(data))
+            out, into = chance.choice(((1, 1), (chance.randint(1, 9), 0), (0, 3), (len(data), 0)))
+            data = data[:at] + chance.randbytes(into) + data[at + out :]
+        found = [(each.position, each[2] if isinstance(each, Batch) else 0) for each in batches_in(data)]
+        assert found == [
+            (each.position, each.end if isinstance(each, plain.Plain) else 0) for each in plain.batches(data)
+        ], number
+        rows = [(row[2], row[3] // 1000, *row[4:]) for row in committed([data], markers)]
+        assert rows == plain.committed(data, markers), number
+        damage = rows_of(log_segments.find_damage(files_of([data]), "eu"))
+        expected = [(begin, end - begin, None if after < 0 else after) for begin, end, after in plain.errors(data)]
+        assert [row[3:6] for row in damage] == expected, number
 
 
 # --- records of __consumer_offsets ------------------------------------------------------------------------------

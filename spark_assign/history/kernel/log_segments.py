@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_assign.wire import log_segment
-from spark_assign.wire.log_segment import CORRUPT, Batch, Damaged, Record
+from spark_assign.wire.log_segment import CORRUPT, Batch, BatchColumns, Damaged, iter_blocks
 from spark_assign.wire.reader import WireError
+from spark_assign.wire.segment_records import COMMIT, read_batches, read_marker
 
 SEGMENT = r"__consumer_offsets-(\d+)/(\d{20})\.log$"
 """Pattern of the end of a segment's path: partition, and the base offset of the segment."""
 _PATH = re.compile(SEGMENT)
 _BATCH_SIZE = 10_000
-_MAX_TIMESTAMP_MS = ((1 << 63) - 1) // 1000
-"""The largest timestamp, in milliseconds, that fits in 64 bits as microseconds."""
 
 DAMAGED = pa.schema(
     {
@@ -57,12 +56,13 @@ def first_markers(files: pa.RecordBatch) -> pa.RecordBatch:
     rows: list[tuple[int, int, int, bool]] = []
     for partition, file in _iter_files(files):
         producers: set[int] = set()
-        for batch in log_segment.batches(file["content"], check=False):
-            if not isinstance(batch, Batch) or not batch.control or batch.producer_id in producers:
-                continue
-            if (marker_type := _read_marker(file["content"], batch)) is not None:
-                producers.add(batch.producer_id)
-                rows.append((partition, batch.producer_id, batch.base_offset, marker_type == log_segment.COMMIT))
+        for block in iter_blocks(file["content"], check=False):
+            for batch in () if isinstance(block, Damaged) else block.rows(block.control):
+                if batch.producer_id in producers:
+                    continue
+                if (marker_type := _read_marker(file["content"], batch)) is not None:
+                    producers.add(batch.producer_id)
+                    rows.append((partition, batch.producer_id, batch.base_offset, marker_type == COMMIT))
     return _to_batch(rows, MARKERS)
 
 
@@ -74,13 +74,30 @@ def read_records(files: pa.RecordBatch, cluster: str, schema: pa.Schema) -> Iter
         cluster: the cluster of all records.
         schema: `tables.history.RECORDS`.
     """
-    rows = (
-        (cluster, partition, offset, 1000 * min(max(at_ms, -_MAX_TIMESTAMP_MS), _MAX_TIMESTAMP_MS), key, value)
+    tables = (
+        _to_records(table, cluster, partition, schema)
         for partition, file in _iter_files(files)
-        for offset, at_ms, key, value in _read_committed(file["content"], _markers_by_producer(file["markers"]))
+        for table in _read_committed(file["content"], _markers_by_producer(file["markers"]))
     )
-    while batch := list(islice(rows, _BATCH_SIZE)):
-        yield _to_batch(batch, schema)
+    pending, num_rows = [schema.empty_table()], 0
+    for table in tables:
+        pending.append(table)
+        num_rows += len(table)
+        if num_rows >= _BATCH_SIZE:
+            rows, num_rows = pa.concat_tables(pending), num_rows % _BATCH_SIZE
+            yield from rows.slice(0, len(rows) - num_rows).combine_chunks().to_batches(_BATCH_SIZE)
+            pending = [rows.slice(len(rows) - num_rows)]
+    yield from pa.concat_tables(pending).combine_chunks().to_batches()
+
+
+def _to_records(table: pa.Table, cluster: str, partition: int, schema: pa.Schema) -> pa.Table:
+    """Returns records as RECORDS (`tables.history`)."""
+    keys = (pa.repeat(value, len(table)) for value in (pa.scalar(cluster), pa.scalar(partition, pa.int32())))
+    at_us = pc.multiply(table["timestamp_ms"], 1000)
+    return pa.table(
+        [*keys, table["offset"], at_us.cast(schema.field("timestamp").type), table["key"], table["value"]],
+        schema=schema,
+    )
 
 
 def find_damage(files: pa.RecordBatch, cluster: str) -> pa.RecordBatch:
@@ -93,43 +110,48 @@ def find_damage(files: pa.RecordBatch, cluster: str) -> pa.RecordBatch:
     rows: list[tuple[Any, ...]] = []
     for partition, file in _iter_files(files):
         path, data = file["path"], file["content"]
-        for batch in log_segment.batches(data):
-            damage = batch
-            if isinstance(damage, Batch):
-                error = _find_error(data, damage)
-                if error is None:
-                    continue
-                size = damage.end - damage.position
-                damage = Damaged(damage.position, size, damage.base_offset - 1, CORRUPT, error)
-            after = damage.offset if damage.offset >= 0 else None
-            rows.append((cluster, path, partition, damage.position, damage.size, after, damage.code, damage.detail))
+        for block in iter_blocks(data):
+            for damage in [block] if isinstance(block, Damaged) else _find_malformed(data, block):
+                after = damage.offset if damage.offset >= 0 else None
+                rows.append((cluster, path, partition, damage.position, damage.size, after, damage.code, damage.detail))
     return _to_batch(rows, DAMAGED)
 
 
-def _read_committed(data: bytes, markers: Markers) -> Iterator[Record]:
-    """Yields the records of a segment without those of aborted and open transactions."""
-    open_transactions: dict[int, list[Record]] = {}
-    for batch in log_segment.batches(data):
-        if not isinstance(batch, Batch):
+def _find_malformed(data: bytes, batches: BatchColumns) -> Iterator[Damaged]:
+    """Yields the batches whose records can't be read although their checksum is right."""
+    _, errors = read_batches(data, batches)
+    for index, error in errors.items():
+        position, offset = int(batches.position[index]), int(batches.base_offset[index])
+        yield Damaged(position, int(batches.end[index]) - position, offset - 1, CORRUPT, error)
+
+
+def _read_committed(data: bytes, markers: Markers) -> Iterator[pa.Table]:
+    """Yields the records of a segment (`segment_records.RECORDS`) without those of aborted and open transactions."""
+    open_transactions: dict[int, list[pa.Table]] = {}
+    for block in iter_blocks(data):
+        if isinstance(block, Damaged):
             continue
-        if batch.control:
-            if (marker_type := _read_marker(data, batch)) is not None:
+        # `find_damage` reports errors.
+        records, _ = read_batches(data, block)
+        bounds = np.searchsorted(records["batch"].to_numpy(), np.arange(len(block.number) + 1)).tolist()
+        written = 0
+        is_of_transaction = block.transactional | block.control
+        for index, batch in zip(np.flatnonzero(is_of_transaction).tolist(), block.rows(is_of_transaction), strict=True):
+            yield records.slice(written, bounds[index] - written)
+            written = bounds[index + 1]
+            if not batch.control:
+                transaction = open_transactions.setdefault(batch.producer_id, [])
+                transaction.append(records.slice(bounds[index], written - bounds[index]))
+            elif (marker_type := _read_marker(data, batch)) is not None:
                 transaction = open_transactions.pop(batch.producer_id, [])
-                yield from transaction if marker_type == log_segment.COMMIT else ()
-            continue
-        try:
-            records = log_segment.records(data, batch)
-        except WireError:
-            continue  # `find_damage` reports it
-        if batch.transactional:
-            open_transactions.setdefault(batch.producer_id, []).extend(records)
-        else:
-            yield from records
-    for producer_id, records in open_transactions.items():
-        last_offset = records[-1].offset if records else -1
+                yield from transaction if marker_type == COMMIT else ()
+        yield records.slice(written)
+    for producer_id, tables in open_transactions.items():
+        transaction = pa.concat_tables(tables)
+        last_offset = transaction["offset"][-1].as_py() if len(transaction) else -1
         producer_markers = markers.get(producer_id, ())
-        is_committed = next((commits for offset, commits in producer_markers if offset > last_offset), False)
-        yield from records if is_committed else ()
+        if next((commits for offset, commits in producer_markers if offset > last_offset), False):
+            yield transaction
 
 
 def _markers_by_producer(rows: list[dict[str, Any]] | None) -> Markers:
@@ -144,18 +166,9 @@ def _markers_by_producer(rows: list[dict[str, Any]] | None) -> Markers:
 def _read_marker(data: bytes, batch: Batch) -> int | None:
     """Returns the type of a transaction marker; None if it can't be read or is no marker."""
     try:
-        return log_segment.marker(data, batch)
+        return read_marker(data, batch)
     except WireError:
         return None
-
-
-def _find_error(data: bytes, batch: Batch) -> str | None:
-    """Returns why the records of a batch can't be read; None if they can."""
-    try:
-        log_segment.records(data, batch)
-    except WireError as error:
-        return str(error)
-    return None
 
 
 def _iter_files(files: pa.RecordBatch) -> Iterator[tuple[int, dict[str, Any]]]:

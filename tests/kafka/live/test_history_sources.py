@@ -26,16 +26,17 @@ from kafka import KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from spark_assign.sources.kafka.offsets_topic import CHECKPOINT
-from spark_assign.wire import log_segment
 from spark_assign.wire.compression import NAMES
 from spark_assign.wire.group_records import read_key, read_value
 from spark_assign.wire.log_segment import Batch
+from spark_assign.wire.segment_records import read_batch
 from tests.kafka import broker as kafka_broker
 from tests.kafka import group_members, history_session, java_programs, maven, secure_listener
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 from tests.kafka.history_session import Session
 from tests.kafka.live_groups import create_topics, wait_until
+from tests.unit.test_log_segment import batches_in
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -111,7 +112,7 @@ def ends(files: Iterable[Path]) -> dict[int, int]:
     found: dict[int, int] = {}
     for file in files:
         partition = int(file.parent.name.rpartition("-")[2])
-        for each in log_segment.batches(file.read_bytes()):
+        for each in batches_in(file.read_bytes()):
             assert isinstance(each, Batch), f"{file}: {each}"
             found[partition] = max(found.get(partition, -1), each.last_offset)
     return found
@@ -134,7 +135,7 @@ def damage(folder: Path) -> tuple[Path, Path]:
     """Cuts one file off and changes a byte of another one, both in batches that belong to no transaction."""
     plain = []
     for file in sorted(folder.rglob("*.log")):
-        batches = [each for each in log_segment.batches(file.read_bytes()) if isinstance(each, Batch)]
+        batches = [each for each in batches_in(file.read_bytes()) if isinstance(each, Batch)]
         if len(batches) > 1 and not any(each.transactional for each in batches):
             plain.append((file, batches))
     (cut, its), (turned, _) = plain[0], plain[-1]
@@ -194,9 +195,9 @@ def test_what_a_broker_compresses_is_read(cluster: Cluster) -> None:
     for topic, codec in topics.items():
         (file,) = cluster.folder.glob(f"log-*/{topic}-0/*.log")
         data = file.read_bytes()
-        batches = [each for each in log_segment.batches(data) if isinstance(each, Batch)]
+        batches = [each for each in batches_in(data) if isinstance(each, Batch)]
         assert {each.attributes & 7 for each in batches} == {NAMES.index(codec)}
-        records = [record for each in batches for record in log_segment.records(data, each)]
+        records = [record for each in batches for record in read_batch(data, each)]
         assert [(record.key, record.value) for record in records] == sent
         assert [record.offset for record in records] == list(range(len(sent)))
 
