@@ -229,6 +229,53 @@ def compress_tagged(
     return PartitionSlices(member, topic, first, step, count), tag
 
 
+def compress_slices(slices: PartitionSlices, tag: IntArray) -> tuple[PartitionSlices, IntArray]:
+    """Compresses slices, in any order, into fewer slices with partitions of one member, topic, and tag; returns the tag
+    of each. The result is sorted by member, topic, tag, and first partition.
+
+    Slices of one member, topic, and tag must not overlap, unless all of them are single partitions. They are merged as
+    `compress_sorted` does. Interleaved slices are expanded before that, or stay as they are, whatever leaves fewer
+    slices, assuming that all partitions are as irregular as the first ones of the slices.
+    """
+    if (slices.count == 1).all():
+        return compress_tagged(*slices.columns[:3], tag)
+    key = (slices.member * (int(slices.topic.max()) + 1) + slices.topic) * (int(tag.max()) + 1) + tag
+    order = np.lexsort((slices.first, key))
+    slices, key, tag = slices.take(order), key[order], tag[order]
+    starts = np.flatnonzero(starts_new_key(key))
+    size = np.diff(np.append(starts, len(key)))
+    index = np.repeat(np.arange(len(starts)), size)
+    is_interleaved = find_interleaved(index, slices)
+    irregular, *_ = compress_sorted(index[is_interleaved], slices.first[is_interleaved])
+    num_expanded = np.bincount(irregular, minlength=len(starts)) * np.add.reduceat(slices.count, starts) // size
+    is_final = (size == 1)[index] | (is_interleaved & (size < num_expanded)[index])
+    final = PartitionSlices(index, *slices.columns[1:]).take(is_final)
+    rest = PartitionSlices(index, *slices.columns[1:]).take(~is_final)
+    if len(rest):
+        is_interleaved = is_interleaved[~is_final]
+        rest = rest.take(~is_interleaved).concat(rest.take(is_interleaved).expand())
+        rest = rest.take(np.lexsort((rest.first, rest.member)))
+        rest = rest.take(starts_new_key(rest.member, rest.first))
+        merged = merge_sorted(rest.member, rest)
+        final = final.concat(PartitionSlices(merged[0], *merged))
+        final = final.take(np.lexsort((final.first, final.member)))
+    row = starts[final.member]
+    step = np.where(final.count > 1, final.step, 1)
+    return PartitionSlices(slices.member[row], slices.topic[row], final.first, step, final.count), tag[row]
+
+
+def find_interleaved(key: IntArray, slices: PartitionSlices) -> BoolArray:
+    """Returns a mask of the slices of those keys in which a slice starts before the preceding one ends.
+
+    The slices are sorted by key and first partition.
+    """
+    starts = starts_new_key(key)
+    index = np.cumsum(starts) - 1
+    overlaps = ~starts[1:] & (slices.last[:-1] >= slices.first[1:])
+    is_interleaved: BoolArray = mask_from_indexes(index[1:][overlaps], len(key))[index]
+    return is_interleaved
+
+
 def compress_sorted(key: IntArray, partition: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Compresses partitions into slices: key, first, step and count of each.
 
@@ -236,22 +283,42 @@ def compress_sorted(key: IntArray, partition: IntArray) -> tuple[IntArray, IntAr
     before, or its gap to that row does. Of consecutive turns the first starts a slice, the second is the second
     partition of that slice (its gap is the step), the third starts the next slice, and so on.
     """
-    size = len(partition)
+    return _compress_rows(key, partition, partition, np.ones_like(partition))
+
+
+def merge_sorted(key: IntArray, slices: PartitionSlices) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Compresses slices as `compress_sorted` compresses their partitions, without expanding them.
+
+    The slices are sorted by key and first partition, and each ends before the next one of its key starts.
+    """
+    row, place = expand_slices(np.zeros_like(key), np.ones_like(key), np.minimum(slices.count, 3))
+    first = slices.first[row] + slices.step[row] * place
+    is_rest = place == 2
+    last, count = np.where(is_rest, slices.last[row], first), np.where(is_rest, slices.count[row] - 2, 1)
+    return _compress_rows(key[row], first, last, count)
+
+
+def _compress_rows(
+    key: IntArray, first: IntArray, last: IntArray, count: IntArray
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Compresses rows as described in `compress_sorted`. A row is one partition, or `count` partitions up to `last`
+    that follow the two preceding ones at the same gap."""
+    size = len(first)
     if size == 0:
         empty = np.empty(0, dtype=np.int64)
         return empty, empty, empty, empty
     row = np.arange(size)
     new_key = starts_new_key(key)
-    gap = np.append(0, partition[1:] - partition[:-1])
+    gap = np.append(0, first[1:] - last[:-1])
     gap[new_key] = 0
     turns = new_key | starts_new_key(gap)
     first_turns = turns & (new_key | np.append(True, ~turns[:-1]))
     first_turn = np.maximum.accumulate(np.where(first_turns, row, 0))
     starts = turns & ((row - first_turn) % 2 == 0)
     first_rows = np.flatnonzero(starts)
-    count = np.diff(np.append(first_rows, size))
-    last = partition[first_rows + count - 1]
-    first = partition[first_rows]
+    count = np.add.reduceat(count, first_rows)
+    last = last[np.append(first_rows[1:], size) - 1]
+    first = first[first_rows]
     step = np.where(count > 1, (last - first) // np.maximum(count - 1, 1), 1)
     return key[first_rows], first, step, count
 

@@ -58,6 +58,6 @@ def find_undisputed(
         groups[members.group[owned.member[~readable[owned.member]]]] = False
     owned = owned.take(groups[members.group[owned.member]])
     load = np.bincount(owned.member, owned.count, len(members)).astype(np.int64)
-    topic, partition = find_unowned(owned, topics.partitions_to_assign(groups))
-    order = np.lexsort((partition, topic))
-    return UndisputedGroups(groups, owned, load, topic[order], partition[order])
+    unowned = find_unowned(owned, topics.partitions_to_assign(groups)).expand()
+    unowned = unowned.take(np.argsort(unowned.partition_keys))
+    return UndisputedGroups(groups, owned, load, unowned.topic, unowned.first)

@@ -26,7 +26,7 @@ from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import (
     EMPTY_SLICES,
     PartitionSlices,
-    compress_tagged,
+    compress_slices,
     invert,
     mask_from_indexes,
 )
@@ -325,8 +325,7 @@ class GroupSpecs:
         partitions = facts.column("at", rows)
         partition = np.asarray(partitions.flatten().to_numpy(zero_copy_only=False), np.int64)
         row = np.repeat(np.arange(len(rows)), to_int_array(partitions.value_lengths(), 0))
-        ones = np.ones(len(row), np.int64)
-        owned = PartitionSlices(member[row], topic[row], partition, ones, ones)
+        owned = PartitionSlices(member[row], topic[row], partition, np.ones_like(row), np.ones_like(row))
         return owned.take(owned.member >= 0)
 
 
@@ -363,7 +362,13 @@ class GroupAssignments:
         member: IntArray, topic: IntArray, partition: IntArray, reason: IntArray, withheld: BoolArray
     ) -> GroupAssignments:
         """Returns the assignment of single partitions, in any order."""
-        slices, tag = compress_tagged(member, topic, partition, reason * 2 + withheld)
+        ones = np.ones(len(member), np.int64)
+        return GroupAssignments.of_slices(PartitionSlices(member, topic, partition, ones, ones), reason, withheld)
+
+    @staticmethod
+    def of_slices(slices: PartitionSlices, reason: IntArray, withheld: BoolArray) -> GroupAssignments:
+        """Returns the assignment of slices, in any order; slices of one member are merged (`compress_slices`)."""
+        slices, tag = compress_slices(slices, reason * 2 + withheld)
         return GroupAssignments(slices, tag // 2, tag % 2 > 0)
 
     def concat(self, *others: GroupAssignments) -> GroupAssignments:

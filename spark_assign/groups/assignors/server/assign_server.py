@@ -37,6 +37,7 @@ from spark_assign.groups.assignors.server.order_dependence import (
 from spark_assign.groups.assignors.server.rack_range import improve_range_racks
 from spark_assign.groups.assignors.server.rack_uniform import improve_uniform_racks
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
+from spark_assign.groups.assignors.sticky.constrained import find_unowned
 from spark_assign.groups.assignors.sticky.ownership_conflicts import find_overlapping_topics
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, KEPT, GroupAssignments, GroupSpecs
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -161,8 +162,8 @@ def _intersect(slices: PartitionSlices, topic: IntArray, partition: IntArray) ->
     """Returns the part of the slices that consists of the given partitions."""
     if not len(topic):
         return EMPTY_SLICES
-    rows = slices.expand()
-    rows = rows.take(np.isin(rows.partition_keys, topic << PARTITION_BITS | partition))
+    rows, keys = slices.expand(), np.sort(topic << PARTITION_BITS | partition)  # `np.isin` takes six times as long
+    rows = rows.take(np.append(keys, -1)[np.searchsorted(keys, rows.partition_keys)] == rows.partition_keys)
     return compress(rows.member, rows.topic, rows.first)
 
 
@@ -235,17 +236,53 @@ def _withhold(specs: GroupSpecs, targets: TargetAssignments, previous: Partition
 
 
 def withhold_owned(specs: GroupSpecs, targets: TargetAssignments) -> GroupAssignments:
-    """Marks the partitions that other members still own, by lookup. Slices that stay with their owner are not
-    expanded."""
+    """Marks the partitions that other members still own.
+
+    Slices that stay with their owner are not expanded. Neither are other ranges of partitions, unless a topic has fewer
+    partitions than pairs of a range and an owned slice, or members claim the same partition.
+    """
     is_kept = mask_from_indexes(match_equal_slices(targets.slices, specs.owned)[0], len(targets.slices))
     kept, moving = targets.take(is_kept), targets.take(~is_kept)
-    rows, reason = moving.slices.expand(), np.repeat(moving.reason, moving.slices.count)
-    has_moves = mask_from_indexes(rows.topic, len(specs.topics))
-    owned = specs.owned.take(has_moves[specs.owned.topic]).expand()
+    size, slices = len(specs.topics), moving.slices
+    has_moves = mask_from_indexes(slices.topic, size)
+    owned = specs.owned.take(has_moves[specs.owned.topic]).below(specs.topics.partitions)
+    num_pairs = np.bincount(slices.topic, minlength=size) * np.bincount(owned.topic, minlength=size)
+    is_expanded = num_pairs > np.bincount(slices.topic, slices.count, size)
+    is_expanded[slices.topic[(slices.step > 1) & (slices.count > 1)]] = True
+    is_expanded[find_overlapping_topics(owned)] = True
+    by_slices, by_partition = (moving.take(is_expanded[slices.topic] == each) for each in (False, True))
+    partitions = np.where(has_moves & ~is_expanded, specs.topics.partitions, 0)
+    previous = owned.take(~is_expanded[owned.topic])
+    parts = [
+        _intersect_ranges(by_slices, previous.concat(find_unowned(previous, partitions))),
+        _find_claimed(by_partition, owned.take(is_expanded[owned.topic]).expand()),
+    ]
+    reassigned = EMPTY_SLICES.concat(*(each.slices for each in parts))
+    reason, withheld = (np.concatenate([getattr(each, name) for each in parts]) for name in ("reason", "withheld"))
+    return GroupAssignments(kept.slices, kept.reason, np.zeros(len(kept.slices), bool)).concat(
+        GroupAssignments.of_slices(reassigned, reason, withheld)
+    )
+
+
+def _intersect_ranges(targets: TargetAssignments, previous: PartitionSlices) -> GroupAssignments:
+    """Returns the parts of ranges (of step 1) that each previous owner has, or nobody (-1); withheld if another member
+    has it. Each partition has one previous owner."""
+    row, previous_row = match_keys(targets.slices.topic, previous.topic)
+    target, part = targets.slices.take(row), previous.take(previous_row)
+    start = np.maximum(-((part.first - target.first) // part.step), 0)
+    end = np.minimum((target.last - part.first) // part.step + 1, part.count)
+    slices = PartitionSlices(target.member, target.topic, part.first + part.step * start, part.step, end - start)
+    is_withheld = (part.member >= 0) & (part.member != target.member)
+    is_owned = end > start
+    return GroupAssignments(slices.take(is_owned), targets.reason[row[is_owned]], is_withheld[is_owned])
+
+
+def _find_claimed(targets: TargetAssignments, owned: PartitionSlices) -> GroupAssignments:
+    """Returns the single partitions of the targets, given the owned single partitions; withheld if only other members
+    own them."""
+    rows, reason = targets.slices.expand(), np.repeat(targets.reason, targets.slices.count)
     row_index, claim = match_keys(rows.partition_keys, owned.partition_keys)
     withheld = mask_from_indexes(row_index, len(rows))
     # A member that owns the partition keeps it, even if others claim it.
     withheld[row_index[owned.member[claim] == rows.member[row_index]]] = False
-    return GroupAssignments(kept.slices, kept.reason, np.zeros(len(kept.slices), bool)).concat(
-        GroupAssignments.of_partitions(*rows.columns[:3], reason, withheld)
-    )
+    return GroupAssignments(rows, reason, withheld)

@@ -8,13 +8,7 @@ import numpy as np
 
 from spark_assign.groups.assignors.sticky.constrained import find_unowned
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import (
-    EMPTY_SLICES,
-    PARTITION_BITS,
-    PartitionSlices,
-    compress_sorted,
-    split_keys,
-)
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, find_interleaved, merge_sorted
 
 
 @dataclass(frozen=True)
@@ -50,15 +44,11 @@ def find_unassigned(previous: PartitionSlices, partitions: IntArray) -> Partitio
         previous: previous target. No partition occurs twice or doesn't exist.
         partitions: number of partitions of each topic.
     """
-    num_owned = np.bincount(previous.topic, previous.count, len(partitions))
-    is_unowned = (num_owned == 0) & (partitions > 0)
-    is_partial = (num_owned > 0) & (num_owned < partitions)
-    rows = find_unowned(previous.take(is_partial[previous.topic]), np.where(is_partial, partitions, 0))
-    key = np.sort(rows[0] << PARTITION_BITS | rows[1], kind="stable")
-    columns = compress_sorted(*split_keys(key))
-    topic = np.flatnonzero(is_unowned)
-    zero = np.zeros(len(topic), np.int64)
-    column_pairs = zip(columns, (topic, zero, zero + 1, partitions[topic]), strict=True)
-    topic, *bounds = (np.append(first, second) for first, second in column_pairs)
-    slices = PartitionSlices(np.full(len(topic), -1), topic, *bounds)
-    return slices.take(np.argsort(topic, kind="stable"))
+    has_unowned = np.bincount(previous.topic, previous.count, len(partitions)) < partitions
+    unowned = find_unowned(previous.take(has_unowned[previous.topic]), np.where(has_unowned, partitions, 0))
+    unowned = unowned.take(np.argsort(unowned.partition_keys))
+    is_interleaved = find_interleaved(unowned.topic, unowned)
+    unowned = unowned.take(~is_interleaved).concat(unowned.take(is_interleaved).expand())
+    unowned = unowned.take(np.argsort(unowned.partition_keys))
+    topic, *columns = merge_sorted(unowned.topic, unowned)
+    return PartitionSlices(np.full(len(topic), -1), topic, *columns)

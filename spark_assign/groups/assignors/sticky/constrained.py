@@ -17,7 +17,7 @@ Example: topic t has six partitions and C2 joins. The quota is 2.
     owned     C0: [t0, t1, t2, t3]    C1: [t4, t5]    C2: []
     target    C0: [t0, t1]            C1: [t4, t5]    C2: [t2, t3]
 
-All steps process many groups at once and use slices. Only unassigned partitions are processed one by one.
+All steps process many groups at once and use slices.
 
 Up to 3.7.0, cooperative-sticky withholds all partitions above a member's quota, even if they go back to that member.
 Up to 2.8, Kafka uses the algorithm in `constrained_2_8`.
@@ -32,16 +32,19 @@ import numpy as np
 from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
 from spark_assign.groups.assignors.sticky.retained_partitions import OwnedOrder, keep_owned
-from spark_assign.groups.assignors.sticky.sticky_groups import (
-    KAFKA_FAILS,
-    NO_UNFILLED_MEMBERS,
-    TOO_FEW_PARTITIONS,
-    StickyGroups,
-)
+from spark_assign.groups.assignors.sticky.round_robin_fill import assign_round_robin
+from spark_assign.groups.assignors.sticky.sticky_groups import StickyGroups
 from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA, GroupAssignments
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, mask_from_indexes
-from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length, row_numbers, starts_new_key
+from spark_assign.numeric.partition_slices import (
+    EMPTY_SLICES,
+    PARTITION_BITS,
+    PartitionSlices,
+    mask_from_indexes,
+    member_partition_keys,
+    split_keys,
+)
+from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers, starts_new_key
 
 
 def plan_constrained(
@@ -60,14 +63,15 @@ def plan_constrained(
     kept, released = keep_owned(owned, quota.num_owned, quota.num_kept, owned_order, rules)
     reassigned = find_reassigned(groups, kept, resolved.shared_partitions)
     unassigned = find_unassigned(groups, owned, kept, released, reassigned, resolved.shared_partitions)
-    to_member, rejected = assign_round_robin(
+    assigned, row, rejected = assign_round_robin(
         groups.member_group,
-        groups.topic_group[unassigned.topic],
+        groups.topic_group,
+        unassigned.slices,
         np.maximum(quota.min_quota - quota.num_kept, 0),
         quota.can_exceed_min_quota,
         groups.num_groups,
     )
-    return combine_assignment(groups, resolved, kept, unassigned, to_member, rejected, rules)
+    return combine_assignment(groups, resolved, kept, unassigned.take(row), assigned, rejected, rules)
 
 
 def drop_contested(resolved: ResolvedOwnership) -> PartitionSlices:
@@ -126,27 +130,19 @@ def compute_quotas(groups: StickyGroups, num_owned: IntArray) -> MemberQuota:
 
 @dataclass(frozen=True)
 class UnassignedPartitions:
-    """Partitions to assign, sorted by (topic, partition).
+    """Partitions to assign.
 
     Attributes:
-        topic, partition: the partition.
-        previous_owner: member that gave it up; -1 for none.
-        current_owner: member that keeps it although Kafka assigns it again; -1 for none.
+        slices: the partitions; `member` is the member that gave them up, -1 for none.
+        current_owner: member that keeps the partitions although Kafka assigns them again; -1 for none.
     """
 
-    topic: IntArray
-    partition: IntArray
-    previous_owner: IntArray
+    slices: PartitionSlices
     current_owner: IntArray
 
-    @property
-    def keys(self) -> IntArray:
-        """Returns the key of each partition, as `PartitionSlices.partition_keys`."""
-        return (self.topic << PARTITION_BITS) | self.partition
-
     def take(self, rows: BoolArray | IntArray) -> UnassignedPartitions:
-        """Returns the selected partitions."""
-        return UnassignedPartitions(*(column[rows] for column in vars(self).values()))
+        """Returns the selected slices."""
+        return UnassignedPartitions(self.slices.take(rows), self.current_owner[rows])
 
 
 def find_unassigned(
@@ -174,20 +170,16 @@ def find_unassigned(
             ~np.isin(released.partition_keys, kept.partition_keys[np.isin(kept.partition_keys, shared)])
         )
         owned, released = drop_second_owners(owned, shared), drop_second_owners(released, shared)
-    released = released.below(groups.partitions).expand()
-    topics, partitions_unowned = find_unowned(owned, groups.partitions)
-    no_member = np.full(len(released) + len(topics), -1, np.int64)
-    unassigned = UnassignedPartitions(
-        topic=np.concatenate([released.topic, topics, reassigned.topic]),
-        partition=np.concatenate([released.first, partitions_unowned, reassigned.first]),
-        previous_owner=np.concatenate([released.member, no_member[len(released) :], previous_owner]),
-        current_owner=np.append(no_member, reassigned.member),
+    slices = released.below(groups.partitions).concat(
+        find_unowned(owned, groups.partitions), PartitionSlices(previous_owner, *reassigned.columns[1:])
     )
-    return unassigned.take(np.argsort(unassigned.keys, kind="stable"))
+    current_owner = np.full(len(slices), -1, np.int64)
+    current_owner[len(slices) - len(reassigned) :] = reassigned.member
+    return UnassignedPartitions(slices, current_owner)
 
 
-def find_unowned(owned: PartitionSlices, partitions: IntArray) -> tuple[IntArray, IntArray]:
-    """Returns the partitions without an owner, as topics and partitions.
+def find_unowned(owned: PartitionSlices, partitions: IntArray) -> PartitionSlices:
+    """Returns the partitions without an owner; `member` is -1.
 
     If all longer slices of a topic have one step, its partitions are split by residue modulo the step. In each residue
     class, slices are intervals, and the unowned partitions are the gaps between them.
@@ -196,7 +188,7 @@ def find_unowned(owned: PartitionSlices, partitions: IntArray) -> tuple[IntArray
     num_owned = np.bincount(owned.topic, owned.count, len(partitions)).astype(np.int64)
     has_unowned = num_owned < partitions
     if not has_unowned.any():
-        return np.empty(0, np.int64), np.empty(0, np.int64)
+        return EMPTY_SLICES
     owned = owned.take(has_unowned[owned.topic])
     steps = np.where(owned.count > 1, owned.step, 0)
     max_step = np.zeros(len(partitions), np.int64)
@@ -218,9 +210,9 @@ def find_unowned(owned: PartitionSlices, partitions: IntArray) -> tuple[IntArray
     topic, residue, start, end = topic[order], residue[order], start[order], end[order]
     gap_start = np.append(0, end[:-1])
     gap_start[starts_new_key((topic << PARTITION_BITS) | residue)] = 0
-    gap = start - gap_start
-    row, unowned = expand_slices(residue + gap_start * step[topic], step[topic], np.maximum(gap, 0))
-    return topic[row], unowned
+    no_member = np.full(len(topic), -1, np.int64)
+    gaps = PartitionSlices(no_member, topic, residue + gap_start * step[topic], step[topic], start - gap_start)
+    return gaps.take(gaps.count > 0)
 
 
 def drop_second_owners(slices: PartitionSlices, shared: IntArray) -> PartitionSlices:
@@ -249,47 +241,6 @@ def find_reassigned(groups: StickyGroups, kept: PartitionSlices, shared: IntArra
     return rows.take(~stops & (rows.partition_keys > stuck_at[groups.topic_group[rows.topic]]))
 
 
-def assign_round_robin(
-    member_group: IntArray, partition_group: IntArray, num_missing: IntArray, can_exceed: BoolArray, num_groups: int
-) -> tuple[IntArray, dict[int, tuple[str, str]]]:
-    """Assigns partitions to members (`assignRoundRobin`).
-
-    Args:
-        member_group: group of each member; members are sorted by id.
-        partition_group: group of each partition, in assignment order.
-        num_missing: number of partitions that each member needs to reach the quota.
-        can_exceed: members with the quota that can get one more.
-        num_groups: number of groups.
-
-    Returns:
-        the member of each partition (-1 in rejected groups), and the code and exception by rejected group.
-    """
-    num_unassigned = np.bincount(partition_group, minlength=num_groups)
-    num_needed = np.bincount(member_group, num_missing, num_groups).astype(np.int64)
-    member = np.repeat(np.arange(len(num_missing)), num_missing)
-    turn = ranges_by_length(num_missing)
-    # Members that exceed the quota: those that kept it, by id, then those that were filled up, by their last turn.
-    is_filled = num_missing > 0
-    above_quota = np.flatnonzero(can_exceed | is_filled)
-    above_quota = above_quota[np.lexsort((above_quota, num_missing[above_quota], member_group[above_quota]))]
-    is_used = row_numbers(member_group[above_quota]) < (num_unassigned - num_needed)[member_group[above_quota]]
-    above_quota = above_quota[is_used]
-    capacity = num_needed + np.bincount(member_group[above_quota], minlength=num_groups)
-    rejected = {int(group): (KAFKA_FAILS, TOO_FEW_PARTITIONS) for group in np.flatnonzero(num_unassigned < num_needed)}
-    rejected |= {int(group): (KAFKA_FAILS, NO_UNFILLED_MEMBERS) for group in np.flatnonzero(num_unassigned > capacity)}
-    to_members = np.concatenate([member, above_quota])
-    turns = np.concatenate([turn, np.full(len(above_quota), np.iinfo(np.int64).max)])
-    # Both inputs are sorted already, and the sort is stable.
-    order = np.argsort(turns, kind="stable") if num_groups == 1 else np.lexsort((turns, member_group[to_members]))
-    to_members = to_members[order]
-    if not rejected:
-        return to_members, rejected
-    is_planned = ~mask_from_indexes(list(rejected), num_groups)
-    planned_members = np.full(len(partition_group), -1, np.int64)
-    planned_members[is_planned[partition_group]] = to_members[is_planned[member_group[to_members]]]
-    return planned_members, rejected
-
-
 # --- Result -------------------------------------------------------------------------------------------------
 
 
@@ -298,30 +249,41 @@ def combine_assignment(
     resolved: ResolvedOwnership,
     kept: PartitionSlices,
     unassigned: UnassignedPartitions,
-    to_member: IntArray,
+    assigned: PartitionSlices,
     rejected: dict[int, tuple[str, str]],
     rules: ReleaseRules,
 ) -> GroupAssignments:
-    """Combines the kept and the newly assigned partitions."""
+    """Combines the kept and the newly assigned partitions.
+
+    Args:
+        groups: the groups.
+        resolved: their owned partitions, after conflicts are resolved.
+        kept: partitions that members keep.
+        unassigned: for each assigned slice the unassigned slice that it is a part of.
+        assigned: slices of unassigned partitions, with the members that get them.
+        rejected: code and exception by rejected group.
+        rules: rules of a release.
+    """
     if rejected:
         is_planned = ~mask_from_indexes(list(rejected), groups.num_groups)
         kept = kept.take(is_planned[groups.member_group[kept.member]])
-        unassigned, to_member = unassigned.take(to_member >= 0), to_member[to_member >= 0]
-    if (unassigned.current_owner >= 0).any():
-        is_new = unassigned.current_owner != to_member
-        unassigned, to_member = unassigned.take(is_new), to_member[is_new]
+    previous_owner, is_new = unassigned.slices.member, unassigned.current_owner != assigned.member
+    assigned, previous_owner = assigned.take(is_new), previous_owner[is_new]
+    contested = np.append(resolved.multiple_owners, resolved.shared_partitions)
+    if len(contested):
+        # Contested partitions get slices of their own.
+        has_contested = mask_from_indexes(split_keys(contested)[0], len(groups.partitions))[assigned.topic]
+        others, owner = assigned.take(has_contested), previous_owner[has_contested]
+        assigned = assigned.take(~has_contested).concat(others.expand())
+        previous_owner = np.append(previous_owner[~has_contested], np.repeat(owner, others.count))
     if len(resolved.shared_partitions):
         shared = kept.take(np.isin(kept.partition_keys, resolved.shared_partitions))
-        kept_pairs = set(zip(shared.member.tolist(), shared.partition_keys.tolist(), strict=True))
-        assigned_pairs = zip(to_member.tolist(), unassigned.keys.tolist(), strict=True)
-        is_new = np.array([pair not in kept_pairs for pair in assigned_pairs], bool)
-        unassigned, to_member = unassigned.take(is_new), to_member[is_new]
-    is_moved = (unassigned.previous_owner >= 0) & (unassigned.previous_owner != to_member)
+        is_new = ~np.isin(*member_partition_keys(assigned, shared))
+        assigned, previous_owner = assigned.take(is_new), previous_owner[is_new]
+    is_moved = (previous_owner >= 0) & (previous_owner != assigned.member)
     reason = np.where(is_moved, OVER_QUOTA, KEPT)
-    withheld = np.zeros(len(to_member), bool)
+    withheld = np.zeros(len(assigned), bool)
     if groups.cooperative:
-        is_released = unassigned.previous_owner >= 0 if rules.withholds_over_quota else is_moved
-        withheld = is_released | np.isin(unassigned.keys, resolved.multiple_owners)
-    return GroupAssignments.of(kept, rejected).concat(
-        GroupAssignments.of_partitions(to_member, unassigned.topic, unassigned.partition, reason, withheld)
-    )
+        is_released = previous_owner >= 0 if rules.withholds_over_quota else is_moved
+        withheld = is_released | np.isin(assigned.partition_keys, resolved.multiple_owners)
+    return GroupAssignments.of(kept, rejected).concat(GroupAssignments.of_slices(assigned, reason, withheld))

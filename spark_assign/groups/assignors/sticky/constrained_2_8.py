@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.groups.assignors.release_rules import ReleaseRules
-from spark_assign.groups.assignors.sticky.constrained import UnassignedPartitions, drop_contested, find_unassigned
+from spark_assign.groups.assignors.sticky.constrained import drop_contested, find_unassigned
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
 from spark_assign.groups.assignors.sticky.retained_partitions import (
     OwnedOrder,
@@ -59,7 +59,8 @@ def plan_constrained_2_8(
     kept, released = keep_in_owned_order(owned, quota.num_owned, quota.num_kept, owned_order)
     unassigned = find_unassigned(
         groups, owned, kept, released, kept.take(np.empty(0, np.int64)), resolved.shared_partitions
-    )
+    ).slices.expand()
+    unassigned = unassigned.take(np.argsort(unassigned.partition_keys))
     group = groups.topic_group[unassigned.topic]
     filled = _fill_to_min_quota(groups, quota, np.bincount(group, minlength=groups.num_groups))
     stolen, thief, too_few = _steal(groups, quota, filled, kept, owned_order)
@@ -135,7 +136,7 @@ def _combine_assignment(
     groups: StickyGroups,
     resolved: ResolvedOwnership,
     kept: PartitionSlices,
-    unassigned: UnassignedPartitions,
+    unassigned: PartitionSlices,
     to_members: IntArray,
     stolen: PartitionSlices,
     thief: IntArray,
@@ -146,8 +147,8 @@ def _combine_assignment(
         is_near = np.isin(_member_topic_keys(kept), _member_topic_keys(stolen))
         candidates, kept = kept.take(is_near).expand(), kept.take(~is_near)
         kept = kept.concat(candidates.take(~np.isin(*member_partition_keys(candidates, stolen))))
-    keys = np.append(unassigned.keys, stolen.partition_keys)
-    owner, to_member = np.append(unassigned.previous_owner, stolen.member), np.append(to_members, thief)
+    keys = np.append(unassigned.partition_keys, stolen.partition_keys)
+    owner, to_member = np.append(unassigned.member, stolen.member), np.append(to_members, thief)
     withheld = np.zeros(len(to_member), bool)
     if groups.cooperative:
         withheld = (owner >= 0) | np.isin(keys, resolved.multiple_owners)

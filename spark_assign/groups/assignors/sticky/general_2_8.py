@@ -242,7 +242,8 @@ def plan_without_rebalance_2_4(
     if len(find_overlapping_topics(owned)) or (owned.last >= partitions[owned.topic]).any():
         return None
     load = np.bincount(owned.member, owned.count, len(groups.member_group)).astype(np.int64)
-    topic, partition = find_unowned(owned, partitions)
+    unowned = find_unowned(owned, partitions).expand()
+    topic, partition = unowned.topic, unowned.first
     members = np.arange(len(load))
     to_member = fill_up(np.zeros_like(load), load, members, np.array([len(topic)]))
     load += np.bincount(to_member, minlength=len(load))

@@ -36,12 +36,12 @@ from spark_assign.groups.assignors.range import racks_matter
 from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
 from spark_assign.groups.assignors.sticky.constrained import (
     MemberQuota,
-    assign_round_robin,
     compute_quotas,
     drop_contested,
 )
 from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
 from spark_assign.groups.assignors.sticky.retained_partitions import OwnedOrder, keep_owned
+from spark_assign.groups.assignors.sticky.round_robin_fill import assign_round_robin
 from spark_assign.groups.assignors.sticky.sticky_groups import (
     BELOW_MIN_QUOTA,
     TOO_FEW_PARTITIONS,
@@ -247,12 +247,13 @@ def _assign_unmatched(matcher: _RackMatcher, num_partitions: int) -> IntArray:
     others = np.setdiff1d(np.arange(len(num_missing)), queue)
     ordered = np.append(np.array(queue, np.int64), others)
     can_exceed = np.arange(len(ordered)) < len(queue)
-    zero = np.zeros(len(ordered), np.int64)
-    to_members, rejected = assign_round_robin(
-        zero, np.zeros(num_partitions, np.int64), num_missing[ordered], can_exceed, 1
+    zero, one, count = np.zeros(1, np.int64), np.ones(1, np.int64), np.array([num_partitions])
+    unassigned = PartitionSlices(-one, zero, zero, one, count).take(count > 0)
+    assigned, _, rejected = assign_round_robin(
+        np.zeros(len(ordered), np.int64), zero, unassigned, num_missing[ordered], can_exceed, 1
     )
     if not rejected:
-        return ordered[to_members]
+        return ordered[assigned.owners(zero, num_partitions)]
     if matcher.counts or matcher.room or rejected[0][1] != TOO_FEW_PARTITIONS:
         raise AssignorError(rejected[0][1])
     member = np.repeat(np.arange(len(num_missing)), num_missing)
