@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from spark_assign.sources.connect.cluster_snapshot import ConnectRows, to_tables
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
-from spark_assign.tables.groups import REQUIRED_TABLES
+from spark_assign.tables.groups import ALTERNATIVES, REQUIRED_TABLES
 
 TAKEN_AT = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -23,7 +24,7 @@ def of_kafka(cluster: str, members: int = 2, undescribed: Sequence[str] = ()) ->
     rows.add("groups", group_id="g", assignor="range", group_type="classic", state="Stable")
     for number in range(members):
         rows.add("members", group_id="g", member_id=f"m{number}", generation_id=1)
-        rows.add("subscriptions", group_id="g", member_id=f"m{number}", topic="orders")
+    rows.add_subscriptions("g", {f"m{number}": ["orders"] for number in range(members)})
     rows.add_owned("g", "m0", [("orders", partition) for partition in range(12)])
     for group_id in undescribed:
         rows.add("undescribed", group_id=group_id, error="no permission")
@@ -33,7 +34,18 @@ def of_kafka(cluster: str, members: int = 2, undescribed: Sequence[str] = ()) ->
 def of_required_tables(cluster: str, members: int = 2) -> Snapshot:
     """The same with no more tables than a fleet must have: each takes a catalog seconds."""
     taken = of_kafka(cluster, members)
-    return replace(taken, tables={table: taken.tables[table] for table in REQUIRED_TABLES})
+    tables = (ALTERNATIVES.get(table, table) for table in REQUIRED_TABLES)
+    return replace(taken, tables={table: taken.tables[table] for table in tables})
+
+
+def subscriptions(tables: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of `subscriptions` that the rows of `subscription_lists` stand for."""
+    return [
+        {name: row[name] for name in ("cluster", "group_id") if name in row} | {"member_id": member, "topic": topic}
+        for row in tables["subscription_lists"]
+        for member in row["member_ids"]
+        for topic in row["topics"]
+    ]
 
 
 def of_connect(clusters: Sequence[str], tasks: int = 2, unread: Sequence[str] = ()) -> Snapshot:

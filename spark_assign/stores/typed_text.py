@@ -199,18 +199,20 @@ def _parsed(name: str, kind: DataType) -> Column:
     if isinstance(kind, StringType):
         return _text(name)
     if isinstance(kind, ArrayType):
+        is_json = _text(name).startswith("[") & F.lit(kind.elementType == StringType())
         inner = F.regexp_replace(_text(name), r"^\s*\[?\s*|\s*\]?\s*$", "")
         empty = F.array().cast(kind)
-        return F.when(inner == "", empty).otherwise(
-            F.transform(F.split(inner, r"\s*,\s*"), lambda item: item.try_cast(kind.elementType))
-        )
+        items = F.transform(F.split(inner, r"\s*,\s*"), lambda item: item.try_cast(kind.elementType))
+        return F.when(is_json, F.from_json(_text(name), kind)).when(inner == "", empty).otherwise(items)
     return _text(name).try_cast(kind)
 
 
 def _is_bad(name: str, kind: DataType) -> Column:
     """Checks whether a nonempty value doesn't parse."""
     parsed = _parsed(name, kind)
-    fails = F.exists(parsed, lambda item: item.isNull()) if isinstance(kind, ArrayType) else parsed.isNull()
+    fails = parsed.isNull()
+    if isinstance(kind, ArrayType):
+        fails |= F.exists(parsed, lambda item: item.isNull())
     return (F.trim(_text(name)) != "") & fails
 
 
@@ -218,6 +220,8 @@ def _noun(kind: DataType) -> str:
     """Returns the description of a type for messages."""
     if kind == ArrayType(IntegerType()):
         return "a list of ints (1,2,3)"
+    if kind == ArrayType(StringType()):
+        return 'a list of names (a,b or ["a","b"])'
     return f"a valid {kind.simpleString()}"
 
 

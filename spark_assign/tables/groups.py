@@ -129,7 +129,7 @@ UNDESCRIBED = schema(_GROUP, "error string")
 """Groups that the cluster listed but did not describe, with its error."""
 
 SNAPSHOT_TABLES: dict[str, StructType] = {
-    **{name: schema for name, schema in INPUT_TABLES.items() if name not in ("subscription_lists", "owned", "loads")},
+    **{name: schema for name, schema in INPUT_TABLES.items() if name not in ("subscriptions", "owned", "loads")},
     "offsets": OFFSETS,
     "undescribed": UNDESCRIBED,
 }

@@ -15,6 +15,7 @@ from tests.kafka import java_programs
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import Line, about
 from tests.kafka.live_groups import Tables, read, wait_until_stable
+from tests.snapshots import subscriptions
 
 _CLASSES = {
     "range": "RangeAssignor",
@@ -154,7 +155,7 @@ def _unowned(tables: Tables, groups: Container[str]) -> set[tuple[str, str]]:
     Cooperative members have given up some, and nobody has got that yet.
     """
     partitions = {row["topic"]: row["partitions"] for row in tables["topics"]}
-    read = {(row["group_id"], row["topic"]) for row in tables["subscriptions"] if row["topic"] in partitions}
+    read = {(row["group_id"], row["topic"]) for row in subscriptions(tables) if row["topic"] in partitions}
     owned: Counter[tuple[str, str]] = Counter()
     for run in tables["owned_slices"]:
         owned[run["group_id"], run["topic"]] += run["count"]

@@ -190,7 +190,7 @@ def _last(rows: list[Row], group: str) -> dict[str, Row]:
 
 def _read(cluster: Cluster) -> Tables:
     tables = read(cluster, "t-*", "t.*")
-    return {name: tables[name] for name in ("topics", "members", "subscriptions", "owned_slices", "groups")}
+    return {name: tables[name] for name in ("topics", "members", "subscription_lists", "owned_slices", "groups")}
 
 
 def _assignors(cluster: Cluster) -> dict[str, str]:

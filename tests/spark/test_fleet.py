@@ -215,7 +215,7 @@ def test_subscription_lists_are_the_same_subscriptions(spark: SparkSession, tmp_
         assert tuples(of_lists.subscribed_topics) == tuples(of_rows.subscribed_topics)
     (tmp_path / "topics.csv").write_text("cluster,topic,partitions\nc,t,2\nc,u,1\n")
     (tmp_path / "members.csv").write_text("cluster,group_id,member_id\nc,g,m\nc,g,n\nc,h,m\nc,i,m\n")
-    text = 'cluster,group_id,member_ids,topics\nc,g,"m,n","t,u"\nc,h,,t\nc,i,m,\n'
+    text = 'cluster,group_id,member_ids,topics\nc,g,"[""m"",""n""]","t,u"\nc,h,,t\nc,i,m,\n'
     (tmp_path / "subscription_lists.csv").write_text(text)
     planned = kept(plan(Fleet.read(spark, str(tmp_path)), "range"))
     assert tuples(planned.assignments) == [("c", "g", "m", "t", 0), ("c", "g", "m", "u", 0), ("c", "g", "n", "t", 1)]

@@ -126,8 +126,8 @@ def test_a_share_group_is_read() -> None:
         member | {"member_id": "m-1", "client_host": "/10.0.0.1", "rack_id": "r1", "position": 0},
         member | {"member_id": "m-2", "client_host": "/10.0.0.2", "position": 1},
     ]
-    subscribed = [(row["member_id"], row["topic"]) for row in rows["subscriptions"]]
-    assert subscribed == [("m-1", "uploads"), ("m-1", "absent"), ("m-2", "uploads")]
+    subscribed = [(row["member_ids"], row["topics"]) for row in rows["subscription_lists"]]
+    assert subscribed == [(["m-1"], ["absent", "uploads"]), (["m-2"], ["uploads"])]
     owned = [(row["member_id"], row["topic"], row["first"], row["step"], row["count"]) for row in rows["owned_slices"]]
     assert owned == [("m-1", "uploads", 0, 1, 2), ("m-1", "uploads", 4, 1, 1), ("m-2", "uploads", 1, 1, 1)]
     initialized = [(row["topic"], row["first"], row["step"], row["count"]) for row in rows["initialized"]]
@@ -184,7 +184,7 @@ def test_a_streams_group_is_read(
     assert [(row["group_id"], row["error"]) for row in rows["undescribed"]] == [
         ("gone", "GroupIdNotFoundError: [Error 69] GroupIdNotFoundError: no such group")
     ]
-    assert "subscriptions" not in rows
+    assert "subscription_lists" not in rows
     assert "owned_slices" not in rows
 
 

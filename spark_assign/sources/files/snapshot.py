@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -85,6 +85,15 @@ class SnapshotRows:
     def add(self, table: str, **values: Any) -> None:
         """Adds a row with the name of the cluster. Omitted columns are null."""
         self.rows.setdefault(table, []).append({"cluster": self.cluster, **values})
+
+    def add_subscriptions(self, group_id: str, topics: Mapping[str, Collection[str]]) -> None:
+        """Adds the topics of each member to `subscription_lists`: one row for all members with the same topics."""
+        members_by_topics: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for member_id, names in topics.items():
+            if names:
+                members_by_topics[tuple(sorted(set(names)))].append(member_id)
+        for names, member_ids in members_by_topics.items():
+            self.add("subscription_lists", group_id=group_id, member_ids=member_ids, topics=list(names))
 
     def add_owned(
         self, group_id: str, member_id: str, partitions: Iterable[tuple[str, int]], *, in_order: bool = False

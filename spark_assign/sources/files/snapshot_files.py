@@ -38,9 +38,9 @@ _ABANDONED_S = 24 * 3600
 def write_folder(snapshot: Snapshot, fleet: str | Path, format: str = "parquet") -> list[Path]:
     """Replaces the snapshot's cluster in the folder of a fleet, and leaves the other clusters unchanged.
 
-    Writes `<table>.<format>` for each table, and the summary. json has one row per line. csv has lists as `1,2,3`, and
-    lists of structs as JSON. The rows of an unreadable Connect cluster are kept, except for the error in `unreadable`.
-    The previous snapshot is kept until the next one, for concurrent readers.
+    Writes `<table>.<format>` for each table, and the summary. json has one row per line. csv has lists of numbers as
+    `1,2,3`, and other lists as JSON. The rows of an unreadable Connect cluster are kept, except for the error in
+    `unreadable`. The previous snapshot is kept until the next one, for concurrent readers.
 
     Returns:
         The folders of the written clusters.
@@ -224,11 +224,11 @@ def _write(table: pa.Table, file: Path, format: str) -> None:
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """Converts lists to text, `1,2,3`, and lists of structs to JSON, because csv has neither."""
+    """Converts lists of numbers to text, `1,2,3`, and other lists to JSON, because csv has neither."""
     for position, column in enumerate(table.schema):
         if not pa.types.is_list(column.type):
             continue
-        if pa.types.is_struct(column.type.value_type):
+        if not pa.types.is_integer(column.type.value_type):
             rows = table[column.name].to_pylist()
             texts = pa.array(
                 [None if row is None else json.dumps(row, ensure_ascii=False) for row in rows], pa.string()

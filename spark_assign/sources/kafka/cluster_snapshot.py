@@ -112,7 +112,8 @@ def cluster_id(bootstrap_servers: str, properties: Mapping[str, str] | None = No
 
 def _kept(rows: SnapshotRows, names: Collection[str], patterns: Patterns) -> set[str]:
     """Returns the topics that match the patterns or that a group uses."""
-    used = {row["topic"] for table in ("subscriptions", "owned_slices") for row in rows.rows[table]}
+    used = {row["topic"] for row in rows.rows["owned_slices"]}
+    used.update(*(row["topics"] for row in rows.rows["subscription_lists"]))
     return {name for name in names if matches(name, patterns) or name in used}
 
 

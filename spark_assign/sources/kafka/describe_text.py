@@ -189,9 +189,8 @@ def _add_group(rows: SnapshotRows, group_id: str, group: _Group) -> None:
             client_id=member["CLIENT-ID"],
             client_host=member["HOST"],
         )
-        for topic in topics:
-            rows.add("subscriptions", group_id=group_id, member_id=member_id, topic=topic)
         rows.add_owned(group_id, member_id, group.owned.get(member_id, ()))
+    rows.add_subscriptions(group_id, dict.fromkeys(sorted(group.members), topics))
     for topic, partition in sorted(group.offsets):
         rows.add("offsets", group_id=group_id, topic=topic, partition=partition, **group.offsets[topic, partition])
 

@@ -169,8 +169,8 @@ def read_start_offsets(_: Sequence[str], response: Any) -> Iterable[tuple[str, S
 def add_initialized(rows: SnapshotRows, starts: Mapping[str, StartOffsets]) -> None:
     """Adds rows of `initialized`. A subscribed topic without initialized partitions has a row with count 0."""
     subscribed_topics: dict[str, set[str]] = {group_id: set() for group_id in starts}
-    for row in rows.rows["subscriptions"]:
-        subscribed_topics.get(row["group_id"], set()).add(row["topic"])
+    for row in rows.rows["subscription_lists"]:
+        subscribed_topics.get(row["group_id"], set()).update(row["topics"])
     for group_id, partitions in starts.items():
         by_topic: dict[str, list[int]] = {topic: [] for topic in subscribed_topics[group_id]}
         for topic, partition in partitions:

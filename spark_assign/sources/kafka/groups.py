@@ -207,7 +207,7 @@ def describe(
     rows: SnapshotRows,
     report: Progress,
 ) -> None:
-    """Adds groups, members, subscriptions, and owned_slices of every listed group; undescribed for groups that fail.
+    """Adds groups, members, subscription_lists, and owned_slices of all listed groups, and undescribed groups.
 
     Also adds subtopologies and tasks of streams groups, and the initialized partitions of share groups.
 
@@ -274,11 +274,10 @@ def _add_group(
     for position, member in enumerate(group.members):
         rows.add("members", group_id=group_id, position=position, **member.columns)
         member_id = member.columns["member_id"]
-        for topic in dict.fromkeys(member.topics):
-            rows.add("subscriptions", group_id=group_id, member_id=member_id, topic=topic)
         rows.add_owned(group_id, member_id, member.owned, in_order=member.in_order)
         for task in member.tasks:
             rows.add("tasks", group_id=group_id, member_id=member_id, **task)
+    rows.add_subscriptions(group_id, {member.columns["member_id"]: member.topics for member in group.members})
 
 
 def read_classic_members(

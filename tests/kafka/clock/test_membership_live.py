@@ -23,6 +23,7 @@ from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import generations
 from tests.kafka.group_members import Consumer
 from tests.kafka.live_groups import CALLS, Row, consumer_keys, create_topics, events, listener_partitions, wait_until
+from tests.snapshots import subscriptions
 
 pytestmark = [pytest.mark.kafka]
 
@@ -91,7 +92,8 @@ _PREDICTED: dict[tuple[str, int], Row] = {}
 def _predict(broker: Cluster) -> dict[tuple[str, int], Row]:
     """The options of the dynamic group, of what it is now and of what it would be."""
     tables = snapshot(broker.bootstrap_servers, groups="membership-dynamic", topics="membership.*").tables
-    rows = {name: tables[name].to_pylist() for name in ("topics", "members", "subscriptions", "owned_slices")}
+    rows = {name: table.to_pylist() for name, table in tables.items()}
+    rows["subscriptions"] = subscriptions(rows)
     about = [{**each, "kind": ABOUT} for each in rows["members"]]
     names = ("cluster", "group_id", "kind", "member_id", "client_id", "client_host")
     schema = pa.schema([(name, pa.int8() if name == "kind" else pa.string()) for name in names])

@@ -17,6 +17,7 @@ from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 from tests.kafka.live_groups import create_topics
 from tests.slices import partitions
+from tests.snapshots import subscriptions
 
 pytestmark = [pytest.mark.kafka, pytest.mark.once]
 
@@ -61,8 +62,8 @@ def _rows(broker: Cluster, of: dict[str, int]) -> dict[str, Row]:
     for row in sorted(tables["members"], key=lambda row: row["position"]):
         member = {"id": row["member_id"], "instance": None, "rack": None, "generation": row["generation_id"]}
         topics, slices = (
-            [each for each in tables[name] if each["member_id"] == row["member_id"]]
-            for name in ("subscriptions", "owned_slices")
+            [each for each in rows_of if each["member_id"] == row["member_id"]]
+            for rows_of in (subscriptions(tables), tables["owned_slices"])
         )
         owned = [(each["topic"], partition) for each in slices for partition in partitions(each)]
         has = {"topics": [each["topic"] for each in topics], "owned": owned}

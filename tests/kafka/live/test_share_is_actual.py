@@ -137,7 +137,7 @@ def test_the_snapshot_reads_share_groups(spark: SparkSession, story: list[Path])
         if group == "sh-many":
             owners.setdefault((topic, partition), set()).add(member)
     assert {len(members) for members in owners.values()} == {2}
-    assert fleet.subscriptions.where("topic = 'sh.absent'").count() == 1
+    assert fleet.subscription_rows.where("topic = 'sh.absent'").count() == 1
     assert fleet.initialized is not None
     initialized = {
         (row["group_id"], row["topic"], row["count"])

@@ -26,6 +26,7 @@ from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 from tests.kafka.live_groups import create_topics
 from tests.slices import by_owner
+from tests.snapshots import subscriptions
 
 pytestmark = pytest.mark.kafka
 
@@ -124,8 +125,11 @@ def test_members(taken: Snapshot) -> None:
     }
     assert {row["client_host"] for row in _rows(taken, "members")} == {"/127.0.0.1"}
     keys = {(row["group_id"], row["member_id"]) for row in _rows(taken, "members")}
-    for table in ("subscriptions", "owned_slices"):
-        assert {(row["group_id"], row["member_id"]) for row in _rows(taken, table)} <= keys
+    for rows in (
+        _rows(taken, "owned_slices"),
+        subscriptions({"subscription_lists": _rows(taken, "subscription_lists")}),
+    ):
+        assert {(row["group_id"], row["member_id"]) for row in rows} <= keys
     for group in SIZES:
         assert sorted(row["position"] for row in _rows(taken, "members", group)) == [0, 1]
 
@@ -134,7 +138,7 @@ def test_subscriptions(taken: Snapshot) -> None:
     """By name and, in a KIP-848 group, by a pattern that the broker resolves."""
     clients = {row["member_id"]: row["client_id"] for row in _rows(taken, "members")}
     subscribed: dict[str, set[str]] = {}
-    for row in _rows(taken, "subscriptions"):
+    for row in subscriptions({"subscription_lists": _rows(taken, "subscription_lists")}):
         subscribed.setdefault(clients[row["member_id"]], set()).add(row["topic"])
     assert subscribed["r0"] == {"s.one", "s.two"}
     assert subscribed["r1"] == {"s.two"}
