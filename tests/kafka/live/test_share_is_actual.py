@@ -86,7 +86,9 @@ def _settle(broker: Cluster, sizes: dict[str, int], before: dict[str, int], fold
     def look() -> tuple[str, Snapshot]:
         taken = snapshot(broker.bootstrap_servers, groups="sh-*", cluster="live")
         now, joined = epochs(taken), Counter(taken.tables["members"]["group_id"].to_pylist())
-        settled = joined == sizes and all(now.get(group, -1) > before.get(group, 0) for group in sizes)
+        owning = set(taken.tables["owned_slices"]["group_id"].to_pylist())
+        settled = joined == sizes and owning == set(sizes)
+        settled &= all(now.get(group, -1) > before.get(group, 0) for group in sizes)
         return "" if settled else f"{dict(joined)} of {sizes}, epochs {now} after {before}", taken
 
     def state(taken: Snapshot) -> object:
