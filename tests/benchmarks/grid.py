@@ -12,8 +12,8 @@ import ctypes
 import json
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, cast
 
@@ -34,8 +34,10 @@ from tests.benchmarks.kafka_grid import RACKS, VALUES, Cell, draw, topic_ids
 from tests.benchmarks.kafka_process import KafkaProcess
 
 CELLS, SEED = 250, 27
-COPIES, SHORT = 200, 0.01
-WARM_UP, WARM_UP_OF_CELL = 10.0, 1.0  # seconds
+COPIES, SHORT, LONG = 200, 0.01, 0.5
+WARM_UP, WARM_UP_OF_CELL = 10.0, 0.5
+"""Seconds of processor time of their class: before the first cell, and before each."""
+_UNIT = "x their speed"
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, in malloc.h
 _QUICK = {
     **VALUES,
@@ -49,15 +51,15 @@ _QUICK = {
 def grid(bench: Bench) -> None:
     """Each cell: speed as a multiple of Kafka's class; quantiles for each value of a parameter, and the worst cells."""
     cells = draw(bench.size(CELLS, 12), SEED, _QUICK if bench.quick else VALUES)
-    _keep_memory()
+    keep_memory()
     with KafkaProcess("1g" if bench.quick else "6g", "GridBenchmark") as kafka:
-        _ask(kafka, cells[0])
-        _warm_up(kafka, 0 if bench.quick else WARM_UP)
+        build_in_java(kafka, cells[0])
+        warm_up(kafka, 0 if bench.quick else WARM_UP)
         measured = {cell: _measure(bench, kafka, cell) for cell in cells}
     _report(bench, measured)
 
 
-def _keep_memory() -> None:
+def keep_memory() -> None:
     """Sets what `conf/spark/local.conf` sets for Python workers: memory that is freed stays with the process."""
     libc = ctypes.CDLL(None)
     for option in (_MMAP_THRESHOLD, _TRIM_THRESHOLD):
@@ -78,20 +80,28 @@ class Figures:
 
 
 def _measure(bench: Bench, kafka: KafkaProcess, cell: Cell) -> Figures:
-    theirs = _ask(kafka, cell)
+    theirs = build_in_java(kafka, cell)
     before, now = build_groups(cell)
     for name, group in (("before", before), ("now", now)):
         mine = checksum(group.assign(1)) if group else 0
         if mine != int(theirs[name]):
             raise AssertionError(f"{cell}: our answer {name} adds up to {mine}, Kafka's to {theirs[name]}")
-    _warm_up(kafka, 0 if bench.quick else WARM_UP_OF_CELL)
-    calls = COPIES if float(kafka.ask("1")["seconds"]) < SHORT and not bench.quick else 1
-    work = now.prepare(calls)
+    return measure_in_turns(bench, kafka, now.prepare)
+
+
+def measure_in_turns(bench: Bench, kafka: KafkaProcess, prepare: Callable[[int], Callable[[], object]]) -> Figures:
+    """Measures the group that their process has; `prepare` returns our work for a number of copies of it."""
+    one = float(kafka.ask("1")["seconds"])
+    warm_up(kafka, 0 if bench.quick or one > LONG else WARM_UP_OF_CELL)
+    calls = COPIES if one < SHORT and not bench.quick else 1
+    work = prepare(calls)
+    # Their process is warm, and a cell that takes seconds is measured once.
+    bench = replace(bench, cold=True, repeats=1 if one > LONG else bench.repeats)
     seconds = bench.in_turns(ours=partial(_thread_time, work), theirs=lambda: float(kafka.ask(str(calls))["seconds"]))
     return Figures(seconds["ours"] / calls, seconds["theirs"] / calls)
 
 
-def _ask(kafka: KafkaProcess, cell: Cell) -> dict[str, Any]:
+def build_in_java(kafka: KafkaProcess, cell: Cell) -> dict[str, Any]:
     """Builds the group of a cell in their process; returns the checksums of its assignments."""
     type_of_group = "HOMOGENEOUS" if cell.subscription == "HOMOGENEOUS" else "HETEROGENEOUS"
     group = {
@@ -108,11 +118,12 @@ def _ask(kafka: KafkaProcess, cell: Cell) -> dict[str, Any]:
     return kafka.ask(json.dumps(group))
 
 
-def _warm_up(kafka: KafkaProcess, seconds: float) -> None:
-    end = time.perf_counter() + seconds
-    calls = 1
-    while time.perf_counter() < end:
-        calls = min(2 * calls, COPIES) if float(kafka.ask(str(calls))["seconds"]) < seconds / 10 else calls
+def warm_up(kafka: KafkaProcess, seconds: float) -> None:
+    """Calls their class again and again: the JVM compiles what it runs often."""
+    calls, used = 1, 0.0
+    while used < seconds:
+        used += float(kafka.ask(str(calls))["seconds"])
+        calls = min(2 * calls, COPIES) if used < seconds / 4 else calls
 
 
 def _thread_time(work: Callable[[], object]) -> float:
@@ -287,18 +298,28 @@ def checksum(slices: PartitionSlices) -> int:
 
 
 def _report(bench: Bench, measured: dict[Cell, Figures]) -> None:
-    ratios = sorted(figures.ratio for figures in measured.values())
-    unit = "x their speed"
-    bench.report(Result("grid, the slowest cell", f"{len(ratios)} cells", ratios[0], unit, bench.goal(">= 1")))
-    bench.report(Result("grid, median", f"{len(ratios)} cells", statistics.median(ratios), unit, bench.goal(">= 5")))
+    report_bounds(bench, "grid", measured, ">= 5")
     for name in VALUES:
         for value in VALUES[name]:
             some = sorted(each.ratio for cell, each in measured.items() if getattr(cell, name) == value)
             if some:
                 detail = f"min {some[0]:.2f}, quartiles {some[len(some) // 4]:.1f} to {some[3 * len(some) // 4]:.1f}"
                 bench.report(
-                    Result(f"grid, {name} {value}", f"{len(some)} cells", statistics.median(some), unit, None, detail)
+                    Result(f"grid, {name} {value}", f"{len(some)} cells", statistics.median(some), _UNIT, None, detail)
                 )
-    for cell, figures in sorted(measured.items(), key=lambda item: item[1].ratio)[:10]:
+    report_slowest(bench, "grid", measured, 10)
+
+
+def report_bounds(bench: Bench, name: str, measured: Mapping[Any, Figures], median: str | None = None) -> None:
+    """Reports the lowest and the median ratio, with their goals."""
+    ratios, cells = sorted(figures.ratio for figures in measured.values()), f"{len(measured)} cells"
+    bench.report(Result(f"{name}, the slowest cell", cells, ratios[0], _UNIT, bench.goal(">= 1")))
+    goal = bench.goal(median) if median else None
+    bench.report(Result(f"{name}, median", cells, statistics.median(ratios), _UNIT, goal))
+
+
+def report_slowest(bench: Bench, name: str, measured: Mapping[Any, Figures], number: int) -> None:
+    """Reports the cells with the lowest ratios."""
+    for cell, figures in sorted(measured.items(), key=lambda item: item[1].ratio)[:number]:
         detail = f"ours {1e3 * figures.ours:.3f} ms, theirs {1e3 * figures.theirs:.3f} ms"
-        bench.report(Result("grid, one of the slowest cells", f"{cell}", figures.ratio, unit, None, detail))
+        bench.report(Result(f"{name}, one of the slowest cells", f"{cell}", figures.ratio, _UNIT, None, detail))

@@ -61,17 +61,23 @@ def assign_range(
 def assign_ranges(lists: SubscriberLists, partitions: IntArray) -> PartitionSlices:
     """Assigns topics in consecutive ranges, without racks, given the number of partitions of each topic."""
     topics = np.flatnonzero(partitions)
-    size, count = lists.size[lists.of_topic[topics]], partitions[topics]
+    list_index, count = lists.of_topic[topics], partitions[topics]
+    size = lists.size[list_index]
     num_assigned = np.minimum(size, count)
-    row, position = np.repeat(np.arange(len(topics)), num_assigned), ranges_by_length(num_assigned)
-    member = lists.members[lists.start[lists.of_topic[topics]][row] + position]
-    first, length = range_slices(position, size[row], count[row])
-    return PartitionSlices(member, topics[row], first, np.ones_like(first), length)
+    position = ranges_by_length(num_assigned)
+    topic, start, quota, extra = (
+        np.repeat(each, num_assigned) for each in (topics, lists.start[list_index], *np.divmod(count, size))
+    )
+    first, length = _range_at(position, quota, extra)
+    return PartitionSlices(lists.members[start + position], topic, first, np.ones_like(first), length)
 
 
 def range_slices(position: IntArray, num_subscribers: IntArray, partitions: IntArray) -> tuple[IntArray, IntArray]:
     """Returns first and count of the range of the subscriber at a position, from 0, in the list of its topic."""
-    quota, extra = np.divmod(partitions, num_subscribers)
+    return _range_at(position, *np.divmod(partitions, num_subscribers))
+
+
+def _range_at(position: IntArray, quota: IntArray, extra: IntArray) -> tuple[IntArray, IntArray]:
     return position * quota + np.minimum(position, extra), quota + (position < extra)
 
 

@@ -40,7 +40,7 @@ import numpy as np
 from spark_assign.java.compute_if_absent import capacities_for, compute_if_absent_order
 from spark_assign.java.hash_map import HashTable, table_order, treeified_groups
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.segmented_arrays import key_ranges
+from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length
 from spark_assign.numeric.segmented_arrays import row_numbers as ranks_of
 
 KEPT, UNSUBSCRIBED, OVERFILLED, OVERSHARED = range(4)
@@ -173,14 +173,16 @@ def _assign_remaining_partitions(pools: PartitionPools, reason: IntArray) -> Poo
     desired_sharing = pools.desired_sharing[pools.pool_of_partition]
     partitions = _partition_map_order(pools)
     partitions = partitions[num_kept[partitions] < desired_sharing[partitions]]
+    num_missing = desired_sharing[partitions] - num_kept[partitions]
+    new_partition, new_member, is_complete = _assign_new_partitions(pools, partitions, num_missing, unfilled, num_kept)
+    partitions, num_missing = (each[~is_complete] for each in (partitions, num_missing))
     owners = _find_owners(pools, kept, (num_kept > 0) & (num_kept < desired_sharing))
-    unfilled_members = np.flatnonzero(unfilled > 0)
+    unfilled_members = np.flatnonzero(unfilled > 0) if len(partitions) else np.empty(0, np.int64)
     members_by_pool = {
         int(pools.pool_of_member[unfilled_members[start]]): unfilled_members[start:end].tolist()
         for start, end in key_ranges(pools.pool_of_member[unfilled_members])
     }
-    missing = (desired_sharing[partitions] - num_kept[partitions]).tolist()
-    remaining_quota = unfilled.tolist()
+    missing, remaining_quota = num_missing.tolist(), unfilled.tolist()
     assigned: list[tuple[int, int]] = []
     failed: list[int] = []
     for start, end in key_ranges(pools.pool_of_partition[partitions]):
@@ -191,7 +193,49 @@ def _assign_remaining_partitions(pools: PartitionPools, reason: IntArray) -> Poo
         except NoSuchElementError:
             failed.append(pool)
     partition, pool_member = np.array(assigned, np.int64).reshape(-1, 2).T
-    return PoolAssignment(reason, pool_member, partition, np.array(failed, np.int64))
+    return PoolAssignment(
+        reason, np.append(new_member, pool_member), np.append(new_partition, partition), np.array(failed, np.int64)
+    )
+
+
+def _assign_new_partitions(
+    pools: PartitionPools, partitions: IntArray, num_missing: IntArray, unfilled: IntArray, num_kept: IntArray
+) -> tuple[IntArray, IntArray, BoolArray]:
+    """Performs step 4 for the pools in which no partition has too few members but some, and the quotas suffice.
+
+    There, the turns are those of the members in each cycle, one after the other.
+
+    Args:
+        pools: the pools.
+        partitions: partitions with too few members, by pool in the order of the map.
+        num_missing: number of members that each of them lacks.
+        unfilled: number of partitions that each member lacks.
+        num_kept: number of members that each partition keeps.
+
+    Returns:
+        the partitions and their members, and a mask of `partitions`: whether they are among them.
+    """
+    pool, num_pools = pools.pool_of_partition[partitions], len(pools.desired_sharing)
+    room = np.bincount(pools.pool_of_member, np.maximum(unfilled, 0), num_pools)
+    is_simple = np.bincount(pool, num_missing, num_pools) <= room
+    is_simple[pool[num_kept[partitions] > 0]] = False
+    members = np.flatnonzero((unfilled > 0) & is_simple[pools.pool_of_member])
+    cycle = ranges_by_length(unfilled[members])
+    members = np.repeat(members, unfilled[members])
+    members = members[np.lexsort((members, cycle, pools.pool_of_member[members]))]
+    is_complete = is_simple[pool]
+    partition = np.repeat(partitions[is_complete], num_missing[is_complete])
+    num_turns = np.bincount(pools.pool_of_partition[partition], minlength=num_pools)
+    members = members[ranks_of(pools.pool_of_member[members]) < num_turns[pools.pool_of_member[members]]]
+    key = np.sort(partition * max(len(unfilled), 1) + members)
+    if (twice := key[1:] == key[:-1]).any():
+        # A member whose turn comes again loses it.
+        has_repeats = np.zeros(num_pools, bool)
+        has_repeats[pools.pool_of_partition[key[1:][twice] // max(len(unfilled), 1)]] = True
+        is_complete &= ~has_repeats[pool]
+        is_new = ~has_repeats[pools.pool_of_partition[partition]]
+        partition, members = partition[is_new], members[is_new]
+    return partition, members, is_complete
 
 
 class NoSuchElementError(Exception):

@@ -26,7 +26,7 @@ import numpy as np
 
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS, invert, mask_from_indexes, match_keys, split_keys
-from spark_assign.numeric.segmented_arrays import starts_new_key
+from spark_assign.numeric.segmented_arrays import sorted_union, starts_new_key
 from spark_assign.share.kernel.pool_assignment import KEPT, UNSUBSCRIBED, PartitionPools, assign_pools, compute_quotas
 from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
 
@@ -167,21 +167,21 @@ def _assign(specs: ShareGroupSpecs, topic_pools: _TopicPools) -> _PoolResult:
     size = max(len(specs.member_group), 1)
     subscriber = np.sort(topic_pools.subscriber_pool * size + topic_pools.subscriber)
     owner = pool[topic] * size + specs.previous_member[rows]
-    pool_members = np.union1d(subscriber, owner)
+    order = np.argsort(owner, kind="stable")
+    pool_members = sorted_union(subscriber, owner[order])
     pool_of_member, member = np.divmod(pool_members, size)
     first_member = np.searchsorted(specs.member_group, topic_pools.pool_group)
     # Partitions of a pool: assignable partitions, and previously assigned ones.
     topic_row, row = match_keys(topic_pools.topic, specs.assignable_topic)
     assignable = specs.assignable_topic[row] << PARTITION_BITS | specs.assignable_partition[row]
     previous = topic << PARTITION_BITS | partition
-    keys = np.union1d(assignable, previous)
+    keys = sorted_union(assignable, previous)
     topic, partition = split_keys(keys)
     num_subscribers = np.bincount(topic_pools.subscriber_pool, minlength=num_pools)
     num_partitions = np.bincount(topic_pools.topic_pool[topic_row], minlength=num_pools)
     desired_sharing, quotas = compute_quotas(num_subscribers, num_partitions)
     quota = np.zeros(len(pool_members), np.int64)
     quota[np.searchsorted(pool_members, subscriber)] = quotas
-    order = np.argsort(owner, kind="stable")
     comparable = topic_pools.is_comparable
     result = assign_pools(
         PartitionPools(

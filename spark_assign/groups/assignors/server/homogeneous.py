@@ -33,7 +33,7 @@ from spark_assign.groups.assignors.sticky.retained_partitions import split_slice
 from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
-from spark_assign.numeric.segmented_arrays import exclusive_sum, first_rows
+from spark_assign.numeric.segmented_arrays import exclusive_sum, first_rows, sorted_union
 
 
 def assign_homogeneous(
@@ -82,7 +82,7 @@ def _assign_unassigned(unassigned: PartitionSlices, num_missing: IntArray) -> tu
     """
     to_members = np.flatnonzero(num_missing)
     ends, filled_at = np.cumsum(unassigned.count), np.cumsum(num_missing[to_members])
-    end = np.union1d(ends, filled_at)
+    end = sorted_union(ends, filled_at)
     start = np.append(0, end)[:-1]
     slice_index = np.searchsorted(ends, start, "right")
     to_member = to_members[np.searchsorted(filled_at, start, "right")]
