@@ -48,18 +48,21 @@ def compute_if_absent_order(
     """
     if not len(calls):
         return np.empty(0, np.int64)
-    _, first = np.unique(calls, return_index=True)
-    first.sort()
-    key, table = calls[first], table_index[first]
+    row = np.arange(len(calls))
+    first_call = np.empty(int(calls.max()) + 1, np.int64)
+    first_call[calls[::-1]] = row[::-1]
+    is_first = first_call[calls] == row
+    key, table = calls[is_first], table_index[is_first]
     spread = spread_hashes(hashes)
     last = np.append(np.flatnonzero(starts_new_key(table_index))[1:], len(table_index)) - 1
     sizes = np.bincount(table, minlength=len(capacities))
     before_last = sizes.copy()
-    before_last[table_index[last]] -= np.isin(last, first)
+    before_last[table_index[last]] -= is_first[last]
     grown = capacities.copy()
     while (tight := before_last > grown * 3 // 4).any():
         grown[tight] *= 2
-    order = key[np.lexsort((-first, spread[key] & (grown[table] - 1), table))]
+    bucket = table << PARTITION_BITS | spread[key] & (grown[table] - 1)
+    order: IntArray = key[::-1][np.argsort(bucket[::-1], kind="stable")]
     # If no bucket of the smallest table has so many keys, no bucket of a larger one has.
     chain = np.sort(table << PARTITION_BITS | spread[key] & (capacities[table] - 1))
     eighth = chain[LONGEST_CHAIN - 1 :]

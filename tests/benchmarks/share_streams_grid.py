@@ -6,10 +6,12 @@ As `grid`, on the groups of `ShareGroupAssignorBenchmark` and `StreamsStickyAssi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +21,9 @@ from spark_assign.java.hash_map import java_key, string_hashes, table_order, tex
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, invert
 from spark_assign.numeric.segmented_arrays import ranges_by_length
+from spark_assign.share.kernel.pool_assignment import KEPT
 from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
-from spark_assign.share.kernel.simple_assignor import KEPT, assign_simple
+from spark_assign.share.kernel.simple_assignor import assign_simple
 from spark_assign.streams.kernel.sticky_task_assignor import assign_tasks
 from spark_assign.streams.kernel.streams_group_input import process_hash_order
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupAssignment, StreamsGroupSpec, StreamsMemberSpec
@@ -39,7 +42,7 @@ from tests.benchmarks.kafka_grid import Cell, draw, topic_ids
 from tests.benchmarks.kafka_process import KafkaProcess
 
 CELLS, SEED, WARM_UP = 24, 27, 5.0
-_SHARE = {
+_SHARE: Mapping[str, Sequence[int | str]] = {
     "members": (10, 100, 1_000),
     "topics": (1, 10, 100),
     "partitions": (1, 10, 100),  # of each topic
@@ -70,7 +73,7 @@ def share(bench: Bench) -> None:
                 _check(cell, "before", checksum(before), int(theirs["before"]))
             _check(cell, "now", checksum(_assigned(cell, cell.members, before)), int(theirs["now"]))
             specs = share_specs(cell, cell.members, before)
-            measured[cell] = measure_in_turns(bench, kafka, lambda copies, specs=specs: _share_work(specs, copies))  # type: ignore[misc]
+            measured[cell] = measure_in_turns(bench, kafka, partial(_share_work, specs))
     report_bounds(bench, "share groups", measured)
     report_slowest(bench, "share groups", measured, 5)
 
@@ -88,7 +91,8 @@ def _share_work(specs: ShareGroupSpecs, copies: int) -> Callable[[], object]:
         shift = next((size for end, size in offset.items() if name.endswith(f"_{end}") or name == end), 0)
         return np.concatenate([values + copy * shift if shift else values for copy in range(copies)])
 
-    tiled = ShareGroupSpecs(**{name: side_by_side(name, values) for name, values in vars(specs).items()})
+    columns: dict[str, Any] = {name: side_by_side(name, values) for name, values in vars(specs).items()}
+    tiled = ShareGroupSpecs(**columns)
     return lambda: assign_simple(tiled)
 
 
@@ -160,7 +164,7 @@ def streams(bench: Bench) -> None:
                 _check(name, "before", _checksum(group, before), int(theirs["before"]))
             group = streams_group(cell, before, joins=cell[-1] != "FULL")
             _check(name, "now", _checksum(group, assign_tasks(group)), int(theirs["now"]))
-            measured[name] = measure_in_turns(bench, kafka, lambda copies, group=group: _streams_work(group, copies))  # type: ignore[misc]
+            measured[name] = measure_in_turns(bench, kafka, partial(_streams_work, group))
     report_bounds(bench, "streams groups", measured)
     report_slowest(bench, "streams groups", measured, 5)
 

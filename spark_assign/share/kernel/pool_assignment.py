@@ -40,6 +40,7 @@ import numpy as np
 from spark_assign.java.compute_if_absent import capacities_for, compute_if_absent_order
 from spark_assign.java.hash_map import HashTable, table_order, treeified_groups
 from spark_assign.numeric.array_types import BoolArray, IntArray
+from spark_assign.numeric.partition_slices import PARTITION_BITS
 from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length
 from spark_assign.numeric.segmented_arrays import row_numbers as ranks_of
 
@@ -222,11 +223,14 @@ def _assign_new_partitions(
     members = np.flatnonzero((unfilled > 0) & is_simple[pools.pool_of_member])
     cycle = ranges_by_length(unfilled[members])
     members = np.repeat(members, unfilled[members])
-    members = members[np.lexsort((members, cycle, pools.pool_of_member[members]))]
+    order = np.argsort(pools.pool_of_member[members] << PARTITION_BITS | cycle, kind="stable")
+    members = members[order]
     is_complete = is_simple[pool]
     partition = np.repeat(partitions[is_complete], num_missing[is_complete])
     num_turns = np.bincount(pools.pool_of_partition[partition], minlength=num_pools)
     members = members[ranks_of(pools.pool_of_member[members]) < num_turns[pools.pool_of_member[members]]]
+    if num_missing.max(initial=0) < 2:
+        return partition, members, is_complete
     key = np.sort(partition * max(len(unfilled), 1) + members)
     if (twice := key[1:] == key[:-1]).any():
         # A member whose turn comes again loses it.
