@@ -26,7 +26,7 @@ def kafka(bench: Bench) -> None:
         ours = _our_rate(bench, fleet, name)
         for metadata, clusters in (("own metadata", fleet.groups), ("shared metadata", 4))[: 1 if bench.quick else 2]:
             theirs = _their_rate(bench, fleet, name, clusters)
-            bound = ">= 1" if clusters > 4 else None
+            bound = ">= 1.2" if clusters > 4 else None
             bench.report(_result(bench, f"{name}, Kafka's class with {metadata}", fleet, ours, theirs, bound))
     for name in bench.assignors:
         ours, theirs = _our_rate(bench, giant, name), _their_rate(bench, giant, name, 1)
