@@ -1,0 +1,68 @@
+"""Every pass over a fleet gives the same for subscriptions as lists and as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_assign import (
+    Fleet,
+    WhatIf,
+    advise_membership,
+    compare,
+    measure_zone_traffic,
+    plan,
+    plan_migration,
+    plan_upgrade,
+    size_groups,
+)
+from spark_assign.comparison.what_if import AS_IS
+from spark_assign.tables.advice import MEMBERSHIP_TABLES, SIZE_TABLES, ZONES_TABLES
+from spark_assign.tables.comparison import MIGRATION_TABLES, UPGRADE_TABLES
+from spark_assign.tables.groups import PLAN_TABLES
+from tests.spark.fleets import with_lists
+
+SAMPLE = Path(__file__).parents[2] / "conf" / "sample-fleet"
+
+LESS = WhatIf("less", lambda fleet: fleet.with_members_left(count=1))
+
+PASSES: dict[str, Callable[[Fleet], list[DataFrame]]] = {
+    "plan": lambda fleet: tables(plan(fleet), PLAN_TABLES),
+    "the broker": lambda fleet: [plan(fleet, "uniform").target, plan(fleet, "server-range").assignments],
+    "libraries": lambda fleet: [plan(fleet, f"{name}@librdkafka").target for name in ("range", "cooperative-sticky")],
+    "compare": lambda fleet: [compare(fleet, ["range", "sticky"], [AS_IS, LESS])],
+    "size": lambda fleet: tables(size_groups(fleet), SIZE_TABLES),
+    "membership": lambda fleet: tables(advise_membership(fleet), MEMBERSHIP_TABLES),
+    "zones": lambda fleet: tables(measure_zone_traffic(fleet), ZONES_TABLES),
+    "migrate": lambda fleet: tables(plan_migration(fleet), MIGRATION_TABLES),
+    "upgrade": lambda fleet: tables(plan_upgrade(fleet, "4.0"), UPGRADE_TABLES),
+}
+
+
+def tables(result: object, names: Iterable[str]) -> list[DataFrame]:
+    """The tables of a result."""
+    return [getattr(result, name) for name in names]
+
+
+def with_loads(fleet: Fleet) -> Fleet:
+    """The fleet with different rates for its partitions."""
+    assert fleet.replicas is not None
+    rate = F.col("partition") % 7 + F.lit(1.0)
+    rates = {"in_messages_per_second": rate, "in_bytes_per_second": rate * 1000, "lag": F.lit(0)}
+    return replace(fleet, loads=fleet.replicas.select("cluster", "topic", "partition").withColumns(rates))
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_lists_are_rows(spark: SparkSession, name: str) -> None:
+    """The sample fleet, whose groups use every assignor."""
+    fleet = with_loads(Fleet.read(spark, str(SAMPLE)))
+    of_rows, of_lists = (
+        [sorted(map(str, table.collect())) for table in PASSES[name](form)] for form in (fleet, with_lists(fleet))
+    )
+    assert of_lists == of_rows
+    assert any(of_rows)
