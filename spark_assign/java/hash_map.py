@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -48,6 +49,7 @@ def java_key(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
+@lru_cache(maxsize=4_096)
 def string_hash(text: str) -> int:
     """Returns `String.hashCode` of one text as an unsigned 32-bit integer."""
     code = 0

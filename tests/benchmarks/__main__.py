@@ -26,6 +26,7 @@ from tests.benchmarks import (
     plain_loop,
     plans,
     protocol,
+    replay,
     replicas,
     report,
     server,
@@ -74,6 +75,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "history": history.history,
     "history-large": history.at_size,
     "segments": log_segments.segments,
+    "replay": replay.replays,
     "report": report.page,
 }
 

@@ -266,8 +266,9 @@ def test_rules_are_those_of_the_leader() -> None:
 
 def _rules(history: RecordedHistory) -> list[str]:
     """The assignor of each generation, with the library or release that sets its rules."""
-    requests = (reproduce_recorded._RecordedRequest(0, at, history) for at in range(len(history.generations)))
-    return [request.rules for request in requests]
+    formats = reproduce_recorded._MemberFormats()
+    generations = range(len(history.generations))
+    return [reproduce_recorded._RecordedRequest(0, at, history, formats).rules for at in generations]
 
 
 def test_what_is_not_on_record_cannot_be_reproduced() -> None:

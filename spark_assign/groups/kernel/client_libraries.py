@@ -37,6 +37,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS, SERVER_ASSIGNORS
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
@@ -125,6 +126,7 @@ class Client:
     is_certain: bool = False
 
 
+@lru_cache(maxsize=4_096)
 def detect_library(group_id: str, client_id: str | None, member_id: str, assignor: str | None = None) -> Client:
     """Detects the library of a member.
 

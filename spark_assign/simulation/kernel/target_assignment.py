@@ -264,7 +264,9 @@ def _read_back(written: Sequence[int], by_number: Mapping[int, Topic]) -> list[i
 
 def _partition_walk(partitions: list[int], capacity: int) -> list[int]:
     """Returns the iteration order of a set of partitions that is written with this capacity and read back."""
-    if max(partitions) < set_capacity(len(partitions)):  # each in a bucket of its own, however they are put in
+    if len(partitions) == 1 or max(partitions) < set_capacity(
+        len(partitions)
+    ):  # each in a bucket of its own, however they are put in
         return sorted(partitions)
     return _set_walk(iteration_order(partitions, partitions, capacity))
 

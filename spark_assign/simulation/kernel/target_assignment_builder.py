@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 
 import numpy as np
@@ -17,7 +18,7 @@ from spark_assign.java.hash_map import java_key
 from spark_assign.numeric.partition_slices import PartitionSlices, invert
 from spark_assign.numeric.segmented_arrays import row_numbers
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK, CodeLists, codes_by_member
-from spark_assign.simulation.kernel.consumer_group_members import ConsumerGroupMember, ConsumerGroupMembers
+from spark_assign.simulation.kernel.consumer_group_members import ConsumerGroupMembers
 from spark_assign.simulation.kernel.consumer_group_regexes import Regexes
 from spark_assign.simulation.kernel.settings import GroupConfig
 from spark_assign.simulation.kernel.target_assignment import (
@@ -72,28 +73,33 @@ class TargetAssignmentBuilder:
         by_id = self.members.by_id
         members: list[MemberSubscriptionAndAssignment] = []
         hashes = [by_id[each].hash_code for each in seen]
+        targets = self.members.targets
+        topic_walk, subscription = cache(self._topic_walk), cache(self.regexes.subscription)
         for each in iteration_order(seen, hashes, capacity, java_key, map_capacity(0)):
-            member, target = by_id[each], self.members.target(each)
-            names = len(self.regexes.subscription(member.names, member.regex))
-            topics = self._topic_walk(member, sent if each == sender_id else None)
+            member = by_id[each]
+            topics = topic_walk(member.names, member.regex)
+            names = len(subscription(member.names, member.regex))
+            if each == sender_id and sent is not None:
+                topics = self._topic_walk(member.names, member.regex, sent)
+            target = targets.get(each, NOTHING)
             members.append(MemberSubscriptionAndAssignment(each, member.instance_id, topics, names, target))
         return TargetRequest(_KERNELS.get(assignor, assignor), members, homogeneous, self.members.taken)
 
-    def _topic_walk(self, member: ConsumerGroupMember, sent: Sequence[str] | None) -> list[Topic]:
-        """Returns the topics that a member subscribes to, in the iteration order of its set of names.
+    def _topic_walk(self, names: frozenset[str], regex: str | None, sent: Sequence[str] | None = None) -> list[Topic]:
+        """Returns the topics of a subscription, in the iteration order of its set of names.
 
         Args:
-            member: the member.
-            sent: the names in the heartbeat. None uses the stored ones.
+            names, regex: the subscription.
+            sent: the names in the order of the heartbeat. None: in the order of the record.
         """
         metadata = self.metadata
-        walked = metadata.written_walk(member.names) if sent is None else metadata.name_walk(list(dict.fromkeys(sent)))
-        if not member.regex:
+        walked = metadata.written_walk(names) if sent is None else metadata.name_walk(list(dict.fromkeys(sent)))
+        if not regex:
             return walked
-        matched = self.regexes.topics_of(member.regex)
+        matched = self.regexes.topics_of(regex)
         more = metadata.written_walk(matched)
         # `UnionSet` iterates over the larger set first, and over the second one if both have the same size.
-        large, small = (walked, more) if len(member.names) > len(matched) else (more, walked)
+        large, small = (walked, more) if len(names) > len(matched) else (more, walked)
         return [*large, *(each for each in small if each not in large)]
 
 

@@ -157,7 +157,7 @@ Key = TypeVar("Key")
 
 def set_capacity(size: int) -> int:
     """Returns the number of buckets of `new HashSet<>(collection)` for a collection of this size."""
-    return power_of_two(max(size * 4 // 3 + 1, _SMALLEST_SET))
+    return max(1 << (size * 4 // 3).bit_length(), _SMALLEST_SET)
 
 
 def map_capacity(size: int, initial_capacity: int = _SMALLEST_SET) -> int:
@@ -189,6 +189,8 @@ def iteration_order(
             code in a bucket of more than eight keys. None if all hash codes differ.
         initial_capacity: number of buckets of the empty table; None if it is the final number.
     """
+    if len(keys) == 1:
+        return list(keys)
     spread = [code ^ code >> 16 for code in hashes]
     initial_capacity = capacity if initial_capacity is None else initial_capacity
     if len(keys) > LONGEST_CHAIN and _is_treeified(spread, initial_capacity):
@@ -204,7 +206,8 @@ def _is_treeified(spread: Sequence[int], capacity: int) -> bool:
     """Checks whether a bucket ever has more than eight keys while the table grows from this capacity."""
     while True:
         early = spread[: capacity * 3 // 4 + 1]
-        if max(Counter(code & capacity - 1 for code in early).values()) > LONGEST_CHAIN:
+        buckets = [code & capacity - 1 for code in early]
+        if len(buckets) - len(set(buckets)) >= LONGEST_CHAIN and max(Counter(buckets).values()) > LONGEST_CHAIN:
             return True
         if len(early) == len(spread):
             return False

@@ -122,7 +122,7 @@ def replay_group(
             owners_log.append(assignment.owners)
         if kind != FIRST:
             cost.rebalances += assignment.rounds
-            cost.moved += sum(partition in last_owners for partition, _ in owners.items() - last_owners.items())
+            cost.moved += sum(partition in last_owners for partition, _ in _subtract(owners, last_owners))
             cost.revoked += assignment.revoked
             counts = PauseCounts(
                 len(step.members),
@@ -135,6 +135,11 @@ def replay_group(
             cost.paused_partition_ms += durations.rebalance_pause_ms(step.source_generation, variant.protocol, counts)
         last_owners |= owners
     return costs
+
+
+def _subtract(owners: Mapping[int, str], others: Mapping[int, str]) -> set[tuple[int, str]]:
+    """Returns the partitions that have another owner, or none, in `others`. Most have the same."""
+    return {(partition, owner) for partition, owner in owners.items() if others.get(partition) != owner}
 
 
 def _add_waits(cost: GenerationCost, step: ReplayStep, group: _ReplayGroup, durations: RoundDurations) -> None:
@@ -206,14 +211,14 @@ class _ClassicGroup(_ReplayGroup):
             self.owners, self.last_generation = {}, {}
             return ReplayAssignment({}, 0, 0)
         owners = yield from self.assign(step, owned)
-        lost = owned.items() - owners.items()
+        lost = _subtract(owned, owners)
         if self.variant.protocol == EAGER or not lost:
             self.owners = owners
             return ReplayAssignment(owners, len(owned) - len(lost), len(lost))
         kept, first_lost, later, rounds = owned.items() - lost, lost, 0, 1
         while lost and rounds < MAX_ROUNDS:
             next_owners = yield from self.assign(step, owners)
-            lost = owners.items() - next_owners.items()
+            lost = _subtract(owners, next_owners)
             kept, later, rounds, owners = kept - lost, later + len(lost), rounds + 1, next_owners
         self.owners = owners
         returned = len(first_lost & owners.items())
@@ -295,8 +300,8 @@ class _ConsumerGroup(_ReplayGroup):
     def rebalance(self, step: ReplayStep, owned: dict[int, str]) -> Generator[Any, Any, ReplayAssignment]:
         """See `_ReplayGroup`."""
         self.owners = (yield from self.assign(step, owned)) if step.members else {}
-        kept = len(owned.items() & self.owners.items())
-        return ReplayAssignment(self.owners, kept, len(owned) - kept)
+        revoked = len(_subtract(owned, self.owners))
+        return ReplayAssignment(self.owners, len(owned) - revoked, revoked)
 
     def run_assignor(self, step: ReplayStep, owned: Mapping[int, str]) -> Generator[Any, Any, dict[int, str]]:
         """See `_ReplayGroup`."""

@@ -9,6 +9,7 @@ default those of today's Java clients. The broker's assignors receive the target
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,16 +26,16 @@ from spark_assign.groups.kernel.client_libraries import COOPERATIVE
 from spark_assign.groups.kernel.facts import (
     FACT_TYPES,
     GROUP,
+    LISTED_MEMBER,
+    LISTED_TOPIC,
     MEMBER,
     OWNED_ORDER,
     OWNED_SLICE,
-    SUBSCRIPTION,
 )
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.leader_rules import AssignmentFormat, MemberBytes, SubscriptionFormat, find_leader
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.history.kernel.replay.recorded_history import REPEATED, RESTARTED, RecordedHistory
-from spark_assign.history.kernel.timeline import RecordedMember
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK
 from spark_assign.wire import consumer_protocol as wire
@@ -49,11 +50,12 @@ def check_reproduced(histories: Sequence[RecordedHistory]) -> list[dict[int, str
 
     Empty generations, static restarts, and epochs without a target of their own are left out.
     """
+    formats = _MemberFormats()
     requests = [
         request
         for group, history in enumerate(histories)
         for index in range(len(history.generations))
-        if (request := _RecordedRequest(group, index, history)).is_assignment
+        if (request := _RecordedRequest(group, index, history, formats)).is_assignment
     ]
     results: list[dict[int, str | None]] = [{} for _ in histories]
     for request in requests:
@@ -64,10 +66,18 @@ def check_reproduced(histories: Sequence[RecordedHistory]) -> list[dict[int, str
     return results
 
 
+class _MemberFormats:
+    """Decodes what members sent and were sent. Most bytes recur: in other members, or in the next generation."""
+
+    def __init__(self) -> None:
+        self.subscription = cache(wire.subscription_as_sent)
+        self.assignment = cache(_read_assignment_format)
+
+
 class _RecordedRequest:
     """The request to assign one recorded generation."""
 
-    def __init__(self, group: int, generation_index: int, history: RecordedHistory) -> None:
+    def __init__(self, group: int, generation_index: int, history: RecordedHistory, formats: _MemberFormats) -> None:
         self.group, self.generation_index, self.history = group, generation_index, history
         self.generation = history.generations[generation_index]
         self.subscriptions: dict[str, wire.Subscription] = {}
@@ -75,12 +85,12 @@ class _RecordedRequest:
         for member_id, member in self.generation.members.items():
             if not history.is_server_side and member.subscription is not None:
                 try:
-                    self.subscriptions[member_id] = wire.subscription_as_sent(member.subscription)
+                    self.subscriptions[member_id] = formats.subscription(member.subscription)
                 except WireError as error:
                     self.unreadable = f"the subscription of {member_id}: {error}"
-        self.rules = self._find_rules()
+        self.rules = self._find_rules(formats)
 
-    def _find_rules(self) -> str:
+    def _find_rules(self, formats: _MemberFormats) -> str:
         """Returns the assignor with the leader's release or library."""
         assignor = self.generation.assignor or ""
         if self.history.is_server_side:
@@ -90,7 +100,7 @@ class _RecordedRequest:
                 member_id,
                 member.client_id,
                 SubscriptionFormat(subscription.version, subscription.user_data, subscription.cut_short),
-                _read_assignment_format(member),
+                formats.assignment(member.assignment_bytes),
             )
             for member_id, member in self.generation.members.items()
             if (subscription := self.subscriptions.get(member_id)) is not None
@@ -137,12 +147,18 @@ class _RecordedRequest:
         generation, names = self.generation, self.history.topics.names
         num_partitions = {names[topic]: count for topic, count in generation.partitions.items()}
         is_server_side = self.history.is_server_side
+        lists = {topics: number for number, topics in enumerate(dict.fromkeys(generation.topics.values()))}
         yield {
             "kind": GROUP,
             "assignor": generation.assignor,
             "group_type": "consumer" if is_server_side else "classic",
-            "subscription_type": "homogeneous" if len(set(generation.topics.values())) == 1 else "heterogeneous",
+            "subscription_type": "homogeneous" if len(lists) == 1 else "heterogeneous",
         }
+        for topics, number in lists.items():
+            for topic in sorted(topics):
+                topic_columns = {"topic": names[topic], "partitions": num_partitions.get(names[topic])}
+                topic_id = self.history.topic_ids.get(names[topic])
+                yield {"kind": LISTED_TOPIC, "list": number, **topic_columns, "topic_id": topic_id}
         for member_position, (member_id, member) in enumerate(generation.members.items()):
             subscription = self.subscriptions.get(member_id)
             yield {
@@ -153,10 +169,7 @@ class _RecordedRequest:
                 "position": None if is_server_side else member_position,
                 **({} if subscription is None else self._user_data(subscription)),
             }
-            for topic in sorted(generation.topics[member_id]):
-                topic_columns = {"topic": names[topic], "partitions": num_partitions.get(names[topic])}
-                topic_id = self.history.topic_ids.get(names[topic])
-                yield {"kind": SUBSCRIPTION, "member_id": member_id, **topic_columns, "topic_id": topic_id}
+            yield {"kind": LISTED_MEMBER, "member_id": member_id, "list": lists[generation.topics[member_id]]}
             for position, (name, partitions) in enumerate(self._find_owned(member_id, subscription)):
                 owned = {"member_id": member_id, "topic": name}
                 if not is_server_side:
@@ -192,11 +205,11 @@ class _RecordedRequest:
         return by_topic.items()
 
 
-def _read_assignment_format(member: RecordedMember) -> AssignmentFormat | None:
-    if not member.assignment_bytes:
+def _read_assignment_format(data: bytes | None) -> AssignmentFormat | None:
+    if not data:
         return None
     try:
-        assignment = wire.assignment(member.assignment_bytes)
+        assignment = wire.assignment(data)
     except WireError:
         return None
     return AssignmentFormat(assignment.version, assignment.user_data)
@@ -205,7 +218,7 @@ def _read_assignment_format(member: RecordedMember) -> AssignmentFormat | None:
 _COLUMNS = (
     *("cluster", "group_id", "kind", "assignor", "group_type", "subscription_type", "member_id", "group_instance_id"),
     *("client_id", "position", "user_data", "generation_id", "user_data_generation_id", "topic", "partitions"),
-    *("topic_id", "at", "first", "step", "count"),
+    *("topic_id", "list", "at", "first", "step", "count"),
 )
 _FACTS = pa.schema([(name, FACT_TYPES[name]) for name in _COLUMNS])
 
