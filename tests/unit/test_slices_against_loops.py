@@ -15,7 +15,12 @@ from spark_assign.groups.assignors.sticky.round_robin_fill import assign_round_r
 from spark_assign.groups.assignors.sticky.sticky_groups import KAFKA_FAILS, NO_UNFILLED_MEMBERS, TOO_FEW_PARTITIONS
 from spark_assign.groups.kernel.facts import MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.group_specs import KEPT
-from spark_assign.numeric.partition_slices import PartitionSlices, compress_slices, compress_tagged
+from spark_assign.numeric.partition_slices import (
+    PartitionSlices,
+    compress_in_order,
+    compress_slices,
+    compress_tagged,
+)
 from spark_assign.numeric.ranked_slices import rank_partitions
 from tests.plan_rows import facts_table, read_specs
 from tests.sizes import drawn
@@ -190,6 +195,14 @@ def test_compressed_slices_keep_every_partition(seed: int) -> None:
             assert [c.tolist() for c in merged.columns] == [c.tolist() for c in plain.columns]
             assert merged_tag.tolist() == plain_tag.tolist()
     assert min(kinds.values()) > 20
+
+
+def test_partitions_in_any_order_become_slices_in_that_order() -> None:
+    """A slice ends where the step changes, where partitions descend, and with its member and topic."""
+    numbers = [(0, 0, 2), (0, 0, 4), (0, 0, 6), (0, 0, 1), (0, 0, 2), (0, 1, 3), (1, 1, 4), (1, 1, 5), (1, 1, 7)]
+    rows = to_slices([(*each, 1, 1) for each in numbers])
+    slices = [(0, 0, 2, 2, 3), (0, 0, 1, 1, 2), (0, 1, 3, 1, 1), (1, 1, 4, 1, 2), (1, 1, 7, 1, 1)]
+    assert list(zip(*(column.tolist() for column in compress_in_order(rows).columns), strict=True)) == slices
 
 
 def test_regular_slices_stay_and_irregular_ones_are_merged() -> None:

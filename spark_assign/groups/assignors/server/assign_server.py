@@ -179,6 +179,7 @@ def _assign_heterogeneous(
     pairs = zip(group[first].tolist(), subscriber_set[first].tolist(), strict=True)
     sets = [np.sort(member[specs.set_members(*pair)]) for pair in pairs]
     current = previous.take(topic[previous.topic] >= 0).renumber(member, topic)
+    current = current.take(np.lexsort((current.first, current.topic, current.member)))
     partitions, ranks = specs.topics.partitions[topics], ids.rank[topics]
     targets = assign_heterogeneous(len(members.index), group, partitions, ranks, set_index, sets, current)
     slices = targets.slices.renumber(members.index, topics)
