@@ -57,7 +57,7 @@ def _report(bench: Bench, name: str, fleet: str, medians: dict[int, dict[str, fl
             f"{found['shuffled'] / 1e6:.1f} MB shuffled in {found['tasks']:.0f} tasks; session and first plan "
             f"{found['first']:.1f} s; largest Python worker {found['worker']:.0f} MiB"
         )
-        bench.report(Result(f"{name}, {size} executors", fleet, found["seconds"], "s processor", None, detail))
+        bench.report(Result(f"{name}, executors: {size}", fleet, found["seconds"], "s processor", None, detail))
     if bench.quick:
         return
     few, many = (medians[size] for size in EXECUTORS)
