@@ -250,14 +250,13 @@ def withhold_owned(specs: GroupSpecs, targets: TargetAssignments) -> GroupAssign
     num_pairs = np.bincount(slices.topic, minlength=size) * np.bincount(owned.topic, minlength=size)
     is_expanded = num_pairs > np.bincount(slices.topic, slices.count, size)
     is_expanded[slices.topic[(slices.step > 1) & (slices.count > 1)]] = True
-    is_expanded[find_overlapping_topics(owned)] = True
+    is_expanded[find_overlapping_topics(owned.take(~is_expanded[owned.topic]))] = True
     by_slices, by_partition = (moving.take(is_expanded[slices.topic] == each) for each in (False, True))
-    partitions = np.where(has_moves & ~is_expanded, specs.topics.partitions, 0)
-    previous = owned.take(~is_expanded[owned.topic])
-    parts = [
-        _intersect_ranges(by_slices, previous.concat(find_unowned(previous, partitions))),
-        _find_claimed(by_partition, owned.take(is_expanded[owned.topic]).expand()),
-    ]
+    parts = [_find_claimed(by_partition, owned.take(is_expanded[owned.topic]).expand())]
+    if len(by_slices.slices):
+        partitions = np.where(has_moves & ~is_expanded, specs.topics.partitions, 0)
+        previous = owned.take(~is_expanded[owned.topic])
+        parts.append(_intersect_ranges(by_slices, previous.concat(find_unowned(previous, partitions))))
     reassigned = EMPTY_SLICES.concat(*(each.slices for each in parts))
     reason, withheld = (np.concatenate([getattr(each, name) for each in parts]) for name in ("reason", "withheld"))
     return GroupAssignments(kept.slices, kept.reason, np.zeros(len(kept.slices), bool)).concat(
