@@ -95,7 +95,8 @@ def measure_in_turns(bench: Bench, kafka: KafkaProcess, prepare: Callable[[int],
     warm_up(kafka, 0 if bench.quick or one > LONG else WARM_UP_OF_CELL)
     calls = COPIES if one < SHORT and not bench.quick else 1
     work = prepare(calls)
-    # Their process is warm, and a cell that takes seconds is measured once.
+    work()  # the process gets its memory
+    # Both are warm, and a cell that takes seconds is measured once.
     bench = replace(bench, cold=True, repeats=1 if one > LONG else bench.repeats)
     seconds = bench.in_turns(ours=partial(_thread_time, work), theirs=lambda: float(kafka.ask(str(calls))["seconds"]))
     return Figures(seconds["ours"] / calls, seconds["theirs"] / calls)
