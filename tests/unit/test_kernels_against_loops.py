@@ -22,10 +22,12 @@ from tests.seeds import seed_for
 from tests.sizes import drawn
 
 
-def _groups(strategy: str) -> list[Group]:
+def _groups(strategy: str, *, times: int = 1) -> list[Group]:
     """A few hundred random groups; the seed is in the test's output when it fails."""
     seed = seed_for(__name__)
-    return [Group.from_row(row) for row in random_groups.groups(strategy, seed, small=drawn(150, 300), mid_size=1)]
+    return [
+        Group.from_row(row) for row in random_groups.groups(strategy, seed, small=times * drawn(150, 300), mid_size=1)
+    ]
 
 
 def test_the_ring_goes_on_as_the_loop_does() -> None:
@@ -47,7 +49,7 @@ def test_the_ring_goes_on_as_the_loop_does() -> None:
 def test_racks_are_assigned_as_the_loop_does(together: bool) -> None:
     """Range with racks: one topic, or two co-partitioned ones, which are near only where both are."""
     num_compared = 0
-    for group in _groups("range"):
+    for group in _groups("range", times=2):
         topics = [topic for topic in group.subscribed_topics() if topic in group.replica_racks]
         if not topics or group.partitions[topics[0]] == 0:
             continue
