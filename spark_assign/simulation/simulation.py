@@ -25,7 +25,7 @@ from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.schema_check import check_schema
 from spark_assign.tables.simulation import COMPARED_VARIANTS, COST_COLUMNS, with_variant
 
-EVENTS_PER_TASK, MEMBERS_PER_TASK, MAX_TASKS = 500, 20_000, 1_000
+EVENTS_PER_TASK, MEMBERS_PER_TASK, MAX_TASKS = 5_000, 20_000, 1_000
 """Sizes of a task of some seconds. The restart of a member takes a few rebalances."""
 
 RESULT_ROWS = with_variant(
