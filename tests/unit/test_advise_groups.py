@@ -12,7 +12,7 @@ from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
 from spark_assign.advice.kernel.size import SizeParams
 from spark_assign.advice.kernel.size_sweep import SizingCriteria
 from spark_assign.comparison.kernel.compare import CompareParams
-from spark_assign.groups.kernel.facts import GROUP, LISTED_TOPIC, MEMBER
+from spark_assign.groups.kernel.facts import GROUP, LISTED_MEMBER, LISTED_TOPIC, MEMBER
 from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.plan_rows import facts_table
 from tests.unit.test_size import group
@@ -27,13 +27,12 @@ ALL = GroupParams(COMPARE, SIZE, ZONES, min_members=3)
 def found(params: GroupParams) -> list[dict[str, Any]]:
     """The facts of a group that is busy, one that reads two topics, one without members, and one with a fault."""
     key = {"cluster": "c"}
+    two = key | {"group_id": "two", "list": 1}
     facts = [
         *group("busy", [10.0, 20.0, 30.0, 40.0], capacity=60.0),
         *group("two", [1.0]),
-        *(
-            key | {"group_id": name, "kind": LISTED_TOPIC, "topic": topic, "list": 1}
-            for name, topic in (("busy", "t"), ("two", "t"), ("two", "u"))
-        ),
+        *(two | {"kind": LISTED_MEMBER, "member_id": member} for member in ("m0", "m1")),
+        two | {"kind": LISTED_TOPIC, "topic": "u", "partitions": 1},
         key | {"group_id": "idle", "kind": GROUP, "assignor": "range"},
         *[key | {"group_id": "faulty", "kind": MEMBER, "member_id": "m"}] * 2,
     ]

@@ -191,3 +191,15 @@ def test_runs_lose_nothing() -> None:
             first + k * step for first, step, count in snapshot_tables.to_slices(partitions) for k in range(count)
         ]
         assert sorted(expanded) == partitions
+
+
+def test_lists_of_names_in_csv(tmp_path: Path) -> None:
+    """Names are separated by commas; if a name has a comma, the list is JSON."""
+    rows = SnapshotRows("c")
+    rows.add_subscriptions("g", {"m1": ["t", "u"], "m2": ["u", "t"], "one, or two": ["t"], "none": []})
+    taken_at = datetime(2026, 1, 2, tzinfo=UTC)
+    snapshot_files.write_folder(Snapshot("c", {"kind": "test"}, taken_at, rows.tables()), tmp_path / "out", "csv")
+    [path] = tmp_path.glob("out/cluster=c/taken=*/subscription_lists.csv")
+    with path.open(newline="") as file:
+        lists = [(row["member_ids"], row["topics"]) for row in csv.DictReader(file)]
+    assert lists == [("m1,m2", "t,u"), ('["one, or two"]', "t")]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import shutil
 import time
@@ -20,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
@@ -38,9 +38,9 @@ _ABANDONED_S = 24 * 3600
 def write_folder(snapshot: Snapshot, fleet: str | Path, format: str = "parquet") -> list[Path]:
     """Replaces the snapshot's cluster in the folder of a fleet, and leaves the other clusters unchanged.
 
-    Writes `<table>.<format>` for each table, and the summary. json has one row per line. csv has lists of numbers as
-    `1,2,3`, and other lists as JSON. The rows of an unreadable Connect cluster are kept, except for the error in
-    `unreadable`. The previous snapshot is kept until the next one, for concurrent readers.
+    Writes `<table>.<format>` for each table, and the summary. json has one row per line. csv has lists as `1,2,3`;
+    lists of structs, and of names with a comma, are JSON. The rows of an unreadable Connect cluster are kept, except
+    for the error in `unreadable`. The previous snapshot is kept until the next one, for concurrent readers.
 
     Returns:
         The folders of the written clusters.
@@ -224,16 +224,22 @@ def _write(table: pa.Table, file: Path, format: str) -> None:
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """Converts lists of numbers to text, `1,2,3`, and other lists to JSON, because csv has neither."""
+    """Converts lists to text, because csv has none: `1,2,3`, or JSON for lists of structs and names with a comma."""
     for position, column in enumerate(table.schema):
-        if not pa.types.is_list(column.type):
-            continue
-        if not pa.types.is_integer(column.type.value_type):
-            rows = table[column.name].to_pylist()
-            texts = pa.array(
-                [None if row is None else json.dumps(row, ensure_ascii=False) for row in rows], pa.string()
-            )
-        else:
-            texts = pc.binary_join(table[column.name].cast(pa.list_(pa.string())), ",")
-        table = table.set_column(position, column.name, texts)
+        if pa.types.is_list(column.type):
+            is_json = pa.types.is_struct(column.type.value_type)
+            texts = [
+                None if row is None else _list_text(row, is_json=is_json) for row in table[column.name].to_pylist()
+            ]
+            table = table.set_column(position, column.name, pa.array(texts, pa.string()))
     return table
+
+
+def _list_text(items: list[Any], *, is_json: bool) -> str:
+    texts = [str(item) for item in items]
+    is_json |= not all(map(_PLAIN.fullmatch, texts))
+    return json.dumps(items, ensure_ascii=False) if is_json else ",".join(texts)
+
+
+_PLAIN = re.compile(r"[^\s,\[\]\"]+")
+"""A number or a name in a list that is not JSON."""

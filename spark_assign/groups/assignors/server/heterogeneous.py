@@ -148,7 +148,7 @@ def rebalance(
         owners: owner of each partition of each topic after step 1, or `NO_MEMBER`; changed in place.
         loads: number of partitions of each member; changed in place.
         subscribers: subscribers of each topic, ascending; at least one.
-        ranks: position of each topic by `Uuid.compareTo`.
+        ranks: integers of any size that sort the topics by `Uuid.compareTo`.
 
     Returns:
         (topic, partition, from_member or `NO_MEMBER`, to_member) of each move, in order.
@@ -157,7 +157,8 @@ def rebalance(
     subscriber_set = np.array([index.setdefault(tuple(members), len(index)) for members in subscribers], np.int64)
     sets = {number: list(members) for members, number in index.items()}
     partitions, sizes = (np.array([len(each) for each in lists], np.int64) for lists in (owners, subscribers))
-    order = order_topics(np.zeros(len(owners), np.int64), partitions, np.array(ranks, np.int64), sizes)
+    positions = np.unique(np.array(ranks, object), return_inverse=True)[1]
+    order = order_topics(np.zeros(len(owners), np.int64), partitions, positions, sizes)
     unassigned = {
         topic: [partition for partition, member in enumerate(owner) if member == NO_MEMBER]
         for topic, owner in enumerate(owners)
