@@ -22,7 +22,7 @@ def rolling(bench: Bench) -> None:
     KIP-848's protocol beside the cooperative one, with the times of the latter as its goal.
     """
     groups, members = bench.size(2_000, 4), bench.size(50, 5)
-    took = _measure(bench, groups, members, "cooperative", "<= 180")
+    took = _measure(bench, groups, members, "cooperative", "<= 90")
     _measure(bench, groups, members, "consumer", f"<= {took:.1f}")
     groups = bench.size(200, 2)
     for members in (bench.size(10, 2), bench.size(50, 4), bench.size(200, 6)):
