@@ -122,14 +122,14 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         """
         at_once = self.trace is None and self.timing.poll_interval_ms == 0
         for member, epoch in epochs:
-            if epoch == member.epoch and not (at_once and self._rejoins_at_once(member)):
+            if epoch == member.epoch and not (at_once and self._rejoins_in_one_step(member)):
                 self._receive_error(member, request)
             if self.leading is not None:
                 self.queue.schedule_next(self._receive_errors, request, epochs)
                 return
 
-    def _rejoins_at_once(self, member: ClassicMember) -> bool:
-        """Does what `_receive_error` leads to if a member polls now, and joins with other partitions at most.
+    def _rejoins_in_one_step(self, member: ClassicMember) -> bool:
+        """Does what `prepare_to_join` leads to if a member joins with other partitions at most.
 
         Returns False if that isn't so.
         """
@@ -179,6 +179,8 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
 
     def prepare_to_join(self, member: ClassicMember, reason: str) -> None:
         """Revokes what must be revoked before a rejoin (`onJoinPrepare`)."""
+        if self.trace is None and reason == REBALANCE_IN_PROGRESS and self._rejoins_in_one_step(member):
+            return
         if member.member_id not in self.coordinator.group.members:
             reason = UNKNOWN_MEMBER
         given_up: Sequence[int] = ()
