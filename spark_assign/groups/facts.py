@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 MANY_TOPICS = 64
 """Average number of topics per member from which rows of subscriptions are made into lists."""
 
+MAX_COUNTED_PAIRS = 500_000
+"""Number of pairs of a member and a topic up to which each counts as a row of a task, although lists have fewer rows:
+the task also expands the partitions of all pairs."""
+
 ROWS_PER_TASK = 128_000
 """Approximate number of facts per Spark task. It bounds the memory of a worker; a group is never split."""
 
@@ -192,7 +196,7 @@ def num_spark_tasks(fleet: Fleet) -> int:
     """Returns the number of Spark tasks for the kernels."""
     sizes = fleet.sizes
     rows = sizes.members + sizes.owned_slices
-    rows += sizes.subscription_facts
+    rows += max(sizes.subscription_facts, min(sizes.subscriptions, MAX_COUNTED_PAIRS))
     rows += sizes.owned if _is_sparse(sizes) else sizes.owned // OWNED_PER_FACT
     return max(1, -(-rows // ROWS_PER_TASK))
 
