@@ -128,7 +128,7 @@ def match_keys(wanted: IntArray, keys: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def find_alike(slices: PartitionSlices, group: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Finds the topics of a group whose slices are the same, with the same members in the same order.
+    """Finds the topics of a group that have the same slices, with the same members in the same order.
 
     Candidates are found by a hash and then compared.
 

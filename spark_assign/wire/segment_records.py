@@ -1,12 +1,12 @@
 """Reads the records of a segment's batches: as columns for many batches at once, and as objects for one batch.
 
 A record of format 2 starts with its size, so its position follows from the one before it. Records are found in rounds:
-round k finds record k of all batches that have so many. The fields of all records are then read side by side:
+round k finds record k of all batches that have one. The fields of all records are then read side by side:
 
     size  attributes  timestamp  offset  key size  key  value size  value  headers
 
 Sizes, timestamp, and offset are zigzag varints; timestamp and offset are relative to those of the batch. The records
-of a batch that isn't regular, for example one whose sizes don't fit, and messages of formats 0 and 1, are read one by
+of a batch that isn't regular, for example with sizes that don't fit, and messages of formats 0 and 1, are read one by
 one; that reader reports what is wrong. Both readers agree on every batch.
 """
 
@@ -183,7 +183,7 @@ def _read_varints(view: Bytes, at: IntArray) -> tuple[IntArray, IntArray]:
 
 def _take_bytes(content: bytes, bounds: list[IntArray], is_null: list[BoolArray]) -> list[pa.Array]:
     """Returns the bytes between pairs of bounds as columns. The bounds of a record ascend, and so do records."""
-    # All bytes are one column, whose values are the keys, the values, and the bytes between them.
+    # All bytes are one column. Its values are the keys, the values, and the bytes between them.
     offsets = np.append(np.column_stack(bounds).ravel(), len(content))
     size, buffers = len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(content)]
     pieces = pa.LargeBinaryArray.from_buffers(pa.large_binary(), size, buffers)
@@ -255,7 +255,9 @@ def _iter_messages(data: bytes) -> Iterator[Record]:
         yield Record(offset, timestamp, key, value)
         return
     if codec == 3 and magic == 0:
-        raise WireError("lz4 in message format 0, whose checksums are none: read it by a Kafka of its time")
+        raise WireError(
+            "lz4 in message format 0 has no valid checksums. Read it with a Kafka client that writes this format"
+        )
     if value is None:
         raise WireError("a compressed message without a value")
     content, position, messages = decompress(codec, value), 0, []

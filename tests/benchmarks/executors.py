@@ -72,7 +72,7 @@ def _medians(measured: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _measured(bench: Bench, path: Path, assignor: str, table: str, size: int) -> dict[str, float]:
-    """Figures of a plan on so many executors (`_measure`), in a process of its own."""
+    """Figures of a plan on this number of executors (`_measure`), in a process of its own."""
     rounds = "1" if bench.quick else str(ROUNDS)
     command = [sys.executable, "-m", "tests.benchmarks.executors", str(path), assignor, table, str(size), rounds]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

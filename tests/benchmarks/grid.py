@@ -155,7 +155,7 @@ class GridGroup:
     previous: PartitionSlices
 
     def prepare(self, copies: int) -> Callable[[], PartitionSlices]:
-        """Returns the function that is measured. It assigns so many copies and returns all slices."""
+        """Returns the function that is measured. It assigns this number of copies and returns all slices."""
         if self.cell.assignor == "RANGE":
             return self._range(copies)
         return self._homogeneous(copies) if self.cell.subscription == "HOMOGENEOUS" else self._heterogeneous(copies)

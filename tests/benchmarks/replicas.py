@@ -149,6 +149,6 @@ def _written(bench: Bench, cluster: Cluster, skewed: bool) -> Path:
 
 
 def _skew(broker: Column, position: Column) -> Column:
-    """One replica in ten is on the first broker of its rack in place of another one."""
+    """One replica in ten is on the first broker of its rack instead of another one."""
     moves = F.pmod(F.xxhash64("topic", "partition", position), F.lit(10)) == 0
     return F.when(moves, broker % RACKS).otherwise(broker)

@@ -1,7 +1,7 @@
 """Kafka's benchmarks of share groups and Streams groups: cells drawn from their grids, kernel against class.
 
 As `grid`, on the groups of `ShareGroupAssignorBenchmark` and `StreamsStickyAssignorBenchmark`: nobody has anything yet
-(FULL), or a member joins a group whose other members have what the assignor gave them (INCREMENTAL).
+(FULL), or a member joins a group in which the other members have what the assignor gave them (INCREMENTAL).
 """
 
 from __future__ import annotations

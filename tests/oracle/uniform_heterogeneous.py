@@ -11,17 +11,7 @@ NO_MEMBER = -1
 def rebalance(
     owners: list[list[int]], loads: list[int], subscribers: Sequence[Sequence[int]], ranks: Sequence[int]
 ) -> list[tuple[int, int, int, int]]:
-    """Assigns the unowned partitions and balances the group (steps 2 and 3).
-
-    Args:
-        owners: owner of each partition of each topic after step 1, or `NO_MEMBER`; changed in place.
-        loads: number of partitions of each member; changed in place.
-        subscribers: subscribers of each topic, ascending; at least one.
-        ranks: position of each topic by `Uuid.compareTo`.
-
-    Returns:
-        (topic, partition, from_member or `NO_MEMBER`, to_member) of each move, in order.
-    """
+    """Steps 2 and 3, with the arguments and the result of `groups.assignors.server.heterogeneous.rebalance`."""
     partitions = list(map(len, owners))
     ordered_topics = sorted(
         range(len(partitions)),

@@ -59,7 +59,7 @@ def with_loads(fleet: Fleet) -> Fleet:
 
 @pytest.mark.parametrize("name", PASSES)
 def test_lists_are_rows(spark: SparkSession, name: str) -> None:
-    """The sample fleet, whose groups use every assignor."""
+    """The sample fleet: its groups use every assignor."""
     fleet = with_loads(Fleet.read(spark, str(SAMPLE)))
     of_rows, of_lists = (
         [sorted(map(str, table.collect())) for table in PASSES[name](form)] for form in (fleet, with_lists(fleet))

@@ -273,7 +273,7 @@ def test_blocks_are_read_as_by_plain_loops(seed: int, monkeypatch: pytest.Monkey
             parts.append(part)
         data = b"".join(parts)
         for _ in range(chance.randint(1, 3) if is_damaged else 0):
-            at = chance.randrange(len(data))
+            at = chance.randrange(len(data) + 1)
             out, into = chance.choice(((1, 1), (chance.randint(1, 9), 0), (0, 3), (len(data), 0)))
             data = data[:at] + chance.randbytes(into) + data[at + out :]
         found = [(each.position, each[2] if isinstance(each, Batch) else 0) for each in batches_in(data)]

@@ -45,7 +45,7 @@ def expanded(rows: PartitionSlices) -> list[tuple[int, int, int, int]]:
 
 
 def random_topic(rng: Random, topic: int) -> list[Slice]:
-    """A topic whose partitions have owners, -1 for none: in turns, in ranges, at random, or in blocks of these."""
+    """A topic with an owner for each partition, -1 for none: in turns, in ranges, at random, or in blocks of these."""
     slices = []
     start = 0
     for _ in range(rng.choice([1, 1, 1, 4])):

@@ -71,8 +71,8 @@ def assign_groups(
 
 
 def window_slices(specs: GroupSpecs, assignor: str, selected: BoolArray) -> tuple[BoolArray, PartitionSlices]:
-    """Returns the mask of the selected groups whose slices Spark windows have computed for range or roundrobin, and
-    these slices. Windows compute the groups whose subscriptions are rows.
+    """Returns the mask of the selected groups for which Spark windows have computed range or roundrobin, and
+    the slices. Windows compute the groups that have their subscriptions as rows.
 
     Raises:
         AssertionError: partitions of these groups are missing, so that the plan would be incomplete.

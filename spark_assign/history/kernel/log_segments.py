@@ -118,7 +118,7 @@ def find_damage(files: pa.RecordBatch, cluster: str) -> pa.RecordBatch:
 
 
 def _find_malformed(data: bytes, batches: BatchColumns) -> Iterator[Damaged]:
-    """Yields the batches whose records can't be read although their checksum is right."""
+    """Yields the batches with records that can't be read although their checksum is right."""
     _, errors = read_batches(data, batches)
     for index, error in errors.items():
         position, offset = int(batches.position[index]), int(batches.base_offset[index])
@@ -131,18 +131,17 @@ def _read_committed(data: bytes, markers: Markers) -> Iterator[pa.Table]:
     for block in iter_blocks(data):
         if isinstance(block, Damaged):
             continue
-        # `find_damage` reports errors.
-        records, _ = read_batches(data, block)
+        records, errors = read_batches(data, block)  # `find_damage` reports errors
         bounds = np.searchsorted(records["batch"].to_numpy(), np.arange(len(block.number) + 1)).tolist()
         written = 0
         is_of_transaction = block.transactional | block.control
         for index, batch in zip(np.flatnonzero(is_of_transaction).tolist(), block.rows(is_of_transaction), strict=True):
             yield records.slice(written, bounds[index] - written)
             written = bounds[index + 1]
-            if not batch.control:
+            if not batch.control and index not in errors:
                 transaction = open_transactions.setdefault(batch.producer_id, [])
                 transaction.append(records.slice(bounds[index], written - bounds[index]))
-            elif (marker_type := _read_marker(data, batch)) is not None:
+            elif batch.control and (marker_type := _read_marker(data, batch)) is not None:
                 transaction = open_transactions.pop(batch.producer_id, [])
                 yield from transaction if marker_type == COMMIT else ()
         yield records.slice(written)

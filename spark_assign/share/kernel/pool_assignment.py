@@ -233,7 +233,7 @@ def _assign_new_partitions(
         return partition, members, is_complete
     key = np.sort(partition * max(len(unfilled), 1) + members)
     if (twice := key[1:] == key[:-1]).any():
-        # A member whose turn comes again loses it.
+        # A member that comes again loses it.
         has_repeats = np.zeros(num_pools, bool)
         has_repeats[pools.pool_of_partition[key[1:][twice] // max(len(unfilled), 1)]] = True
         is_complete &= ~has_repeats[pool]

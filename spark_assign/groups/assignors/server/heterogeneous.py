@@ -117,7 +117,7 @@ def assign_group(
 
 def _components(sets: Sequence[IntArray], sizes: IntArray, group: IntArray, subscriber_set: IntArray) -> IntArray:
     """Returns a number for each topic. Topics with different numbers share no subscriber, so that the order of one
-    among the others has no effect: those of a set whose members are in no other set, or else all of a group.
+    among the others has no effect: those of a set that shares no member with another set, or else all of a group.
     """
     if not len(sets):
         return group

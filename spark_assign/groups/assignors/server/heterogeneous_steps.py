@@ -2,8 +2,8 @@
 
 Kafka sorts the subscribers of each topic in both steps. Here, consecutive topics with the same subscribers are a *run*.
     - Step 2 sorts the subscribers again only where the least loaded ones don't suffice for a topic.
-    - Step 3 skips runs whose loads differ by one at most, and topics whose owners have at most one partition more than
-      the least loaded subscriber. In all others, it looks only at members that own partitions of the topic.
+    - Step 3 skips runs if their loads differ by one at most, and topics if no owner has two partitions more than the
+      least loaded subscriber. In all others, it looks only at members that own partitions of the topic.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _balance_topic(
 ) -> tuple[list[int], list[int], list[int]]:
     """Balances one topic; `order` has its subscribers sorted by load and index.
 
-    The most loaded members are a range of `order`, which grows to its start: `waiting` are those whose turn is to come
+    The most loaded members are a range of `order`, which grows to its start: `waiting` are those that come later
     in this round, `visited` those who have had theirs; the last ones come first. The least loaded ones are a range that
     grows to the end of `order`. Kafka removes a member that has nothing to give from the first range by an exchange
     with the last one of the range, which so has its turn later in the next round.

@@ -8,7 +8,7 @@ Steps
     1. Rounds: as long as no member reaches its quota, the same members get one partition each in every round. The ranks
        of these rounds are a phase. In the last phase, each member that exceeds the quota gets one partition.
     2. Cut the slices where a phase starts.
-    3. In a phase of n members, a slice whose ranks differ by d returns to the same member after n / gcd(n, d)
+    3. In a phase of n members, a slice with ranks that differ by d returns to the same member after n / gcd(n, d)
        partitions. So each of these members gets a slice with that many times the step.
 
 Example: C0 lacks three partitions, C1 and C2 lack one. Unassigned are t0, t2, t4, t6, t8.
