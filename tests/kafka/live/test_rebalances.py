@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_assign import Fleet, plan
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
-from tests.kafka.coordinator_log import nobody_was_held_up
+from tests.kafka.coordinator_log import about, nobody_was_held_up
 from tests.kafka.group_members import Consumer
 from tests.kafka.live_groups import Owners, Row, Tables, create_topics, fleet, owners, read, wait_until
 
@@ -43,6 +43,9 @@ def _static(assignor: str, number: int) -> Consumer:
 
 FIRST = [each for assignor in ASSIGNORS for each in (*_members(assignor, range(3)), _static(assignor, 0))]
 FIRST += [_static(assignor, 1) for assignor in ASSIGNORS]
+LEADERS = [consumer for consumer in FIRST if consumer.topics == ALL]
+"""They join first, so that each leader subscribes to all topics. Another leader asks for the metadata of its group's
+topics anew in each rebalance, and assigns without a topic if a periodic answer that lacks it comes first."""
 RESTARTED = [_static(assignor, 2) for assignor in ASSIGNORS]
 JOINERS = [each for assignor in ASSIGNORS for each in _members(assignor, range(3, 4))]
 GROUPS = {consumer.group: 3 for consumer in FIRST}
@@ -72,6 +75,12 @@ def _events(file: Path, after: int = 0) -> list[Row]:
     return [json.loads(line) for line in file.read_text().splitlines()[after:]]
 
 
+def _joined(broker: Cluster) -> set[str]:
+    """The groups that somebody has joined."""
+    log = broker.group_log()
+    return {group for group in GROUPS if any("Preparing to rebalance" in text for _, text in about(group, log))}
+
+
 def _wait_for_new_ids(cluster: Cluster, before: Tables) -> None:
     """Until the restarted static members have joined: the coordinator then knows them by new member ids."""
     restarted = {(consumer.group, consumer.client_id) for consumer in RESTARTED}
@@ -85,7 +94,9 @@ def play(broker: Cluster, folder: Path) -> Story:
     """Three members a group; one with a static id is killed and comes back; then a fourth joins the other groups."""
     create_topics(broker, TOPICS)
     first = folder / "first"
-    with group_members.running(broker, FIRST, first):
+    with group_members.running(broker, LEADERS, first) as members:
+        wait_until(lambda: GROUPS.keys() <= _joined(broker), "the leaders have joined")
+        group_members.start(members, [consumer for consumer in FIRST if consumer not in LEADERS])
         with group_members.running(broker, RESTARTED) as process:
             group_members.wait_until_settled(broker, GROUPS)
             settled, num_events = _read(broker), len(_events(first))
