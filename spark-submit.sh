@@ -252,7 +252,7 @@ without_spark() {
   local words=" $* "
   [[ "$job_file" -ef "$ROOT/jobs/$job.py" ]] || return 1 # a script of the user's may have the name of a job
   case "$job" in
-    snapshot | ingest) [[ "$words" != *" --table-prefix"* ]] ;;
+    snapshot) [[ "$words" != *" --table-prefix"* ]] ;;
     simulate) [[ "$words" == *" --scenario"[\ =]* && "$words" != *deploy-fleet* ]] ;;
     connect) [[ "$words" == *" --scenario"[\ =]* && "$words" != *" --output-"* ]] ;;
     config) true ;;

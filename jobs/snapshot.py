@@ -1,4 +1,4 @@
-"""Read a running Kafka cluster, or Connect clusters (--connect-url), into the tables of a fleet.
+"""Read a running Kafka cluster, Connect clusters (--connect-url), or files (--from-text) into the tables of a fleet.
 
 Kafka: topics, groups, members, ownership, and offsets. Connect: connectors, tasks, and workers, with their assignment.
 """
@@ -13,7 +13,14 @@ import click
 
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import store_snapshot
-from spark_assign.cli.options import DURATION, Decorator, check_snapshot_output, patterns, snapshot_output_options
+from spark_assign.cli.options import (
+    DURATION,
+    REPEATABLE,
+    Decorator,
+    check_snapshot_output,
+    patterns,
+    snapshot_output_options,
+)
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import settings as client_settings
 from spark_assign.sources.connect import cluster_snapshot as connect
@@ -22,16 +29,19 @@ from spark_assign.sources.connect import http_settings as connect_http_settings
 from spark_assign.sources.files import snapshot_files
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka import cluster_snapshot as kafka
+from spark_assign.sources.kafka import describe_text
 from spark_assign.sources.kafka import loads as kafka_loads
 from spark_assign.sources.kafka.connection import ClusterConnection
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, SourceError
 
 log = logging.getLogger("spark_assign.snapshot")
 
 
-EXIT_CODES = "Exit codes: 0 success; 2 invalid options or settings; 3 no cluster could be read, or the output failed."
+EXIT_CODES = "Exit codes: 0 success; 2 invalid options, settings, or files; 3 no cluster was read, or writing failed."
 READINGS = 5
-KAFKA_OPTIONS = ("cluster_name", "group", "topic", "interval", "times", "rates_since")
+FILES = ("topics_file", "groups_file")
+KAFKA_OPTIONS = ("cluster_name", "group", "topic", "interval", "times", "rates_since", "from_text")
+CLUSTER_OPTIONS = ("bootstrap_server", "command_config", "connect_url")
 CONNECT_OPTIONS = (
     *("connect_workers", "connect_group", "connect_auth", "connect_config", "connect_ca"),
     *("connect_protocol", "connect_max_delay_ms"),
@@ -40,6 +50,10 @@ HELP = {
     "--bootstrap-server": "Kafka bootstrap servers. With --connect-url, those of the Connect workers' group.",
     "--command-config": "Client properties of Kafka: a file, or secret://SCOPE/KEY of Databricks.",
     "--cluster-name": "Name of the cluster in the column cluster (default: the cluster ID).",
+    "--from-text": "Read files with the output of Kafka's tools instead of a cluster. Needs --cluster-name.",
+    "--topics-file": f"With --from-text: output of kafka-topics.sh --describe.{REPEATABLE}",
+    "--groups-file": "With --from-text: output of kafka-consumer-groups.sh --describe --all-groups, also with "
+    f"--state or --members --verbose.{REPEATABLE}",
     "--interval": "Read offsets and log sizes repeatedly at this interval, for example 60s, and write the table loads.",
     "--times": f"Number of readings with --interval, including the first (default: {READINGS}).",
     "--rates-since": "Compute loads in one reading from record timestamps, of the last TIME, for example 10m.",
@@ -70,6 +84,9 @@ def _option(flag: str, metavar: str | None = None, **more: Any) -> Decorator:
 @_option("--interval", "TIME", type=DURATION)
 @_option("--times", "N", type=click.IntRange(min=2))
 @_option("--rates-since", "TIME", type=DURATION)
+@_option("--from-text", is_flag=True)
+@_option("--topics-file", "FILE", multiple=True)
+@_option("--groups-file", "FILE", multiple=True)
 @snapshot_output_options(snapshot_files.FORMATS)
 @_option("--connect-url", "[NAME=]URL[,URL…]", multiple=True)
 @_option("--connect-workers", "[NAME=]HOST:PORT,…", multiple=True)
@@ -86,18 +103,23 @@ def main(options: Options) -> int:
     check_usage(options)
     # kafka-python logs every retry; a final failure is reported by this package.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    snapshot = _connect_snapshot(options) if options.connect_url else _kafka_snapshot(options)
-    store_snapshot("snapshot", options, snapshot)
+    store_snapshot("snapshot", options, _snapshot(options))
     return 0
 
 
 def check_usage(options: Options) -> None:
     """Raises `ConfigError` if options contradict each other, or apply only to the other kind of snapshot."""
     check_snapshot_output(options)
+    if options.from_text:
+        _check_text_usage(options)
+        return
+    for name in FILES:
+        if getattr(options, name):
+            raise ConfigError(f"{_flag(name)} needs --from-text.")
     for name in KAFKA_OPTIONS if options.connect_url else CONNECT_OPTIONS:
         if getattr(options, name):
             verb = "can't be used with" if options.connect_url else "needs"
-            raise ConfigError(f"--{name.replace('_', '-')} {verb} --connect-url.")
+            raise ConfigError(f"{_flag(name)} {verb} --connect-url.")
     if options.interval == 0 or options.rates_since == 0:
         raise ConfigError("--interval and --rates-since must be positive, for example 60s.")
     if options.interval and options.rates_since:
@@ -105,7 +127,7 @@ def check_usage(options: Options) -> None:
     if options.times and not options.interval:
         raise ConfigError("--times needs --interval, for example --interval 60s.")
     if not options.connect_url and not options.bootstrap_server:
-        raise ConfigError("Use --bootstrap-server (a Kafka cluster) or --connect-url (Connect clusters).")
+        raise ConfigError("Use --bootstrap-server (a Kafka cluster), --connect-url (Connect clusters), or --from-text.")
     if options.connect_timeout_s <= 0 or options.connect_attempts < 1 or (options.connect_max_delay_ms or 0) < 0:
         raise ConfigError(
             "--connect-timeout-s, --connect-attempts, and --connect-max-delay-ms must be positive numbers."
@@ -114,6 +136,30 @@ def check_usage(options: Options) -> None:
         raise ConfigError("--command-config and --connect-group need --bootstrap-server.")
     if options.bootstrap_server and options.connect_workers:
         raise ConfigError("--connect-workers can't be used with --bootstrap-server, whose group lists every worker.")
+
+
+def _check_text_usage(options: Options) -> None:
+    for name in ("cluster_name", *FILES):
+        if not getattr(options, name):
+            raise ConfigError(f"--from-text needs {_flag(name)}.")
+    for name in (*CLUSTER_OPTIONS, *CONNECT_OPTIONS, *KAFKA_OPTIONS[1:-1]):
+        if getattr(options, name):
+            raise ConfigError(f"{_flag(name)} can't be used with --from-text.")
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _snapshot(options: Options) -> Snapshot:
+    if options.connect_url:
+        return _connect_snapshot(options)
+    if not options.from_text:
+        return _kafka_snapshot(options)
+    try:
+        return describe_text.read(options.topics_file, options.groups_file, options.cluster_name)
+    except SourceError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _kafka_snapshot(options: Options) -> Snapshot:

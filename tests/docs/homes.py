@@ -41,7 +41,7 @@ IN_KAFKA = {
     "*snapshot --bootstrap-server * --fleet-dir *": "test_snapshot_of_cluster",
     "kafka-topics.sh *": "test_snapshot_of_cluster",
     "kafka-consumer-groups.sh *": "test_snapshot_of_cluster",
-    "./spark-submit.sh ingest *": "test_snapshot_of_cluster",
+    "./spark-submit.sh snapshot --from-text *": "test_snapshot_of_cluster",
     "kafka-reassign-partitions.sh *": "test_replicas",
     "kafka-leader-election.sh *": "test_replicas",
 }

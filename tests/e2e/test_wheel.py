@@ -118,7 +118,8 @@ def test_exit_codes_get_through(environment: Path, tmp_path: Path) -> None:
     (tmp_path / "topics").write_text(TOPICS)
     (tmp_path / "groups").write_text("\n")
     words = [
-        "ingest",
+        "snapshot",
+        "--from-text",
         "--cluster-name",
         "c",
         "--topics-file",

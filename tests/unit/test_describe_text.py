@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs import ingest
+from jobs import snapshot
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka import describe_text
 from spark_assign.tables.errors import SourceError
@@ -150,6 +150,7 @@ def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pyt
     """Writes the tables; exit code 2 where a file is not there."""
     files = _files(tmp_path, topics=TOPICS, groups=GROUPS)
     arguments = [
+        "--from-text",
         "--cluster-name",
         "prod",
         "--topics-file",
@@ -157,10 +158,10 @@ def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pyt
         "--fleet-dir",
         str(tmp_path / "fleet"),
     ]
-    assert ingest.main([*arguments, "--groups-file", str(files["groups"]), "--output-format", "json"]) == 0
+    assert snapshot.main([*arguments, "--groups-file", str(files["groups"]), "--output-format", "json"]) == 0
     assert "3 members" in capsys.readouterr().out
     lines = next(tmp_path.glob("fleet/cluster=prod/taken=*/topics.json")).read_text().splitlines()
     known = {"cluster": "prod", "topic": "orders", "partitions": 3}
     assert json.loads(lines[0]) == known | {"topic_id": "PDqtFm2FTRmCJRFreBcepw"}
-    assert ingest.main([*arguments, "--groups-file", str(tmp_path / "nowhere")]) == 2
+    assert snapshot.main([*arguments, "--groups-file", str(tmp_path / "nowhere")]) == 2
     assert "nowhere cannot be read" in caplog.text

@@ -1,4 +1,4 @@
-"""How snapshot and ingest end when the cluster, the text or the disk is not as it should be: nothing is lost."""
+"""How snapshots end when the cluster, the text or the disk is not as it should be: nothing is lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import ingest, snapshot
+from jobs import snapshot
 from spark_assign.sources.kafka import cluster_snapshot as kafka
 from spark_assign.sources.kafka import connection as kafka_connection
 
@@ -27,10 +27,11 @@ shop            orders          0          5               7               2    
 
 @pytest.fixture
 def arguments(tmp_path: Path) -> list[str]:
-    """Of an ingest job that writes a snapshot to `fleet`; it has run once."""
+    """Of a job that reads files and writes a snapshot to `fleet`; it has run once."""
     (tmp_path / "topics.txt").write_text(TOPICS)
     (tmp_path / "groups.txt").write_text(GROUPS)
     given = [
+        "--from-text",
         "--cluster-name",
         "c",
         "--topics-file",
@@ -38,7 +39,7 @@ def arguments(tmp_path: Path) -> list[str]:
         "--fleet-dir",
         str(tmp_path / "fleet"),
     ]
-    assert ingest.main([*given, "--groups-file", str(tmp_path / "groups.txt")]) == 0
+    assert snapshot.main([*given, "--groups-file", str(tmp_path / "groups.txt")]) == 0
     return given
 
 
@@ -54,7 +55,7 @@ def test_a_text_with_other_columns(
     """File and line are named; the snapshot before stays as it was."""
     before = files(tmp_path / "fleet")
     (tmp_path / "other.txt").write_text(text)
-    code = ingest.main([*arguments, "--groups-file", str(tmp_path / "other.txt")])
+    code = snapshot.main([*arguments, "--groups-file", str(tmp_path / "other.txt")])
     if text:
         assert code == 2
         assert "other.txt, line 1: expected" in caplog.text
@@ -63,12 +64,32 @@ def test_a_text_with_other_columns(
         assert code == 0  # a cluster without groups prints nothing
 
 
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--from-text", "--topics-file", "t", "--groups-file", "g"], "--from-text needs --cluster-name."),
+        (["--from-text", "--cluster-name", "c", "--groups-file", "g"], "--from-text needs --topics-file."),
+        (["--topics-file", "t"], "--topics-file needs --from-text."),
+        (["--group", "a*"], "--group can't be used with --from-text."),
+        (["--bootstrap-server", "b:9092"], "--bootstrap-server can't be used with --from-text."),
+        (["--connect-auth", "f"], "--connect-auth can't be used with --from-text."),
+        ([], "Use --bootstrap-server (a Kafka cluster), --connect-url (Connect clusters), or --from-text."),
+    ],
+)
+def test_options_of_text_and_cluster(words: list[str], problem: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A wrong combination is a usage error, which names the flag."""
+    if problem.endswith("can't be used with --from-text."):
+        words = ["--from-text", "--cluster-name", "c", "--topics-file", "t", "--groups-file", "g", *words]
+    assert snapshot.main([*words, "--fleet-dir", "f"]) == 2
+    assert problem in caplog.text
+
+
 def test_a_full_disk(arguments: list[str], tmp_path: Path) -> None:
     """A write that fails in the middle of a file (here by a limit of the process): exit code 3, the old snapshot."""
     before = files(tmp_path / "fleet")
     limited = (
-        "import resource, sys; from jobs import ingest; resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)); "
-        "sys.exit(ingest.main(sys.argv[1:]))"
+        "import resource, sys; from jobs import snapshot; resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)); "
+        "sys.exit(snapshot.main(sys.argv[1:]))"
     )
     command = [sys.executable, "-c", limited, *arguments, "--groups-file", str(tmp_path / "groups.txt")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)

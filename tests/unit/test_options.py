@@ -26,7 +26,7 @@ from spark_assign.tables.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(file.stem for file in (ROOT / "jobs").glob("*.py") if not file.stem.startswith("_"))
-SNAPSHOTS = ("snapshot", "ingest")
+SNAPSHOTS = ("snapshot",)
 
 
 def commands() -> dict[str, Job]:

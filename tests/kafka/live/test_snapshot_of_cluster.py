@@ -210,13 +210,14 @@ def test_the_tools_text_says_the_same(
     found = {}
     for step in documented.steps("test_snapshot_of_cluster", "./spark-submit.sh *"):
         seen = documented.run_job(step, broker, {"./fleet": f"./{len(found)}"})
-        if step.words[1] == "snapshot":
+        source = "text" if "--from-text" in step.words else "cluster"
+        if source == "cluster":
             assert _without_figures(seen.lines) == _without_figures(
                 map(Line, pages.block("docs/snapshot.md", "02:31:53"))
             )
         files = (tmp_path / str(len(found))).glob("cluster=*/taken=*/*.parquet")
-        found[step.words[1]] = {file.stem: pq.read_table(file, partitioning=None).to_pylist() for file in files}
-    assert set(found) == {"snapshot", "ingest"}
+        found[source] = {file.stem: pq.read_table(file, partitioning=None).to_pylist() for file in files}
+    assert set(found) == {"cluster", "text"}
     for name, tables in found.items():
         for table in ("topics", "replicas", "owned_slices", "offsets"):
             mine = "group_id" if table in ("owned_slices", "offsets") else "topic"
