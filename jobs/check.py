@@ -35,7 +35,7 @@ LOOKBACK = "With --history: check only the last TIME of the history, for example
 
 @job(__doc__, EXIT_CODES, name="check")
 @stored_run("--plan", "Stored plan (job plan).")
-@stored_run("--drift", "Stored changes since an earlier run (job drift).")
+@stored_run("--drift", "Stored changes since an earlier run (job diff).")
 @stored_run("--history", "Stored history of groups (job history).")
 @click.option("--max-growth", metavar="FACTOR", type=float, default=MAX_GROWTH, help=GROWTH)
 @click.option("--max-rejected", metavar="N", type=int, default=0, help=REJECTED)

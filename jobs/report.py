@@ -89,7 +89,7 @@ def offsets(spark: SparkSession, options: Options) -> DataFrame:
 @click.option("--simulation", metavar="[NAME=]LOCATION[@RUN_ID]", multiple=True, help=SIMULATIONS)
 @stored_run("--connect", "Connect clusters, or a scenario played through one (job connect)")
 @stored_run("--replicas", "replicas (job replicas place, reassign or check)")
-@stored_run("--drift", "what changed between two runs (job drift)")
+@stored_run("--drift", "what changed between two runs (job diff)")
 @stored_run("--history", "what groups have been through (job history)")
 @stored_run("--advice", "what to do, ranked (job advise): the page begins with it")
 @click.option(

@@ -40,7 +40,7 @@ runs_on = "databricks"
 fleet = "main.other"
 max_growth = 1.5
 """
-JOBS = ["plan", "compare", "drift", "report", "check"]
+JOBS = ["plan", "compare", "diff", "report", "check"]
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_every_job_gets_arguments_that_it_takes(dags: dict[str, DAG], tmp_path: 
     )
     assert options["plan"].group_assignor == {"payments-*": "roundrobin"}
     assert (options["compare"].output, options["compare"].run_id) == ("/data/out/comparisons", run)
-    assert (options["drift"].before, options["drift"].after, options["drift"].run_id) == (
+    assert (options["diff"].before, options["diff"].after, options["diff"].run_id) == (
         "previous",
         f"/data/out/plans@{run}",
         run,

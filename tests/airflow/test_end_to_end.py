@@ -137,7 +137,7 @@ def test_a_date(story: Story) -> None:
 
 def test_the_same_date_again(story: Story) -> None:
     """Replaces its run and nothing else. This time no rejected group is allowed: the run is green, somebody is told."""
-    done = story.run("fleet", "2026-11-20T05:00:00", "compare|drift|report", max_rejected=0, alert="warn")
+    done = story.run("fleet", "2026-11-20T05:00:00", "compare|diff|report", max_rejected=0, alert="warn")
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     assert story.written() == story.files["first"]
     assert "fleet.check try 1: " in story.alerts()

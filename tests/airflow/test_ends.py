@@ -117,9 +117,9 @@ class Workspace:
 def test_outcomes_of_a_run_on_databricks() -> None:
     """Of the tasks that failed; what comes after them is no failure of its own."""
     workspace = Workspace(
-        {"compare.json": FAILED}, plan="SUCCESS", compare="FAILED", drift="FAILED", report="UPSTREAM_FAILED"
+        {"compare.json": FAILED}, plan="SUCCESS", compare="FAILED", diff="FAILED", report="UPSTREAM_FAILED"
     )
-    assert failed_tasks(workspace, 7) == {"compare": FAILED, "drift": None}
+    assert failed_tasks(workspace, 7) == {"compare": FAILED, "diff": None}
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_the_picture_of_the_tasks(tmp_path: Path) -> None:
     tasks = yaml.safe_load((ROOT / "databricks.yml").read_text())["resources"]["jobs"]["watch"]["tasks"]
     after = {task["task_key"]: {each["task_key"] for each in task.get("depends_on", ())} for task in tasks}
     (one,) = [line.partition("   ")[0] for line in lines if line.startswith("watch = ")]
-    (other,) = [line for line in lines if line.strip().startswith("└▶ drift")]
+    (other,) = [line for line in lines if line.strip().startswith("└▶ diff")]
     first, upper, *rest = re.findall(r"[a-z]+", one.removeprefix("watch = "))
     assert other.index("└") == one.index("┬")
     assert other.rindex("┘") == one.rindex("┬")

@@ -36,7 +36,7 @@ fi
 exit "$(cat {folder}/submit.exit 2>/dev/null || echo "${{code:-0}}")"
 """
 
-JOBS = ["plan", "compare", "drift", "report", "check"]
+JOBS = ["plan", "compare", "diff", "report", "check"]
 Run = Callable[..., SimpleNamespace]
 
 

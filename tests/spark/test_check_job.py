@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs import check, drift, plan
+from jobs import check, diff, plan
 from spark_assign.groups.alerts import alerts
 from spark_assign.tables.comparison import DRIFT_GROUPS
 from spark_assign.tables.errors import ConfigError
@@ -107,7 +107,7 @@ def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: p
     for run_id in ("2026-11-20", "2026-11-21"):
         sides = ["--before", "previous", "--after", f"{plans}@{run_id}"]
         capsys.readouterr()
-        assert drift.main([*sides, "--output", drifts, "--run-id", run_id]) == 0
+        assert diff.main([*sides, "--output", drifts, "--run-id", run_id]) == 0
         output[run_id] = capsys.readouterr().out
     assert f"From no earlier run to {plans}@2026-11-20" in output["2026-11-20"]
     assert "Groups: 1 added, 0 removed, 0 changed, 0 unchanged" in output["2026-11-20"]
@@ -134,5 +134,5 @@ def test_the_run_before_a_snapshot_is_requested_by_mistake(
 ) -> None:
     """Only runs have an order."""
     fleet = snapshot(tmp_path / "fleet", "ab")
-    assert drift.main(["--before", "previous", "--after", str(fleet)]) == 2
+    assert diff.main(["--before", "previous", "--after", str(fleet)]) == 2
     assert "--before previous requires a stored run, but --after" in caplog.text

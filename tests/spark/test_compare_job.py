@@ -1,4 +1,4 @@
-"""The jobs compare and drift on folders, in the session of the tests."""
+"""The jobs compare and diff on folders, in the session of the tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import compare, drift, plan
+from jobs import compare, diff, plan
 from tests.spark.fleets import stored, written_as_json
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
@@ -85,7 +85,7 @@ def test_drift_of_snapshots_and_runs(
     after = snapshot(tmp_path / "after", "aabbccab", members="abc")
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     sides = ["--before", str(before), "--after", str(after)]
-    assert drift.main([*sides, *out, "--fail-on", "changes"]) == 1
+    assert diff.main([*sides, *out, "--fail-on", "changes"]) == 1
     printed = capsys.readouterr().out
     assert "Groups: 0 added, 0 removed, 1 changed, 0 unchanged" in printed
     assert "Members: 1 joined, 0 left, 0 restarted" in printed
@@ -99,7 +99,7 @@ def test_drift_of_snapshots_and_runs(
     for run_id, assignor in (("r", "roundrobin"), ("s", "sticky")):
         arguments = ["--assignor", assignor, "--output", str(plans), "--run-id", run_id]
         assert plan.main(["--fleet", str(before), *arguments]) == 0
-    assert drift.main(["--before", f"{plans}@r", "--after", f"{plans}@s"]) == 0
+    assert diff.main(["--before", f"{plans}@r", "--after", f"{plans}@s"]) == 0
     assert "Partitions: 2 moved" in capsys.readouterr().out
-    assert drift.main(["--before", f"{plans}@r", "--after", f"{plans}@nobody"]) == 2
+    assert diff.main(["--before", f"{plans}@r", "--after", f"{plans}@nobody"]) == 2
     assert "has no finished run with run_id nobody" in caplog.text

@@ -67,7 +67,7 @@ def test_one_flag_has_one_meaning() -> None:
     assert several <= {"--fail-on", "--output-format"}
     for name, each in commands().items():
         flags = options_of(each)
-        assert ("--format" in flags) is ("--fleet" in flags or name in ("drift", "loads")), name
+        assert ("--format" in flags) is ("--fleet" in flags or name in ("diff", "loads")), name
         assert ("--output-format" in flags) is ("--run-id" in flags or name in SNAPSHOTS), name
         assert ("--sample" in flags) <= ("--fleet" in flags), name
 

@@ -16,7 +16,7 @@ RUN_ID = "{{ spark_assign_run_id(dag_run) }}"
 
 
 def dag(settings: Settings) -> DAG:
-    """Returns the DAG: snapshot (if a cluster is specified) → plan → compare → drift → report → check.
+    """Returns the DAG: snapshot (if a cluster is specified) → plan → compare → diff → report → check.
 
     Before the report the history of groups, where it has a threshold. On Databricks one task stands for all but the
     snapshot: the bundle's job has the same steps.
@@ -78,7 +78,7 @@ def _on_spark(settings: Settings) -> None:
         "snapshot": ["--bootstrap-server", settings.bootstrap_server, "--fleet-dir", fleet],
         "plan": ["--fleet", fleet, "--assignor", "{{ params.assignor }}", "--output", plans, *of_run],
         "compare": ["--fleet", fleet, "--assignors", "{{ params.assignors }}", "--output", comparisons, *of_run],
-        "drift": ["--before", "previous", "--after", f"{plans}@{RUN_ID}", "--output", drifts, *of_run],
+        "diff": ["--before", "previous", "--after", f"{plans}@{RUN_ID}", "--output", drifts, *of_run],
         "history": ["--records", settings.records]
         if settings.records
         else ["--bootstrap-server", settings.bootstrap_server],

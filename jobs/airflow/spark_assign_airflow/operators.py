@@ -28,7 +28,7 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
     """Runs a job of a clone of this project. The connection specifies the Spark master, the clone everything else.
 
     Args:
-        job: name of the job: plan, compare, drift, …
+        job: name of the job: plan, compare, diff, …
         project: folder of the clone on the worker.
         environment: NAME of conf/spark/NAME.conf in the clone.
         alert: effect of an alert of `check`: fail or warn (templated).

@@ -11,7 +11,7 @@ from typing import Any
 def run_id(dag_run: Any) -> str:
     """`20261121T050000Z` for a logical date, in UTC; the dag run's own id where a manual run has none.
 
-    Such ids sort by time, which is how `drift --before previous` finds the run before.
+    Such ids sort by time, which is how `diff --before previous` finds the run before.
     """
     date = dag_run.logical_date
     if date is None:

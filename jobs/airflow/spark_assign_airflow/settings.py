@@ -26,7 +26,7 @@ Alert = Literal["fail", "warn"]
 ALERTS = get_args(Alert)
 """Effect of an alert: the task fails, or the task is skipped and the run succeeds."""
 
-Step = Literal["snapshot", "plan", "compare", "drift", "history", "report", "check"]
+Step = Literal["snapshot", "plan", "compare", "diff", "history", "report", "check"]
 _PLACES = (
     "fleet",
     "records",

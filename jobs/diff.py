@@ -25,7 +25,7 @@ example a plan and a later snapshot. {PREVIOUS} is the run before that of --afte
 none, every group counts as added."""
 
 
-@job(__doc__, f"{STATES} {exit_codes('groups or topics changed', 'changes')}", name="drift")
+@job(__doc__, f"{STATES} {exit_codes('groups or topics changed', 'changes')}", name="diff")
 @location_option("--before", f"Earlier state: a snapshot, a stored plan, or {PREVIOUS}.", metavar=RUN, required=True)
 @location_option("--after", "Later state: a snapshot or a stored plan.", metavar=RUN, required=True)
 @format_options("files of the snapshots")
@@ -36,7 +36,7 @@ def main(options: Options) -> int:
     """Loads both states, finds the drift, writes the tables, and prints the summary."""
     if options.output:
         check_output(options.output)
-    spark = spark_session("drift", options)
+    spark = spark_session("diff", options)
     after = _read_state(options, spark, options.after)
     if options.before == PREVIOUS:
         options.before = _previous(options, spark)
