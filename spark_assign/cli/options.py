@@ -234,13 +234,18 @@ def openmetrics_option() -> Decorator:
     return click.option("--openmetrics", metavar="FILE", type=click.Path(path_type=Path), help=help)
 
 
-def leader_client_option() -> Decorator:
-    """Returns `--leader-client`."""
+def conditional(condition: str, help: str) -> str:
+    """Returns the help of an option that holds only under a condition, such as `With --history`; empty: always."""
+    return f"{condition}: {help[0].lower()}{help[1:]}" if condition else help
+
+
+def leader_client_option(condition: str = "") -> Decorator:
+    """Returns `--leader-client` (`conditional`)."""
     help = (
         "Client library, and optionally its version, of the group leader, by shell pattern of the group ID. The first "
         "matching pattern wins. Example: payments-*=Java@2.8."
     )
-    return named_values("--leader-client", "GLOB=LIB[@V]", help)
+    return named_values("--leader-client", "GLOB=LIB[@V]", conditional(condition, help))
 
 
 def milliseconds(name: str, help: str = "", default: int | None = None) -> Decorator:
@@ -275,9 +280,9 @@ PAUSE_TIMES = {
 """Times that the estimate of paused_partition_seconds depends on."""
 
 
-def time_options(times: Mapping[str, str]) -> Decorator:
-    """Returns the options of `TIMES` or `PAUSE_TIMES`, such as `--session-timeout-ms`."""
-    return compose_options(*(milliseconds(name, help) for name, help in times.items()))
+def time_options(times: Mapping[str, str], condition: str = "") -> Decorator:
+    """Returns the options of `TIMES` or `PAUSE_TIMES`, such as `--session-timeout-ms` (`conditional`)."""
+    return compose_options(*(milliseconds(name, conditional(condition, help)) for name, help in times.items()))
 
 
 def given_values(options: SimpleNamespace, names: Iterable[str]) -> dict[str, Any]:

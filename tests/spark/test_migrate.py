@@ -73,6 +73,23 @@ def test_parameters_that_are_rejected(spark: SparkSession) -> None:
         plan_migration(given, settings=Settings(groups=given.groups))
 
 
+def test_options_that_hold_only_with_or_without_a_release(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As the help of each states; in the wrong mode, the message names the flag. A settings file is no way around."""
+    helps = {option.opts[0]: str(getattr(option, "help", None)) for option in job.main.params}
+    modes = {flag: text.partition(": ")[0] for flag, text in helps.items() if "--to-release: " in text}
+    assert len(modes) == 10
+    values, problem = {"--policy": "disabled", "--leader-client": "*=Java"}, "can't be used with"
+    for flag, mode in modes.items():
+        release = [] if mode == "With --to-release" else ["--to-release", "3.9"]
+        assert job.main([flag, values.get(flag, "5"), *release]) == 2
+        assert f"{flag} {problem if release else 'needs'} --to-release." in caplog.text
+    file = tmp_path / "migrate.toml"
+    file.write_text('policy = "disabled"\n')
+    caplog.clear()
+    assert job.main(["--config", str(file), "--to-release", "3.9"]) == 2
+    assert "--policy can't be used with --to-release." in caplog.text
+
+
 @pytest.mark.once
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The tables are written; groups are ranked; exit codes."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import upgrade as job
+from jobs import migrate as job
 from spark_assign import plan_upgrade
 from spark_assign.tables.comparison import UPGRADE_TABLES
 from spark_assign.tables.errors import ConfigError

@@ -17,7 +17,7 @@ from jobs import config
 ROOT = Path(__file__).parents[2]
 OTHERS = (
     *("advise", "check", "compare", "connect", "diff", "loads", "membership", "migrate", "report"),
-    *("share", "simulate", "size", "snapshot", "streams", "upgrade", "zones"),
+    *("share", "simulate", "size", "snapshot", "streams", "zones"),
 )
 OF_REPLICAS = ("replicas place", "replicas check", "replicas reassign")
 
