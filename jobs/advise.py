@@ -1,4 +1,8 @@
-"""Recommend changes for the whole fleet, ranked, with their gains, costs, and risks, and without contradictions."""
+"""Recommend changes for the whole fleet, ranked, with their gains, costs, and risks, and without contradictions.
+
+With --only, compute one part of it in detail: how many consumers each group needs (size), static or dynamic membership
+and a session timeout (membership), or what groups read across zones and what reduces it (zones).
+"""
 
 from __future__ import annotations
 
@@ -6,74 +10,72 @@ import sys
 
 import click
 
-from spark_assign import AdviceParams, Fleet, SparkAssignError, advise
+from spark_assign import SparkAssignError
+from spark_assign.cli.advice_modes import MEMBERSHIP, ONLY, check_usage, run_mode
 from spark_assign.cli.job import Options, job
-from spark_assign.cli.job_tables import on_fleet, store_or_cache, with_capacities
+from spark_assign.cli.job_tables import on_fleet
 from spark_assign.cli.options import (
     DURATION,
+    DURATIONS,
     TIMES,
     capacity_option,
     details,
     exit_codes,
-    given_values,
     input_options,
     result_options,
     time_options,
 )
-from spark_assign.report.listed_groups import no_match_text, rows_of_first_groups
-from spark_assign.report.text.advice import format_advice, format_not_recommended, summarize_advice
-from spark_assign.simulation import Settings
-from spark_assign.spark.caching import cached
-from spark_assign.tables.advice import ADVISE_TABLES
-
-PARAMS = {
-    **{name: name for name in ("price_per_gb", "currency", "price_per_consumer_hour", "price_per_paused_hour")},
-    **{name: name for name in ("change_cost", "max_payback_months", "deploys_per_month", "min_members")},
-    **{name: name for name in ("min_balance_gain", "retention_days", "headroom", "quantile", "follower_fetching")},
-    "restart_time": "restart_time_ms",
-}
-"""Fields of `AdviceParams`, by flag."""
 
 
 @job(__doc__, exit_codes(), name="advise", input_errors=(SparkAssignError, ValueError))
 @input_options()
+@click.option("--only", type=click.Choice(ONLY), help="Compute only this part, in detail (default: all advice).")
 @capacity_option()
-@click.option("--price-per-gb", type=float, help="Cost per gigabyte of cross-zone traffic (default: 0.02).")
+@click.option(
+    "--price-per-gb",
+    type=float,
+    help="Cost per gigabyte (10^9 bytes) of cross-zone traffic (default: 0.02, AWS's 0.01 USD in each direction).",
+)
 @click.option("--currency", metavar="NAME", help="Currency of all prices (default: USD).")
-@click.option("--price-per-consumer-hour", type=float, help="Cost per consumer and hour (default: 0.05).")
+@click.option(
+    "--price-per-consumer-hour", type=float, help="Without --only: cost per consumer and hour (default: 0.05)."
+)
 @click.option(
     "--price-per-paused-hour",
     type=float,
-    help="Cost of one partition-hour without consumption, in --currency (default: not counted).",
+    help="Without --only: cost of one partition-hour without consumption, in --currency (default: not counted).",
 )
-@click.option("--change-cost", type=float, help="One-time cost of any change (default: 60).")
+@click.option("--change-cost", type=float, help="Without --only: one-time cost of any change (default: 60).")
 @click.option(
     "--max-payback-months",
     type=float,
-    help="Payback period in months. Changes that take longer to pay for themselves aren't advised (default: 12).",
+    help="Without --only: payback period in months. Changes that take longer to pay for themselves aren't advised "
+    "(default: 12).",
 )
-@click.option("--deploys-per-month", type=float, help="Rolling restarts of each group per month (default: 4).")
-@click.option("--min-members", type=int, help="Minimum number of members to advise (default: 2).")
+@click.option(
+    "--deploys-per-month", type=float, help="Without --only: rolling restarts of each group per month (default: 4)."
+)
+@click.option("--min-members", type=int, help="Without --only: minimum number of members to advise (default: 2).")
 @click.option(
     "--min-balance-gain",
     type=float,
-    help="Minimum reduction of the largest member's load for a rebalance to be advised, from 0 to 1 (default: 0.25).",
+    help="Without --only: minimum reduction of the largest member's load for a rebalance to be advised, from 0 to 1 "
+    "(default: 0.25).",
 )
 @click.option(
     "--retention-days",
     type=float,
-    help="Retention of topics in days: the data that a moved replica copies (default: 7).",
+    help="Without --only: retention of topics in days, which is the data that a moved replica copies (default: 7).",
 )
 @click.option(
     "--headroom",
     type=float,
-    help=f"Reserve of a member, as a share of its load (default: {AdviceParams.headroom}).",
+    help="Reserve of a member, as a share of its load, with which it catches up after a pause (default: 0.2).",
 )
 @click.option(
     "--quantile",
     type=float,
-    help="Quantile of the message rate that members must be able to handle, from 0 to 1 "
-    f"(default: {AdviceParams.quantile}).",
+    help="Quantile of the message rate that members must be able to handle, from 0 to 1 (default: 0.95).",
 )
 @click.option("--restart-time", type=DURATION, help="Time that a restarted member is away (default: 30s).")
 @click.option(
@@ -82,32 +84,76 @@ PARAMS = {
     default=None,
     help="Brokers have replica.selector.class=…RackAwareReplicaSelector today.",
 )
+@click.option(
+    "--assignors",
+    metavar="A,B,…",
+    help="With --only size: assignors to size with (default: each group's own).",
+)
+@click.option(
+    "--member-counts",
+    metavar="N,N,…",
+    help="With --only size: numbers of members to evaluate (default: the most informative ones).",
+)
+@click.option("--keda", is_flag=True, help="With --only size and --details: print a KEDA ScaledObject as YAML.")
+@click.option(
+    "--session-timeouts",
+    type=DURATIONS,
+    help="With --only membership: session timeouts to compare (default: 10s,45s,90s,3min,10min).",
+)
+@click.option(
+    "--restart-times",
+    type=DURATIONS,
+    help="With --only membership: restart times to compare (default: 5s,30s,2min).",
+)
+@click.option(
+    "--crashes-per-deploy",
+    type=float,
+    help="With --only membership: member crashes per rolling restart (default: 0.1).",
+)
+@click.option(
+    "--min-pause-savings",
+    type=float,
+    help="With --only membership: minimum savings of a change, in partition-seconds per deploy (default: 30).",
+)
+@click.option(
+    "--min-pause-reduction",
+    type=float,
+    help="With --only membership: minimum savings of a change, as a share of the current pause (default: 0.1).",
+)
+@click.option(
+    "--min-session-timeout",
+    type=DURATION,
+    help="With --only membership: shortest session timeout to recommend (default: 45s).",
+)
+@click.option(
+    "--session-margin",
+    type=float,
+    help="With --only membership: minimum session timeout of a static member, as a multiple of the restart time "
+    "(default: 1.5).",
+)
+@click.option(
+    "--session-bounds",
+    type=DURATIONS,
+    help="With --only membership: minimum and maximum session timeout that the broker accepts (default: 6s,30min).",
+)
+@click.option(
+    "--consumer-session-bounds",
+    type=DURATIONS,
+    help="With --only membership: minimum and maximum session timeout of KIP-848 groups (default: 45s,60s).",
+)
+@click.option(
+    "--min-daily-savings",
+    metavar="N",
+    type=float,
+    help="With --only zones: minimum savings per day for a change to be recommended (default: 0.01).",
+)
 @time_options(TIMES)
-@details("all advice")
-@result_options("recommendations in the summary")
+@details("all advice (with --only: all figures)")
+@result_options("rows in each list of the summary")
 def main(options: Options) -> int:
-    """Computes the advice, writes or keeps the tables, and prints them."""
-    return on_fleet("advise", options, __file__, _run, loads=True)
-
-
-def _run(options: Options, location: str | None, fleet: Fleet) -> int:
-    fleet = with_capacities(fleet, options.capacity)
-    fields = {PARAMS[flag]: value for flag, value in given_values(options, PARAMS).items()}
-    times = given_values(options, TIMES)
-    result = advise(fleet, AdviceParams(**fields), Settings(**times))
-    result = result.with_tagged_rows(cached(result.tagged_rows()))  # a few rows per group, of many passes
-    inputs = {"fleet": location, "capacity": options.capacity, "params": fields, "settings": times}
-    tables = store_or_cache(options, result, schemas=ADVISE_TABLES, inputs=inputs)
-    advice, not_recommended, rejected = (tables[name] for name in ADVISE_TABLES)
-    if options.details:
-        rows, declined = (
-            rows_of_first_groups(table, options.details, options.top) for table in (advice, not_recommended)
-        )
-        lines = [*format_advice(sorted(rows, key=lambda row: row["rank"])), *format_not_recommended(declined)]
-        print("\n".join(lines).lstrip("\n") or no_match_text(options.details), flush=True)
-    else:
-        print(summarize_advice(advice, not_recommended, rejected, options.top), flush=True)
-    return int(options.fail_on == "rejected" and not rejected.isEmpty())
+    """Checks the options, and runs the mode that `--only` names on the fleet."""
+    check_usage(options)
+    return on_fleet("advise", options, __file__, run_mode, loads=options.only != MEMBERSHIP)
 
 
 if __name__ == "__main__":

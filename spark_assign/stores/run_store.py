@@ -234,7 +234,7 @@ def read_run(
         schemas: the schemas that were passed to `write_run`.
 
     Raises:
-        SourceError: there is no finished run.
+        SourceError: there is no finished run, or it has other tables.
     """
     target = _target(spark, output, schemas)
     wanted = None if run_id is None else safe_run_id(run_id)
@@ -283,7 +283,16 @@ def previous_run(spark: SparkSession, output: str, run_id: str) -> str | None:
 
 
 def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: Mapping[str, str]) -> StoredRun:
-    """Returns the run of a manifest."""
+    """Returns the run of a manifest.
+
+    Raises:
+        SourceError: the run has other tables, because another job wrote it.
+    """
+    if not set(manifest.rows) <= set(target.schemas):
+        found, expected = ", ".join(manifest.rows), ", ".join(target.schemas)
+        raise SourceError(
+            f"{target.output}, run {manifest.run_id}, has the tables {found}. Name a run with these tables: {expected}"
+        )
     attempt = Attempt(manifest.run_id, manifest.attempt, manifest.content["format"], options)
     tables = {name: target.read(name, attempt) for name in manifest.rows}
     for table in tables.values():

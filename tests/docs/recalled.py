@@ -20,13 +20,13 @@ from spark_assign import Fleet
 from spark_assign.cli import job_tables as fleet_input
 from spark_assign.sources.files.tables import read_fleet
 
-FUNCTIONS = (
-    ("advise", "advise"),
-    ("migrate", "plan_migration"),
-    ("migrate", "plan_upgrade"),
-    ("zones", "measure_zone_traffic"),
-)
-"""Jobs that several commands of a page run with the same arguments, and a function that each calls."""
+FUNCTIONS = {
+    "advise": "spark_assign.cli.advice_modes",
+    "measure_zone_traffic": "spark_assign.cli.advice_modes",
+    "plan_migration": "jobs.migrate",
+    "plan_upgrade": "jobs.migrate",
+}
+"""Functions that several commands of a page call with the same arguments, and the module that calls each."""
 
 
 @contextmanager
@@ -34,9 +34,9 @@ def recalled() -> Iterator[None]:
     """Within it the fleets that the jobs read, and what they compute of them, are kept for the next command."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fleet_input, "read_fleet", _fleets_by_content())
-        for name, function in FUNCTIONS:
-            job = importlib.import_module(f"jobs.{name}")
-            patch.setattr(job, function, _called_once(getattr(job, function)))
+        for function, name in FUNCTIONS.items():
+            module = importlib.import_module(name)
+            patch.setattr(module, function, _called_once(getattr(module, function)))
         yield
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from jobs import check, compare, report, size, snapshot
+from jobs import advise, check, compare, report, snapshot
 from spark_assign.cli import plan_settings
 from spark_assign.groups.kernel import facts as group_facts
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
@@ -104,7 +104,8 @@ def test_a_settings_file(tmp_path: Path) -> None:
     for name in ("top", "what_if"):
         assert by_file[name] == by_flags[name]
     assert by_file["fleet"] == str(tmp_path / by_flags["fleet"])
-    flags = {flag for job in (check, compare, report, size, snapshot) for each in job.main.params for flag in each.opts}
+    jobs = (advise, check, compare, report, snapshot)
+    flags = {flag for job in jobs for each in job.main.params for flag in each.opts}
     for row in table("docs/plan.md", "| flag | in every job"):
         assert set(re.findall(r"--[a-z-]+", row[0])) <= flags
 

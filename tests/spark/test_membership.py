@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs import membership as job
+from jobs import advise as job
 from spark_assign import MembershipParams, advise_membership
 from spark_assign.simulation import Settings, simulate
 from spark_assign.tables.advice import MEMBERSHIP_TABLES
@@ -74,13 +74,13 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     place = two_members(tmp_path / "fleet", "range", 8)
     words = ["--fleet", str(place), "--restore-ms", "60000", "--session-timeouts", "45s,90s", "--restart-time", "10s"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
-    assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
+    assert job.main(["--only", "membership", *words, *out, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out
     assert "Groups: 1 to change, which saves " in printed
     assert "Change to static:" in printed
     assert "c/twice: duplicate-member: " in printed
     assert len(stored(tmp_path / "out", "options")) == 4 * 2 * 4
-    assert job.main([*words, "--min-session-timeout", "soon"]) == 2
+    assert job.main(["--only", "membership", *words, "--min-session-timeout", "soon"]) == 2
     assert "'soon' isn't a valid duration." in capsys.readouterr().err
 
 
@@ -89,9 +89,9 @@ def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.Cap
     """Those that `--details` names; none."""
     place = two_members(tmp_path / "fleet", "range", 8)
     words = ["--fleet", str(place), "--restore-ms", "60000", "--session-timeouts", "45s,90s", "--restart-time", "10s"]
-    assert job.main([*words, "--details", "g*"]) == 0
+    assert job.main(["--only", "membership", *words, "--details", "g*"]) == 0
     printed = capsys.readouterr().out
     assert "c/g: Change to static. A rolling restart of 2 members, each away for 10 s, then pauses 80" in printed
     assert "    group.instance.id=g-0" in printed
-    assert job.main([*words, "--details", "nobody"]) == 0
+    assert job.main(["--only", "membership", *words, "--details", "nobody"]) == 0
     assert "No group matches nobody" in capsys.readouterr().out

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs import size as job
+from jobs import advise as job
 from spark_assign import Fleet, FleetError, compare, size_groups
 from spark_assign.comparison.what_if import members_joined, members_left
 from spark_assign.tables.advice import SIZE_TABLES
@@ -94,7 +94,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     }
     words = ["--fleet", str(written_as_json(tmp_path / "fleet", tables)), "--capacity", "g=15"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
-    assert job.main([*words, *out, "--fail-on", "rejected"]) == 0
+    assert job.main(["--only", "size", *words, *out, "--fail-on", "rejected"]) == 0
     printed = capsys.readouterr().out
     assert "Too few members:" in printed
     curves = stored(tmp_path / "out", "curves")
@@ -102,8 +102,8 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
         *((number, False) for number in (1, 2, 3)),
         (4, True),
     ]
-    assert job.main([*words, "--details", "g", "--keda"]) == 0
+    assert job.main(["--only", "size", *words, "--details", "g", "--keda"]) == 0
     assert "minReplicaCount: 4" in capsys.readouterr().out
-    assert job.main([*words, "--keda"]) == 2
+    assert job.main(["--only", "size", *words, "--keda"]) == 2
     for wrong in ("two", "2.5"):
-        assert job.main([*words, "--member-counts", wrong]) == 2
+        assert job.main(["--only", "size", *words, "--member-counts", wrong]) == 2

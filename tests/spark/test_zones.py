@@ -10,8 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs import zones as job
+from jobs import advise as job
+from jobs import report
 from spark_assign import measure_zone_traffic
+from spark_assign.stores.run_store import read_run
 from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, FleetError
 from tests.docs import given
@@ -74,7 +76,10 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     place = written_as_json(tmp_path / "fleet", tables)
     out = tmp_path / "out"
     words = ["--fleet", str(place), "--output", str(out), "--run-id", "r", "--output-format", "json"]
-    assert job.main([*words, "--price-per-gb", "0.01", "--currency", "EUR", "--fail-on", "rejected"]) == 1
+    assert (
+        job.main(["--only", "zones", *words, "--price-per-gb", "0.01", "--currency", "EUR", "--fail-on", "rejected"])
+        == 1
+    )
     output = capsys.readouterr().out
     assert all(words in output for words in ("a day in total:", "EUR", "duplicate-member"))
     batch = json.loads((out / "json" / "reorder" / "shop-prod" / "reassign-001.json").read_text())
@@ -85,10 +90,13 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     ]
     moves = [json.loads(line) for file in out.glob("replica_moves/run_id=r/attempt=*/*.json") for line in file.open()]
     assert moves
+    manifest = read_run(spark, str(out), "r", schemas=ZONES_TABLES).manifest
+    assert (manifest.content["outcome"]["job"], manifest.content["inputs"]["only"]) == ("advise", "zones")
+    assert report.main(["--advice", str(out), "--output-file", str(tmp_path / "page.html")]) == 2
     assert [row["saved_per_day"] for row in moves] == pytest.approx(
         [row["saved_bytes_per_day"] / 1e9 * 0.01 for row in moves]
     )
-    assert job.main(["--fleet", str(place), "--price-per-gb", "nan"]) == 2
+    assert job.main(["--only", "zones", "--fleet", str(place), "--price-per-gb", "nan"]) == 2
 
 
 @pytest.mark.once
@@ -96,5 +104,5 @@ def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.Cap
     """All ways of a group, where consumers fetch from followers."""
     tables = {name: [{"cluster": "shop-prod"} | row for row in rows] for name, rows in given.ZONES.items()}
     place = written_as_json(tmp_path / "fleet", tables)
-    assert job.main(["--fleet", str(place), "--details", "billing", "--follower-fetching"]) == 0
+    assert job.main(["--only", "zones", "--fleet", str(place), "--details", "billing", "--follower-fetching"]) == 0
     assert "Saves 51.84 USD a day, and moves 3 of 3 partitions once" in capsys.readouterr().out

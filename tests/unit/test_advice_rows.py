@@ -40,11 +40,11 @@ SWITCH = f"Members restart, and partitions move once. {ROLLING}"
 CLASSES = "partition.assignment.strategy=org.apache.kafka.clients.consumer"
 ROUNDROBIN = f"{CLASSES}.RoundRobinAssignor"
 COMMANDS = {
-    "size": "size --details 'g' --keda",
+    "size": "advise --only size --details 'g' --keda",
     "assignor": "compare --details 'g'",
-    "membership": "membership --details 'g'",
-    "zones": "zones --details 'g'",
-    "replicas": "zones --output LOCATION",
+    "membership": "advise --only membership --details 'g'",
+    "zones": "advise --only zones --details 'g'",
+    "replicas": "advise --only zones --output LOCATION",
 }
 
 
@@ -133,7 +133,7 @@ def fetched(per_day: str, gain: str) -> Row:
         "partition moves.",
         "Followers are slightly behind the leader. All brokers restart once. Consumers need client.rack, and a client "
         "library that supports KIP-392.",
-        command="zones",
+        command="advise --only zones",
         settings="replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector",
         group_id=None,
         gain=gain,
@@ -267,7 +267,7 @@ CASES = [
                 "cannot-keep-up by range.",
                 "Keys move to other partitions, which affects consumers that rely on the order of keys, and joins with "
                 "other topics.",
-                command="size --details 'g'",
+                command="advise --only size --details 'g'",
                 gain="216.666667 messages/s",
             )
         ],
@@ -279,7 +279,7 @@ CASES = [
             advised(
                 *("unknown", "size", "capacity"),
                 "Set the capacity of a member: it is unknown for 1 groups, because no member has lag.",
-                command="size --capacity 'GLOB=RATE'",
+                command="advise --only size --capacity 'GLOB=RATE'",
                 settings="groups.capacity",
                 group_id=None,
             )
@@ -586,7 +586,7 @@ CASES = [
                 *("unknown", "zones", "racks"),
                 "Set the racks of all members and brokers: the cross-zone traffic of 1 groups is unknown, and might "
                 "cost up to 60.00 USD a month more.",
-                command="zones",
+                command="advise --only zones",
                 settings="client.rack, broker.rack",
                 group_id=None,
             )

@@ -16,8 +16,8 @@ from jobs import config
 
 ROOT = Path(__file__).parents[2]
 OTHERS = (
-    *("advise", "check", "compare", "connect", "diff", "loads", "membership", "migrate", "report"),
-    *("share", "simulate", "size", "snapshot", "streams", "zones"),
+    *("advise", "check", "compare", "connect", "diff", "loads", "migrate", "report"),
+    *("share", "simulate", "snapshot", "streams"),
 )
 OF_REPLICAS = ("replicas place", "replicas check", "replicas reassign")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from jobs import _entry
+from spark_assign.cli.advice_modes import MODES
 from spark_assign.cli.job import Command, Job, Options, job
 from spark_assign.cli.options import (
     DURATION,
@@ -245,7 +247,27 @@ def test_which_spark(given: str | None, monkeypatch: pytest.MonkeyPatch) -> None
     assert words in ("", "x") or words.endswith(" pyspark-shell")
 
 
-def test_size_prints_keda_for_named_groups_only(caplog: pytest.LogCaptureFixture) -> None:
-    """Before Spark starts."""
-    assert importlib.import_module("jobs.size").main(["--sample", "--keda"]) == 2
-    assert "--keda needs --details." in caplog.text
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--only size --keda", "--keda needs --details."),
+        ("--keda --details *", "--keda needs --only size."),
+        ("--only zones --session-bounds 6s,30min", "--session-bounds needs --only membership."),
+        ("--only membership --min-daily-savings 0", "--min-daily-savings needs --only zones."),
+        ("--only zones --capacity *=5", "--capacity doesn't apply to --only zones. Leave out one of them."),
+        ("--only size --min-members 0", "--min-members doesn't apply to --only size. Leave out one of them."),
+        ("--only size --restore-ms 5", "--restore-ms doesn't apply to --only size. Leave out one of them."),
+    ],
+)
+def test_flags_of_advise_that_only_needs(words: str, message: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A flag that the mode doesn't have is wrong usage, before Spark starts."""
+    assert importlib.import_module("jobs.advise").main(["--sample", *words.split()]) == 2
+    assert message in caplog.text
+
+
+def test_help_of_advise_names_the_modes_that_have_a_flag() -> None:
+    """A flag that only one mode has begins with that mode."""
+    for param in importlib.import_module("jobs.advise").main.params:
+        modes = [only for only, mode in MODES.items() if param.name in mode.flags]
+        prefixes = re.findall(r"^With --only (\w+)|^(Without --only)", param.help)
+        assert prefixes == ([(modes[0] or "", "" if modes[0] else "Without --only")] if len(modes) == 1 else [])

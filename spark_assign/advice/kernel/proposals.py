@@ -247,7 +247,7 @@ def propose_for_zones(group: GroupFindings, params: AdviceParams, fetching: bool
         f"{'Rebalance with' if is_own else 'Use'} {best}{rack_aware}: its cross-zone reads cost "
         f"{row['cost_per_day']:,.2f} {params.currency} a day instead of {current:,.2f}.{extra_cost}",
         f"{row['moved'] or 0:,} of {row['partitions']:,} partitions move once. {steps}".strip(),
-        f"zones --details {quoted(group.group_id)}",
+        f"advise --only zones --details {quoted(group.group_id)}",
         setting,
         best,
     )
@@ -267,7 +267,7 @@ def propose_membership(group: GroupFindings, params: AdviceParams) -> AdviceItem
         row["recommendation"],
         row["summary"],
         " ".join(filter(None, risks)) or "Members restart once, one after the other.",
-        f"membership --details {quoted(group.group_id)}",
+        f"advise --only membership --details {quoted(group.group_id)}",
         row["settings"],
         COOPERATIVE if "cooperative" in row["recommendation"] else group.assignor,
         gain,

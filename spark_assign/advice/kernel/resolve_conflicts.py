@@ -165,7 +165,7 @@ def _add_size_advice(resolved: ResolvedAdvice, params: AdviceParams) -> None:
 
 def _scale_up_item(group: GroupFindings, row: Row, params: AdviceParams) -> AdviceItem:
     """Returns the advice to add members, or partitions if no number of members keeps up."""
-    command = f"size --details {quoted(group.group_id)}"
+    command = f"advise --only size --details {quoted(group.group_id)}"
     if row["verdict"] == CANNOT_KEEP_UP:
         capacity = row["capacity"] / (1 + params.headroom)
         return AdviceItem(
@@ -238,7 +238,7 @@ def _add_scale_down(resolved: ResolvedAdvice, row: Row, params: AdviceParams) ->
             SCALE_DOWN,
             f"Run {target:,} members instead of {members:,}.{spare} {row['reason']}",
             f"{_move_risk(curve)} The load is that of the readings, which must include the busiest hours.",
-            f"size --details {quoted(group.group_id)} --keda",
+            f"advise --only size --details {quoted(group.group_id)} --keda",
             f"minReplicaCount: {target}",
             row["assignor"],
         ).in_money(params, params.consumers(members - target), curve["paused_partition_seconds"])

@@ -1,0 +1,207 @@
+"""What the job `advise` computes and prints: all advice or, with `--only`, that on size, membership, or zones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_assign.advice.advise import advise
+from spark_assign.advice.kernel.advice_items import AdviceParams
+from spark_assign.advice.kernel.membership_modes import MembershipParams
+from spark_assign.advice.membership import advise_membership
+from spark_assign.advice.size import OWN, size_groups
+from spark_assign.advice.zones import CHANGES, changes, measure_zone_traffic
+from spark_assign.cli.job import Options
+from spark_assign.cli.job_tables import store_or_cache, with_capacities
+from spark_assign.cli.options import TIMES, given_values
+from spark_assign.replicas import tool_files, write_tool_files
+from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text, rows_of_first_groups
+from spark_assign.report.text import advice as text
+from spark_assign.report.text.loads_and_sizes import autoscaler, format_curves, summarize_sizes
+from spark_assign.report.text.zones import format_zone_options, summarize_zones
+from spark_assign.simulation import Settings
+from spark_assign.spark.caching import cached
+from spark_assign.stores.locations import is_path, join
+from spark_assign.tables.advice import ADVISE_TABLES, MEMBERSHIP_TABLES, SIZE_TABLES, ZONES_TABLES
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import GROUP_KEY
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from spark_assign.fleet import Fleet
+    from spark_assign.spark.tagged_pass import LazyResult
+
+    Tables = Mapping[str, DataFrame]
+
+SIZE, MEMBERSHIP, ZONES = ONLY = ("size", "membership", "zones")
+"""Values of `--only`; without it, None."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """What the job does with one value of `--only`.
+
+    Attributes:
+        compute: returns the result for a fleet, settings of simulated groups, and parameters.
+        schemas: schemas of its tables by name.
+        format: returns the text to print: a summary or, with `--details`, details.
+        params: parameters of `compute` that are flags.
+        params_ms: parameters with the unit `_ms` in their name, which their flags don't have.
+        other_flags: other flags that this mode has, but not every mode.
+    """
+
+    compute: Callable[..., LazyResult]
+    schemas: Mapping[str, StructType]
+    format: Callable[[Options, Tables], str]
+    params: Sequence[str]
+    params_ms: Sequence[str] = ()
+    other_flags: Sequence[str] = ()
+
+    @property
+    def flags(self) -> set[str]:
+        """The flags that this mode has, but not every mode."""
+        return {*self.params, *self.params_ms, *self.other_flags}
+
+    def given_params(self, options: Options) -> dict[str, Any]:
+        """Returns the parameters that have a value."""
+        durations = given_values(options, self.params_ms)
+        return given_values(options, self.params) | {f"{name}_ms": value for name, value in durations.items()}
+
+
+def check_usage(options: Options) -> None:
+    """Raises `ConfigError` if a flag is given that the mode doesn't have, or without the flag that it refines."""
+    for name in sorted({flag for mode in MODES.values() for flag in mode.flags} - MODES[options.only].flags):
+        if (value := getattr(options, name)) is None or value is False:
+            continue
+        flag, modes = f"--{name.replace('_', '-')}", [only for only, mode in MODES.items() if name in mode.flags]
+        if len(modes) == 1 and modes[0] is not None:
+            raise ConfigError(f"{flag} needs --only {modes[0]}.")
+        raise ConfigError(f"{flag} doesn't apply to --only {options.only}. Leave out one of them.")
+    if options.keda and not options.details:
+        raise ConfigError("--keda needs --details.")
+
+
+def run_mode(options: Options, location: str | None, fleet: Fleet) -> int:
+    """Computes the tables, writes or keeps them, prints them, and returns the exit code."""
+    mode = MODES[options.only]
+    params, times = mode.given_params(options), given_values(options, TIMES)
+    result = mode.compute(with_capacities(fleet, options.capacity), Settings(**times), **params)
+    given = {"only": options.only, "capacity": options.capacity, "params": params, "settings": times}
+    tables = store_or_cache(options, result, schemas=mode.schemas, inputs={"fleet": location, **given})
+    print(mode.format(options, tables), flush=True)
+    if options.only == ZONES and options.output and is_path(options.output):
+        _write_files(options, tables["replica_moves"])
+    return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
+
+
+def _advise(fleet: Fleet, settings: Settings, **params: Any) -> LazyResult:
+    result = advise(fleet, AdviceParams(**params), settings)
+    return result.with_tagged_rows(cached(result.tagged_rows()))  # a few rows per group, of many passes
+
+
+def _size(fleet: Fleet, _: Settings, *, assignors: str = "", member_counts: str = "", **criteria: Any) -> LazyResult:
+    counts = _read_counts(member_counts) if member_counts else ()
+    return size_groups(fleet, assignors.split(",") if assignors else OWN, member_counts=counts, **criteria)
+
+
+def _read_counts(words: str) -> list[int]:
+    try:
+        return [int(count) for count in words.split(",")]
+    except ValueError as error:
+        raise ConfigError(f"--member-counts {words}: expected whole numbers, separated by commas") from error
+
+
+def _membership(fleet: Fleet, settings: Settings, **params: Any) -> LazyResult:
+    return advise_membership(fleet, MembershipParams(**params), settings)
+
+
+def _zones(fleet: Fleet, _: Settings, **params: Any) -> LazyResult:
+    return measure_zone_traffic(fleet, **params)
+
+
+def _format_advice(options: Options, tables: Tables) -> str:
+    advice, not_recommended, rejected = (tables[name] for name in ADVISE_TABLES)
+    if not options.details:
+        return text.summarize_advice(advice, not_recommended, rejected, options.top)
+    rows, declined = (rows_of_first_groups(table, options.details, options.top) for table in (advice, not_recommended))
+    by_rank = sorted(rows, key=lambda row: row["rank"])
+    lines = [*text.format_advice(by_rank), *text.format_not_recommended(declined)]
+    return "\n".join(lines).lstrip("\n") or no_match_text(options.details)
+
+
+def _format_sizes(options: Options, tables: Tables) -> str:
+    """Returns the summary, or the curves of the first `--top` groups that match `--details`, or their KEDA objects."""
+    if not options.details:
+        return summarize_sizes(tables["sizes"], tables["rejected"], options.top)
+    by = ("assignor", "members")
+    sizes, curves = first_groups_with_steps(
+        tables["sizes"], tables["curves"], options.details, GROUP_KEY, options.top, by
+    )
+    if not sizes:
+        return no_match_text(options.details)
+    if not options.keda:
+        return format_curves(sizes, curves)
+    return "\n---\n".join(
+        autoscaler(row) if row["needed"] else f"# {row['cluster']}/{row['group_id']}: {row['reason']}" for row in sizes
+    )
+
+
+def _format_membership(options: Options, tables: Tables) -> str:
+    advice = tables["membership_advice"]
+    if not options.details:
+        return text.summarize_membership(advice, tables["rejected"], options.top)
+    groups, rows = text.groups_with_options(advice, tables["options"], options.details, options.top)
+    return text.format_membership(groups, rows) if groups else no_match_text(options.details)
+
+
+def _format_zones(options: Options, tables: Tables) -> str:
+    zones, moves, rejected = (tables[name] for name in ZONES_TABLES)
+    if not options.details:
+        return summarize_zones(zones, moves, rejected, options.top, follower_fetching=bool(options.follower_fetching))
+    rows = rows_of_first_groups(zones, options.details, options.top)
+    return format_zone_options(rows) if rows else no_match_text(options.details)
+
+
+def _write_files(options: Options, moves: DataFrame) -> None:
+    """Writes the replica moves as files for Kafka's tools, each kind to its own folder."""
+    place = join(options.output, "json")
+    written: list[str] = []
+    for kind in CHANGES:
+        files = tool_files(changes(moves, kind, follower_fetching=bool(options.follower_fetching)))
+        written += write_tool_files(files, join(place, kind))
+    options.outcome.locations["files"] = place
+    print("\n".join(["", f"{len(written)} files for Kafka's tools:", *written[:10]]), flush=True)
+
+
+_PRICES = ("price_per_gb", "currency", "follower_fetching")
+MODES: Mapping[str | None, Mode] = {
+    None: Mode(
+        *(_advise, ADVISE_TABLES, _format_advice),
+        params=(
+            *("price_per_consumer_hour", "price_per_paused_hour", "change_cost", "max_payback_months"),
+            *("deploys_per_month", "min_members", "min_balance_gain", "retention_days", "headroom", "quantile"),
+            *_PRICES,
+        ),
+        params_ms=("restart_time",),
+        other_flags=("capacity", *TIMES),
+    ),
+    SIZE: Mode(
+        *(_size, SIZE_TABLES, _format_sizes),
+        params=("assignors", "member_counts", "headroom", "quantile"),
+        other_flags=("capacity", "keda"),
+    ),
+    MEMBERSHIP: Mode(
+        *(_membership, MEMBERSHIP_TABLES, _format_membership),
+        params=("crashes_per_deploy", "min_pause_savings", "min_pause_reduction", "session_margin"),
+        params_ms=(
+            *("restart_time", "restart_times", "session_timeouts", "min_session_timeout"),
+            *("session_bounds", "consumer_session_bounds"),
+        ),
+        other_flags=tuple(TIMES),
+    ),
+    ZONES: Mode(*(_zones, ZONES_TABLES, _format_zones), params=("min_daily_savings", *_PRICES)),
+}
+"""Modes by value of `--only`."""
