@@ -29,12 +29,7 @@ from spark_assign.cli.options import (
 )
 from spark_assign.report.formatting import Rows
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
-from spark_assign.report.text.migration import (
-    format_migration_steps,
-    format_restarts,
-    summarize_migration,
-    summarize_upgrade,
-)
+from spark_assign.report.text import migration as text
 from spark_assign.simulation.settings import Settings
 from spark_assign.tables.comparison import MIGRATION_TABLES, UPGRADE_TABLES
 from spark_assign.tables.errors import ConfigError
@@ -103,7 +98,7 @@ def _migrate(options: Options, place: str | None, fleet: Fleet) -> int:
     migration = plan_migration(fleet, settings=Settings(**given_values(options, PAUSE_TIMES)), **arguments)
     tables = store_or_cache(options, migration, schemas=MIGRATION_TABLES, inputs={"fleet": place, **arguments})
     order = [F.asc_nulls_last("rank"), *map(F.col, GROUP_KEY)]
-    return _print(options, tables, "migrations", order, summarize_migration, format_migration_steps)
+    return _print(options, tables, "migrations", order, text.summarize_migration, text.format_migration_steps)
 
 
 def _upgrade(options: Options, place: str | None, fleet: Fleet) -> int:
@@ -113,7 +108,7 @@ def _upgrade(options: Options, place: str | None, fleet: Fleet) -> int:
     upgrade = plan_upgrade(fleet, options.to_release, assignor=options.assignor)
     arguments = {name: getattr(options, name) for name in ("to_release", "assignor", "leader_client")}
     tables = store_or_cache(options, upgrade, schemas=UPGRADE_TABLES, inputs={"fleet": place, **arguments})
-    return _print(options, tables, "upgrades", GROUP_KEY, summarize_upgrade, format_restarts)
+    return _print(options, tables, "upgrades", GROUP_KEY, text.summarize_upgrade, text.format_restarts)
 
 
 def _print(
