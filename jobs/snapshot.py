@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
 
-from spark_assign.cli.job import Options, job
-from spark_assign.cli.job_tables import store_snapshot
+from spark_assign.cli.cluster_snapshots import Task, read_clusters, take_snapshots
+from spark_assign.cli.job import FAILURE, Options, job, spark_session
+from spark_assign.cli.job_tables import last_snapshot_time, store_snapshot
 from spark_assign.cli.options import (
     DURATION,
     REPEATABLE,
@@ -32,6 +37,7 @@ from spark_assign.sources.kafka import cluster_snapshot as kafka
 from spark_assign.sources.kafka import describe_text
 from spark_assign.sources.kafka import loads as kafka_loads
 from spark_assign.sources.kafka.connection import ClusterConnection
+from spark_assign.stores.cluster_folders import KEYS
 from spark_assign.tables.errors import ConfigError, SourceError
 
 log = logging.getLogger("spark_assign.snapshot")
@@ -47,6 +53,8 @@ CONNECT_OPTIONS = (
     *("connect_protocol", "connect_max_delay_ms"),
 )
 HELP = {
+    "--clusters": "TOML file with a table [clusters.NAME] for each cluster, which has its options.",
+    "--parallel": "With --clusters: maximum number of snapshots at the same time (default: 8).",
     "--bootstrap-server": "Kafka bootstrap servers. With --connect-url, those of the Connect workers' group.",
     "--command-config": "Client properties of Kafka: a file, or secret://SCOPE/KEY of Databricks.",
     "--cluster-name": "Name of the cluster in the column cluster (default: the cluster ID).",
@@ -76,6 +84,8 @@ def _option(flag: str, metavar: str | None = None, **more: Any) -> Decorator:
 
 
 @job(__doc__, EXIT_CODES, name="snapshot", input_errors=(ConfigError,))
+@_option("--clusters", "FILE", type=click.Path(path_type=Path))
+@_option("--parallel", "N", type=click.IntRange(min=1), default=8)
 @_option("--bootstrap-server", "HOST:PORT,…")
 @_option("--command-config", "FILE")
 @_option("--cluster-name", "NAME")
@@ -100,11 +110,61 @@ def _option(flag: str, metavar: str | None = None, **more: Any) -> Decorator:
 @_option("--connect-max-delay-ms", "MS", type=int)
 def main(options: Options) -> int:
     """Parses, reads, writes, and prints."""
-    check_usage(options)
     # kafka-python logs every retry; a final failure is reported by this package.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    store_snapshot("snapshot", options, _snapshot(options))
+    if options.clusters:
+        return _take_all(options)
+    check_usage(options)
+    snapshot = _snapshot(options)
+    for error in snapshot.problems().values():
+        print(f"snapshot: not read: {error}", file=sys.stderr)
+    written = store_snapshot("snapshot", options, snapshot)
+    options.outcome.rows = snapshot.rows()
+    print(f"{snapshot.cluster}: " + ", ".join(f"{n} {table}" for table, n in snapshot.rows().items()))
+    print(f"written to {written}")
     return 0
+
+
+def _take_all(options: Options) -> int:
+    """Takes the snapshots of all clusters of a file. Returns 3 if one of them could not be read or stored."""
+    check_snapshot_output(options)
+    for name in ("cluster_name", "from_text", *FILES, *CLUSTER_OPTIONS, *CONNECT_OPTIONS):
+        if getattr(options, name):
+            raise ConfigError(f"{_flag(name)} can't be used with --clusters. Set it in {options.clusters}.")
+    flags = {*CLUSTER_OPTIONS, *CONNECT_OPTIONS, "group", "topic", "connect_timeout_s", "connect_attempts"}
+    clusters = read_clusters(options.clusters, [each for each in main.params if each.name in flags])
+    tasks = [task for name, values in clusters.items() for task in _tasks(name, values, options)]
+    if options.table_prefix:
+        spark_session("snapshot", options)  # for all threads
+    store, last = partial(store_snapshot, "snapshot", options), partial(last_snapshot_time, "snapshot", options)
+    stored, failed = take_snapshots(tasks, store, last, options.parallel)
+    for snapshot in stored:
+        for table, rows in snapshot.rows().items():
+            options.outcome.rows[table] = options.outcome.rows.get(table, 0) + rows
+    options.outcome.counts = {"snapshots": len(tasks), "failed": len(failed)}
+    print(f"{len(stored)} of {len(tasks)} snapshots written to {options.fleet_dir or options.table_prefix}")
+    if failed:
+        options.outcome.failed("SourceError", f"not read: {', '.join(failed)}")
+    return FAILURE if failed else 0
+
+
+def _tasks(name: str, values: Mapping[str, Any], options: Options) -> list[Task]:
+    """Returns the snapshots of a cluster of a file: of Kafka, of its Connect clusters, or of both."""
+    parts = []
+    if values.get("connect_url"):
+        parts.append((KEYS[1], {**values, **dict.fromkeys(KAFKA_OPTIONS)}))
+        values = {flag: value for flag, value in values.items() if not flag.startswith("connect_")}
+    if values.get("bootstrap_server") or not parts:
+        parts.append((KEYS[0], {**values, "cluster_name": name}))
+    tasks = []
+    for key, part in parts:
+        own = SimpleNamespace(**{**vars(options), **part})
+        try:
+            check_usage(own)
+        except ConfigError as error:
+            raise ConfigError(f"{options.clusters}: [clusters.{name}]: {error}") from error
+        tasks.append(Task(name, key, partial(_snapshot, own)))
+    return tasks
 
 
 def check_usage(options: Options) -> None:
@@ -127,7 +187,7 @@ def check_usage(options: Options) -> None:
     if options.times and not options.interval:
         raise ConfigError("--times needs --interval, for example --interval 60s.")
     if not options.connect_url and not options.bootstrap_server:
-        raise ConfigError("Use --bootstrap-server (a Kafka cluster), --connect-url (Connect clusters), or --from-text.")
+        raise ConfigError("Use --bootstrap-server (Kafka), --connect-url (Connect), --from-text, or --clusters.")
     if options.connect_timeout_s <= 0 or options.connect_attempts < 1 or (options.connect_max_delay_ms or 0) < 0:
         raise ConfigError(
             "--connect-timeout-s, --connect-attempts, and --connect-max-delay-ms must be positive numbers."
@@ -170,8 +230,13 @@ def _kafka_snapshot(options: Options) -> Snapshot:
         groups=options.group or None,
         topics=options.topic or None,
         loads=_loads(options),
-        progress=log.info,
+        progress=_progress(options),
     )
+
+
+def _progress(options: Options) -> Callable[[str], None]:
+    """Returns where the steps of a snapshot are logged: the steps of several snapshots at a time would be mixed."""
+    return log.debug if options.clusters else log.info
 
 
 def _loads(options: Options) -> kafka_loads.LoadReadOptions | None:
@@ -199,21 +264,18 @@ def _connect_snapshot(options: Options) -> Snapshot:
     if options.bootstrap_server:
         settings = client_settings.settings(client_properties.read_location(options.command_config))
         with ClusterConnection(options.bootstrap_server, settings) as connection:
-            groups = connect_group.read(connection, log.info)
+            groups = connect_group.read(connection, _progress(options))
     max_delay_ms = (
         connect.DEFAULT_MAX_DELAY_MS if options.connect_max_delay_ms is None else options.connect_max_delay_ms
     )
-    snapshot = connect.snapshot(
+    return connect.snapshot(
         targets,
         http=http,
         groups=groups,
         protocol=options.connect_protocol,
         max_delay_ms=max_delay_ms,
-        progress=log.info,
+        progress=_progress(options),
     )
-    for error in connect.problems(snapshot).values():
-        print(f"snapshot: not read: {error}", file=sys.stderr)
-    return snapshot
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ from spark_assign.tables.groups import INPUT_TABLES
 from spark_assign.tables.history import HISTORY_TABLES, REPLAY_TABLES
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -199,17 +201,22 @@ def store_fleet(fleet: Fleet, location: str) -> dict[str, int]:
     return counts
 
 
-def store_snapshot(job: str, options: Options, snapshot: Snapshot) -> None:
-    """Writes a snapshot to the folder `--fleet-dir` or the catalog `--table-prefix`, and prints its row counts."""
+def store_snapshot(job: str, options: Options, snapshot: Snapshot) -> str:
+    """Writes a snapshot to the folder `--fleet-dir` or the catalog `--table-prefix`. Returns where it is."""
+    from spark_assign.sources.files import snapshot_catalog, snapshot_files
+
+    options.outcome.locations["output"] = options.fleet_dir or options.table_prefix
+    if options.fleet_dir:
+        folders = snapshot_files.write_folder(snapshot, options.fleet_dir, options.output_format)
+        return ", ".join(str(folder) for folder in folders)
+    snapshot_catalog.write_tables(snapshot, spark_session(job, options), options.table_prefix)
+    return str(options.table_prefix)
+
+
+def last_snapshot_time(job: str, options: Options, key: str, cluster: str) -> datetime | None:
+    """Returns the time of a cluster's snapshot in `--fleet-dir` or `--table-prefix`, or None if there is none."""
     from spark_assign.sources.files import snapshot_catalog, snapshot_files
 
     if options.fleet_dir:
-        folders = snapshot_files.write_folder(snapshot, options.fleet_dir, options.output_format)
-        written = ", ".join(str(folder) for folder in folders)
-    else:
-        snapshot_catalog.write_tables(snapshot, spark_session(job, options), options.table_prefix)
-        written = options.table_prefix
-    options.outcome.rows = snapshot.rows()
-    options.outcome.locations["output"] = options.fleet_dir or options.table_prefix
-    print(f"{snapshot.cluster}: " + ", ".join(f"{n} {table}" for table, n in snapshot.rows().items()))
-    print(f"written to {written}")
+        return snapshot_files.last_taken(options.fleet_dir, key, cluster)
+    return snapshot_catalog.last_taken(spark_session(job, options), options.table_prefix, key, cluster)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -239,11 +239,6 @@ def _check_distinct_clusters(all_rows: Sequence[ConnectRows]) -> None:
                     f"{first} and {rows.connect_cluster} are the same Connect cluster: both have the worker "
                     f"{worker_id} and the same connectors. Leave one out, or give both URLs as one cluster: URL,URL"
                 )
-
-
-def problems(snapshot: Snapshot) -> Mapping[str, str]:
-    """Returns the clusters that couldn't be read, with the error of each."""
-    return {row["connect_cluster"]: row["error"] for row in snapshot.tables["unreadable"].to_pylist()}
 
 
 _EXTRA_COLUMNS = {

@@ -57,6 +57,11 @@ class Snapshot:
         """Returns one snapshot per unreadable Connect cluster. It has only the row with the error."""
         return [] if self.key == KEYS[0] else self._by_cluster("unreadable")
 
+    def problems(self) -> dict[str, str]:
+        """Returns the error of each unreadable Connect cluster, by its name."""
+        rows = [] if self.key == KEYS[0] else self.tables["unreadable"].to_pylist()
+        return {row[KEYS[1]]: row["error"] for row in rows}
+
     def _by_cluster(self, table: str) -> list[Snapshot]:
         """Returns one snapshot per cluster of a table."""
         return [self._select(name) for name in pc.unique(self.tables[table][self.key]).to_pylist()]

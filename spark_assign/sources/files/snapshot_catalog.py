@@ -14,6 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial, reduce
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 _FILE_PROVIDERS = ("parquet", "orc", "csv", "json", "avro", "text", "hive")
 """Providers without a conditional overwrite."""
 
+_SNAPSHOTS = {KEYS[0]: "snapshots", KEYS[1]: "connect_snapshots"}
 _MODE = "spark.sql.sources.partitionOverwriteMode"
 """With `dynamic`, an overwrite replaces only the partitions that it has rows for."""
 _MODE_LOCK = threading.Lock()
@@ -61,7 +63,7 @@ def write_tables(snapshot: Snapshot, spark: SparkSession, prefix: str) -> None:
         ConfigError: the tables have another Kafka cluster with this name, or this cluster with another name.
         SourceError: a table can't be written. The tables before it have the new rows, the others the old ones.
     """
-    snapshots_table = "snapshots" if snapshot.key == KEYS[0] else "connect_snapshots"
+    snapshots_table = _SNAPSHOTS[snapshot.key]
     _check(spark, f"{prefix}.{snapshots_table}", snapshot)
     read = [cluster_snapshot.cluster for cluster_snapshot in snapshot.readable()]
     unreadable = [cluster_snapshot.cluster for cluster_snapshot in snapshot.unreadable()]
@@ -78,6 +80,15 @@ def write_tables(snapshot: Snapshot, spark: SparkSession, prefix: str) -> None:
             except Exception as error:  # classic PySpark lets Java's own exceptions through
                 raise SourceError(f"the table {target} cannot be written: {reason(error)}") from error
             step()
+
+
+def last_taken(spark: SparkSession, prefix: str, key: str, cluster: str) -> datetime | None:
+    """Returns the time of a cluster's snapshot in the tables of a catalog, or None if there is none."""
+    target = f"{prefix}.{_SNAPSHOTS[key]}"
+    if not spark.catalog.tableExists(target):
+        return None
+    rows = spark.table(target).where(F.col(key) == cluster).agg(F.max(F.unix_micros("taken_at"))).collect()  # one row
+    return None if rows[0][0] is None else datetime.fromtimestamp(rows[0][0] / 1e6, UTC)
 
 
 def _empty_loads(snapshot: Snapshot, spark: SparkSession, prefix: str) -> dict[str, pa.Table]:

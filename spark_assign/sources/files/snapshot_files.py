@@ -64,6 +64,13 @@ def write_folder(snapshot: Snapshot, fleet: str | Path, format: str = "parquet")
     return [Path(fleet) / folder_name(snapshot.key, each.cluster) for each in readable]
 
 
+def last_taken(fleet: str | Path, key: str, cluster: str) -> datetime | None:
+    """Returns the time of a cluster's snapshot in the folder of a fleet, or None if there is none."""
+    home = Path(fleet) / folder_name(key, cluster)
+    taken = _summary(home / newest(_names(home))).get("taken_at")
+    return datetime.fromisoformat(taken) if taken else None
+
+
 def _fleet(location: str | Path, snapshot: Snapshot) -> Path:
     """Returns the folder of the fleet. Raises ConfigError if the snapshot can't be written to it."""
     local = local_path(str(location))

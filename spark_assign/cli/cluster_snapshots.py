@@ -1,0 +1,131 @@
+"""Snapshots of all clusters of a file, several at a time: `snapshot --clusters clusters.toml`.
+
+    [clusters.shop-prod]
+    bootstrap_server = "broker-1.prod:9092"
+    command_config = "prod.properties"
+    connect_url = ["http://connect-1.prod:8083"]
+
+Each table has the flags of `snapshot` that describe a cluster. Relative paths start from the file's folder.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from spark_assign.cli.settings_file import from_file, validated
+from spark_assign.sources.files.snapshot import Snapshot
+from spark_assign.stores.cluster_folders import KEYS
+from spark_assign.tables.errors import ConfigError, SparkAssignError, reason
+
+FILES = ("command_config", "connect_auth", "connect_config", "connect_ca")
+"""Flags with paths."""
+
+
+def read_clusters(path: Path, parameters: Sequence[click.Parameter]) -> dict[str, dict[str, Any]]:
+    """Returns the values of the flags of each cluster, by cluster and flag name.
+
+    Args:
+        path: the file.
+        parameters: the flags that a table can have.
+
+    Raises:
+        ConfigError: the file can't be read, has no clusters, a key isn't one of the flags, or a value is invalid.
+    """
+    from spark_assign.cli.settings_model import model_of
+
+    content = from_file(path)
+    clusters = content.pop("clusters", None)
+    if content or not isinstance(clusters, dict) or not clusters:
+        found = f" Found: {', '.join(content)}." if content else ""
+        raise ConfigError(f"{path}: expected a table [clusters.NAME] for each cluster, and nothing else.{found}")
+    model, folder = model_of(parameters), path.absolute().parent
+    values: dict[str, dict[str, Any]] = {}
+    for name, table in clusters.items():
+        if not isinstance(table, dict):
+            raise ConfigError(f"{path}: clusters.{name} isn't a table. Start it with [clusters.{name}].")
+        flags = {key.replace("-", "_"): value for key, value in table.items()}
+        values[name] = validated(model, flags, f"{path}: [clusters.{name}]").model_dump(exclude_unset=True)
+        for flag in FILES:
+            if "://" not in values[name].get(flag, "://"):
+                values[name][flag] = str(folder / Path(values[name][flag]).expanduser())
+    return values
+
+
+@dataclass(frozen=True)
+class Task:
+    """A snapshot of a file's cluster: of Kafka, or of its Connect clusters.
+
+    Attributes:
+        cluster: name of the cluster in the file.
+        key: `cluster`, or `connect_cluster` (`stores.cluster_folders.KEYS`).
+        read: reads the snapshot.
+    """
+
+    cluster: str
+    key: str
+    read: Callable[[], Snapshot]
+
+    def __str__(self) -> str:
+        return self.cluster if self.key == KEYS[0] else f"{self.cluster} (Connect)"
+
+
+def take_snapshots(
+    tasks: Sequence[Task],
+    store: Callable[[Snapshot], object],
+    last_taken: Callable[[str, str], datetime | None],
+    parallel: int,
+) -> tuple[list[Snapshot], list[str]]:
+    """Reads and stores snapshots, at most `parallel` at a time, and prints a line for each as it ends.
+
+    Args:
+        tasks: the snapshots.
+        store: writes a snapshot.
+        last_taken: time of the stored snapshot of a cluster, by key and name; None if there is none.
+        parallel: maximum number of snapshots at the same time.
+
+    Returns:
+        the stored snapshots, and the names of the clusters that could not be read or stored.
+    """
+
+    def take(task: Task) -> tuple[Snapshot, float]:
+        start = time.monotonic()
+        snapshot = task.read()
+        store(snapshot)
+        return snapshot, time.monotonic() - start
+
+    stored, failed = [], []
+    with ThreadPoolExecutor(parallel) as pool:
+        running = {pool.submit(take, task): task for task in tasks}
+        for ended in as_completed(running):
+            task = running[ended]
+            try:
+                snapshot, seconds = ended.result()
+            except Exception as error:  # one cluster must not stop the others
+                known = isinstance(error, SparkAssignError)
+                problems = {task.cluster: str(error) if known else f"{type(error).__name__}: {reason(error)}"}
+            else:
+                counts = ", ".join(f"{rows:,} {table}" for table, rows in snapshot.rows().items() if rows)
+                print(f"{task}: {counts or 'empty'}, in {seconds:.1f} s", flush=True)
+                stored.append(snapshot)
+                problems = snapshot.problems()
+            for cluster, problem in problems.items():
+                failed.append(cluster)
+                failure = f"{replace(task, cluster=cluster)}: not read: {problem.rstrip('.')}."
+                print(failure, _age(last_taken(task.key, cluster)), file=sys.stderr, flush=True)
+    return stored, sorted(failed)
+
+
+def _age(taken: datetime | None) -> str:
+    if taken is None:
+        return "No earlier snapshot."
+    hours = (datetime.now(UTC) - taken).total_seconds() / 3600
+    return f"Last snapshot: {taken:%Y-%m-%d %H:%M:%S} UTC, {hours:.1f} h old."
