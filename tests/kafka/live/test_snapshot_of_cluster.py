@@ -207,7 +207,7 @@ def test_the_clusters_of_a_file(
     (step,) = documented.steps("test_snapshot_of_cluster", "*snapshot --clusters *")
     text = "\n".join(pages.block("docs/forty-clusters.md", "[clusters.shop-prod]"))
     text = text.replace("broker-1.prod:9092", broker.bootstrap_servers).replace("broker-1.eu:9092", "127.0.0.1:1")
-    lines = [line for line in text.splitlines() if not line.startswith(("connect_url", "command_config"))]
+    lines = [line for line in text.splitlines() if not line.startswith("command_config")]
     (tmp_path / "clusters.toml").write_text("\n".join(lines))
     snapshot_files.write_folder(snapshots.of_kafka("shop-eu"), tmp_path / "clusters")
     monkeypatch.chdir(tmp_path)
