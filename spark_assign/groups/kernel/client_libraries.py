@@ -14,7 +14,7 @@ Libraries that can mix protocols, with sources:
                 confluentinc/confluent-kafka-go#605. Under confluent-kafka (Python, Go, .NET, JavaScript), node-rdkafka,
                 rdkafka for Rust and Ruby
     kafka-python  no: since 3.0 it has cooperative-sticky (dpkp/kafka-python#2143) and raises on a list that mixes
-    Sarama      not known: cooperative rebalancing came with IBM/sarama#3696 (2026); before it there was none (#1858)
+    Sarama      since September 2026 (IBM/sarama#3696); before, it had no cooperative assignor (#1858): counts as no
     aiokafka, kafkajs, segmentio's kafka-go  have no cooperative assignor: aio-libs/aiokafka#1126, tulios/kafkajs#1156,
                 segmentio/kafka-go#985
 
