@@ -29,10 +29,11 @@ def texts() -> Iterator[tuple[str, str]]:
 
 def write() -> None:
     """Writes all files, and removes those of jobs that are gone."""
+    made = dict(texts())  # before anything is removed: a job may fail
     FOLDER.mkdir(exist_ok=True)
     for file in FOLDER.glob("*.txt"):
         file.unlink()
-    for name, text in texts():
+    for name, text in made.items():
         (FOLDER / name).write_text(text, encoding="utf-8")
 
 

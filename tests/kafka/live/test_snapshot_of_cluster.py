@@ -13,15 +13,12 @@ import pytest
 from kafka import KafkaProducer
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from jobs import snapshot as snapshot_job
-from spark_assign.sources.files import snapshot_files
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka import groups as kafka_groups
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import SNAPSHOT_TABLES
-from tests import snapshots
 from tests.docs import pages
 from tests.docs.terminal import Line
 from tests.kafka import documented, group_members
@@ -200,27 +197,6 @@ def test_a_used_topic_stays_whatever_the_pattern(broker: Cluster, taken: Snapsho
     assert set(some.tables) == set(SNAPSHOT_TABLES)
 
 
-def test_the_clusters_of_a_file(
-    broker: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The documented file and command: one cluster is there, of the other one only an earlier snapshot remains."""
-    (step,) = documented.steps("test_snapshot_of_cluster", "*snapshot --clusters *")
-    text = "\n".join(pages.block("docs/forty-clusters.md", "[clusters.shop-prod]"))
-    text = text.replace("broker-1.prod:9092", broker.bootstrap_servers).replace("broker-1.eu:9092", "127.0.0.1:1")
-    lines = [line for line in text.splitlines() if not line.startswith("command_config")]
-    (tmp_path / "clusters.toml").write_text("\n".join(lines))
-    snapshot_files.write_folder(snapshots.of_kafka("shop-eu"), tmp_path / "clusters")
-    monkeypatch.chdir(tmp_path)
-    assert snapshot_job.main(step.words[2:]) == 3
-    printed = capsys.readouterr()
-    assert "shop-prod: " in printed.out
-    assert "1 of 2 snapshots written to " in printed.out
-    assert "shop-eu: not read: Kafka at 127.0.0.1:1: no connection" in printed.err
-    assert "Last snapshot: 2026-01-02 00:00:00 UTC, " in printed.err
-    folders = [each.parent.parent.name for each in (tmp_path / "clusters").glob("*/*/topics.parquet")]
-    assert sorted(folders) == ["cluster=shop-eu", "cluster=shop-prod"]
-
-
 def test_the_tools_text_says_the_same(
     broker: Cluster, taken: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,8 +208,7 @@ def test_the_tools_text_says_the_same(
     for step in documented.steps("test_snapshot_of_cluster", "kafka-*"):
         documented.run_tool(step, broker, {})
     found = {}
-    patterns = ("*snapshot --bootstrap-server *", "*snapshot --from-text *")
-    for step in (each for pattern in patterns for each in documented.steps("test_snapshot_of_cluster", pattern)):
+    for step in documented.steps("test_snapshot_of_cluster", "./spark-submit.sh *"):
         seen = documented.run_job(step, broker, {"./fleet": f"./{len(found)}"})
         source = "text" if "--from-text" in step.words else "cluster"
         if source == "cluster":

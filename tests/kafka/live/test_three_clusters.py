@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -18,12 +16,12 @@ from spark_assign.sources.files.snapshot_catalog import write_tables
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.sources.kafka import cluster_snapshot as kafka
 from tests.kafka import broker as kafka_broker
+from tests.kafka import documented
 from tests.kafka.broker import Cluster
 from tests.kafka.live_groups import create_topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-ROOT = Path(__file__).parents[3]
 NAMES = ("eu", "us", "ap")
 TOPICS = dict(zip(NAMES, (1, 2, 3), strict=True))
 
@@ -47,16 +45,15 @@ def arguments(name: str, cluster: Cluster, fleet: Path) -> list[str]:
     return [*read, "--fleet-dir", str(fleet)]
 
 
-def snapshots(clusters: Mapping[str, Cluster], fleet: Path) -> dict[str, tuple[int, str]]:
-    """The job for each of the clusters, all at once, each a process: exit code and standard error."""
-    running = {}
-    for name, cluster in clusters.items():
-        command = [sys.executable, str(ROOT / "jobs" / "snapshot.py"), *arguments(name, cluster, fleet)]
-        running[name] = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-    output = {name: process.communicate(timeout=240)[1] for name, process in running.items()}
-    return {name: (process.returncode, output[name]) for name, process in running.items()}
+def take_all(clusters: Mapping[str, Cluster]) -> int:
+    """Returns the exit code of the documented command for a file with all clusters, in the working folder."""
+    (step,) = documented.steps("test_three_clusters")
+    tables = [
+        f'[clusters.{name}]\nbootstrap_server = "{cluster.bootstrap_servers}"\ntopic = ["t-*"]\n'
+        for name, cluster in clusters.items()
+    ]
+    Path("clusters.toml").write_text("".join(tables))
+    return snapshot_job.main(step.words[2:])
 
 
 def topics(spark: SparkSession, place: str) -> dict[str, int]:
@@ -74,10 +71,10 @@ def test_three_clusters(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Into a folder and into tables; again after one has changed; then one that is down stays as it was."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.chdir(tmp_path)
     started, stacks = clusters
-    fleet = tmp_path / "fleet"
-    assert {code for code, _ in snapshots(started, fleet).values()} == {0}
+    fleet = tmp_path / "clusters"
+    assert take_all(started) == 0
     assert topics(spark, str(fleet)) == TOPICS
     spark.sql("CREATE DATABASE IF NOT EXISTS three_clusters")
 
@@ -100,7 +97,10 @@ def test_three_clusters(
 
     stacks["eu"].close()
     create_topics(started["ap"], {"t-new": 2})
-    ended = snapshots(started, fleet)
-    assert {name: code for name, (code, _) in ended.items()} == {"eu": 3, "us": 0, "ap": 0}
-    assert "no connection" in ended["eu"][1]
+    capfd.readouterr()
+    assert take_all(started) == 3
+    printed = capfd.readouterr()
+    assert "2 of 3 snapshots written to ./clusters\n" in printed.out
+    assert "eu: not read: Kafka at 127.0.0.1:" in printed.err
+    assert " UTC, 0.0 h old.\n" in printed.err
     assert topics(spark, str(fleet)) == TOPICS | {"us": 3, "ap": 4}
