@@ -37,11 +37,11 @@ class Clusters:
     """What is read of each cluster; the cluster `down` can't be read once `broken` is set."""
 
     def __init__(self, taken: datetime) -> None:
-        self.broken, self.taken, self.asked = False, taken, dict[str, dict[str, Any]]()
+        self.broken, self.taken, self.calls = False, taken, dict[str, dict[str, Any]]()
 
     def kafka(self, servers: str, *, cluster: str, **options: Any) -> Snapshot:
         """Stands for the snapshot of a Kafka cluster."""
-        self.asked[cluster] = {"servers": servers, **options}
+        self.calls[cluster] = {"servers": servers, **options}
         if cluster == "down" and self.broken:
             raise SourceError("Kafka at down:9092: no connection.")
         made = snapshots.of_kafka(cluster)
@@ -102,10 +102,10 @@ def test_one_cluster_is_down(
 def test_each_has_its_options(clusters: Clusters, call: Callable[..., int], tmp_path: Path) -> None:
     """Paths start from the file; flags hold for all clusters that don't have their own."""
     call("--group", "other-*", "--rates-since", "5m")
-    assert clusters.asked["prod"]["properties"] == {"client.id": "x"}
-    assert clusters.asked["prod"]["groups"] == ("other-*",)
-    assert clusters.asked["eu"]["groups"] == ["payments-*"]
-    assert {each["loads"].since_s for each in clusters.asked.values()} == {300}
+    assert clusters.calls["prod"]["properties"] == {"client.id": "x"}
+    assert clusters.calls["prod"]["groups"] == ("other-*",)
+    assert clusters.calls["eu"]["groups"] == ["payments-*"]
+    assert {each["loads"].since_s for each in clusters.calls.values()} == {300}
 
 
 def test_at_most_so_many_at_a_time(
