@@ -41,7 +41,7 @@ FEWEST: Mapping[str, int] = {
     "connect": 47,
     "classes": 36,
     "live": 212,
-    "e2e": 93,
+    "e2e": 88,
     "docs": 346,
     "airflow": 86,
     "browser": 14,
