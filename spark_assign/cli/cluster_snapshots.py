@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -103,7 +104,8 @@ def take_snapshots(
         return snapshot, time.monotonic() - start
 
     stored, failed = [], []
-    with ThreadPoolExecutor(parallel) as pool:
+    with ThreadPoolExecutor(parallel) as pool, ExitStack() as at_end:
+        at_end.callback(pool.shutdown, wait=False, cancel_futures=True)  # an interrupt must not start the rest
         running = {pool.submit(take, task): task for task in tasks}
         for ended in as_completed(running):
             task = running[ended]

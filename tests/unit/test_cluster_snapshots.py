@@ -45,7 +45,7 @@ class Clusters:
         if cluster == "down" and self.broken:
             raise SourceError("Kafka at down:9092: no connection.")
         made = snapshots.of_kafka(cluster)
-        return Snapshot(cluster, {"kafka_cluster_id": f"id-{cluster}"}, self.taken, made.tables)
+        return Snapshot(cluster, {"kafka_cluster_id": servers}, self.taken, made.tables)
 
     def connect(self, targets: Any, **_: Any) -> Snapshot:
         """Stands for the snapshot of Connect clusters, one of which is never read."""
@@ -128,6 +128,17 @@ def test_at_most_so_many_at_a_time(
     monkeypatch.setattr(kafka, "snapshot", read)
     call("--parallel", "2")
     assert most == [2]
+
+
+def test_a_cluster_with_two_names(
+    clusters: Clusters, call: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if both are read at the same time, only one of the names is stored."""
+    table = '[clusters.{}]\nbootstrap_server = "eu:9092"\n'
+    (tmp_path / "clusters.toml").write_text(table.format("eu") + table.format("twin"))
+    assert call() == 3
+    assert "has this Kafka cluster (id eu:9092) already, as " in capsys.readouterr().err
+    assert len(list((tmp_path / "fleet").glob("cluster=*"))) == 1
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import shutil
+import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -33,6 +34,8 @@ FORMATS = ("parquet", "csv", "json")
 
 _TIME = "%Y%m%dT%H%M%S%fZ"
 _ABANDONED_S = 24 * 3600
+_LOCK = threading.Lock()
+"""Each thread must see which clusters the others have written, because no cluster may have two names."""
 
 
 def write_folder(snapshot: Snapshot, fleet: str | Path, format: str = "parquet") -> list[Path]:
@@ -51,16 +54,19 @@ def write_folder(snapshot: Snapshot, fleet: str | Path, format: str = "parquet")
     """
     if format not in FORMATS:
         raise ConfigError(f"format {format}: expected one of {', '.join(FORMATS)}")
-    target = _fleet(fleet, snapshot)
     readable = snapshot.readable()
-    writes = [(_write_all, each) for each in readable] + [(_write_unreadable, each) for each in snapshot.unreadable()]
-    try:
-        for write, cluster_snapshot in writes:
-            home = target / folder_name(snapshot.key, cluster_snapshot.cluster)
-            _check(home, cluster_snapshot)
-            _replace(home, partial(write, cluster_snapshot, format))
-    except OSError as error:
-        raise SourceError(f"{target} cannot be written: {error.strerror or error}") from error
+    with _LOCK:
+        target = _fleet(fleet, snapshot)
+        writes = [(_write_all, each) for each in readable] + [
+            (_write_unreadable, each) for each in snapshot.unreadable()
+        ]
+        try:
+            for write, cluster_snapshot in writes:
+                home = target / folder_name(snapshot.key, cluster_snapshot.cluster)
+                _check(home, cluster_snapshot)
+                _replace(home, partial(write, cluster_snapshot, format))
+        except OSError as error:
+            raise SourceError(f"{target} cannot be written: {error.strerror or error}") from error
     return [Path(fleet) / folder_name(snapshot.key, each.cluster) for each in readable]
 
 

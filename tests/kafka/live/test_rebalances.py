@@ -44,8 +44,8 @@ def _static(assignor: str, number: int) -> Consumer:
 FIRST = [each for assignor in ASSIGNORS for each in (*_members(assignor, range(3)), _static(assignor, 0))]
 FIRST += [_static(assignor, 1) for assignor in ASSIGNORS]
 LEADERS = [consumer for consumer in FIRST if consumer.topics == ALL]
-"""They join first, so that each leader subscribes to all topics. Another leader asks for the metadata of its group's
-topics anew in each rebalance, and assigns without a topic if a periodic answer that lacks it comes first."""
+"""They join first, so that each leader subscribes to all topics. Another leader requests the metadata of its group's
+topics again in each rebalance, and assigns without a topic if a periodic answer that lacks it comes first."""
 RESTARTED = [_static(assignor, 2) for assignor in ASSIGNORS]
 JOINERS = [each for assignor in ASSIGNORS for each in _members(assignor, range(3, 4))]
 GROUPS = {consumer.group: 3 for consumer in FIRST}
