@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,9 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import snapshot as snapshot_job
+from spark_assign.cli.cluster_snapshots import read_clusters
 from spark_assign.sources.files.snapshot_catalog import write_tables
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.sources.kafka import cluster_snapshot as kafka
+from tests.docs.pages import block
 from tests.kafka import broker as kafka_broker
 from tests.kafka import documented
 from tests.kafka.broker import Cluster
@@ -22,6 +25,7 @@ from tests.kafka.live_groups import create_topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
+PAGE = "docs/forty-clusters.md"
 NAMES = ("eu", "us", "ap")
 TOPICS = dict(zip(NAMES, (1, 2, 3), strict=True))
 
@@ -60,6 +64,14 @@ def topics(spark: SparkSession, place: str) -> dict[str, int]:
     """How many each cluster of a fleet has, without Kafka's own."""
     rows = read_fleet(spark, place).topics.where("topic like 't-%'").collect()
     return dict(Counter(row.cluster for row in rows))
+
+
+def test_the_documented_file(tmp_path: Path) -> None:
+    """Its keys are options of the job."""
+    (tmp_path / "clusters.toml").write_text("\n".join(block(PAGE, "[clusters.shop-prod]")))
+    found = read_clusters(tmp_path / "clusters.toml", snapshot_job.main.params)
+    assert found["shop-prod"]["command_config"] == str(tmp_path / "prod.properties")
+    assert found["shop-eu"]["group"] == ["payments-*", "orders-*"]
 
 
 def test_three_clusters(
@@ -103,4 +115,7 @@ def test_three_clusters(
     assert "2 of 3 snapshots written to ./clusters\n" in printed.out
     assert "eu: not read: Kafka at 127.0.0.1:" in printed.err
     assert " UTC, 0.0 h old.\n" in printed.err
+    _, not_read, written = (re.sub(r"\d+", "#", line) for line in block(PAGE, "shop-prod: "))
+    assert f"{written}\n" in re.sub(r"\d+", "#", printed.out)
+    assert f"{not_read[not_read.index('Last snapshot') :]}\n" in re.sub(r"\d+", "#", printed.err)
     assert topics(spark, str(fleet)) == TOPICS | {"us": 3, "ap": 4}
