@@ -17,7 +17,7 @@ from tests.kafka import maven
 from tests.kafka.broker import Cluster, reserved_ports
 from tests.kafka.live_groups import create_topics, wait_until_stable
 
-TIMEOUT_S = 60
+TIMEOUT_S = 180
 GROUP = "connect-live"
 MAX_DELAY_MS = 4000
 _JVM = ["-Xms32m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto"]

@@ -84,7 +84,7 @@ def fed(command: list[str], lines: Iterable[str], events: Path | None) -> Iterat
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
         try:
-            process.wait(timeout=15)
+            process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

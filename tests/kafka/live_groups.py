@@ -18,7 +18,7 @@ from tests.frames import frame_of
 from tests.kafka.broker import Cluster
 from tests.slices import Partition, by_owner
 
-PATIENCE_S = 120
+PATIENCE_S = 300
 
 Found = TypeVar("Found")
 

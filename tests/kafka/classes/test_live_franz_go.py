@@ -30,7 +30,7 @@ def balance() -> Path:
 def answered(program: Path, rows: list[Row]) -> list[Owners]:
     """What one process of franz-go answers to each row."""
     lines = "".join(json.dumps(row) + "\n" for row in rows)
-    out = subprocess.run([program], input=lines, capture_output=True, text=True, timeout=60, check=True).stdout
+    out = subprocess.run([program], input=lines, capture_output=True, text=True, timeout=180, check=True).stdout
     return [franz_go_rows.owners(json.loads(line)) for line in out.splitlines()]
 
 

@@ -38,7 +38,7 @@ CAPACITY = 200
 """Messages a second that a consumer handles at most."""
 BACKLOG = 3_000
 UNDER_PROVISIONED, RIGHT_SIZED = 5, 6
-SETTLED_S = 60
+SETTLED_S = 180
 
 
 @dataclass

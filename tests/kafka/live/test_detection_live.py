@@ -30,7 +30,7 @@ TOPIC = "led.topic"
 PARTITIONS = 6
 NAMED = "billing"
 """A client id that tells nothing."""
-SETTLE_S = 90
+SETTLE_S = 300
 
 
 @dataclass(frozen=True)

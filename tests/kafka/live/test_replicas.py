@@ -25,7 +25,7 @@ from tests.kafka.live_groups import create_topics, wait_until
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 TOPICS = ("r.moved", "r.raised")
-VERIFY_TIMEOUT_S = 60
+VERIFY_TIMEOUT_S = 180
 Placement = dict[tuple[str, int], list[int]]
 
 
