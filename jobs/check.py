@@ -10,8 +10,18 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import stored_history
-from spark_assign.cli.options import DURATION, exit_codes, fail_on, given_values, openmetrics_option, stored_run, top
+from spark_assign.cli.job_tables import store_run, stored_history
+from spark_assign.cli.options import (
+    DURATION,
+    exit_codes,
+    fail_on,
+    given_values,
+    openmetrics_option,
+    output_options,
+    stored_run,
+    top,
+)
+from spark_assign.cli.owners import owners_options, read_owners, with_owners
 from spark_assign.groups.alerts import MAX_GROWTH, THRESHOLDS, alerts
 from spark_assign.history.alerts import history_alerts
 from spark_assign.report.openmetrics import write_metrics
@@ -21,6 +31,7 @@ from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import ALERTS
 
 EXIT_CODES = f"""LOCATION is a folder, URI, or catalog prefix that another job wrote to. Without @RUN_ID, the run that
 finished last is read. {exit_codes("groups exceed a threshold", "alerts")}"""
@@ -43,6 +54,8 @@ LOOKBACK = "With --history: check only the last TIME of the history, for example
 @click.option("--max-pause", metavar="TIME", type=DURATION, help=PAUSE)
 @click.option("--max-unreadable", metavar="N", type=int, help=UNREADABLE)
 @click.option("--lookback", metavar="TIME", type=DURATION, help=LOOKBACK)
+@owners_options()
+@output_options("Folder, URI, or catalog prefix for the table alerts (default: print only).")
 @openmetrics_option()
 @fail_on("alerts", "a group exceeds a threshold")
 @top()
@@ -80,7 +93,12 @@ def main(options: Options) -> int:
         names.append(history.manifest.run_id)
     if options.openmetrics:
         write_metrics(plan, options.openmetrics, drifted, history.tables["groups"] if history else None)
-    text, counts = summarize_alerts(cached(reduce(DataFrame.unionByName, found)), options.top)
+    owners = read_owners(spark, options.owners, options.owner)
+    exceeding = cached(with_owners(reduce(DataFrame.unionByName, found), owners, options.owner))
+    if options.output:
+        inputs = {name: getattr(options, name) for name in ("plan", "drift", "history")}
+        store_run(options, {"alerts": exceeding}, schemas={"alerts": ALERTS}, inputs=inputs)
+    text, counts = summarize_alerts(exceeding, options.top)
     total = sum(counts.values())
     text = f"{text}\ncheck: {total:,} alerts in {' and '.join(dict.fromkeys(names))}"
     print(text, flush=True)

@@ -26,6 +26,7 @@ from spark_assign.cli.options import (
     sample,
     top,
 )
+from spark_assign.cli.owners import fleet_of_owners, owners_options, read_owners, run_with_owners
 from spark_assign.report.openmetrics import write_metrics
 from spark_assign.report.text.plan_summary import summarize
 from spark_assign.sources.files.tables import interpreted, read_fleet
@@ -60,6 +61,7 @@ SETTINGS_FILE = click.option(
 @click.option(
     "--output-tables", metavar="A,B,…", help="Tables to write in addition to metrics and rejected (default: all)."
 )
+@owners_options()
 @openmetrics_option()
 @click.option("--fail-on", metavar="CONDITION", multiple=True, help='Exit with code 1 if groups are "rejected".')
 @top(default=None)
@@ -89,6 +91,8 @@ def flags(options: Options) -> dict[str, Any]:
         "leader_client": [_leader_client(*pair) for pair in (options.leader_client or {}).items()],
         "run_id": options.run_id,
         "fail_on": list(options.fail_on) or None,
+        "owners": options.owners,
+        "owner": list(options.owner) or None,
         "top": options.top,
     }
 
@@ -103,6 +107,8 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     input, output = settings.fleet, settings.output
     check_output(output.location)
     fleet = read_fleet(spark, input.location, format=input.format, options=input.options, tables=input.tables)
+    owners = read_owners(spark, settings.owners, settings.owner)
+    fleet = fleet_of_owners(fleet, owners, settings.owner)
     log.info("read the fleet's tables in %.1f s", time.monotonic() - started)
     for client in reversed(settings.leader_client):  # the first matching pattern wins
         fleet = fleet.with_leader_client(client.library, client.version, group_id=client.groups)
@@ -124,7 +130,7 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     stored = stored_run(spark, output.location, manifest, options=output.options)
     if options.openmetrics:
         write_metrics(stored, options.openmetrics)
-    print(summarize(stored, output.location, settings.top), flush=True)
+    print(summarize(run_with_owners(stored, owners), output.location, settings.top), flush=True)
     return int(fails and manifest.rows["rejected"] > 0)
 
 

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import stored_history
 from spark_assign.cli.options import fail_on, input_options, stored_run
+from spark_assign.cli.owners import owners_options, read_owners, run_with_owners
 from spark_assign.report.html import report
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import split_run_id
@@ -92,6 +93,7 @@ def offsets(spark: SparkSession, options: Options) -> DataFrame:
 @stored_run("--drift", "what changed between two runs (job diff)")
 @stored_run("--history", "what groups have been through (job history)")
 @stored_run("--advice", "what to do, ranked (job advise): the page begins with it")
+@owners_options()
 @click.option(
     "--output-file",
     metavar="FILE",
@@ -111,12 +113,16 @@ def main(options: Options) -> int:
     spark = spark_session("report", options)
     started = time.monotonic()
     check_file(options.output_file)
+    owners = read_owners(spark, options.owners, options.owner)
     plan = read_run(spark, *split_run_id(options.plan), schemas=PLAN_TABLES) if options.plan else None
+    plan = run_with_owners(plan, owners, options.owner) if plan else None
     simulations = {name: stored(spark, "simulation", place) for name, place in named(options.simulation)}
     given = {job: place for job in OF_JOBS if job != "simulation" and (place := getattr(options, job))}
     found = {job: stored(spark, job, place) for job, place in given.items()}
     if options.history:
         found["history"] = stored_history(spark, options.history)
+    found = {job: run_with_owners(each, owners, options.owner) for job, each in found.items()}
+    simulations = {name: run_with_owners(each, owners, options.owner) for name, each in simulations.items()}
     whence = [(NAMES[job], each) for job, each in found.items()]
     whence += [(f"{NAMES['simulation']}, {name}", each) for name, each in simulations.items()]
     tables = {job: each.tables for job, each in found.items()}

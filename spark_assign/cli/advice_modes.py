@@ -15,6 +15,7 @@ from spark_assign.advice.zones import CHANGES, changes, measure_zone_traffic
 from spark_assign.cli.job import Options
 from spark_assign.cli.job_tables import store_or_cache, with_capacities
 from spark_assign.cli.options import TIMES, given_values
+from spark_assign.cli.owners import read_owners, tables_with_owners
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text, rows_of_first_groups
 from spark_assign.report.text import advice as text
@@ -91,6 +92,8 @@ def run_mode(options: Options, location: str | None, fleet: Fleet) -> int:
     result = mode.compute(with_capacities(fleet, options.capacity), Settings(**times), **params)
     given = {"only": options.only, "capacity": options.capacity, "params": params, "settings": times}
     tables = store_or_cache(options, result, schemas=mode.schemas, inputs={"fleet": location, **given})
+    owners = read_owners(fleet.topics.sparkSession, options.owners, options.owner)
+    tables = tables_with_owners(tables, owners, options.owner)
     print(mode.format(options, tables), flush=True)
     if options.only == ZONES and options.output and is_path(options.output):
         _write_files(options, tables["replica_moves"])

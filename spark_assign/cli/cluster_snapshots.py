@@ -5,7 +5,15 @@
     command_config = "prod.properties"
     connect_url = ["http://connect-1.prod:8083"]
 
-Each table has the flags of `snapshot` that describe a cluster. Relative paths start from the file's folder.
+    [clusters.shop-prod.labels]
+    tier = "1"
+
+    [[owners]]
+    group = "payments-*"
+    team = "payments"
+
+Each table has the flags of `snapshot` that describe a cluster. Relative paths start from the file's folder. Labels and
+`owners` (`cli.owners`) are optional.
 """
 
 from __future__ import annotations
@@ -22,6 +30,7 @@ from typing import Any
 
 import click
 
+from spark_assign.cli.owners import entries
 from spark_assign.cli.settings_file import from_file, validated
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.stores.cluster_folders import KEYS
@@ -43,22 +52,39 @@ def read_clusters(path: Path, parameters: Sequence[click.Parameter]) -> dict[str
     """
     from spark_assign.cli.settings_model import model_of
 
-    content = from_file(path)
-    clusters = content.pop("clusters", None)
-    if content or not isinstance(clusters, dict) or not clusters:
-        found = f" Found: {', '.join(content)}." if content else ""
-        raise ConfigError(f"{path}: expected a table [clusters.NAME] for each cluster, and nothing else.{found}")
+    clusters = _cluster_tables(path)
     model, folder = model_of(parameters), path.absolute().parent
     values: dict[str, dict[str, Any]] = {}
     for name, table in clusters.items():
-        if not isinstance(table, dict):
-            raise ConfigError(f"{path}: clusters.{name} isn't a table. Start it with [clusters.{name}].")
-        flags = {key.replace("-", "_"): value for key, value in table.items()}
+        flags = {key.replace("-", "_"): value for key, value in table.items() if key != "labels"}
         values[name] = validated(model, flags, f"{path}: [clusters.{name}]").model_dump(exclude_unset=True)
         for flag in FILES:
             if "://" not in values[name].get(flag, "://"):
                 values[name][flag] = str(folder / Path(values[name][flag]).expanduser())
     return values
+
+
+def read_labels(path: Path) -> dict[str, str]:
+    """Returns the labels of each cluster that has some, as text (`tier: 1, region: eu`). Raises ConfigError."""
+    labels = {name: table["labels"] for name, table in _cluster_tables(path).items() if "labels" in table}
+    return {name: ", ".join(f"{key}: {value}" for key, value in pairs.items()) for name, pairs in labels.items()}
+
+
+def _cluster_tables(path: Path) -> dict[str, dict[str, Any]]:
+    """Returns the table of each cluster of the file. Raises ConfigError if the file has another shape."""
+    content = from_file(path)
+    clusters = content.pop("clusters", None)
+    entries(str(path), content.pop("owners", []))
+    if content or not isinstance(clusters, dict) or not clusters:
+        found = f" Found: {', '.join(content)}." if content else ""
+        raise ConfigError(f"{path}: expected a table [clusters.NAME] for each cluster, and [[owners]].{found}")
+    for name, table in clusters.items():
+        if not isinstance(table, dict):
+            raise ConfigError(f"{path}: clusters.{name} isn't a table. Start it with [clusters.{name}].")
+        labels = table.get("labels", {})
+        if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
+            raise ConfigError(f'{path}: clusters.{name}.labels isn\'t a table of strings, such as tier = "1".')
+    return clusters
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,10 @@ class PlanSettings(Table):
     fail_on: Annotated[tuple[Literal["rejected"], ...], AsTuple] = Field(
         default=(), description="Conditions for exit code 1."
     )
+    owners: str | None = Field(default=None, description="Owners of groups: a TOML file with [[owners]], or a table.")
+    owner: Annotated[tuple[str, ...], AsTuple] = Field(
+        default=(), description="Plan only groups of teams that match one of these patterns."
+    )
     top: int = Field(default=10, ge=0, description="Maximum number of groups in the printed summary.")
     fleet: FleetSettings = FleetSettings()
     output: OutputSettings = OutputSettings(tables=tuple(PLAN_TABLES))

@@ -69,6 +69,8 @@ def from_file(path: Path) -> dict[str, Any]:
         table = settings.get(name)
         if isinstance(table, dict) and isinstance(table.get("location"), str):
             table["location"] = resolve(table["location"], folder)
+    if isinstance(settings.get("owners"), str):
+        settings["owners"] = resolve(settings["owners"], folder)
     fleet = settings.get("fleet")
     if isinstance(fleet, dict) and isinstance(fleet.get("tables"), dict):
         tables = fleet["tables"].items()

@@ -68,8 +68,9 @@ def group_key(row: Row) -> tuple[str, str]:
 
 
 def group_name(row: Row) -> str:
-    """Returns `cluster/group_id` of a row."""
-    return f"{row['cluster']}/{row['group_id']}"
+    """Returns `cluster/group_id` of a row, with the team that owns the group if the row has it."""
+    team = row.get("team")
+    return f"{row['cluster']}/{row['group_id']}{f' ({team})' if team else ''}"
 
 
 def partition_name(row: Row) -> str:

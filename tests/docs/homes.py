@@ -62,6 +62,7 @@ BLOCKS = {
     ("docs/airflow.md", "fleet.check try *"): "tests/airflow/test_end_to_end.py",
     ("docs/custom-assignor.md", "[[]project.entry-points.*"): "tests/docs/test_blocks.py",
     ("docs/forty-clusters.md", "[[]clusters.shop-prod[]]"): "tests/kafka/live/test_three_clusters.py",
+    ("docs/forty-clusters.md", "[[]clusters.shop-prod.labels[]]"): "tests/docs/test_forty_clusters.py",
     ("docs/forty-clusters.md", "shop-prod: *"): "tests/kafka/live/test_three_clusters.py",
     ("docs/forty-clusters.md", "spark.jars.packages *"): "tests/docs/test_forty_clusters.py",
     ("docs/forty-clusters.md", "from airflow*"): "tests/airflow/test_page.py",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import tomllib
 
 import pytest
 
+from spark_assign.cli.owners import Owner, entries
 from tests.docs.pages import ROOT, block
 from tests.kafka import maven
 
@@ -26,6 +28,14 @@ def test_the_job_of_databricks() -> None:
     scripts = (ROOT / "pyproject.toml").read_text()
     for task in (each.for_each_task.task, plan):
         assert f"\n{task.python_wheel_task.entry_point} = " in scripts
+
+
+def test_the_owners() -> None:
+    """Two entries, the second for everything else."""
+    content = tomllib.loads("\n".join(block(PAGE, "[clusters.shop-prod.labels]")))
+    pricing, platform = entries(PAGE, content["owners"])
+    assert (pricing.group, pricing.contact) == ("pric*", "#pricing-oncall")
+    assert platform == Owner("platform")
 
 
 def test_the_settings_of_delta() -> None:

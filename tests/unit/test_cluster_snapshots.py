@@ -30,6 +30,10 @@ bootstrap_server = "eu:9092"
 group = ["payments-*"]
 [clusters.down]
 bootstrap_server = "down:9092"
+[clusters.down.labels]
+tier = "1"
+[[owners]]
+team = "platform"
 """
 
 
@@ -144,8 +148,10 @@ def test_a_cluster_with_two_names(
 @pytest.mark.parametrize(
     ("text", "words", "error"),
     [
-        ("", [], "expected a table [clusters.NAME] for each cluster, and nothing else."),
-        ("[shop]\n", [], "expected a table [clusters.NAME] for each cluster, and nothing else. Found: shop."),
+        ("", [], "expected a table [clusters.NAME] for each cluster, and [[owners]]."),
+        ("[shop]\n", [], "expected a table [clusters.NAME] for each cluster, and [[owners]]. Found: shop."),
+        ("[clusters.a.labels]\ntier = 1\n", [], "clusters.a.labels isn't a table of strings, such as tier"),
+        ("[clusters.a]\n[[owners]]\ngroup = '*'\n", [], "owners, entry 1: team is required"),
         ("clusters.a = 1\n", [], "clusters.a isn't a table. Start it with [clusters.a]."),
         ("[clusters.a]\nbootstrap_servers = 'b'\n", [], "[clusters.a]: unknown key bootstrap_servers. Did you mean "),
         ("[clusters.a]\nconnect_ca = 'f'\n", [], "[clusters.a]: --connect-ca needs --connect-url."),

@@ -204,7 +204,7 @@ def _lines(
             (share(row["moved"], row["partitions"]), _wide(row["moved"], row["partitions"])),
             (number(lost), _wide(lost, most_lost)),
         ]
-        notes = _oddities(row)
+        notes = [*([f"team {row['team']}"] if row.get("team") else []), *_oddities(row)]
         if key in silent:
             notes.append(f"{count(silent[key], 'partition')} without traffic")
         text = DASH if advice is None else f"{'keep ' * (advice['verdict'] == 'keep')}{advice['assignor']}"

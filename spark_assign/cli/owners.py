@@ -1,0 +1,159 @@
+"""Owners of groups: which team a group belongs to, by shell patterns of its cluster and its ID.
+
+    [[owners]]
+    cluster = "shop-*"
+    group = "payments-*"
+    team = "payments"
+    contact = "#payments-oncall"
+
+The first matching entry wins; a pattern that is left out matches everything. `--owners` names a TOML file with such
+entries (`clusters.toml`), or a table with the columns `OWNERS`. Every row with a cluster and a group gets the columns
+`team` and `contact`, and texts and pages name the team after the group (`report.formatting.group_name`).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_assign.cli.options import Decorator, compose_options, location_option, patterns
+from spark_assign.cli.settings_file import from_file
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.schema_fields import schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from spark_assign.fleet import Fleet
+    from spark_assign.stores.run_store import StoredRun
+
+OWNERS = schema("position int?, cluster string?, group string?, team string, contact string?")
+"""One row per entry. `position`: the entry with the smallest position wins; without positions, the first by `cluster`,
+`group`, and `team`. `cluster`, `group`: shell patterns; null matches everything. `contact`: where to reach the team."""
+
+_MAX_ENTRIES = 1_000
+"""Maximum number of entries: each is a condition of the query."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """An entry: shell patterns of clusters and groups, and the team with its contact."""
+
+    team: str
+    cluster: str | None = None
+    group: str | None = None
+    contact: str | None = None
+
+    def matches(self) -> Column:
+        """Returns the condition that a row with cluster and group_id belongs to the entry."""
+        return _matches("cluster", self.cluster or "*") & _matches("group_id", self.group or "*")
+
+
+def owners_options() -> Decorator:
+    """Returns `--owners` and `--owner`."""
+    owners = "Owners of groups: a TOML file with [[owners]], such as clusters.toml, or a table."
+    return compose_options(
+        location_option("--owners", owners),
+        patterns("--owner", "With --owners: include only groups whose team matches."),
+    )
+
+
+def entries(origin: str, values: Any) -> list[Owner]:
+    """Returns the entries of `[[owners]]`.
+
+    Raises:
+        ConfigError: an entry has another key, a value that isn't a string, or no team.
+    """
+    names = [field.name for field in fields(Owner)]
+    if not isinstance(values, list) or not all(isinstance(entry, dict) for entry in values):
+        raise ConfigError(f"{origin}: owners isn't a list of tables. Start each entry with [[owners]].")
+    for position, entry in enumerate(values, start=1):
+        if unknown := sorted(set(entry) - set(names)):
+            raise ConfigError(f"{origin}: owners, entry {position}: {unknown[0]} isn't one of {', '.join(names)}.")
+        if not entry.get("team") or not all(isinstance(value, str) for value in entry.values()):
+            raise ConfigError(f"{origin}: owners, entry {position}: team is required, and every value is a string.")
+    return [Owner(**entry) for entry in values]
+
+
+def read_owners(spark: SparkSession, location: str | None, teams: Sequence[str] = ()) -> list[Owner] | None:
+    """Returns the entries at the location (`--owners`), or None if there is no location.
+
+    Raises:
+        ConfigError: `teams` (`--owner`) without a location, or an entry is invalid.
+        SourceError: the table can't be read.
+    """
+    if location is None:
+        if teams:
+            raise ConfigError("--owner needs --owners, for example --owners clusters.toml.")
+        return None
+    if location.endswith(".toml"):
+        return entries(location, from_file(Path(location)).get("owners", []))
+    from pyspark.sql import functions as F
+
+    from spark_assign.sources.files.tables import Shape, read_tables
+
+    table = read_tables(spark, Shape("Owners", {"owners": OWNERS}, ("owners",)), None, tables={"owners": location})
+    known = [name for name in OWNERS.fieldNames() if name in table["owners"].columns]
+    if "team" not in known:
+        raise ConfigError(f"--owners {location}: the column team is missing.")
+    ordered = table["owners"].orderBy(*(F.asc_nulls_last(name) for name in known))
+    rows = ordered.limit(_MAX_ENTRIES + 1).collect()  # one more than the maximum
+    if len(rows) > _MAX_ENTRIES:
+        raise ConfigError(f"--owners {location}: more than {_MAX_ENTRIES:,} entries. Use patterns.")
+    return [Owner(**{name: row[name] for name in known if name != "position"}) for row in rows]
+
+
+def with_owners(table: DataFrame, owners: Sequence[Owner] | None, teams: Sequence[str] = ()) -> DataFrame:
+    """Returns a table with the columns `team` and `contact`, null for groups without an owner.
+
+    Args:
+        table: a table with `cluster` and `group_id`; any other table is returned unchanged.
+        owners: entries; the first that matches wins. None: the table is returned unchanged.
+        teams: shell patterns (`--owner`). Only rows of matching teams remain; empty: all rows.
+    """
+    from pyspark.sql import functions as F
+
+    if owners is None or not set(GROUP_KEY) <= set(table.columns):
+        return table
+    columns: dict[str, Column] = {}
+    for name in ("team", "contact"):
+        value = F.when(F.lit(False), F.lit(None).cast("string"))
+        for owner in owners:
+            value = value.when(owner.matches(), F.lit(getattr(owner, name)).cast("string"))
+        columns[name] = value
+    owned = table.select("*", *(column.alias(name) for name, column in columns.items()))
+    return owned.where(reduce(or_, (_matches("team", team) for team in teams))) if teams else owned
+
+
+def tables_with_owners(
+    tables: Mapping[str, DataFrame], owners: Sequence[Owner] | None, teams: Sequence[str] = ()
+) -> Mapping[str, DataFrame]:
+    """Returns tables by name, each `with_owners`."""
+    return {name: with_owners(table, owners, teams) for name, table in tables.items()}
+
+
+def run_with_owners(run: StoredRun, owners: Sequence[Owner] | None, teams: Sequence[str] = ()) -> StoredRun:
+    """Returns a stored run whose tables are `with_owners`."""
+    return run if owners is None else replace(run, tables=tables_with_owners(run.tables, owners, teams), folders={})
+
+
+def fleet_of_owners(fleet: Fleet, owners: Sequence[Owner] | None, teams: Sequence[str]) -> Fleet:
+    """Returns the fleet without the groups of other teams; the whole fleet without `teams`."""
+    if owners is None or not teams:
+        return fleet
+    tables = {field.name: getattr(fleet, field.name) for field in fields(fleet) if field.name != "loads"}
+    of_groups = {name: table for name, table in tables.items() if table is not None and "group_id" in table.columns}
+    owned = tables_with_owners(of_groups, owners, teams)
+    return replace(fleet, **{name: table.drop("team", "contact") for name, table in owned.items()})
+
+
+def _matches(name: str, pattern: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.coalesce(F.col(name), F.lit("")).rlike(fnmatch.translate(pattern))

@@ -1,0 +1,77 @@
+"""Owners of groups: the first matching entry, from a file or a table, in rows and in texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import check, plan
+from spark_assign.cli.owners import Owner, entries, read_owners, with_owners
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import REJECTED
+from tests.frames import dataframe
+
+pytestmark = [pytest.mark.spark, pytest.mark.once]
+
+FILE = """
+[[owners]]
+cluster = "shop-*"
+group = "pric*"
+team = "pricing"
+contact = "#pricing"
+[[owners]]
+cluster = "shop-*"
+team = "platform"
+"""
+TABLE = "position,cluster,group,team,contact\n2,shop-*,,platform,\n1,shop-*,pric*,pricing,#pricing\n"
+
+
+@pytest.mark.parametrize(("name", "content"), [("owners.toml", FILE), ("owners.csv", TABLE)])
+def test_the_first_matching_entry_wins(spark: SparkSession, tmp_path: Path, name: str, content: str) -> None:
+    """A pattern that is left out matches everything; no entry: no team. `--owner` keeps the rows of teams."""
+    file = tmp_path / name
+    file.write_text(content)
+    owners = read_owners(spark, str(file))
+    groups = [("shop-eu", "pricing"), ("shop-eu", "audit"), ("other", "pricing")]
+    rejected = dataframe(spark, REJECTED, [(*group, "code", "") for group in groups])
+    found = {(row.cluster, row.group_id): (row.team, row.contact) for row in with_owners(rejected, owners).collect()}
+    assert found == {
+        groups[0]: ("pricing", "#pricing"),
+        groups[1]: ("platform", None),
+        groups[2]: (None, None),
+    }
+    assert [row.group_id for row in with_owners(rejected, owners, ["pric*"]).collect()] == ["pricing"]
+    topics = rejected.drop("group_id")
+    assert with_owners(topics, owners) is topics
+    assert with_owners(rejected, None) is rejected
+
+
+def test_invalid_entries(spark: SparkSession) -> None:
+    """Each message names the entry and what is wrong with it."""
+    for values, problem in (
+        ({}, "isn't a list"),
+        ([{"team": "a"}, {"groups": "*"}], "entry 2: groups isn't one of"),
+        ([{"group": "*"}], "entry 1: team is required"),
+    ):
+        with pytest.raises(ConfigError, match=problem):
+            entries("clusters.toml", values)
+    with pytest.raises(ConfigError, match="--owner needs --owners"):
+        read_owners(spark, None, ["a"])
+    assert entries("", [{"team": "a"}]) == [Owner("a")]
+
+
+def test_jobs_name_the_team(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`plan` plans only the groups of the given teams; `check` stores its alerts."""
+    file = tmp_path / "clusters.toml"
+    file.write_text(FILE)
+    owners = ["--owners", str(file), "--owner", "pricing"]
+    output = str(tmp_path / "plans")
+    assert plan.main(["--sample", "--output", output, "--run-id", "r", "--output-tables", "metrics", *owners]) == 0
+    printed = capsys.readouterr().out
+    assert "1 group planned" in printed
+    assert "shop-prod/pricing-engine (pricing)" in printed
+    alerts = str(tmp_path / "alerts")
+    assert check.main(["--plan", output, "--output", alerts, "--run-id", "r", *owners]) == 0
+    assert spark.read.parquet(f"{alerts}/alerts").count() == 0
