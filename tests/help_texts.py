@@ -1,11 +1,11 @@
 """What `--help` prints for each job, kept in conf/help, so that help needs neither Spark nor a set-up.
 
-`python -m tests.help_texts` writes the files again after an option has changed.
+`python -m tests.help_texts` writes the files, and docs/commands.md, again after an option has changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 import click
@@ -14,6 +14,13 @@ from jobs._entry import JOBS
 from spark_assign.cli.options import packaged_conf
 
 FOLDER = packaged_conf(__file__) / "help"
+PAGE = JOBS.parent / "docs" / "commands.md"
+
+HEAD = """# Commands
+
+This page has the help text of every command. In a clone, run a command as `./spark-submit.sh …`. If the package is
+installed, run it as `spark-assign`. [Settings](plan.md#settings) explains settings files and environment variables.
+"""
 
 
 def texts() -> Iterator[tuple[str, str]]:
@@ -35,6 +42,15 @@ def write() -> None:
         file.unlink()
     for name, text in made.items():
         (FOLDER / name).write_text(text, encoding="utf-8")
+    PAGE.write_text(page(made), encoding="utf-8")
+
+
+def page(made: Mapping[str, str]) -> str:
+    """Returns the reference of the commands, from their help texts by file name."""
+    commands = (
+        f"## {name.removesuffix('.txt').replace('-', ' ')}\n```text\n{made[name]}```\n" for name in sorted(made)
+    )
+    return "\n".join([HEAD, *commands])
 
 
 if __name__ == "__main__":

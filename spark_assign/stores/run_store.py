@@ -248,8 +248,8 @@ def read_run(
             if newest is None or newest.attempt == manifest.attempt:
                 raise
             manifest = newest
-    which = "finished run" if run_id is None else f"finished run with run_id {run_id}"
-    raise SourceError(f"{output} has no {which}")
+    which = "" if run_id is None else f" with run_id {run_id}"
+    raise SourceError(f"{output} has no finished run{which}")
 
 
 def stored_run(

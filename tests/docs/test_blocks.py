@@ -29,8 +29,9 @@ from spark_assign.tables import connect as connect_schemas
 from spark_assign.tables import groups as schemas
 from spark_assign.tables import replicas as replica_schemas
 from spark_assign.tables import simulation as protocol_schemas
+from tests import table_reference
 from tests.docs import given, homes
-from tests.docs.pages import ROOT, block, pages, steps
+from tests.docs.pages import ROOT, block, others, pages, steps
 
 
 def sample(table: str) -> list[dict[str, str]]:
@@ -215,6 +216,32 @@ def test_tables_of_a_plan() -> None:
     """docs/plan.md and docs/what-if.md: those that there are."""
     assert {row[0] for row in table("docs/plan.md", "| table | one row per |")} == {*schemas.PLAN_TABLES, "plan_rows"}
     assert {row[0] for row in table("docs/what-if.md", "| table | a row is |")} == set(comparison_schemas.DRIFT_TABLES)
+
+
+def test_settings_to_apply() -> None:
+    """docs/apply.md: each is one that another page explains or that the advice names."""
+    pages_and_code = [*(ROOT / "docs").glob("*.md"), *(ROOT / "spark_assign").rglob("*.py")]
+    known = "\n".join(file.read_text(encoding="utf-8") for file in pages_and_code if file.name != "apply.md")
+    named = [line for each in others(ROOT / "docs/apply.md") for line in each.lines]
+    assert [line for line in named if line.partition("=")[0] not in known] == []
+
+
+def test_messages_of_the_troubleshooting_page() -> None:
+    """docs/troubleshooting.md: each message is one of the package, of a job, or of the launcher."""
+    files = [file for folder in ("spark_assign", "jobs", "conf") for file in (ROOT / folder).rglob("*.py")]
+    source = "\n".join(file.read_text(encoding="utf-8") for file in [*files, ROOT / "spark-submit.sh"])
+    joined = re.sub(r'"\s*\n\s*f?"', "", source)
+    cells = re.findall(r"^\| (`.*?`) \|", (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8"), re.M)
+    parts = [part.strip() for cell in cells for text in re.findall(r"`([^`]+)`", cell) for part in text.split("…")]
+    assert len(parts) > 30
+    assert [part for part in parts if part not in joined] == []
+
+
+def test_the_reference_of_tables() -> None:
+    """docs/tables.md is what `python -m tests.table_reference` writes, and has each table of each module."""
+    assert table_reference.PAGE.read_text(encoding="utf-8") == table_reference.page()
+    modules = {file.stem for file in (ROOT / "spark_assign" / "tables").glob("[a-z]*.py")}
+    assert set(table_reference.AREAS) == modules - {"errors", "schema_check", "schema_fields"}
 
 
 def test_the_life_of_a_group() -> None:

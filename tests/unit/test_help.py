@@ -1,4 +1,4 @@
-"""conf/help: the help of each job, printed without Spark, Python packages or a set-up."""
+"""conf/help and docs/commands.md: the help of each job, printed without Spark, Python packages or a set-up."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from jobs import _entry
-from tests.help_texts import FOLDER, texts
+from tests.help_texts import FOLDER, PAGE, page, texts
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_files_are_what_the_jobs_print() -> None:
-    """Each file is up to date, and there is one for every job. `python -m tests.help_texts` writes them."""
+    """Files and page are up to date, and there is one for every job. `python -m tests.help_texts` writes them."""
     found = {file.name: file.read_text(encoding="utf-8") for file in FOLDER.iterdir()}
     assert found == dict(texts())
+    assert PAGE.read_text(encoding="utf-8") == page(found)
 
 
 @pytest.mark.parametrize(
