@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from spark_assign.cli.job import Commands
 from spark_assign.cli.options import packaged_conf
@@ -47,10 +48,20 @@ class Jobs(Commands):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes each job with the first line of its docstring, without importing it."""
-        sources = {name: (JOBS / f"{name}.py").read_text(encoding="utf-8") for name in self.list_commands(ctx)}
         with formatter.section("Jobs"):
-            lines = ((name, str(ast.get_docstring(ast.parse(source)))) for name, source in sources.items())
-            formatter.write_dl([(name, about.partition("\n")[0]) for name, about in lines])
+            formatter.write_dl(list(self._first_lines(ctx).items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Returns the jobs whose name starts with `incomplete`, without importing them, and the options."""
+        jobs = [(name, line) for name, line in self._first_lines(ctx).items() if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(name, help=line) for name, line in jobs), *options]
+
+    def _first_lines(self, ctx: click.Context) -> dict[str, str]:
+        """Returns the first line of each job's docstring."""
+        sources = {name: (JOBS / f"{name}.py").read_text(encoding="utf-8") for name in self.list_commands(ctx)}
+        about = {name: str(ast.get_docstring(ast.parse(source))) for name, source in sources.items()}
+        return {name: text.partition("\n")[0] for name, text in about.items()}
 
 
 EPILOG = "For the options of a job, run: spark-assign JOB --help"

@@ -1,4 +1,9 @@
-"""Check a settings file, or print its JSON schema for an editor. Doesn't start Spark."""
+"""Check a settings file, show where each setting comes from, or print a JSON schema for an editor. Doesn't start Spark.
+
+A setting comes from a flag, else from the environment variable SPARK_ASSIGN_JOB_FLAG (SPARK_ASSIGN_PLAN_OUTPUT for plan
+--output), else from the file --config (default: spark-assign.toml in the working folder), else it is the default. A
+file for several jobs has a section for each, such as [compare] or [replicas.place].
+"""
 
 from __future__ import annotations
 
@@ -11,10 +16,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from spark_assign.cli.job import Commands, Job, Options, job
 from spark_assign.cli.settings_errors import did_you_mean
-from spark_assign.cli.settings_file import defaults, from_file, validated
+from spark_assign.cli.settings_file import defaults, from_file, has_sections, validated
+from spark_assign.report.formatting import DASH, aligned
 from spark_assign.tables.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,32 +29,93 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 EXIT_CODES = """JOB is plan (conf/plan.toml), airflow (conf/airflow.toml), or any other job or subcommand (replicas
-place). By default, --check treats a file with tables [[dag]] as settings of airflow, and any other file as settings of
-plan. To use a schema in an editor, write #:schema ./plan.schema.json in the first line of the file. Exit codes: 0
-success; 2 the file has faults, or invalid options."""
+place). By default, --check checks all sections of a file, treats a file with tables [[dag]] as settings of airflow, and
+any other file as settings of plan. To use a schema in an editor, write #:schema ./plan.schema.json in the first line of
+the file. Exit codes: 0 success; 2 the file has faults, or invalid options."""
+_VALUES = (int, float, list, tuple, dict)
 
 
-CONFIG = click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Same as --check FILE.")
+CONFIG = click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --show: settings file (default: spark-assign.toml, if it exists). Otherwise the same as --check FILE.",
+)
 
 
 @job(__doc__, EXIT_CODES, name="config", config=CONFIG)
-@click.argument("of", metavar="[JOB]", required=False)
+@click.argument("of", metavar="[JOB]", nargs=-1)
+@click.option("--show", is_flag=True, help="Print the settings of JOB (default: plan), and where each comes from.")
 @click.option("--schema", is_flag=True, help="Print the JSON schema of the settings of JOB (default: plan).")
 @click.option(
     "--check", metavar="FILE", type=click.Path(path_type=Path), help="Check a settings file, and list its faults."
 )
 def main(options: Options) -> int:
-    """Prints a schema, or checks a file."""
-    file = options.check or options.config
-    if options.schema == bool(file):
-        raise ConfigError("Use either --schema [JOB] or --check FILE.")
+    """Prints a schema or settings, or checks a file."""
+    of = " ".join(options.of)
+    file: Path | None = options.check or (None if options.show else options.config)
+    if [options.schema, options.show, file is not None].count(True) != 1:
+        raise ConfigError("Use one of --schema [JOB], --show [JOB], and --check FILE.")
     if options.schema:
-        print(json.dumps(schema(options.of or "plan"), indent=2, ensure_ascii=False))
-        return 0
-    of = options.of or ("airflow" if "dag" in from_file(file) else "plan")
-    check(of, file)
-    print(f"{file}: valid settings of {of}")
+        print(json.dumps(schema(of or "plan"), indent=2, ensure_ascii=False))
+    elif options.show:
+        print("\n".join(aligned(shown(_job(of or "plan"), options.config), words=(0, 1, 2))))
+    elif file:
+        names = [of] if of else _jobs_of(file)
+        for name in names:
+            check(name, file)
+        print(f"{file}: valid settings of {', '.join(names)}")
     return 0
+
+
+def shown(of: Job, file: Path | None) -> list[list[str]]:
+    """Returns rows of a table: a heading, then flag, value, and origin of each setting of a job.
+
+    Args:
+        of: the job.
+        file: the value of `--config`.
+
+    Raises:
+        click.UsageError: a value of the file is invalid.
+        ConfigError: a value of the environment is invalid.
+    """
+    ctx = click.Context(of, info_name=" ".join(of.words), auto_envvar_prefix=of.environment)
+    given = {"config": file} if file else {}
+    rows = [["setting", "value", "from"]]
+    config = next(each for each in of.params if each.name == "config")
+    read, _ = config.handle_parse_result(ctx, given, [])
+    if of.name == "plan" and read:
+        from spark_assign.cli.plan_settings import as_flags
+
+        ctx.default_map = as_flags(read)
+    for each in of.params:
+        value, source = each.consume_value(ctx, given)
+        name = f"{of.environment}_{each.name}".upper()
+        if source is ParameterSource.ENVIRONMENT:
+            try:
+                each.process_value(ctx, value)
+            except click.BadParameter as error:
+                raise ConfigError(f"{name}: {error.message}") from error
+        origins = {
+            ParameterSource.COMMANDLINE: f"--{each.name}",
+            ParameterSource.ENVIRONMENT: name,
+            ParameterSource.DEFAULT_MAP: str(read),
+        }
+        text = value if isinstance(value, str) else json.dumps(value) if isinstance(value, _VALUES) else DASH
+        rows.append([f"--{str(each.name).replace('_', '-')}", text, origins.get(source, "default")])
+    return rows
+
+
+def _jobs_of(file: Path) -> list[str]:
+    """Returns the names of the jobs whose settings a file has."""
+    content = from_file(file)
+    if not has_sections(content):
+        return ["airflow" if "dag" in content else "plan"]
+    names = []
+    for name, section in content.items():
+        below = getattr(_job_or_jobs(name), "commands", None)
+        names += [name] if below is None else [f"{name} {each}" for each in section]
+    return names
 
 
 def schema(of: str) -> Mapping[str, Any]:
@@ -73,9 +141,10 @@ def check(of: str, file: Path) -> None:
         except settings.SettingsError as error:
             raise ConfigError(str(error)) from None
     elif of == "plan":
-        validated(_model(of), from_file(file), str(file))
+        validated(_model(of), from_file(file, ("plan",)), str(file))
     else:
-        defaults(file, _job(of).params)
+        job = _job(of)
+        defaults(file, job.words, job.params)
 
 
 def _model(of: str) -> type[BaseModel]:
@@ -94,10 +163,7 @@ def _model(of: str) -> type[BaseModel]:
 def _job(of: str) -> Job:
     """Returns a job by name, such as `compare` or `replicas place`."""
     name, _, below = of.partition(" ")
-    names = [file.stem for file in sorted(HERE.glob("*.py")) if not file.stem.startswith("_") and file.stem != "config"]
-    if name not in names:
-        raise ConfigError(f"No job is called {of}. {did_you_mean(of, ['airflow', *names])}")
-    made: Any = import_module(f"{__package__}.{name}" if __package__ else name).main
+    made = _job_or_jobs(name)
     if isinstance(made, Commands):
         if below not in made.commands:
             known = [f"{name} {each}" for each in made.commands]
@@ -105,6 +171,14 @@ def _job(of: str) -> Job:
         made = made.commands[below]
     found: Job = made
     return found
+
+
+def _job_or_jobs(name: str) -> Any:
+    """Returns a job, or the group of jobs with this name."""
+    names = [file.stem for file in sorted(HERE.glob("*.py")) if not file.stem.startswith("_") and file.stem != "config"]
+    if name not in names:
+        raise ConfigError(f"No job is called {name}. {did_you_mean(name, ['airflow', *names])}")
+    return import_module(f"{__package__}.{name}" if __package__ else name).main
 
 
 def _airflow() -> ModuleType:

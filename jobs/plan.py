@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,9 +14,10 @@ from spark_assign import plan
 from spark_assign.cli import plan_settings
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.options import (
-    TWO_FLEETS,
+    config_option,
     exit_codes,
     input_options,
+    is_sample,
     leader_client_option,
     named_values,
     openmetrics_option,
@@ -32,7 +32,6 @@ from spark_assign.report.text.plan_summary import summarize
 from spark_assign.sources.files.tables import interpreted, read_fleet
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.stores.run_store import check_output, stored_run, write_run
-from spark_assign.tables.errors import ConfigError
 
 SETTINGS = packaged_conf(__file__) / "plan.toml"
 EXIT_CODES = (
@@ -46,13 +45,7 @@ GROUP_ASSIGNOR = "Assignor for groups whose ID matches a shell pattern. The firs
 log = logging.getLogger("spark_assign.plan")
 
 
-SETTINGS_FILE = click.option(
-    "--config", metavar="FILE", type=click.Path(path_type=Path), help="TOML file with settings, as conf/plan.toml."
-)
-"""A file with keys of its own (conf/plan.toml)."""
-
-
-@job(__doc__, EXIT_CODES, name="plan", config=SETTINGS_FILE)
+@job(__doc__, EXIT_CODES, name="plan", config=config_option(lambda *_: {}))  # a file with keys of its own
 @input_options()
 @click.option("--assignor", metavar="NAME", help=ASSIGNOR)
 @named_values("--group-assignor", "GLOB=NAME", GROUP_ASSIGNOR)
@@ -67,7 +60,7 @@ SETTINGS_FILE = click.option(
 @top(default=None)
 def main(options: Options) -> int:
     """Parses, loads, plans, writes, and prints."""
-    if not options.given:
+    if not plan_settings.is_given(options):
         options.config = SETTINGS if SETTINGS.exists() else None
         options.sample = options.config is None
         print(SAMPLE, flush=True)
@@ -79,9 +72,8 @@ def main(options: Options) -> int:
 
 def flags(options: Options) -> dict[str, Any]:
     """Returns the options in the shape of the settings file. Options take precedence over keys of the file."""
-    if options.fleet and options.sample:
-        raise ConfigError(TWO_FLEETS)
-    fleet = {"location": sample(__file__, "fleet") if options.sample else options.fleet, "format": options.format}
+    location = sample(__file__, "fleet") if is_sample(options) else options.fleet
+    fleet = {"location": location, "format": options.format}
     output = {"location": options.output, "format": options.output_format, "options": options.output_option}
     return {
         "fleet": fleet | {"options": options.option, "tables": options.table},

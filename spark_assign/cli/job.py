@@ -23,7 +23,12 @@ WRONG_INPUT, FAILURE, INTERRUPTED = 2, 3, 130
 """Exit codes of all jobs. 0 and 1 depend on the job: 1 if it found what `--fail-on` names, otherwise 0."""
 
 Options = SimpleNamespace
-"""Values of a job's options; `given`: names of the options on the command line; `outcome`: the job's `Outcome`."""
+"""Values of a job's options; `outcome`: the job's `Outcome`; `given`: the source of each value that isn't a default, by
+name. A source that precedes another one is less than it."""
+
+ENVIRONMENT = "SPARK_ASSIGN"
+"""Start of the names of environment variables with values of options, before the words of the command and the flag:
+`SPARK_ASSIGN_PLAN_OUTPUT`. Other variables of this project, such as `SPARK_ASSIGN_SEED`, don't name a command."""
 
 
 def run_job(
@@ -119,13 +124,24 @@ class Job(Command):
     """A job: its options, and how it ends (`run_job`).
 
     Attributes:
+        words: words of the command: `("replicas", "place")`.
         label: name of the job in messages.
         input_errors, progress: see `run_job`.
     """
 
+    words: Sequence[str]
     label: str
     input_errors: Sequence[type[Exception]]
     progress: bool
+
+    @property
+    def environment(self) -> str:
+        """The start of the names of the environment variables that have values of its options."""
+        return "_".join([ENVIRONMENT, *self.words]).upper()
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Returns the context of the command, in which environment variables have values of its options."""
+        return super().make_context(*args, **{"auto_envvar_prefix": self.environment, **extra})
 
     def invoke(self, ctx: click.Context) -> int:
         """Runs the job and returns its exit code."""
@@ -166,7 +182,7 @@ def job(
         about: description of the job: the docstring of its module.
         exit_codes: end of its help text.
         name: name of the command.
-        label: name in messages, if it is another.
+        label: name in messages, if it is another: that of the command of which this is a subcommand.
         input_errors, progress: see `run_job`.
         config: the option `--config`; default: a file with the values of the flags (`settings_file`).
     """
@@ -176,15 +192,17 @@ def job(
         verbose, settings, outcome, *own = made.params  # decorators add parameters at the start
         made.params = [*own, outcome, settings, verbose]
         made.label, made.input_errors, made.progress = label or name, input_errors, progress
+        made.words = (name,) if label is None else (label, name)
         return made
 
     return decorate
 
 
 def _options(ctx: click.Context) -> Options:
-    given = {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+    given = {name: source for name, source in sources.items() if source is not ParameterSource.DEFAULT}
     label = str(getattr(ctx.command, "label", ctx.command.name))
-    return SimpleNamespace(**{**ctx.params, "outcome": Outcome(label)}, given=frozenset(given))
+    return SimpleNamespace(**{**ctx.params, "outcome": Outcome(label)}, given=given)
 
 
 def spark_session(job: str, options: Options) -> SparkSession:

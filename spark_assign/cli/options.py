@@ -13,6 +13,9 @@
 | `--fail-on`, `--top` | condition for exit code 1; number of rows in the summary |
 | `--outcome` | JSON file about how the job ended (`spark_assign.cli.outcome`) |
 | `--config`, `--verbose` | settings file; Spark warnings and tracebacks |
+
+The value of a flag comes from the command line, else from the environment variable `SPARK_ASSIGN_<COMMAND>_<FLAG>`,
+else from the settings file, else it is the default.
 """
 
 from __future__ import annotations
@@ -24,8 +27,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from spark_assign.cli.settings_file import defaults
+from spark_assign.cli.settings_file import SETTINGS_FILE, defaults
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.tables.errors import ConfigError
 
@@ -41,6 +45,10 @@ class LocationType(click.types.StringParamType):
     starts from the file's folder."""
 
     name = "location"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Returns a request to the shell to complete the name of a file or folder."""
+        return [CompletionItem(incomplete, type="file")]
 
 
 class DurationType(click.types.StringParamType):
@@ -310,23 +318,33 @@ def fleet_or_sample(options: SimpleNamespace, job_file: str) -> str | None:
     Raises:
         ConfigError: no fleet or two fleets are given, or the sample fleet doesn't exist.
     """
-    on_command_line = [name for name in ("fleet", "sample") if name in options.given]
-    inputs = on_command_line or [name for name in ("fleet", "sample") if getattr(options, name)]
-    if len(inputs) == 2:
-        raise ConfigError(TWO_FLEETS)
-    if inputs == ["sample"]:
+    if is_sample(options):
         return sample(job_file, "fleet")
-    if not inputs and not options.table:
+    if not options.fleet and not options.table:
         raise ConfigError(NO_FLEET)
     location: str | None = options.fleet
     return location
+
+
+def is_sample(options: SimpleNamespace) -> bool:
+    """Checks whether `--sample` is given, and `--fleet` isn't or only by a source of lower precedence.
+
+    Raises:
+        ConfigError: the same source gives both.
+    """
+    if not options.sample or not options.fleet:
+        return bool(options.sample)
+    by_sample, by_fleet = options.given["sample"], options.given["fleet"]
+    if by_sample == by_fleet:
+        raise ConfigError(TWO_FLEETS)
+    return bool(by_sample < by_fleet)
 
 
 def tables_with_loads(options: SimpleNamespace, job_file: str) -> dict[str, str] | None:
     """Returns the values of `--table`; for the sample fleet also its made-up loads, which aren't in its folder."""
     tables: dict[str, str] = dict(options.table or {})
     loads = packaged_conf(job_file) / "sample-loads" / "loads.csv"
-    if options.sample and not options.fleet and "loads" not in tables and loads.exists():
+    if is_sample(options) and "loads" not in tables and loads.exists():
         tables["loads"] = str(loads)
     return tables or None
 
@@ -343,24 +361,35 @@ def sample(job_file: str, name: str) -> str:
     return str(location)
 
 
-def _from_file(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
-    """Makes the values of the settings file the defaults of the flags."""
-    if path is not None:
-        try:
-            ctx.default_map = defaults(path, ctx.command.params)
-        except ConfigError as error:
-            raise click.UsageError(str(error), ctx) from error
-    return path
+def config_option(defaults: Callable[[Path, Sequence[str], Sequence[click.Parameter]], Mapping[str, Any]]) -> Decorator:
+    """Returns `--config`: a settings file, by default `spark-assign.toml` in the working folder, if it exists.
+
+    Args:
+        defaults: returns values of flags from the file, for the words of a command and its parameters.
+    """
+
+    def read(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
+        """Makes the values of the file the defaults of the flags."""
+        path = path or (SETTINGS_FILE if SETTINGS_FILE.is_file() else None)
+        if path is not None and not ctx.resilient_parsing:
+            try:
+                ctx.default_map = dict(defaults(path, getattr(ctx.command, "words", ()), ctx.command.params))
+            except ConfigError as error:
+                raise click.UsageError(str(error), ctx) from error
+        return path
+
+    return click.option(
+        "--config",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        is_eager=True,
+        callback=read,
+        help=f"TOML file with settings (default: {SETTINGS_FILE}, if it exists). Flags and environment variables take "
+        "precedence.",
+    )
 
 
-CONFIG = click.option(
-    "--config",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    is_eager=True,
-    callback=_from_file,
-    help="TOML file with settings. Flags take precedence.",
-)
+CONFIG = config_option(defaults)
 OUTCOME = location_option(
     "--outcome", "Write how the job ended to FILE as JSON: a path, or a URI that pyarrow can write to.", metavar="FILE"
 )

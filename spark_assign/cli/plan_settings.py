@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from click.core import ParameterSource
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from spark_assign.cli.settings_file import from_file, validated
+from spark_assign.cli.settings_model import TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import INPUT_TABLES, PLAN_TABLES
 
+COMMAND = ("plan",)
 OUTPUT = "output/plan"
 """Default location of a plan, relative to the working folder."""
 
@@ -107,6 +111,27 @@ class PlanSettings(Table):
         return {**patterns, "*": self.assignor} if patterns else self.assignor
 
 
+def is_given(options: SimpleNamespace) -> bool:
+    """Checks whether an option is on the command line, or a fleet or settings come from elsewhere."""
+    given = options.given
+    is_fleet = bool({"fleet", "table", "sample", "config"} & set(given))
+    by_flag = any(source is ParameterSource.COMMANDLINE for source in given.values())
+    return is_fleet or by_flag or bool(options.config and from_file(options.config, COMMAND))
+
+
+def as_flags(path: Path, *_: Any) -> dict[str, Any]:
+    """Returns the settings of a file by the name of their flags.
+
+    Raises:
+        ConfigError: the file can't be read, or has faults.
+    """
+    settings = from_file(path, COMMAND)
+    given = validated(PlanSettings, settings, str(path)).model_dump(exclude_unset=True)
+    flags = {**TABLES, "output": {**TABLES["output"], "tables": "output_tables"}}
+    tables = {name: given.pop(name, {}) for name in flags}
+    return given | {flags[name][key]: value for name, table in tables.items() for key, value in table.items()}
+
+
 def load(path: Path | None, flags: Mapping[str, Any] | None = None) -> PlanSettings:
     """Returns the settings from a TOML file, from flags, or from both.
 
@@ -118,7 +143,7 @@ def load(path: Path | None, flags: Mapping[str, Any] | None = None) -> PlanSetti
     Raises:
         ConfigError: the file can't be read, or has faults. The message lists every fault.
     """
-    settings = {} if path is None else from_file(path)
+    settings = {} if path is None else from_file(path, COMMAND)
     validated(PlanSettings, settings, str(path))
     flags = {key: value for key, value in (flags or {}).items() if value is not None}
     for name in ("fleet", "output"):

@@ -7,13 +7,14 @@
     [output]                    # --output, --output-format, --output-option
     location = "./compared"
 
+A file for several jobs has a section for each, such as `[compare]` with `[compare.fleet]`, or `[replicas.place]`.
 Relative paths start from the file's folder. The job plan has other keys (`plan_settings`).
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,11 +28,16 @@ if TYPE_CHECKING:
     Model = TypeVar("Model", bound=BaseModel)
 
 
-def defaults(path: Path, parameters: Sequence[click.Parameter]) -> dict[str, Any]:
+SETTINGS_FILE = Path("spark-assign.toml")
+"""File that is read if `--config` isn't given, and the working folder has it."""
+
+
+def defaults(path: Path, command: Sequence[str], parameters: Sequence[click.Parameter]) -> dict[str, Any]:
     """Returns values for a job's flags from a settings file, by flag name.
 
     Args:
         path: the file.
+        command: words of the command, such as `("replicas", "place")`.
         parameters: parameters of the job.
 
     Raises:
@@ -40,7 +46,8 @@ def defaults(path: Path, parameters: Sequence[click.Parameter]) -> dict[str, Any
     from spark_assign.cli.settings_model import LOCATION_TYPES, TABLES, model_of
 
     model = model_of(parameters)
-    settings = {key.replace("-", "_"): value for key, value in from_file(path).items()}
+    tables = [*TABLES, *(str(each.name) for each in parameters if each.multiple)]
+    settings = {key.replace("-", "_"): value for key, value in from_file(path, command, tables).items()}
     for name in TABLES:
         if name in model.model_fields and isinstance(settings.get(name), str):
             settings[name] = {"location": settings[name]}
@@ -52,8 +59,13 @@ def defaults(path: Path, parameters: Sequence[click.Parameter]) -> dict[str, Any
     return {name: resolve(value, folder) if name in locations else value for name, value in values.items()}
 
 
-def from_file(path: Path) -> dict[str, Any]:
-    """Returns the content of a settings file. Locations in fleet and output are relative to its folder.
+def from_file(path: Path, command: Sequence[str] = (), tables: Collection[str] = ("fleet", "output")) -> dict[str, Any]:
+    """Returns the settings of a command from a file, with locations in fleet and output relative to its folder.
+
+    Args:
+        path: the file.
+        command: words of the command. If the file has sections, its own is returned, or an empty dict.
+        tables: settings of the command that can be tables, and hence aren't sections.
 
     Raises:
         ConfigError: the file can't be read, or isn't valid TOML.
@@ -64,6 +76,9 @@ def from_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: can't be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: isn't valid TOML: {error}") from error
+    if command and has_sections(settings, tables):
+        for word in command:
+            settings = settings.get(word, {})
     folder = str(path.absolute().parent)
     for name in ("fleet", "output"):
         table = settings.get(name)
@@ -73,9 +88,14 @@ def from_file(path: Path) -> dict[str, Any]:
         settings["owners"] = resolve(settings["owners"], folder)
     fleet = settings.get("fleet")
     if isinstance(fleet, dict) and isinstance(fleet.get("tables"), dict):
-        tables = fleet["tables"].items()
-        fleet["tables"] = {k: resolve(v, folder) if isinstance(v, str) else v for k, v in tables}
+        locations = fleet["tables"].items()
+        fleet["tables"] = {k: resolve(v, folder) if isinstance(v, str) else v for k, v in locations}
     return settings
+
+
+def has_sections(settings: Mapping[str, Any], tables: Collection[str] = ("fleet", "output")) -> bool:
+    """Checks whether a settings file has a section per command. Otherwise, all of it is for one command."""
+    return bool(settings) and all(isinstance(each, dict) and name not in tables for name, each in settings.items())
 
 
 def validated(model: type[Model], settings: Mapping[str, Any], origin: str) -> Model:

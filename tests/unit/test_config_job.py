@@ -93,11 +93,74 @@ def test_a_file_of_another_job(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == f"{file}: valid settings of compare\n"
 
 
+SECTIONS = """
+[plan]
+top = 3
+[plan.fleet]
+location = "./fleet"
+[compare]
+top = 4
+what-if = "leave:*:1"
+[replicas.reassign]
+add = "5"
+"""
+
+
+def test_a_file_for_several_jobs(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each section is checked. A section that isn't a job's is a fault."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "spark-assign.toml"
+    file.write_text(SECTIONS)
+    assert config.main(["--check", file.name]) == 0
+    assert capsys.readouterr().out == "spark-assign.toml: valid settings of plan, compare, replicas reassign\n"
+    file.write_text(SECTIONS.replace("[compare]", "[comparison]"))
+    assert config.main(["--check", file.name]) == 2
+    assert "No job is called comparison. Did you mean compare?" in caplog.text
+
+
+def test_where_settings_come_from(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The environment precedes the file, which precedes the defaults. Variables of the launcher aren't settings."""
+    monkeypatch.chdir(tmp_path)
+    Path("spark-assign.toml").write_text(SECTIONS)
+    monkeypatch.setenv("SPARK_ASSIGN_COMPARE_TOP", "5")
+    monkeypatch.setenv("SPARK_ASSIGN_SEED", "7")
+
+    def shown(*words: str) -> dict[str, list[str]]:
+        assert config.main(["--show", *words]) == 0, caplog.text
+        rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+        return {row[0]: row[1:] for row in rows}
+
+    compare = shown("compare")
+    assert compare["--top"] == ["5", "SPARK_ASSIGN_COMPARE_TOP"]
+    assert compare["--what-if"] == ['["leave:*:1"]', "spark-assign.toml"]
+    assert compare["--fleet"] == ["–", "default"]
+    assert shown("replicas", "reassign")["--add"] == ["5", "spark-assign.toml"]
+    plan = shown()
+    assert plan["--top"] == ["3", "spark-assign.toml"]
+    assert plan["--fleet"] == [str(tmp_path / "fleet"), "spark-assign.toml"]
+    Path("other.toml").write_text("top = 6")
+    assert shown("diff", "--config", "other.toml")["--top"] == ["6", "other.toml"]
+    monkeypatch.setenv("SPARK_ASSIGN_COMPARE_TOP", "five")
+    assert config.main(["--show", "compare"]) == 2
+    assert "SPARK_ASSIGN_COMPARE_TOP: 'five' is not a valid integer" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "Use either --schema [JOB] or --check FILE"),
-        (["--schema", "--check", "x.toml"], "Use either --schema [JOB] or --check FILE"),
+        ([], "Use one of --schema [JOB], --show [JOB], and --check FILE"),
+        (["--schema", "--check", "x.toml"], "Use one of --schema [JOB], --show [JOB], and --check FILE"),
+        (["--show", "--schema"], "Use one of --schema [JOB], --show [JOB], and --check FILE"),
         (["--schema", "planner"], "No job is called planner. Did you mean plan?"),
         (["--schema", "replicas"], "No job is called replicas. Did you mean replicas"),
         (["--check", "/nothing.toml"], "/nothing.toml: can't be read"),

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from click.core import ParameterSource
 from click.testing import CliRunner
 
 from jobs import _entry
+from spark_assign.cli import plan_settings
 from spark_assign.cli.advice_modes import MODES
 from spark_assign.cli.job import Command, Job, Options, job
 from spark_assign.cli.options import (
@@ -95,7 +100,7 @@ def test_a_job_is_called_with_its_options() -> None:
         ("a*", "b"),
     )
     assert (options.run_id, options.top, options.verbose) == ("r", 10, False)
-    assert options.given == {"fleet", "option", "group", "run_id"}
+    assert set(options.given) == {"fleet", "option", "group", "run_id"}
     assert len(example().parse([]).run_id) == len("20261121T050000Z")
 
 
@@ -143,7 +148,61 @@ def test_a_settings_file_says_what_the_flags_say(tmp_path: Path) -> None:
     assert (options.top, options.group, options.run_id) == (3, ("a*",), "now")
     assert (options.fleet, options.format, options.option) == (str(tmp_path / "f"), "csv", {"sep": ";"})
     assert (options.table, options.output) == ({"owned": str(tmp_path.parent / "x")}, "main.kafka")
-    assert options.given == {"config", "run_id"}
+    by_flag = {name for name, source in options.given.items() if source is ParameterSource.COMMANDLINE}
+    assert by_flag == {"config", "run_id"}
+
+
+def test_flags_then_environment_then_file_then_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each value, the first source that has it. `spark-assign.toml` is read from the working folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("spark-assign.toml").write_text('[example]\ntop = 3\ngroup = "a"\nrun_id = "file"\n[other]\ntop = 4\n')
+    for name, value in {"TOP": "5", "RUN_ID": "environment", "OPTION": "a=1 b=2", "VERBOSE": "true"}.items():
+        monkeypatch.setenv(f"SPARK_ASSIGN_EXAMPLE_{name}", value)
+    monkeypatch.setenv("SPARK_ASSIGN_FORMAT", "csv")
+    options = example().parse(["--run-id", "flag"])
+    assert (options.run_id, options.top, options.group, options.format) == ("flag", 5, ("a",), None)
+    assert (options.option, options.verbose, options.config) == ({"a": "1", "b": "2"}, True, Path("spark-assign.toml"))
+    monkeypatch.setenv("SPARK_ASSIGN_EXAMPLE_FLEET", "./f")
+    beside = str(ROOT / "jobs" / "compare.py")
+    assert fleet_or_sample(example().parse([]), beside) == "./f"
+    assert fleet_or_sample(example().parse(["--sample"]), beside) == str(ROOT / "conf" / "sample-fleet")
+
+
+def test_plan_without_options_plans_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless a fleet comes from the environment or from a file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SPARK_ASSIGN_SEED", "1")
+    Path("spark-assign.toml").write_text("[compare]\ntop = 4\n")
+    plan = commands()["plan"]
+    assert not plan_settings.is_given(plan.parse([]))
+    assert plan_settings.is_given(plan.parse(["--assignor", "range"]))
+    monkeypatch.setenv("SPARK_ASSIGN_PLAN_TOP", "5")
+    assert not plan_settings.is_given(plan.parse([]))
+    monkeypatch.setenv("SPARK_ASSIGN_PLAN_FLEET", "./f")
+    assert plan_settings.is_given(plan.parse([]))
+    monkeypatch.delenv("SPARK_ASSIGN_PLAN_FLEET")
+    Path("spark-assign.toml").write_text('[plan.fleet]\nlocation = "./f"\n')
+    assert plan_settings.is_given(plan.parse([]))
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_options_and_files(shell: str) -> None:
+    """By click's own means, and without Spark."""
+
+    def completed(*words: str) -> str:
+        variables = {"_SPARK_ASSIGN_COMPLETE": f"{shell}_complete", "COMP_WORDS": " ".join(["spark-assign", *words])}
+        variables["COMP_CWORD"] = words[-1] if shell == "fish" else str(len(words))
+        call = [sys.executable, "-c", "import sys; sys.argv[0] = 'spark-assign'; from jobs._entry import main; main()"]
+        done = subprocess.run(
+            call, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True, check=False
+        )
+        assert not done.stderr
+        return done.stdout
+
+    assert "compare" in completed("comp")
+    assert "plan" not in completed("comp")
+    assert "--what-if" in completed("compare", "--wh")
+    assert "file" in completed("compare", "--fleet", "./x")
 
 
 @pytest.mark.parametrize(
