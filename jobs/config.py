@@ -101,7 +101,8 @@ def shown(of: Job, file: Path | None) -> list[list[str]]:
             ParameterSource.ENVIRONMENT: name,
             ParameterSource.DEFAULT_MAP: str(read),
         }
-        text = value if isinstance(value, str) else json.dumps(value) if isinstance(value, _VALUES) else DASH
+        is_text = isinstance(value, str | Path)
+        text = str(value) if is_text else json.dumps(value) if isinstance(value, _VALUES) else DASH
         rows.append([f"--{str(each.name).replace('_', '-')}", text, origins.get(source, "default")])
     return rows
 
