@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from spark_assign.spark import subscription_lists
 from spark_assign.spark.fleet_check import Sizes, check_fleet
-from spark_assign.spark.partition_slices import compress
+from spark_assign.spark.partition_slices import compress, from_lists
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.schema_check import check_schemas
@@ -34,10 +34,10 @@ class Fleet:
         topics: one row per topic, with its partition count.
         members: one row per group member.
         subscriptions: one row per member and subscribed topic. `topics` need not have the topic.
-        subscription_lists: subscriptions as lists of members and of their topics, instead of `subscriptions` or in
-            addition. They are much smaller if many members subscribe to many topics.
+        subscription_lists: subscriptions as lists of members and topics, instead of `subscriptions` or in addition.
         owned: one row per partition that a member owns.
         owned_slices: the same as slices `first, first + step, …`; an alternative to `owned`.
+        owned_lists: the slices as lists; another alternative, much smaller if members own partitions of many topics.
         replicas: broker IDs of the replicas of each partition, preferred leader first.
         brokers: rack of each broker.
         groups: assignor and other settings of each group.
@@ -50,9 +50,6 @@ class Fleet:
 
     Raises:
         FleetError: a table or column is missing, or has a wrong type. The message lists every fault.
-
-    Examples:
-        >>> copy = Fleet(topics=fleet.topics, members=fleet.members, subscriptions=fleet.subscriptions)
     """
 
     topics: DataFrame
@@ -70,11 +67,13 @@ class Fleet:
     departed: DataFrame | None = None
     departed_tasks: DataFrame | None = None
     subscription_lists: DataFrame | None = None
+    owned_lists: DataFrame | None = None
 
     def __post_init__(self) -> None:
         faults = check_schemas(self, _SCHEMAS, REQUIRED_TABLES)
-        if self.owned is not None and self.owned_slices is not None:
-            faults.append(Fault("owned", "*", "owned and owned_slices are both given", "Give only one of them"))
+        given = [name for name in _OWNERSHIP if getattr(self, name) is not None]
+        if len(given) > 1:
+            faults.append(Fault(given[0], "*", f"{' and '.join(given)} are given", "Give only one of them"))
         if self.tasks is not None and self.subtopologies is None:
             problem = "the table is missing, but tasks is given"
             faults.append(Fault("subtopologies", "*", problem, "Add it: each task belongs to a subtopology"))
@@ -177,7 +176,8 @@ class Fleet:
         """Returns what live members own as slices (columns as in `owned_slices`); None if unknown."""
         if self.owned is not None:
             return compress(self.owned)
-        return None if self.owned_slices is None else self.owned_slices.select(*ASSIGNMENT_SLICES.names)
+        slices = self.owned_slices if self.owned_lists is None else from_lists(self.owned_lists)
+        return None if slices is None else slices.select(*ASSIGNMENT_SLICES.names)
 
     def unpersist(self) -> None:
         """Discards the results of `sizes` and `rejected`, so that changed tables are checked again."""
@@ -375,22 +375,24 @@ class Fleet:
         latest = F.max(F.greatest(F.col("generation_id"), F.col("user_data_generation_id"), F.lit(0))).over(group)
         generations = {"generation_id": latest + 1, "user_data_generation_id": F.lit(None)}
         members = self.members.withColumns({name: value.cast("int") for name, value in generations.items()})
-        return replace(self, members=members, owned=None, owned_slices=plan.assignment_slices, departed=None)
+        planned: dict[str, Any] = dict.fromkeys((*_OWNERSHIP, "departed")) | {"owned_slices": plan.assignment_slices}
+        return replace(self, members=members, **planned)
 
     def filter_groups(self, groups: DataFrame) -> Fleet:
         """Returns the fleet with only these groups (cluster, group_id)."""
         groups = groups.select(*GROUP_KEY).distinct()
         tables = {name: getattr(self, name) for name in _TABLES if name not in _CLUSTER_TABLES}
-        return replace(
-            self,
-            **{name: table.join(groups, GROUP_KEY, "left_semi") for name, table in tables.items() if table is not None},
-        )
+        kept = {name: table.join(groups, GROUP_KEY, "left_semi") for name, table in tables.items() if table is not None}
+        return replace(self, **kept)
 
     @property
     def racks_known(self) -> bool:
         """Whether the fleet has the tables that rack awareness needs: replicas and brokers."""
         return self.replicas is not None and self.brokers is not None
 
+
+_OWNERSHIP = ("owned", "owned_slices", "owned_lists")
+"""Alternative tables of what members own."""
 
 _TABLES = tuple(field.name for field in fields(Fleet))
 _SCHEMAS = INPUT_TABLES | {"departed": INPUT_TABLES["owned_slices"], "departed_tasks": INPUT_TABLES["tasks"]}

@@ -26,7 +26,6 @@ from spark_assign.groups.assignors.release_rules import format_release_lines, pa
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.spark import subscription_lists
 from spark_assign.spark.java_order import string_order
-from spark_assign.spark.partition_slices import compress
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS, ONLY_IF_GIVEN
 
@@ -76,15 +75,15 @@ def without_members(fleet: Fleet, leavers: DataFrame) -> Fleet:
     leavers = leavers.select(*MEMBER_KEY).distinct()
     change: dict[str, DataFrame] = {
         name: getattr(fleet, name).join(leavers, MEMBER_KEY, "left_anti")
-        for name in ("members", "subscriptions", "owned", "owned_slices", "tasks")
+        for name in ("members", "subscriptions", "owned", "owned_slices", "owned_lists", "tasks")
         if getattr(fleet, name) is not None
     }
     if fleet.subscription_lists is not None:
         change["subscription_lists"] = subscription_lists.without_members(fleet.subscription_lists, leavers)
-    owned = fleet.owned_slices if fleet.owned is None else fleet.owned
-    if owned is not None:
-        left = owned.join(leavers, MEMBER_KEY, "left_semi")
-        left = left.select(*MEMBER_KEY, "topic", "first", "step", "count") if fleet.owned is None else compress(left)
+    tables = {name: getattr(fleet, name) for name in ("owned", "owned_slices", "owned_lists")}
+    owned = {name: table.join(leavers, MEMBER_KEY, "left_semi") for name, table in tables.items() if table is not None}
+    left = replace(fleet, **owned).ownership_slices()
+    if left is not None:
         change["departed"] = left if fleet.departed is None else fleet.departed.unionByName(left)
     if fleet.tasks is not None:
         had = fleet.tasks.join(leavers, MEMBER_KEY, "left_semi")

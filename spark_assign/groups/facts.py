@@ -20,7 +20,7 @@ from pyspark.sql.types import ArrayType, DataType
 from spark_assign.groups.kernel import facts as kinds
 from spark_assign.groups.windows import assign_by_windows
 from spark_assign.spark.fleet_check import Sizes
-from spark_assign.spark.partition_slices import to_bitmaps
+from spark_assign.spark.partition_slices import from_lists, to_bitmaps
 from spark_assign.spark.subscription_lists import list_members, list_topics, to_lists
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
@@ -101,10 +101,10 @@ def gather_facts(
         facts.append(_fact(fleet.groups, kinds.GROUP, *group_columns))
     if fleet.owned_slices is not None:
         facts.append(member_topics(fleet.owned_slices, kinds.OWNED_SLICE, *_SLICE))
-        if owned_order and "position" in fleet.owned_slices.columns:
-            ordered = fleet.owned_slices.where(F.col("position").isNotNull())
-            ordered = ordered.withColumns({"at": F.expr(_PARTITIONS), "position": F.col("position").try_cast("int")})
-            facts.append(_fact(ordered, kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
+    if fleet.owned_lists is not None:
+        facts.append(_fact(fleet.owned_lists, kinds.OWNED_LIST, "member_id", *kinds.SLICE_LISTS))
+        owned_topics = fleet.owned_lists.select(*GROUP_KEY, F.explode("topics").alias("topic")).distinct()
+        facts.append(_fact(_with_topics(owned_topics, topics), kinds.OWNED_TOPIC, "topic", "partitions"))
     if fleet.owned is not None:
         if _is_sparse(fleet.sizes):
             facts.append(member_topics(fleet.owned, kinds.OWNED_PARTITION, "partition"))
@@ -112,6 +112,11 @@ def gather_facts(
             facts.append(member_topics(to_bitmaps(fleet.owned), kinds.OWNED_BITMAP, "block", "bits", "twice", "count"))
         if owned_order and "position" in fleet.owned.columns:
             facts.append(_fact(_owned_order(fleet.owned), kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
+    slices = fleet.owned_slices if fleet.owned_lists is None else from_lists(fleet.owned_lists)
+    if owned_order and slices is not None and "position" in slices.columns:
+        ordered = slices.where(F.col("position").isNotNull())
+        ordered = ordered.withColumns({"at": F.expr(_PARTITIONS), "position": F.col("position").try_cast("int")})
+        facts.append(_fact(ordered, kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
     if fleet.departed is not None:
         facts.append(member_topics(fleet.departed, kinds.DEPARTED_SLICE, *_SLICE))
     if initialized and fleet.initialized is not None:

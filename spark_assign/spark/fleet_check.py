@@ -25,6 +25,7 @@ _KEYS = {
     "subscription_lists": GROUP_KEY,
     "owned": GROUP_KEY,
     "owned_slices": GROUP_KEY,
+    "owned_lists": GROUP_KEY,
     "replicas": ["cluster", "topic", "partition"],
     "brokers": ["cluster", "broker_id"],
     "groups": GROUP_KEY,
@@ -49,6 +50,7 @@ _MEASURES = {
     "static_members": ("members", "if(group_instance_id is null, 0, 1)"),
     "pairs": ("subscription_lists", "bigint(array_size(member_ids)) * array_size(topics)"),
     "names": ("subscription_lists", "array_size(member_ids) + array_size(topics)"),
+    "listed_slices": ("owned_lists", "array_size(topics)"),
 }
 """Sums over the rows of a table, as SQL expressions."""
 
@@ -70,6 +72,7 @@ class Sizes:
         racked_members, static_members: members with a rack, and with an instance ID.
         subscriptions: subscriptions as rows of a member and a topic, although they may be given as lists.
         subscription_facts: rows of `subscriptions`, and names in `subscription_lists`.
+        owned_slices: slices, although they may be given as lists.
     """
 
     members: int
@@ -114,6 +117,7 @@ def check_fleet(tables: Mapping[str, DataFrame | None]) -> Sizes:
     counts |= {name: sum(row[name] or 0 for row in summary) for name in _MEASURES}
     counts["subscription_facts"] = counts["subscriptions"] + counts.pop("names")
     counts["subscriptions"] += counts.pop("pairs")
+    counts["owned_slices"] += counts.pop("listed_slices")
     return Sizes(**counts)
 
 

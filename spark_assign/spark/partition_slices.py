@@ -34,6 +34,13 @@ def expand(slices: DataFrame) -> DataFrame:
     return slices.where(F.col("count") > 0).select(*columns, partitions)
 
 
+def from_lists(lists: DataFrame) -> DataFrame:
+    """Returns the slices of `owned_lists`, one row per slice, with the columns of `owned_slices`."""
+    names = {"topics": "topic", "firsts": "first", "steps": "step", "counts": "count", "positions": "position"}
+    given = lists.withColumn("positions", F.coalesce("positions", F.array().cast("array<int>")))
+    return given.select(*MEMBER_KEY, F.inline(F.arrays_zip(*names))).toDF(*MEMBER_KEY, *names.values())
+
+
 def contains_partition(partition: Column, first: Column, step: Column, count: Column) -> Column:
     """Returns whether a slice contains a partition."""
     offset = partition - first

@@ -45,6 +45,12 @@ OWNED_SLICES = StructType([*columns(_MEMBER, _SLICE), _POSITION])
 members can own the same partition, and `count` 0 means that the member has the topic without partitions. `position`: as
 in OWNED, of the first partition of the slice."""
 
+OWNED_LISTS = schema(
+    _MEMBER, "topics array<string>, firsts array<int>, steps array<int>, counts array<int>, positions array<int>?"
+)
+"""The same as lists with an element per slice, usually one row per member. `positions`: as `position` in OWNED_SLICES;
+null: sorted by topic and partition."""
+
 REPLICAS = schema("cluster string, topic string, partition int, replicas array<int>")
 """`replicas`: broker IDs, preferred leader first."""
 
@@ -108,6 +114,7 @@ INPUT_TABLES: dict[str, StructType] = {
     "subscription_lists": SUBSCRIPTION_LISTS,
     "owned": OWNED,
     "owned_slices": OWNED_SLICES,
+    "owned_lists": OWNED_LISTS,
     "replicas": REPLICAS,
     "brokers": BROKERS,
     "groups": GROUPS,

@@ -38,9 +38,10 @@ def executors(bench: Bench) -> None:
     """Processor time and shuffled bytes of a plan on four executors, compared with one; sizes in turns."""
     rows = Shape(bench.size(2_000, 20), 10, 10, 500)
     slices = Shape(bench.size(5_000, 20), 10, 10, 500)
+    owned = written_with_owners(bench.spark, slices, bench.folder, form="owned_slices")
     fleets = {
         "range": (rows, written(bench.spark, rows, bench.folder), "assignments"),
-        "sticky": (slices, written_with_owners(bench.spark, slices, bench.folder, runs=True), "assignment_slices"),
+        "sticky": (slices, owned, "assignment_slices"),
     }
     for assignor, (shape, path, table) in list(fleets.items())[: bench.size(2, 1)]:
         found: dict[int, list[dict[str, float]]] = {size: [] for size in EXECUTORS}

@@ -71,16 +71,15 @@ def written(spark: SparkSession, shape: Shape, folder: Path) -> Path:
 
 
 def written_with_owners(
-    spark: SparkSession, shape: Shape, folder: Path, *, left: int = 1, joined: int = 0, runs: bool = False
+    spark: SparkSession, shape: Shape, folder: Path, *, left: int = 1, joined: int = 0, form: str = "owned"
 ) -> Path:
     """The same after `left` members of each group have left and `joined` new ones have come, who own nothing.
 
-    Before that the group's partitions went round its members. The table is `owned` or, with `runs`, `owned_slices`.
+    Before that the group's partitions went round its members. The table is `owned`, `owned_slices`, or `owned_lists`.
     """
-    path = folder / f"owned{'-runs' if runs else ''}-{shape.slug}-less-{left}-plus-{joined}"
-    owners = _owned_runs if runs else _owned
-    what = "owned_slices" if runs else "owned"
-    return _write(path, lambda: _tables(spark, shape, left, joined) | {what: owners(spark, shape, left)})
+    path = folder / f"{form}-{shape.slug}-less-{left}-plus-{joined}"
+    owners = {"owned": _owned, "owned_slices": _owned_runs, "owned_lists": _owned_lists}[form]
+    return _write(path, lambda: _tables(spark, shape, left, joined) | {form: owners(spark, shape, left)})
 
 
 def _write(path: Path, tables: Callable[[], dict[str, DataFrame]]) -> Path:
@@ -153,6 +152,16 @@ def _owned_runs(spark: SparkSession, shape: Shape, left: int) -> DataFrame:
             F.ceil((shape.partitions - first) / shape.members).cast("int").alias("count"),
         )
     )
+
+
+def _owned_lists(spark: SparkSession, shape: Shape, left: int) -> DataFrame:
+    """The runs as lists, a row for each member."""
+    key = ("cluster", "group_id", "member_id")
+    runs = _owned_runs(spark, shape, left).groupBy(*key).agg(F.collect_list(F.struct(*_RUN)).alias("all"))
+    return runs.select(*key, *(F.col(f"all.{name}").alias(f"{name}s") for name in _RUN))
+
+
+_RUN = ("topic", "first", "step", "count")
 
 
 def written_differing(spark: SparkSession, members: int, topics: int, partitions: int, folder: Path) -> Path:

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet
+from spark_assign.spark.partition_slices import expand
 from spark_assign.tables.groups import MEMBER_KEY
 from tests.benchmarks.bench import first_of
 from tests.kafka import java_programs, maven
@@ -20,9 +21,10 @@ from tests.kafka import java_programs, maven
 
 def write_group(fleet: Fleet, path: Path) -> Path:
     """The one group of a fleet as the JSON that the program reads: its topics, and its members with all they own."""
-    assert fleet.owned is not None
+    slices = fleet.ownership_slices()
+    assert slices is not None
     topics = fleet.subscription_rows.groupBy(*MEMBER_KEY).agg(F.array_sort(F.collect_list("topic")).alias("topics"))
-    owned = fleet.owned.groupBy(*MEMBER_KEY).agg(F.array_sort(F.collect_list(F.struct("topic", "partition"))))
+    owned = expand(slices).groupBy(*MEMBER_KEY).agg(F.array_sort(F.collect_list(F.struct("topic", "partition"))))
     members = fleet.members.select(*MEMBER_KEY, "generation_id").join(topics, MEMBER_KEY, "left")
     members = members.join(owned.toDF(*MEMBER_KEY, "owned"), MEMBER_KEY, "left")
     if not path.exists():

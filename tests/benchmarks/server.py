@@ -89,7 +89,7 @@ def _check_same(ours: TargetAssignments, present: IntArray, theirs: int) -> None
 def runs(bench: Bench) -> None:
     """A fleet whose owned runs stand for 100M partitions, a member of each group gone: uniform against sticky."""
     shape = Shape(bench.size(20_000, 200), 10, 10, 500)
-    path = fleets.written_with_owners(bench.spark, shape, bench.folder, runs=True)
+    path = fleets.written_with_owners(bench.spark, shape, bench.folder, form="owned_slices")
     names = ("uniform",) if bench.quick else ("uniform", "server-range")
     works = {
         name: partial(plan_and_write, bench, path, name, to_noop, "assignment_slices") for name in (*names, "sticky")

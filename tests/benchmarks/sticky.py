@@ -53,7 +53,10 @@ def runs(bench: Bench) -> None:
     """
     fleet = Shape(bench.size(20_000, 200), 10, 10, 5_000)
     giant = Shape(1, bench.size(500, 50), bench.size(2_000, 20), bench.size(500_000, 5_000))
-    paths = {shape: fleets.written_with_owners(bench.spark, shape, bench.folder, runs=True) for shape in (fleet, giant)}
+    paths = {
+        shape: fleets.written_with_owners(bench.spark, shape, bench.folder, form="owned_slices")
+        for shape in (fleet, giant)
+    }
     for name in assignors(bench):
         works = {
             f"{shape}": partial(plan_and_write, bench, paths[shape], name, to_noop, "assignment_slices")
@@ -78,7 +81,7 @@ def profiles(bench: Bench) -> None:
     partition, whatever members subscribe to: no goal.
     """
     shape = Shape(bench.size(2_000, 20), 10, 10, 500)
-    path = fleets.written_with_owners(bench.spark, shape, bench.folder, runs=True)
+    path = fleets.written_with_owners(bench.spark, shape, bench.folder, form="owned_slices")
     names = _profiles(bench)
     today = dict.fromkeys(client_assignor(name) for name in names)
     works = {

@@ -19,9 +19,10 @@ from pyspark.sql import functions as F
 from spark_assign import plan
 from spark_assign.groups import facts as gathering
 from spark_assign.groups.kernel.assign import assign
-from spark_assign.groups.kernel.facts import OWNED_BITMAP, OWNED_PARTITION, index_facts
+from spark_assign.groups.kernel.facts import OWNED_BITMAP, OWNED_LIST, OWNED_PARTITION, SLICE_LISTS, index_facts
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, WITHHELD, PlanParams, plan_groups
 from spark_assign.groups.kernel.read_specs import read_group_specs
+from spark_assign.spark.partition_slices import expand
 from tests.benchmarks import fleets
 from tests.benchmarks.bench import Bench, Result, to_noop
 from tests.benchmarks.fleets import Shape
@@ -39,10 +40,10 @@ def giant(bench: Bench) -> None:
     larger = replace(shape, partitions=10 * shape.partitions)
     with KafkaProcess("1g" if bench.quick else HEAP) as kafka:
         for name in assignors(bench):
-            path = fleets.written_with_owners(bench.spark, shape, bench.folder)
+            path = fleets.written_with_owners(bench.spark, shape, bench.folder, form="owned_lists")
             _compare(bench, kafka, path, name, f"{shape}", kernel=">= 10", job=">= 1")
         if not bench.quick:
-            path = fleets.written_with_owners(bench.spark, larger, bench.folder)
+            path = fleets.written_with_owners(bench.spark, larger, bench.folder, form="owned_lists")
             _compare(bench.once(), kafka, path, "sticky", f"{larger}", kernel=">= 10", job=">= 3")
 
 
@@ -100,11 +101,15 @@ def _pass_through(bench: Bench, path: Path) -> None:
     """Reads and gathers the tables, hands them through Python unchanged, and writes a row per owned partition."""
     facts = gathering.facts_by_group(fleets.read(bench.spark, path))
     passed = facts.mapInArrow(lambda batches: batches, facts.schema)
-    if "partition" not in facts.columns:  # gathered as bitmaps
+    if "topics" in facts.columns:
+        passed = passed.where(F.col("kind") == OWNED_LIST)
+        rows = F.inline(F.arrays_zip(*SLICE_LISTS)).alias("topic", "first", "step", "count")
+        passed = expand(passed.select("cluster", "group_id", "member_id", rows))
+    elif "partition" in facts.columns:
+        passed = passed.where(F.col("kind") == OWNED_PARTITION)
+    else:  # gathered as bitmaps
         passed = passed.where(F.col("kind") == OWNED_BITMAP)
         passed = passed.withColumn("partition", F.explode(F.sequence(F.lit(1), "count")))
-    else:
-        passed = passed.where(F.col("kind") == OWNED_PARTITION)
     to_noop(passed.select("cluster", "group_id", "member_id", "topic", "partition"))
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructField, StructType
 
 from spark_assign import Fleet, Plan
 from spark_assign.spark.caching import cached
-from spark_assign.tables.groups import INPUT_TABLES
+from spark_assign.tables.groups import INPUT_TABLES, MEMBER_KEY
 from tests.frames import dataframe
 
 Row = Sequence[Any]
@@ -49,6 +49,20 @@ def with_lists(fleet: Fleet) -> Fleet:
         subscriptions=None,
         subscription_lists=lists.select(*key, F.col("all.member_id").alias("member_ids"), "topics"),
     )
+
+
+def with_owned_lists(fleet: Fleet) -> Fleet:
+    """The same fleet with what its members own as lists."""
+    slices = fleet.owned_slices
+    if fleet.owned is not None:
+        single = {"first": F.col("partition"), "step": F.lit(1), "count": F.lit(1)}
+        slices = fleet.owned.withColumns(single)
+    assert slices is not None
+    given = F.col("position") if "position" in slices.columns else F.lit(None)
+    row = F.struct("topic", "first", "step", "count", given.cast("int").alias("position"))
+    lists = slices.groupBy(*MEMBER_KEY).agg(F.collect_list(row).alias("all"))
+    columns = [F.col(f"all.{name}").alias(f"{name}s") for name in ("topic", "first", "step", "count", "position")]
+    return replace(fleet, owned=None, owned_slices=None, owned_lists=lists.select(*MEMBER_KEY, *columns))
 
 
 def group(

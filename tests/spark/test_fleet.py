@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,15 @@ def test_columns_and_types_are_checked_at_once(spark: SparkSession) -> None:
     assert "members.member_id: the column is missing" in message
     assert "subscriptions.topic: the column is missing" in message
     assert len(raised.value.faults) == 3
+
+
+def test_ownership_has_one_form(spark: SparkSession) -> None:
+    """Rows, slices, or lists; a fleet with two of them is an error."""
+    owned = table(spark, "owned", [("c", "g", "m", "t", 0)])
+    lists = table(spark, "owned_lists", [("c", "g", "m", ["t"], [0], [1], [1])])
+    problem = r"owned\.\*: owned and owned_lists are given\. Give only one of them"
+    with pytest.raises(FleetError, match=problem):
+        replace(fleet(spark, **GOOD), owned=owned, owned_lists=lists)
 
 
 def test_nullable_columns_may_be_left_out_and_others_are_carried(spark: SparkSession) -> None:

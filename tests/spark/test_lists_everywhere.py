@@ -1,4 +1,4 @@
-"""Every pass over a fleet gives the same for subscriptions as lists and as rows."""
+"""Every pass over a fleet gives the same for subscriptions and ownership as lists and as rows."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from spark_assign import (
     WhatIf,
     advise_membership,
     compare,
+    converge,
+    find_drift,
     measure_zone_traffic,
     plan,
     plan_migration,
@@ -23,9 +25,9 @@ from spark_assign import (
 )
 from spark_assign.comparison.what_if import AS_IS
 from spark_assign.tables.advice import MEMBERSHIP_TABLES, SIZE_TABLES, ZONES_TABLES
-from spark_assign.tables.comparison import MIGRATION_TABLES, UPGRADE_TABLES
+from spark_assign.tables.comparison import DRIFT_TABLES, MIGRATION_TABLES, UPGRADE_TABLES
 from spark_assign.tables.groups import PLAN_TABLES
-from tests.spark.fleets import with_lists
+from tests.spark.fleets import with_lists, with_owned_lists
 
 SAMPLE = Path(__file__).parents[2] / "conf" / "sample-fleet"
 
@@ -36,6 +38,8 @@ PASSES: dict[str, Callable[[Fleet], list[DataFrame]]] = {
     "the broker": lambda fleet: [plan(fleet, "uniform").target, plan(fleet, "server-range").assignments],
     "libraries": lambda fleet: [plan(fleet, f"{name}@librdkafka").target for name in ("range", "cooperative-sticky")],
     "compare": lambda fleet: [compare(fleet, ["range", "sticky"], [AS_IS, LESS])],
+    "converge": lambda fleet: [converge(fleet, "cooperative-sticky")],
+    "diff": lambda fleet: tables(find_drift(fleet, LESS.apply(fleet)), DRIFT_TABLES),
     "size": lambda fleet: tables(size_groups(fleet), SIZE_TABLES),
     "membership": lambda fleet: tables(advise_membership(fleet), MEMBERSHIP_TABLES),
     "zones": lambda fleet: tables(measure_zone_traffic(fleet), ZONES_TABLES),
@@ -62,7 +66,8 @@ def test_lists_are_rows(spark: SparkSession, name: str) -> None:
     """The sample fleet: its groups use every assignor."""
     fleet = with_loads(Fleet.read(spark, str(SAMPLE)))
     of_rows, of_lists = (
-        [sorted(map(str, table.collect())) for table in PASSES[name](form)] for form in (fleet, with_lists(fleet))
+        [sorted(map(str, table.collect())) for table in PASSES[name](form)]
+        for form in (fleet, with_owned_lists(with_lists(fleet)))
     )
     assert of_lists == of_rows
     assert any(of_rows)

@@ -49,6 +49,7 @@ def test_profiles_by_pattern_and_in_rounds(spark: SparkSession) -> None:
     )
     backwards = _fleet(spark, positions=True)
     assert _owners(backwards, "sticky@3.5") == [("C0", "t0", 1), ("C0", "t1", 0), ("C1", "t0", 0)]
+    assert _owners(fleets.with_owned_lists(backwards), "sticky@3.5") == _owners(backwards, "sticky@3.5")
     assert _owners(backwards, "sticky") == _owners(fleet, "sticky")
     rounds = converge(fleet, "cooperative-sticky@2.8").orderBy("round").collect()
     assert [(row["assignor"], row["round"], row["stable"]) for row in rounds] == [

@@ -11,7 +11,11 @@ from spark_assign.groups.assignors.roundrobin import round_robin_start
 from spark_assign.groups.kernel.facts import (
     MEMBER,
     OWNED_BITMAP,
+    OWNED_LIST,
     OWNED_PARTITION,
+    OWNED_SLICE,
+    OWNED_TOPIC,
+    SLICE_LISTS,
     IndexedFacts,
     find_owned,
     index_facts,
@@ -43,6 +47,12 @@ def block(number: int | None, bits: list[int], rows: int | None = None, **key: s
 def single(partition: int | None, **key: str | None) -> dict[str, Any]:
     """An owned partition as a fact of its own."""
     return GROUP | {"kind": OWNED_PARTITION, "member_id": "m", "topic": "t", "partition": partition} | key
+
+
+def listed(*slices: tuple[Any, ...], **key: Any) -> dict[str, Any]:
+    """The slices (topic, first, step, count) of the member as one fact with lists."""
+    lists = dict(zip(SLICE_LISTS, map(list, zip(*slices, strict=True)), strict=True))
+    return GROUP | {"kind": OWNED_LIST, "member_id": "m"} | lists | key
 
 
 def indexed(*blocks: dict[str, Any]) -> IndexedFacts:
@@ -99,6 +109,42 @@ def test_faults_of_single_partitions() -> None:
     remedy = "Add the member to members, or take its rows out (Fleet.with_members_left does so)"
     assert fault(single(1, member_id="x")) == ("unknown-member", f"owned: member_id=x. {remedy}")
     assert fault(single(1), single(2)) is None
+
+
+def test_lists_are_the_same_slices() -> None:
+    """With the number of partitions of each topic of the group; an empty list has no slices."""
+    owned = [("t", 0, 1, 4), ("u", 9, 2, 3), ("t", 7, 1, 1)]
+    other = {"group_id": "other"}
+    topics = [("t", 8, {}), ("u", 20, {}), ("t", 9, other)]
+    rows = [GROUP | {"kind": OWNED_TOPIC, "topic": topic, "partitions": size} | key for topic, size, key in topics]
+    rows.append(GROUP | {"kind": MEMBER, "member_id": "m"} | other)
+    facts = indexed(listed(*owned), *rows, listed(("t", 1, 1, 1), **other))
+    found = find_owned(facts, facts.group_id.to_numpy(zero_copy_only=False) == "g")
+    slices = zip(*(each.tolist() for each in (found.first, found.step, found.count)), strict=True)
+    assert list(slices) == [each[1:] for each in owned]
+    assert facts.int_column("partitions")[found.row].tolist() == [8, 20, 8]
+    assert [facts.topic_names[at].as_py() for at in facts.topic_index[found.row]] == ["t", "u", "t"]
+    empty = {name: [] for name in SLICE_LISTS}
+    assert not len(indexed(listed(("t", 0, 1, 1)) | empty).rows_by_kind[OWNED_SLICE])
+
+
+def test_faults_of_lists() -> None:
+    """As of slices; a list that is shorter than another has nulls at its end, and null is no list."""
+    remedy = "Fill the key in or leave the row out"
+    short = listed(("t", 0, 1, 4), ("t", 5, 1, 1)) | {"counts": [4]}
+    row = "owned_lists: member_id=m, topic=t, first=5, step=1, count=null"
+    assert fault(short) == ("null-key", f"{row}. {remedy}")
+    row = "owned_lists: member_id=m, topic=null, first=1, step=1, count=1"
+    assert fault(listed(("t", 0, 1, 1), ("t", 1, 1, 1)) | {"topics": ["t"]}) == ("null-key", f"{row}. {remedy}")
+    row = "owned_lists: member_id=m, topic=null, first=0, step=1, count=1"
+    assert fault(listed((None, 0, 1, 1))) == ("null-key", f"{row}. {remedy}")
+    row = "owned_lists: member_id=m, topic=null, first=null, step=null, count=null"
+    assert fault(listed(("t", 0, 1, 1)) | dict.fromkeys(SLICE_LISTS)) == ("null-key", f"{row}. {remedy}")
+    remedy = "Keep one row per member and partition"
+    twice = listed(("t", 0, 1, 4), ("u", 3, 1, 1), ("t", 3, 1, 1))
+    assert fault(twice) == ("duplicate-owned", f"owned_lists: member_id=m, topic=t, partition=3. {remedy}")
+    remedy = "Add the member to members, or take its rows out (Fleet.with_members_left does so)"
+    assert fault(listed(("t", 1, 1, 1), member_id="x")) == ("unknown-member", f"owned_lists: member_id=x. {remedy}")
 
 
 def test_rows_that_stand_twice() -> None:

@@ -12,6 +12,10 @@ LISTED_TOPIC
 GROUP    assignor, group_type, subscription_type, leader_library, leader_version, leader_confidence: a row of `groups`
 OWNED_SLICE
          member_id, topic, partitions (of the topic; null: unknown topic), first, step, count: owned partitions
+OWNED_LIST
+         member_id, and the parallel lists topics, firsts, steps, counts: a row of `owned_lists`
+OWNED_TOPIC
+         topic, partitions (null: unknown topic): a topic in rows of kind OWNED_LIST
 OWNED_PARTITION
          member_id, topic, partitions, partition: an owned partition
 OWNED_BITMAP
@@ -39,11 +43,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_assign.java.key_index import KeyIndex, NameIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.ownership_bitmaps import read_bitmaps, slices_from_bitmaps
 from spark_assign.numeric.partition_slices import compress_sorted
+from spark_assign.numeric.segmented_arrays import expand_slices
 
 KINDS = (
     MEMBER,
@@ -61,7 +67,9 @@ KINDS = (
     GROUP_LOAD,
     OWNED_PARTITION,
     LISTED_TOPIC,
-) = range(15)
+    OWNED_LIST,
+    OWNED_TOPIC,
+) = range(17)
 
 LEADER_COLUMNS = ("leader_library", "leader_version", "leader_confidence")
 """Columns of `groups` about the group's leader (`groups.kernel.leader_rules`)."""
@@ -78,6 +86,9 @@ LOAD_COLUMNS = {
 LOAD_SETTINGS = ("capacity", "load_bound")
 """Columns of `groups` with load settings."""
 
+SLICE_LISTS = ("topics", "firsts", "steps", "counts")
+"""Columns of OWNED_LIST with an element per slice."""
+
 WINDOW_ASSIGNORS = ("range", "roundrobin")
 """Assignors whose slices windows compute."""
 
@@ -92,6 +103,8 @@ FACT_TYPES: dict[str, pa.DataType] = {
     "list": pa.int64(),
     **dict.fromkeys(("first", "step", "count", "block", "partition"), _INT),
     **dict.fromkeys(("bits", "twice"), pa.list_(pa.int64())),
+    "topics": pa.list_(_TEXT),
+    **dict.fromkeys(SLICE_LISTS[1:], pa.list_(_INT)),
     "at": pa.list_(_INT),
     "racks": pa.list_(pa.list_(_TEXT)),
     "leader_racks": pa.list_(_TEXT),
@@ -159,7 +172,8 @@ class IndexedFacts:
 
 
 def index_facts(table: pa.Table) -> IndexedFacts:
-    """Indexes the names of a fact table whose rows are in any order."""
+    """Indexes the names of a fact table whose rows are in any order. Lists of slices become rows at its end."""
+    table = _expand_lists(table)
     kind = column(table, "kind").to_numpy(zero_copy_only=False)
     rows = {tag: np.flatnonzero(kind == tag) for tag in KINDS}
     clusters, ids = NameIndex(column(table, "cluster")), NameIndex(column(table, "group_id"))
@@ -178,6 +192,44 @@ def index_facts(table: pa.Table) -> IndexedFacts:
         member_id=member.names,
         topic_names=topic.names,
     )
+
+
+def _expand_lists(table: pa.Table) -> pa.Table:
+    """Adds a row of kind OWNED_SLICE for each slice in a row of kind OWNED_LIST.
+
+    Shorter lists are padded with nulls, and a null list of topics is a null topic: both are faults.
+    """
+    kinds = column(table, "kind").to_numpy(zero_copy_only=False)
+    list_rows, topic_rows = (np.flatnonzero(kinds == kind) for kind in (OWNED_LIST, OWNED_TOPIC))
+    if not len(list_rows):
+        return table
+    lists = [column(table, name).take(pa.array(list_rows, pa.int64())) for name in SLICE_LISTS]
+    lengths = [
+        to_int_array(pc.list_value_length(each), missing) for each, missing in zip(lists, (1, 0, 0, 0), strict=True)
+    ]
+    parent, nth = expand_slices(*np.broadcast_arrays(0, 1, np.max(lengths, axis=0)))
+    row = list_rows[parent]
+    topic, first, step, count = (_padded(each, parent, nth) for each in lists)
+    names = ["cluster", "group_id", "member_id", *(name for name in table.column_names if name not in FACT_TYPES)]
+    slices = table.select(names).take(pa.array(list_rows, pa.int64())).combine_chunks().take(pa.array(parent))
+    clusters, ids = NameIndex(table["cluster"]), NameIndex(table["group_id"])
+    topics = NameIndex(column(table, "topic").take(pa.array(topic_rows, pa.int64())), topic)
+    group = clusters.columns[0] * len(ids) + ids.columns[0]
+    keys, example = np.unique(group[topic_rows] * len(topics) + topics.columns[0], return_index=True)
+    at = KeyIndex(keys).lookup(group[row] * len(topics) + topics.columns[1])
+    partitions = column(table, "partitions").take(pa.array(np.append(topic_rows[example], 0)[at], mask=at < 0))
+    columns = {"topic": topic, "partitions": partitions, "first": first, "step": step, "count": count}
+    columns["kind"] = pa.repeat(pa.scalar(OWNED_SLICE, pa.int8()), len(topic))
+    for name, values in columns.items():
+        slices = slices.append_column(name, values)
+    return pa.concat_tables([table, slices], promote_options="default")
+
+
+def _padded(lists: pa.Array, row: IntArray, nth: IntArray) -> pa.Array:
+    """Returns the elements of lists at these places; null where the list is shorter."""
+    start, end = (lists.offsets.to_numpy()[each].astype(np.int64) for each in (slice(None, -1), slice(1, None)))
+    place = start[row] + nth
+    return lists.values.take(pa.array(place, mask=place >= end[row]))
 
 
 def _index_lists(lists: pa.Array) -> IntArray:

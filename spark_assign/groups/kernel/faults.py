@@ -19,6 +19,7 @@ from spark_assign.groups.kernel.facts import (
     LISTED_TOPIC,
     MEMBER,
     OWNED_BITMAP,
+    OWNED_LIST,
     OWNED_PARTITION,
     OWNED_SLICE,
     SUBSCRIPTION,
@@ -101,7 +102,7 @@ def _member_faults(facts: IndexedFacts) -> Iterator[_Fault]:
     rows = np.append(facts.rows_by_kind[SUBSCRIPTION], facts.rows_by_kind[LISTED_TOPIC])
     for group in np.unique(facts.group_index[rows[facts.topic_index[rows] < 0]]).tolist():
         yield _Fault(group, "null-key", format_row("subscriptions", topic=None))
-    for kind, table in ((OWNED_SLICE, "owned_slices"), (OWNED_BITMAP, "owned"), (OWNED_PARTITION, "owned")):
+    for kind, table in ((OWNED_SLICE, _slice_table(facts)), (OWNED_BITMAP, "owned"), (OWNED_PARTITION, "owned")):
         for key in np.setdiff1d(_member_keys(facts, kind), np.append(member_keys, subscriber_keys)).tolist():
             yield _member_fault(facts, key, table, "unknown-member")
     yield from _instances(facts)
@@ -160,12 +161,17 @@ def _type_faults(facts: IndexedFacts, also: Collection[str]) -> Iterator[_Fault]
 _RUN = ("first", "step", "count")
 
 
+def _slice_table(facts: IndexedFacts) -> str:
+    """Returns the table that slices come from; a fleet has only one of the two."""
+    return "owned_lists" if len(facts.rows_by_kind[OWNED_LIST]) else "owned_slices"
+
+
 def _slice_faults(facts: IndexedFacts) -> Iterator[_Fault]:
     """Yields faults of slices, and of single partitions as slices with one partition: null or negative values, and
     partitions that a member owns twice.
     """
     for kind, table, names, slice_columns in (
-        (OWNED_SLICE, "owned_slices", ("member_id", "topic"), _RUN),
+        (OWNED_SLICE, _slice_table(facts), ("member_id", "topic"), _RUN),
         (OWNED_PARTITION, "owned", ("member_id", "topic"), ("partition",)),
         (INITIALIZED, "initialized", ("topic",), _RUN),
     ):
