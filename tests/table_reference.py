@@ -64,6 +64,7 @@ COMMON = {
     "first": "first partition of the slice",
     "step": "distance between two partitions of the slice, or the number of the step",
     "count": "number of partitions of the slice",
+    "firsts, steps, counts": "`first`, `step`, and `count` of each slice",
     "generation_id": "generation ID",
     "user_data_generation_id": "generation ID in the user data of a sticky assignor; null: the same; -1: none",
     "assignor": "name of the assignor",
