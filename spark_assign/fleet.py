@@ -15,7 +15,7 @@ from spark_assign.spark import subscription_lists
 from spark_assign.spark.fleet_check import Sizes, check_fleet
 from spark_assign.spark.partition_slices import compress, from_lists
 from spark_assign.tables.errors import Fault, FleetError
-from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, INPUT_TABLES, REQUIRED_TABLES
+from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, INPUT_TABLES, OWNERSHIP, REQUIRED_TABLES
 from spark_assign.tables.schema_check import check_schemas
 
 if TYPE_CHECKING:
@@ -50,6 +50,9 @@ class Fleet:
 
     Raises:
         FleetError: a table or column is missing, or has a wrong type. The message lists every fault.
+
+    Examples:
+        >>> copy = Fleet(topics=fleet.topics, members=fleet.members, subscriptions=fleet.subscriptions)
     """
 
     topics: DataFrame
@@ -71,7 +74,7 @@ class Fleet:
 
     def __post_init__(self) -> None:
         faults = check_schemas(self, _SCHEMAS, REQUIRED_TABLES)
-        given = [name for name in _OWNERSHIP if getattr(self, name) is not None]
+        given = [name for name in OWNERSHIP if getattr(self, name) is not None]
         if len(given) > 1:
             faults.append(Fault(given[0], "*", f"{' and '.join(given)} are given", "Give only one of them"))
         if self.tasks is not None and self.subtopologies is None:
@@ -375,7 +378,7 @@ class Fleet:
         latest = F.max(F.greatest(F.col("generation_id"), F.col("user_data_generation_id"), F.lit(0))).over(group)
         generations = {"generation_id": latest + 1, "user_data_generation_id": F.lit(None)}
         members = self.members.withColumns({name: value.cast("int") for name, value in generations.items()})
-        planned: dict[str, Any] = dict.fromkeys((*_OWNERSHIP, "departed")) | {"owned_slices": plan.assignment_slices}
+        planned: dict[str, Any] = dict.fromkeys((*OWNERSHIP, "departed")) | {"owned_slices": plan.assignment_slices}
         return replace(self, members=members, **planned)
 
     def filter_groups(self, groups: DataFrame) -> Fleet:
@@ -390,9 +393,6 @@ class Fleet:
         """Whether the fleet has the tables that rack awareness needs: replicas and brokers."""
         return self.replicas is not None and self.brokers is not None
 
-
-_OWNERSHIP = ("owned", "owned_slices", "owned_lists")
-"""Alternative tables of what members own."""
 
 _TABLES = tuple(field.name for field in fields(Fleet))
 _SCHEMAS = INPUT_TABLES | {"departed": INPUT_TABLES["owned_slices"], "departed_tasks": INPUT_TABLES["tasks"]}

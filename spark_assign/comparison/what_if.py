@@ -27,7 +27,7 @@ from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.spark import subscription_lists
 from spark_assign.spark.java_order import string_order
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
-from spark_assign.tables.groups import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS, ONLY_IF_GIVEN
+from spark_assign.tables.groups import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS, ONLY_IF_GIVEN, OWNERSHIP
 
 if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
@@ -75,12 +75,12 @@ def without_members(fleet: Fleet, leavers: DataFrame) -> Fleet:
     leavers = leavers.select(*MEMBER_KEY).distinct()
     change: dict[str, DataFrame] = {
         name: getattr(fleet, name).join(leavers, MEMBER_KEY, "left_anti")
-        for name in ("members", "subscriptions", "owned", "owned_slices", "owned_lists", "tasks")
+        for name in ("members", "subscriptions", *OWNERSHIP, "tasks")
         if getattr(fleet, name) is not None
     }
     if fleet.subscription_lists is not None:
         change["subscription_lists"] = subscription_lists.without_members(fleet.subscription_lists, leavers)
-    tables = {name: getattr(fleet, name) for name in ("owned", "owned_slices", "owned_lists")}
+    tables = {name: getattr(fleet, name) for name in OWNERSHIP}
     owned = {name: table.join(leavers, MEMBER_KEY, "left_semi") for name, table in tables.items() if table is not None}
     left = replace(fleet, **owned).ownership_slices()
     if left is not None:

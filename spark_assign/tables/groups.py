@@ -124,6 +124,8 @@ INPUT_TABLES: dict[str, StructType] = {
     "loads": LOADS,
 }
 REQUIRED_TABLES = ("topics", "members", "subscriptions")
+OWNERSHIP = ("owned", "owned_slices", "owned_lists")
+"""Tables of what members own, of which a fleet has at most one."""
 ALTERNATIVES = {"subscriptions": "subscription_lists"}
 """A table that can be given instead of a required one, or in addition."""
 
