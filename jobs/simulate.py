@@ -1,4 +1,4 @@
-"""Simulate rebalances over time: which partitions nobody consumes, and for how long, when consumers join, leave, crash,
+"""Simulate rebalances over time: which partitions pause, and for how long, when consumers join, leave, crash,
 or restart."""
 
 from __future__ import annotations

@@ -13,8 +13,13 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT, name_of, pages
+from tests.help_texts import FOLDER
 
-PROSE = [*(page for page in pages() if page.name not in ("commands.md", "tables.md")), ROOT / "CONTRIBUTING.md"]
+PROSE = [
+    *(page for page in pages() if page.name not in ("commands.md", "tables.md")),
+    *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *(ROOT / "conf").glob("sample-*/README.md"),
+]
 ACCEPTED = frozenset((ROOT / "tests/docs/accepted_terms.txt").read_text(encoding="utf-8").split("\n"))
 
 RULES = {
@@ -61,14 +66,19 @@ def problems(text: str) -> list[str]:
     """Returns what breaks a rule, with the number of its line."""
     found = []
     for number, line in lines_of_prose(text):
-        for pattern, remedy in RULES.items():
-            found += [f"{number}: {each[0].strip()!r}: {remedy}" for each in re.finditer(pattern, line)]
+        found += broken_rules(number, line)
         words = {each[0].removesuffix("s") for each in ACRONYM.finditer(line)} - ACCEPTED
         found += [f"{number}: {word!r}: explain it, or add it to accepted_terms.txt." for word in sorted(words)]
         heading = re.match(r"#+ (.*)", line)
         if heading:
             found += [f"{number}: {word!r}: headings are in sentence case." for word in capitalized(heading[1])]
     return found
+
+
+def broken_rules(number: int, line: str) -> Iterator[str]:
+    """Yields what breaks one of RULES in a line."""
+    for pattern, remedy in RULES.items():
+        yield from (f"{number}: {each[0].strip()!r}: {remedy}" for each in re.finditer(pattern, line))
 
 
 def capitalized(heading: str) -> list[str]:
@@ -78,10 +88,17 @@ def capitalized(heading: str) -> list[str]:
     return [word for word in words if word[0].isupper() and word.removesuffix("'s") not in ACCEPTED]
 
 
-@pytest.mark.parametrize("page", PROSE, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PROSE, ids=name_of)
 def test_prose(page: Path) -> None:
     """No rule is broken."""
     assert problems(page.read_text(encoding="utf-8")) == [], name_of(page)
+
+
+def test_help_texts() -> None:
+    """No rule is broken; names of values are upper case there."""
+    for file in FOLDER.glob("*.txt"):
+        lines = enumerate(file.read_text(encoding="utf-8").split("\n"), 1)
+        assert [each for number, line in lines for each in broken_rules(number, line)] == [], file.name
 
 
 def test_what_the_rules_find() -> None:
