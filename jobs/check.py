@@ -10,7 +10,7 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import store_run, stored_history
+from spark_assign.cli.job_tables import sample_run, store_run, stored_history
 from spark_assign.cli.options import (
     DURATION,
     exit_codes,
@@ -18,6 +18,7 @@ from spark_assign.cli.options import (
     given_values,
     openmetrics_option,
     output_options,
+    sample_option,
     stored_run,
     top,
 )
@@ -46,6 +47,7 @@ LOOKBACK = "With --history: check only the last TIME of the history, for example
 
 @job(__doc__, EXIT_CODES, name="check")
 @stored_run("--plan", "Stored plan (job plan).")
+@sample_option("fleet, and with a threshold of --history the bundled sample history")
 @stored_run("--drift", "Stored changes since an earlier run (job diff).")
 @stored_run("--history", "Stored history of groups (job history).")
 @click.option("--max-growth", metavar="FACTOR", type=float, default=MAX_GROWTH, help=GROWTH)
@@ -63,6 +65,10 @@ def main(options: Options) -> int:
     """Parses, loads, checks, and prints."""
     check_usage(options)
     spark = spark_session("check", options)
+    if options.sample:
+        options.plan = sample_run(spark, __file__, "plan")
+        if given_values(options, HISTORY_THRESHOLDS):
+            options.history = sample_run(spark, __file__, "history")
     outcome, found, names = options.outcome, [], []
     limits: dict[str, Any] = {}
     plan = drifted = history = None
@@ -113,8 +119,12 @@ def main(options: Options) -> int:
 
 def check_usage(options: Options) -> None:
     """Raises `ConfigError` if options are missing, or given without the option that they refine."""
+    if options.sample and (options.plan or options.history or options.drift):
+        raise ConfigError("--sample can't be used with --plan, --history, or --drift. Use only one of them.")
+    if options.sample:
+        return
     if not options.plan and not options.history:
-        raise ConfigError("Nothing to check. Use --plan LOCATION, --history LOCATION, or both.")
+        raise ConfigError("Nothing to check. Use --plan LOCATION, --history LOCATION, both, or --sample.")
     if options.drift and not options.plan:
         raise ConfigError("--drift needs --plan.")
     for name in (*HISTORY_THRESHOLDS, "lookback"):

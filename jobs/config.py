@@ -21,7 +21,7 @@ from click.core import ParameterSource
 from spark_assign.cli.job import Commands, Job, Options, job
 from spark_assign.cli.settings_errors import did_you_mean
 from spark_assign.cli.settings_file import defaults, from_file, has_sections, validated
-from spark_assign.report.formatting import DASH, aligned
+from spark_assign.report.formatting import DASH, aligned, listed
 from spark_assign.tables.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ def main(options: Options) -> int:
     if options.schema:
         print(json.dumps(schema(of or "plan"), indent=2, ensure_ascii=False))
     elif options.show:
-        print("\n".join(aligned(shown(_job(of or "plan"), options.config), words=(0, 1, 2))))
+        header, *rows = shown(_job(of or "plan"), options.config)
+        listed("settings", [dict(zip(header, row, strict=True)) for row in rows])
+        print("\n".join(aligned([header, *rows], words=(0, 1, 2))))
     elif file:
         names = [of] if of else _jobs_of(file)
         for name in names:

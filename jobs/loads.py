@@ -9,7 +9,15 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_assign import Offsets, SparkAssignError, loads_between
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_and_read
-from spark_assign.cli.options import exit_codes, format_options, location_option, output_options, top
+from spark_assign.cli.options import (
+    exit_codes,
+    format_options,
+    location_option,
+    output_options,
+    sample,
+    sample_option,
+    top,
+)
 from spark_assign.report.text.loads_and_sizes import summarize_loads
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.caching import cached
@@ -23,12 +31,15 @@ have read them itself (snapshot --interval or --rates-since). {exit_codes("")}""
 
 @job(__doc__, EXIT_CODES, name="loads", input_errors=(SparkAssignError, ValueError))
 @location_option("--before", "Earlier snapshot: folder, URI, or catalog prefix.")
-@location_option("--after", "Snapshot: folder, URI, or catalog prefix.", required=True)
+@location_option("--after", "Snapshot: folder, URI, or catalog prefix.")
+@sample_option("fleet with its loads")
 @format_options("files of the snapshots")
 @output_options()
 @top("partitions and groups in the summary")
 def main(options: Options) -> int:
     """Parses, loads, computes, writes, and prints."""
+    if bool(options.after) == options.sample or (options.before and options.sample):
+        raise ConfigError("Use either --after LOCATION, with or without --before, or --sample.")
     if options.output:
         check_output(options.output)
     loads = _loads(options, spark_session("loads", options))
@@ -42,6 +53,11 @@ def main(options: Options) -> int:
 
 
 def _loads(options: Options, spark: SparkSession) -> DataFrame:
+    if options.sample:
+        tables = {"loads": f"{sample(__file__, 'loads')}/loads.csv"}
+        of_sample = read_fleet(spark, sample(__file__, "fleet"), tables=tables).loads
+        assert of_sample is not None
+        return of_sample
     how = {"format": options.format, "options": options.option}
     if options.before:
         return loads_between(*(Offsets.read(spark, place, **how) for place in (options.before, options.after)))

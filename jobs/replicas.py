@@ -11,7 +11,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import FleetError
 from spark_assign.cli.job import Commands, Job, Options, job, spark_session
-from spark_assign.cli.options import exit_codes, fail_on, fleet_or_sample, input_options, named_values, output_options
+from spark_assign.cli.options import (
+    exit_codes,
+    fail_on,
+    fleet_or_sample,
+    given_values,
+    input_options,
+    is_sample,
+    named_values,
+    output_options,
+    tables_with_sample,
+)
 from spark_assign.replicas import ClusterChange, ReplicaFleet, check, place, reassign, tool_files, write_tool_files
 from spark_assign.replicas.placement import ALGORITHMS
 from spark_assign.report.text import replicas as report
@@ -30,6 +40,9 @@ CONDITIONS = {
     "check": ("problems", "problems were found"),
 }
 """Condition of --fail-on of each command, and what it looks for."""
+
+SAMPLE_CHANGE = ("3", "4=use1-az4")
+"""Default of --remove and --add for the sample fleet: another broker in the same rack."""
 
 Tables = Mapping[str, DataFrame]
 
@@ -64,6 +77,7 @@ def _command(name: str, what: str) -> Callable[[Callable[[Options], int]], Job]:
 def placing(options: Options) -> int:
     """Places the replicas of requests."""
     spark = _begin(options, "place")
+    options.table = tables_with_sample(options, __file__, "requests")
     tables = _read(spark, options, ("requests", "brokers"), ("requests", "brokers"))
     placed = place(tables["requests"], tables["brokers"], options.algorithm)
     results = _write(spark, options, "place", {"placements": placed.placements, "rejected": placed.rejected})
@@ -129,6 +143,10 @@ def reassigning(options: Options) -> int:
             raise ConfigError(f"{flag} {limit}: expected 1 or more")
     if options.tolerance < 0:
         raise ConfigError(f"--tolerance {options.tolerance}: expected 0 or more, for example 0.1 for 10 %")
+    changes = ("remove", "add", "rack", "replication_factor", "partitions")
+    if is_sample(options) and not given_values(options, changes):
+        options.remove, options.add = SAMPLE_CHANGE
+        print(f"No change given, so a broker is replaced: --remove {options.remove} --add {options.add}", flush=True)
     spark = _begin(options, "reassign")
     fleet = _read_fleet(spark, options)
     plan = reassign(
@@ -152,7 +170,7 @@ def reassigning(options: Options) -> int:
 
 def _begin(options: Options, name: str) -> SparkSession:
     """Returns the session, after the checks of input and output."""
-    options.fleet = fleet_or_sample(options, __file__)
+    fleet_or_sample(options, __file__)  # raises
     if options.output:
         check_output(options.output)
     return spark_session(f"replicas {name}", options)
@@ -168,7 +186,7 @@ def _read(
     tables = read_tables(
         spark,
         Shape("This job", {name: SHAPES[name] for name in names}, required),
-        options.fleet,
+        fleet_or_sample(options, __file__),
         format=options.format,
         options=options.option,
         tables=options.table,
@@ -189,7 +207,7 @@ def _write(spark: SparkSession, options: Options, name: str, tables: Tables) -> 
         options.output,
         run_id=options.run_id,
         format=options.output_format if is_path(options.output) else None,
-        inputs={"job": f"replicas {name}", "fleet": options.fleet},
+        inputs={"job": f"replicas {name}", "fleet": fleet_or_sample(options, __file__)},
         options=options.output_option,
         schemas=schemas,
         outcome=options.outcome.of_run(options.fail_on),

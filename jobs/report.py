@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import stored_history
-from spark_assign.cli.options import fail_on, input_options, stored_run
+from spark_assign.cli.job_tables import sample_run, stored_history
+from spark_assign.cli.options import fail_on, fleet_or_sample, input_options, stored_run
 from spark_assign.cli.owners import owners_options, read_owners, run_with_owners
 from spark_assign.report.html import report
 from spark_assign.sources.files.tables import Shape, read_tables
@@ -85,7 +85,7 @@ def offsets(spark: SparkSession, options: Options) -> DataFrame:
 
 @job(__doc__, EXIT_CODES, name="report", progress=False)
 @stored_run("--plan", "Stored plan (job plan).")
-@input_options(FLEET, sample=False)
+@input_options(FLEET, of_sample="fleet, its plan, and the bundled sample history")
 @stored_run("--comparison", "assignors compared (job compare)")
 @click.option("--simulation", metavar="[NAME=]LOCATION[@RUN_ID]", multiple=True, help=SIMULATIONS)
 @stored_run("--connect", "Connect clusters, or a scenario played through one (job connect)")
@@ -106,14 +106,19 @@ def offsets(spark: SparkSession, options: Options) -> DataFrame:
 def main(options: Options) -> int:
     """Loads, calls, writes, and prints."""
     flags = ("plan", "comparison", "simulation", "connect", "replicas", "drift", "history", "advice")
-    if not any(getattr(options, name) for name in flags):
-        raise ConfigError(f"Nothing to report on. Use one of {', '.join(f'--{name}' for name in flags)}.")
+    if not options.sample and not any(getattr(options, name) for name in flags):
+        raise ConfigError(f"Nothing to report on. Use --sample, or one of {', '.join(f'--{name}' for name in flags)}.")
+    if options.sample and (options.fleet or options.plan or options.history):
+        raise ConfigError("--sample can't be used with --fleet, --plan, or --history. Use only one of them.")
     if options.fleet and not options.plan:
         raise ConfigError("--fleet needs --plan.")
     spark = spark_session("report", options)
     started = time.monotonic()
     check_file(options.output_file)
     owners = read_owners(spark, options.owners, options.owner)
+    if options.sample:
+        options.fleet = fleet_or_sample(options, __file__)
+        options.plan, options.history = (sample_run(spark, __file__, job) for job in ("plan", "history"))
     plan = read_run(spark, *split_run_id(options.plan), schemas=PLAN_TABLES) if options.plan else None
     plan = run_with_owners(plan, owners, options.owner) if plan else None
     simulations = {name: stored(spark, "simulation", place) for name, place in named(options.simulation)}

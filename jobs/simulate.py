@@ -22,6 +22,7 @@ from spark_assign.cli.options import (
     fleet_or_sample,
     given_values,
     input_options,
+    is_sample,
     location_option,
     output_options,
     sample,
@@ -61,7 +62,8 @@ log = logging.getLogger("spark_assign.simulate")
     "--events",
     type=LOCATION,
     metavar="LOCATION",
-    help="File, folder, or catalog table of the events (default: the table events of the fleet).",
+    help="File, folder, or catalog table of the events (default: the table events of the fleet; for the sample fleet a "
+    "rolling restart of every group).",
 )
 @click.option(
     "--variant",
@@ -125,7 +127,7 @@ def check_usage(options: Options) -> None:
         if ignored := [name for name in fleet_options if getattr(options, name)]:
             raise ConfigError(f"--{ignored[0].replace('_', '-')} requires a fleet. Use --fleet LOCATION or --sample.")
         return
-    options.fleet = fleet_or_sample(options, __file__)
+    fleet_or_sample(options, __file__)  # raises
     if options.pictures_dir:
         raise ConfigError("--pictures-dir requires --scenario. To draw a fleet, use --output and the job report.")
     if len(options.variant) > 1:
@@ -179,11 +181,16 @@ def run_fleet(options: Options, spark: SparkSession) -> int:
     """Simulates events of a fleet, compares variants, or simulates the steps of an upgrade."""
     if options.output:
         check_output(options.output)
-    required = REQUIRED_TABLES if options.cooperative_upgrade else (*REQUIRED_TABLES, "events")
-    shape = Shape("A fleet with events", {**INPUT_TABLES, **MORE_TABLES}, required)
+    location = fleet_or_sample(options, __file__)
     elsewhere = (options.table or {}) | ({"events": options.events} if options.events else {})
-    tables = read_tables(spark, shape, options.fleet, format=options.format, options=options.option, tables=elsewhere)
+    is_deployment = is_sample(options) and "events" not in elsewhere
+    needs_events = not options.cooperative_upgrade and not is_deployment
+    required = (*REQUIRED_TABLES, "events") if needs_events else REQUIRED_TABLES
+    shape = Shape("A fleet with events", {**INPUT_TABLES, **MORE_TABLES}, required)
+    tables = read_tables(spark, shape, location, format=options.format, options=options.option, tables=elsewhere)
     fleet = Fleet(**{name: table for name, table in tables.items() if name in INPUT_TABLES})
+    if is_deployment:
+        fleet, tables["events"] = SCENARIOS["deploy-fleet"]().read(spark, fleet)
     exceptions: dict[str, Any] = {name: tables.get(f"settings_{name}") for name in SETTINGS_TABLES}
     settings = Settings(**_times(options), **exceptions)
     if options.cooperative_upgrade:
@@ -227,7 +234,7 @@ def _store(options: Options, tables: Mapping[str, DataFrame]) -> Mapping[str, Da
     if not options.output:
         return tables
     schemas = {name: table.schema for name, table in tables.items()}
-    inputs = {"fleet": options.fleet, "events": options.events, "settings": _times(options)}
+    inputs = {"fleet": fleet_or_sample(options, __file__), "events": options.events, "settings": _times(options)}
     return store_and_read(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from spark_assign.cli.options import CONFIG, OUTCOME, VERBOSE
+from spark_assign.cli.options import CONFIG, location_option
 from spark_assign.cli.outcome import Outcome, find_outcome_file, write
+from spark_assign.cli.printed import PRINT_FORMAT, run_and_print
 from spark_assign.tables.errors import SparkAssignError, reason
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 WRONG_INPUT, FAILURE, INTERRUPTED = 2, 3, 130
 """Exit codes of all jobs. 0 and 1 depend on the job: 1 if it found what `--fail-on` names, otherwise 0."""
+
+OUTCOME = location_option(
+    "--outcome", "Write how the job ended to FILE as JSON: a path, or a URI that pyarrow can write to.", metavar="FILE"
+)
+VERBOSE = click.option("--verbose", is_flag=True, help="Show Spark warnings and tracebacks.")
 
 Options = SimpleNamespace
 """Values of a job's options; `outcome`: the job's `Outcome`; `given`: the source of each value that isn't a default, by
@@ -147,7 +153,8 @@ class Job(Command):
         """Runs the job and returns its exit code."""
         options, run = _options(ctx), self.callback
         assert run is not None
-        return run_job(
+        run_it = partial(
+            run_job,
             self.label,
             partial(run, options),
             verbose=options.verbose,
@@ -156,6 +163,7 @@ class Job(Command):
             outcome=options.outcome,
             file=ctx.params["outcome"],
         )
+        return run_and_print(options.print_format, options.outcome, run_it)
 
     def parse(self, words: Sequence[str]) -> Options:
         """Returns the options that the job gets from these arguments.
@@ -188,9 +196,9 @@ def job(
     """
 
     def decorate(run: Callable[[Options], int]) -> Job:
-        made = click.command(name, cls=Job, help=about, epilog=exit_codes)(VERBOSE(config(OUTCOME(run))))
-        verbose, settings, outcome, *own = made.params  # decorators add parameters at the start
-        made.params = [*own, outcome, settings, verbose]
+        made = click.command(name, cls=Job, help=about, epilog=exit_codes)(VERBOSE(config(OUTCOME(PRINT_FORMAT(run)))))
+        verbose, settings, outcome, printed, *own = made.params  # decorators add parameters at the start
+        made.params = [*own, printed, outcome, settings, verbose]
         made.label, made.input_errors, made.progress = label or name, input_errors, progress
         made.words = (name,) if label is None else (label, name)
         return made

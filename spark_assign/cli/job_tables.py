@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_assign.cli.job import Options, spark_session
-from spark_assign.cli.options import fleet_or_sample, tables_with_loads
+from spark_assign.cli.options import fleet_or_sample, sample, tables_with_sample
 from spark_assign.fleet import Fleet
 from spark_assign.sources.files.tables import interpreted, read_fleet
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import for_spark, is_path, join, split_run_id
 from spark_assign.stores.run_store import check_output, read_run, write_run
 from spark_assign.tables.errors import ConfigError, SourceError
-from spark_assign.tables.groups import INPUT_TABLES
+from spark_assign.tables.groups import INPUT_TABLES, PLAN_TABLES
 from spark_assign.tables.history import HISTORY_TABLES, REPLAY_TABLES
 
 if TYPE_CHECKING:
@@ -45,7 +48,7 @@ def on_fleet(
     if options.output:
         check_output(options.output)
     location = fleet_or_sample(options, job_file)
-    tables = tables_with_loads(options, job_file) if loads else options.table
+    tables = tables_with_sample(options, job_file, "loads") if loads else options.table
     spark = spark_session(name, options)
     with interpreted(spark, [*([location] if location else []), *(tables or {}).values()]):
         fleet = read_fleet(spark, location, format=options.format, options=options.option, tables=tables)
@@ -168,6 +171,32 @@ def show_plan(
         store_run(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
     planned.unpersist()
     return int(options.fail_on == "rejected" and num_rejected > 0)
+
+
+def sample_run(spark: SparkSession, job_file: str, job: str) -> str:
+    """Returns the location of a stored run of the sample: a temporary folder, which is removed when the process ends.
+
+    Args:
+        spark: the session.
+        job_file: file of the job, beside which the samples are.
+        job: what to store: `plan` (of the sample fleet) or `history` (of the sample history).
+    """
+    from spark_assign.groups.planning import plan  # these are of no use to a snapshot, which should start soon
+    from spark_assign.history.history import History
+    from spark_assign.history.records import records_of
+
+    folder = tempfile.mkdtemp(prefix=f"spark-assign-{job}-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    location = sample(job_file, "fleet" if job == "plan" else "history")
+    with interpreted(spark, [location]):
+        result: Any
+        if job == "plan":
+            result, schemas = plan(read_fleet(spark, location)), PLAN_TABLES
+        else:
+            records = records_of(spark.read.parquet(for_spark(f"{location}/records.parquet")))
+            result, schemas = History.read(records), HISTORY_TABLES
+        write_run(result, folder, run_id="sample", inputs={"fleet": location}, schemas=schemas)
+    return folder
 
 
 def stored_history(spark: SparkSession, location: str) -> StoredRun:

@@ -27,6 +27,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from spark_assign.cli.settings_file import SETTINGS_FILE, defaults
@@ -124,21 +125,27 @@ def location_option(flag: str, help: str, *, metavar: str = "LOCATION", **more: 
     return click.option(flag, type=LOCATION, metavar=metavar, help=help, **more)
 
 
+def sample_option(what: str = "fleet") -> Decorator:
+    """Returns `--sample`."""
+    return click.option("--sample", is_flag=True, help=f"Use the bundled sample {what}.")
+
+
 def stored_run(flag: str, help: str) -> Decorator:
     """Returns an option that names a stored run of another job."""
     return location_option(flag, help, metavar=RUN)
 
 
-def input_options(tables: str = "the fleet's tables", *, sample: bool = True) -> Decorator:
+def input_options(tables: str = "the fleet's tables", *, sample: bool = True, of_sample: str = "fleet") -> Decorator:
     """Returns `--fleet` (and `--sample`), `--format`, `--option`, and `--table`.
 
     Args:
         tables: description of the tables in the location.
         sample: whether `--sample` is an alternative to `--fleet` (`fleet_or_sample`).
+        of_sample: what the sample has.
     """
     return compose_options(
         location_option("--fleet", f"{WHERE} of {tables}."),
-        *([click.option("--sample", is_flag=True, help="Use the bundled sample fleet.")] * sample),
+        *([sample_option(of_sample)] * sample),
         format_options(),
         named_values("--table", "NAME=LOCATION", "Location of a single table."),
     )
@@ -334,23 +341,22 @@ def is_sample(options: SimpleNamespace) -> bool:
     """
     if not options.sample or not options.fleet:
         return bool(options.sample)
-    by_sample, by_fleet = options.given["sample"], options.given["fleet"]
+    by_sample, by_fleet = (options.given.get(name, ParameterSource.DEFAULT) for name in ("sample", "fleet"))
     if by_sample == by_fleet:
         raise ConfigError(TWO_FLEETS)
     return bool(by_sample < by_fleet)
 
 
-def tables_with_loads(options: SimpleNamespace, job_file: str) -> dict[str, str] | None:
-    """Returns the values of `--table`; for the sample fleet also its made-up loads, which aren't in its folder."""
+def tables_with_sample(options: SimpleNamespace, job_file: str, name: str) -> dict[str, str] | None:
+    """Returns the values of `--table`; of the sample fleet also `loads` or `requests`, which aren't in its folder."""
     tables: dict[str, str] = dict(options.table or {})
-    loads = packaged_conf(job_file) / "sample-loads" / "loads.csv"
-    if is_sample(options) and "loads" not in tables and loads.exists():
-        tables["loads"] = str(loads)
+    if is_sample(options):
+        tables.setdefault(name, f"{sample(job_file, name)}/{name}.csv")
     return tables or None
 
 
 def sample(job_file: str, name: str) -> str:
-    """Returns the location of a sample: of a `fleet` or a `history`.
+    """Returns the location of a sample: of a `fleet`, a `history`, `loads`, or `requests`.
 
     Raises:
         ConfigError: it isn't beside the job, for example because a cluster driver has only the job's file.
@@ -390,7 +396,3 @@ def config_option(defaults: Callable[[Path, Sequence[str], Sequence[click.Parame
 
 
 CONFIG = config_option(defaults)
-OUTCOME = location_option(
-    "--outcome", "Write how the job ended to FILE as JSON: a path, or a URI that pyarrow can write to.", metavar="FILE"
-)
-VERBOSE = click.option("--verbose", is_flag=True, help="Show Spark warnings and tracebacks.")

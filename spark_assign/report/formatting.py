@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 Row = Mapping[str, Any]
@@ -15,8 +17,28 @@ _UUID_IN_TEXT = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-
 DASH = "–"
 """Text for null."""
 
+_LISTED: ContextVar[dict[str, list[Row]] | None] = ContextVar("_LISTED", default=None)
+
 MAX_REJECTED = 10
 """Maximum number of rejected groups that a summary lists."""
+
+
+@contextmanager
+def record_listed() -> Iterator[dict[str, list[Row]]]:
+    """Returns the rows that are listed inside the context, by the name of their table."""
+    tables: dict[str, list[Row]] = {}
+    token = _LISTED.set(tables)
+    try:
+        yield tables
+    finally:
+        _LISTED.reset(token)
+
+
+def listed(name: str, rows: Rows) -> Rows:
+    """Records rows as a table of what is printed (`record_listed`), and returns them."""
+    if (tables := _LISTED.get()) is not None:
+        tables.setdefault(name, []).extend(rows)
+    return rows
 
 
 def number(value: int | None) -> str:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, rejected_line, rejected_lines
+from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, listed, rejected_line, rejected_lines
 from spark_assign.tables.groups import GROUP_KEY
 
 SUMS = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
@@ -58,9 +58,18 @@ def worst_first(metrics: DataFrame) -> DataFrame:
     return metrics.orderBy(order, F.desc_nulls_last("max_over_mean"), *GROUP_KEY)
 
 
-def collected(table: DataFrame) -> list[Row]:
-    """Returns the rows of a table whose size the caller has limited."""
-    return [row.asDict() for row in table.collect()]  # callers limit it, to ten thousand rows at most
+def collected(table: DataFrame, name: str | None = None, limit: int | None = None) -> list[Row]:
+    """Returns the rows of a table whose size the caller has limited.
+
+    Args:
+        table: the table.
+        name: name under which the first `limit` rows are listed (`formatting.listed`); None if they aren't.
+        limit: number of rows that the report lists; None: all.
+    """
+    rows: list[Row] = [row.asDict() for row in table.collect()]  # callers limit it, to ten thousand rows at most
+    if name is not None:
+        listed(name, rows[:limit])
+    return rows
 
 
 def any_of(groups: Rows) -> Column:
@@ -95,12 +104,13 @@ def count_by(table: DataFrame, column: str) -> dict[str, int]:
 def first_of_each(rows: DataFrame, column: str, order: Sequence[str | Column], limit: int) -> list[Row]:
     """Returns the first `limit` rows of each value of a column with few values; GROUP_KEY breaks ties of the order."""
     nth = F.row_number().over(Window.partitionBy(column).orderBy(*order, *GROUP_KEY))
-    return collected(rows.withColumn("nth", nth).where(F.col("nth") <= limit).orderBy("nth"))
+    first = rows.withColumn("nth", nth).where(F.col("nth") <= limit).orderBy("nth").drop("nth")
+    return collected(first, "groups")
 
 
 def first_rejected_lines(rejected: DataFrame, limit: int) -> list[str]:
     """Returns one line per rejected group, at most `limit`, without counting all of them."""
-    rows = collected(rejected.orderBy(*GROUP_KEY).limit(limit + 1))
+    rows = collected(rejected.orderBy(*GROUP_KEY).limit(limit + 1), "rejected", limit)
     if not rows:
         return []
     more = ["  … and more, in the table rejected"] if len(rows) > limit else []
@@ -127,11 +137,11 @@ def first_groups_with_steps(
     """
     matches = _matches_any(patterns)
     selected = groups.where(matches).orderBy(*order).limit(limit)
-    group_rows = collected(selected)  # `top` groups
+    group_rows = collected(selected, "groups")  # `top` groups
     if not group_rows:
         return [], []
     selected_steps = steps.where(matches).join(selected.select(*GROUP_KEY), GROUP_KEY, "left_semi")
-    return group_rows, collected(selected_steps.orderBy(*GROUP_KEY, *step_order))  # at most 120 rows of each
+    return group_rows, collected(selected_steps.orderBy(*GROUP_KEY, *step_order), "steps")  # at most 120 rows of each
 
 
 def rows_of_first_groups(rows: DataFrame, patterns: Sequence[str], limit: int) -> list[Row]:
@@ -144,7 +154,7 @@ def rows_of_first_groups(rows: DataFrame, patterns: Sequence[str], limit: int) -
     """
     matching = rows.where(_matches_any(patterns))
     selected = matching.select(*GROUP_KEY).distinct().orderBy(*GROUP_KEY).limit(limit)
-    return collected(matching.join(selected, GROUP_KEY, "left_semi"))  # of `top` groups
+    return collected(matching.join(selected, GROUP_KEY, "left_semi"), "groups")  # of `top` groups
 
 
 def _matches_any(patterns: Sequence[str]) -> Column:
@@ -161,7 +171,7 @@ def read_rejected_lines(rejected: DataFrame, num_rejected: int | None = None) ->
     """
     if num_rejected is None:
         num_rejected = rejected.count()
-    first = collected(rejected.orderBy(*GROUP_KEY, "code").limit(MAX_REJECTED)) if num_rejected else []
+    first = collected(rejected.orderBy(*GROUP_KEY, "code").limit(MAX_REJECTED), "rejected") if num_rejected else []
     return rejected_lines(first, num_rejected)
 
 

@@ -43,7 +43,7 @@ def summarize_advice(advice: DataFrame, not_recommended: DataFrame, rejected: Da
         limit: Maximum number of recommendations listed.
     """
     counts = count_by(advice, "category")
-    rows = collected(advice.orderBy("rank").limit(limit))  # `limit`
+    rows = collected(advice.orderBy("rank").limit(limit), "advice")  # `limit`
     by_code = count_by(not_recommended.where(F.col("code") != Code.NOTHING), "code")
     codes = ", ".join(f"{num:,} {code}" for code, num in by_code.items())
     total = sum(counts.values())

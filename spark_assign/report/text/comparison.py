@@ -39,14 +39,14 @@ def summarize_comparison(comparison: DataFrame, limit: int = _DEFAULT_LIMIT) -> 
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("moved", "revoked")),
         F.coalesce(F.sum("paused_partition_seconds"), F.lit(0.0)).alias("paused"),
     )
-    totals = collected(sums.orderBy("what_if", "assignor"))  # one row per change and assignor
+    totals = collected(sums.orderBy("what_if", "assignor"), "totals")  # one row per change and assignor
     lines: list[str] = []
     for name in dict.fromkeys(row["what_if"] for row in totals):
         rows = [row for row in totals if row["what_if"] == name]
         lines += [*([""] if lines else []), *totals_lines(name, rows)]
         if limit and any(row["recommended"] for row in rows):
             improvements = _improvements(comparison.where(F.col("what_if") == name), limit)
-            displayed = collected(improvements)  # a screenful
+            displayed = collected(improvements, "groups")  # a screenful
             if displayed:
                 lines += ["", *improvement_lines(displayed)]
     return "\n".join([*lines, *_rejected_lines(comparison)])
@@ -105,7 +105,9 @@ def _improvements(rows: DataFrame, limit: int) -> DataFrame:
 
 def _rejected_lines(comparison: DataFrame) -> list[str]:
     rejected = comparison.where(F.col("rejected").isNotNull())
-    rows = collected(rejected.orderBy(*GROUP_KEY, "what_if", "assignor").limit(_DEFAULT_LIMIT + 1))
+    rows = collected(
+        rejected.orderBy(*GROUP_KEY, "what_if", "assignor").limit(_DEFAULT_LIMIT + 1), "rejected", _DEFAULT_LIMIT
+    )
     if not rows:
         return []
     lines = [f"  {group_name(row)}, {row['what_if']}: {one_line(row['reason'])}" for row in rows[:_DEFAULT_LIMIT]]
@@ -125,18 +127,20 @@ def summarize_drift(groups: DataFrame, topics: DataFrame, limit: int = _DEFAULT_
         limit: Maximum number of groups, and of topics, listed.
     """
     by_change = [F.count_if(F.col("change") == name).alias(name) for name in _CHANGES]
-    (totals,) = collected(groups.agg(*by_change, *total_columns("groups", (*_MEMBER_CHANGES, *_PARTITION_CHANGES))))
+    (totals,) = collected(
+        groups.agg(*by_change, *total_columns("groups", (*_MEMBER_CHANGES, *_PARTITION_CHANGES))), "totals"
+    )
     lines = []
     for what, names in (("Groups", _CHANGES), ("Members", _MEMBER_CHANGES), ("Partitions", _PARTITION_CHANGES)):
         counts = ", ".join(f"{totals[name]:,} {name.replace('_', ' ')}" for name in names)
         lines.append(f"{what}: {counts}")
     changed = F.col("moved") + F.col("newly_owned") + F.col("no_longer_owned")
     order = [F.desc(changed), F.desc(F.col("joined") + F.col("left")), *map(F.col, GROUP_KEY)]
-    rows = collected(groups.where(F.col("change") != "unchanged").orderBy(*order).limit(limit))
+    rows = collected(groups.where(F.col("change") != "unchanged").orderBy(*order).limit(limit), "groups")
     if rows:
         header = ["group", "change", "members", "joined/left/restarted", "partitions", "moved", "max/mean"]
         lines += ["", "Groups in which most has changed:", *aligned([header, *map(_drift_cells, rows)], words=(0, 1))]
-    topic_rows = collected(topics.orderBy("cluster", "topic").limit(limit + 1)) if limit else []
+    topic_rows = collected(topics.orderBy("cluster", "topic").limit(limit + 1), "topics", limit) if limit else []
     if topic_rows:
         table = [
             [f"{row['cluster']}/{row['topic']}", row["change"], _before_after(row, "partitions")]
@@ -180,7 +184,7 @@ def summarize_alerts(alerts: DataFrame, limit: int = _DEFAULT_LIMIT) -> tuple[st
     total = sum(counts.values())
     if not total:
         return "No group is beyond a threshold", {}
-    rows = collected(alerts.orderBy(F.desc_nulls_last("max_over_mean_after"), *GROUP_KEY).limit(limit))
+    rows = collected(alerts.orderBy(F.desc_nulls_last("max_over_mean_after"), *GROUP_KEY).limit(limit), "alerts")
     table = [["group", "alert", "max/mean", "why"]]
     for row in rows:
         before, after = row["max_over_mean_before"], row["max_over_mean_after"]

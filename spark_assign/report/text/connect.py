@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_assign.connect.plan import ConnectPlan
 from spark_assign.connect.simulate import ConnectScenario
 from spark_assign.report import charts
-from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, aligned, number, rejected_lines
+from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, aligned, listed, number, rejected_lines
 from spark_assign.report.listed_groups import collected, total_columns
 from spark_assign.spark.progress import progress
 
@@ -37,7 +37,9 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> tu
     ]
     if limit and totals["clusters"]:
         order = [F.desc("revoked"), F.desc("assigned"), F.asc("connect_cluster")]
-        displayed = collected(plan.metrics.join(plan.delays, "connect_cluster").orderBy(*order).limit(limit))
+        displayed = collected(
+            plan.metrics.join(plan.delays, "connect_cluster").orderBy(*order).limit(limit), "clusters"
+        )
         counts = ("workers", "tasks", "assigned", "revoked", "waiting")
         rows = [
             [
@@ -51,7 +53,8 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> tu
         header = ["cluster", "protocol", *counts, "before", "after", "delay"]
         title = "Connect clusters with most revocations (before, after: tasks per worker):"
         lines += ["", title, *aligned([header, *rows])]
-    rejected_rows = collected(plan.rejected.orderBy("connect_cluster").limit(MAX_REJECTED)) if num_rejected else []
+    first_rejected = plan.rejected.orderBy("connect_cluster").limit(MAX_REJECTED)
+    rejected_rows = collected(first_rejected, "rejected") if num_rejected else []
     lines += rejected_lines(rejected_rows, num_rejected, name=itemgetter("connect_cluster"))
     return "\n".join(lines), num_rejected
 
@@ -74,6 +77,7 @@ def format_protocol_comparison(scenario: ConnectScenario, rebalances: Rows, cost
             counts = (len(rows), *(sum(row[name] for row in rows) for name in ("stopped", "started")))
             cells.append(" / ".join(map(number, counts)))
         lines.append(cells)
+    listed("costs", costs)
     stopped_time = {row["protocol"]: row["task_ms_not_running"] for row in costs}
     lines.append(["task-hours not running", *(f"{stopped_time[name] / 3_600_000:,.1f}" for name in scenario.protocols)])
     return "\n".join(aligned(lines))

@@ -91,9 +91,9 @@ def summarize_history(tables: Tables, limit: int) -> str:
         limit: Maximum number of groups listed.
     """
     groups = tables["groups"]
-    (row,) = collected(totals(groups))
+    (row,) = collected(totals(groups), "totals")
     lines = list(summary_lines(row, count_by(tables["deploys"], "deploy_type")))
-    displayed = collected(groups.orderBy(*worst_first()).limit(limit))
+    displayed = collected(groups.orderBy(*worst_first()).limit(limit), "groups")
     for title, flapping in (("Flapping groups", True), ("Groups with the longest pauses in total", False)):
         listed = [group for group in displayed if group["flapping"] == flapping]
         if listed:
@@ -279,12 +279,12 @@ def summarize_replay(summary: DataFrame, rejected: DataFrame, limit: int) -> str
         limit: Maximum number of groups listed.
     """
     sums = [num_rows("groups"), *(F.sum(name).alias(name) for name in _REPLAY_SUMS)]
-    variants = collected(summary.groupBy(*_VARIANT_COLUMNS).agg(*sums))
+    variants = collected(summary.groupBy(*_VARIANT_COLUMNS).agg(*sums), "variants")
     (baseline,) = collected(summary.where("recorded").agg(*sums))
     lines = [_total_line(baseline)]
     if variants:
         lines += ["", "All groups by variant:", *_variants_table(variants, baseline)]
-        best_variants = collected(_best_variants(summary).limit(limit))
+        best_variants = collected(_best_variants(summary).limit(limit), "groups")
         lines += ["", "Groups with the largest savings:", *(f"  {format_saving(row)}" for row in best_variants)]
         if baseline["groups"] > len(best_variants):
             lines.append(f"  … and {baseline['groups'] - len(best_variants):,} more")

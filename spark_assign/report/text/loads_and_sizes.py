@@ -60,8 +60,10 @@ def summarize_loads(loads: DataFrame, limit: int) -> str:
     rates = (F.count(rate).alias("rated"), F.sum(rate).alias("in_messages_per_second"))
     (totals,) = collected(partitions.agg(num_rows("partitions"), *rates))
     (sums,) = collected(groups.agg(*total_columns("groups", ["lag"])))
-    hottest = collected(partitions.where(rate.isNotNull()).orderBy(rate.desc(), *_PARTITION_KEY).limit(limit))
-    lagging = collected(groups.where("lag > 0").orderBy(F.desc("lag"), *GROUP_KEY).limit(limit))
+    hottest = collected(
+        partitions.where(rate.isNotNull()).orderBy(rate.desc(), *_PARTITION_KEY).limit(limit), "partitions"
+    )
+    lagging = collected(groups.where("lag > 0").orderBy(F.desc("lag"), *GROUP_KEY).limit(limit), "groups")
     lines = [
         f"Partitions: {totals['partitions']:,}, of {totals['rated']:,} the rate is known: "
         f"{_rate(totals['in_messages_per_second'])} messages/s in",

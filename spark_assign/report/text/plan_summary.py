@@ -22,6 +22,7 @@ from spark_assign.report.formatting import (
     count,
     duration,
     group_name,
+    listed,
     number,
     ratio,
     rejected_line,
@@ -65,6 +66,9 @@ def summarize(stored: StoredRun, location: str, limit: int = 10) -> str:
     [totals], worst, rejected_rows, rule_rows, load_rows = (
         _read(stored.tables["metrics"], stored.tables["rejected"], limit) if local_rows is None else local_rows
     )
+    listed("totals", [{name: totals[name] for name in ("groups", *SUMS)}])
+    listed("groups", [{name: row[name] for name in METRICS.names} for row in worst])
+    listed("rejected", [{name: row[name] for name in REJECTED.names} for row in rejected_rows])
     withheld = f" ({totals['withheld']:,} until the next round)" if totals["withheld"] else ""
     lines = [
         f"Plan {stored.manifest.run_id}: {count(totals['groups'], 'group')} planned, {num_rejected:,} rejected, "

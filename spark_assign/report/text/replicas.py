@@ -36,7 +36,7 @@ def summarize_placements(placed: DataFrame, rejected: DataFrame) -> str:
             *(partition_name(row), " ".join(map(str, row["replicas"]))),
             *(DASH if row[name] is None else str(row[name]) for name in columns),
         ]
-        for row in collected(placed.orderBy("cluster", "topic", "partition").limit(_LIMIT))
+        for row in collected(placed.orderBy("cluster", "topic", "partition").limit(_LIMIT), "placements")
     ]
     lines += ["", *_left_aligned(["partition", "replicas", *columns], rows)]
     return "\n".join([*lines, *_rejected_lines(rejected, ["cluster", "topic"], num_rejected)])
@@ -60,7 +60,7 @@ def summarize_reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
             f"{row['leaders_changed']:,}",
             f"{row['brokers_out_of_tolerance']:,}/{row['leaders_out_of_tolerance']:,}",
         ]
-        for row in collected(metrics.orderBy(F.desc("moved"), "cluster").limit(_LIMIT))
+        for row in collected(metrics.orderBy(F.desc("moved"), "cluster").limit(_LIMIT), "clusters")
     ]
     (totals,) = collected(metrics.agg(*total_columns("clusters", ("moved", "lower_bound", "moved_bytes"))))
     num_rejected = rejected.count()
@@ -90,11 +90,11 @@ def summarize_check(clusters: DataFrame, problems: DataFrame) -> str:
             *("–".join(ratio(row[f"{bound}_{name}"]) for bound in _BOUNDS) for name in _RATIOS),
             ", ".join(f"{row[code]:,} {code.replace('_', '-')}" for code in codes if row[code]) or "none",
         ]
-        for row in collected(clusters.orderBy(*order).limit(_LIMIT))
+        for row in collected(clusters.orderBy(*order).limit(_LIMIT), "clusters")
     ]
     header = ["cluster", "brokers", "partitions", "replicas", "replicas/mean", "leaders/mean", "problems"]
     lines = _left_aligned(header, rows)
-    first_problems = collected(problems.orderBy("cluster", "topic", "partition", "code").limit(_LIMIT))
+    first_problems = collected(problems.orderBy("cluster", "topic", "partition", "code").limit(_LIMIT), "problems")
     if first_problems:
         lines += ["", "Problems:"]
         lines += [f"  {partition_name(row)}: {row['code']}: {row['detail']}" for row in first_problems]
@@ -111,7 +111,7 @@ _CLUSTER_COLUMNS = {
 def _rejected_lines(rejected: DataFrame, key: list[str], num_rejected: int) -> list[str]:
     if not num_rejected:
         return []
-    displayed = collected(rejected.orderBy(*key, "code").limit(_LIMIT))
+    displayed = collected(rejected.orderBy(*key, "code").limit(_LIMIT), "rejected")
     lines = [f"  {'/'.join(str(row[name]) for name in key)}: {row['code']}: {row['detail']}" for row in displayed]
     more = [f"  … and {num_rejected - len(displayed):,} more"] if num_rejected > len(displayed) else []
     return ["", "Rejected:", *lines, *more]

@@ -42,7 +42,7 @@ def summarize_share_plan(plan: SharePlan, limit: int = _DEFAULT_LIMIT) -> tuple[
                 *(f"{row[name]:,}" for name in ("members", "partitions", "assigned", "revoked")),
                 *(f"{row[f'min_per_{unit}']}–{row[f'max_per_{unit}']}" for unit in ("member", "partition")),
             ]
-            for row in collected(plan.metrics.orderBy(*order).limit(limit))
+            for row in collected(plan.metrics.orderBy(*order).limit(limit), "groups")
         ]
         lines += ["", "Groups with most changes:", *aligned([header, *rows], (0, 1))]
     return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected)]), num_rejected
@@ -75,7 +75,7 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> tu
                 *(f"{row[f'min_{role}']:,}–{row[f'max_{role}']:,}" for role in ("active", "standby")),
                 *(f"{row[name]:,}" for name in _STREAMS_SUMS[2:]),
             ]
-            for row in collected(plan.metrics.orderBy(*order).limit(limit))
+            for row in collected(plan.metrics.orderBy(*order).limit(limit), "groups")
         ]
         title = "Groups that restore most (active, standby: tasks per member):"
         lines += ["", title, *aligned([header, *rows])]

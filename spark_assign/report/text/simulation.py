@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import DASH, Row, Rows, aligned, group_key, ratio, rejected_lines
+from spark_assign.report.formatting import DASH, Row, Rows, aligned, group_key, listed, ratio, rejected_lines
 from spark_assign.report.listed_groups import any_of, collected, num_rows, read_rejected_lines
 from spark_assign.simulation.scenarios import LocalSimulation
 from spark_assign.spark.progress import progress
@@ -52,7 +52,7 @@ def summarize_simulation(
     largest = collected(of_first.orderBy(F.desc("paused_partition_ms"), *GROUP_KEY).limit(max(limit, 1)))
     if limit and any(row["groups"] > 1 for row in totals.values()):
         keys = list(map(group_key, largest))
-        rows = collected(comparable.where(any_of(largest)))
+        rows = collected(comparable.where(any_of(largest)), "groups")
         by_variant = {name: [row for row in rows if row["variant"] == name] for name in variants}
         lines += ["", format_groups(keys, by_variant)]
     return "\n".join([*lines, *read_rejected_lines(rejected)]), largest
@@ -84,6 +84,7 @@ def format_variants(totals: Mapping[str, Row]) -> str:
         totals: rows by variant: groups, rebalances, members_restarted, paused_partition_ms, longest_pause_ms, and
             `longest`: cluster, group_id, longest_pause_topic, and longest_pause_partition of the group with that pause.
     """
+    listed("variants", [{"variant": name, **row} for name, row in totals.items()])
     header = ["variant", "groups", "rebalances", "restarts", "partition-seconds not consumed", "longest pause"]
     with_group = any(row["groups"] > 1 for row in totals.values())
     lines = [[*header, "partition"]]
@@ -144,7 +145,7 @@ def summarize_comparison(comparison: DataFrame, rejected: DataFrame, limit: int 
     lines += format_savings({name: totals[name] for name in paused})
     if limit and totals["groups"]:
         savings = F.col(paused["eager"]) - F.col(paused["cooperative"])
-        displayed = collected(comparison.orderBy(F.desc(savings), *GROUP_KEY).limit(limit))
+        displayed = collected(comparison.orderBy(F.desc(savings), *GROUP_KEY).limit(limit), "groups")
         lines += ["", format_comparison(displayed)]
     return "\n".join([*lines, *read_rejected_lines(rejected)])
 

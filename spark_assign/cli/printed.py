@@ -1,0 +1,100 @@
+"""Prints the outcome of a job, and the rows that its summary lists, as JSON, YAML, or CSV, instead of the text.
+
+The text of a summary is for people. With `-o`, standard output has one document (conf/printed.schema.json), and nothing
+else. CSV has only the rows: a block with a header per table, with an empty line between two blocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from spark_assign.cli.outcome import Outcome
+from spark_assign.report.formatting import record_listed
+
+VERSION = 1
+"""Version of the document. New keys, tables, and columns don't change it."""
+
+PRINT_FORMAT = click.option(
+    "-o",
+    "--print-format",
+    type=click.Choice(["table", "json", "yaml", "csv"]),
+    default="table",
+    help="Format of the printed summary: table (text), json, yaml, or csv (only its rows; default: table).",
+)
+
+
+def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
+    """Runs a job, prints its outcome and the rows that it listed in this format, and returns its exit code.
+
+    Args:
+        format: a value of `-o`. With table, the job prints its own text.
+        outcome: the outcome that the job fills.
+        run: runs the job.
+    """
+    if format == "table":
+        return run()
+    with contextlib.redirect_stdout(io.StringIO()) as text, record_listed() as listed:
+        exit_code = run()
+    tables = {name: [_plain(row) for row in rows] for name, rows in listed.items()}
+    if format == "csv":
+        print("\n".join(_csv(rows) for rows in tables.values() if rows), end="")
+        return exit_code
+    summary = outcome.summary or text.getvalue().rstrip()
+    document = {**asdict(outcome), "version": VERSION, "summary": summary, "tables": tables}
+    print(json.dumps(document, indent=2, ensure_ascii=False) if format == "json" else "\n".join(_yaml(document)))
+    return exit_code
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value that JSON has. Times become ISO 8601, numbers that JSON lacks become text."""
+    if hasattr(value, "asDict"):
+        value = value.asDict()
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return str(value)
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Returns a header and rows. Lists are JSON, and null is empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow(
+            {name: json.dumps(each) if isinstance(each, list | dict) else each for name, each in row.items()}
+        )
+    return text.getvalue()
+
+
+def _yaml(value: Any, indent: str = "") -> Iterator[str]:
+    """Returns the lines of a dict or list as YAML. Scalars are as in JSON, which is a part of YAML."""
+    entries = (
+        [(f"{name}:", each) for name, each in value.items()]
+        if isinstance(value, dict)
+        else [("-", each) for each in value]
+    )
+    for name, each in entries:
+        if not each or not isinstance(each, dict | list):
+            yield f"{indent}{name} {json.dumps(each, ensure_ascii=False)}"
+        elif name == "-":
+            first, *more = _yaml(each, f"{indent}  ")
+            yield f"{indent}- {first.lstrip()}"
+            yield from more
+        else:
+            yield f"{indent}{name}"
+            yield from _yaml(each, f"{indent}  ")

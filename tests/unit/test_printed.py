@@ -1,0 +1,89 @@
+"""What a job prints with `-o`: one document with its outcome and the listed rows, or these rows as CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from spark_assign.cli.job import Job, Options, job
+from spark_assign.report.formatting import listed
+from spark_assign.tables.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+SCHEMA: dict[str, Any] = json.loads((ROOT / "conf" / "printed.schema.json").read_text())
+ROWS = [{"group_id": "a: b", "lag": 3, "rate": math.inf, "members": ["m", 'n"']}, {"group_id": "c", "lag": None}]
+
+
+def example(run: Callable[[Options], int]) -> Job:
+    """A job."""
+    return job("An example.", "Exit codes: 0 done.", name="example")(run)
+
+
+def lists(options: Options) -> int:
+    """Prints and lists rows."""
+    print("Two groups")
+    logging.getLogger("spark_assign.example").info("working")
+    listed("groups", ROWS)
+    listed("times", [{"time": datetime(2026, 11, 27, tzinfo=UTC)}])
+    listed("none", [])
+    options.outcome.counts = {"groups": 2}
+    return 1
+
+
+def test_the_schema_is_valid() -> None:
+    """And names the keys of the outcome file, too."""
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert set(SCHEMA["required"]) == set(SCHEMA["properties"])
+
+
+def test_json_and_yaml_are_the_same_document(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing else is on standard output, and the exit code is the job's."""
+    documents = []
+    for format, read in (("json", json.loads), ("yaml", yaml.safe_load)):
+        assert example(lists)(["-o", format]) == 1
+        documents.append({**read(capsys.readouterr().out), "started_at": "", "finished_at": ""})
+    assert documents[0] == documents[1]
+    jsonschema.validate(documents[0], SCHEMA)
+    assert (documents[0]["summary"], documents[0]["counts"]) == ("Two groups", {"groups": 2})
+    assert documents[0]["tables"] == {
+        "groups": [{**ROWS[0], "rate": "inf"}, ROWS[1]],
+        "times": [{"time": "2026-11-27T00:00:00+00:00"}],
+        "none": [],
+    }
+
+
+def test_csv_has_the_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    """A block for each table that has rows."""
+    assert example(lists)(["--print-format", "csv"]) == 1
+    groups, times = capsys.readouterr().out.split("\n\n")
+    rows = list(csv.DictReader(groups.splitlines()))
+    assert rows[0] == {"group_id": "a: b", "lag": "3", "rate": "inf", "members": '["m", "n\\""]'}
+    assert (rows[1]["lag"], times) == ("", "time\n2026-11-27T00:00:00+00:00\n")
+
+
+def test_the_text_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+    """As the job prints it."""
+    assert example(lists)([]) == 1
+    assert capsys.readouterr().out == "Two groups\n"
+
+
+def test_an_error_is_in_the_document(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the exit code."""
+
+    def fails(options: Options) -> int:
+        raise ConfigError("no fleet")
+
+    assert example(fails)(["-o", "json"]) == 2
+    document = json.loads(capsys.readouterr().out)
+    jsonschema.validate(document, SCHEMA)
+    assert (document["exit_code"], document["error"]) == (2, {"kind": "ConfigError", "message": "no fleet"})
