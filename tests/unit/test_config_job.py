@@ -16,7 +16,7 @@ from jobs import config
 
 ROOT = Path(__file__).parents[2]
 OTHERS = (
-    *("advise", "check", "compare", "connect", "diff", "loads", "migrate", "report"),
+    *("advise", "check", "compare", "connect", "daily", "diff", "loads", "migrate", "report"),
     *("share", "simulate", "snapshot", "streams"),
 )
 OF_REPLICAS = ("replicas place", "replicas check", "replicas reassign")

@@ -13,6 +13,7 @@ from spark_assign.groups.planning import Plan
 from spark_assign.report.formatting import Rows
 from spark_assign.report.html.comparison import advice_rows, compare_rows
 from spark_assign.report.html.connect import connect_rows
+from spark_assign.report.html.daily import DailyRows
 from spark_assign.report.html.drift import drift_rows
 from spark_assign.report.html.history import history_rows
 from spark_assign.report.html.page import render_report
@@ -63,6 +64,7 @@ def report(
     advice: DataFrame | None = None,
     history: Tables | None = None,
     *,
+    daily: DailyRows | None = None,
     offsets: DataFrame | None = None,
     title: str = "Kafka assignment report",
     sources: Sequence[tuple[str, str]] = (),
@@ -81,6 +83,7 @@ def report(
             the page names the two compared runs.
         advice: the ranked recommendations (`Advice.advice`), the first section of the page.
         history: tables of a history, by name (`tables.history.HISTORY_TABLES`, and those of a replay).
+        daily: rows of the daily sections (`report.html.daily.daily_rows`), which come first.
         offsets: offsets of the planned snapshot (`tables.groups.OFFSETS`); the page then marks partitions without
             traffic.
         title: heading of the page.
@@ -103,6 +106,7 @@ def report(
         drift=None if drift is None else _drift_rows(drift),
         advice=None if advice is None else advice_rows(advice),
         history=None if history is None else history_rows(history),
+        daily=daily,
         title=title,
         sources=sources,
     )

@@ -28,8 +28,8 @@ SIDES = ("before", "after")
 def build_drift_section(rows: DriftRows) -> dict[str, Any]:
     """Returns what the template shows; `movement`: heading and matrix of the groups in which most has moved."""
     tables = [
-        _groups_table("Groups that are less even than before", rows.worse, CHANGES[:1]),
-        _groups_table("Groups in which most has changed", rows.groups, CHANGES),
+        groups_table("Groups that are less even than before", rows.worse, CHANGES[:1]),
+        groups_table("Groups in which most has changed", rows.groups, CHANGES),
         _members_table(rows.members),
         _topics_table(rows.topics),
     ]
@@ -74,7 +74,7 @@ def _is(many: int) -> str:
     return "is" if many == 1 else "are"
 
 
-def _groups_table(caption: str, rows: Rows, counts: Sequence[str]) -> parts.Table:
+def groups_table(caption: str, rows: Rows, counts: Sequence[str]) -> parts.Table:
     """Returns the table with one line per group, without counts that are 0 for all groups."""
     return parts.table_of(
         caption,

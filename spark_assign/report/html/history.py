@@ -16,7 +16,6 @@ from spark_assign.report.html.report_data import DRAWN_GROUPS, MAPPED_GROUPS, MA
 from spark_assign.report.html.section_charts import Cell, MemberTimeline, draw_heat_map, draw_member_timeline
 from spark_assign.report.listed_groups import any_of, collected, count_by, num_rows
 from spark_assign.report.text.history import (
-    format_time,
     newest_rows,
     pause_text,
     summary_lines,
@@ -39,7 +38,7 @@ def build_history_section(rows: HistoryRows) -> dict[str, Any]:
         parts.rejected_table(rows.rejected),
     ]
     sentences = [f"{line}." for line in summary_lines(rows.totals, rows.deploy_types)]
-    return {"sentences": sentences, "tables": tables, "drawings": _timelines(rows), "maps": _heat_maps(rows)}
+    return {"sentences": sentences, "tables": tables, "drawings": _timelines(rows), "maps": heat_maps(rows)}
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
@@ -71,7 +70,7 @@ def _deploys_table(rows: Rows) -> parts.Table:
         rows,
         [
             *(("Group", False, group_name), parts.words("Type", "deploy_type")),
-            *(parts.words("Start", "start_time", format_time), parts.words("End", "end_time", format_time)),
+            *(parts.words("Start", "start_time", parts.time_cell), parts.words("End", "end_time", parts.time_cell)),
             *(*parts.figures("rebalances", "members_before", "members_after"), _PAUSED),
             parts.words("Detail", "detail", without_uuids),
         ],
@@ -102,7 +101,7 @@ def _unreadable_table(rows: Mapping[str, int]) -> parts.Table:
 # --- charts -------------------------------------------------------------------------------------------------------
 
 
-def _heat_maps(rows: HistoryRows) -> list[parts.Drawing]:
+def heat_maps(rows: HistoryRows) -> list[parts.Drawing]:
     """Returns the heat maps of rebalances and pauses over time."""
     if not rows.time_buckets:
         return []
@@ -217,7 +216,7 @@ def history_rows(tables: Mapping[str, DataFrame]) -> HistoryRows:
     return replace(
         rows,
         width_s=width_s,
-        time_buckets=collected(_time_buckets(tables["rebalances"].where(mapped), width_s)),
+        time_buckets=collected(time_buckets(tables["rebalances"].where(mapped), width_s)),
         rebalances=newest_rows(tables["rebalances"].where(drawn), ("time", "generation_id"), MOST_ROWS),
         pauses=newest_rows(tables["pauses"].where(drawn), ("start_time", "end_time"), MOST_ROWS),
     )
@@ -230,7 +229,7 @@ def bucket_seconds(start: datetime, end: datetime) -> int:
     return next((width for width in _BUCKET_SECONDS if length <= width * (MAX_INTERVALS - 1)), days)
 
 
-def _time_buckets(rebalances: DataFrame, width_s: int) -> DataFrame:
+def time_buckets(rebalances: DataFrame, width_s: int) -> DataFrame:
     """Returns one row per group and time bucket in which it rebalanced; they are few."""
     time_bucket = F.floor(F.unix_seconds("time") / width_s).alias("time_bucket")
     sums = rebalances.groupBy(*GROUP_KEY, time_bucket).agg(

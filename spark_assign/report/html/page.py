@@ -24,6 +24,8 @@ from spark_assign.tables.errors import missing_extra
 if TYPE_CHECKING:
     from jinja2 import Template
 
+    from spark_assign.report.html.daily import DailyRows
+
 SHOWN_AT_FIRST = 50
 """Number of rows of the table of groups that are visible at first."""
 
@@ -38,6 +40,7 @@ def render_report(
     advice: AdviceRows | None = None,
     history: HistoryRows | None = None,
     *,
+    daily: DailyRows | None = None,
     title: str = "Kafka assignment report",
     sources: Sequence[tuple[str, str]] = (),
 ) -> str:
@@ -45,6 +48,7 @@ def render_report(
 
     Args:
         plan, comparison, simulation, connect, replicas, drift, advice, history: see `report_data`.
+        daily: rows of the daily sections, which come first; the page then uses the width of the window.
         title: heading of the page.
         sources: name and location of each source, listed at the end of the page.
 
@@ -57,6 +61,7 @@ def render_report(
         raise missing_extra("a report needs jinja2", "report") from error
     from spark_assign.report.html import comparison as comparisons
     from spark_assign.report.html import connect as connect_clusters
+    from spark_assign.report.html import daily as dailies
     from spark_assign.report.html import drift as drifts
     from spark_assign.report.html import history as histories
     from spark_assign.report.html import plan_section
@@ -79,6 +84,7 @@ def render_report(
         drift=drifts.build_drift_section(drift) if drift else None,
         advice=comparisons.build_advice_section(advice) if advice else None,
         history=histories.build_history_section(history) if history else None,
+        daily=dailies.build_daily_parts(daily) if daily else None,
         sources=sources,
     )
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from spark_assign.report.formatting import Row, Rows, cell, group_key, number
+from spark_assign.report.text.history import format_time
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -67,6 +69,13 @@ def bars(title: str, name: str, kind: str, rows: Rows, scale: Sequence[str]) -> 
     """Returns a column of numbers with bars, relative to the largest number in the columns `scale` of the rows."""
     most = max((row[column] or 0 for row in rows for column in scale), default=0) or 1
     return figure(title, name, lambda value: Length(kind, number(value), wide=100 * (value or 0) / most))
+
+
+def time_cell(time: datetime) -> Markup:
+    """Returns a time in UTC, to the second, as HTML that doesn't wrap."""
+    from markupsafe import Markup
+
+    return Markup("<time>{}</time>").format(format_time(time))
 
 
 def title_of(column: str) -> str:

@@ -1,0 +1,359 @@
+"""The daily page: what stopped, why, what it cost, what would have prevented it, what changed, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_assign.advice.kernel.proposals import CLASSES
+from spark_assign.report.formatting import DASH, Row, Rows, count, group_key, group_name, share, without_uuids
+from spark_assign.report.html import drift as drifts
+from spark_assign.report.html import history as histories
+from spark_assign.report.html import section_parts as parts
+from spark_assign.report.html.report_data import MAPPED_GROUPS, MOST_ROWS, HistoryRows
+from spark_assign.report.listed_groups import any_of, collected, num_rows
+from spark_assign.report.text.advice import amount_with_unit, cost_with_payback, subject_name
+from spark_assign.report.text.advice_commands import Commands, advice_commands, settings_commands
+from spark_assign.report.text.history import format_time, partition_time, pause_text
+from spark_assign.tables.groups import GROUP_KEY
+
+CAUSES = {
+    "rolling-restart": "deployment",
+    "restart": "deployment",
+    "scale-out": "deployment",
+    "scale-in": "deployment",
+    "crash": "crash",
+    "flapping": "rebalance storm",
+    "mixed": "mixed",
+}
+"""Cause of each `deploy_type` of a history."""
+
+MAX_CARDS = 20
+"""Maximum number of recommendations on a page."""
+
+
+@dataclass(frozen=True)
+class DailyRows:
+    """Rows of the daily page. All have cluster and group_id, and `team` if owners are known.
+
+    Attributes:
+        since, until: time range of `deploys`, `buckets`, and `savings`; None without a history.
+        deploys: `tables.history.DEPLOYS` that ended in the time range, longest pauses first.
+        buckets: cluster, group_id, time_bucket, rebalances, paused_partition_ms.
+        width_s: width of the time buckets, in seconds.
+        savings: cluster, group_id, setting, paused_ms (as recorded), replayed_ms, rebalances; largest saving first.
+        changed: rows of the drift's groups that changed; None if there is no earlier plan.
+        advice: `tables.advice.ADVICE`, by rank.
+        alerts: `tables.groups.ALERTS`.
+        clusters: cluster, labels, taken_at (None: never), age_hours, stale, problem.
+        missing: sentences about steps without a result.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    deploys: Rows = ()
+    buckets: Rows = ()
+    width_s: int = 3_600
+    savings: Rows = ()
+    changed: Rows | None = None
+    advice: Rows = ()
+    alerts: Rows = ()
+    clusters: Rows = ()
+    missing: Sequence[str] = ()
+
+    def teams(self) -> list[str]:
+        """Returns the teams of all rows, sorted."""
+        listed = (self.deploys, self.savings, self.changed, self.advice, self.alerts)
+        return sorted({row["team"] for rows in listed for row in rows or () if row.get("team")})
+
+    def of_team(self, team: str) -> DailyRows:
+        """Returns the rows of one team."""
+        names = ("deploys", "buckets", "savings", "changed", "advice", "alerts")
+        own: dict[str, Any] = {
+            name: [row for row in getattr(self, name) or () if row.get("team") == team] for name in names
+        }
+        return replace(self, **own)
+
+
+@dataclass(frozen=True)
+class Card:
+    """A recommendation: heading, note, sentences, and commands."""
+
+    heading: str
+    note: str
+    sentences: Sequence[str]
+    commands: Commands
+
+
+@dataclass(frozen=True)
+class Part:
+    """A section of the page."""
+
+    heading: str
+    sentences: Sequence[str]
+    tables: Sequence[parts.Table] = ()
+    drawings: Sequence[parts.Drawing] = ()
+    cards: Sequence[Card] = ()
+
+    @property
+    def ident(self) -> str:
+        """Returns the anchor of the section."""
+        return self.heading.lower().replace(" ", "-")
+
+
+def build_daily_parts(rows: DailyRows) -> list[Part]:
+    """Returns the sections in the order in which the page answers."""
+    return [_stopped(rows), _cost(rows), _prevention(rows), _changes(rows), _next(rows), _clusters(rows)]
+
+
+def _stopped(rows: DailyRows) -> Part:
+    columns = [
+        *(("Group", False, group_name), ("Cause", False, _cause), parts.words("Type", "deploy_type")),
+        *(parts.words("Start", "start_time", parts.time_cell), parts.words("End", "end_time", parts.time_cell)),
+        *parts.figures("rebalances", "members_before", "members_after"),
+        parts.figure("Paused", "paused_partition_ms", pause_text),
+        parts.words("Detail", "detail", without_uuids),
+    ]
+    table = parts.table_of("Deployments, crashes, and rebalance storms, longest pauses first", rows.deploys, columns)
+    if rows.since is None or rows.until is None:
+        return Part("What stopped", ["No history was read, so pauses aren't known."])
+    window = f"From {format_time(rows.since)} to {format_time(rows.until)} UTC"
+    totals = ", ".join(f"{cause} {len(found):,}" for cause, found in _by_cause(rows).items())
+    groups = count(len({group_key(row) for row in rows.deploys}), "group")
+    sentence = (
+        f"{window}: {count(len(rows.deploys), 'event')} in {groups} ({totals})."
+        if rows.deploys
+        else f"{window}, no group stopped."
+    )
+    return Part("What stopped", [sentence], [table, _alerts_table(rows.alerts)], _map(rows))
+
+
+def _by_cause(rows: DailyRows) -> Mapping[str, list[Row]]:
+    return parts.grouped(rows.deploys, _cause)
+
+
+def _cause(row: Row) -> str:
+    return CAUSES.get(row["deploy_type"], str(row["deploy_type"]))
+
+
+def _map(rows: DailyRows) -> list[parts.Drawing]:
+    """Returns the heat maps of rebalances and pauses by group."""
+    keys = dict.fromkeys(group_key(row) for row in [*rows.deploys, *rows.buckets])
+    groups = [{"cluster": cluster, "group_id": group_id, "rebalances": 1} for cluster, group_id in keys]
+    return histories.heat_maps(HistoryRows(groups=groups, width_s=rows.width_s, time_buckets=rows.buckets))
+
+
+def _alerts_table(rows: Rows) -> parts.Table:
+    columns = [("Group", False, group_name), parts.words("Alert", "alert"), parts.words("Detail", "detail")]
+    contact = [parts.words("Contact", "contact", lambda text: text or DASH)] if rows and "contact" in rows[0] else []
+    return parts.table_of("Alerts", rows, [*columns, *contact])
+
+
+def _cost(rows: DailyRows) -> Part:
+    sums: list[dict[str, Any]] = [
+        {
+            "cause": cause,
+            "events": len(found),
+            "groups": len({group_key(row) for row in found}),
+            "partition_seconds": round(_paused(found) / 1000),
+        }
+        for cause, found in _by_cause(rows).items()
+    ]
+    sums.sort(key=lambda row: (-row["partition_seconds"], row["cause"]))
+    total = f"{_paused(rows.deploys) / 1000:,.0f} partition-seconds without consumption."
+    columns = [parts.words("Cause", "cause"), *parts.figures("events", "groups")]
+    columns.append(parts.bars("Partition-seconds", "partition_seconds", "bad", sums, ["partition_seconds"]))
+    unknown = sum(row["paused_partition_ms"] is None for row in rows.deploys)
+    notes = (
+        [f"The pause of {count(unknown, 'event')} is unknown: its group doesn't commit to Kafka."] if unknown else []
+    )
+    return Part("What it cost", [total, *notes], [parts.table_of("Cost by cause", sums, columns)])
+
+
+def _paused(rows: Rows) -> int:
+    return sum(row["paused_partition_ms"] or 0 for row in rows)
+
+
+def _prevention(rows: DailyRows) -> Part:
+    heading = "What would have prevented it"
+    best: dict[tuple[str, str], Row] = {}
+    for row in rows.savings:
+        best.setdefault(group_key(row), row)
+    by_setting = parts.grouped([row for row in rows.savings if _saved(row) > 0], lambda row: row["setting"])
+    if not by_setting:
+        return Part(heading, ["No single setting would have paused less, as the replay of the rebalances shows."])
+    setting, saving = max(by_setting.items(), key=lambda item: (sum(map(_saved, item[1])), item[0]))
+    total = sum(row["paused_ms"] for row in best.values())
+    saved = sum(map(_saved, saving))
+    sentence = (
+        f"{setting} in {count(len(saving), 'group')} would have saved {partition_time(saved)}, {share(saved, total)} "
+        f"of the {partition_time(total)} of all replayed groups."
+    )
+    listed = [row for row in best.values() if _saved(row) > 0]
+    scale = [{**row, "before": row["paused_ms"] // 1000, "after": row["replayed_ms"] // 1000} for row in listed]
+    columns = [
+        *(("Group", False, group_name), parts.words("Setting", "setting"), *parts.figures("rebalances")),
+        parts.bars("Partition-seconds as recorded", "before", "was", scale, ["before"]),
+        parts.bars("Replayed with the setting", "after", "is", scale, ["before"]),
+    ]
+    table = parts.table_of("The best single setting of each group", scale, columns, "Replayed, not measured.")
+    confidence = "Medium: replayed from the recorded rebalances of the time range; other nights can differ."
+    cards = [
+        Card(
+            f"{group_name(row)}: {row['setting']}",
+            f"saves {partition_time(_saved(row))}",
+            [f"{count(row['rebalances'], 'recorded rebalance')} paused {partition_time(row['paused_ms'])}."],
+            settings_commands(row["group_id"], [row["setting"]], confidence),
+        )
+        for row in listed[:MAX_CARDS]
+    ]
+    return Part(heading, [sentence], [table], cards=cards)
+
+
+def _saved(row: Row) -> int:
+    return int(row["paused_ms"] - row["replayed_ms"])
+
+
+def _changes(rows: DailyRows) -> Part:
+    if rows.changed is None:
+        return Part("What changed", ["There is no earlier plan to compare with."])
+    sentence = f"{count(len(rows.changed), 'group')} changed since the previous plan."
+    table = drifts.groups_table("Groups in which most has changed", rows.changed, drifts.CHANGES)
+    return Part("What changed", [sentence], [table])
+
+
+def _next(rows: DailyRows) -> Part:
+    cards = [
+        Card(
+            f"{row['rank']}. {subject_name(row)}: {row['action']}",
+            f"gain {amount_with_unit(row, 'gain')}, cost {cost_with_payback(row)}",
+            [row["description"].rstrip(".") + ".", f"Risk: {row['risk']}"],
+            advice_commands(row),
+        )
+        for row in rows.advice[:MAX_CARDS]
+    ]
+    more = f" The page shows the first {len(cards)}." if len(cards) < len(rows.advice) else ""
+    return Part(
+        "What to do next", [f"{count(len(rows.advice), 'recommendation')}, most urgent first.{more}"], cards=cards
+    )
+
+
+def _clusters(rows: DailyRows) -> Part:
+    stale = [row["cluster"] for row in rows.clusters if row["stale"]]
+    sentence = f"Stale: {', '.join(stale)}." if stale else "The snapshots of all clusters are fresh."
+    columns = [
+        *(parts.words("Cluster", "cluster"), parts.words("Labels", "labels"), parts.words("Stale", "stale")),
+        parts.words("Last snapshot", "taken_at", lambda time: DASH if time is None else parts.time_cell(time)),
+        parts.figure("Age in hours", "age_hours", lambda hours: DASH if hours is None else f"{hours:,.1f}"),
+        parts.words("Problem", "problem"),
+    ]
+    table = parts.table_of("Clusters", rows.clusters, columns)
+    return Part("Stale clusters", [sentence, *rows.missing], [table])
+
+
+# --- queries ------------------------------------------------------------------------------------------------------
+
+_LISTED_PER_TEAM = 50
+
+
+def daily_rows(
+    *,
+    history: Mapping[str, DataFrame] | None,
+    since: datetime | None,
+    until: datetime | None,
+    drift: DataFrame | None,
+    advice: DataFrame | None,
+    alerts: DataFrame | None,
+    clusters: Rows,
+    missing: Sequence[str] = (),
+) -> DailyRows:
+    """Returns the rows of the page. At most `MOST_ROWS` rows of each table, or 50 per team if owners are known.
+
+    Args:
+        history: tables of a history with its replay, `with_owners`.
+        since, until: time range of the history.
+        drift, advice, alerts: tables of these names, `with_owners`; None if a step has no result.
+        clusters, missing: see `DailyRows`.
+    """
+    rows = DailyRows(clusters=clusters, missing=missing)
+    if drift is not None:
+        changes = sum((F.col(name) for name in drifts.CHANGES), F.lit(0))
+        rows = replace(rows, changed=_first(drift.where("change <> 'unchanged'"), F.desc(changes)))
+    if advice is not None:
+        rows = replace(rows, advice=_first(advice, F.col("rank")))
+    if alerts is not None:
+        rows = replace(rows, alerts=_first(alerts, F.col("alert")))
+    if history is None or since is None or until is None:
+        return rows
+    ended = history["deploys"].where(F.col("end_time").between(F.lit(since), F.lit(until)))
+    rows = replace(rows, since=since, until=until, deploys=_first(ended, F.desc_nulls_last("paused_partition_ms")))
+    if rows.deploys:
+        starts, ends = ([row[name] for row in rows.deploys] for name in ("start_time", "end_time"))
+        width_s = histories.bucket_seconds(min(starts), max(ends))
+        recent = history["rebalances"].where(F.col("time").between(F.lit(since), F.lit(until)))
+        mapped = list({group_key(row): row for row in rows.deploys}.values())[:MAPPED_GROUPS]
+        buckets = collected(histories.time_buckets(recent.where(any_of(mapped)), width_s))
+        teams = {group_key(row): row.get("team") for row in mapped}
+        rows = replace(rows, width_s=width_s, buckets=[{**row, "team": teams[group_key(row)]} for row in buckets])
+    if "replay_summary" in history:
+        savings = _savings(history["replay_summary"], history["replay_rebalances"], since, until)
+        rows = replace(rows, savings=_first(savings, F.desc(F.col("paused_ms") - F.col("replayed_ms"))))
+    return rows
+
+
+def _first(table: DataFrame, order: Column) -> Rows:
+    """Returns the first rows of a table: of each team if owners are known. Rows without an owner are a team too."""
+    if "team" not in table.columns:
+        return collected(table.orderBy(order, *GROUP_KEY).limit(MOST_ROWS))
+    nth = F.row_number().over(Window.partitionBy("team").orderBy(order, *GROUP_KEY))
+    listed = table.withColumn("nth", nth).where(F.col("nth") <= _LISTED_PER_TEAM).drop("nth")
+    return collected(listed.orderBy(order, *GROUP_KEY).limit(MOST_ROWS))
+
+
+def _savings(summary: DataFrame, rebalances: DataFrame, since: datetime, until: datetime) -> DataFrame:
+    """Returns the pauses of each group in the time range, as recorded and with one setting changed.
+
+    A variant that changes both the assignor and the membership isn't a single setting, and isn't in the table.
+    """
+    variants = summary.select(*GROUP_KEY, "assignor", "static", "protocol", "recorded")
+    recent = rebalances.where(F.col("time").between(F.lit(since), F.lit(until)))
+    sums = recent.groupBy(*GROUP_KEY, "assignor", "static").agg(
+        F.sum("paused_partition_ms").alias("replayed_ms"), num_rows("rebalances")
+    )
+    costs = variants.join(sums, [*GROUP_KEY, "assignor", "static"])
+    recorded = costs.where("recorded").select(
+        *GROUP_KEY,
+        "rebalances",
+        F.col("replayed_ms").alias("paused_ms"),
+        *(F.col(name).alias(f"current_{name}") for name in ("assignor", "static", "protocol")),
+    )
+    pairs = costs.where(~F.col("recorded")).drop("rebalances").join(recorded, GROUP_KEY)
+    same_static = F.col("static") == F.col("current_static")
+    same_assignor = F.col("assignor") == F.col("current_assignor")
+    is_consumer, was_consumer = F.col("protocol") == "consumer", F.col("current_protocol") == "consumer"
+    setting = (
+        F.when(same_assignor & ~same_static & F.col("static"), F.lit("group.instance.id=NAME-OF-THE-MEMBER"))
+        .when(
+            same_static & ~is_consumer & ~was_consumer, F.concat(F.lit("partition.assignment.strategy="), _class_name())
+        )
+        .when(same_static & is_consumer & was_consumer, F.concat(F.lit("group.remote.assignor="), _server_assignor()))
+        .when(same_static & is_consumer & (F.col("assignor") == "uniform"), F.lit("group.protocol=consumer"))
+    )
+    team = [name for name in ("team", "contact") if name in summary.columns]
+    owners = summary.where("recorded").select(*GROUP_KEY, *team)
+    found = pairs.select(*GROUP_KEY, setting.alias("setting"), "paused_ms", "replayed_ms", "rebalances")
+    return found.where("setting IS NOT NULL").join(owners, GROUP_KEY)
+
+
+def _class_name() -> Column:
+    pairs = (F.lit(word) for pair in CLASSES.items() for word in pair)
+    return F.element_at(F.create_map(*pairs), F.col("assignor"))
+
+
+def _server_assignor() -> Column:
+    return F.regexp_replace("assignor", "^server-", "")
