@@ -244,7 +244,7 @@ if [[ " $* " == *" --help "* && "$job_file" -ef "$ROOT/jobs/$job.py" ]]; then
 fi
 
 extras=spark,kafka
-[[ "$job" =~ ^(connect|simulate|report)$ ]] && extras+=,report # they draw
+[[ "$job" =~ ^(simulate|report)$ ]] && extras+=,report # they draw
 
 # Plain Python, without a JVM: settings, reading from Kafka, unless the tables go to a catalog, and stories, but for that of a
 # whole fleet and where Spark writes tables in a format that is named.
@@ -253,8 +253,7 @@ without_spark() {
   [[ "$job_file" -ef "$ROOT/jobs/$job.py" ]] || return 1 # a script of the user's may have the name of a job
   case "$job" in
     snapshot) [[ "$words" != *" --table-prefix"* ]] ;;
-    simulate) [[ "$words" == *" --scenario"[\ =]* && "$words" != *deploy-fleet* ]] ;;
-    connect) [[ "$words" == *" --scenario"[\ =]* && "$words" != *" --output-"* ]] ;;
+    simulate) [[ "$words" == *" --scenario"[\ =]* && "$words" != *deploy-fleet* && "$words" != *" --output-"* ]] ;;
     config) true ;;
     *) false ;;
   esac

@@ -1,4 +1,5 @@
-"""Plan every group of a fleet, store the plan, and print a summary."""
+"""Plan every group of a fleet, store the plan, and print a summary: consumer groups, share groups (KIP-932), Kafka
+Streams groups (KIP-1071), and the next rebalance of Connect clusters."""
 
 from __future__ import annotations
 
@@ -27,29 +28,60 @@ from spark_assign.cli.options import (
     top,
 )
 from spark_assign.cli.owners import fleet_of_owners, owners_options, read_owners, run_with_owners
+from spark_assign.cli.plan_kinds import (
+    EMPTY_PLAN_TABLES,
+    empty_plan,
+    plan_other_kinds,
+    read_fleets,
+    without_other_kinds,
+)
 from spark_assign.report.openmetrics import write_metrics
 from spark_assign.report.text.plan_summary import summarize
-from spark_assign.sources.files.tables import interpreted, read_fleet
+from spark_assign.sources.files.tables import interpreted
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.stores.run_store import check_output, stored_run, write_run
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import PLAN_TABLES
+from spark_assign.tables.stored_plan import num_rows_of_kinds
 
 SETTINGS = packaged_conf(__file__) / "plan.toml"
-EXIT_CODES = (
-    f"Without options, the job plans the bundled sample fleet with the settings in conf/plan.toml. {exit_codes()}"
-)
+CHANGES = """Changes, which are applied in order: leave:GROUPS:COUNT and join:GROUPS:COUNT remove members from and add
+members to each matching group; leave-members:MEMBERS removes the matching members of all groups, as if a host failed;
+partitions:TOPICS:COUNT (or xFACTOR) sets the number of partitions. GROUPS, MEMBERS, and TOPICS are shell patterns."""
+EXIT_CODES = f"""{CHANGES} Without options, the job plans the bundled sample fleet with the settings in conf/plan.toml.
+{exit_codes()}"""
 SAMPLE = "No options given, so the bundled sample fleet is planned. To plan your own fleet, use --fleet LOCATION."
-ASSIGNOR = """Assignor for all other groups: range, roundrobin, sticky, cooperative-sticky, …, or "configured" for the
-current assignor of each group (default: configured)."""
-GROUP_ASSIGNOR = "Assignor for groups whose ID matches a shell pattern. The first matching pattern wins."
+ASSIGNOR = """Assignor for all other consumer groups: range, roundrobin, sticky, cooperative-sticky, …, or "configured"
+for the current assignor of each group (default: configured)."""
+GROUP_ASSIGNOR = "Assignor for consumer groups whose ID matches a shell pattern. The first matching pattern wins."
 
 log = logging.getLogger("spark_assign.plan")
 
 
 @job(__doc__, EXIT_CODES, name="plan", config=config_option(lambda *_: {}))  # a file with keys of its own
-@input_options()
+@input_options("the fleet's tables, including those of Connect clusters (with --table: connect_NAME)")
 @click.option("--assignor", metavar="NAME", help=ASSIGNOR)
 @named_values("--group-assignor", "GLOB=NAME", GROUP_ASSIGNOR)
 @leader_client_option()
+@click.option(
+    "--streams-assignor",
+    type=click.Choice(plan_settings.STREAMS_ASSIGNORS),
+    help="Assignor for Streams groups: streams-sticky (of Kafka 4.4) or streams-sticky@4.3 (of 4.2 and 4.3; default: "
+    "streams-sticky).",
+)
+@click.option(
+    "--standby-replicas",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Number of standby replicas per task with state of Streams groups (default: as each group is configured).",
+)
+@click.option(
+    "--what-if",
+    metavar="CHANGE",
+    multiple=True,
+    help="Change of the groups to apply before planning. See below for the syntax. Connect clusters, and the "
+    "number of tasks of Streams groups, don't change. Repeatable.",
+)
 @output_options("Folder, URI, or catalog prefix for the plan (default: output/plan).", default_run_id=False)
 @click.option(
     "--output-tables", metavar="A,B,…", help="Tables to write in addition to metrics and rejected (default: all)."
@@ -65,6 +97,7 @@ def main(options: Options) -> int:
         options.sample = options.config is None
         print(SAMPLE, flush=True)
     settings = plan_settings.load(options.config, flags(options))
+    _ = settings.changes  # checked before Spark takes its time to start
     spark = spark_session("plan", options)
     with interpreted(spark, [settings.fleet.location, *settings.fleet.tables.values()]):
         return _run(options, settings, spark)
@@ -81,6 +114,9 @@ def flags(options: Options) -> dict[str, Any]:
         "assignor": options.assignor,
         "group_assignor": [{"groups": glob, "assignor": name} for glob, name in (options.group_assignor or {}).items()],
         "leader_client": [_leader_client(*pair) for pair in (options.leader_client or {}).items()],
+        "streams_assignor": options.streams_assignor,
+        "standby_replicas": options.standby_replicas,
+        "what_if": list(options.what_if) or None,
         "run_id": options.run_id,
         "fail_on": list(options.fail_on) or None,
         "owners": options.owners,
@@ -98,32 +134,59 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     started = time.monotonic()
     input, output = settings.fleet, settings.output
     check_output(output.location)
-    fleet = read_fleet(spark, input.location, format=input.format, options=input.options, tables=input.tables)
+    fleet, clusters = read_fleets(
+        spark, input.location, format=input.format, options=input.options, tables=input.tables
+    )
     owners = read_owners(spark, settings.owners, settings.owner)
-    fleet = fleet_of_owners(fleet, owners, settings.owner)
     log.info("read the fleet's tables in %.1f s", time.monotonic() - started)
-    for client in reversed(settings.leader_client):  # the first matching pattern wins
-        fleet = fleet.with_leader_client(client.library, client.version, group_id=client.groups)
-    planned = plan(fleet, settings.choice)
+    if fleet is not None:
+        fleet = fleet_of_owners(fleet, owners, settings.owner)
+        for client in reversed(settings.leader_client):  # the first matching pattern wins
+            fleet = fleet.with_leader_client(client.library, client.version, group_id=client.groups)
+        for change in settings.changes:
+            fleet = change.apply(fleet)
+    elif settings.what_if:
+        raise ConfigError(f"--what-if {settings.what_if[0]} changes groups, but the input has only Connect clusters.")
+    consumer_plan = None if fleet is None else plan(fleet, settings.choice)
+    other_plans = plan_other_kinds(
+        fleet, clusters, streams_assignor=settings.streams_assignor, standby_replicas=settings.standby_replicas
+    )
     log.info("checked and planned by %.1f s; now writing", time.monotonic() - started)
     fails = "rejected" in settings.fail_on
+    prefixes = [each.prefix for each in other_plans]
+    schemas = dict(PLAN_TABLES if fleet is not None else EMPTY_PLAN_TABLES)
+    for each in other_plans:
+        schemas |= each.schemas
     manifest = write_run(
-        planned,
+        empty_plan(spark) if consumer_plan is None else without_other_kinds(consumer_plan, prefixes),
         output.location,
         run_id=settings.run_id or time_as_run_id(),
         format=output.format,
-        tables=output.tables,
+        tables=[name for name in output.tables if name in schemas],
         options=output.options,
-        inputs={"fleet": input.location, "tables": dict(input.tables), "assignor": settings.choice},
+        inputs=_inputs(settings),
+        schemas=schemas,
+        more={name: table for each in other_plans for name, table in each.tables.items()},
         outcome=options.outcome.of_run("rejected" if fails else None),
     )
     options.outcome.wrote(manifest, output.location)
-    options.outcome.counts = {"groups": manifest.rows["metrics"], "rejected": manifest.rows["rejected"]}
+    num_rejected = num_rows_of_kinds(manifest.rows, "rejected")
+    options.outcome.counts = {"groups": num_rows_of_kinds(manifest.rows, "metrics"), "rejected": num_rejected}
     stored = stored_run(spark, output.location, manifest, options=output.options)
     if options.openmetrics:
         write_metrics(stored, options.openmetrics)
-    print(summarize(run_with_owners(stored, owners), output.location, settings.top), flush=True)
-    return int(fails and manifest.rows["rejected"] > 0)
+    summaries = [each.summarize(each.result, settings.top)[0] for each in other_plans]
+    print(summarize(run_with_owners(stored, owners), output.location, settings.top, summaries), flush=True)
+    for each in other_plans:
+        each.result.unpersist()
+    return int(fails and num_rejected > 0)
+
+
+def _inputs(settings: plan_settings.PlanSettings) -> dict[str, Any]:
+    """Returns the inputs for the manifest; settings of other kinds of groups only if they aren't the default."""
+    rare = settings.model_dump(include={"streams_assignor", "standby_replicas", "what_if"}, exclude_defaults=True)
+    fleet = settings.fleet
+    return {"fleet": fleet.location, "tables": dict(fleet.tables), "assignor": settings.choice, **rare}
 
 
 if __name__ == "__main__":

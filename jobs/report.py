@@ -24,6 +24,7 @@ from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.comparison import COMPARE_TABLES, DRIFT_TABLES
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.groups import OFFSETS, PLAN_TABLES
+from spark_assign.tables.stored_plan import CONNECT, STORED_PLAN_TABLES, num_rows_of_kinds
 
 EXIT_CODES = """Exit codes: 0 written; 1 written, and the plan has what --fail-on names; 2 wrong usage, or nothing is
 stored where it was looked for; 3 failure. A place is a folder, URI or catalog prefix that another job wrote to; of its
@@ -42,7 +43,7 @@ REPLICA_TABLES = {
 }
 OF_JOBS: dict[str, Mapping[str, StructType]] = {
     "simulation": {**simulation.SIMULATION_TABLES, "comparison": simulation.COMPARISON},
-    "connect": connect.PLAN_TABLES | connect.SIMULATION_TABLES,
+    "connect": connect.SIMULATION_TABLES | STORED_PLAN_TABLES,
     "replicas": REPLICA_TABLES,
     "comparison": COMPARE_TABLES,
     "drift": DRIFT_TABLES,
@@ -57,6 +58,7 @@ OTHERWISE = {
             if name != "rejected"
         },
     ),
+    "connect": ("costs", connect.SIMULATION_TABLES),
     "replicas": ("placements", {"rejected": replicas.REJECTED}),
 }
 """If a run has the named table, these tables have other columns: several variants, or topics that can't be placed."""
@@ -88,7 +90,7 @@ def offsets(spark: SparkSession, options: Options) -> DataFrame:
 @input_options(FLEET, of_sample="fleet, its plan, and the bundled sample history")
 @stored_run("--comparison", "assignors compared (job compare)")
 @click.option("--simulation", metavar="[NAME=]LOCATION[@RUN_ID]", multiple=True, help=SIMULATIONS)
-@stored_run("--connect", "Connect clusters, or a scenario played through one (job connect)")
+@stored_run("--connect", "Plan with Connect clusters (default: that of --plan), or Connect scenario (job simulate).")
 @stored_run("--replicas", "replicas (job replicas place, reassign or check)")
 @stored_run("--drift", "what changed between two runs (job diff)")
 @stored_run("--history", "what groups have been through (job history)")
@@ -122,6 +124,8 @@ def main(options: Options) -> int:
     plan = read_run(spark, *split_run_id(options.plan), schemas=PLAN_TABLES) if options.plan else None
     plan = run_with_owners(plan, owners, options.owner) if plan else None
     simulations = {name: stored(spark, "simulation", place) for name, place in named(options.simulation)}
+    if plan is not None and f"{CONNECT}metrics" in plan.manifest.rows:
+        options.connect = options.connect or f"{split_run_id(options.plan)[0]}@{plan.manifest.run_id}"
     given = {job: place for job in OF_JOBS if job != "simulation" and (place := getattr(options, job))}
     found = {job: stored(spark, job, place) for job, place in given.items()}
     if options.history:
@@ -132,10 +136,10 @@ def main(options: Options) -> int:
     whence += [(f"{NAMES['simulation']}, {name}", each) for name, each in simulations.items()]
     tables = {job: each.tables for job, each in found.items()}
     page = report(
-        plan,
+        plan if plan is None or plan.manifest.rows["metrics"] or plan.manifest.rows["rejected"] else None,
         comparison=tables.get("comparison", {}).get("comparison"),
         simulation={name: each.tables for name, each in simulations.items()} or None,
-        connect=tables.get("connect"),
+        connect=of_connect(tables["connect"]) if "connect" in tables else None,
         replicas=tables.get("replicas"),
         drift=found.get("drift"),
         advice=tables.get("advice", {}).get("advice"),
@@ -153,7 +157,8 @@ def main(options: Options) -> int:
         options.outcome.run_id, options.outcome.attempt = plan.manifest.run_id, plan.manifest.attempt
     size, took = len(page.encode()) / 1e6, time.monotonic() - started
     print(f"Report {options.output_file.resolve()}: {size:.2f} MB in {took:.1f} s", flush=True)
-    return int(options.fail_on == "rejected" and plan is not None and plan.manifest.rows["rejected"] > 0)
+    num_rejected = 0 if plan is None else num_rows_of_kinds(plan.manifest.rows, "rejected")
+    return int(options.fail_on == "rejected" and num_rejected > 0)
 
 
 def check_file(file: Path) -> None:
@@ -175,6 +180,20 @@ def stored(spark: SparkSession, job: str, place: str) -> StoredRun:
     table, others = OTHERWISE.get(job, ("", {}))
     if table in found.manifest.rows:
         found = read_run(spark, place, found.manifest.run_id, schemas={**OF_JOBS[job], **others})
+    return found
+
+
+def of_connect(tables: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
+    """Returns the tables of a Connect scenario, or those of Connect clusters in a plan, without their prefix.
+
+    Raises:
+        SourceError: the plan has no Connect clusters.
+    """
+    if "costs" in tables:
+        return tables
+    found = {name.removeprefix(CONNECT): table for name, table in tables.items() if name.startswith(CONNECT)}
+    if not found:
+        raise SourceError("--connect: the run is a plan without Connect clusters. Plan a fleet that has them.")
     return found
 
 

@@ -14,24 +14,28 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import store_and_read
+from spark_assign.cli.job_tables import store_and_read, store_run
 from spark_assign.cli.options import (
     LOCATION,
     TIMES,
+    compose_options,
     fail_on,
     fleet_or_sample,
     given_values,
     input_options,
     is_sample,
     location_option,
+    milliseconds,
     output_options,
     sample,
     time_options,
     top,
 )
+from spark_assign.connect import simulate as connect
 from spark_assign.migration.cooperative_upgrade import plan_cooperative_upgrade, supported_clients
 from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
 from spark_assign.report.html.simulation import VARIANTS, charted_ownership
+from spark_assign.report.text.connect import draw_protocol_comparison, format_protocol_comparison
 from spark_assign.report.text.simulation import (
     format_rows,
     summarize_comparison,
@@ -43,20 +47,31 @@ from spark_assign.simulation.scenarios import SCENARIOS, Scenario, simulate_scen
 from spark_assign.simulation.settings import BROKER_RELEASES, SETTINGS_TABLES
 from spark_assign.simulation.simulation import compare_costs, simulate_fleet
 from spark_assign.sources.files.tables import Shape, read_fleet, read_tables
+from spark_assign.stores.driver_rows import write_rows
 from spark_assign.stores.run_store import check_output
+from spark_assign.tables.connect import SIMULATION_TABLES as CONNECT_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.simulation import EVENTS
 
 EXIT_CODES = """Exit codes: 0 success; 1 groups were rejected, and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
+CONNECT_TIMES = (
+    ("start", "a task takes to start", 2_000),
+    ("stop", "a worker takes to stop revoked connectors and tasks", 1_000),
+    ("rebalance", "a rebalance takes", 3_000),
+)
 MORE_TABLES = {"events": EVENTS, **{f"settings_{name}": schema for name, schema in SETTINGS_TABLES.items()}}
 
 log = logging.getLogger("spark_assign.simulate")
 
 
 @job(__doc__, EXIT_CODES, name="simulate", input_errors=(SparkAssignError, ValueError))
-@click.option("--scenario", type=click.Choice(list(SCENARIOS)), help="Packaged scenario to simulate and draw.")
+@click.option(
+    "--scenario",
+    type=click.Choice([*SCENARIOS, *connect.SCENARIOS]),
+    help="Packaged scenario to simulate and draw. 90x10: a Connect cluster, with each of its protocols.",
+)
 @input_options()
 @click.option(
     "--events",
@@ -89,7 +104,13 @@ log = logging.getLogger("spark_assign.simulate")
     type=click.Choice(BROKER_RELEASES),
     help="Kafka release of the brokers. Only KIP-848 groups differ (default: 4.4).",
 )
-@output_options("Folder, URI, or catalog prefix for the tables of a fleet (default: print only).")
+@compose_options(
+    *(
+        milliseconds(f"connect_{name}_ms", f"With a Connect scenario: time that {what} (default: {ms} ms).")
+        for name, what, ms in CONNECT_TIMES
+    )
+)
+@output_options("Folder, URI, or catalog prefix for the tables of a fleet or Connect scenario (default: print only).")
 @click.option(
     "--store-trace",
     is_flag=True,
@@ -107,6 +128,8 @@ log = logging.getLogger("spark_assign.simulate")
 def main(options: Options) -> int:
     """Simulates a packaged scenario, without Spark if it has its own tables, or a fleet."""
     check_usage(options)
+    if options.scenario in connect.SCENARIOS:
+        return run_connect_scenario(options)
     if options.scenario and SCENARIOS[options.scenario]().tables is not None:
         return run_scenario(options)
     spark = spark_session("simulate", options)
@@ -122,10 +145,18 @@ def check_usage(options: Options) -> None:
     has_fleet = bool(options.fleet or options.sample or options.table)
     if bool(options.scenario) == has_fleet:
         raise ConfigError("Use either --scenario NAME or a fleet (--fleet LOCATION or --sample).")
+    is_connect = options.scenario in connect.SCENARIOS
     if options.scenario:
-        fleet_options = ("events", "compare", "cooperative_upgrade", "output", "store_trace")
+        fleet_options = ["events", "compare", "cooperative_upgrade", "store_trace", *([] if is_connect else ["output"])]
         if ignored := [name for name in fleet_options if getattr(options, name)]:
-            raise ConfigError(f"--{ignored[0].replace('_', '-')} requires a fleet. Use --fleet LOCATION or --sample.")
+            raise ConfigError(f"{_flag(ignored[0])} requires a fleet. Use --fleet LOCATION or --sample.")
+    others = _CONNECT_OPTIONS if not is_connect else ("variant", *TIMES, "broker_release")
+    if ignored := [name for name in others if getattr(options, name) not in (None, ())]:
+        scenarios = ", ".join(SCENARIOS if is_connect else connect.SCENARIOS)
+        raise ConfigError(
+            f"{_flag(ignored[0])} requires {'a fleet, or ' * is_connect}one of the scenarios {scenarios}."
+        )
+    if options.scenario:
         return
     fleet_or_sample(options, __file__)  # raises
     if options.pictures_dir:
@@ -134,6 +165,46 @@ def check_usage(options: Options) -> None:
         raise ConfigError("A fleet is simulated with one --variant. To compare variants, use --compare.")
     if options.cooperative_upgrade and "/" not in options.cooperative_upgrade:
         raise ConfigError(f"--cooperative-upgrade {options.cooperative_upgrade}: expected CLUSTER/GROUP")
+
+
+_CONNECT_OPTIONS = tuple(f"connect_{name}_ms" for name, _, _ in CONNECT_TIMES)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def run_connect_scenario(options: Options) -> int:
+    """Simulates a scenario of a Connect cluster without Spark: prints and draws the comparison of its protocols."""
+    scenario = connect.SCENARIOS[options.scenario]()
+    times = {f"{name}_ms": ms for name, _, ms in CONNECT_TIMES}
+    times |= {name.removeprefix("connect_"): ms for name, ms in given_values(options, _CONNECT_OPTIONS).items()}
+    simulation = connect.simulate_scenario(scenario, **times)
+    comparison = format_protocol_comparison(scenario, simulation["rebalances"], simulation["costs"])
+    print(f"Scenario {scenario.name}\n{comparison}")
+    folder = Path(options.pictures_dir or ".").resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    picture = folder / f"{scenario.name}.{options.picture}"
+    draw_protocol_comparison(scenario, simulation["rebalances"], str(picture))
+    options.outcome.locations["pictures"] = str(folder)
+    print(f"Drawn to {picture}", flush=True)
+    if options.output:  # for the report
+        _store_connect(options, simulation, Path(options.output).resolve(), {"scenario": scenario.name, **times})
+    return int(options.fail_on == "rejected" and bool(simulation["rejected"]))
+
+
+def _store_connect(options: Options, tables: dict[str, connect.Rows], folder: Path, inputs: Mapping[str, Any]) -> None:
+    """Writes the rows as tables; Spark writes formats other than Parquet."""
+    options.output = str(folder)  # a path, not a catalog
+    if options.output_format not in (None, "parquet") or options.output_option:
+        spark = spark_session("simulate", options)
+        frames = {name: spark.createDataFrame(rows, CONNECT_TABLES[name]) for name, rows in tables.items()}
+        store_run(options, frames, schemas=CONNECT_TABLES, inputs=inputs, found=options.fail_on)
+        return
+    outcome = options.outcome.of_run(options.fail_on)
+    manifest = write_rows(tables, folder, run_id=options.run_id, inputs=inputs, schemas=CONNECT_TABLES, outcome=outcome)
+    options.outcome.wrote(manifest, options.output)
+    print(f"Written to {folder} as run_id={options.run_id}", flush=True)
 
 
 def run_scenario(options: Options) -> int:

@@ -21,7 +21,8 @@ HEAD = """# Tables and columns
 
 This page lists every public table with its columns. In an input table, a column that *may be null* may also be missing.
 [Glossary](glossary.md) explains the terms. In Python, each table is a DataFrame and an attribute of its result, such as
-`plan.moves`. A stored result has one folder per table, or one table of the catalog.
+`plan.moves`. A stored result has one folder per table, or one table of the catalog. The command `plan` stores
+the tables of share groups, Streams groups, and Connect clusters with a prefix, such as `share_changes`.
 """
 
 AREAS = {

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from spark_assign.cli.job import Options, spark_session
 from spark_assign.cli.options import fleet_or_sample, sample, tables_with_sample
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from spark_assign.spark.tagged_pass import LazyResult
     from spark_assign.stores.run_store import ReadTable, StoredRun
 
-    Result = TypeVar("Result", bound=LazyResult)
-
 
 def on_fleet(
     name: str, options: Options, job_file: str, run: Callable[[Options, str | None, Fleet], int], *, loads: bool = False
@@ -53,20 +51,6 @@ def on_fleet(
     with interpreted(spark, [*([location] if location else []), *(tables or {}).values()]):
         fleet = read_fleet(spark, location, format=options.format, options=options.option, tables=tables)
         return run(options, location, fleet)
-
-
-def read_given_fleet(name: str, options: Options) -> Fleet:
-    """Reads the fleet of a job that has no sample. Checks the output location first.
-
-    Raises:
-        ConfigError: no fleet is given.
-    """
-    if not options.fleet and not options.table:
-        raise ConfigError("No fleet given. Use --fleet LOCATION.")
-    if options.output:
-        check_output(options.output)
-    spark = spark_session(name, options)
-    return read_fleet(spark, options.fleet, format=options.format, options=options.option, tables=options.table)
 
 
 def with_capacities(fleet: Fleet, capacity: Mapping[str, str] | None) -> Fleet:
@@ -145,32 +129,6 @@ def store_or_cache(
         return store_and_read(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
     result = result.with_tagged_rows(cached(result.tagged_rows()))
     return {name: getattr(result, name) for name in schemas}
-
-
-def show_plan(
-    options: Options,
-    planned: Result,
-    summarize: Callable[[Result, int], tuple[str, int]],
-    *,
-    schemas: Mapping[str, StructType],
-    inputs: Mapping[str, Any],
-) -> int:
-    """Prints the summary of a plan, writes its tables if `--output` is given, and returns the exit code.
-
-    Args:
-        options: options of the job.
-        planned: the plan, with its tables as attributes.
-        summarize: returns the summary for `--top`, and the number of rejected groups or clusters.
-        schemas: schemas of the tables by name.
-        inputs: inputs for the manifest.
-    """
-    text, num_rejected = summarize(planned, options.top)
-    print(text, flush=True)
-    if options.output:
-        tables = {name: getattr(planned, name) for name in schemas}
-        store_run(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
-    planned.unpersist()
-    return int(options.fail_on == "rejected" and num_rejected > 0)
 
 
 def sample_run(spark: SparkSession, job_file: str, job: str) -> str:

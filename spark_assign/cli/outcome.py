@@ -65,11 +65,14 @@ class Outcome:
         """Returns a function for the manifest of a run: job, exit code, and rows, from the written tables.
 
         Args:
-            found: condition for exit code 1: a table with rows, or a function of the tables. None: the exit code is 0.
+            found: condition for exit code 1: a table with rows (of any kind of group), or a function of the tables.
+                None: the exit code is 0.
         """
 
         def manifest_entries(rows: RowCounts, read: ReadTable) -> Mapping[str, Any]:
-            fails = found(read) if callable(found) else bool(found and rows[found])
+            from spark_assign.tables.stored_plan import num_rows_of_kinds  # needs Spark's types
+
+            fails = found(read) if callable(found) else bool(found and num_rows_of_kinds(rows, found))
             return {"job": self.job, "exit_code": int(fails), "started_at": self.started_at, "rows": dict(rows)}
 
         return manifest_entries

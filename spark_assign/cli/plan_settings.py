@@ -15,8 +15,18 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from spark_assign.cli.settings_file import from_file, validated
 from spark_assign.cli.settings_model import TABLES
+from spark_assign.comparison.what_if import WhatIf, parse_what_if
+from spark_assign.streams.kernel.plan_groups import ASSIGNORS
+from spark_assign.streams.kernel.sticky_task_assignor import STICKY
+from spark_assign.tables.connect import INPUT_TABLES as CONNECT_TABLES
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.groups import INPUT_TABLES, PLAN_TABLES
+from spark_assign.tables.groups import INPUT_TABLES
+from spark_assign.tables.stored_plan import CONNECT, STORED_PLAN_TABLES
+
+STREAMS_ASSIGNORS = tuple(ASSIGNORS)
+"""Assignors of Streams groups."""
+
+_INPUT_TABLES = (*INPUT_TABLES, *(f"{CONNECT}{name}" for name in CONNECT_TABLES))
 
 COMMAND = ("plan",)
 OUTPUT = "output/plan"
@@ -25,8 +35,10 @@ OUTPUT = "output/plan"
 if TYPE_CHECKING:
     InputTable = str
     PlanTable = str
+    StreamsAssignor = str
 else:
-    InputTable, PlanTable = Literal[tuple(INPUT_TABLES)], Literal[tuple(PLAN_TABLES)]
+    InputTable, PlanTable = Literal[_INPUT_TABLES], Literal[tuple(STORED_PLAN_TABLES)]
+    StreamsAssignor = Literal[STREAMS_ASSIGNORS]
 Options = dict[str, str]
 
 AsTuple = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
@@ -40,7 +52,7 @@ class Table(BaseModel):
 
 
 class FleetSettings(Table):
-    """Input tables; the arguments of `sources.files.tables.read_fleet`."""
+    """Input tables; the arguments of `cli.plan_kinds.read_fleets`."""
 
     location: str | None = Field(default=None, description="Folder, URI, or catalog prefix of the fleet's tables.")
     format: str | None = Field(default=None, description="Format of the files (default: by file name).")
@@ -55,7 +67,7 @@ class OutputSettings(Table):
     format: str | None = Field(default=None, description="Format: parquet (default), csv, json, or any other of Spark.")
     options: Options = Field(default={}, description="Writer options of Spark.")
     tables: Annotated[tuple[PlanTable, ...], AsTuple] = Field(
-        tuple(PLAN_TABLES), description="Tables to write in addition to metrics and rejected (default: all)."
+        tuple(STORED_PLAN_TABLES), description="Tables to write in addition to metrics and rejected (default: all)."
     )
 
 
@@ -88,6 +100,13 @@ class PlanSettings(Table):
         default=(),
         description="Client library of the leader, by pattern. The first match wins, also over the snapshot.",
     )
+    streams_assignor: StreamsAssignor = Field(default=STICKY, description="Assignor of Streams groups.")
+    standby_replicas: int | None = Field(
+        default=None, ge=0, description="Standby replicas per task with state (default: as each group is configured)."
+    )
+    what_if: Annotated[tuple[str, ...], AsTuple] = Field(
+        default=(), description="Changes of the groups to apply before planning, in order."
+    )
     run_id: str | None = Field(
         default=None, description="Name of the run; replaces an existing run of that name (default: the current time)."
     )
@@ -100,7 +119,16 @@ class PlanSettings(Table):
     )
     top: int = Field(default=10, ge=0, description="Maximum number of groups in the printed summary.")
     fleet: FleetSettings = FleetSettings()
-    output: OutputSettings = OutputSettings(tables=tuple(PLAN_TABLES))
+    output: OutputSettings = OutputSettings(tables=tuple(STORED_PLAN_TABLES))
+
+    @property
+    def changes(self) -> list[WhatIf]:
+        """The changes to apply before planning.
+
+        Raises:
+            ConfigError: a change is invalid.
+        """
+        return [parse_what_if(text) for text in self.what_if]
 
     @property
     def choice(self) -> str | dict[str, str]:

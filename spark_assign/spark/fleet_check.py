@@ -48,6 +48,8 @@ _FURTHER = {
 _MEASURES = {
     "racked_members": ("members", "if(rack_id <> '', 1, 0)"),
     "static_members": ("members", "if(group_instance_id is null, 0, 1)"),
+    "share_groups": ("groups", "if(group_type = 'share', 1, 0)"),
+    "streams_groups": ("groups", "if(group_type = 'streams', 1, 0)"),
     "pairs": ("subscription_lists", "bigint(array_size(member_ids)) * array_size(topics)"),
     "names": ("subscription_lists", "array_size(member_ids) + array_size(topics)"),
     "listed_slices": ("owned_lists", "array_size(topics)"),
@@ -70,6 +72,7 @@ class Sizes:
 
     Attributes:
         racked_members, static_members: members with a rack, and with an instance ID.
+        share_groups, streams_groups: rows of `groups` with this type.
         subscriptions: subscriptions as rows of a member and a topic, although they may be given as lists.
         subscription_facts: rows of `subscriptions`, and names in `subscription_lists`.
         owned_slices: slices, although they may be given as lists.
@@ -78,6 +81,8 @@ class Sizes:
     members: int
     racked_members: int
     static_members: int
+    share_groups: int
+    streams_groups: int
     subscriptions: int
     subscription_facts: int
     owned: int

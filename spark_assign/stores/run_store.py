@@ -41,6 +41,7 @@ from spark_assign.stores.folder import Attempt, FolderTarget
 from spark_assign.stores.locations import is_path, local_path
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import PLAN_TABLES
+from spark_assign.tables.stored_plan import TABLES_OF_OTHER_KINDS
 
 RowCounts = Mapping[str, int]
 """The number of rows of each table that was written."""
@@ -141,6 +142,7 @@ def write_run(
     inputs: Mapping[str, Any] | None = None,
     options: Mapping[str, str] | None = None,
     schemas: Mapping[str, StructType] = PLAN_TABLES,
+    more: Mapping[str, DataFrame] | None = None,
     outcome: ManifestOutcome | None = None,
 ) -> Manifest:
     """Computes the tables of a run and writes them. Replaces the run of the same run_id, if any.
@@ -152,10 +154,11 @@ def write_run(
         run_id: the name of the run; see `safe_run_id`.
         format: parquet, csv, json, or any other format that Spark writes. If None: parquet in a folder, and in a
             catalog the table's format or the catalog's default.
-        tables: names from `schemas`, all if None; metrics and rejected are always written.
+        tables: names from `schemas`, all if None; metrics and rejected are always written, of every kind of group.
         inputs: what the plan was computed from, for the manifest. Must be JSON without secrets.
         options: Spark's writer options.
         schemas: the available tables with their columns.
+        more: tables of `schemas` that aren't attributes of the plan, by name.
         outcome: returns the outcome of the job for the manifest, from the written tables (`Outcome.of_run`).
 
     Returns:
@@ -164,12 +167,15 @@ def write_run(
     Raises:
         SourceError: unknown table, or the output can't be written.
     """
-    requested = {*(schemas if tables is None else tables), *(name for name in _REQUIRED_TABLES if name in schemas)}
+    required = {name for name in schemas if name.rpartition("_")[2] in _REQUIRED_TABLES}
+    requested = {*(schemas if tables is None else tables), *required}
     if unknown := sorted(requested - set(schemas)):
         raise SourceError(f"unknown table: {', '.join(unknown)}. The tables are {', '.join(schemas)}")
     names = sorted(requested, key=list(schemas).index)
-    tagged_rows = plan.tagged_rows(names) if hasattr(plan, "with_tagged_rows") else None
-    spark = (getattr(plan, names[0]) if tagged_rows is None else tagged_rows).sparkSession
+    more = more or {}
+    own_names = [name for name in names if name not in more]
+    tagged_rows = plan.tagged_rows(own_names) if hasattr(plan, "with_tagged_rows") else None
+    spark = (getattr(plan, own_names[0]) if tagged_rows is None else tagged_rows).sparkSession
     target = _target(
         spark, output, schemas if tagged_rows is None else {**schemas, _PLAN_ROWS_TABLE: tagged_rows.schema}
     )
@@ -190,8 +196,8 @@ def write_run(
             for name in names:
                 since = time.monotonic()
                 step(0, name)
-                frame: DataFrame = getattr(plan, name).select(*schemas[name].fieldNames())
-                target.write(name, frame, attempt)
+                frame: DataFrame = more[name] if name in more else getattr(plan, name)
+                target.write(name, frame.select(*schemas[name].fieldNames()), attempt)
                 step()
                 log.info("wrote %s in %.1f s", name, time.monotonic() - since)
         # Counted from the stored tables, not from the plan: no second computation, and proof that they can be read.
@@ -283,18 +289,19 @@ def previous_run(spark: SparkSession, output: str, run_id: str) -> str | None:
 
 
 def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: Mapping[str, str]) -> StoredRun:
-    """Returns the run of a manifest.
+    """Returns the run of a manifest, without tables of kinds of groups that the schemas don't have.
 
     Raises:
         SourceError: the run has other tables, because another job wrote it.
     """
-    if not set(manifest.rows) <= set(target.schemas):
+    names = [name for name in manifest.rows if name in target.schemas]
+    if not names or not manifest.rows.keys() - set(names) <= TABLES_OF_OTHER_KINDS:
         found, expected = ", ".join(manifest.rows), ", ".join(target.schemas)
         raise SourceError(
             f"{target.output}, run {manifest.run_id}, has the tables {found}. Name a run with these tables: {expected}"
         )
     attempt = Attempt(manifest.run_id, manifest.attempt, manifest.content["format"], options)
-    tables = {name: target.read(name, attempt) for name in manifest.rows}
+    tables = {name: target.read(name, attempt) for name in names}
     for table in tables.values():
         _ = table.schema  # Spark Connect opens the files only now
     return StoredRun(manifest, tables, {} if options else _local_folders(target, tables, attempt))

@@ -55,11 +55,9 @@ def cold(bench: Bench) -> None:
 
 def stories(bench: Bench) -> None:
     """The stories of one group or one Connect cluster, which need no Spark: table, pictures and stored rows."""
-    names = {"simulate": ("textbook-join", "rolling-deployment", "crash"), "connect": ("90x10",)}
-    for job, of_job in names.items():
-        for name in of_job:
-            command = ["./spark-submit.sh", job, "--scenario", name, "--pictures-dir", str(bench.folder / name)]
-            spent = [run_process(command) for _ in range(bench.repeats)]
-            processor = statistics.median(each.processor for each in spent)
-            detail = f"wall {statistics.median(each.wall for each in spent):.1f} s"
-            bench.report(Result(f"{job}, cold", name, processor, "s processor", bench.goal("<= 10"), detail))
+    for name in ("textbook-join", "rolling-deployment", "crash", "90x10"):
+        command = ["./spark-submit.sh", "simulate", "--scenario", name, "--pictures-dir", str(bench.folder / name)]
+        spent = [run_process(command) for _ in range(bench.repeats)]
+        processor = statistics.median(each.processor for each in spent)
+        detail = f"wall {statistics.median(each.wall for each in spent):.1f} s"
+        bench.report(Result("simulate, cold", name, processor, "s processor", bench.goal("<= 10"), detail))

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
     [
         "simulate --scenario textbook-join --picture png",
         "simulate --scenario crash --variant static --variant static",
-        "connect --scenario 90x10 --run-id one",
+        "simulate --scenario 90x10 --run-id one",
     ],
 )
 def test_a_story_starts_neither_spark_nor_java(arguments: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import connect, plan, replicas, simulate
+from jobs import plan, replicas, simulate
 from spark_assign import Fleet, FleetError
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.stores.run_store import read_run
@@ -54,7 +54,7 @@ class Case:
 CASES = {
     "plan": Case(plan.main, {name: text for name, text in GROUPS.items() if name != "events"}, ()),
     "simulate": Case(simulate.main, GROUPS),
-    "connect": Case(connect.main, CONNECT),
+    "connect": Case(plan.main, CONNECT),
     "replicas": Case(replicas.main, BROKERS, ("check",)),
 }
 every_job = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -131,7 +131,7 @@ def test_a_cluster_without_workers_and_one_without_brokers(
         "tasks": CONNECT["tasks"] + "idle,files,0\n",
         "connectors": CONNECT["connectors"] + "idle,files\n",
     }
-    connect.main(["--fleet", str(written(tmp_path / "connect", more))])
+    plan.main(["--fleet", str(written(tmp_path / "connect", more)), "--output", str(tmp_path / "out")])
     output = capsys.readouterr().out
     assert "idle" in output
     lost = {**BROKERS, "replicas": BROKERS["replicas"] + "lost,orders,0,1\n"}

@@ -1,4 +1,4 @@
-"""The connect job on a folder of clusters, in the session of the tests."""
+"""Connect clusters in a plan and in a report, in the session of the tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import connect
+from jobs import plan, report
+from spark_assign.stores.run_store import read_run
+from spark_assign.tables.groups import PLAN_TABLES
+from spark_assign.tables.stored_plan import STORED_PLAN_TABLES
 from tests.spark.fleets import stored, written_as_json
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
@@ -40,29 +43,67 @@ def test_a_folder_is_planned(
 ) -> None:
     """A summary, the tables, and exit code 1 for the faulty cluster if asked for."""
     arguments = ["--output", str(tmp_path), "--run-id", "r", "--output-format", "json", "--fail-on", "rejected"]
-    assert connect.main(["--fleet", str(folder), *arguments]) == 1
+    assert plan.main(["--fleet", str(folder), *arguments]) == 1
     printed = capsys.readouterr().out
-    assert "1 Connect clusters planned, 1 rejected: 2 workers, 1 connectors, 4 tasks; 1 assigned, 2 revoked" in printed
+    assert (
+        "Plan r: 1 Connect clusters planned, 1 rejected: 2 workers, 1 connectors, 4 tasks; 1 assigned, 2 revoked"
+        in printed
+    )
     assert "twice: duplicate-worker: workers: worker_id=w1." in printed
-    revoked = stored(tmp_path, "revoked")
+    revoked = stored(tmp_path, "connect_revoked")
     assert [(row["worker_id"], row["kind"], row["connector"], row["task"]) for row in revoked] == [
         ("w1", "task", "files", task) for task in (0, 1)
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [([], "Use either --fleet LOCATION or --scenario NAME"), (["--scenario", "9x9"], "'9x9' is not")],
-)
-def test_wrong_usage(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+def test_groups_cannot_change_where_there_are_none(
+    spark: SparkSession, folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Said before a session is started."""
-    assert connect.main(arguments) == 2
-    assert message in caplog.text + capsys.readouterr().err
+    """A change of groups is refused for an input with Connect clusters only."""
+    arguments = ["--fleet", str(folder), "--output", str(tmp_path / "out"), "--what-if", "leave:*:1"]
+    assert plan.main(arguments) == 2
+    assert "--what-if leave:*:1 changes groups, but the input has only Connect clusters" in caplog.text
 
 
-def test_a_folder_that_is_not_there(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing is planned."""
-    assert connect.main(["--fleet", "/nothing"]) == 2
-    assert "there is no folder" in caplog.text
+def test_groups_of_every_kind_in_one_run(
+    spark: SparkSession,
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Each kind has tables of its own, also if streams groups and Connect clusters both have a table `tasks`."""
+    key = {"cluster": "c"}
+    member = {"member_id": "m"}
+    tables: dict[str, list[dict[str, Any]]] = {
+        "topics": [{"topic": "t", "partitions": 2}],
+        "groups": [
+            {"group_id": name, "group_type": kind, "assignor": "range"}
+            for name, kind in (("k", "classic"), ("s", "share"), ("app", "streams"))
+        ],
+        "members": [{"group_id": name} | member for name in ("k", "s", "app")],
+        "subscriptions": [{"group_id": name, "topic": "t"} | member for name in ("k", "s")],
+        "subtopologies": [{"group_id": "app", "subtopology": "0", "partitions": 2, "stateful": False}],
+        "tasks": [{"group_id": "app", "subtopology": "0", "task": 0, "role": "active"} | member],
+    }
+    fleet, output, page = tmp_path / "fleet", str(tmp_path / "plans"), tmp_path / "page.html"
+    (fleet / "connect_cluster=good").mkdir(parents=True)
+    for file in folder.glob("*.json"):
+        (fleet / "connect_cluster=good" / file.name).write_text(file.read_text())
+    (fleet / "cluster=c").mkdir()
+    written_as_json(fleet / "cluster=c", {name: [key | row for row in rows] for name, rows in tables.items()})
+    arguments = ["--fleet", str(fleet), "--output", output, "--run-id", "r", "--fail-on", "rejected"]
+    assert plan.main(arguments) == 1  # the Connect cluster that lists a worker twice
+    printed = capsys.readouterr().out
+    assert "Plan r: 1 group planned, 0 rejected, 1 member, 2 partitions assigned" in printed
+    assert "\n\n1 share group planned, 0 rejected" in printed
+    assert "\n\n1 streams groups planned, 0 rejected" in printed
+    assert "\n\n1 Connect clusters planned, 1 rejected" in printed
+    stored_plan = read_run(spark, output, "r")
+    assert set(stored_plan.tables) == set(PLAN_TABLES)  # readers of consumer groups don't see the other kinds
+    assert set(stored_plan.manifest.rows) == set(STORED_PLAN_TABLES)
+    assert report.main(["--plan", f"{output}@r", "--output-file", str(page), "--fail-on", "rejected"]) == 1
+    assert "duplicate-worker" in page.read_text()
+    assert plan.main(["--fleet", str(fleet / "cluster=c"), "--output", output, "--run-id", "groups"]) == 0
+    assert report.main(["--connect", f"{output}@groups", "--output-file", str(page)]) == 2
+    assert "the run is a plan without Connect clusters" in caplog.text

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import share
+from jobs import plan as plan_job
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.share import plan_share
 from spark_assign.sources.files.tables import read_fleet
@@ -95,7 +95,7 @@ def test_plan_rejects_them(fleet: Fleet) -> None:
     rejected = {row["group_id"]: row for row in planned.rejected.collect()}
     assert set(rejected) == {"s", "bad", "idle"}
     assert {row["code"] for row in rejected.values()} == {"share-group"}
-    assert "spark-assign share" in rejected["s"]["detail"]
+    assert "spark-assign plan" in rejected["s"]["detail"]
     assert [row["group_id"] for row in planned.metrics.collect()] == ["k"]
 
 
@@ -104,19 +104,22 @@ def test_the_job(
     folder: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A summary, the tables, and exit code 1 for the faulty group if asked for."""
     arguments = ["--output", str(tmp_path), "--run-id", "r", "--output-format", "json", "--fail-on", "rejected"]
-    assert share.main(["--fleet", str(folder), *arguments]) == 1
+    assert plan_job.main(["--fleet", str(folder), *arguments]) == 1
     printed = capsys.readouterr().out
+    assert "Plan r: 1 group planned, 0 rejected, 1 member, 3 partitions assigned" in printed
     assert "2 share groups planned, 1 rejected: 4 members, 3 partitions" in printed
     assert "c/bad: duplicate-member: members: member_id=m" in printed
-    assert {row["partition"] for row in stored(tmp_path, "assignments")} == {0, 1, 2}
-    assert share.main([]) == 2
-    assert "No fleet given. Use --fleet LOCATION" in caplog.text + capsys.readouterr().err
+    assert {row["partition"] for row in stored(tmp_path, "share_assignments")} == {0, 1, 2}
+    assert [row["group_id"] for row in stored(tmp_path, "assignments")] == ["k"] * 3
+    assert stored(tmp_path, "rejected") == []
 
 
-def test_rejected_groups_are_no_failure_by_default(spark: SparkSession, folder: Path) -> None:
-    """Exit code 0 without --fail-on."""
-    assert share.main(["--fleet", str(folder)]) == 0
+def test_rejected_groups_are_no_failure_by_default(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    """Exit code 0 without --fail-on; of the tables, those that are named and the required ones are stored."""
+    arguments = ["--fleet", str(folder), "--output", str(tmp_path), "--output-tables", "share_changes"]
+    assert plan_job.main(arguments) == 0
+    names = {"metrics", "rejected", "share_changes", "share_metrics", "share_rejected"}
+    assert {path.name for path in tmp_path.iterdir()} == names | {"plan_rows", "manifest"}

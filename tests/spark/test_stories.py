@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs import connect
+from jobs import simulate
 from spark_assign.connect import plan as connect_plan
 from spark_assign.connect import simulate as connect_simulate
 from spark_assign.connect import simulate_connect
@@ -150,9 +150,9 @@ def test_rows_are_read_as_a_plan_is(spark: SparkSession, tmp_path: Path) -> None
     schemas = {"costs": SIMULATION_TABLES["costs"]}
     words = ["--scenario", "90x10", "--pictures-dir", str(tmp_path), "--output", str(tmp_path), "--run-id", "a run"]
     words += ["--output-format"]
-    assert connect.main([*words, "parquet"]) == 0
-    assert connect.main([*words, "json"]) == 0
-    assert connect.main([*words, "parquet"]) == 0
+    assert simulate.main([*words, "parquet"]) == 0
+    assert simulate.main([*words, "json"]) == 0
+    assert simulate.main([*words, "parquet"]) == 0
     stored = read_run(spark, str(tmp_path), schemas=SIMULATION_TABLES)
     assert stored.manifest.content["inputs"] == {"scenario": "90x10", **TIMES}
     assert stored.manifest.rows == {"rebalances": 741, "costs": 3, "rejected": 0}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import streams
+from jobs import plan as plan_job
 from spark_assign import Fleet, FleetError, UnknownAssignorError, plan
 from spark_assign.streams import plan_streams
 from tests.spark import fleets
@@ -80,7 +80,7 @@ def test_plan_refuses_them_and_says_where_to_go(fleet: Fleet) -> None:
     """By the type of the group, or by its subtopologies."""
     rows = tuples(plan(fleet, "range").rejected)
     assert [(group, code) for _, group, code, _ in rows] == [("app", "streams-group"), ("faulty", "streams-group")]
-    assert "spark-assign streams" in rows[0][3]
+    assert "spark-assign plan" in rows[0][3]
 
 
 def test_what_cannot_be_planned_at_all(spark: SparkSession, fleet: Fleet) -> None:
@@ -117,33 +117,33 @@ def test_the_job(fleet: Fleet, folder: Path, tmp_path: Path, capsys: pytest.Capt
     """A summary, the tables, and exit code 1 for the faulty group if asked for."""
     arguments = ["--output", str(tmp_path), "--run-id", "r", "--output-format", "json", "--fail-on", "rejected"]
     arguments += ["--what-if", "leave-members:a", "--standby-replicas", "0"]
-    assert streams.main(["--fleet", str(folder), *arguments]) == 1
+    assert plan_job.main(["--fleet", str(folder), *arguments]) == 1
     printed = capsys.readouterr().out
     summary = (
         "1 streams groups planned, 1 rejected: 1 members, 3 tasks; 2 moved, 1 of them without state; 0 standbys moved"
     )
     assert summary in printed
     assert "c/faulty: bad-subtopology: subtopologies: subtopology=0, partitions=-1" in printed
-    active = [row for row in stored(tmp_path, "moves") if row["role"] == "active"]
+    active = [row for row in stored(tmp_path, "streams_moves") if row["role"] == "active"]
     assert sorted((row["task"], row["reason"]) for row in active) == [
         (0, "member-left"),
         (0, "new"),
         (1, "member-left"),
     ]
-    assert [row["standby_replicas"] for row in stored(tmp_path, "metrics")] == [0]
+    assert [row["standby_replicas"] for row in stored(tmp_path, "streams_metrics")] == [0]
 
 
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "No fleet given. Use --fleet LOCATION"),
-        (["--fleet", "x", "--what-if", "partitions:t:2"], "the number of tasks is in subtopologies"),
+        (["--what-if", "leave:app"], "unknown change"),
+        (["--streams-assignor", "sticky"], "'sticky' is not one of"),
     ],
 )
 def test_wrong_usage(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Said before a session is started."""
-    assert streams.main(arguments) == 2
+    assert plan_job.main(["--fleet", "x", *arguments]) == 2
     assert message in caplog.text + capsys.readouterr().err

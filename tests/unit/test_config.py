@@ -8,7 +8,7 @@ import pytest
 
 from spark_assign.cli import plan_settings
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.groups import PLAN_TABLES
+from spark_assign.tables.stored_plan import STORED_PLAN_TABLES
 
 MINIMAL = '[fleet]\nlocation = "./fleet"\n[output]\nlocation = "cat.schema"\n'
 
@@ -27,7 +27,7 @@ def test_the_shipped_file_is_valid_and_plans_every_group_of_the_sample() -> None
     assert shipped.fleet.location == str(root / "conf" / "sample-fleet")
     assert shipped == plan_settings.load(None, {"fleet": {"location": shipped.fleet.location}}), "it says the defaults"
     assert (shipped.output.location, shipped.choice) == ("output/plan", "configured")
-    assert set(shipped.output.tables) == set(PLAN_TABLES)
+    assert set(shipped.output.tables) == set(STORED_PLAN_TABLES)
 
 
 def test_the_commented_examples_of_the_shipped_file_are_valid(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from jobs import config
 
 ROOT = Path(__file__).parents[2]
 OTHERS = (
-    *("advise", "check", "compare", "connect", "daily", "diff", "loads", "migrate", "report"),
-    *("share", "simulate", "snapshot", "streams"),
+    *("advise", "check", "compare", "daily", "diff", "loads", "migrate", "report"),
+    *("simulate", "snapshot"),
 )
 OF_REPLICAS = ("replicas place", "replicas check", "replicas reassign")
 
@@ -174,7 +174,7 @@ def test_wrong_usage(words: list[str], message: str, caplog: pytest.LogCaptureFi
 
 def test_help_and_stories_do_not_wait_for_pydantic() -> None:
     """It is loaded where settings are read."""
-    check = "import sys; import jobs.simulate, jobs.connect, jobs.check; "
+    check = "import sys; import jobs.simulate, jobs.check; "
     check += "jobs.simulate.main(['--help']); assert 'pydantic' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

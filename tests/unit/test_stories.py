@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.dataset as ds
 import pytest
 
-from jobs import connect, simulate
+from jobs import simulate
 from spark_assign.report.text.simulation import summarize_local_simulation
 from spark_assign.simulation import Settings
 from spark_assign.simulation.scenarios import deploy_fleet, simulate_scenario, textbook_join
@@ -56,8 +56,8 @@ def test_wrong_times_and_rejected_groups(
 ) -> None:
     """Exit codes 2 and 1, as with a fleet."""
     place = ["--pictures-dir", str(tmp_path / "here")]
-    assert connect.main(["--scenario", "90x10", "--stop-ms", "-1", *place]) == 2
-    assert "connect: stop_ms is -1, expected 0 or more milliseconds" in caplog.text
+    assert simulate.main(["--scenario", "90x10", "--connect-stop-ms", "-1", *place]) == 2
+    assert "simulate: stop_ms is -1, expected 0 or more milliseconds" in caplog.text
     pictures = ["--pictures-dir", str(tmp_path / "here")]
     assert simulate.main(["--scenario", "crash", "--heartbeat-interval-ms", "50000", *pictures]) == 2
     assert "simulate: settings: heartbeat_interval_ms is 50000, expected less than session_timeout_ms" in caplog.text

@@ -33,8 +33,8 @@ from spark_assign.numeric.ownership_bitmaps import BITMAP_INDEX_BITS, find_dupli
 from spark_assign.numeric.segmented_arrays import expand_slices, starts_new_key
 
 REMEDIES = {
-    "share-group": "It has no assignment of one owner for each partition: plan_share (spark-assign share) plans it",
-    "streams-group": "It has tasks instead of partitions: plan_streams (spark-assign streams) plans it",
+    "share-group": "It has no assignment of one owner for each partition: plan_share (spark-assign plan) plans it",
+    "streams-group": "It has tasks instead of partitions: plan_streams (spark-assign plan) plans it",
     "null-key": "Fill the key in or leave the row out",
     "duplicate-member": "Keep one row per member",
     "duplicate-instance": "Kafka fences all but one member of an instance id; leave the others out",

@@ -6,7 +6,7 @@ The notebook view contains totals and the worst groups, small enough for the out
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -53,13 +53,14 @@ _MAX_LOCAL_ROWS = 10_000
 """Number of rows that Python processes faster than Spark starts a query."""
 
 
-def summarize(stored: StoredRun, location: str, limit: int = 10) -> str:
+def summarize(stored: StoredRun, location: str, limit: int = 10, other_kinds: Sequence[str] = ()) -> str:
     """Returns the summary of a stored plan. Reads at most a screenful of rows of metrics and rejected.
 
     Args:
         stored: Plan read back with `read_run`.
         location: Location it was written to, for the last line.
         limit: Maximum number of groups listed, highest max_over_mean first.
+        other_kinds: Summaries of share groups, Streams groups, and Connect clusters.
     """
     num_rejected = stored.manifest.rows["rejected"]
     local_rows = _read_locally(stored, limit)
@@ -71,7 +72,7 @@ def summarize(stored: StoredRun, location: str, limit: int = 10) -> str:
     listed("rejected", [{name: row[name] for name in REJECTED.names} for row in rejected_rows])
     withheld = f" ({totals['withheld']:,} until the next round)" if totals["withheld"] else ""
     lines = [
-        f"Plan {stored.manifest.run_id}: {count(totals['groups'], 'group')} planned, {num_rejected:,} rejected, "
+        f"{count(totals['groups'], 'group')} planned, {num_rejected:,} rejected, "
         f"{count(totals['members'], 'member')}, {count(totals['partitions'], 'partition')} assigned, "
         f"{totals['moved']:,} moved, {totals['revoked']:,} revoked, {totals['unassigned']:,} unassigned{withheld}",
     ]
@@ -89,8 +90,10 @@ def summarize(stored: StoredRun, location: str, limit: int = 10) -> str:
         lines += ["", *_format_loads(load_rows)]
     lines += rejected_lines(rejected_rows, num_rejected, "Rejected groups:")
     tables = ", ".join(f"{name} {num_rows:,}" for name, num_rows in sorted(stored.manifest.rows.items()))
-    lines += ["", f"Rows: {tables}", f"Written to {location} in {stored.manifest.duration_s:.1f} s"]
-    return "\n".join(lines)
+    has_consumer_groups = stored.manifest.rows["metrics"] or num_rejected or not other_kinds
+    written = f"Rows: {tables}\nWritten to {location} in {stored.manifest.duration_s:.1f} s"
+    summaries = ["\n".join(lines)] * bool(has_consumer_groups) + [*other_kinds, written]
+    return f"Plan {stored.manifest.run_id}: " + "\n\n".join(summaries)
 
 
 def _read_locally(stored: StoredRun, limit: int) -> tuple[Rows, ...] | None:

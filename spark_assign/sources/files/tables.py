@@ -34,7 +34,7 @@ _NOT_FOUND = re.compile(r"NOT_FOUND|DOES_NOT_EXIST|does not exist|not a Delta ta
 
 
 @dataclass(frozen=True)
-class _TableSource:
+class TableSource:
     """The source of one table: paths with their format, or a catalog name."""
 
     names: tuple[str, ...]
@@ -96,20 +96,7 @@ def read_tables(
 ) -> dict[str, DataFrame]:
     """Reads the tables of a shape, by name. Arguments and errors are those of `read_fleet`."""
     options = dict(options or {})
-    tables = dict(tables or {})
-    if unknown := sorted(set(tables) - set(shape.schemas)):
-        raise SourceError(f"unknown table: {', '.join(unknown)}. {shape.name} has {', '.join(shape.schemas)}")
-    sources: dict[str, list[_TableSource]] = {}
-    if location is not None:
-        names = tuple(shape.schemas)
-        if not is_path(location):
-            sources = _in_catalog(spark, location, names)
-        elif format in (None, *_FILE_FORMATS):
-            sources = _in_folder(spark, location, format, shape.schemas)
-        else:
-            candidates = {name: _TableSource((join(for_spark(location), name),), format) for name in names}
-            sources = {name: [source] for name, source in candidates.items() if _loads(spark, source, options)}
-    sources |= {name: [_single(spark, name, source, format)] for name, source in tables.items()}
+    sources = find_tables(spark, shape, location, format=format, options=options, tables=tables)
     if missing := [name for name in shape.required if not {name, ALTERNATIVES.get(name)} & sources.keys()]:
         raise SourceError(_missing(missing, location, format))
 
@@ -122,11 +109,38 @@ def read_tables(
     return frames
 
 
+def find_tables(
+    spark: SparkSession,
+    shape: Shape,
+    location: str | None,
+    *,
+    format: str | None = None,
+    options: Mapping[str, str] | None = None,
+    tables: Mapping[str, str] | None = None,
+) -> dict[str, list[TableSource]]:
+    """Returns the tables of a shape that exist, with their sources. Arguments and errors are those of `read_fleet`."""
+    options = dict(options or {})
+    tables = dict(tables or {})
+    if unknown := sorted(set(tables) - set(shape.schemas)):
+        raise SourceError(f"unknown table: {', '.join(unknown)}. {shape.name} has {', '.join(shape.schemas)}")
+    sources: dict[str, list[TableSource]] = {}
+    if location is not None:
+        names = tuple(shape.schemas)
+        if not is_path(location):
+            sources = _in_catalog(spark, location, names)
+        elif format in (None, *_FILE_FORMATS):
+            sources = _in_folder(spark, location, format, shape.schemas)
+        else:
+            candidates = {name: TableSource((join(for_spark(location), name),), format) for name in names}
+            sources = {name: [source] for name, source in candidates.items() if _loads(spark, source, options)}
+    return sources | {name: [_single(spark, name, source, format)] for name, source in tables.items()}
+
+
 def _read(
     spark: SparkSession,
     table: str,
     schema: StructType,
-    source: _TableSource,
+    source: TableSource,
     options: Mapping[str, str],
     checks: list[typed_text.Check],
 ) -> DataFrame:
@@ -152,10 +166,10 @@ def _read(
     return frame
 
 
-def _in_catalog(spark: SparkSession, prefix: str, tables: Sequence[str]) -> dict[str, list[_TableSource]]:
+def _in_catalog(spark: SparkSession, prefix: str, tables: Sequence[str]) -> dict[str, list[TableSource]]:
     """Returns the tables that exist in a catalog."""
     names = {table: f"{prefix}.{table}" for table in tables}
-    return {table: [_TableSource((name,))] for table, name in names.items() if _table_exists(spark, name)}
+    return {table: [TableSource((name,))] for table, name in names.items() if _table_exists(spark, name)}
 
 
 def _table_exists(spark: SparkSession, name: str) -> bool:
@@ -168,11 +182,11 @@ def _table_exists(spark: SparkSession, name: str) -> bool:
 
 def _in_folder(
     spark: SparkSession, location: str, format: str | None, schemas: Mapping[str, StructType]
-) -> dict[str, list[_TableSource]]:
+) -> dict[str, list[TableSource]]:
     """Returns every table of the folder or of its cluster folders, with one source per format. Raises SourceError."""
     files = _files(spark, location)
     files_by_key = {key: split_by_cluster(files, key) for key in sorted(set(map(key_of, schemas.values())))}
-    found: dict[str, list[_TableSource]] = {}
+    found: dict[str, list[TableSource]] = {}
     for table, schema in schemas.items():
         cluster_files = files_by_key[key_of(schema)]
         sources = [
@@ -191,11 +205,11 @@ def _in_folder(
         for source in found_sources:
             by_format[source.format] = (*by_format.get(source.format, ()), *source.names)
         if found_sources:
-            found[table] = [_TableSource(names, kind) for kind, names in by_format.items()]
+            found[table] = [TableSource(names, kind) for kind, names in by_format.items()]
     return found
 
 
-def _in_one_folder(folder: str, format: str | None, table: str, files: Sequence[str]) -> _TableSource | None:
+def _in_one_folder(folder: str, format: str | None, table: str, files: Sequence[str]) -> TableSource | None:
     """Returns the source of a table in the folder of a cluster or fleet with these files, or None. Raises
     SourceError if it is ambiguous.
     """
@@ -209,20 +223,20 @@ def _in_one_folder(folder: str, format: str | None, table: str, files: Sequence[
             f"{table}: {folder} has it more than once: {', '.join(candidates)}. Leave one, or choose by format"
         )
     if single:
-        return _TableSource((join(for_spark(folder), single[0]),), _kind(single[0]))
+        return TableSource((join(for_spark(folder), single[0]),), _kind(single[0]))
     if inside:
-        return _TableSource((join(for_spark(folder), table),), format or _kind_of_all(join(folder, table), inside))
+        return TableSource((join(for_spark(folder), table),), format or _kind_of_all(join(folder, table), inside))
     return None
 
 
-def _single(spark: SparkSession, table: str, source: str, format: str | None) -> _TableSource:
+def _single(spark: SparkSession, table: str, source: str, format: str | None) -> TableSource:
     """Returns the source of a table that the caller named. Raises SourceError if it doesn't exist."""
     if not is_path(source):
         if not _table_exists(spark, source):
             raise SourceError(f"{table}: the catalog has no table {source}. Is it a path? Then write ./{source}")
-        return _TableSource((source,))
+        return TableSource((source,))
     format = format or _kind(source) or _kind_of_all(source, _files(spark, source))
-    return _TableSource((for_spark(source),), format)
+    return TableSource((for_spark(source),), format)
 
 
 def _kind(name: str) -> str | None:
@@ -263,7 +277,7 @@ def _files(spark: SparkSession, location: str) -> list[str]:
     return sorted(name for name in found if not any(part[0] in "_." for part in name.split("/")))
 
 
-def _loads(spark: SparkSession, source: _TableSource, options: Mapping[str, str]) -> bool:
+def _loads(spark: SparkSession, source: TableSource, options: Mapping[str, str]) -> bool:
     """Checks whether a table in a format of Spark exists. Raises SourceError if it can't be read."""
     try:
         return bool(spark.read.format(str(source.format)).options(**options).load(source.names[0]).columns)

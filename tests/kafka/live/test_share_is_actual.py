@@ -159,4 +159,4 @@ def test_plan_names_what_plans_them(spark: SparkSession, story: list[Path]) -> N
     assert {(row["group_id"], row["code"]) for row in rejected} == {
         (group, "share-group") for group in ("sh-alike", "sh-many", "sh-differing")
     }
-    assert all("spark-assign share" in row["detail"] for row in rejected)
+    assert all("spark-assign plan" in row["detail"] for row in rejected)

@@ -1,0 +1,136 @@
+"""Reads and plans groups of every kind: consumer groups, share groups, Streams groups, and Connect clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from spark_assign.connect import ConnectFleet, plan_connect
+from spark_assign.fleet import Fleet
+from spark_assign.groups.planning import Plan
+from spark_assign.report.text.connect import summarize_connect_plan
+from spark_assign.report.text.share_and_streams import summarize_share_plan, summarize_streams_plan
+from spark_assign.share import plan_share
+from spark_assign.sources.files.tables import Shape, find_tables, read_tables
+from spark_assign.spark.tagged_pass import LazyResult
+from spark_assign.streams import plan_streams
+from spark_assign.tables import connect, groups
+from spark_assign.tables.stored_plan import CONNECT, KINDS, SHARE, STREAMS
+
+_FLEET = Shape("A fleet", groups.INPUT_TABLES, groups.REQUIRED_TABLES)
+_CONNECT_FLEET = Shape("A ConnectFleet", connect.INPUT_TABLES, connect.REQUIRED_TABLES)
+
+
+@dataclass(frozen=True)
+class KindPlan:
+    """The plan of one kind of groups.
+
+    Attributes:
+        prefix: prefix of its tables in a stored plan (`tables.stored_plan`).
+        result: the plan, with its tables as attributes.
+        summarize: returns the summary of a plan, for at most N listed groups, and the number of rejected groups.
+    """
+
+    prefix: str
+    result: LazyResult
+    summarize: Callable[[Any, int], tuple[str, int]]
+
+    @property
+    def schemas(self) -> dict[str, StructType]:
+        """The schemas of the tables by their name in a stored plan."""
+        return {f"{self.prefix}{name}": schema for name, schema in KINDS[self.prefix].items()}
+
+    @property
+    def tables(self) -> dict[str, DataFrame]:
+        """The tables by their name in a stored plan."""
+        return {f"{self.prefix}{name}": getattr(self.result, name) for name in KINDS[self.prefix]}
+
+
+def read_fleets(
+    spark: SparkSession,
+    location: str | None,
+    *,
+    format: str | None = None,
+    options: Mapping[str, str] | None = None,
+    tables: Mapping[str, str] | None = None,
+) -> tuple[Fleet | None, ConnectFleet | None]:
+    """Reads the groups and the Connect clusters of a location; None for what it doesn't have.
+
+    A location has Connect clusters if it has the table `clusters`, and groups if it has `topics` or `members`. `tasks`
+    is a table of both: beside `clusters` in the same folder or catalog, it has the tasks of Connect clusters, unless
+    there is a table `subtopologies`.
+
+    Args:
+        spark, location, format, options: see `sources.files.tables.read_fleet`.
+        tables: locations of single tables; those of Connect clusters have the prefix `connect_`.
+
+    Raises:
+        SourceError, FleetError: as `read_fleet` does; if there is neither, the message lists the tables of a fleet.
+    """
+    given: dict[str, Any] = {"format": format, "options": options}
+    tables = dict(tables or {})
+    connect_tables = {name.removeprefix(CONNECT): each for name, each in tables.items() if name.startswith(CONNECT)}
+    tables = {name: each for name, each in tables.items() if not name.startswith(CONNECT)}
+
+    def has_any(shape: Shape, *names: str) -> bool:
+        part = Shape(shape.name, {name: shape.schemas[name] for name in names}, ())
+        return bool(find_tables(spark, part, location, **given))
+
+    if not connect_tables and not has_any(_CONNECT_FLEET, "clusters"):
+        return Fleet(**read_tables(spark, _FLEET, location, tables=tables, **given)), None
+    clusters = ConnectFleet(**read_tables(spark, _CONNECT_FLEET, location, tables=connect_tables, **given))
+    if not tables and not has_any(_FLEET, "topics", "members"):
+        return None, clusters
+    shape = _FLEET
+    if "tasks" not in tables and not has_any(_FLEET, "subtopologies"):
+        shape = replace(_FLEET, schemas={name: each for name, each in _FLEET.schemas.items() if name != "tasks"})
+    return Fleet(**read_tables(spark, shape, location, tables=tables, **given)), clusters
+
+
+def plan_other_kinds(
+    fleet: Fleet | None, clusters: ConnectFleet | None, *, streams_assignor: str, standby_replicas: int | None
+) -> list[KindPlan]:
+    """Returns the plans of share groups, Streams groups, and Connect clusters, of the kinds that exist.
+
+    Whether they exist is in `Fleet.sizes`, so that a fleet without them costs no further query.
+
+    Raises:
+        FleetError: the fleet has invalid rows that belong to no group.
+    """
+    plans = []
+    if fleet is not None and fleet.sizes.share_groups:
+        plans.append(KindPlan(SHARE, plan_share(fleet), summarize_share_plan))
+    if fleet is not None and fleet.subtopologies is not None:
+        sizes = fleet.sizes
+        if sizes.streams_groups or sizes.subtopologies or sizes.tasks:
+            result = plan_streams(fleet, streams_assignor, standby_replicas=standby_replicas)
+            plans.append(KindPlan(STREAMS, result, summarize_streams_plan))
+    if clusters is not None:
+        plans.append(KindPlan(CONNECT, plan_connect(clusters), summarize_connect_plan))
+    return plans
+
+
+def without_other_kinds(planned: Plan, prefixes: Sequence[str]) -> Plan:
+    """Returns the plan of consumer groups without the rejections of groups that have a plan of their own kind."""
+    codes = [f"{prefix.removesuffix('_')}-group" for prefix in prefixes]
+
+    def compute_rows(required_kinds: frozenset[str]) -> DataFrame:
+        rows = planned.compute_rows(required_kinds)
+        return rows.where(F.col("code").isNull() | ~F.col("code").isin(codes)) if "code" in rows.columns else rows
+
+    return replace(planned, compute_rows=compute_rows) if codes else planned
+
+
+EMPTY_PLAN_TABLES = {name: KINDS[""][name] for name in ("metrics", "rejected")}
+"""The tables of consumer groups in the plan of an input without such groups, so that every stored plan has them."""
+
+
+def empty_plan(spark: SparkSession) -> SimpleNamespace:
+    """Returns a plan with `EMPTY_PLAN_TABLES`."""
+    return SimpleNamespace(**{name: spark.createDataFrame([], schema) for name, schema in EMPTY_PLAN_TABLES.items()})

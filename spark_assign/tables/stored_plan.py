@@ -1,0 +1,30 @@
+"""Schemas of the tables of a stored plan: those of consumer groups, and with a prefix those of every other kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql.types import StructType
+
+from spark_assign.tables import connect, groups, share, streams
+
+SHARE, STREAMS, CONNECT = "share_", "streams_", "connect_"
+"""Prefixes of the tables of share groups (`share_changes`), Streams groups, and Connect clusters."""
+
+KINDS: dict[str, dict[str, StructType]] = {
+    "": groups.PLAN_TABLES,
+    SHARE: share.PLAN_TABLES,
+    STREAMS: streams.PLAN_TABLES,
+    CONNECT: connect.PLAN_TABLES,
+}
+"""Schemas of the tables by the prefix of their kind; empty: consumer groups."""
+
+STORED_PLAN_TABLES = {f"{prefix}{name}": schema for prefix, tables in KINDS.items() for name, schema in tables.items()}
+
+TABLES_OF_OTHER_KINDS = STORED_PLAN_TABLES.keys() - groups.PLAN_TABLES.keys()
+"""Names of the tables that a run has only if the fleet has such groups or Connect clusters."""
+
+
+def num_rows_of_kinds(rows: Mapping[str, int], table: str) -> int:
+    """Returns the number of rows of a table, such as `rejected`, summed over the kinds that a run has."""
+    return sum(rows.get(f"{prefix}{table}", 0) for prefix in KINDS)
