@@ -36,7 +36,7 @@ def test_wrong_usage(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> N
     """Said in one line, with exit code 2."""
     assert replicas.main(["reassign", "--sample", "--remove", "three"]) == 2
     assert replicas.main(["reassign", "--sample", "--tolerance", "-1"]) == 2
-    assert replicas.main(["place", "--sample"]) == 2
+    assert replicas.main(["place", "--fleet", str(Path(__file__).parents[2] / "conf/sample-fleet")]) == 2
     assert "requests: looked for requests.parquet" in caplog.text
     for command in ("place", "reassign", "check"):
         assert replicas.main([command]) == 2
