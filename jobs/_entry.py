@@ -52,7 +52,7 @@ class Jobs(Commands):
             formatter.write_dl(list(self._first_lines(ctx).items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Returns the jobs whose name starts with `incomplete`, without importing them, and the options."""
+        """Returns the jobs with names that start with `incomplete`, without importing them, and the options."""
         jobs = [(name, line) for name, line in self._first_lines(ctx).items() if name.startswith(incomplete)]
         options = click.Command.shell_complete(self, ctx, incomplete)
         return [*(CompletionItem(name, help=line) for name, line in jobs), *options]

@@ -110,7 +110,7 @@ def shown(of: Job, file: Path | None) -> list[list[str]]:
 
 
 def _jobs_of(file: Path) -> list[str]:
-    """Returns the names of the jobs whose settings a file has."""
+    """Returns the names of the jobs that have settings in a file."""
     content = from_file(file)
     if not has_sections(content):
         return ["airflow" if "dag" in content else "plan"]

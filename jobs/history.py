@@ -70,7 +70,7 @@ REQUIRED = {
 @click.option(
     "--bootstrap-server",
     metavar="HOST:PORT,…",
-    help="Kafka bootstrap servers of the cluster whose __consumer_offsets topic is read.",
+    help="Kafka bootstrap servers of the cluster that has the topic __consumer_offsets to read.",
 )
 @click.option(
     "--command-config",

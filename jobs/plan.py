@@ -53,7 +53,7 @@ EXIT_CODES = f"""{CHANGES} Without options, the job plans the bundled sample fle
 SAMPLE = "No options given, so the bundled sample fleet is planned. To plan your own fleet, use --fleet LOCATION."
 ASSIGNOR = """Assignor for all other consumer groups: range, roundrobin, sticky, cooperative-sticky, …, or "configured"
 for the current assignor of each group (default: configured)."""
-GROUP_ASSIGNOR = "Assignor for consumer groups whose ID matches a shell pattern. The first matching pattern wins."
+GROUP_ASSIGNOR = "Assignor for consumer groups with an ID that fits a shell pattern. The first matching pattern wins."
 
 log = logging.getLogger("spark_assign.plan")
 

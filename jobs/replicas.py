@@ -112,8 +112,8 @@ def checking(options: Options) -> int:
 @click.option("--remove", metavar="ID,ID,…", help="Brokers that must lose all replicas.")
 @click.option("--add", metavar="ID[=RACK],…", help="New brokers, with their racks.")
 @click.option("--rack", metavar="ID=RACK,…", help="New racks of brokers.")
-@named_values("--replication-factor", "GLOB=N", "New replication factor of topics whose name matches a shell pattern.")
-@named_values("--partitions", "GLOB=N", "New number of partitions of topics whose name matches a shell pattern.")
+@named_values("--replication-factor", "GLOB=N", "New replication factor of topics that match a shell pattern.")
+@named_values("--partitions", "GLOB=N", "New number of partitions of topics that match a shell pattern.")
 @click.option(
     "--tolerance",
     metavar="X",

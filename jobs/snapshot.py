@@ -89,7 +89,7 @@ def _option(flag: str, metavar: str | None = None, **more: Any) -> Decorator:
 @_option("--bootstrap-server", "HOST:PORT,…")
 @_option("--command-config", "FILE")
 @_option("--cluster-name", "NAME")
-@patterns("--group", "Include only groups whose ID matches.")
+@patterns("--group", "Include only groups with a matching ID.")
 @patterns("--topic", "Include only matching topics, and the topics that the groups use.")
 @_option("--interval", "TIME", type=DURATION)
 @_option("--times", "N", type=click.IntRange(min=2))

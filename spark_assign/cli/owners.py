@@ -13,7 +13,6 @@ entries (`clusters.toml`), or a table with the columns `OWNERS`. Every row with 
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
@@ -52,7 +51,9 @@ class Owner:
 
     def matches(self) -> Column:
         """Returns the condition that a row with cluster and group_id belongs to the entry."""
-        return _matches("cluster", self.cluster or "*") & _matches("group_id", self.group or "*")
+        from spark_assign.comparison.what_if import matches  # needs Spark
+
+        return matches(cluster=self.cluster or "*", group_id=self.group or "*")
 
 
 def owners_options() -> Decorator:
@@ -60,7 +61,7 @@ def owners_options() -> Decorator:
     owners = "Owners of groups: a TOML file with [[owners]], such as clusters.toml, or a table."
     return compose_options(
         location_option("--owners", owners),
-        patterns("--owner", "With --owners: include only groups whose team matches."),
+        patterns("--owner", "With --owners: include only groups of matching teams."),
     )
 
 
@@ -119,6 +120,8 @@ def with_owners(table: DataFrame, owners: Sequence[Owner] | None, teams: Sequenc
     """
     from pyspark.sql import functions as F
 
+    from spark_assign.comparison.what_if import matches
+
     if owners is None or not set(GROUP_KEY) <= set(table.columns):
         return table
     columns: dict[str, Column] = {}
@@ -128,7 +131,7 @@ def with_owners(table: DataFrame, owners: Sequence[Owner] | None, teams: Sequenc
             value = value.when(owner.matches(), F.lit(getattr(owner, name)).cast("string"))
         columns[name] = value
     owned = table.select("*", *(column.alias(name) for name, column in columns.items()))
-    return owned.where(reduce(or_, (_matches("team", team) for team in teams))) if teams else owned
+    return owned.where(reduce(or_, (matches(team=team) for team in teams))) if teams else owned
 
 
 def tables_with_owners(
@@ -139,7 +142,7 @@ def tables_with_owners(
 
 
 def run_with_owners(run: StoredRun, owners: Sequence[Owner] | None, teams: Sequence[str] = ()) -> StoredRun:
-    """Returns a stored run whose tables are `with_owners`."""
+    """Returns a stored run with every table `with_owners`."""
     return run if owners is None else replace(run, tables=tables_with_owners(run.tables, owners, teams), folders={})
 
 
@@ -151,9 +154,3 @@ def fleet_of_owners(fleet: Fleet, owners: Sequence[Owner] | None, teams: Sequenc
     of_groups = {name: table for name, table in tables.items() if table is not None and "group_id" in table.columns}
     owned = tables_with_owners(of_groups, owners, teams)
     return replace(fleet, **{name: table.drop("team", "contact") for name, table in owned.items()})
-
-
-def _matches(name: str, pattern: str) -> Column:
-    from pyspark.sql import functions as F
-
-    return F.coalesce(F.col(name), F.lit("")).rlike(fnmatch.translate(pattern))

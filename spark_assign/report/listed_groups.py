@@ -59,7 +59,7 @@ def worst_first(metrics: DataFrame) -> DataFrame:
 
 
 def collected(table: DataFrame, name: str | None = None, limit: int | None = None) -> list[Row]:
-    """Returns the rows of a table whose size the caller has limited.
+    """Returns the rows of a table that the caller has limited in size.
 
     Args:
         table: the table.

@@ -172,7 +172,7 @@ class IndexedFacts:
 
 
 def index_facts(table: pa.Table) -> IndexedFacts:
-    """Indexes the names of a fact table whose rows are in any order. Lists of slices become rows at its end."""
+    """Indexes the names of a fact table with rows in any order. Lists of slices become rows at its end."""
     table = _expand_lists(table)
     kind = column(table, "kind").to_numpy(zero_copy_only=False)
     rows = {tag: np.flatnonzero(kind == tag) for tag in KINDS}
