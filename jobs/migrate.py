@@ -72,8 +72,8 @@ UPGRADE, PROTOCOL = "With --to-release", "Without --to-release"
 @click.option(
     "--library",
     metavar="LIBRARY",
-    help=f"{PROTOCOL}: client library of members with a client ID that shows none: Java, librdkafka, … (default: unknown, "
-    "a warning).",
+    help=f"{PROTOCOL}: client library of members with a client ID that shows none: Java, librdkafka, … (default: "
+    "unknown, a warning).",
 )
 @details("the steps")
 @time_options(PAUSE_TIMES, PROTOCOL)
