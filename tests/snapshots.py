@@ -48,6 +48,17 @@ def subscriptions(tables: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def owned_slices(tables: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of `owned_slices` that the rows of `owned_lists` stand for."""
+    lists = {"topic": "topics", "first": "firsts", "step": "steps", "count": "counts", "position": "positions"}
+    return [
+        {name: row[name] for name in ("cluster", "group_id", "member_id") if name in row}
+        | {name: row[each][at] if row.get(each) else None for name, each in lists.items()}
+        for row in tables["owned_lists"]
+        for at in range(len(row["topics"]))
+    ]
+
+
 def of_connect(clusters: Sequence[str], tasks: int = 2, unread: Sequence[str] = ()) -> Snapshot:
     """Connect clusters with a connector `files` on one worker; of some only that they could not be read."""
     readable, unreadable = ([ConnectRows(name) for name in names] for names in (clusters, unread))

@@ -137,7 +137,7 @@ OFFSETS = schema(_GROUP, "topic string, partition int, committed_offset long?, e
 UNDESCRIBED = schema(_GROUP, "error string")
 """Groups that the cluster listed but did not describe, with its error."""
 
-_NOT_IN_SNAPSHOTS = ("subscriptions", "owned", "owned_lists", "loads")
+_NOT_IN_SNAPSHOTS = ("subscriptions", "owned", "owned_slices", "loads")
 
 SNAPSHOT_TABLES: dict[str, StructType] = {
     **{name: schema for name, schema in INPUT_TABLES.items() if name not in _NOT_IN_SNAPSHOTS},

@@ -67,8 +67,9 @@ def test_the_snapshot_of_the_sample_fleet() -> None:
     for row in sample("subscriptions"):
         topics[row["group_id"], row["member_id"]].add(row["topic"])
     lists = {(group, frozenset(names)) for (group, _), names in topics.items()}
-    lengths = {table: len(sample(table)) for table in schemas.SNAPSHOT_TABLES if table != "subscription_lists"}
-    lengths["subscription_lists"] = len(lists)
+    owning = {(row["group_id"], row["member_id"]) for row in sample("owned_slices")}
+    lengths = {"subscription_lists": len(lists), "owned_lists": len(owning)}
+    lengths |= {table: len(sample(table)) for table in schemas.SNAPSHOT_TABLES if table not in lengths}
     assert rows == "shop-prod: " + ", ".join(f"{lengths[table]} {table}" for table in schemas.SNAPSHOT_TABLES)
     assert written == "written to fleet/cluster=shop-prod"
 

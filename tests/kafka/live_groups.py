@@ -17,6 +17,7 @@ from spark_assign.tables.groups import INPUT_TABLES
 from tests.frames import frame_of
 from tests.kafka.broker import Cluster
 from tests.slices import Partition, by_owner
+from tests.snapshots import owned_slices
 
 PATIENCE_S = 300
 
@@ -101,9 +102,13 @@ def delete_groups(cluster: Cluster, groups: Iterable[str]) -> None:
 
 
 def read(cluster: Cluster, groups: str | list[str], topics: str = "none") -> Tables:
-    """Returns a snapshot of these groups, of these topics and of those that the groups use, as rows."""
+    """Returns a snapshot of these groups, of these topics and of those that the groups use, as rows.
+
+    Ownership is a row per slice.
+    """
     taken = snapshot(cluster.bootstrap_servers, groups=groups, topics=topics)
-    return {name: table.to_pylist() for name, table in taken.tables.items()}
+    tables = {name: table.to_pylist() for name, table in taken.tables.items()}
+    return tables | {"owned_slices": owned_slices({"owned_lists": tables.pop("owned_lists")})}
 
 
 def fleet(spark: SparkSession, tables: Tables) -> Fleet:

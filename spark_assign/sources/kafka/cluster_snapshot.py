@@ -70,7 +70,7 @@ def snapshot(
         sizes = {name: len(topic.partitions) for name, topic in readable.items()}
         kafka_groups.describe(connection, listed, sizes, rows, progress)
         starts, starts_answered_s = kafka_groups.share_starts(connection, listed, rows, progress)
-        if unseen := {row["topic"] for row in rows.rows["owned_slices"]} - readable.keys():
+        if unseen := _owned_topics(rows) - readable.keys():
             progress(kafka_connection.unseen_topics_text(unseen))
         kept = _kept(rows, readable.keys(), topics)
         _add_topics(rows, metadata.brokers, [readable[name] for name in sorted(kept)])
@@ -112,9 +112,13 @@ def cluster_id(bootstrap_servers: str, properties: Mapping[str, str] | None = No
 
 def _kept(rows: SnapshotRows, names: Collection[str], patterns: Patterns) -> set[str]:
     """Returns the topics that match the patterns or that a group uses."""
-    used = {row["topic"] for row in rows.rows["owned_slices"]}
-    used.update(*(row["topics"] for row in rows.rows["subscription_lists"]))
+    used = _owned_topics(rows).union(*(row["topics"] for row in rows.rows["subscription_lists"]))
     return {name for name in names if matches(name, patterns) or name in used}
+
+
+def _owned_topics(rows: SnapshotRows) -> set[str]:
+    """Returns the topics of which a member owns partitions."""
+    return set().union(*(row["topics"] for row in rows.rows["owned_lists"]))
 
 
 def _add_topics(rows: SnapshotRows, brokers: Collection[Any], topics: Collection[Any]) -> None:
@@ -145,9 +149,10 @@ def _partitions(
 ) -> dict[str, set[tuple[str, int]]]:
     """Returns the partitions of topics in the snapshot that each group has committed or owns."""
     group_partitions = {group_id: {key for key in offsets if key in leaders} for group_id, offsets in committed.items()}
-    for run in rows.rows["owned_slices"]:
-        numbers = range(run["first"], run["first"] + run["step"] * run["count"], run["step"])
-        group_partitions.setdefault(run["group_id"], set()).update((run["topic"], number) for number in numbers)
+    for row in rows.rows["owned_lists"]:
+        owned = group_partitions.setdefault(row["group_id"], set())
+        for topic, first, step, count in zip(row["topics"], row["firsts"], row["steps"], row["counts"], strict=True):
+            owned.update((topic, number) for number in range(first, first + step * count, step))
     return group_partitions
 
 

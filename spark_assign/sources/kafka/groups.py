@@ -207,7 +207,7 @@ def describe(
     rows: SnapshotRows,
     report: Progress,
 ) -> None:
-    """Adds groups, members, subscription_lists, and owned_slices of all listed groups, and undescribed groups.
+    """Adds groups, members, subscription_lists, and owned_lists of all listed groups, and undescribed groups.
 
     Also adds subtopologies and tasks of streams groups, and the initialized partitions of share groups.
 

@@ -136,9 +136,9 @@ def test_as_tables_of_a_catalog(spark: SparkSession, settled: tuple[Cluster, Pat
     (step,) = documented.steps("test_predicted_is_actual")
     documented.run_job(step, broker, {"main.kafka": "spark_catalog.kafka"})
     tables, files = read_fleet(spark, "spark_catalog.kafka"), read_fleet(spark, str(folder))
-    assert tables.owned_slices is not None
-    assert files.owned_slices is not None
-    columns = files.owned_slices.columns
-    mine = tables.owned_slices.where("group_id like 'p-%'").select(columns)
-    assert mine.exceptAll(files.owned_slices.select(columns)).isEmpty()
-    assert mine.count() == files.owned_slices.count()
+    assert tables.owned_lists is not None
+    assert files.owned_lists is not None
+    columns = files.owned_lists.columns
+    mine = tables.owned_lists.where("group_id like 'p-%'").select(columns)
+    assert mine.exceptAll(files.owned_lists.select(columns)).isEmpty()
+    assert mine.count() == files.owned_lists.count()

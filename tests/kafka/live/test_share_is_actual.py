@@ -86,13 +86,13 @@ def _settle(broker: Cluster, sizes: dict[str, int], before: dict[str, int], fold
     def look() -> tuple[str, Snapshot]:
         taken = snapshot(broker.bootstrap_servers, groups="sh-*", cluster="live")
         now, joined = epochs(taken), Counter(taken.tables["members"]["group_id"].to_pylist())
-        owning = set(taken.tables["owned_slices"]["group_id"].to_pylist())
+        owning = set(taken.tables["owned_lists"]["group_id"].to_pylist())
         settled = joined == sizes and owning == set(sizes)
         settled &= all(now.get(group, -1) > before.get(group, 0) for group in sizes)
         return "" if settled else f"{dict(joined)} of {sizes}, epochs {now} after {before}", taken
 
     def state(taken: Snapshot) -> object:
-        return epochs(taken), *(taken.tables[name].to_pylist() for name in ("owned_slices", "initialized"))
+        return epochs(taken), *(taken.tables[name].to_pylist() for name in ("owned_lists", "initialized"))
 
     taken = wait_until_stable(look, state, every_s=1)
     write_folder(taken, str(folder))
@@ -113,9 +113,9 @@ def test_predicted_is_actual(spark: SparkSession, story: list[Path]) -> None:
     """Who has what after a join, and after a departure, planned from what was owned before it."""
     fleets = [read_fleet(spark, str(folder)) for folder in story]
     for before, after in itertools.pairwise(fleets):
-        assert before.owned_slices is not None
+        assert before.owned_lists is not None
         there = after.members.select(*MEMBER_KEY)
-        planned = plan_share(replace(after, owned_slices=before.owned_slices.join(there, MEMBER_KEY, "left_semi")))
+        planned = plan_share(replace(after, owned_lists=before.owned_lists.join(there, MEMBER_KEY, "left_semi")))
         predicted = {
             (row["group_id"], row["member_id"], row["topic"], row["partition"]) for row in planned.assignments.collect()
         }

@@ -26,7 +26,7 @@ from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 from tests.kafka.live_groups import create_topics
 from tests.slices import by_owner
-from tests.snapshots import subscriptions
+from tests.snapshots import owned_slices, subscriptions
 
 pytestmark = pytest.mark.kafka
 
@@ -66,11 +66,16 @@ def taken(broker: Cluster) -> Iterator[Snapshot]:
 
 
 def _rows(taken: Snapshot, table: str, group: str | None = None) -> list[dict[str, Any]]:
-    return [row for row in taken.tables[table].to_pylist() if group in (None, row.get("group_id"))]
+    rows = taken.tables[table].to_pylist()
+    return [row for row in rows if group in (None, row.get("group_id"))]
+
+
+def _slices(taken: Snapshot, group: str) -> list[dict[str, Any]]:
+    return owned_slices({"owned_lists": _rows(taken, "owned_lists", group)})
 
 
 def _owned(taken: Snapshot, group: str) -> dict[str, list[tuple[str, int]]]:
-    owned = by_owner(_rows(taken, "owned_slices", group), "member_id")
+    owned = by_owner(_slices(taken, group), "member_id")
     members = _rows(taken, "members", group)
     return {member["client_id"]: sorted(owned.get(member["member_id"], ())) for member in members}
 
@@ -126,7 +131,7 @@ def test_members(taken: Snapshot) -> None:
     assert {row["client_host"] for row in _rows(taken, "members")} == {"/127.0.0.1"}
     keys = {(row["group_id"], row["member_id"]) for row in _rows(taken, "members")}
     for rows in (
-        _rows(taken, "owned_slices"),
+        _rows(taken, "owned_lists"),
         subscriptions({"subscription_lists": _rows(taken, "subscription_lists")}),
     ):
         assert {(row["group_id"], row["member_id"]) for row in rows} <= keys
@@ -153,7 +158,7 @@ def test_ownership(taken: Snapshot) -> None:
         "k0": [("s.one", partition) for partition in range(3)],
         "k1": [("s.two", partition) for partition in range(8)],
     }
-    runs = {(run["first"], run["step"], run["count"]) for run in _rows(taken, "owned_slices", "s-static")}
+    runs = {(run["first"], run["step"], run["count"]) for run in _slices(taken, "s-static")}
     assert runs == {(0, 2, 4), (1, 2, 4)}
     for group in ("s-range", "s-sticky", "s-coop"):
         owned = [partition for partitions in _owned(taken, group).values() for partition in partitions]
@@ -219,8 +224,8 @@ def test_the_tools_text_says_the_same(
         found[source] = {file.stem: pq.read_table(file, partitioning=None).to_pylist() for file in files}
     assert set(found) == {"cluster", "text"}
     for name, tables in found.items():
-        for table in ("topics", "replicas", "owned_slices", "offsets"):
-            mine = "group_id" if table in ("owned_slices", "offsets") else "topic"
+        for table in ("topics", "replicas", "owned_lists", "offsets"):
+            mine = "group_id" if table in ("owned_lists", "offsets") else "topic"
             rows = [_row(each) for each in tables[table] if each[mine].startswith(("s-", "s."))]
             assert sorted(rows, key=str) == sorted(map(_row, _rows(taken, table)), key=str), (name, table)
         assignors = {row["group_id"]: row["assignor"] for row in tables["groups"] if row["group_id"].startswith("s-")}
