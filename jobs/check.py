@@ -23,6 +23,7 @@ from spark_assign.cli.options import (
     top,
 )
 from spark_assign.cli.owners import owners_options, read_owners, with_owners
+from spark_assign.cli.plan_kinds import rejected_of_all_kinds
 from spark_assign.groups.alerts import MAX_GROWTH, THRESHOLDS, alerts
 from spark_assign.history.alerts import history_alerts
 from spark_assign.report.openmetrics import write_metrics
@@ -33,12 +34,13 @@ from spark_assign.stores.run_store import read_run
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import ALERTS
+from spark_assign.tables.stored_plan import STORED_PLAN_TABLES
 
 EXIT_CODES = f"""LOCATION is a folder, URI, or catalog prefix that another job wrote to. Without @RUN_ID, the run that
 finished last is read. {exit_codes("groups exceed a threshold", "alerts")}"""
 HISTORY_THRESHOLDS = ("max_rebalances_per_day", "max_pause", "max_unreadable")
 GROWTH = f"Alert if max/mean of a group that could be balanced better grows by this factor (default: {MAX_GROWTH})."
-REJECTED = "Alert if more than N groups are rejected (default: 0)."
+REJECTED = "Alert if more than N groups and Connect clusters are rejected (default: 0)."
 REBALANCES = "With --history: alert if a group has more than N rebalances in 24 hours."
 PAUSE = "With --history: alert if a rebalance pauses a partition longer than TIME, for example 30s."
 UNREADABLE = "With --history: alert if more than N records can't be decoded."
@@ -74,10 +76,10 @@ def main(options: Options) -> int:
     plan = drifted = history = None
     if options.plan:
         location, run_id = split_run_id(options.plan)
-        plan = read_run(spark, location, run_id)
+        plan = read_run(spark, location, run_id, schemas=STORED_PLAN_TABLES)
         limits |= {"max_growth": options.max_growth, "max_rejected": options.max_rejected}
         drifted = _drifted_groups(options, spark)
-        found.append(alerts(plan.tables["rejected"], drifted, **limits))
+        found.append(alerts(rejected_of_all_kinds(plan.tables), drifted, **limits))
         outcome.run_id, outcome.attempt = plan.manifest.run_id, plan.manifest.attempt
         outcome.locations["plan"] = location
         names.append(plan.manifest.run_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from types import SimpleNamespace
 from typing import Any
 
@@ -125,6 +126,21 @@ def without_other_kinds(planned: Plan, prefixes: Sequence[str]) -> Plan:
         return rows.where(F.col("code").isNull() | ~F.col("code").isin(codes)) if "code" in rows.columns else rows
 
     return replace(planned, compute_rows=compute_rows) if codes else planned
+
+
+def rejected_of_all_kinds(tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Returns the rows of `rejected` of every kind in a stored plan: cluster, group_id, code, detail.
+
+    A Connect cluster has its name in both cluster and group_id.
+    """
+
+    def with_group(rows: DataFrame) -> DataFrame:
+        cluster, *group = (name for name in rows.columns if name not in ("code", "detail"))
+        group_id = F.col(*group or [cluster]).alias("group_id")
+        return rows.select(F.col(cluster).alias("cluster"), group_id, "code", "detail")
+
+    frames = (with_group(tables[name]) for prefix in KINDS if (name := f"{prefix}rejected") in tables)
+    return reduce(DataFrame.unionByName, frames)
 
 
 EMPTY_PLAN_TABLES = {name: KINDS[""][name] for name in ("metrics", "rejected")}

@@ -9,10 +9,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs import check, diff, plan
+from spark_assign.cli.plan_kinds import rejected_of_all_kinds
 from spark_assign.groups.alerts import alerts
+from spark_assign.tables import connect
 from spark_assign.tables.comparison import DRIFT_GROUPS
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import REJECTED
+from spark_assign.tables.stored_plan import SHARE, STREAMS
 from tests.frames import dataframe
 from tests.spark.fleets import written_as_json
 from tests.spark.test_compare_job import snapshot
@@ -52,6 +55,22 @@ def test_what_is_an_alert(spark: SparkSession) -> None:
     assert alerts(rejected, max_rejected=2).isEmpty()
     assert alerts(rejected, max_rejected=1).count() == 2
     assert alerts(rejected, drifted, max_rejected=2, max_growth=1.2).count() == 2
+
+
+def test_rejected_groups_of_every_kind(spark: SparkSession) -> None:
+    """A share group and a Streams group are counted with the consumer groups; a Connect cluster is its own group."""
+    tables = {
+        f"{prefix}rejected": dataframe(spark, REJECTED, [("c", group, "no-topics", "none")])
+        for prefix, group in {"": "g", SHARE: "s", STREAMS: "a"}.items()
+    }
+    tables["connect_rejected"] = dataframe(spark, connect.REJECTED, [("files", "no-workers", "none")])
+    found = rejected_of_all_kinds(tables)
+    assert sorted(tuple(row) for row in found.collect()) == [
+        *(("c", group, "no-topics", "none") for group in "ags"),
+        ("files", "files", "no-workers", "none"),
+    ]
+    assert alerts(found).count() == 4
+    assert alerts(rejected_of_all_kinds({"rejected": tables["rejected"]})).count() == 1
 
 
 @pytest.mark.parametrize("limits", [{"max_growth": 0.9}, {"max_growth": float("nan")}, {"max_rejected": -1}])
