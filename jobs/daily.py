@@ -1,7 +1,8 @@
 """Make the page of the day: what stopped last night and why, what it cost, what changed, and what to do next.
 
-Takes snapshots of all clusters, then runs plan, diff, history, check, and advise, which store their runs in the folder
---output. If a step fails, run the command again on the same day: only that step and those after it are repeated.
+Takes snapshots of all clusters, and reads the records of __consumer_offsets that are new since the last run. Then runs
+plan, diff, history, check, and advise, which store their runs in the folder --output. If a step fails, run the command
+again on the same day: only that step and those that need its result are repeated.
 """
 
 from __future__ import annotations
@@ -9,10 +10,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,32 +25,24 @@ from pyspark.sql import functions as F
 from spark_assign.cli.cluster_snapshots import read_labels
 from spark_assign.cli.job import FAILURE, Options, job, spark_session
 from spark_assign.cli.job_tables import stored_history
-from spark_assign.cli.options import DURATION, exit_codes, fail_on, location_option, sample, top
+from spark_assign.cli.options import DURATION, REPEATABLE, exit_codes, fail_on, location_option, sample, top
 from spark_assign.cli.outcome import write
 from spark_assign.cli.owners import Owner, owners_options, read_owners, tables_with_owners
 from spark_assign.cli.settings_file import from_file
+from spark_assign.cli.steps import Step, StepOutcome, failed, problem, run_steps
+from spark_assign.report.formatting import listed
 from spark_assign.report.html import report
-from spark_assign.report.html.daily import DailyRows, build_daily_parts, daily_rows
+from spark_assign.report.html.collect_daily import daily_rows
+from spark_assign.report.html.daily import DailyRows, build_daily_parts
+from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import publish
 from spark_assign.sources.files.snapshot_files import last_taken
-from spark_assign.stores.cluster_folders import KEYS, SUMMARY
+from spark_assign.stores.cluster_folders import KEYS, SUMMARY, folder_name
 from spark_assign.stores.run_store import StoredRun, previous_run, read_run
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.comparison import DRIFT_TABLES
-from spark_assign.tables.errors import ConfigError, SparkAssignError
+from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import ALERTS, PLAN_TABLES
-
-DONE = (0, 1)
-"""Exit codes of a step that isn't repeated."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step of the day: the job, its arguments, and whether the rest needs it."""
-
-    job: str
-    words: Sequence[str]
-    required: bool = False
 
 
 @job(__doc__, exit_codes("groups exceed a threshold", "alerts"), name="daily")
@@ -66,7 +58,13 @@ class Step:
 @click.option("--no-snapshot", is_flag=True, help="Use the snapshots in --fleet-dir; no cluster is read.")
 @location_option("--fleet-dir", "Folder of the snapshots of all clusters (default: the folder fleet in --output).")
 @click.option("--sample", is_flag=True, help="Use the bundled sample fleet and sample history.")
-@location_option("--records", "Records of __consumer_offsets, as history --follow writes them (default: no history).")
+@location_option(
+    "--records",
+    "Records of __consumer_offsets, as history --follow writes them (default: the clusters, read since the last run)."
+    + REPEATABLE,
+    multiple=True,
+)
+@click.option("--no-history", is_flag=True, help="Don't read what happened to groups.")
 @owners_options()
 @click.option(
     "--lookback",
@@ -101,13 +99,13 @@ def main(options: Options) -> int:
     check_usage(options)
     options.run_id = options.run_id or time.strftime("%Y%m%d", time.gmtime())
     day = Path(options.output) / options.run_id
-    (day / "steps").mkdir(parents=True, exist_ok=True)
     spark = spark_session("daily", options)
-    codes = _run_steps(options, day)
+    outcomes: dict[str, StepOutcome] = {}
+    run_steps(_steps(options, outcomes), day / "steps", options.parallel, partial(_run, options), outcomes)
     owners = read_owners(spark, _owners_location(options), options.owner)
-    rows, details = _collect(options, spark, owners, codes)
+    rows, details = _collect(options, spark, owners, outcomes)
     _write_pages(options, day, rows, details)
-    failed = sorted(name for name, code in codes.items() if code not in DONE)
+    incomplete = sorted(name for name, outcome in outcomes.items() if failed(outcome))
     options.outcome.run_id = options.run_id
     options.outcome.locations |= {"report": str(day / "index.html"), "metrics": str(day / "metrics.prom")}
     options.outcome.counts = {
@@ -115,22 +113,27 @@ def main(options: Options) -> int:
         "events": len(rows.deploys),
         "recommendations": len(rows.advice),
         "stale": sum(row["stale"] for row in rows.clusters),
-        "failed": len(failed),
+        "failed": len(incomplete),
     }
-    if failed:
-        options.outcome.failed("SourceError", f"not complete: {', '.join(failed)}")
-    code = FAILURE if failed else int(options.fail_on == "alerts" and bool(rows.alerts))
+    if incomplete:
+        options.outcome.failed("SourceError", f"not complete: {', '.join(incomplete)}")
+    code = FAILURE if incomplete else int(options.fail_on == "alerts" and bool(rows.alerts))
     options.outcome.ended(code)
-    write(options.outcome, str(day / "outcome.json"))
-    for part in build_daily_parts(rows):
-        print(f"{part.heading}: {' '.join(part.sentences)}")
     counts = ", ".join(f"{name} {number:,}" for name, number in options.outcome.counts.items())
-    print(f"daily {options.run_id}: {counts}\nPage: {day / 'index.html'}, also {Path(options.output) / 'index.html'}")
+    lines = [f"{part.heading}: {' '.join(part.sentences)}" for part in build_daily_parts(rows)]
+    lines += [f"daily {options.run_id}: {counts}"]
+    options.outcome.summary = "\n".join(lines)
+    write(options.outcome, str(day / "outcome.json"))
+    print(f"{options.outcome.summary}\nPage: {day / 'index.html'}, also {Path(options.output) / 'index.html'}")
+    for name, table in rows.tables().items():
+        listed(name, table[: options.top])
     return code
 
 
 def check_usage(options: Options) -> None:
     """Raises `ConfigError` if there is no fleet, or more than one."""
+    if options.no_history and options.records:
+        raise ConfigError("--no-history and --records are both given. Use only one of them.")
     if options.sample and (options.clusters or options.fleet_dir or options.records):
         raise ConfigError("--sample can't be used with --clusters, --fleet-dir, or --records.")
     if not (options.sample or options.clusters or options.no_snapshot):
@@ -153,99 +156,134 @@ def _owners_location(options: Options) -> str | None:
 # --- steps --------------------------------------------------------------------------------------------------------
 
 
-def _steps(options: Options) -> Iterator[Step]:
-    """Yields the steps in order."""
+def _steps(options: Options, outcomes: Mapping[str, StepOutcome]) -> Iterator[Sequence[Step]]:
+    """Yields the steps in order, those of one sequence at the same time.
+
+    Args:
+        options: the options.
+        outcomes: outcomes of the steps that were yielded before. The history of a cluster that the snapshot couldn't
+            read isn't read: Spark's Kafka source would wait for minutes.
+    """
     run_id, fleet = ["--run-id", options.run_id], ["--fleet", _fleet(options)]
     store = {name: f"{options.output}/{name}" for name in ("plans", "drifts", "histories", "alerts", "advice")}
     plan = f"{store['plans']}@{options.run_id}"
     if options.clusters and not options.no_snapshot:
         words = ["--clusters", str(options.clusters), "--fleet-dir", _fleet(options)]
-        yield Step("snapshot", [*words, "--parallel", str(options.parallel)])
-    yield Step("plan", [*fleet, "--output", store["plans"], *run_id], required=True)
-    yield Step("diff", ["--before", "previous", "--after", plan, "--output", store["drifts"], *run_id])
+        yield [Step("snapshot", [*words, "--parallel", str(options.parallel)])]
+    archives = _archives(options)
+    if not options.no_snapshot:
+        yield [
+            _follow(name, values, archive)
+            for name, (values, archive) in archives.items()
+            if _was_read(options, outcomes, name)
+        ]
+    yield [Step("plan", [*fleet, "--output", store["plans"], *run_id], ("snapshot",), required=True)]
+    diff = ["--before", "previous", "--after", plan, "--output", store["drifts"], *run_id]
+    yield [Step("diff", diff, ("plan",))]
     past: list[str] = []
-    if options.sample or options.records:
-        source = ["--sample"] if options.sample else ["--records", options.records, *fleet]
+    if source := _history_source(options, [archive for _, archive in archives.values()]):
         source += [
             word
             for flag in ("commit_gap", "deploy_gap")
             if (value := getattr(options, flag)) is not None
             for word in (f"--{flag.replace('_', '-')}", f"{value}ms")
         ]
-        yield Step("history", [*source, "--replay", "--output", store["histories"], *run_id])
+        needs = ("snapshot", *map(_step_name, archives))
+        yield [Step("history", [*source, "--replay", "--output", store["histories"], *run_id], needs)]
         past = ["--history", f"{store['histories']}@{options.run_id}", "--max-pause", f"{options.max_pause}ms"]
         past += ["--max-rebalances-per-day", str(options.max_rebalances_per_day)]
     metrics = ["--openmetrics", f"{options.output}/{options.run_id}/metrics.prom"]
     drift = ["--drift", f"{store['drifts']}@{options.run_id}", "--max-growth", str(options.max_growth)]
-    yield Step("check", ["--plan", plan, *drift, *past, *metrics, "--output", store["alerts"], *run_id])
-    yield Step("advise", [*(["--sample"] if options.sample else fleet), "--output", store["advice"], *run_id])
+    check = ["--plan", plan, *drift, *past, *metrics, "--output", store["alerts"], *run_id]
+    yield [Step("check", check, ("plan", "diff", "history"))]
+    advise = [*(["--sample"] if options.sample else fleet), "--output", store["advice"], *run_id]
+    yield [Step("advise", advise, ("snapshot",))]
 
 
-def _run_steps(options: Options, day: Path) -> dict[str, int]:
-    """Runs the steps that have no outcome yet, and those after them. Returns the exit code of each.
+def _archives(options: Options) -> dict[str, tuple[Mapping[str, Any], str]]:
+    """Returns the flags of each Kafka cluster of the file, and the folder with its records of `__consumer_offsets`.
 
-    Raises:
-        SparkAssignError: a step failed without which there is no page.
+    It is empty if the history has another source.
     """
-    codes: dict[str, int] = {}
-    repeats = False
-    for step in _steps(options):
-        file = day / "steps" / f"{step.job}.json"
-        code = None if repeats else _exit_code(file)
-        if code in DONE:
-            print(f"daily: {step.job} has already ended with exit code {code}", flush=True)
-            codes[step.job] = int(code or 0)
-            continue
-        repeats = True
-        print(f"daily: {step.job} {' '.join(step.words)}", flush=True)
-        name = f"{__package__}.{step.job}" if __package__ else step.job
-        words = [*step.words, "--outcome", str(file), "--top", str(options.top)]
-        codes[step.job] = import_module(name).main(words if step.job != "snapshot" else words[:-2])
-        if step.required and codes[step.job] not in DONE:
-            raise SparkAssignError(
-                f"{step.job} ended with exit code {codes[step.job]}. The previous page is unchanged."
-            )
-    return codes
+    if not options.clusters or options.records or options.no_history:
+        return {}
+    clusters = import_module(_module("snapshot")).clusters_of(options.clusters)
+    return {
+        name: (values, f"{options.output}/records/{folder_name(KEYS[0], name)}")
+        for name, values in clusters.items()
+        if values.get("bootstrap_server")
+    }
 
 
-def _exit_code(file: Path) -> int | None:
-    """Returns the exit code of an outcome file; None if there is none."""
-    with suppress(OSError, ValueError):
-        code: int | None = json.loads(file.read_text(encoding="utf-8"))["exit_code"]
-        return code
-    return None
+def _was_read(options: Options, outcomes: Mapping[str, StepOutcome], cluster: str) -> bool:
+    """Checks whether the step snapshot, if there is one, has read a cluster."""
+    if "snapshot" not in outcomes:
+        return True
+    taken = last_taken(_fleet(options), KEYS[0], cluster)
+    return taken is not None and taken >= datetime.fromisoformat(outcomes["snapshot"]["started_at"])
+
+
+def _follow(cluster: str, values: Mapping[str, Any], archive: str) -> Step:
+    """Returns the step that copies a cluster's new records to its archive."""
+    login = ["--command-config", values["command_config"]] if values.get("command_config") else []
+    words = ["--bootstrap-server", values["bootstrap_server"], *login, "--cluster-name", cluster]
+    return Step("history", [*words, "--follow", "--archive", archive], name=_step_name(cluster))
+
+
+def _step_name(cluster: str) -> str:
+    return f"records of {cluster}"
+
+
+def _history_source(options: Options, archives: Iterable[str]) -> list[str]:
+    """Returns the arguments that name the records of the history; empty if there are none."""
+    if options.no_history:
+        return []
+    if options.sample:
+        return ["--sample"]
+    stored = [archive for archive in archives if any(Path(archive).glob("*.parquet"))]
+    records = [word for location in options.records or stored for word in ("--records", location)]
+    return [*records, "--fleet", _fleet(options)] if records else []
+
+
+def _module(job: str) -> str:
+    return f"{__package__}.{job}" if __package__ else job
+
+
+def _run(options: Options, step: Step, words: Sequence[str]) -> int:
+    """Runs the job of a step, with further arguments."""
+    top = [] if step.job == "snapshot" else ["--top", str(options.top)]
+    code: int = import_module(_module(step.job)).main([*step.words, *words, *top])
+    return code
 
 
 # --- pages --------------------------------------------------------------------------------------------------------
 
 
 def _collect(
-    options: Options, spark: SparkSession, owners: Sequence[Owner] | None, codes: Mapping[str, int]
+    options: Options, spark: SparkSession, owners: Sequence[Owner] | None, outcomes: Mapping[str, StepOutcome]
 ) -> tuple[DailyRows, dict[str, Any]]:
     """Returns the rows of the daily sections, and the arguments of `report` for the other sections."""
     runs: dict[str, StoredRun] = {}
     sources = {"plan": ("plans", PLAN_TABLES), "diff": ("drifts", DRIFT_TABLES), "advise": ("advice", ADVISE_TABLES)}
     for step, (folder, schemas) in {**sources, "check": ("alerts", {"alerts": ALERTS})}.items():
-        if codes[step] in DONE:
+        if not failed(outcomes[step]):
             runs[step] = read_run(spark, f"{options.output}/{folder}", options.run_id, schemas=schemas)
-    since = until = history = None
-    if codes.get("history") in DONE:
+    times: dict[str, tuple[datetime, datetime]] = {}
+    if "history" in outcomes and not failed(outcomes["history"]):
         location = f"{options.output}/histories"
         runs["history"] = stored_history(spark, f"{location}@{options.run_id}")
-        until = _end(runs["history"])
-        since = _since(options, spark, location, until)
+        times = _time_ranges(options, spark, location, _ends(runs["history"]))
     tables = {step: tables_with_owners(run.tables, owners, options.owner) for step, run in runs.items()}
     history = tables.get("history")
     has_earlier = "diff" in runs and bool(runs["diff"].manifest.content["inputs"].get("before"))
     rows = daily_rows(
         history=history,
-        since=since,
-        until=until,
+        times=times,
         drift=_table(tables, "diff", "groups") if has_earlier else None,
         advice=_table(tables, "advise", "advice"),
         alerts=_table(tables, "check", "alerts"),
-        clusters=_clusters(options),
-        missing=[f"The step {name} ended with exit code {code}." for name, code in codes.items() if code not in DONE],
+        clusters=_clusters(options, outcomes),
+        missing=[f"The step {name} {problem(outcome)}" for name, outcome in outcomes.items() if failed(outcome)],
     )
     plan = StoredRun(runs["plan"].manifest, tables["plan"])
     return rows, {"plan": plan, "drift": tables["diff"] if has_earlier else None, "history": history}
@@ -255,25 +293,30 @@ def _table(tables: Mapping[str, Mapping[str, DataFrame]], step: str, name: str) 
     return tables[step][name] if step in tables else None
 
 
-def _end(history: StoredRun) -> datetime | None:
-    """Returns the time of the last record of a history, in UTC; None without groups."""
-    (row,) = history.tables["groups"].agg(F.unix_millis(F.max("end_time")).alias("end")).collect()  # one row
-    return None if row["end"] is None else datetime.fromtimestamp(row["end"] / 1000, UTC)
+def _ends(history: StoredRun) -> dict[str, datetime]:
+    """Returns the time of the last record of each cluster in a history, in UTC."""
+    ends = history.tables["groups"].groupBy("cluster").agg(F.unix_millis(F.max("end_time")).alias("end"))
+    return {row["cluster"]: datetime.fromtimestamp(row["end"] / 1000, UTC) for row in collected(ends)}
 
 
-def _since(options: Options, spark: SparkSession, location: str, until: datetime | None) -> datetime | None:
-    """Returns the start of the time range: `--lookback`, else the end of the previous run's history, else one day."""
-    if until is None:
-        return None
-    if options.lookback is None and (before := previous_run(spark, location, options.run_id)) is not None:
-        earlier = _end(stored_history(spark, f"{location}@{before}"))
-        if earlier is not None and earlier < until:
-            return earlier
-    return until - timedelta(milliseconds=options.lookback or 86_400_000)
+def _time_ranges(
+    options: Options, spark: SparkSession, location: str, ends: Mapping[str, datetime]
+) -> dict[str, tuple[datetime, datetime]]:
+    """Returns start and end of each cluster's time range.
+
+    It starts `--lookback` before the end, by default at the end of the cluster's previous history, else a day before.
+    """
+    lookback = timedelta(milliseconds=options.lookback or 86_400_000)
+    before = None if options.lookback else previous_run(spark, location, options.run_id)
+    starts = _ends(stored_history(spark, f"{location}@{before}")) if before else {}
+    return {cluster: (starts.get(cluster, end - lookback), end) for cluster, end in ends.items()}
 
 
-def _clusters(options: Options) -> list[dict[str, Any]]:
-    """Returns a row per cluster of the file or of the fleet's folder, with the age of its snapshot."""
+def _clusters(options: Options, outcomes: Mapping[str, StepOutcome]) -> list[dict[str, Any]]:
+    """Returns a row per cluster of the file or of the fleet's folder, with the age of its snapshot.
+
+    A cluster is stale if its snapshot is older than `--max-age`, or if it couldn't be read in this run.
+    """
     fleet = Path(_fleet(options))
     labels = read_labels(options.clusters) if options.clusters else {}
     named = from_file(options.clusters)["clusters"] if options.clusters else {}
@@ -287,9 +330,13 @@ def _clusters(options: Options) -> list[dict[str, Any]]:
     rows = []
     for cluster, taken in sorted(taken_at.items()):
         age = None if taken is None else (datetime.now(UTC) - taken).total_seconds() / 3600
-        stale = age is None or age * 3_600_000 > options.max_age
+        is_read = cluster not in named or _was_read(options, outcomes, cluster)
+        problems = ["No snapshot."] if taken is None else [] if is_read else ["Not read."]
+        if failed(outcomes.get(_step_name(cluster), {"exit_code": 0})):
+            problems.append("Its history wasn't read.")
+        stale = age is None or not is_read or age * 3_600_000 > options.max_age
         row = {"cluster": cluster, "labels": labels.get(cluster, ""), "taken_at": taken, "age_hours": age}
-        rows.append(row | {"stale": stale, "problem": "No snapshot." if taken is None else ""})
+        rows.append(row | {"stale": stale, "problem": " ".join(problems)})
     return rows
 
 

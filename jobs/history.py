@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +22,7 @@ from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_and_read, store_fleet, stored_history
 from spark_assign.cli.options import (
     DURATION,
+    REPEATABLE,
     details,
     exit_codes,
     given_values,
@@ -83,7 +84,11 @@ REQUIRED = {
     help="Name of the cluster in all tables (default: the column cluster of --records, or the cluster ID).",
 )
 @location_option("--segments", "Log segments of __consumer_offsets that were copied from brokers.", metavar="DIR")
-@location_option("--records", "Folder or table of raw records: key, value, partition, offset, and timestamp.")
+@location_option(
+    "--records",
+    f"Folder or table of raw records: key, value, partition, offset, and timestamp.{REPEATABLE}",
+    multiple=True,
+)
 @click.option(
     "--records-format",
     metavar="NAME",
@@ -148,7 +153,7 @@ def main(options: Options) -> int:
         tables = stored_history(spark, options.history).tables
         return _show(options, SimpleNamespace(**tables), tables, _known_tables(spark, options, options.fleet))
     fleet = options.fleet or (_sample() if options.sample else None)
-    with interpreted(spark, [_sample() if options.sample else options.segments or options.records]):
+    with interpreted(spark, options.records or [_sample() if options.sample else options.segments]):
         return _run(spark, options, fleet)
 
 
@@ -223,11 +228,10 @@ def _records(spark: SparkSession, options: Options) -> DataFrame:
         records = _segments(spark, options)
     elif options.sample:
         records = records_of(spark.read.parquet(for_spark(f"{_sample()}/records.parquet")))
-    elif is_path(options.records):
-        table = spark.read.format(options.records_format or "parquet").load(for_spark(options.records))
-        records = records_of(table, options.cluster_name)
     else:
-        records = records_of(spark.table(options.records), options.cluster_name)
+        reader = spark.read.format(options.records_format or "parquet")
+        tables = (reader.load(for_spark(name)) if is_path(name) else spark.table(name) for name in options.records)
+        records = reduce(DataFrame.unionAll, (records_of(table, options.cluster_name) for table in tables))
     return redact_records(records, without_hosts=options.without_hosts, without_metadata=options.without_metadata)
 
 

@@ -16,6 +16,7 @@ from spark_assign.cli.job_tables import sample_run, stored_history
 from spark_assign.cli.options import fail_on, fleet_or_sample, input_options, stored_run
 from spark_assign.cli.owners import owners_options, read_owners, run_with_owners
 from spark_assign.report.html import report
+from spark_assign.report.openmetrics import publish
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import StoredRun, read_run
@@ -148,10 +149,7 @@ def main(options: Options) -> int:
         title=options.title,
         sources=[(name, run_of(each)) for name, each in whence],
     )
-    # Beside its name, then renamed: who reads it meanwhile sees the old page or the new one.
-    partial = options.output_file.with_name(f".{options.output_file.name}.partial")
-    partial.write_text(page, encoding="utf-8")
-    partial.replace(options.output_file)
+    publish(page.encode(), options.output_file)
     options.outcome.locations["report"] = str(options.output_file.resolve())
     if plan is not None:
         options.outcome.run_id, options.outcome.attempt = plan.manifest.run_id, plan.manifest.attempt

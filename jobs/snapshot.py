@@ -125,15 +125,19 @@ def main(options: Options) -> int:
     return 0
 
 
+def clusters_of(file: Path) -> dict[str, dict[str, Any]]:
+    """Returns the values of the flags of each cluster of a file (`--clusters`). Raises ConfigError."""
+    flags = {*CLUSTER_OPTIONS, *CONNECT_OPTIONS, "group", "topic", "connect_timeout_s", "connect_attempts"}
+    return read_clusters(file, [each for each in main.params if each.name in flags])
+
+
 def _take_all(options: Options) -> int:
     """Takes the snapshots of all clusters of a file. Returns 3 if one of them could not be read or stored."""
     check_snapshot_output(options)
     for name in ("cluster_name", "from_text", *FILES, *CLUSTER_OPTIONS, *CONNECT_OPTIONS):
         if getattr(options, name):
             raise ConfigError(f"{_flag(name)} can't be used with --clusters. Set it in {options.clusters}.")
-    flags = {*CLUSTER_OPTIONS, *CONNECT_OPTIONS, "group", "topic", "connect_timeout_s", "connect_attempts"}
-    clusters = read_clusters(options.clusters, [each for each in main.params if each.name in flags])
-    tasks = [task for name, values in clusters.items() for task in _tasks(name, values, options)]
+    tasks = [task for name, values in clusters_of(options.clusters).items() for task in _tasks(name, values, options)]
     if options.table_prefix:
         spark_session("snapshot", options)  # for all threads
     store, last = partial(store_snapshot, "snapshot", options), partial(last_snapshot_time, "snapshot", options)

@@ -16,7 +16,7 @@ NOT_RUN = {
     ".venv/bin/python -m tests.benchmarks*": "takes minutes to an hour; figures are in docs/benchmarks.md",
     "tests/mutants *": "takes minutes to a night; what it found is in docs/mutants.md",
     "conf/deploy/pack.sh": "sets up and packs an environment of its own; tests/unit/test_deploy.py checks the script",
-    "*daily --clusters *": "needs clusters; the page runs daily --sample, and tests/unit/test_daily_steps.py the steps",
+    "*daily --clusters *": "needs clusters; tests/kafka/live/test_daily_live.py has three",
     "hdfs *": "needs Hadoop",
     "conda*": "needs conda",
     "build/packed/bin/python *": "is what conda made",

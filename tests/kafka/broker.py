@@ -56,6 +56,32 @@ LogPosition = Mapping[Path, int]
 """How many bytes of each broker's log have been read."""
 
 
+class Broker:
+    """A broker's process, which can be started again with the same logs."""
+
+    def __init__(self, class_path: str, properties: Path, jvm: Sequence[str] = ()) -> None:
+        logging = properties.with_suffix(".log4j2.properties")
+        logging.write_text(f"{_LOGGING}appender.beats.fileName = {properties.with_suffix('.heartbeats')}\n")
+        self._command = ["java", *_JVM, *jvm, f"-Dlog4j2.configurationFile={logging}"]
+        self._command += ["-cp", f"{class_path}:{maven.logging_classpath()}", "kafka.Kafka", str(properties)]
+        self._log = properties.with_suffix(".log")
+        self.start()
+
+    def start(self) -> None:
+        """Starts the process."""
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=subprocess.STDOUT)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Returns what a story in another process gets: not the process itself."""
+        return {**vars(self), "process": None}
+
+    def stop(self) -> None:
+        """Kills the process."""
+        self.process.kill()
+        self.process.wait()
+
+
 @dataclass(frozen=True)
 class Cluster:
     """A running cluster: where to connect, and the class path that its brokers run with."""
@@ -68,6 +94,8 @@ class Cluster:
     """The same brokers behind TLS and SASL, if they listen there."""
     mutual_servers: str = ""
     """The same brokers behind TLS with certificates of the clients, if they listen there."""
+    processes: tuple[Broker, ...] = ()
+    """Its brokers, by number."""
 
     def admin(self) -> KafkaAdminClient:
         """A fresh admin client; the caller closes it."""
@@ -135,10 +163,11 @@ def cluster(
             file = folder / f"broker-{number}.properties"
             file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
             _format(class_path, cluster_id, number, Path(properties["log.dirs"]))
-            processes.append(running.enter_context(_broker(class_path, file, jvm)))
+            processes.append(Broker(class_path, file, jvm))
+            running.callback(processes[-1].stop)  # nothing on disk is kept, so nothing is shut down in order
         others = [servers.get(name, "") for name in ("SECURE", "MUTUAL")]
-        started = Cluster(servers["PLAINTEXT"], class_path, folder, tuple(racks), *others)
-        _wait_until_ready(started, processes)
+        started = Cluster(servers["PLAINTEXT"], class_path, folder, tuple(racks), *others, tuple(processes))
+        wait_until_ready(started)
         yield started
 
 
@@ -231,33 +260,18 @@ def _controller_files(class_path: str) -> dict[str, bytes]:
         return {str(each.relative_to(log_dir)): each.read_bytes() for each in written}
 
 
-@contextlib.contextmanager
-def _broker(class_path: str, properties: Path, jvm: Sequence[str] = ()) -> Iterator[subprocess.Popen[bytes]]:
-    logging = properties.with_suffix(".log4j2.properties")
-    logging.write_text(f"{_LOGGING}appender.beats.fileName = {properties.with_suffix('.heartbeats')}\n")
-    command = ["java", *_JVM, *jvm, f"-Dlog4j2.configurationFile={logging}"]
-    command += ["-cp", f"{class_path}:{maven.logging_classpath()}", "kafka.Kafka", str(properties)]
-    with properties.with_suffix(".log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        yield process
-    finally:
-        # Nothing on disk is kept, so there is nothing to shut down in order.
-        process.kill()
-        process.wait()
-
-
-def _wait_until_ready(started: Cluster, processes: list[subprocess.Popen[bytes]]) -> None:
+def wait_until_ready(started: Cluster) -> None:
+    """Waits until all brokers are up, and their coordinators. Raises RuntimeError if one ends."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
-        for number, process in enumerate(processes, start=1):
-            if process.poll() is not None:
+        for number, broker in enumerate(started.processes, start=1):
+            if broker.process.poll() is not None:
                 raise RuntimeError(f"broker {number} ended:\n{_log_end(started, number)}")
         with (
             contextlib.suppress(KafkaError, OSError),
             KafkaAdminClient(bootstrap_servers=started.bootstrap_servers, bootstrap_timeout_ms=2000) as client,
         ):
-            if len(client.describe_cluster()["brokers"]) == len(processes):
+            if len(client.describe_cluster()["brokers"]) == len(started.processes):
                 # The first request for a group makes the offsets topic; wait for its coordinators as well.
                 client.list_group_offsets([f"warm-up-{number}" for number in range(20)])
                 return

@@ -15,13 +15,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs import history as history_job
 from spark_assign.fleet import Fleet
 from spark_assign.history.history import History
 from spark_assign.history.records import records_of
@@ -163,10 +163,10 @@ def history(spark: SparkSession, location: str, to: str, groups: str, session_ms
     return {}
 
 
-def job(spark: SparkSession, arguments: list[str]) -> Any:
-    """Runs the job `history` in this session, and returns what it prints."""
+def job(spark: SparkSession, arguments: list[str], name: str = "history") -> Any:
+    """Runs a job in this session, and returns what it prints."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
-        code = history_job.main(arguments)
+        code = import_module(f"jobs.{name}").main(arguments)
     assert SparkSession.getActiveSession() is spark
     return {"code": code, "printed": out.getvalue()}
 

@@ -1,42 +1,62 @@
-"""The steps of `daily`: what fails is repeated with what comes after it, and nothing else is."""
+"""The steps of `daily`: what fails is repeated with what reads its result, and nothing else is."""
 
 from __future__ import annotations
 
-import json
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import unquote
 
 import pytest
 
 from jobs import daily
+from spark_assign.cli.outcome import Outcome
+from spark_assign.cli.steps import StepOutcome, run_steps
 from spark_assign.tables.errors import ConfigError, SparkAssignError
+
+CLUSTERS = {"eu": {"bootstrap_server": "eu:9092"}, "us/1": {"bootstrap_server": "us:9092", "command_config": "f"}}
 
 
 class Steps:
     """Stands for the jobs: each writes its outcome, and ends with the exit code that `codes` has (default: 0)."""
 
     def __init__(self) -> None:
-        self.called, self.codes = list[str](), dict[str, int]()
+        self.called, self.codes, self.words = list[str](), dict[str, int](), dict[str, Sequence[str]]()
+        self.down = ""
 
     def load(self, name: str) -> SimpleNamespace:
         """Returns the module of a job."""
         job = name.rpartition(".")[2]
 
-        def main(words: list[str]) -> int:
-            self.called.append(job)
-            code = self.codes.get(job, 0)
-            Path(words[words.index("--outcome") + 1]).write_text(json.dumps({"exit_code": code}))
-            return code
+        def main(words: Sequence[str]) -> int:
+            file = Path(words[words.index("--outcome") + 1])
+            name = unquote(file.stem)
+            self.called.append(name)
+            self.words[name] = words
+            if "--archive" in words:
+                archive = Path(words[words.index("--archive") + 1])
+                archive.mkdir(parents=True, exist_ok=True)
+                (archive / "part.parquet").touch()
+            outcome = Outcome(job)
+            outcome.ended(self.codes.get(name, 0))
+            file.write_text(outcome.as_json())
+            time.sleep(0.002)  # longer than the resolution of the times in an outcome
+            return self.codes.get(name, 0)
 
-        return SimpleNamespace(main=main)
+        return SimpleNamespace(main=main, clusters_of=lambda _: {**CLUSTERS, "connect": {"connect_url": ["c"]}})
 
-    def run(self, folder: Path) -> tuple[dict[str, int], list[str]]:
+    def run(self, folder: Path, *words: str) -> tuple[dict[str, int], list[str]]:
         """Runs the steps. Returns their exit codes, and which were called."""
         self.called = []
-        words = ["--clusters", "clusters.toml", "--records", "r", "--output", str(folder), "--run-id", "d"]
-        (folder / "d" / "steps").mkdir(parents=True, exist_ok=True)
-        codes = daily._run_steps(daily.main.parse(words), folder / "d")
-        return codes, self.called
+        words = ("--clusters", "clusters.toml", "--output", str(folder), "--run-id", "d", *words)
+        options = daily.main.parse(words)
+        outcomes: dict[str, StepOutcome] = {}
+        run = partial(daily._run, options)
+        run_steps(daily._steps(options, outcomes), folder / "d" / "steps", 1, run, outcomes)
+        return {name: outcome["exit_code"] for name, outcome in outcomes.items()}, self.called
 
 
 @pytest.fixture
@@ -44,22 +64,48 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     """Jobs that only write their outcome."""
     found = Steps()
     monkeypatch.setattr(daily, "import_module", found.load)
+    taken = datetime.now(UTC) + timedelta(hours=1)
+    monkeypatch.setattr(daily, "last_taken", lambda _, __, cluster: None if cluster == found.down else taken)
     return found
 
 
-ALL = ["snapshot", "plan", "diff", "history", "check", "advise"]
+ALL = ["snapshot", "records of eu", "records of us/1", "plan", "diff", "history", "check", "advise"]
+WITH_RECORDS = [name for name in ALL if not name.startswith("records")]
 
 
 def test_a_rerun_repeats_what_failed(steps: Steps, tmp_path: Path) -> None:
-    """An unreachable cluster or a failing history doesn't stop the other steps; alerts are no failure."""
+    """And what reads its result. A failing step doesn't stop the others; alerts are no failure."""
     steps.codes = {"history": 3, "check": 1}
-    assert steps.run(tmp_path) == ({name: steps.codes.get(name, 0) for name in ALL}, ALL)
+    records = ("--records", "r")
+    assert steps.run(tmp_path, *records) == ({name: steps.codes.get(name, 0) for name in WITH_RECORDS}, WITH_RECORDS)
     steps.codes = {}
-    assert steps.run(tmp_path)[1] == ALL[3:]
-    assert steps.run(tmp_path) == (dict.fromkeys(ALL, 0), [])
+    assert steps.run(tmp_path, *records)[1] == ["history", "check"]
+    assert steps.run(tmp_path, *records) == (dict.fromkeys(WITH_RECORDS, 0), [])
     steps.codes = {"snapshot": 3}
     (tmp_path / "d" / "steps" / "snapshot.json").write_text("half")  # killed while it was written
-    assert steps.run(tmp_path)[1] == ALL
+    assert steps.run(tmp_path, *records)[1] == WITH_RECORDS
+
+
+def test_the_history_is_read_from_the_clusters(steps: Steps, tmp_path: Path) -> None:
+    """Each into its own folder. A cluster that can't be read is repeated, and so is what needs the records."""
+    steps.codes = {"records of eu": 3}
+    codes, called = steps.run(tmp_path, "--no-history")
+    assert [*codes] == called == [name for name in WITH_RECORDS if name != "history"]
+    codes, called = steps.run(tmp_path)
+    assert codes == {name: steps.codes.get(name, 0) for name in ALL}
+    assert called == ["records of eu", "records of us/1", "history", "check"]
+    archives = [f"{tmp_path}/records/cluster={name}" for name in ("eu", "us%2F1")]
+    words = ["--bootstrap-server", "us:9092", "--command-config", "f", "--cluster-name", "us/1"]
+    assert steps.words["records of us/1"][:9] == [*words, "--follow", "--archive", archives[1]]
+    assert steps.words["history"][:4] == ["--records", archives[0], "--records", archives[1]]
+    steps.codes = {}
+    assert steps.run(tmp_path)[1] == ["records of eu", "history", "check"]
+    steps.codes, steps.down = {"snapshot": 3}, "eu"  # its records are as old as its snapshot
+    (tmp_path / "d" / "steps" / "snapshot.json").unlink()
+    assert steps.run(tmp_path)[1] == [name for name in ALL if not name.startswith("records")]
+    steps.codes, steps.down = {}, ""
+    assert steps.run(tmp_path)[1] == [name for name in ALL if not name.startswith("records")]
+    assert steps.run(tmp_path, "--no-snapshot")[1] == []  # reads what the folder has
 
 
 def test_without_a_plan_there_is_no_page(steps: Steps, tmp_path: Path) -> None:
@@ -67,7 +113,7 @@ def test_without_a_plan_there_is_no_page(steps: Steps, tmp_path: Path) -> None:
     steps.codes = {"plan": 2}
     with pytest.raises(SparkAssignError, match="The previous page is unchanged"):
         steps.run(tmp_path)
-    assert steps.called == ALL[:2]
+    assert steps.called == ALL[:4]
 
 
 @pytest.mark.parametrize(
@@ -76,6 +122,7 @@ def test_without_a_plan_there_is_no_page(steps: Steps, tmp_path: Path) -> None:
         ([], "No clusters given"),
         (["--no-snapshot"], "--no-snapshot needs --fleet-dir"),
         (["--sample", "--records", "r"], "--sample can't be used with"),
+        (["--clusters", "c", "--records", "r", "--no-history"], "--no-history and --records are both given"),
     ],
 )
 def test_wrong_usage(words: list[str], problem: str) -> None:

@@ -83,7 +83,7 @@ def report(
             the page names the two compared runs.
         advice: the ranked recommendations (`Advice.advice`), the first section of the page.
         history: tables of a history, by name (`tables.history.HISTORY_TABLES`, and those of a replay).
-        daily: rows of the daily sections (`report.html.daily.daily_rows`), which come first.
+        daily: rows of the daily sections (`report.html.collect_daily.daily_rows`), which come first.
         offsets: offsets of the planned snapshot (`tables.groups.OFFSETS`); the page then marks partitions without
             traffic.
         title: heading of the page.

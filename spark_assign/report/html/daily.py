@@ -7,20 +7,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
-from spark_assign.advice.kernel.proposals import CLASSES
-from spark_assign.report.formatting import DASH, Row, Rows, count, group_key, group_name, share, without_uuids
+from spark_assign.report.formatting import DASH, Row, Rows, count, group_key, group_name, share
 from spark_assign.report.html import drift as drifts
 from spark_assign.report.html import history as histories
 from spark_assign.report.html import section_parts as parts
-from spark_assign.report.html.report_data import MAPPED_GROUPS, MOST_ROWS, HistoryRows
-from spark_assign.report.listed_groups import any_of, collected, num_rows
+from spark_assign.report.html.report_data import HistoryRows
 from spark_assign.report.text.advice import amount_with_unit, cost_with_payback, subject_name
 from spark_assign.report.text.advice_commands import Commands, advice_commands, settings_commands
-from spark_assign.report.text.history import format_time, partition_time, pause_text
-from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.report.text.history import format_time, partition_time
+
+OUTAGE, HANG = "outage", "hang"
+"""Types of pauses without a rebalance: of several groups of a cluster at the same time, and of one group."""
 
 CAUSES = {
     "rolling-restart": "deployment",
@@ -30,8 +27,10 @@ CAUSES = {
     "crash": "crash",
     "flapping": "rebalance storm",
     "mixed": "mixed",
+    OUTAGE: "broker or network",
+    HANG: "no commits",
 }
-"""Cause of each `deploy_type` of a history."""
+"""Cause of each `deploy_type` of a history, and of the pauses without a rebalance."""
 
 MAX_CARDS = 20
 """Maximum number of recommendations on a page."""
@@ -43,7 +42,8 @@ class DailyRows:
 
     Attributes:
         since, until: time range of `deploys`, `buckets`, and `savings`; None without a history.
-        deploys: `tables.history.DEPLOYS` that ended in the time range, longest pauses first.
+        deploys: `tables.history.DEPLOYS` that ended in the time range, and pauses without a rebalance as rows of this
+            table; longest pauses first.
         buckets: cluster, group_id, time_bucket, rebalances, paused_partition_ms.
         width_s: width of the time buckets, in seconds.
         savings: cluster, group_id, setting, paused_ms (as recorded), replayed_ms, rebalances; largest saving first.
@@ -65,6 +65,11 @@ class DailyRows:
     alerts: Rows = ()
     clusters: Rows = ()
     missing: Sequence[str] = ()
+
+    def tables(self) -> dict[str, Rows]:
+        """Returns the rows by name, as `daily -o json` prints them."""
+        names = ("deploys", "savings", "groups", "advice", "alerts", "clusters")
+        return {name: getattr(self, "changed" if name == "groups" else name) or () for name in names}
 
     def teams(self) -> list[str]:
         """Returns the teams of all rows, sorted."""
@@ -112,14 +117,8 @@ def build_daily_parts(rows: DailyRows) -> list[Part]:
 
 
 def _stopped(rows: DailyRows) -> Part:
-    columns = [
-        *(("Group", False, group_name), ("Cause", False, _cause), parts.words("Type", "deploy_type")),
-        *(parts.words("Start", "start_time", parts.time_cell), parts.words("End", "end_time", parts.time_cell)),
-        *parts.figures("rebalances", "members_before", "members_after"),
-        parts.figure("Paused", "paused_partition_ms", pause_text),
-        parts.words("Detail", "detail", without_uuids),
-    ]
-    table = parts.table_of("Deployments, crashes, and rebalance storms, longest pauses first", rows.deploys, columns)
+    columns = [("Cause", False, _cause), *histories.DEPLOY_COLUMNS]
+    table = parts.table_of("What stopped, longest pauses first", rows.deploys, columns)
     if rows.since is None or rows.until is None:
         return Part("What stopped", ["No history was read, so pauses aren't known."])
     window = f"From {format_time(rows.since)} to {format_time(rows.until)} UTC"
@@ -254,106 +253,3 @@ def _clusters(rows: DailyRows) -> Part:
     ]
     table = parts.table_of("Clusters", rows.clusters, columns)
     return Part("Stale clusters", [sentence, *rows.missing], [table])
-
-
-# --- queries ------------------------------------------------------------------------------------------------------
-
-_LISTED_PER_TEAM = 50
-
-
-def daily_rows(
-    *,
-    history: Mapping[str, DataFrame] | None,
-    since: datetime | None,
-    until: datetime | None,
-    drift: DataFrame | None,
-    advice: DataFrame | None,
-    alerts: DataFrame | None,
-    clusters: Rows,
-    missing: Sequence[str] = (),
-) -> DailyRows:
-    """Returns the rows of the page. At most `MOST_ROWS` rows of each table, or 50 per team if owners are known.
-
-    Args:
-        history: tables of a history with its replay, `with_owners`.
-        since, until: time range of the history.
-        drift, advice, alerts: tables of these names, `with_owners`; None if a step has no result.
-        clusters, missing: see `DailyRows`.
-    """
-    rows = DailyRows(clusters=clusters, missing=missing)
-    if drift is not None:
-        changes = sum((F.col(name) for name in drifts.CHANGES), F.lit(0))
-        rows = replace(rows, changed=_first(drift.where("change <> 'unchanged'"), F.desc(changes)))
-    if advice is not None:
-        rows = replace(rows, advice=_first(advice, F.col("rank")))
-    if alerts is not None:
-        rows = replace(rows, alerts=_first(alerts, F.col("alert")))
-    if history is None or since is None or until is None:
-        return rows
-    ended = history["deploys"].where(F.col("end_time").between(F.lit(since), F.lit(until)))
-    rows = replace(rows, since=since, until=until, deploys=_first(ended, F.desc_nulls_last("paused_partition_ms")))
-    if rows.deploys:
-        starts, ends = ([row[name] for row in rows.deploys] for name in ("start_time", "end_time"))
-        width_s = histories.bucket_seconds(min(starts), max(ends))
-        recent = history["rebalances"].where(F.col("time").between(F.lit(since), F.lit(until)))
-        mapped = list({group_key(row): row for row in rows.deploys}.values())[:MAPPED_GROUPS]
-        buckets = collected(histories.time_buckets(recent.where(any_of(mapped)), width_s))
-        teams = {group_key(row): row.get("team") for row in mapped}
-        rows = replace(rows, width_s=width_s, buckets=[{**row, "team": teams[group_key(row)]} for row in buckets])
-    if "replay_summary" in history:
-        savings = _savings(history["replay_summary"], history["replay_rebalances"], since, until)
-        rows = replace(rows, savings=_first(savings, F.desc(F.col("paused_ms") - F.col("replayed_ms"))))
-    return rows
-
-
-def _first(table: DataFrame, order: Column) -> Rows:
-    """Returns the first rows of a table: of each team if owners are known. Rows without an owner are a team too."""
-    if "team" not in table.columns:
-        return collected(table.orderBy(order, *GROUP_KEY).limit(MOST_ROWS))
-    nth = F.row_number().over(Window.partitionBy("team").orderBy(order, *GROUP_KEY))
-    listed = table.withColumn("nth", nth).where(F.col("nth") <= _LISTED_PER_TEAM).drop("nth")
-    return collected(listed.orderBy(order, *GROUP_KEY).limit(MOST_ROWS))
-
-
-def _savings(summary: DataFrame, rebalances: DataFrame, since: datetime, until: datetime) -> DataFrame:
-    """Returns the pauses of each group in the time range, as recorded and with one setting changed.
-
-    A variant that changes both the assignor and the membership isn't a single setting, and isn't in the table.
-    """
-    variants = summary.select(*GROUP_KEY, "assignor", "static", "protocol", "recorded")
-    recent = rebalances.where(F.col("time").between(F.lit(since), F.lit(until)))
-    sums = recent.groupBy(*GROUP_KEY, "assignor", "static").agg(
-        F.sum("paused_partition_ms").alias("replayed_ms"), num_rows("rebalances")
-    )
-    costs = variants.join(sums, [*GROUP_KEY, "assignor", "static"])
-    recorded = costs.where("recorded").select(
-        *GROUP_KEY,
-        "rebalances",
-        F.col("replayed_ms").alias("paused_ms"),
-        *(F.col(name).alias(f"current_{name}") for name in ("assignor", "static", "protocol")),
-    )
-    pairs = costs.where(~F.col("recorded")).drop("rebalances").join(recorded, GROUP_KEY)
-    same_static = F.col("static") == F.col("current_static")
-    same_assignor = F.col("assignor") == F.col("current_assignor")
-    is_consumer, was_consumer = F.col("protocol") == "consumer", F.col("current_protocol") == "consumer"
-    setting = (
-        F.when(same_assignor & ~same_static & F.col("static"), F.lit("group.instance.id=NAME-OF-THE-MEMBER"))
-        .when(
-            same_static & ~is_consumer & ~was_consumer, F.concat(F.lit("partition.assignment.strategy="), _class_name())
-        )
-        .when(same_static & is_consumer & was_consumer, F.concat(F.lit("group.remote.assignor="), _server_assignor()))
-        .when(same_static & is_consumer & (F.col("assignor") == "uniform"), F.lit("group.protocol=consumer"))
-    )
-    team = [name for name in ("team", "contact") if name in summary.columns]
-    owners = summary.where("recorded").select(*GROUP_KEY, *team)
-    found = pairs.select(*GROUP_KEY, setting.alias("setting"), "paused_ms", "replayed_ms", "rebalances")
-    return found.where("setting IS NOT NULL").join(owners, GROUP_KEY)
-
-
-def _class_name() -> Column:
-    pairs = (F.lit(word) for pair in CLASSES.items() for word in pair)
-    return F.element_at(F.create_map(*pairs), F.col("assignor"))
-
-
-def _server_assignor() -> Column:
-    return F.regexp_replace("assignor", "^server-", "")

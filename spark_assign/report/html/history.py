@@ -32,7 +32,7 @@ def build_history_section(rows: HistoryRows) -> dict[str, Any]:
     """Returns what the template shows; `maps` come before the tables."""
     tables = [
         _groups_table(rows),
-        _deploys_table(rows.deploys),
+        parts.table_of("Deploys, crashes, and flapping with the longest pauses", rows.deploys, DEPLOY_COLUMNS),
         _replay_table(rows.replay_summary),
         _unreadable_table(rows.unreadable),
         parts.rejected_table(rows.rejected),
@@ -64,17 +64,13 @@ def _groups_table(rows: HistoryRows) -> parts.Table:
     )
 
 
-def _deploys_table(rows: Rows) -> parts.Table:
-    return parts.table_of(
-        "Deploys, crashes, and flapping with the longest pauses",
-        rows,
-        [
-            *(("Group", False, group_name), parts.words("Type", "deploy_type")),
-            *(parts.words("Start", "start_time", parts.time_cell), parts.words("End", "end_time", parts.time_cell)),
-            *(*parts.figures("rebalances", "members_before", "members_after"), _PAUSED),
-            parts.words("Detail", "detail", without_uuids),
-        ],
-    )
+DEPLOY_COLUMNS = (
+    *(("Group", False, group_name), parts.words("Type", "deploy_type")),
+    *(parts.words("Start", "start_time", parts.time_cell), parts.words("End", "end_time", parts.time_cell)),
+    *(*parts.figures("rebalances", "members_before", "members_after"), _PAUSED),
+    parts.words("Detail", "detail", without_uuids),
+)
+"""Columns of `tables.history.DEPLOYS` on a page."""
 
 
 def _replay_table(rows: Rows) -> parts.Table:

@@ -1,0 +1,112 @@
+"""Runs other jobs as steps of a job, of which a later call repeats only those that failed, or that read their results.
+
+Each step writes its outcome (`cli.outcome`) to a file of its name. It is valid if the step succeeded, and started after
+the steps that it needs had ended. Hence a killed job can be called again, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from spark_assign.report.formatting import record_listed
+from spark_assign.tables.errors import SparkAssignError
+
+StepOutcome = Mapping[str, Any]
+"""Content of an outcome file."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step.
+
+    Attributes:
+        job: the job that it runs.
+        words: arguments of the job.
+        needs: names of the steps with a result that it reads.
+        required: whether its failure ends the job.
+        name: name, if it isn't that of the job.
+    """
+
+    job: str
+    words: Sequence[str]
+    needs: Sequence[str] = ()
+    required: bool = False
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        """Returns the name of the step."""
+        return self.name or self.job
+
+
+def failed(outcome: StepOutcome) -> bool:
+    """Checks whether a step has failed. Exit code 1 reports findings, and isn't a failure."""
+    return outcome["exit_code"] not in (0, 1)
+
+
+def problem(outcome: StepOutcome) -> str:
+    """Returns how a step failed: `ended with exit code 3: not read: shop-eu.`"""
+    message = (outcome["error"] or {"message": ""})["message"].rstrip(".")
+    return f"ended with exit code {outcome['exit_code']}{f': {message}' if message else ''}."
+
+
+def run_steps(
+    batches: Iterable[Sequence[Step]],
+    folder: Path,
+    parallel: int,
+    run: Callable[[Step, Sequence[str]], int],
+    outcomes: dict[str, StepOutcome],
+) -> None:
+    """Runs steps unless they have a valid outcome.
+
+    Args:
+        batches: the steps in order; those of one batch run at the same time.
+        folder: folder of the outcome files.
+        parallel: maximum number of steps at the same time.
+        run: runs a step's job, with further arguments, and returns its exit code.
+        outcomes: gets the outcome of each step, by name.
+
+    Raises:
+        SparkAssignError: a required step failed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with record_listed(), ThreadPoolExecutor(parallel) as pool:  # what the steps list isn't printed
+        for steps in batches:
+            outcome = partial(_outcome, folder, outcomes, run)
+            ended = pool.map(outcome, steps) if len(steps) > 1 else map(outcome, steps)
+            outcomes |= {step.key: each for step, each in zip(steps, list(ended), strict=True)}
+            for step in steps:
+                if step.required and failed(outcomes[step.key]):
+                    raise SparkAssignError(f"{step.key} {problem(outcomes[step.key])} The previous page is unchanged.")
+
+
+def _outcome(
+    folder: Path, earlier: Mapping[str, StepOutcome], run: Callable[[Step, Sequence[str]], int], step: Step
+) -> StepOutcome:
+    """Returns the stored outcome of a step if it is valid; otherwise runs the step."""
+    file = folder / f"{quote(step.key, safe=' ')}.json"
+    needed = max((earlier[name]["finished_at"] for name in step.needs if name in earlier), default="")
+    stored = _read(file)
+    if stored and not failed(stored) and needed <= stored["started_at"]:
+        print(f"{step.key} has already ended with exit code {stored['exit_code']}", flush=True)
+        return stored
+    print(f"{step.job} {' '.join(step.words)}", flush=True)
+    file.unlink(missing_ok=True)
+    exit_code = run(step, ["--outcome", str(file)])
+    return _read(file) or {"exit_code": exit_code, "started_at": "", "finished_at": "", "error": None}
+
+
+def _read(file: Path) -> StepOutcome | None:
+    """Returns the content of an outcome file; None if it isn't complete."""
+    with suppress(OSError, ValueError):
+        outcome: StepOutcome = json.loads(file.read_text(encoding="utf-8"))
+        return outcome
+    return None

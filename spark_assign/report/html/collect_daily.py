@@ -1,0 +1,157 @@
+"""The queries of the daily page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_assign.advice.kernel.proposals import CLASSES
+from spark_assign.report.formatting import Rows, group_key
+from spark_assign.report.html import drift as drifts
+from spark_assign.report.html import history as histories
+from spark_assign.report.html.daily import HANG, OUTAGE, DailyRows
+from spark_assign.report.html.report_data import MAPPED_GROUPS, MOST_ROWS
+from spark_assign.report.listed_groups import any_of, collected, num_rows
+from spark_assign.tables.groups import GROUP_KEY
+
+_LISTED_PER_TEAM = 50
+
+
+def daily_rows(
+    *,
+    history: Mapping[str, DataFrame] | None,
+    times: Mapping[str, tuple[datetime, datetime]],
+    drift: DataFrame | None,
+    advice: DataFrame | None,
+    alerts: DataFrame | None,
+    clusters: Rows,
+    missing: Sequence[str] = (),
+) -> DailyRows:
+    """Returns the rows of the page. At most `MOST_ROWS` rows of each table, or 50 per team if owners are known.
+
+    Args:
+        history: tables of a history with its replay, `with_owners`.
+        times: start and end of each cluster's time range; empty without a history.
+        drift, advice, alerts: tables of these names, `with_owners`; None if a step has no result.
+        clusters, missing: see `DailyRows`.
+    """
+    rows = DailyRows(clusters=clusters, missing=missing)
+    if drift is not None:
+        changes = sum((F.col(name) for name in drifts.CHANGES), F.lit(0))
+        rows = replace(rows, changed=_first(drift.where("change <> 'unchanged'"), F.desc(changes)))
+    if advice is not None:
+        rows = replace(rows, advice=_first(advice, F.col("rank")))
+    if alerts is not None:
+        rows = replace(rows, alerts=_first(alerts, F.col("alert")))
+    if history is None or not times:
+        return rows
+    recent = {name: _between(history[name], time, times) for name, time in TIMES.items() if name in history}
+    events = recent["deploys"].unionByName(_without_rebalance(recent["pauses"]), allowMissingColumns=True)
+    until = max(end for _, end in times.values())
+    since = min((start for start, end in times.values() if start < end), default=until)
+    rows = replace(rows, since=since, until=until)
+    rows = replace(rows, deploys=_first(events, F.desc_nulls_last("paused_partition_ms")))
+    if rows.deploys:
+        starts, ends = ([row[name] for row in rows.deploys] for name in ("start_time", "end_time"))
+        width_s = histories.bucket_seconds(min(starts), max(ends))
+        mapped = list({group_key(row): row for row in rows.deploys}.values())[:MAPPED_GROUPS]
+        buckets = collected(histories.time_buckets(recent["rebalances"].where(any_of(mapped)), width_s))
+        teams = {group_key(row): row.get("team") for row in mapped}
+        rows = replace(rows, width_s=width_s, buckets=[{**row, "team": teams[group_key(row)]} for row in buckets])
+    if "replay_summary" in history:
+        savings = _savings(history["replay_summary"], recent["replay_rebalances"])
+        rows = replace(rows, savings=_first(savings, F.desc(F.col("paused_ms") - F.col("replayed_ms"))))
+    return rows
+
+
+TIMES = {"deploys": "end_time", "pauses": "end_time", "rebalances": "time", "replay_rebalances": "time"}
+"""Column of each table that must be in the time range."""
+
+
+def _between(table: DataFrame, time: str, times: Mapping[str, tuple[datetime, datetime]]) -> DataFrame:
+    """Returns the rows in the time range of their cluster: after its start, and up to its end."""
+    pairs = (
+        F.create_map(*(F.lit(word) for cluster, bounds in sorted(times.items()) for word in (cluster, bounds[index])))
+        for index in (0, 1)
+    )
+    start, end = (pair[F.col("cluster")] for pair in pairs)
+    return table.where((F.col(time) > start) & (F.col(time) <= end))
+
+
+def _without_rebalance(pauses: DataFrame) -> DataFrame:
+    """Returns the pauses without a rebalance as rows of `tables.history.DEPLOYS`.
+
+    It is an outage if another group of the cluster stopped within 30 seconds.
+    """
+    start_s = F.unix_seconds("start_time")
+    near = Window.partitionBy("cluster").orderBy(start_s).rangeBetween(-30, 30)
+    alone = pauses.where("generation_id IS NULL").withColumn("groups", F.size(F.collect_set("group_id").over(near)))
+    is_outage = F.col("groups") > 1
+    detail = F.concat(
+        *(F.col("partitions"), F.lit(" partitions without commits, no rebalance; ")),
+        F.when(is_outage, F.concat("groups", F.lit(" groups of the cluster stopped at that time"))).otherwise(
+            F.lit("no other group of the cluster stopped: its consumers hang, or there was nothing to read")
+        ),
+    )
+    added = {
+        "deploy_type": F.when(is_outage, OUTAGE).otherwise(HANG),
+        "rebalances": F.lit(0).cast("long"),
+        "detail": detail,
+    }
+    return alone.withColumns(added).drop("generation_id", "groups", "partitions")
+
+
+def _first(table: DataFrame, order: Column) -> Rows:
+    """Returns the first rows of a table: of each team if owners are known. Rows without an owner are a team too."""
+    if "team" not in table.columns:
+        return collected(table.orderBy(order, *GROUP_KEY).limit(MOST_ROWS))
+    nth = F.row_number().over(Window.partitionBy("team").orderBy(order, *GROUP_KEY))
+    listed = table.withColumn("nth", nth).where(F.col("nth") <= _LISTED_PER_TEAM).drop("nth")
+    return collected(listed.orderBy(order, *GROUP_KEY).limit(MOST_ROWS))
+
+
+def _savings(summary: DataFrame, recent: DataFrame) -> DataFrame:
+    """Returns the pauses of each group in recent rebalances, as recorded and with one setting changed.
+
+    A variant that changes both the assignor and the membership isn't a single setting, and isn't in the table.
+    """
+    variants = summary.select(*GROUP_KEY, "assignor", "static", "protocol", "recorded")
+    sums = recent.groupBy(*GROUP_KEY, "assignor", "static").agg(
+        F.sum("paused_partition_ms").alias("replayed_ms"), num_rows("rebalances")
+    )
+    costs = variants.join(sums, [*GROUP_KEY, "assignor", "static"])
+    recorded = costs.where("recorded").select(
+        *GROUP_KEY,
+        "rebalances",
+        F.col("replayed_ms").alias("paused_ms"),
+        *(F.col(name).alias(f"current_{name}") for name in ("assignor", "static", "protocol")),
+    )
+    pairs = costs.where(~F.col("recorded")).drop("rebalances").join(recorded, GROUP_KEY)
+    same_static = F.col("static") == F.col("current_static")
+    same_assignor = F.col("assignor") == F.col("current_assignor")
+    is_consumer, was_consumer = F.col("protocol") == "consumer", F.col("current_protocol") == "consumer"
+    setting = (
+        F.when(same_assignor & ~same_static & F.col("static"), F.lit("group.instance.id=NAME-OF-THE-MEMBER"))
+        .when(
+            same_static & ~is_consumer & ~was_consumer, F.concat(F.lit("partition.assignment.strategy="), _class_name())
+        )
+        .when(same_static & is_consumer & was_consumer, F.concat(F.lit("group.remote.assignor="), _server_assignor()))
+        .when(same_static & is_consumer & (F.col("assignor") == "uniform"), F.lit("group.protocol=consumer"))
+    )
+    team = [name for name in ("team", "contact") if name in summary.columns]
+    owners = summary.where("recorded").select(*GROUP_KEY, *team)
+    found = pairs.select(*GROUP_KEY, setting.alias("setting"), "paused_ms", "replayed_ms", "rebalances")
+    return found.where("setting IS NOT NULL").join(owners, GROUP_KEY)
+
+
+def _class_name() -> Column:
+    pairs = (F.lit(word) for pair in CLASSES.items() for word in pair)
+    return F.element_at(F.create_map(*pairs), F.col("assignor"))
+
+
+def _server_assignor() -> Column:
+    return F.regexp_replace("assignor", "^server-", "")
