@@ -1,4 +1,5 @@
-"""Check a settings file, show where each setting comes from, or print a JSON schema for an editor. Doesn't start Spark.
+"""Check a settings file, show where each setting comes from, print a JSON schema for an editor, or remove old runs.
+Starts Spark only to remove runs of a catalog.
 
 A setting comes from a flag, else from the environment variable SPARK_ASSIGN_JOB_FLAG (SPARK_ASSIGN_PLAN_OUTPUT for plan
 --output), else from the file --config (default: spark-assign.toml in the working folder), else it is the default. A
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -18,10 +20,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from spark_assign.cli.job import Commands, Job, Options, job
+from spark_assign.cli.job import Commands, Job, Options, job, spark_session
+from spark_assign.cli.options import DURATION, LOCATION
 from spark_assign.cli.settings_errors import did_you_mean
 from spark_assign.cli.settings_file import defaults, from_file, has_sections, validated
-from spark_assign.report.formatting import DASH, aligned, listed
+from spark_assign.report.formatting import DASH, aligned, cell, listed
+from spark_assign.stores.locations import is_path
 from spark_assign.tables.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,6 +36,7 @@ EXIT_CODES = """JOB is plan (conf/plan.toml), airflow (conf/airflow.toml), or an
 place). By default, --check checks all sections of a file, treats a file with tables [[dag]] as settings of airflow, and
 any other file as settings of plan. To use a schema in an editor, write #:schema ./plan.schema.json in the first line of
 the file. Exit codes: 0 success; 2 the file has faults, or invalid options."""
+PRUNE = "Remove runs older than --keep from LOCATION (folder, URI, or catalog prefix); the newest run stays."
 _VALUES = (int, float, list, tuple, dict)
 
 
@@ -50,12 +55,20 @@ CONFIG = click.option(
 @click.option(
     "--check", metavar="FILE", type=click.Path(path_type=Path), help="Check a settings file, and list its faults."
 )
+@click.option("--prune", metavar="LOCATION", type=LOCATION, help=PRUNE)
+@click.option("--keep", metavar="TIME", type=DURATION, help="With --prune: age of the oldest run to keep, such as 30d.")
+@click.option("--dry-run", is_flag=True, help="With --prune: list the runs, and remove none.")
 def main(options: Options) -> int:
-    """Prints a schema or settings, or checks a file."""
+    """Prints a schema or settings, checks a file, or removes runs."""
     of = " ".join(options.of)
-    file: Path | None = options.check or (None if options.show else options.config)
-    if [options.schema, options.show, file is not None].count(True) != 1:
-        raise ConfigError("Use one of --schema [JOB], --show [JOB], and --check FILE.")
+    file: Path | None = options.check or (None if options.show or options.prune else options.config)
+    if [options.schema, options.show, file is not None, options.prune is not None].count(True) != 1:
+        raise ConfigError("Use one of --schema [JOB], --show [JOB], --check FILE, and --prune LOCATION.")
+    if (options.prune is None) != (options.keep is None) or (options.dry_run and not options.prune):
+        raise ConfigError("--prune LOCATION needs --keep TIME; --keep and --dry-run need --prune.")
+    if options.prune:
+        print(prune(options))
+        return 0
     if options.schema:
         print(json.dumps(schema(of or "plan"), indent=2, ensure_ascii=False))
     elif options.show:
@@ -68,6 +81,40 @@ def main(options: Options) -> int:
             check(name, file)
         print(f"{file}: valid settings of {', '.join(names)}")
     return 0
+
+
+def prune(options: Options) -> str:
+    """Removes the runs of a location that are older than `--keep`, or lists them only, and returns what to print.
+
+    Raises:
+        SourceError: the location has no runs, or can't be read or changed.
+    """
+    from spark_assign.stores import retention
+
+    spark = None if is_path(options.prune) else spark_session("config", options)
+    attempts = retention.stored_attempts(spark, options.prune)
+    old = retention.expired(attempts, timedelta(milliseconds=options.keep), datetime.now(UTC))
+    if not options.dry_run:
+        retention.remove(spark, old)
+    action = "to remove" if options.dry_run else "removed"
+    rows = [
+        {
+            "location": each.location,
+            "run": each.run_id,
+            "finished": each.finished_at and f"{each.finished_at:%Y-%m-%d %H:%M:%S}",
+            "bytes": each.size,
+            "action": action if each in old else "kept",
+        }
+        for each in attempts
+    ]
+    listed("runs", rows)
+    size, kept = (
+        sum(each.size or 0 for each in some) for some in (old, [each for each in attempts if each not in old])
+    )
+    total = f"{len(old)} of {len(attempts)} runs {action}: {size:,} bytes; {kept:,} bytes kept"
+    return "\n".join(
+        [*aligned([[*rows[0]], *([cell(each) for each in row.values()] for row in rows)], words=(0, 1, 2, 4)), total]
+    )
 
 
 def shown(of: Job, file: Path | None) -> list[list[str]]:

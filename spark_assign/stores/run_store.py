@@ -40,7 +40,8 @@ from spark_assign.stores.catalog import CatalogTarget
 from spark_assign.stores.folder import Attempt, FolderTarget
 from spark_assign.stores.locations import is_path, local_path
 from spark_assign.tables.errors import SourceError
-from spark_assign.tables.groups import PLAN_TABLES
+from spark_assign.tables.groups import PLAN_TABLES, SCHEMA_VERSION
+from spark_assign.tables.schema_check import check_version
 from spark_assign.tables.stored_plan import TABLES_OF_OTHER_KINDS
 
 RowCounts = Mapping[str, int]
@@ -68,8 +69,8 @@ log = logging.getLogger(__name__)
 class Manifest:
     """One finished attempt, a row of the manifest.
 
-    `content` has format, inputs, tables (with their row counts), and versions. `duration_s` is the time from the
-    start of the first table to the end of the last, in seconds.
+    `content` has schema_version, format, inputs, tables (with their row counts), and versions. `duration_s` is the time
+    from the start of the first table to the end of the last, in seconds.
     """
 
     run_id: str
@@ -292,8 +293,9 @@ def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: M
     """Returns the run of a manifest, without tables of kinds of groups that the schemas don't have.
 
     Raises:
-        SourceError: the run has other tables, because another job wrote it.
+        SourceError: the run has other tables, because another job wrote it, or another schema version.
     """
+    check_version(f"{target.output}, run {manifest.run_id},", manifest.content.get("schema_version"))
     names = [name for name in manifest.rows if name in target.schemas]
     if not names or not manifest.rows.keys() - set(names) <= TABLES_OF_OTHER_KINDS:
         found, expected = ", ".join(manifest.rows), ", ".join(target.schemas)
@@ -363,11 +365,19 @@ def _count(target: FolderTarget | CatalogTarget, names: Sequence[str], attempt: 
 def manifest_content(
     format: str | None, inputs: Mapping[str, Any] | None, rows: RowCounts, **versions: str
 ) -> dict[str, Any]:
-    """Returns the content of a manifest: format, inputs, row counts, and the versions that computed the run."""
+    """Returns the content of a manifest: schema version, format, inputs, row counts, and the versions that computed the
+    run.
+    """
     try:
         package_version = metadata.version("spark_assign")
     except metadata.PackageNotFoundError:
         package_version = "from source"
     versions |= {"spark_assign": package_version, "python": platform.python_version(), "kafka_rules": KAFKA_RULES}
     tables = {name: {"rows": count} for name, count in rows.items()}
-    return {"format": format, "inputs": dict(inputs or {}), "tables": tables, "versions": versions}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "format": format,
+        "inputs": dict(inputs or {}),
+        "tables": tables,
+        "versions": versions,
+    }

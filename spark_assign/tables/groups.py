@@ -232,6 +232,10 @@ MANIFEST = schema("run_id string, attempt string, finished_at timestamp, duratio
 """One row per finished attempt; the newest attempt of a `run_id` is the run. `content`: inputs, counts, and versions as
 JSON."""
 
+SCHEMA_VERSION = 1
+"""Version of the stored tables, in the manifest of a run and in `snapshot.json`. It is raised by a release that removes
+a column or table, or changes the meaning of one; new nullable columns and tables don't raise it."""
+
 
 # --- keys ---------------------------------------------------------------------------------------------------
 

@@ -22,10 +22,33 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_assign.tables.errors import Fault
-from spark_assign.tables.groups import ALTERNATIVES, ONLY_IF_GIVEN
+from spark_assign.tables.errors import Fault, SourceError
+from spark_assign.tables.groups import ALTERNATIVES, ONLY_IF_GIVEN, SCHEMA_VERSION
 
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+
+
+def check_version(location: str, version: object) -> None:
+    """Checks whether this release reads stored tables of a schema version.
+
+    Args:
+        location: the name of the tables in the message.
+        version: `schema_version` of the manifest or of `snapshot.json`; None if it has none.
+
+    Raises:
+        SourceError: an older or a newer release wrote the tables.
+    """
+    if version == SCHEMA_VERSION:
+        return
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise SourceError(
+            f"{location} was written by a newer spark_assign (schema version {version}; this release reads "
+            f"{SCHEMA_VERSION}): upgrade spark_assign, or write it again with this release"
+        )
+    raise SourceError(
+        f"{location} was written by spark_assign before 0.2 (schema version {version or 'missing'}; this release reads "
+        f"{SCHEMA_VERSION}): write it again with this release"
+    )
 
 
 def check_schema(table: str, df: DataFrame, schema: StructType) -> tuple[DataFrame, list[Fault]]:

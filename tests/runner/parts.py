@@ -37,7 +37,7 @@ REPEATED = {"SPARK_ASSIGN_TEST_EVERY": "40"}
 FEWEST: Mapping[str, int] = {
     "unit": 2_690,
     "golden": 44,
-    "spark": 321,
+    "spark": 323,
     "connect": 47,
     "classes": 36,
     "live": 212,

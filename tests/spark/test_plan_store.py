@@ -6,22 +6,27 @@ import gzip
 import logging
 import re
 import threading
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_assign import Fleet
 from spark_assign.cli.outcome import Outcome
 from spark_assign.report.text.plan_summary import summarize
+from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.stores import local_parquet
 from spark_assign.stores.catalog import CatalogTarget
 from spark_assign.stores.folder import FolderTarget
+from spark_assign.stores.retention import expired, remove, stored_attempts
 from spark_assign.stores.run_store import check_output, previous_run, read_run, safe_run_id, write_run
 from spark_assign.tables.connect import STATE
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import PLAN_TABLES
 from tests.frames import frame_of
+from tests.snapshots import of_kafka
 
 pytestmark = pytest.mark.spark
 
@@ -306,3 +311,37 @@ def test_an_unknown_table_is_refused(spark: SparkSession, tmp_path: Path) -> Non
     """Before anything is computed."""
     with pytest.raises(SourceError, match="unknown table: moved"):
         write_run(small_plan(spark), str(tmp_path), run_id="r", tables=["moved"])
+
+
+def test_other_schema_versions_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """A run of a newer release, and a snapshot of an older one, in a folder."""
+    written = write_run(small_plan(spark), str(tmp_path / "plans"), run_id="r", tables=["moves"])
+    (file,) = (tmp_path / "plans" / "manifest").glob("*.json")
+    file.write_text(file.read_text().replace('\\"schema_version\\": 1', '\\"schema_version\\": 2'))
+    with pytest.raises(SourceError, match=r"run r, was written by a newer spark_assign \(schema version 2;"):
+        read_run(spark, str(tmp_path / "plans"))
+    assert written.content["schema_version"] == 1
+    fleet = tmp_path / "fleet"
+    write_folder(of_kafka("c"), fleet)
+    assert Fleet.read(spark, str(fleet)).members.count() == 2
+    (file,) = fleet.glob("*/*/snapshot.json")
+    file.write_text(file.read_text().replace('"schema_version": 1', '"version": 1'))
+    with pytest.raises(SourceError, match=r"snapshot.json was written by spark_assign before 0.2"):
+        Fleet.read(spark, str(fleet))
+
+
+def test_old_runs_of_a_catalog(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    """They are listed; Parquet tables can't remove them, and the message names what can."""
+    spark.sql("CREATE DATABASE IF NOT EXISTS old_plans")
+    for run_id in ("first", "second"):
+        write_run(small_plan(spark), "old_plans", run_id=run_id, tables=["moves"])
+    found = stored_attempts(spark, "old_plans")
+    assert [(each.location, each.run_id, each.size) for each in found] == [
+        ("old_plans", "first", None),
+        ("old_plans", "second", None),
+    ]
+    old = expired(found, timedelta(0), datetime.now(UTC) + timedelta(days=1))
+    assert [each.run_id for each in old] == ["first"]
+    with pytest.raises(SourceError, match="tables that support DELETE, such as those of Delta and Iceberg"):
+        remove(spark, old)
+    assert len(stored_attempts(spark, "old_plans")) == 2

@@ -155,12 +155,15 @@ def test_where_settings_come_from(
     assert "SPARK_ASSIGN_COMPARE_TOP: 'five' is not a valid integer" in caplog.text
 
 
+USE_ONE = "Use one of --schema [JOB], --show [JOB], --check FILE, and --prune LOCATION"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "Use one of --schema [JOB], --show [JOB], and --check FILE"),
-        (["--schema", "--check", "x.toml"], "Use one of --schema [JOB], --show [JOB], and --check FILE"),
-        (["--show", "--schema"], "Use one of --schema [JOB], --show [JOB], and --check FILE"),
+        ([], USE_ONE),
+        (["--schema", "--check", "x.toml"], USE_ONE),
+        (["--show", "--schema"], USE_ONE),
         (["--schema", "planner"], "No job is called planner. Did you mean plan?"),
         (["--schema", "replicas"], "No job is called replicas. Did you mean replicas"),
         (["--check", "/nothing.toml"], "/nothing.toml: can't be read"),

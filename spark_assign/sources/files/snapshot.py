@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.numeric.partition_slices import compress_sorted
 from spark_assign.stores.cluster_folders import KEYS
-from spark_assign.tables.groups import LOADS, SNAPSHOT_TABLES
+from spark_assign.tables.groups import LOADS, SCHEMA_VERSION, SNAPSHOT_TABLES
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,9 @@ class Snapshot:
         return {name: table.num_rows for name, table in self.tables.items()}
 
     def summary(self) -> dict[str, Any]:
-        """Returns the content of `snapshot.json`: cluster, time, source, and row counts. It has no secrets."""
+        """Returns the content of `snapshot.json`: schema version, cluster, time, source, and row counts; no secrets."""
         return {
+            "schema_version": SCHEMA_VERSION,
             "cluster": self.cluster,
             "taken_at": self.taken_at.isoformat(timespec="milliseconds"),
             "source": self.source,

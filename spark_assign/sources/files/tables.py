@@ -9,6 +9,7 @@ JVM behind it, so they also work on Spark Connect.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,15 +19,17 @@ from urllib.parse import unquote, urlparse
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.fleet import Fleet
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores import typed_text
-from spark_assign.stores.cluster_folders import is_cluster, key_of, split_by_cluster
+from spark_assign.stores.cluster_folders import SUMMARY, is_cluster, key_of, split_by_cluster
 from spark_assign.stores.locations import for_spark, is_path, join, local_path
 from spark_assign.tables.errors import SourceError, reason
 from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, REQUIRED_TABLES
+from spark_assign.tables.schema_check import check_version
 
 _FILE_FORMATS = ("parquet", "csv", "json")
 _SUFFIX = re.compile(r"\.(parquet|csv|json|jsonl|ndjson)(\.(gz|bz2|zst|lz4|snappy|deflate))?$")
@@ -169,6 +172,10 @@ def _read(
 def _in_catalog(spark: SparkSession, prefix: str, tables: Sequence[str]) -> dict[str, list[TableSource]]:
     """Returns the tables that exist in a catalog."""
     names = {table: f"{prefix}.{table}" for table in tables}
+    for name in (f"{prefix}.snapshots", f"{prefix}.connect_snapshots"):
+        if _table_exists(spark, name):
+            content = spark.table(name).select(F.lit(name).alias("name"), "content")
+            _check_contents(content)
     return {table: [TableSource((name,))] for table, name in names.items() if _table_exists(spark, name)}
 
 
@@ -186,6 +193,8 @@ def _in_folder(
     """Returns every table of the folder or of its cluster folders, with one source per format. Raises SourceError."""
     files = _files(spark, location)
     files_by_key = {key: split_by_cluster(files, key) for key in sorted(set(map(key_of, schemas.values())))}
+    prefixes = {prefix for parts in files_by_key.values() for prefix, names in parts.items() if SUMMARY in names}
+    _check_versions(spark, [join(location, f"{prefix}{SUMMARY}") for prefix in sorted(prefixes)])
     found: dict[str, list[TableSource]] = {}
     for table, schema in schemas.items():
         cluster_files = files_by_key[key_of(schema)]
@@ -207,6 +216,29 @@ def _in_folder(
         if found_sources:
             found[table] = [TableSource(names, kind) for kind, names in by_format.items()]
     return found
+
+
+def _check_versions(spark: SparkSession, summaries: Sequence[str]) -> None:
+    """Raises SourceError if a snapshot with one of these files `snapshot.json` has another schema version."""
+    remote = []
+    for summary in summaries:
+        path = local_path(summary)
+        if path is None or not os.path.isfile(path):
+            remote.append(summary)
+            continue
+        with contextlib.suppress(ValueError):
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            check_version(summary, content.get("schema_version") if isinstance(content, dict) else None)
+    if remote:
+        files = spark.read.text(remote, wholetext=True)
+        _check_contents(files.select(F.col("_metadata.file_path").alias("name"), F.col("value").alias("content")))
+
+
+def _check_contents(summaries: DataFrame) -> None:
+    """Raises SourceError if a row has the content of a `snapshot.json` (columns: name, content) of another version."""
+    version = F.get_json_object("content", "$.schema_version").cast("int").alias("version")
+    for row in summaries.groupBy(version).agg(F.min("name").alias("name")).limit(10).collect():  # one row per version
+        check_version(unquote(row["name"]), row["version"])
 
 
 def _in_one_folder(folder: str, format: str | None, table: str, files: Sequence[str]) -> TableSource | None:

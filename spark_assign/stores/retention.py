@@ -1,0 +1,181 @@
+"""Lists and removes old runs of a folder or a catalog.
+
+A run is removed from the manifest first, so that no reader sees a part of it; then its files or rows are removed. What
+a killed removal leaves belongs to no run, and the next removal takes it. The run that finished last always stays.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from spark_assign.stores.catalog import CatalogTarget
+from spark_assign.stores.locations import file_system, join
+from spark_assign.tables.errors import SourceError, reason
+
+_ATTEMPT = re.compile(r"run_id=(?P<run_id>[^/]+)/attempt=(?P<attempt>[^/]+)(/|$)")
+_STARTED = "%Y%m%dT%H%M%S%fZ"
+_MAX_RUNS = 100_000
+
+
+@dataclass(frozen=True)
+class StoredAttempt:
+    """One attempt to write a run.
+
+    Attributes:
+        location: the folder or catalog prefix.
+        run_id, attempt: its names.
+        finished_at: when it finished; None if it didn't, or if its row of the manifest is gone.
+        size: bytes of its files; None in a catalog.
+    """
+
+    location: str
+    run_id: str
+    attempt: str
+    finished_at: datetime | None
+    size: int | None
+
+    @property
+    def last_used_at(self) -> datetime:
+        """Returns when it finished, or else started."""
+        started = self.attempt.partition("-")[0]
+        return self.finished_at or datetime.strptime(started, _STARTED).replace(tzinfo=UTC)
+
+
+def stored_attempts(spark: SparkSession | None, location: str) -> list[StoredAttempt]:
+    """Returns all attempts of a location, ordered by location and time.
+
+    Args:
+        spark: the session, for a catalog; None: `location` is a folder.
+        location: what `write_run` wrote to, or a folder of such folders, such as that of `daily`.
+
+    Raises:
+        SourceError: there are no runs, or the location can't be read.
+    """
+    try:
+        found = list(_in_folder(location) if spark is None else _in_catalog(spark, location))
+    except (OSError, pa.ArrowException, PySparkException, ValueError) as error:
+        raise SourceError(f"{location} can't be read: {reason(error)}") from error
+    if not found:
+        raise SourceError(f"{location} has no runs. Name a folder or a catalog prefix that a job wrote to")
+    return sorted(found, key=lambda each: (each.location, each.last_used_at, each.attempt))
+
+
+def expired(attempts: Iterable[StoredAttempt], keep: timedelta, now: datetime) -> list[StoredAttempt]:
+    """Returns the attempts that finished, or started without finishing, longer ago than `keep`.
+
+    Of each location, the run that finished last is never among them.
+    """
+    newest: dict[str, StoredAttempt] = {}
+    for each in sorted(attempts, key=lambda each: each.last_used_at):
+        if each.finished_at is not None:
+            newest[each.location] = each
+    return [each for each in attempts if each.last_used_at < now - keep and each is not newest.get(each.location)]
+
+
+def remove(spark: SparkSession | None, attempts: Iterable[StoredAttempt]) -> None:
+    """Removes attempts, first from the manifest.
+
+    Raises:
+        SourceError: a location can't be changed, for example a catalog table without DELETE.
+    """
+    by_location: dict[str, list[StoredAttempt]] = defaultdict(list)
+    for each in attempts:
+        by_location[each.location].append(each)
+    for location, of_location in by_location.items():
+        try:
+            (_remove_rows(spark) if spark else _remove_files)(location, of_location)
+        except (OSError, pa.ArrowException, PySparkException) as error:
+            hint = (
+                ". Rows can only be removed from tables that support DELETE, such as those of Delta and Iceberg"
+                if spark
+                else ""
+            )
+            raise SourceError(f"runs of {location} can't be removed: {reason(error)}{hint}") from error
+
+
+def _in_folder(location: str) -> Iterator[StoredAttempt]:
+    """Returns the attempts of a folder or its direct subfolders, by their files and the manifest."""
+    from pyarrow import fs
+
+    files, base = file_system(location)
+    base = base.rstrip("/")
+    finished: dict[tuple[str, str, str], datetime] = {}
+    sizes: dict[tuple[str, str, str], int] = defaultdict(int)
+    for info in files.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True)):
+        path = info.path.removeprefix(f"{base}/")
+        folder, is_manifest, name = f"/{path}".rpartition("/manifest/")
+        if is_manifest and name.endswith(".json") and name[0] not in "._":
+            for row in _rows(files, info.path):
+                at = datetime.fromisoformat(row["finished_at"])
+                finished[folder.strip("/"), row["run_id"], row["attempt"]] = at
+        elif (match := _ATTEMPT.search(path)) and info.type == fs.FileType.File:
+            folder = path[: match.start()].rstrip("/").rpartition("/")[0]
+            sizes[folder, match["run_id"], match["attempt"]] += info.size
+    for key in {*finished, *sizes}:
+        folder, run_id, attempt = key
+        home = join(location, folder) if folder else location
+        yield StoredAttempt(home, run_id, attempt, finished.get(key), sizes.get(key, 0))
+
+
+def _rows(files: Any, path: str) -> list[dict[str, Any]]:
+    """Returns the rows of a file of the manifest."""
+    with files.open_input_stream(path) as stream:
+        return [json.loads(line) for line in stream.read().decode().splitlines()]
+
+
+def _remove_files(location: str, attempts: Iterable[StoredAttempt]) -> None:
+    """Removes attempts from a folder."""
+    from pyarrow import fs
+
+    files, base = file_system(location)
+    base = base.rstrip("/")
+    keys = {(each.run_id, each.attempt) for each in attempts}
+    for info in files.get_file_info(fs.FileSelector(f"{base}/manifest", allow_not_found=True)):
+        is_rows = info.base_name.endswith(".json") and info.base_name[0] not in "._"
+        if is_rows and {(row["run_id"], row["attempt"]) for row in _rows(files, info.path)} <= keys:
+            files.delete_file(info.path)
+    for table in files.get_file_info(fs.FileSelector(base)):
+        for run_id, attempt in keys if table.type == fs.FileType.Directory else ():
+            run = f"{table.path}/run_id={run_id}"
+            if files.get_file_info(f"{run}/attempt={attempt}").type == fs.FileType.Directory:
+                files.delete_dir(f"{run}/attempt={attempt}")
+                if not files.get_file_info(fs.FileSelector(run)):
+                    files.delete_dir(run)
+
+
+def _in_catalog(spark: SparkSession, prefix: str) -> Iterator[StoredAttempt]:
+    """Returns the attempts of the manifest of a catalog."""
+    manifest = CatalogTarget(spark, prefix, {}).manifest()
+    if manifest is None:
+        return
+    rows = manifest.select("run_id", "attempt", F.unix_micros("finished_at").alias("micros"))
+    for row in rows.limit(_MAX_RUNS).collect():  # one row per run
+        finished_at = datetime.fromtimestamp(row["micros"] / 1e6, UTC)
+        yield StoredAttempt(prefix, row["run_id"], row["attempt"], finished_at, None)
+
+
+def _remove_rows(spark: SparkSession) -> Callable[[str, Iterable[StoredAttempt]], None]:
+    """Returns the function that removes attempts from a catalog."""
+
+    def remove_rows(prefix: str, attempts: Iterable[StoredAttempt]) -> None:
+        names = [row["tableName"] for row in spark.sql(f"SHOW TABLES IN {prefix}").collect()]  # one row per table
+        stored = [name for name in names if {"run_id", "attempt"} <= set(spark.table(f"{prefix}.{name}").columns)]
+        target = CatalogTarget(spark, prefix, {name: StructType() for name in stored if name != "manifest"})
+        for each in attempts:
+            where = f"run_id = '{each.run_id}' AND attempt = '{each.attempt}'"
+            spark.sql(f"DELETE FROM {prefix}.manifest WHERE {where}")
+            target.remove(each.run_id, each.attempt, older=False)
+
+    return remove_rows

@@ -1,0 +1,151 @@
+"""Old runs of a folder: what is listed, what is removed, and what a killed removal leaves."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from jobs import config
+from spark_assign.stores import local_parquet, retention
+from spark_assign.stores.retention import StoredAttempt, expired, stored_attempts
+from spark_assign.tables.errors import SourceError
+from spark_assign.tables.groups import SCHEMA_VERSION
+from spark_assign.tables.schema_check import check_version
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+def stored(folder: Path, run_id: str, days_ago: int, *, finished: bool = True, tables: str = "metrics moves") -> str:
+    """Stores a run with a file of 10 bytes per table, as `run_store` does; returns the name of its attempt."""
+    at = NOW - timedelta(days=days_ago)
+    attempt = f"{at:%Y%m%dT%H%M%S%f}Z-abcdef"
+    for table in tables.split():
+        files = folder / table / f"run_id={run_id}" / f"attempt={attempt}"
+        files.mkdir(parents=True)
+        (files / "part-0.parquet").write_bytes(b"x" * 10)
+    if finished:
+        row = {"run_id": run_id, "attempt": attempt, "finished_at": at, "duration_s": 1.0, "content": "{}"}
+        local_parquet.append_manifest(folder, row)
+    return attempt
+
+
+def runs(folder: Path) -> list[tuple[str, str, int | None]]:
+    """The attempts of a folder: the last folder of the location, the run, and its size."""
+    return [(Path(each.location).name, each.run_id, each.size) for each in stored_attempts(None, str(folder))]
+
+
+def pruned(folder: Path, *more: str) -> int:
+    return config.main(["--prune", str(folder), "--keep", "30d", *more])
+
+
+def test_old_runs_are_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the time at which they finished, and by the start if they were killed; a folder without runs goes, too."""
+    place = tmp_path / "plans"
+    for run_id, days in (("old", 40), ("edge", 29), ("new", 1)):
+        stored(place, run_id, days)
+    stored(place, "killed", 35, finished=False)
+    stored(place, "running", 0, finished=False)
+    before = runs(place)
+    assert before == [("plans", run_id, 20) for run_id in ("old", "killed", "edge", "new", "running")]
+    assert pruned(place, "--dry-run") == 0
+    printed = capsys.readouterr().out
+    assert "2 of 5 runs to remove: 40 bytes; 60 bytes kept" in printed
+    assert runs(place) == before
+    assert pruned(place) == 0
+    assert "2 of 5 runs removed: 40 bytes; 60 bytes kept" in capsys.readouterr().out
+    assert runs(place) == [("plans", run_id, 20) for run_id in ("edge", "new", "running")]
+    assert not (place / "metrics" / "run_id=old").exists()
+    assert pruned(place) == 0
+    assert "0 of 3 runs removed" in capsys.readouterr().out
+
+
+def test_the_newest_run_of_each_folder_stays(tmp_path: Path) -> None:
+    """However old it is: also in a folder that holds the folders of several jobs."""
+    for job in ("plan", "drift"):
+        stored(tmp_path / job, "older", 400)
+        stored(tmp_path / job, "newest", 300)
+    assert pruned(tmp_path) == 0
+    assert runs(tmp_path) == [("drift", "newest", 20), ("plan", "newest", 20)]
+
+
+def test_a_run_is_removed_from_the_manifest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed removal leaves belongs to no run, and the next removal takes it."""
+    stored(tmp_path, "old", 40)
+    stored(tmp_path, "new", 1)
+    old = expired(stored_attempts(None, str(tmp_path)), timedelta(days=30), NOW)
+    real = retention.file_system
+
+    class Killed(Exception):
+        """The process ends here."""
+
+    def file_system(location: str) -> tuple[object, str]:
+        files, base = real(location)
+
+        class Files:
+            def __getattr__(self, name: str) -> object:
+                if name == "delete_dir":
+                    raise Killed
+                return getattr(files, name)
+
+        return Files(), base
+
+    monkeypatch.setattr(retention, "file_system", file_system)
+    with pytest.raises(Killed):
+        retention.remove(None, old)
+    monkeypatch.undo()
+    assert [row["run_id"] for row in local_parquet.manifest_rows(tmp_path) or []] == ["new"]
+    assert [(each.run_id, each.finished_at is None) for each in stored_attempts(None, str(tmp_path))] == [
+        ("old", True),
+        ("new", False),
+    ]
+    assert pruned(tmp_path) == 0
+    assert [each.run_id for each in stored_attempts(None, str(tmp_path))] == ["new"]
+
+
+def test_a_replaced_attempt_has_no_files(tmp_path: Path) -> None:
+    """Its row of the manifest stays until it is old."""
+    stored(tmp_path, "nightly", 40, tables="")
+    stored(tmp_path, "nightly", 1)
+    assert [size for _, _, size in runs(tmp_path)] == [0, 20]
+    assert pruned(tmp_path) == 0
+    assert [size for _, _, size in runs(tmp_path)] == [20]
+
+
+def test_places_without_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing is removed from a folder that no job wrote to."""
+    (tmp_path / "notes.txt").write_text("mine")
+    assert pruned(tmp_path) == 2
+    assert "has no runs. Name a folder or a catalog prefix that a job wrote to" in caplog.text
+    assert pruned(tmp_path / "nowhere") == 2
+    assert (tmp_path / "notes.txt").exists()
+
+
+@pytest.mark.parametrize("arguments", [["--prune", "./x"], ["--keep", "1d", "--show"], ["--dry-run", "--show"]])
+def test_options_that_belong_together(arguments: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    """--prune and --keep need each other."""
+    assert config.main(arguments) == 2
+    assert "--prune LOCATION needs --keep TIME" in caplog.text
+
+
+def test_only_finished_runs_are_kept_for_their_place() -> None:
+    """A run that was killed after the newest one doesn't keep its place."""
+    old = NOW - timedelta(days=50)
+    last = StoredAttempt("a", "r", f"{old:%Y%m%dT%H%M%S%f}Z-1", old, 1)
+    killed = StoredAttempt("a", "s", f"{old + timedelta(days=1):%Y%m%dT%H%M%S%f}Z-2", None, 1)
+    assert expired([last, killed], timedelta(days=30), NOW) == [killed]
+
+
+@pytest.mark.parametrize(("version", "problem"), [
+    (None, r"before 0\.2 \(schema version missing"),
+    (0, r"before 0\.2"),
+    ("1", r"before 0\.2"),
+    (SCHEMA_VERSION + 1, r"newer spark_assign \(schema version 2; this release reads 1\): upgrade"),
+])  # fmt: skip
+def test_schema_versions(version: object, problem: str) -> None:
+    """This release reads its own; others are refused in one sentence."""
+    check_version("here", SCHEMA_VERSION)
+    with pytest.raises(SourceError, match=f"^here was written by .*{problem}") as error:
+        check_version("here", version)
+    assert "\n" not in str(error.value)
