@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
 
 
 class Heap(Generic[Item]):
-    """A binary heap of items by ascending priority. Among equal priorities the heap order decides."""
+    """A binary heap of items by ascending priority, a number or a tuple. Among equal priorities heap order decides."""
 
-    def __init__(self, items: Iterable[tuple[float, Item]] = ()) -> None:
+    def __init__(self, items: Iterable[tuple[Any, Item]] = ()) -> None:
         """Creates a heap and adds the items in this order."""
-        self._rows: list[tuple[float, Item]] = []
+        self._rows: list[tuple[Any, Item]] = []
         for priority, item in items:
             self.add(priority, item)
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add(self, priority: float, item: Item) -> None:
+    def add(self, priority: Any, item: Item) -> None:
         """Adds an item at the end and moves it up past all larger ones (`siftUp`)."""
         rows = self._rows
         rows.append((priority, item))
@@ -30,13 +30,47 @@ class Heap(Generic[Item]):
             at = parent
         rows[at] = (priority, item)
 
+    @classmethod
+    def from_rows(cls, rows: Iterable[tuple[Any, Item]]) -> Heap[Item]:
+        """Returns a heap of a collection: its array in this order, sifted down from the middle (`heapify`)."""
+        heap = cls()
+        heap._rows = list(rows)
+        for at in range((len(heap._rows) >> 1) - 1, -1, -1):
+            heap._sift_down(at, heap._rows[at])
+        return heap
+
+    def items(self) -> list[Item]:
+        """Returns the items in the order of the array, which is the iteration order."""
+        return [item for _, item in self._rows]
+
     def poll(self) -> Item:
         """Removes and returns the first item. The last item replaces it and sinks (`siftDown`)."""
         rows = self._rows
         first, last = rows[0][1], rows.pop()
-        size, at = len(rows), 0
-        if not size:
-            return first
+        if rows:
+            self._sift_down(0, last)
+        return first
+
+    def reprioritize(self, item: Item, priority: Any) -> None:
+        """Changes the priority of an item and leaves it where it is, as an item whose comparison changes does."""
+        at = self.items().index(item)
+        self._rows[at] = priority, item
+
+    def remove(self, item: Item) -> None:
+        """Removes an item (`removeAt`): the last item takes its place and sinks, or rises if it doesn't sink."""
+        rows = self._rows
+        at = self.items().index(item)
+        last = rows.pop()
+        if at == len(rows):
+            return
+        if self._sift_down(at, last) == at:
+            rows[at:], tail = [], rows[at + 1 :]
+            self.add(*last)
+            rows += tail
+
+    def _sift_down(self, at: int, last: tuple[Any, Item]) -> int:
+        """Puts an item at a place and moves it down below all smaller ones; returns its new place."""
+        rows, size = self._rows, len(self._rows)
         while at < size >> 1:
             child = 2 * at + 1
             if child + 1 < size and rows[child][0] > rows[child + 1][0]:
@@ -46,4 +80,4 @@ class Heap(Generic[Item]):
             rows[at] = rows[child]
             at = child
         rows[at] = last
-        return first
+        return at

@@ -40,3 +40,23 @@ def test_the_least_comes_first() -> None:
             there.append(random.randrange(50))
             heap.add(there[-1], there[-1])
     assert len(heap) == len(there)
+
+
+def test_one_is_taken_out_of_the_middle() -> None:
+    """The last one takes its place, and sinks or rises; the others come in their order."""
+    for seed in range(200):
+        random = Random(seed)
+        numbers = random.sample(range(100), 12)
+        heap = Heap.from_rows((number, number) for number in numbers)
+        removed = random.sample(numbers, 5)
+        for number in removed:
+            heap.remove(number)
+        assert [heap.poll() for _ in range(len(heap))] == sorted(set(numbers).difference(removed))
+
+
+def test_a_changed_priority_moves_nothing() -> None:
+    """It counts only once something else moves past it."""
+    heap = Heap((number, number) for number in range(4))
+    heap.reprioritize(0, 9)
+    assert heap.items() == [0, 1, 2, 3]
+    assert [heap.poll() for _ in range(4)] == [0, 1, 2, 3]

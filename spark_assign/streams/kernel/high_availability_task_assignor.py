@@ -1,0 +1,275 @@
+"""Kafka's `HighAvailabilityTaskAssignor`, the default of classic Streams applications (KIP-441).
+
+Principles, in order of priority
+    1. Balance: the target, once every client has caught up, has the same number of tasks per member everywhere.
+    2. Availability: until then, a task runs on a client that has its state. The target owner gets a *warmup*, a standby
+       that restores the state meanwhile, if the number of warmups allows it; a *probing rebalance* checks for progress.
+The previous owner doesn't count for the target: stateful tasks are numbered round robin over the clients.
+
+Steps
+    1. stateful active tasks round robin over the clients
+    2. balance them by load, the number of assigned tasks per member
+    3. exchange them between clients for less traffic between racks
+    4. standbys to the least loaded client without the task (`client_tag_standbys` if tags are configured)
+    5. balance standbys; exchange them for less traffic between racks
+    6. active tasks of clients that haven't caught up to the best client: a *movement*
+    7. standbys likewise, with the warmups that step 6 leaves
+    8. stateless tasks to the client with the fewest active tasks per member
+
+Example: C0 runs task 0 of one subtopology with state, C1 is new; 0 is assigned to C0, as the first client.
+    C1's process ID is lower: step 1 assigns 0 to C1; step 6 moves it to C0 and leaves C1 a warmup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from spark_assign.java.priority_queue import Heap
+from spark_assign.streams.kernel.classic_application import RUNNING, ClassicApplication, ClientState
+from spark_assign.streams.kernel.client_queue import ClientQueue, FirstOfFew, UndeterminedFirstError
+from spark_assign.streams.kernel.client_tag_standbys import (
+    assign_standbys_by_tag,
+    assign_to_least_loaded,
+    can_exchange_standby,
+    has_same_tags,
+)
+from spark_assign.streams.kernel.rack_aware_task_assignor import RackAwareTaskAssignor, always
+from spark_assign.streams.kernel.task_assignor_api import TaskId
+
+_TRAFFIC_COST, _NON_OVERLAP_COST = 10, 1
+"""Costs of stateful tasks that aren't configured."""
+_STATELESS_COSTS = 1, 0
+_MAX_LAG = (1 << 63) - 1
+
+
+@dataclass
+class HighAvailabilityTrace:
+    """What the assignor decided on the way.
+
+    Attributes:
+        target: Active tasks and standbys of each client after step 5.
+        warmups: Standbys of each client that restore a task which the client gets later.
+        movements: Number of tasks that aren't at their target yet; with any, a probing rebalance follows.
+    """
+
+    target: dict[str, tuple[set[TaskId], set[TaskId]]] = field(default_factory=dict)
+    warmups: dict[str, set[TaskId]] = field(default_factory=dict)
+    movements: int = 0
+
+
+def assign_tasks(application: ClassicApplication, clients: Iterable[ClientState]) -> HighAvailabilityTrace:
+    """Assigns all tasks to the clients."""
+    clients = sorted(clients, key=lambda client: client.rank)
+    config, trace = application.config, HighAvailabilityTrace()
+    stateful = sorted(application.stateful)
+    for at, client in enumerate(clients):
+        client.active.update(stateful[at :: len(clients)])
+    balance_tasks(clients, lambda client: client.active)
+    racks = RackAwareTaskAssignor.create(application, clients)
+    traffic = _TRAFFIC_COST if config.traffic_cost is None else config.traffic_cost
+    non_overlap = _NON_OVERLAP_COST if config.non_overlap_cost is None else config.non_overlap_cost
+    if racks is not None:
+        racks.optimize_active(stateful, clients, traffic, non_overlap)
+    if config.num_standby_replicas > 0:
+        if config.rack_aware_tags:
+            assign_standbys_by_tag(stateful, clients, config.num_standby_replicas, config.rack_aware_tags)
+        else:
+            queue = ClientQueue(clients, lambda client: client.load)
+            for task in stateful:
+                assign_to_least_loaded(queue, task, config.num_standby_replicas)
+        balance_tasks(clients, lambda client: client.standby, has_same_tags if config.rack_aware_tags else None)
+        if racks is not None:
+            can_exchange = partial(can_exchange_standby, clients=clients) if config.rack_aware_tags else always
+            racks.optimize_standbys(clients, traffic, non_overlap, can_exchange)
+    trace.target = {client.process_id: (set(client.active), set(client.standby)) for client in clients}
+    Movements(application, clients, trace).run()
+    stateless = [task for task in application.tasks if task not in application.stateful]
+    queue = ClientQueue(clients, lambda client: len(client.active) / client.capacity)
+    for task in stateless:
+        least_loaded = queue.poll(task, _is_any)
+        assert least_loaded is not None
+        least_loaded.active.add(task)
+        queue.offer(least_loaded)
+    if racks is not None:
+        racks.optimize_active(stateless, clients, *_STATELESS_COSTS)
+    return trace
+
+
+def _is_any(client: ClientState, task: TaskId) -> bool:
+    return True
+
+
+def balance_tasks(
+    clients: Sequence[ClientState],
+    tasks_of: Callable[[ClientState], set[TaskId]],
+    can_move: Callable[[ClientState, ClientState], bool] | None = None,
+) -> None:
+    """Moves tasks from client to client while that lowers the difference of their loads (`balanceTasksOverThreads`).
+
+    Args:
+        clients: the clients, by id.
+        tasks_of: the tasks of a client that can move.
+        can_move: whether tasks can move from the first client to the second; None if all can.
+    """
+    capacity = np.array([client.capacity for client in clients], np.float64)
+    count = np.array([len(client.active) + len(client.standby) for client in clients], np.float64)
+    moved = True
+    while moved:
+        moved = False
+        for at, source in enumerate(clients):
+            # A source only gets less loaded, so that later destinations can only drop out.
+            load_difference = (count[at] - 1) / capacity[at] - (count + 1) / capacity
+            candidates = (count[at] / capacity[at] > count / capacity) & (load_difference >= 0)
+            for to in np.flatnonzero(candidates).tolist():
+                destination = clients[to]
+                if can_move is not None and not can_move(source, destination):
+                    continue
+                for task in sorted(tasks_of(source)):
+                    if not _should_move(source, destination):
+                        break
+                    if not destination.has(task):
+                        tasks_of(source).remove(task)
+                        tasks_of(destination).add(task)
+                        count[at], count[to], moved = count[at] - 1, count[to] + 1, True
+
+
+def _should_move(source: ClientState, destination: ClientState) -> bool:
+    """Checks whether a move lowers the difference of the loads, and doesn't turn it around."""
+    difference = source.load - destination.load
+    if difference <= 0:
+        return False
+    source_count = len(source.active) + len(source.standby)
+    destination_count = len(destination.active) + len(destination.standby)
+    after = (source_count - 1) / source.capacity - (destination_count + 1) / destination.capacity
+    return 0 <= after < difference
+
+
+# --- steps 6 and 7 ----------------------------------------------------------------------------------------------------
+
+
+class Movements:
+    """Moves tasks from clients that haven't caught up to clients that have, or are closer (`TaskMovement`)."""
+
+    def __init__(
+        self, application: ClassicApplication, clients: Sequence[ClientState], trace: HighAvailabilityTrace
+    ) -> None:
+        self._clients, self._trace = clients, trace
+        self._ends = application.end_offset_sums
+        self._acceptable = application.config.acceptable_recovery_lag
+        self._budget = self._max_warmups = application.config.max_warmup_replicas
+        reporters: dict[TaskId, list[ClientState]] = {task: [] for task in application.stateful}
+        for client in clients:
+            for task in client.lags:
+                reporters[task].append(client)
+        self._reporters = reporters
+        """Clients that report offsets of each task, by id; the lag of all others is the end offset."""
+
+    def run(self) -> None:
+        """Steps 6 and 7."""
+        before = [(set(client.active), set(client.standby)) for client in self._clients]
+        try:
+            self.move_all(FirstOfFew)
+        except UndeterminedFirstError:
+            for client, (active, standby) in zip(self._clients, before, strict=True):
+                client.active, client.standby = active, standby
+            self.move_all(lambda: ClientQueue(self._clients, lambda client: client.load))
+
+    def move_all(self, queue: Callable[[], FirstOfFew | ClientQueue]) -> None:
+        """Makes the movements with queues of this kind."""
+        self._budget, self._trace.movements = self._max_warmups, 0
+        self._trace.warmups = {client.process_id: set() for client in self._clients}
+        self._move_active(queue())
+        self._move_standbys(queue())
+
+    # --- lags -----------------------------------------------------------------------------------------------------
+
+    def _is_acceptable(self, lag: int) -> bool:
+        return lag == RUNNING or self._acceptable == _MAX_LAG or 0 <= lag <= self._acceptable
+
+    def _caught_up(self, task: TaskId) -> list[ClientState]:
+        """Returns the clients that have caught up. If clients that report nothing had, there would be no movement."""
+        return [client for client in self._reporters[task] if self._is_acceptable(client.lags[task])]
+
+    def _by_lag(self, task: TaskId) -> Iterator[ClientState]:
+        """Yields the clients by lag, then by id."""
+        reporters, end = self._reporters[task], self._ends[task]
+        lags = {client.rank: client.lags[task] for client in reporters}
+        by_lag = sorted(reporters, key=lambda client: (client.lags[task], client.rank))
+        yield from (client for client in by_lag if client.lags[task] < end)
+        yield from (client for client in self._clients if lags.get(client.rank, end) == end)
+        yield from (client for client in by_lag if client.lags[task] > end)
+
+    def _must_move(self, client: ClientState, task: TaskId) -> bool:
+        """Checks whether the client hasn't caught up and another one is closer."""
+        lag = client.lags.get(task, self._ends[task])
+        if self._is_acceptable(lag):
+            return False
+        lowest = min((other.lags[task] for other in self._reporters[task]), default=lag)
+        if len(self._reporters[task]) < len(self._clients):
+            lowest = min(lowest, self._ends[task])
+        return lowest < lag
+
+    def _collect(self, tasks_of: Callable[[ClientState], Iterable[TaskId]]) -> Heap[tuple[TaskId, ClientState]]:
+        """Returns the movements, by the number of clients that have caught up, then by task."""
+        heap: Heap[tuple[TaskId, ClientState]] = Heap()
+        for client in self._clients:
+            for task in sorted(tasks_of(client)):
+                if self._must_move(client, task):
+                    heap.add((len(self._caught_up(task)), task), (task, client))
+        return heap
+
+    # --- moves ----------------------------------------------------------------------------------------------------
+
+    def _move_active(self, queue: FirstOfFew | ClientQueue) -> None:
+        """Step 6: runs a task at a caught-up client with its standby, any caught-up client, or the closest one."""
+        movements = self._collect(lambda client: client.active & self._reporters.keys())
+        self._trace.movements += len(movements)
+        while len(movements):
+            task, target = movements.poll()
+            caught_up, weight = self._caught_up(task), target.load
+            source = queue.poll_first([client for client in caught_up if task in client.standby])
+            if source is None:
+                source = queue.poll_first(caught_up)
+            if source is None:
+                source = next(iter(self._by_lag(task)))
+            target.active.remove(task)
+            source.active.add(task)
+            if task in source.standby:
+                source.standby.remove(task)
+                target.standby.add(task)
+            elif self._take_warmup():
+                target.standby.add(task)
+                self._trace.warmups[target.process_id].add(task)
+            queue.offer_changed(source, target, weight)
+
+    def _move_standbys(self, queue: FirstOfFew | ClientQueue) -> None:
+        """Step 7: puts a standby at a caught-up client without the task, or the closest one."""
+        warmups = self._trace.warmups
+        movements = self._collect(lambda client: client.standby - warmups[client.process_id])
+        while len(movements):
+            task, target = movements.poll()
+            weight = target.load
+            source = queue.poll_first([client for client in self._caught_up(task) if not client.has(task)])
+            if source is None:
+                for client in self._by_lag(task):
+                    if client is target:
+                        break
+                    if not client.has(task):
+                        source = client
+                        break
+            if source is None:
+                continue
+            source.standby.add(task)
+            if not self._take_warmup():
+                target.standby.remove(task)
+            self._trace.movements += 1
+            queue.offer_changed(source, target, weight)
+
+    def _take_warmup(self) -> bool:
+        """Takes one from the number of warmups that are left; each attempt counts."""
+        self._budget -= 1
+        return self._budget >= 0

@@ -1,0 +1,57 @@
+"""Every recorded case of Streams applications on the classic protocol, by the kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_assign.streams.kernel.classic_application import UnknownOwnedPartitionsError, read_clients
+from spark_assign.streams.kernel.streams_partition_assignor import plan_application
+from tests.golden import streams_classic_rows as recorded
+
+ERRORS = 3
+"""The number of rows in which Kafka throws: a process owns partitions of unknown tasks only."""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("assignor", ["high-availability", "sticky", "legacy-sticky"])
+def test_the_kernel_plans_what_the_leader_recorded(assignor: str) -> None:
+    """Zero differences in every recorded field: clients, warmups, members, and when they rejoin."""
+    rows = [row for row in recorded.rows() if row["assignor"] == assignor and "error" not in row]
+    different = []
+    for row in rows:
+        application = recorded.application_of(row)
+        if recorded.planned(row, application, plan_application(application)) != row["expect"]:
+            different.append(row["case"])
+    assert rows
+    assert not different, f"{len(different)} of {len(rows)} cases differ: {different[:20]}"
+
+
+@pytest.mark.once
+def test_what_the_task_assignor_gets() -> None:
+    """Clients, tasks, and lags, in the order of Java's maps."""
+    for row in recorded.rows():
+        if "model" not in row:
+            continue
+        application, model = recorded.application_of(row), row["model"]
+        clients = read_clients(application)
+        assert [recorded.task_text(task) for task in application.task_order] == model["all_tasks"]
+        if "stateful_tasks" in model:
+            assert [recorded.task_text(task) for task in application.stateful_order] == model["stateful_tasks"]
+        assert [client.process_id for client in clients] == [client["process"] for client in model["clients"]]
+        for client, expected in zip(clients, model["clients"], strict=True):
+            assert client.capacity == expected["capacity"]
+            assert sorted(map(recorded.task_text, client.previous_active)) == sorted(expected["prev_active"])
+            assert sorted(map(recorded.task_text, client.previous_standby)) == sorted(expected["prev_standby"])
+            if "lags" in expected:
+                lags = application.end_offset_sums | client.lags
+                assert {recorded.task_text(task): lag for task, lag in lags.items()} == expected["lags"]
+
+
+@pytest.mark.once
+def test_where_kafka_throws() -> None:
+    """The kernel raises an error of its own."""
+    rows = [row for row in recorded.rows() if "error" in row]
+    assert len(rows) == ERRORS
+    for row in rows:
+        with pytest.raises(UnknownOwnedPartitionsError):
+            plan_application(recorded.application_of(row))
