@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from spark_assign.cli.options import CONFIG, location_option
 from spark_assign.cli.outcome import Outcome, find_outcome_file, write
 from spark_assign.cli.printed import PRINT_FORMAT, run_and_print
+from spark_assign.report.formatting import visible
 from spark_assign.tables.errors import SparkAssignError, reason
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ def run_job(
         the exit code of the job; 2 for wrong input; 3 for a failure, including an outcome file that can't be written.
     """
     outcome = outcome or Outcome(job)
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    logging.basicConfig(handlers=[handler])
     logging.getLogger("spark_assign.spark.progress").setLevel(logging.INFO)
     if progress:
         logging.getLogger("spark_assign").setLevel(logging.INFO)
@@ -86,6 +89,14 @@ def run_job(
     finally:
         is_written = _write(outcome, exit_code, file, log)
     return exit_code if is_written else FAILURE
+
+
+class VisibleFormatter(logging.Formatter):
+    """Writes log messages, which can contain names from a cluster, without characters that control a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Returns the text of a message."""
+        return visible(super().format(record))
 
 
 def _write(outcome: Outcome, exit_code: int, file: str | None, log: logging.Logger) -> bool:

@@ -11,17 +11,24 @@ import csv
 import io
 import json
 import math
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from spark_assign.cli.outcome import Outcome
-from spark_assign.report.formatting import record_listed
+from spark_assign.report.formatting import record_listed, visible
 
 VERSION = 1
 """Version of the document. New keys, tables, and columns don't change it."""
+
+_ESCAPED = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that JSON allows in a text and that a terminal obeys."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Starts of texts that a spreadsheet computes."""
 
 PRINT_FORMAT = click.option(
     "-o",
@@ -41,7 +48,8 @@ def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
         run: runs the job.
     """
     if format == "table":
-        return run()
+        with contextlib.redirect_stdout(_Visible(sys.stdout)):
+            return run()
     with contextlib.redirect_stdout(io.StringIO()) as text, record_listed() as listed:
         exit_code = run()
     tables = {name: [_plain(row) for row in rows] for name, rows in listed.items()}
@@ -50,8 +58,28 @@ def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
         return exit_code
     summary = outcome.summary or text.getvalue().rstrip()
     document = {**asdict(outcome), "version": VERSION, "summary": summary, "tables": tables}
-    print(json.dumps(document, indent=2, ensure_ascii=False) if format == "json" else "\n".join(_yaml(document)))
+    printed = json.dumps(document, indent=2, ensure_ascii=False) if format == "json" else "\n".join(_yaml(document))
+    print(_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", printed))
     return exit_code
+
+
+class _Visible(io.TextIOBase):
+    """Standard output on which nothing that is printed can control the terminal."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def write(self, text: str) -> int:
+        """Writes a text in its visible form."""
+        return self._out.write(visible(text))
+
+    def flush(self) -> None:
+        """Flushes standard output."""
+        self._out.flush()
+
+    def isatty(self) -> bool:
+        """Returns whether standard output is a terminal."""
+        return self._out.isatty()
 
 
 def _plain(value: Any) -> Any:
@@ -70,14 +98,22 @@ def _plain(value: Any) -> Any:
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Returns a header and rows. Lists are JSON, and null is empty."""
+    """Returns a header and rows. Lists are JSON, and null is empty. A text that a spreadsheet would compute starts with
+    an apostrophe.
+    """
+
+    def cell(value: Any) -> Any:
+        if isinstance(value, list | dict):
+            return json.dumps(value)
+        if not isinstance(value, str):
+            return value
+        return visible(f"'{value}" if value.startswith(_FORMULA) else value)
+
     text = io.StringIO()
     writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow(
-            {name: json.dumps(each) if isinstance(each, list | dict) else each for name, each in row.items()}
-        )
+        writer.writerow({name: cell(each) for name, each in row.items()})
     return text.getvalue()
 
 

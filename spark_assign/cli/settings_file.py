@@ -74,7 +74,7 @@ def from_file(path: Path, command: Sequence[str] = (), tables: Collection[str] =
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: can't be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: isn't valid TOML: {error}") from error
     if command and has_sections(settings, tables):
         for word in command:

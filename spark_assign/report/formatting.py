@@ -14,6 +14,7 @@ Rows = Sequence[Row]
 
 _UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?=~|$)", re.IGNORECASE)
 _UUID_IN_TEXT = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 DASH = "–"
 """Text for null."""
 
@@ -21,6 +22,17 @@ _LISTED: ContextVar[dict[str, list[Row]] | None] = ContextVar("_LISTED", default
 
 MAX_REJECTED = 10
 """Maximum number of rejected groups that a summary lists."""
+
+
+def visible(text: str, *, also: str = "") -> str:
+    """Returns the text with a code (`\\x1b`, `\\u202e`) for each character that a terminal obeys instead of showing it.
+
+    Names of groups, clients, and topics come from anyone who can join a group. Line ends and tabs stay, except those
+    in `also`.
+    """
+    for character in also:
+        text = text.replace(character, character.encode("unicode_escape").decode())
+    return _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 @contextmanager
@@ -92,7 +104,7 @@ def group_key(row: Row) -> tuple[str, str]:
 def group_name(row: Row) -> str:
     """Returns `cluster/group_id` of a row, with the team that owns the group if the row has it."""
     team = row.get("team")
-    return f"{row['cluster']}/{row['group_id']}{f' ({team})' if team else ''}"
+    return visible(f"{row['cluster']}/{row['group_id']}{f' ({team})' if team else ''}", also="\n")
 
 
 def partition_name(row: Row) -> str:
@@ -176,9 +188,10 @@ def more_lines(num_more: int, table: str) -> list[str]:
 
 def aligned(rows: Sequence[Sequence[str]], words: Collection[int] = (0,)) -> list[str]:
     """Returns one line per row, indented by two blanks: columns in `words` left-aligned, the others right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    shown = [[visible(cell, also="\n") for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     lines = []
-    for row in rows:
+    for row in shown:
         cells = zip(row, widths, strict=True)
         padded = (cell.ljust(width) if i in words else cell.rjust(width) for i, (cell, width) in enumerate(cells))
         lines.append(("  " + "  ".join(padded)).rstrip())
