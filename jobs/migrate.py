@@ -1,7 +1,8 @@
-"""Plan the migration of classic groups to group.protocol=consumer or, with --to-release, to another client release.
+"""Plan the migration of groups to group.protocol=consumer, another client release, or a cooperative assignor.
 
-Without --to-release, the plan has the readiness, steps, costs, and rollback of each group. With --to-release, it
-simulates a rolling upgrade of Kafka's Java clients: leader, rules, and moves after each restart.
+By default, the plan has the readiness, steps, costs, and rollback of each group. With --to-release, it simulates a
+rolling upgrade of Kafka's Java clients: leader, rules, and moves after each restart. With --to-cooperative, it
+simulates the two rolling restarts that switch one group from eager to cooperative.
 """
 
 from __future__ import annotations
@@ -15,21 +16,25 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign import Fleet, SparkAssignError, plan_migration, plan_upgrade
-from spark_assign.cli.job import Options, job
-from spark_assign.cli.job_tables import on_fleet, store_or_cache
+from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.job_tables import on_fleet, read_fleet_and_settings, store_or_cache
 from spark_assign.cli.options import (
     PAUSE_TIMES,
+    TIMES,
     details,
     exit_codes,
+    fleet_or_sample,
     given_values,
     input_options,
     leader_client_option,
     result_options,
     time_options,
 )
+from spark_assign.migration.cooperative_upgrade import plan_cooperative_upgrade, supported_clients
 from spark_assign.report.formatting import Rows
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
 from spark_assign.report.text import migration as text
+from spark_assign.report.text.simulation import format_rows
 from spark_assign.simulation.settings import Settings
 from spark_assign.tables.comparison import MIGRATION_TABLES, UPGRADE_TABLES
 from spark_assign.tables.errors import ConfigError
@@ -37,7 +42,10 @@ from spark_assign.tables.groups import GROUP_KEY
 
 POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
 DEFAULTS: dict[str, Any] = {"server_assignor": "uniform", "policy": POLICIES[0], "max_size": None, "library": None}
-UPGRADE, PROTOCOL = "With --to-release", "Without --to-release"
+CLASSIC_TIMES = {
+    name: help for name, help in TIMES.items() if name not in PAUSE_TIMES and not name.startswith("group_consumer_")
+}
+UPGRADE, PROTOCOL, COOPERATIVE = "With --to-release", "Without --to-release", "With --to-cooperative"
 
 
 @job(__doc__, exit_codes(), name="migrate", input_errors=(SparkAssignError, ValueError))
@@ -46,6 +54,12 @@ UPGRADE, PROTOCOL = "With --to-release", "Without --to-release"
     "--to-release",
     metavar="RELEASE",
     help="Upgrade Kafka's Java clients to this release, for example 3.9 (default: migrate to group.protocol=consumer).",
+)
+@click.option(
+    "--to-cooperative",
+    metavar="CLUSTER/GROUP",
+    help="Switch this group from eager to cooperative. Valid for Java and franz-go clients only. Prints one row per "
+    "restart.",
 )
 @click.option(
     "--assignor",
@@ -77,20 +91,29 @@ UPGRADE, PROTOCOL = "With --to-release", "Without --to-release"
 )
 @details("the steps")
 @time_options(PAUSE_TIMES, PROTOCOL)
+@time_options(CLASSIC_TIMES, COOPERATIVE)
 @result_options("groups of each verdict in the summary")
 def main(options: Options) -> int:
     """Loads the fleet, plans the migration, writes the tables, and prints the result."""
     check_usage(options)
+    if options.to_cooperative:
+        return _switch_to_cooperative(options)
     return on_fleet("migrate", options, __file__, _migrate if options.to_release is None else _upgrade)
 
 
 def check_usage(options: Options) -> None:
-    """Raises `ConfigError` if an option is given that has no meaning with, or without, `--to-release`."""
-    names, problem = (*DEFAULTS, *PAUSE_TIMES), "can't be used with --to-release."
-    if options.to_release is None:
-        names, problem = ("assignor", "leader_client"), "needs --to-release."
-    for name in given_values(options, names):
-        raise ConfigError(f"--{name.replace('_', '-')} {problem}")
+    """Raises `ConfigError` if an option is given that has no meaning for this target of the migration."""
+    targets = [
+        (options.to_cooperative, "--to-cooperative", ["to_release", *DEFAULTS, "details", "output"], CLASSIC_TIMES),
+        (options.to_release, "--to-release", [*DEFAULTS, *PAUSE_TIMES], ("assignor", "leader_client")),
+    ]
+    for target, flag, others, own in targets:
+        for name in given_values(options, own if target is None else others):
+            if getattr(options, name) != ():
+                problem = f"needs {flag}." if target is None else f"can't be used with {flag}."
+                raise ConfigError(f"--{name.replace('_', '-')} {problem}")
+    if options.to_cooperative and "/" not in options.to_cooperative:
+        raise ConfigError(f"--to-cooperative {options.to_cooperative}: expected CLUSTER/GROUP.")
 
 
 def _migrate(options: Options, place: str | None, fleet: Fleet) -> int:
@@ -109,6 +132,18 @@ def _upgrade(options: Options, place: str | None, fleet: Fleet) -> int:
     arguments = {name: getattr(options, name) for name in ("to_release", "assignor", "leader_client")}
     tables = store_or_cache(options, upgrade, schemas=UPGRADE_TABLES, inputs={"fleet": place, **arguments})
     return _print(options, tables, "upgrades", GROUP_KEY, text.summarize_upgrade, text.format_restarts)
+
+
+def _switch_to_cooperative(options: Options) -> int:
+    location = fleet_or_sample(options, __file__)
+    fleet, exceptions = read_fleet_and_settings(spark_session("migrate", options), options, location, options.table)
+    exceptions.pop("events", None)
+    settings = Settings(**given_values(options, (*PAUSE_TIMES, *CLASSIC_TIMES)), **exceptions)
+    cluster, _, group_id = options.to_cooperative.partition("/")
+    steps = plan_cooperative_upgrade(fleet, cluster, group_id, settings=settings).drop("cluster", "group_id")
+    rows = [row.asDict() for row in steps.collect()]  # of one group
+    print(f"{supported_clients(fleet, cluster, group_id, settings)}\n{format_rows(steps.columns, rows)}", flush=True)
+    return int(options.fail_on == "rejected" and any(row["rejection"] for row in rows))
 
 
 def _print(

@@ -12,9 +12,9 @@ from typing import Any
 import click
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign import Fleet, SparkAssignError
+from spark_assign import SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import store_and_read, store_run
+from spark_assign.cli.job_tables import read_fleet_and_settings, store_and_read, store_run
 from spark_assign.cli.options import (
     LOCATION,
     TIMES,
@@ -32,27 +32,23 @@ from spark_assign.cli.options import (
     top,
 )
 from spark_assign.connect import simulate as connect
-from spark_assign.migration.cooperative_upgrade import plan_cooperative_upgrade, supported_clients
 from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
 from spark_assign.report.html.simulation import VARIANTS, charted_ownership
 from spark_assign.report.text.connect import draw_protocol_comparison, format_protocol_comparison
 from spark_assign.report.text.simulation import (
-    format_rows,
     summarize_comparison,
     summarize_local_simulation,
     summarize_simulation,
 )
 from spark_assign.simulation import Settings, Simulation, simulate, simulate_variants
 from spark_assign.simulation.scenarios import SCENARIOS, Scenario, simulate_scenario
-from spark_assign.simulation.settings import BROKER_RELEASES, SETTINGS_TABLES
+from spark_assign.simulation.settings import BROKER_RELEASES
 from spark_assign.simulation.simulation import compare_costs, simulate_fleet
-from spark_assign.sources.files.tables import Shape, read_fleet, read_tables
+from spark_assign.sources.files.tables import read_fleet
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.stores.run_store import check_output
 from spark_assign.tables.connect import SIMULATION_TABLES as CONNECT_TABLES
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.groups import INPUT_TABLES, REQUIRED_TABLES
-from spark_assign.tables.simulation import EVENTS
 
 EXIT_CODES = """Exit codes: 0 success; 1 groups were rejected, and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
@@ -61,7 +57,6 @@ CONNECT_TIMES = (
     ("stop", "a worker takes to stop revoked connectors and tasks", 1_000),
     ("rebalance", "a rebalance takes", 3_000),
 )
-MORE_TABLES = {"events": EVENTS, **{f"settings_{name}": schema for name, schema in SETTINGS_TABLES.items()}}
 
 log = logging.getLogger("spark_assign.simulate")
 
@@ -91,12 +86,6 @@ log = logging.getLogger("spark_assign.simulate")
     "--compare",
     is_flag=True,
     help="Compare the variants eager, cooperative, static, and consumer, one row per group of the fleet.",
-)
-@click.option(
-    "--cooperative-upgrade",
-    metavar="CLUSTER/GROUP",
-    help="Simulate the two rolling restarts that switch a group of the fleet from eager to cooperative. Valid for Java "
-    "and franz-go clients only.",
 )
 @time_options(TIMES)
 @click.option(
@@ -147,7 +136,7 @@ def check_usage(options: Options) -> None:
         raise ConfigError("Use either --scenario NAME or a fleet (--fleet LOCATION or --sample).")
     is_connect = options.scenario in connect.SCENARIOS
     if options.scenario:
-        fleet_options = ["events", "compare", "cooperative_upgrade", "store_trace", *([] if is_connect else ["output"])]
+        fleet_options = ["events", "compare", "store_trace", *([] if is_connect else ["output"])]
         if ignored := [name for name in fleet_options if getattr(options, name)]:
             raise ConfigError(f"{_flag(ignored[0])} requires a fleet. Use --fleet LOCATION or --sample.")
     others = _CONNECT_OPTIONS if not is_connect else ("variant", *TIMES, "broker_release")
@@ -163,8 +152,6 @@ def check_usage(options: Options) -> None:
         raise ConfigError("--pictures-dir requires --scenario. To draw a fleet, use --output and the job report.")
     if len(options.variant) > 1:
         raise ConfigError("A fleet is simulated with one --variant. To compare variants, use --compare.")
-    if options.cooperative_upgrade and "/" not in options.cooperative_upgrade:
-        raise ConfigError(f"--cooperative-upgrade {options.cooperative_upgrade}: expected CLUSTER/GROUP")
 
 
 _CONNECT_OPTIONS = tuple(f"connect_{name}_ms" for name, _, _ in CONNECT_TIMES)
@@ -249,32 +236,20 @@ def _draw(options: Options, scenario: Scenario, group: Mapping[str, Any], data: 
 
 
 def run_fleet(options: Options, spark: SparkSession) -> int:
-    """Simulates events of a fleet, compares variants, or simulates the steps of an upgrade."""
+    """Simulates events of a fleet, or compares variants."""
     if options.output:
         check_output(options.output)
     location = fleet_or_sample(options, __file__)
     elsewhere = (options.table or {}) | ({"events": options.events} if options.events else {})
     is_deployment = is_sample(options) and "events" not in elsewhere
-    needs_events = not options.cooperative_upgrade and not is_deployment
-    required = (*REQUIRED_TABLES, "events") if needs_events else REQUIRED_TABLES
-    shape = Shape("A fleet with events", {**INPUT_TABLES, **MORE_TABLES}, required)
-    tables = read_tables(spark, shape, location, format=options.format, options=options.option, tables=elsewhere)
-    fleet = Fleet(**{name: table for name, table in tables.items() if name in INPUT_TABLES})
+    fleet, tables = read_fleet_and_settings(spark, options, location, elsewhere, () if is_deployment else ("events",))
     if is_deployment:
         fleet, tables["events"] = SCENARIOS["deploy-fleet"]().read(spark, fleet)
-    exceptions: dict[str, Any] = {name: tables.get(f"settings_{name}") for name in SETTINGS_TABLES}
-    settings = Settings(**_times(options), **exceptions)
-    if options.cooperative_upgrade:
-        cluster, _, group_id = options.cooperative_upgrade.partition("/")
-        steps = plan_cooperative_upgrade(fleet, cluster, group_id, settings=settings).drop("cluster", "group_id")
-        rows = [row.asDict() for row in steps.collect()]  # of one group
-        print(
-            f"{supported_clients(fleet, cluster, group_id, settings)}\n{format_rows(steps.columns, rows)}", flush=True
-        )
-        return 0
-    log.info("read the fleet's tables; simulating %d events", tables["events"].count())
+    events = tables.pop("events")
+    settings = Settings(**_times(options), **tables)
+    log.info("read the fleet's tables; simulating %d events", events.count())
     if options.compare:
-        compared = simulate_variants(fleet, tables["events"], settings)
+        compared = simulate_variants(fleet, events, settings)
         results = {"comparison": compare_costs(compared), "rejected": compared.rejected}
         if options.output:
             results |= {"availability": compared.availability, "rebalances": compared.rebalances}
@@ -283,7 +258,7 @@ def run_fleet(options: Options, spark: SparkSession) -> int:
         print(summarize_comparison(stored["comparison"], stored["rejected"], options.top), flush=True)
         return _exit_code(options, stored["rejected"])
     variant = (options.variant or ("configured",))[0]
-    simulation = simulate(fleet, tables["events"], variant, settings)
+    simulation = simulate(fleet, events, variant, settings)
     stored = _store(options, simulation.tables() | (_large_tables(options, simulation) if options.output else {}))
     print(summarize_simulation(stored["availability"], stored["rejected"], [variant], options.top)[0], flush=True)
     return _exit_code(options, stored["rejected"])

@@ -5,20 +5,21 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from spark_assign.cli.job import Options, spark_session
 from spark_assign.cli.options import fleet_or_sample, sample, tables_with_sample
 from spark_assign.fleet import Fleet
-from spark_assign.sources.files.tables import interpreted, read_fleet
+from spark_assign.sources.files.tables import Shape, interpreted, read_fleet, read_tables
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import for_spark, is_path, join, split_run_id
 from spark_assign.stores.run_store import check_output, read_run, write_run
 from spark_assign.tables.errors import ConfigError, SourceError
-from spark_assign.tables.groups import INPUT_TABLES, PLAN_TABLES
+from spark_assign.tables.groups import INPUT_TABLES, PLAN_TABLES, REQUIRED_TABLES
 from spark_assign.tables.history import HISTORY_TABLES, REPLAY_TABLES
+from spark_assign.tables.simulation import EVENTS
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -51,6 +52,34 @@ def on_fleet(
     with interpreted(spark, [*([location] if location else []), *(tables or {}).values()]):
         fleet = read_fleet(spark, location, format=options.format, options=options.option, tables=tables)
         return run(options, location, fleet)
+
+
+def read_fleet_and_settings(
+    spark: SparkSession,
+    options: Options,
+    location: str | None,
+    locations: Mapping[str, str] | None,
+    required: Sequence[str] = (),
+) -> tuple[Fleet, dict[str, Any]]:
+    """Reads a fleet, its table `events`, and the tables `settings_groups`, `settings_members`, `settings_partitions`.
+
+    Args:
+        spark: the session.
+        options: options of a job with `input_options`.
+        location: location of the fleet.
+        locations: locations of single tables.
+        required: tables that must exist, besides those of every fleet.
+
+    Returns:
+        the fleet, and the other tables that exist: `events`, and those of `Settings` by their argument.
+    """
+    from spark_assign.simulation.settings import SETTINGS_TABLES  # of no use to a snapshot, which should start soon
+
+    schemas = {"events": EVENTS, **{f"settings_{name}": schema for name, schema in SETTINGS_TABLES.items()}}
+    shape = Shape("A fleet with events", {**INPUT_TABLES, **schemas}, (*REQUIRED_TABLES, *required))
+    tables = read_tables(spark, shape, location, format=options.format, options=options.option, tables=locations)
+    fleet = Fleet(**{name: table for name, table in tables.items() if name in INPUT_TABLES})
+    return fleet, {name.removeprefix("settings_"): table for name, table in tables.items() if name in schemas}
 
 
 def with_capacities(fleet: Fleet, capacity: Mapping[str, str] | None) -> Fleet:

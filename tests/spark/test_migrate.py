@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,38 @@ def test_options_that_hold_only_with_or_without_a_release(tmp_path: Path, caplog
     caplog.clear()
     assert job.main(["--config", str(file), "--to-release", "3.9"]) == 2
     assert "--policy can't be used with --to-release." in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--to-cooperative", "good"], "--to-cooperative good: expected CLUSTER/GROUP."),
+        (["--to-cooperative", "c/g", "--policy", "upgrade"], "--policy can't be used with --to-cooperative."),
+        (["--to-cooperative", "c/g", "--to-release", "3.9"], "--to-release can't be used with --to-cooperative."),
+        (["--to-cooperative", "c/g", "--details", "*"], "--details can't be used with --to-cooperative."),
+        (["--session-timeout-ms", "5"], "--session-timeout-ms needs --to-cooperative."),
+    ],
+)
+def test_options_of_the_switch_to_cooperative(words: list[str], message: str, caplog: pytest.LogCaptureFixture) -> None:
+    """In the wrong mode, the message names the flag."""
+    assert job.main(["--sample", *words]) == 2
+    assert message in caplog.text
+
+
+@pytest.mark.once
+def test_the_switch_to_cooperative(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One row per restart of the two bounces; a restart that can't be is rejected, which `--fail-on` looks for."""
+    place = two_members(tmp_path / "fleet", "range", 4)
+    words = ["--fleet", str(place), "--to-cooperative", "c/g", "--fail-on", "rejected"]
+    assert job.main([*words, "--session-timeout-ms", "20000"]) == 0
+    first, heading, *rows = capsys.readouterr().out.splitlines()
+    assert first.startswith("Rolling steps hold for Java and franz-go clients only.")
+    assert heading.split()[:3] == ["step", "bounce", "member_id"]
+    assert [row.split()[:2] for row in rows] == [["1", "1"], ["2", "1"], ["3", "2"], ["4", "2"]]
+    settings = tmp_path / "settings_members.json"
+    row = {"cluster": "c", "group_id": "g", "member_id": "a", "partition_assignment_strategy": ["sticky"]}
+    settings.write_text(json.dumps(row))
+    assert job.main([*words, "--table", f"settings_members={settings}"]) == 1
 
 
 @pytest.mark.once

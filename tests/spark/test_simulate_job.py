@@ -81,7 +81,6 @@ def test_variants_are_compared(
         (["--fleet", ".", *["--variant", "eager"] * 2], "simulated with one --variant"),
         (["--scenario", "crash", "--sample"], "Use either --scenario NAME or a fleet"),
         (["--fleet", ".", "--sample"], "--fleet and --sample are both given"),
-        (["--fleet", ".", "--cooperative-upgrade", "good"], "--cooperative-upgrade good: expected CLUSTER/GROUP"),
     ],
 )
 def test_wrong_usage(

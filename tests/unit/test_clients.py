@@ -128,12 +128,12 @@ def test_unknown_clients_get_both_instructions() -> None:
     """What is safe for all, and for whom the other way is."""
     words = plan_switch("range", COOPERATIVE, "unknown 3").text
     assert words.startswith("Stop all members, then start them with cooperative-sticky alone: that is safe for every")
-    assert "work with Java and franz-go only; librdkafka (Python, Go, .NET, Node) does not start" in words
+    assert "work with Java and franz-go only; librdkafka (Python, Go, .NET, Node) doesn't start" in words
 
 
 def test_what_is_known_of_clients() -> None:
     """And how surely."""
-    assert format_known_clients("Java 3") == "Its clients, by their client ids: Java 3."
+    assert format_known_clients("Java 3") == "The clients, by their client IDs: Java 3."
     assert format_known_clients("librdkafka 3?, unknown 1").endswith("; ? is a guess from part of the name.")
-    assert format_known_clients("unknown 7") == "The client ids do not tell which library its members run on."
-    assert format_known_clients(None) == "Its clients are not known."
+    assert format_known_clients("unknown 7") == "The client IDs don't show which library the members use."
+    assert format_known_clients(None) == "The clients are unknown."

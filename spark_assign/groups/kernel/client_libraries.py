@@ -262,7 +262,7 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
     return AssignorSwitch(
         STOP_ALL,
         f"{stop}: that is safe for every client. Two rolling restarts, the first with {now} and {to} in one list, work "
-        "with Java and franz-go only; librdkafka (Python, Go, .NET, Node) does not start with such a list.",
+        "with Java and franz-go only; librdkafka (Python, Go, .NET, Node) doesn't start with such a list.",
     )
 
 
@@ -270,11 +270,11 @@ def format_known_clients(clients: str | None) -> str:
     """Describes what is known of a group's clients; `clients` is a text of `count_clients`."""
     counted = read_clients(clients)
     if not counted:
-        return "Its clients are not known."
+        return "The clients are unknown."
     if set(counted) == {UNKNOWN}:
-        return "The client ids do not tell which library its members run on."
+        return "The client IDs don't show which library the members use."
     guess = "; ? is a guess from part of the name" if "?" in (clients or "") else ""
-    return f"Its clients, by their client ids: {clients}{guess}."
+    return f"The clients, by their client IDs: {clients}{guess}."
 
 
 def _listed(names: list[str]) -> str:
