@@ -82,6 +82,7 @@ COMMON = {
     "gain_unit, cost_unit": "unit of the column before it",
     "subtopology": "ID of the subtopology",
     "task": "task number",
+    "replication_factor": "number of replicas of each partition",
     "worker_id": "worker ID",
     "members, members_before, members_after": "number of members",
     "static_members": "number of static members",
@@ -146,8 +147,8 @@ COMMON = {
 }
 """Meaning of columns (names or patterns, separated by commas), unless the table's own text describes them."""
 
-NAMES = r"((?:`[a-z_…]+`(?:, and |, | and | to )?)+)"
-DESCRIBED = re.compile(rf"(?:^|(?<=[.;] )|(?<=\n- )|(?<=\n)){NAMES}: ", re.MULTILINE)
+NAMES = r"((?:`[a-z_…]+`(?:,\s(?:and\s)?|\sand\s|\sto\s)?)+)"
+DESCRIBED = re.compile(rf"(?:^|(?<=[.;] )|(?<=\n- )|(?<=\n)){NAMES}:\s", re.MULTILINE)
 
 
 def page() -> str:

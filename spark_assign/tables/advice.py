@@ -27,11 +27,12 @@ SIZES = schema(
 if none does, or if the capacity of a member is unknown. `knee`: number of members at which the curve bends.
 `saturation_members`: with more members than this, the load of the most loaded member doesn't decrease. `limited_by`:
 the reason, which is `partitions`, `hot-partition`, or `assignor`. `partitions_needed`: number of members that must
-share the load evenly.
-`load`, `load_at_quantile`: load of the group, mean and at the quantile. `max_load`, `max_load_needed`: load of the most
-loaded member, with the current and the needed number of members. `hot_load`: load of the hottest partition.
-`capacity`: load that a member can handle. `capacity_source`: `configured` or `measured`. `drain_seconds`: as in
-METRICS. `moved`, `paused_partition_seconds`: cost of the change to `needed` members."""
+share the load evenly. `load`, `load_at_quantile`: load of the group, mean and at the quantile. `max_load`,
+`max_load_needed`: load of the most loaded member, with the current and the needed number of members. `hot_load`: load
+of the hottest partition. `hot_topic`, `hot_partition`: the hottest partition. `capacity`: load that a member can
+handle. `capacity_source`: `configured` or `measured`. `drain_seconds`, `drain_seconds_needed`: time until the slowest
+member has read its lag, with the current and the needed number of members; as in METRICS. `moved`,
+`paused_partition_seconds`: cost of the change to `needed` members."""
 
 CURVES = schema(
     f"{_GROUP}, assignor string, members long, is_current boolean, max_load double",
@@ -41,10 +42,10 @@ CURVES = schema(
 """One row per group, assignor, and number of members that was evaluated.
 
 `is_current`: the group has this number of members. `max_load`, `max_load_at_quantile`: load of the most loaded member,
-mean and at the quantile. `idle`: number of members without partitions. `unassigned`: number of partitions without an
-owner, because the remaining members don't subscribe to all topics. `keeps_up`: whether all partitions are assigned, and
-the most loaded member can handle its load with the headroom; null if the capacity of a member is unknown. The other
-columns are those of SIZES."""
+mean and at the quantile. `load_max_over_mean`: load of the most loaded member, divided by the mean. `idle`: number of
+members without partitions. `unassigned`: number of partitions without an owner, because the remaining members don't
+subscribe to all topics. `keeps_up`: whether all partitions are assigned, and the most loaded member can handle its load
+with the headroom; null if the capacity of a member is unknown. The other columns are those of SIZES."""
 
 SIZE_TABLES: dict[str, StructType] = {"sizes": SIZES, "curves": CURVES, "rejected": REJECTED}
 
@@ -71,13 +72,11 @@ are of the current one.
 `session` alone. `summary`: the recommendation with its figures, in a sentence. `settings`: lines to paste, in the
 syntax of the group's client library; null if nothing changes. `warning_codes`, `warning_text`: risks, as codes and as
 sentences; null if there are none. `membership`: `dynamic`, `static`, or `mixed`. `protocol`: `eager`, `cooperative`, or
-`consumer` (KIP-848).
-`restart_…`: of a rolling restart of all members, each of which is away for `restart_time_ms`. `simulated_restarts` of
-them were simulated, and the pause is scaled to all members. `crash_…`: of a crash of one member that doesn't return;
-null if it is the only member. `expected_…`: of one restart, and of the crashes per restart. `…_longest_pause_seconds`:
-longest pause of a single partition.
-`gain_seconds`: partition-seconds that the restart saves. `cost_seconds`: additional partition-seconds of crashes.
-`saved_seconds`: the difference."""
+`consumer` (KIP-848). `restart_…`: of a rolling restart of all members, each of which is away for `restart_time_ms`.
+`simulated_restarts`: number of restarts that were simulated; the pause is scaled to all members. `crash_…`: of a crash
+of one member that doesn't return; null if it is the only member. `expected_…`: of one restart, and of the crashes per
+restart. `…_longest_pause_seconds`: longest pause of a single partition. `gain_seconds`: partition-seconds that the
+restart saves. `cost_seconds`: additional partition-seconds of crashes. `saved_seconds`: the difference."""
 
 OPTIONS = schema(
     f"{_GROUP}, membership string, protocol string, assignor string?",
@@ -87,8 +86,8 @@ OPTIONS = schema(
     "expected_paused_partition_seconds double",
 )
 """One row per group, mode (`membership`, `protocol`, `assignor`), session timeout, and restart time, with the figures
-of MEMBERSHIP_ADVICE. `is_current`: the group runs this way. Includes options that are never recommended, such as a
-session timeout that is too short."""
+of MEMBERSHIP_ADVICE. `membership`: `dynamic`, `static`, or `mixed`. `is_current`: the group runs this way. Includes
+options that are never recommended, such as a session timeout that is too short."""
 
 MEMBERSHIP_TABLES: dict[str, StructType] = {
     "membership_advice": MEMBERSHIP_ADVICE,
@@ -110,12 +109,12 @@ ZONES = schema(
 whose traffic is known. At most one option per group is `recommended`.
 
 `assignor`: `current` (the current owners), or a rack-aware assignor. `follower_fetching`: whether members read from a
-replica in their rack. `partitions`: number of partitions with an owner; `moved`: those whose owner isn't the current
-one; `partitions_without_bytes`: those whose traffic is unknown; `partitions_without_rack`: those for which an unknown
-rack decides whether they are read across zones.
-`cross_zone_…`: bytes read across zones. `cost_…`: their cost in `currency`. If a rack is unknown, the values are null
-and lie between `…_at_least` and `…_at_most`. `saved_per_day`: savings compared with the current option; negative if the
-option costs more. Without members or traffic, and if Kafka's assignor fails (`reason`), figures are null."""
+replica in their rack. `members_without_rack`: members with an unknown rack. `partitions`: number of partitions with an
+owner; `moved`: those whose owner isn't the current one; `partitions_without_bytes`: those whose traffic is unknown;
+`partitions_without_rack`: those for which an unknown rack decides whether they are read across zones. `cross_zone_…`:
+bytes read across zones. `cost_…`: their cost in `currency`. If a rack is unknown, the values are null and lie between
+`…_at_least` and `…_at_most`. `saved_per_day`: savings compared with the current option; negative if the option costs
+more. Without members or traffic, and if Kafka's assignor fails (`reason`), figures are null."""
 
 REPLICA_MOVES = schema(
     "cluster string, topic string, partition int, follower_fetching boolean, kind string",
@@ -126,10 +125,11 @@ REPLICA_MOVES = schema(
 """One row per partition and change of its replicas that saves something with the current owners, with and without
 follower fetching.
 
-`kind`: `reorder` (another replica becomes the leader; copies nothing) or `move` (a replica moves to another rack;
-copies the log once). Use only one of the two. `previous_replicas`, `replicas`: broker ids, the preferred leader first.
-`bytes_per_day`: bytes read by all groups; `cross_zone_bytes_per_day`: those that certainly cross a zone;
-`saved_bytes_per_day`: those that certainly wouldn't anymore, whatever the unknown racks are."""
+`follower_fetching`: whether members read from a replica in their rack. `kind`: `reorder` (another replica becomes the
+leader; copies nothing) or `move` (a replica moves to another rack; copies the log once). Use only one of the two.
+`previous_replicas`, `replicas`: broker ids, the preferred leader first. `bytes_per_day`: bytes read by all groups;
+`cross_zone_bytes_per_day`: those that certainly cross a zone; `saved_bytes_per_day`: those that certainly wouldn't
+anymore, whatever the unknown racks are."""
 
 ZONES_TABLES: dict[str, StructType] = {"zones": ZONES, "replica_moves": REPLICA_MOVES, "rejected": REJECTED}
 
@@ -155,8 +155,9 @@ NOT_RECOMMENDED = schema(
     "gain double?, gain_unit string?, cost double?, cost_unit string?",
 )
 """One row per change that was considered and isn't recommended. `adviser`: `size`, `assignor`, `membership`, `zones`,
-or `replicas`. `code`: `below-cost`, `superseded` (by a recommendation that `detail` names), `included` (in another
-recommendation), `falls-behind`, `costs-more`, `not-possible`, `not-known`, `nothing-to-do`, or the rejection code of
-the adviser. The other columns are those of ADVICE."""
+or `replicas`. `action`: as in ADVICE; null if the adviser has no recommendation. `code`: `below-cost`, `superseded` (by
+a recommendation that `detail` names), `included` (in another recommendation), `falls-behind`, `costs-more`,
+`not-possible`, `not-known`, `nothing-to-do`, or the rejection code of the adviser. The other columns are those of
+ADVICE."""
 
 ADVISE_TABLES: dict[str, StructType] = {"advice": ADVICE, "not_recommended": NOT_RECOMMENDED, "rejected": REJECTED}

@@ -134,6 +134,7 @@ MIGRATION_STEPS = schema(
 
 - `step_type`: `prepare`, `first-member`, `other-members`, `last-member`, `next-rebalance`, or `stop-all` and
   `start-all`; the last one is `rollback`.
+- `description`: what to do in this step, and what happens then, in sentences.
 - `restarts`, `simulated_restarts`: number of members that restart, and of simulated restarts. The counts of partitions
   include only simulated restarts.
 - `moved`, `revoked`, `paused_partitions`: changes of owner, partitions revoked from live members, and pauses of
@@ -162,6 +163,8 @@ UPGRADES = schema(
 
 - `verdict`: `ready`, `ready-with-warnings`, `blocked`, `done`, or `unknown` (`migration.kernel.upgrade_verdict`);
   `note` has the reason.
+- `to_assignor`: assignor after the upgrade; null if it is unknown.
+- `from_release`, `to_release`: release of the leader before and after the upgrade; null if it is unknown.
 - `from_rules`, `to_rules`: line of releases that assign alike (`groups.assignors.release_rules`).
 - `restarts`, `simulated_restarts`: number of restarts, and of simulated ones.
 - `leader_changes`: number of times that another member becomes the leader.
@@ -181,8 +184,13 @@ UPGRADE_STEPS = schema(
 
 - `step_type`: `restart` (of `member_id`, in the first or second `bounce`), `next-rebalance` (of a group with static
   members, after all restarts), or `stop-all` and `start-all`.
+- `description`: what happens in this step, in a sentence.
 - `leader`, `assignor`, `rules`: the leader after the step, the elected assignor, and the line of releases whose rules
   the leader follows.
+- `leader_release`: release of the leader; null if it is unknown.
+- `leader_changed`: whether another member leads than before the step.
+- `paused_partitions`: pauses of partitions; null if the step isn't simulated.
+- `moved_by_rules`: moves that the rules of the previous release would avoid.
 """
 
 UPGRADE_TABLES: dict[str, StructType] = {

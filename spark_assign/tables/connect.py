@@ -53,8 +53,10 @@ STATE = StructType(
     ]
 )
 """State of the leader (`connect.kernel.rebalance_input.AssignorState`). A null or a missing row: the state of a new
-leader. `can_revoke` belongs to `compatible-2.6`; `revoked_in_previous` and `successive_revoking_rebalances` belong to
-Kafka 4.x."""
+leader. `assignment`: connectors and tasks that the leader assigned last. `revocation`: those that it revoked last.
+`can_revoke`: whether the leader may revoke (only `compatible-2.6`). `revoked_in_previous`: whether the previous
+rebalance revoked anything (only Kafka 4.x, as `successive_revoking_rebalances`). `candidates`: workers that may get the
+connectors and tasks of lost workers."""
 
 INPUT_TABLES: dict[str, StructType] = {
     "clusters": CLUSTERS,
@@ -89,10 +91,10 @@ METRICS = schema(
     "protocol string, workers long, connectors long, tasks long, assigned long, revoked long, lost long, waiting long",
     *_LOADS,
 )
-"""One row per planned Connect cluster. `connectors` and `tasks` are configured. These count connectors and tasks:
-`assigned`; `revoked`; `lost`: were assigned, and no worker runs them; `waiting`: lost, and not assigned in this
-rebalance. `min_connectors_before` to `max_tasks_after`: minimum and maximum of a worker, before and after the
-rebalance."""
+"""One row per planned Connect cluster. `connectors` and `tasks` are configured. The following count connectors and
+tasks. `assigned`: with a worker after the rebalance; `revoked`: taken from a worker; `lost`: were assigned, and no
+worker runs them; `waiting`: lost, and not assigned in this rebalance. `min_connectors_before` to `max_tasks_after`:
+minimum and maximum of a worker, before and after the rebalance."""
 
 REJECTED = schema("connect_cluster string?, code string, detail string")
 """One row per Connect cluster that can't be planned: the most severe code, and the details of all faults. Rows without
@@ -110,7 +112,8 @@ PLAN_TABLES: dict[str, StructType] = {
 # --- the ConnectSimulation --------------------------------------------------------------------------------
 
 EVENTS = schema(_CLUSTER, "at_ms long, event string, subject string, tasks int?")
-"""One row per event of a Connect cluster; `connect.simulate.simulate_connect` lists the events."""
+"""One row per event of a Connect cluster; `connect.simulate.simulate_connect` lists the events. `subject`: the worker
+or connector that the event happens to."""
 
 REBALANCES = schema(
     _CLUSTER,
@@ -119,9 +122,10 @@ REBALANCES = schema(
     "delay_ms long",
 )
 """One row per rebalance. `rebalance`: ordinal number, from 0. `at_ms`: start. `event`: the events that caused it,
-`rejoin` (a worker stopped what the leader revoked), or `delay-over`. These count connectors and tasks: `assigned` and
-`revoked` by the leader; `lost_with_worker` since the previous rebalance; `stopped` and `started` by workers; `running`
-afterward. `not_running`: configured tasks that no worker has afterward. `delay_ms`: as in `DELAYS`."""
+`rejoin` (a worker stopped what the leader revoked), or `delay-over`. The following count connectors and tasks.
+`assigned`: by the leader; `revoked`: by the leader; `lost_with_worker`: since the previous rebalance; `stopped`: by
+workers; `started`: by workers; `running`: after the rebalance. `not_running`: configured tasks that no worker has
+afterward. `delay_ms`: as in `DELAYS`."""
 
 COSTS = schema(
     _CLUSTER,

@@ -27,7 +27,9 @@ MEMBERS = schema(
     "group_instance_id string?, client_id string?, client_host string?, rack_id string?, generation_id int?, "
     "user_data_generation_id int?, position int?, process_id string?",
 )
-"""One row per group member. `process_id`: process of the member, only in streams groups (KIP-1071)."""
+"""One row per group member. `position`: index of the member in the order in which the coordinator lists the members;
+default: sorted by ID. It matters only if Java's hash order is ambiguous. `process_id`: process of the member, only in
+streams groups (KIP-1071)."""
 
 SUBSCRIPTIONS = schema(_MEMBER, "topic string")
 
@@ -146,8 +148,8 @@ SNAPSHOT_TABLES: dict[str, StructType] = {
 }
 
 SNAPSHOTS = schema("cluster string, taken_at timestamp, kafka_cluster_id string?, content string?")
-"""In a catalog, one row per cluster: time of the snapshot, ID of the Kafka cluster, and `snapshot.json` as text. The
-table of Connect clusters is `connect_snapshots`, with `connect_cluster` as the first column."""
+"""In a catalog, one row per cluster. The table of Connect clusters is `connect_snapshots`, with `connect_cluster` as
+the first column. `kafka_cluster_id`: ID of the Kafka cluster. `content`: `snapshot.json` as text."""
 
 # --- the Plan -------------------------------------------------------------------------------------------
 

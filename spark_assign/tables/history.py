@@ -39,11 +39,12 @@ GROUPS = schema(
     _PAUSE,
     "flapping boolean",
 )
-"""One row per group. `start_time` and `end_time`: its first and last record. `missing_generations`: generations in
-between that are no longer on record because of compaction. `max_rebalances_per_day`: largest number of rebalances
-within 24 hours. `members` and `partitions`: at the end. `paused_partition_ms`: partition-milliseconds without commits
-around rebalances. `longest_pause_ms`: longest pause of a single partition. Both are null if the group commits nothing.
-`flapping`: the group rebalances frequently without deploys."""
+"""One row per group. `protocol_type`: Kafka's protocol type, such as `consumer` or `connect`. `start_time` and
+`end_time`: its first and last record. `missing_generations`: generations in between that are no longer on record
+because of compaction. `max_rebalances_per_day`: largest number of rebalances within 24 hours. `members` and
+`partitions`: at the end. `paused_partition_ms`: partition-milliseconds without commits around rebalances.
+`longest_pause_ms`: longest pause of a single partition. Both are null if the group commits nothing. `flapping`: the
+group rebalances frequently without deploys."""
 
 REBALANCES = schema(
     _GROUP,
@@ -70,7 +71,7 @@ MEMBERSHIPS = schema(
 """One row per membership: a member, and from when to when it was in the group. `end_time` is null for members that are
 in the group at the end. `join_type`: `first-on-record`, `joined`, or `restarted`. `leave_type`: `active` (still a
 member), `left`, `crashed` (nothing was committed for its partitions for the session timeout before it was removed),
-`restarted`, or `unknown`. `confidence` of the leave type: `sure`, `likely`, or `guess`."""
+`restarted`, or `unknown`. `confidence`: how reliable the leave type is: `sure`, `likely`, or `guess`."""
 
 SUBSCRIPTIONS_OVER_TIME = schema(_GROUP, "member_id string, topic string", _TIME_RANGE)
 """One row per topic and time range in which a member was subscribed to it."""

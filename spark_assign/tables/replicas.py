@@ -11,15 +11,17 @@ _BROKER = "cluster string, broker_id int"
 # --- place ------------------------------------------------------------------------------------------------
 
 REQUESTS = schema(_TOPIC, "partitions int, replication_factor int, start_index int?, start_partition int?, seed long?")
-"""One row per call of a placer, for `partitions` partitions from `start_partition` (default: 0). A `start_index` that
-is null or below 0 is drawn from `seed`, as are all random numbers of striped. A null `seed` is drawn, too."""
+"""One row per call of a placer, for `partitions` partitions. `start_partition`: first partition (default: 0).
+`start_index`: index of the broker of the first replica of partition 0; if null or negative, it is drawn from `seed`.
+`seed`: seed of the random numbers; if null, it is drawn, too."""
 
 BROKERS = schema(_BROKER, "rack_id string?, fenced boolean?, position int?")
 """`position`: order in which Kafka gets the brokers. Brokers without a position come last, by id."""
 
 PLACEMENTS = schema(_TOPIC, "partition int, replicas array<int>, leader int, start_index int?, shift int?, seed long?")
-"""`replicas`: broker ids, preferred leader (`leader`) first. `start_index` and `shift` (at this partition) are null for
-striped; `seed` is null if nothing was drawn."""
+"""`replicas`: broker ids, preferred leader (`leader`) first. `start_index`: index of the broker of the first replica of
+partition 0; null for striped. `shift`: Kafka's replica shift at this partition, which places the followers; null for
+striped. `seed`: seed of the random numbers; null if nothing was drawn."""
 
 REJECTED = schema(_TOPIC, "code string, detail string")
 
@@ -53,16 +55,18 @@ METRICS = schema(
     "leaders_changed long, leaders_reordered long, min_replicas long, max_replicas long",
     "brokers_out_of_tolerance long, min_leaders long, max_leaders long, leaders_out_of_tolerance long",
 )
-"""One row per cluster. `brokers`: brokers that can have replicas. `moved`: moved replicas; `required_moves`: minimum
-that the hard constraints require; `lower_bound`: no plan with the same tolerance moves fewer; `moves_above_bound`:
-`moved` less `lower_bound`. `leaders_reordered`: changes of the preferred leader in partitions without moves.
+"""One row per cluster. `brokers`: brokers that can have replicas. `new_partitions`: partitions that are added. `moved`:
+moved replicas; `required_moves`: minimum that the hard constraints require; `lower_bound`: no plan with the same
+tolerance moves fewer; `moves_above_bound`: `moved` less `lower_bound`. `leaders_changed`: partitions with another
+preferred leader. `leaders_reordered`: changes of the preferred leader in partitions without moves.
 `brokers_out_of_tolerance`, `leaders_out_of_tolerance`: brokers out of tolerance of their share of replicas (of bytes if
 sizes are known), and of preferred leaders."""
 
 CLUSTER_REJECTED = schema("cluster string, code string, detail string")
 
 TOOL_FILES = schema("cluster string, kind string, batch int?, name string, partitions int, bytes long?, content string")
-"""`kind`: reassign, rollback, or preferred-leaders (without a batch). `bytes`: bytes that the batch moves."""
+"""`kind`: reassign, rollback, or preferred-leaders (without a batch). `batch`: number of the batch, from 1; null
+without batches. `name`: name of the file. `bytes`: bytes that the batch moves. `content`: the file, as JSON."""
 
 # --- check ------------------------------------------------------------------------------------------------
 
@@ -75,6 +79,7 @@ BROKER_CHECK = schema(
 null for a broker that only `replicas` lists."""
 
 RACK_CHECK = schema("cluster string, rack_id string?, brokers long, replicas long, leaders long")
+"""One row per rack. `leaders`: partitions with their preferred leader in the rack."""
 
 PROBLEMS = schema(_TOPIC, "partition int, code string, detail string")
 
@@ -84,4 +89,8 @@ CLUSTER_CHECK = schema(
     "shared_rack long, fenced_broker long, unknown_broker long, duplicate_replica long, too_few_replicas long",
     "uneven_replication_factor long",
 )
-"""`brokers`: unfenced brokers. The last six columns: partitions with each problem."""
+"""One row per cluster. `brokers`: unfenced brokers. The last six columns count partitions. `shared_rack`: replicas
+share a rack although more racks have unfenced brokers. `fenced_broker`: a replica is on a fenced broker.
+`unknown_broker`: a replica is on a broker that isn't in `brokers`. `duplicate_replica`: a broker is listed twice.
+`too_few_replicas`: fewer replicas than the minimum. `uneven_replication_factor`: fewer replicas than another partition
+of the topic."""

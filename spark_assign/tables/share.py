@@ -9,8 +9,8 @@ from spark_assign.tables.groups import ASSIGNMENT_SLICES, ASSIGNMENTS, REJECTED
 from spark_assign.tables.schema_fields import columns
 
 CHANGES = StructType([*ASSIGNMENTS.fields, *columns("change string, reason string")])
-"""One row per partition that a member gets (`change` is `assigned`) or loses (`revoked`); `share.kernel.plan_groups`
-lists the reasons."""
+"""One row per partition that a member gets or loses; `share.kernel.plan_groups` lists the reasons. `change`:
+`assigned` or `revoked`."""
 
 METRICS = StructType(
     [

@@ -33,9 +33,9 @@ EVENTS = schema(
 | topic-deleted | topic | |
 | metadata-refresh | | member_id (null: all members) |
 
-A rolling restart takes `parallelism` members at once, sorted by ID. The next batch starts pause_ms after the processes
-of the previous batch are up. A restarted member gets a new member ID: `new_member_id`, or its first ID with `~2`, `~3`,
-… appended. Events refer to a member by its first ID."""
+`parallelism`: number of members that a rolling restart takes at once, sorted by ID. The next batch starts pause_ms
+after the processes of the previous batch are up. A restarted member gets a new member ID: `new_member_id`, or its first
+ID with `~2`, `~3`, … appended. Events refer to a member by its first ID."""
 
 GROUP_SETTINGS = schema(
     _GROUP,
@@ -50,6 +50,8 @@ MEMBER_SETTINGS = schema(
     _GROUP,
     "member_id string, partition_assignment_strategy array<string>?, group_instance_id string?",
 )
+"""One row per member. `partition_assignment_strategy`: assignors of the member, in order of preference; null: those of
+the group."""
 
 PARTITION_SETTINGS = schema("cluster string, topic string, partition int, revoke_ms long?, restore_ms long?")
 
@@ -59,10 +61,11 @@ TRACE = schema(
     _GROUP,
     "seq int, at_ms long, generation_id int, actor string, message string, receiver string?, detail string",
 )
-"""One row per message, and per action of an actor; `seq` counts from 0 in each group. `actor` is `coordinator`,
-`event`, or a member ID. `receiver` is null for an action. `message` is Kafka's name of the request (`FindCoordinator`,
-`JoinGroup`, `SyncGroup`, `Heartbeat`, `LeaveGroup`), `… response` for its response, or the action: `state`, `leader`,
-`protocol`, `assign`, `revoked`, `assigned`, `lost`, `session-timeout`, `rebalance-timeout`, …"""
+"""One row per message, and per action of an actor. `seq`: position in the group's trace, from 0. `actor`:
+`coordinator`, `event`, or a member ID. `receiver`: who gets the message; null for an action. `message`: Kafka's name of
+the request (`FindCoordinator`, `JoinGroup`, `SyncGroup`, `Heartbeat`, `LeaveGroup`), `… response` for its response, or
+the action: `state`, `leader`, `protocol`, `assign`, `revoked`, `assigned`, `lost`, `session-timeout`,
+`rebalance-timeout`, …"""
 
 REBALANCES = schema(
     _GROUP,
@@ -70,10 +73,10 @@ REBALANCES = schema(
     "leader string?, assignor string?, revoked int, lost int, assigned int, moved int",
 )
 """One row per generation. `start_ms`: first cause of the rebalance. `joined_ms`: start of the generation. `end_ms`: the
-last member has its assignment (or the last one that got it before the next rebalance started). Numbers of partitions:
-`revoked`: live owners gave them up (eager: before they join; cooperative: after they know the assignment); `lost`:
-their owners left without giving them up; `assigned`: their new owners didn't own them just before; `moved`: assigned
-partitions that another member owned last."""
+last member has its assignment (or the last one that got it before the next rebalance started). The following are
+numbers of partitions. `revoked`: live owners gave them up (eager: before they join; cooperative: after they know the
+assignment); `lost`: their owners left without giving them up; `assigned`: their new owners didn't own them just before;
+`moved`: assigned partitions that another member owned last."""
 
 AVAILABILITY = schema(
     _GROUP,
@@ -83,12 +86,14 @@ AVAILABILITY = schema(
 )
 """One row per group. `partition_ms`: the time for which the partitions existed, summed over partitions, from the first
 subscription to their topic. `paused_partition_ms`: the part of it in which a partition had no owner, or its owner was
-down, revoking it, or restoring it."""
+down, revoking it, or restoring it. `longest_pause_topic`, `longest_pause_partition`: the partition with the longest
+pause; null if no partition pauses. `members_restarted`: number of members that restart."""
 
 PARTITIONS = schema(
     _GROUP,
     "topic string, partition int, exists_ms long, paused_partition_ms long, pauses int, longest_pause_ms long",
 )
+"""One row per partition. `exists_ms`: milliseconds for which the partition existed. `pauses`: number of pauses."""
 
 OWNERSHIP = schema(_GROUP, "topic string, partition int, start_ms long, end_ms long, state string, member_id string?")
 """One row per partition and interval. The intervals of a partition are adjacent and don't overlap. `state`: `consumed`,

@@ -18,10 +18,10 @@ MOVES = schema(
     _TASK,
     "from_member_id string?, to_member_id string?, reason string, state string?, changelog_offset long?",
 )
-"""One row per task and role that changes its owner; `streams.kernel.plan_groups` lists the reasons. `state`: which
-state of the task `to_member_id` has: `member` (its own), `process` (of another member of its process, on the same
-disk), `none` (all of it must be restored from the changelog); null if the task is stateless or no member gets it.
-`changelog_offset`: offset of that state, as the process reports it."""
+"""One row per task and role that changes its owner; `streams.kernel.plan_groups` lists the reasons. `role`: `active` or
+`standby`. `state`: which state of the task `to_member_id` has: `member` (its own), `process` (of another member of its
+process, on the same disk), `none` (all of it must be restored from the changelog); null if the task is stateless or no
+member gets it. `changelog_offset`: offset of that state, as the process reports it."""
 
 METRICS = schema(
     _GROUP,
@@ -30,9 +30,10 @@ METRICS = schema(
     "moved_active long, moved_without_state long, moved_standby long, unassigned_active long",
     "unassigned_standby long",
 )
-"""One row per planned group. `standby_replicas`: the number that was planned with. `min_active` to `max_standby`: tasks
-of a member. `moved_active`: active tasks that change their owner; `moved_without_state`: those whose new process has
-none of their state. `moved_standby`: standbys that change their owner. `unassigned_active`: tasks of a group without
-members. `unassigned_standby`: standbys without a process."""
+"""One row per planned group. `stateful_tasks`: tasks with state, which standbys replicate. `standby_replicas`: the
+number that was planned with. `min_active` to `max_standby`: tasks of a member. `moved_active`: active tasks that change
+their owner; `moved_without_state`: those whose new process has none of their state. `moved_standby`: standbys that
+change their owner. `unassigned_active`: tasks of a group without members. `unassigned_standby`: standbys without a
+process."""
 
 PLAN_TABLES: dict[str, StructType] = {"tasks": TASKS, "moves": MOVES, "metrics": METRICS, "rejected": REJECTED}
