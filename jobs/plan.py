@@ -28,20 +28,12 @@ from spark_assign.cli.options import (
     top,
 )
 from spark_assign.cli.owners import fleet_of_owners, owners_options, read_owners, run_with_owners
-from spark_assign.cli.plan_kinds import (
-    EMPTY_PLAN_TABLES,
-    empty_plan,
-    plan_other_kinds,
-    read_fleets,
-    without_other_kinds,
-)
+from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, write_plans
 from spark_assign.report.openmetrics import write_metrics
 from spark_assign.report.text.plan_summary import summarize
 from spark_assign.sources.files.tables import interpreted
-from spark_assign.stores.locations import time_as_run_id
-from spark_assign.stores.run_store import check_output, stored_run, write_run
+from spark_assign.stores.run_store import check_output, stored_run
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.groups import PLAN_TABLES
 from spark_assign.tables.stored_plan import num_rows_of_kinds
 
 SETTINGS = packaged_conf(__file__) / "plan.toml"
@@ -153,20 +145,16 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     )
     log.info("checked and planned by %.1f s; now writing", time.monotonic() - started)
     fails = "rejected" in settings.fail_on
-    prefixes = [each.prefix for each in other_plans]
-    schemas = dict(PLAN_TABLES if fleet is not None else EMPTY_PLAN_TABLES)
-    for each in other_plans:
-        schemas |= each.schemas
-    manifest = write_run(
-        empty_plan(spark) if consumer_plan is None else without_other_kinds(consumer_plan, prefixes),
+    manifest = write_plans(
+        spark,
+        consumer_plan,
+        other_plans,
         output.location,
-        run_id=settings.run_id or time_as_run_id(),
+        run_id=settings.run_id,
+        tables=output.tables,
         format=output.format,
-        tables=[name for name in output.tables if name in schemas],
         options=output.options,
         inputs=_inputs(settings),
-        schemas=schemas,
-        more={name: table for each in other_plans for name, table in each.tables.items()},
         outcome=options.outcome.of_run("rejected" if fails else None),
     )
     options.outcome.wrote(manifest, output.location)

@@ -1,11 +1,13 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # What would every consumer group be assigned?
-# MAGIC Reads a fleet from the Unity Catalog tables `catalog.schema.topics`, `.members`, `.subscriptions` (and
-# MAGIC `.owned_slices`, `.groups`, `.replicas`, `.brokers` where they are there), plans every group exactly as Kafka's
-# MAGIC own assignor would, and writes the plan to the tables of `catalog.output_schema`. Nothing is changed in Kafka.
+# MAGIC # Plan every group of a fleet
+# MAGIC This notebook reads a fleet from the Unity Catalog tables `catalog.schema.topics`, `.members`, `.subscriptions`,
+# MAGIC and, if they exist, `.owned_slices`, `.groups`, `.replicas`, `.brokers`, `.subtopologies`, `.tasks`, and the
+# MAGIC tables of Connect clusters. It plans consumer groups, share groups, Streams groups, and Connect clusters exactly
+# MAGIC as Kafka would, and writes the plan to the tables of `catalog.output_schema`. It changes nothing in Kafka.
 # MAGIC
-# MAGIC The path below is that of the bundle's wheel. Elsewhere, write where yours is: `/Volumes/…/spark_assign-….whl`.
+# MAGIC The path below is that of the bundle's wheel. Outside the bundle, use the path of your wheel, such as
+# MAGIC `/Volumes/…/spark_assign-….whl`.
 
 # COMMAND ----------
 
@@ -23,15 +25,19 @@ dbutils.widgets.text("output_schema", "kafka_plans", "Schema for the plan")
 dbutils.widgets.dropdown(
     "assignor", "configured", ["configured", "range", "roundrobin", "sticky", "cooperative-sticky"], "Assignor"
 )
-dbutils.widgets.text("run_id", "", "Run id (the same again replaces it; empty: the time)")
+dbutils.widgets.dropdown(
+    "streams_assignor", "streams-sticky", ["streams-sticky", "streams-sticky@4.3"], "Assignor of Streams groups"
+)
+dbutils.widgets.text("run_id", "", "Run ID (an existing run of that name is replaced; empty: the current time)")
 
 # COMMAND ----------
 
 import html
 
-from spark_assign import Fleet, plan
+from spark_assign import plan
+from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, write_plans
 from spark_assign.report.text.plan_summary import summarize
-from spark_assign.stores.run_store import read_run
+from spark_assign.stores.run_store import stored_run
 
 catalog = dbutils.widgets.get("catalog")
 fleet_place = f"{catalog}.{dbutils.widgets.get('schema')}"
@@ -42,21 +48,31 @@ run_id = dbutils.widgets.get("run_id") or None
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC A table that is missing, a column of another type or a value that no plan can be made from stops here, by name.
-# MAGIC A group that cannot be planned does not: it comes out in the table `rejected`.
+# MAGIC The next cell fails if a table is missing, or a column has the wrong type or an invalid value; the message names
+# MAGIC it. A group that can't be planned doesn't stop the others: it is in the table `rejected`.
 
 # COMMAND ----------
 
-planned = plan(Fleet.read(spark, fleet_place), assignor)
+fleet, clusters = read_fleets(spark, fleet_place)
+planned = None if fleet is None else plan(fleet, assignor)
+other_plans = plan_other_kinds(
+    fleet, clusters, streams_assignor=dbutils.widgets.get("streams_assignor"), standby_replicas=None
+)
 
 # COMMAND ----------
 
-# The plan is there once its row is in the table manifest; until then nobody sees a part of it.
-manifest = planned.write(plan_place, run_id=run_id, inputs={"fleet": fleet_place, "assignor": assignor})
-stored = read_run(spark, plan_place, manifest.run_id)
-planned.fleet.unpersist()
+# Readers see the plan once its row is in the table manifest, and nothing of it before.
+inputs = {"fleet": fleet_place, "assignor": assignor}
+manifest = write_plans(spark, planned, other_plans, plan_place, run_id=run_id, inputs=inputs)
+stored = stored_run(spark, plan_place, manifest)
 
 # COMMAND ----------
 
-view = getattr(planned, "_repr_html_", None)
-displayHTML(view() if view else f"<pre>{html.escape(summarize(stored, plan_place))}</pre>")
+summaries = [each.summarize(each.result, 10)[0] for each in other_plans]
+if planned is None or summaries:
+    displayHTML(f"<pre>{html.escape(summarize(stored, plan_place, 10, summaries))}</pre>")
+if planned is not None:
+    displayHTML(planned.to_html())
+    planned.fleet.unpersist()
+for each in other_plans:
+    each.result.unpersist()

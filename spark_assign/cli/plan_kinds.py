@@ -20,6 +20,8 @@ from spark_assign.report.text.share_and_streams import summarize_share_plan, sum
 from spark_assign.share import plan_share
 from spark_assign.sources.files.tables import Shape, find_tables, read_tables
 from spark_assign.spark.tagged_pass import LazyResult
+from spark_assign.stores.locations import time_as_run_id
+from spark_assign.stores.run_store import Manifest, write_run
 from spark_assign.streams import plan_streams
 from spark_assign.tables import connect, groups
 from spark_assign.tables.stored_plan import CONNECT, KINDS, SHARE, STREAMS
@@ -147,6 +149,40 @@ EMPTY_PLAN_TABLES = {name: KINDS[""][name] for name in ("metrics", "rejected")}
 """The tables of consumer groups in the plan of an input without such groups, so that every stored plan has them."""
 
 
-def empty_plan(spark: SparkSession) -> SimpleNamespace:
-    """Returns a plan with `EMPTY_PLAN_TABLES`."""
-    return SimpleNamespace(**{name: spark.createDataFrame([], schema) for name, schema in EMPTY_PLAN_TABLES.items()})
+def write_plans(
+    spark: SparkSession,
+    consumer_plan: Plan | None,
+    other_plans: Sequence[KindPlan],
+    location: str,
+    *,
+    run_id: str | None = None,
+    tables: Sequence[str] | None = None,
+    **more: Any,
+) -> Manifest:
+    """Writes the plans of all kinds of groups as one run.
+
+    Args:
+        spark: the session.
+        consumer_plan: the plan of consumer groups; None if the input has none.
+        other_plans: the plans of the other kinds (`plan_other_kinds`).
+        location: location of the stored plans.
+        run_id: name of the run; None for the current time.
+        tables: names of tables; those of kinds that the input doesn't have are ignored. None for all.
+        **more: the other arguments of `stores.run_store.write_run`.
+    """
+    schemas = dict(EMPTY_PLAN_TABLES if consumer_plan is None else groups.PLAN_TABLES)
+    for each in other_plans:
+        schemas |= each.schemas
+    if consumer_plan is None:
+        rows: Any = SimpleNamespace(**{name: spark.createDataFrame([], schema) for name, schema in schemas.items()})
+    else:
+        rows = without_other_kinds(consumer_plan, [each.prefix for each in other_plans])
+    return write_run(
+        rows,
+        location,
+        run_id=run_id or time_as_run_id(),
+        tables=None if tables is None else [name for name in tables if name in schemas],
+        schemas=schemas,
+        more={name: table for each in other_plans for name, table in each.tables.items()},
+        **more,
+    )

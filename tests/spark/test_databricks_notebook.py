@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_assign import __version__
 from spark_assign.stores.run_store import StoredRun, read_run
@@ -86,12 +87,13 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def ran(spark: SparkSession) -> Ran:
-    """Run on tables of a catalog: two groups that can be planned, and one that lists a member twice.
+    """Run on tables of a catalog: two consumer groups, a share group, and a group that lists a member twice.
 
     On Connect as on Databricks serverless, where a session may not cache.
     """
     members = [("c", "payments", "p1"), ("c", "payments", "p2"), ("c", "web", "w1"), ("c", "web", "w2")]
-    listens = {"payments": "orders", "web": "clicks"}
+    members += [("c", "queue", "q1"), ("c", "queue", "q2")]
+    listens = {"payments": "orders", "web": "clicks", "queue": "clicks"}
     tables = fleet(
         spark,
         topics=[("c", "orders", 6), ("c", "clicks", 3)],
@@ -102,7 +104,11 @@ def ran(spark: SparkSession) -> Ran:
             ("c", "payments", "cooperative-sticky"),
             ("c", "web", "cooperative-sticky"),
             ("c", "twice", "cooperative-sticky"),
+            ("c", "queue", None),
         ],
+    )
+    tables = replace(
+        tables, groups=tables.groups.withColumn("group_type", F.expr("if(group_id = 'queue', 'share', null)"))
     )
     for schema in (SCHEMA, OUTPUT):
         spark.sql(f"create database if not exists {CATALOG}.{schema}")
@@ -141,9 +147,18 @@ def test_the_plan_is_in_the_catalog(ran: Ran) -> None:
 
 
 @pytest.mark.keeps_cached
+def test_every_kind_of_group_is_planned(spark: SparkSession, ran: Ran) -> None:
+    """The share group has its own tables, in the same run."""
+    assert ran.stored.manifest.rows["share_metrics"] == 1
+    assigned = spark.table(f"{CATALOG}.{OUTPUT}.share_assignments").where("run_id = 'r'")
+    assert tuples(assigned, "group_id", "partition")[0][0] == "queue"
+
+
+@pytest.mark.keeps_cached
 def test_the_result_is_shown(ran: Ran) -> None:
     """One view, with the groups in it."""
-    (view,) = ran.shown
+    text, view = ran.shown
+    assert "1 share group" in text
     assert view.lstrip().startswith("<")
     assert "payments" in view
     assert "<script src" not in view
