@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -54,6 +55,7 @@ CONNECT_OPTIONS = (
 )
 HELP = {
     "--clusters": "TOML file with a table [clusters.NAME] for each cluster, which has its options.",
+    "--cluster": "With --clusters: clusters to read, by shell pattern of their names (default: all).",
     "--parallel": "With --clusters: maximum number of snapshots at the same time (default: 8).",
     "--bootstrap-server": "Kafka bootstrap servers. With --connect-url, those of the Connect workers' group.",
     "--command-config": "Client properties of Kafka: a file, or secret://SCOPE/KEY of Databricks.",
@@ -85,6 +87,7 @@ def _option(flag: str, metavar: str | None = None, **more: Any) -> Decorator:
 
 @job(__doc__, EXIT_CODES, name="snapshot", input_errors=(ConfigError,))
 @_option("--clusters", "FILE", type=click.Path(path_type=Path))
+@_option("--cluster", "GLOB", default="*")
 @_option("--parallel", "N", type=click.IntRange(min=1), default=8)
 @_option("--bootstrap-server", "HOST:PORT,…")
 @_option("--command-config", "FILE")
@@ -137,7 +140,12 @@ def _take_all(options: Options) -> int:
     for name in ("cluster_name", "from_text", *FILES, *CLUSTER_OPTIONS, *CONNECT_OPTIONS):
         if getattr(options, name):
             raise ConfigError(f"{_flag(name)} can't be used with --clusters. Set it in {options.clusters}.")
-    tasks = [task for name, values in clusters_of(options.clusters).items() for task in _tasks(name, values, options)]
+    clusters = {
+        name: values for name, values in clusters_of(options.clusters).items() if fnmatchcase(name, options.cluster)
+    }
+    if not clusters:
+        raise ConfigError(f"--cluster {options.cluster}: no cluster of {options.clusters} matches.")
+    tasks = [task for name, values in clusters.items() for task in _tasks(name, values, options)]
     if options.table_prefix:
         spark_session("snapshot", options)  # for all threads
     store, last = partial(store_snapshot, "snapshot", options), partial(last_snapshot_time, "snapshot", options)
@@ -174,6 +182,8 @@ def _tasks(name: str, values: Mapping[str, Any], options: Options) -> list[Task]
 def check_usage(options: Options) -> None:
     """Raises `ConfigError` if options contradict each other, or apply only to the other kind of snapshot."""
     check_snapshot_output(options)
+    if options.cluster != "*" and not options.clusters:
+        raise ConfigError("--cluster needs --clusters. To name a cluster, use --cluster-name.")
     if options.from_text:
         _check_text_usage(options)
         return

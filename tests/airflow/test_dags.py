@@ -39,6 +39,28 @@ dag_id = "on_databricks"
 runs_on = "databricks"
 fleet = "main.other"
 max_growth = 1.5
+
+[[dag]]
+dag_id = "of_clusters"
+clusters = "./clusters.toml"
+output = "/data/out"
+arguments = {{ snapshot = ["--group", "pay*"] }}
+parallel = 3
+
+[[dag]]
+dag_id = "each_morning"
+clusters = "./clusters.toml"
+steps = "daily"
+output = "/data/out"
+records = "/data/records"
+history_lookback = "12h"
+max_pause = "10m"
+
+[[dag]]
+dag_id = "each_morning_on_databricks"
+runs_on = "databricks"
+steps = "daily"
+clusters = "/Volumes/main/kafka/clusters.toml"
 """
 JOBS = ["plan", "compare", "diff", "report", "check"]
 
@@ -48,6 +70,7 @@ def dags(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DAG]:
     """The folder, imported as the DAG processor does it."""
     file = tmp_path_factory.mktemp("settings") / "airflow.toml"
     file.write_text(SETTINGS)
+    (file.parent / "clusters.toml").write_text("[clusters.a]\nbootstrap_server = 'a:9092'\n[clusters.b]\n")
     return imported(file)
 
 
@@ -77,6 +100,9 @@ def test_every_table_is_a_dag(dags: dict[str, DAG]) -> None:
         "of_fleet": JOBS,
         "of_cluster": ["snapshot", *JOBS],
         "on_databricks": ["watch"],
+        "of_clusters": ["snapshot", *JOBS],
+        "each_morning": ["daily.snapshot", "daily.page"],
+        "each_morning_on_databricks": ["daily"],
     }
     for dag in dags.values():
         assert (dag.max_active_runs, dag.catchup) == (1, False)
@@ -120,6 +146,45 @@ def test_a_snapshot_is_of_the_date_and_is_what_is_planned(dags: dict[str, DAG]) 
     for name in ("plan", "compare"):
         arguments = rendered(dags["of_cluster"].get_task(name)).application_args
         assert importlib.import_module(f"jobs.{name}").main.parse(arguments).fleet == options.fleet_dir
+
+
+def test_a_snapshot_of_each_cluster(dags: dict[str, DAG]) -> None:
+    """Mapped over the file, at most so many at a time; what is planned is the folder of all of them."""
+    snapshot = importlib.import_module("jobs.snapshot")
+    for name, task_id in (("of_clusters", "snapshot"), ("each_morning", "daily.snapshot")):
+        task = dags[name].get_task(task_id)
+        assert (task.is_mapped, task.max_active_tis_per_dagrun) == (True, 3 if name == "of_clusters" else 8)
+        parsed = [snapshot.main.parse(words) for words in task.expand_input.value["application_args"]]
+        assert [options.cluster for options in parsed] == ["a", "b"]
+        assert {str(options.fleet_dir) for options in parsed} == {"/data/out/snapshots"}
+        assert {options.group for options in parsed} == {("pay*",) if name == "of_clusters" else ()}
+        (after,) = task.downstream_list
+        assert after.trigger_rule == "all_done"
+    arguments = rendered(dags["of_clusters"].get_task("plan")).application_args
+    assert importlib.import_module("jobs.plan").main.parse(arguments).fleet == "/data/out/snapshots"
+
+
+def test_the_page_of_the_day(dags: dict[str, DAG], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the job's own parser; on Databricks, the bundle's job with parameters that it has."""
+    page = rendered(dags["each_morning"].get_task("daily.page"), max_growth=2)
+    options = importlib.import_module("jobs.daily").main.parse(page.application_args)
+    assert (options.no_snapshot, options.fleet_dir) == (True, "/data/out/snapshots")
+    assert options.records == ("/data/records",)
+    assert (options.max_growth, options.max_pause, options.lookback) == (2, 600_000, 43_200_000)
+    assert (options.output, options.run_id, options.fail_on) == ("/data/out", "20261121T050000Z", "alerts")
+    assert set(dags["each_morning"].params) == {"max_growth", "alert"}
+    task = rendered(dags["each_morning_on_databricks"].get_task("daily"))
+    names = []
+    monkeypatch.setattr(type(task._hook), "find_job_id_by_name", lambda _, name: names.append(name) or 42)
+    parameters = task._build_run_now_payload({})["job_parameters"]
+    job = yaml.safe_load((ROOT / "databricks.yml").read_text())["resources"]["jobs"]["daily"]
+    assert names == [job["name"]]
+    assert parameters == {
+        "run_id": "20261121T050000Z",
+        "clusters": "/Volumes/main/kafka/clusters.toml",
+        "max_growth": "1.25",
+    }
+    assert set(parameters) <= {each["name"] for each in job["parameters"]}
 
 
 def test_assets_are_updated(dags: dict[str, DAG]) -> None:

@@ -41,6 +41,7 @@ FAILED = outcome("compare", 3, "java.io.IOException: disk full")
     [
         ({"check": CHECK}, "fail", AirflowFailException, "c/g  imbalance"),
         ({"check": CHECK}, "warn", AirflowSkipException, "c/g  imbalance"),
+        ({"daily": CHECK}, "warn", AirflowSkipException, "c/g  imbalance"),
         ({"check": CHECK}, "mail", AirflowFailException, "expected fail or warn"),
         ({"plan": WRONG}, "warn", AirflowFailException, "not retried:\nplan: there is no folder /x"),
         ({"compare": FAILED, "plan": WRONG}, "warn", AirflowFailException, "plan: wrong usage"),
@@ -62,7 +63,7 @@ def test_ends(ended: Any, alert: str, expected: type | None, message: str) -> No
             judge(ended, alert, alerts.append)
         assert type(raised.value) is expected
         assert message in str(raised.value)
-    assert alerts == ([ALERT] if ended == {"check": CHECK} else [])
+    assert alerts == ([ALERT] if list(ended.values()) == [CHECK] else [])
 
 
 def test_messages_of_a_job_that_failed() -> None:

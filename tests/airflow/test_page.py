@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
+import pytest
 import yaml
 from spark_assign_airflow.settings import load
 
@@ -32,7 +33,7 @@ def test_settings(tmp_path: Path) -> None:
 
 def test_the_picture_of_the_tasks(tmp_path: Path) -> None:
     """On Spark a chain; on Databricks what the bundle's job has."""
-    lines = pages.block(PAGE, "snapshot")
+    lines = pages.block(PAGE, "snapshot ──▶ plan")
     file = tmp_path / "airflow.toml"
     file.write_text('[[dag]]\ndag_id = "x"\nbootstrap_server = "broker-1:9092"\noutput = "./out"\n')
     assert re.findall(r"[a-z]+", lines[0].partition("   ")[0]) == in_order(imported(file)["x"])
@@ -50,13 +51,19 @@ def test_the_picture_of_the_tasks(tmp_path: Path) -> None:
     assert expected == after
 
 
-def test_a_task_for_each_cluster() -> None:
-    """docs/forty-clusters.md: its DAG is one, with a mapped snapshot of each cluster before the plan."""
-    names: dict[str, Any] = {}
-    exec("\n".join(pages.block("docs/forty-clusters.md", "from airflow")), names)
-    dag = names["dag"]
-    snapshot, plan = dag.get_task("snapshot"), dag.get_task("plan")
-    assert snapshot.is_mapped
-    assert snapshot.downstream_task_ids == {"plan"}
-    assert [each["NAME"] for each in snapshot.expand_input.value["env"]] == list(names["CLUSTERS"])
-    assert plan.trigger_rule == "all_done"
+@pytest.mark.parametrize(
+    ("page", "tasks"),
+    [
+        ("docs/forty-clusters.md", ["snapshot", "plan", "compare", "diff", "report", "check"]),
+        ("docs/daily.md", ["daily.snapshot", "daily.page"]),
+    ],
+)
+def test_a_task_for_each_cluster(tmp_path: Path, page: str, tasks: list[str]) -> None:
+    """The settings on the page are a DAG, with the file of clusters on docs/forty-clusters.md."""
+    clusters = pages.block("docs/forty-clusters.md", "[clusters.shop-prod]")
+    (tmp_path / "clusters.toml").write_text("\n".join(clusters))
+    (tmp_path / "airflow.toml").write_text("\n".join(pages.block(page, "[[dag]]")))
+    ((_, dag),) = imported(tmp_path / "airflow.toml").items()
+    assert in_order(dag) == tasks
+    mapped = dag.get_task(tasks[0]).expand_input.value["application_args"]
+    assert [words[1] for words in mapped] == list(tomllib.loads("\n".join(clusters))["clusters"])

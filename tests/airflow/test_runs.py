@@ -27,6 +27,7 @@ printf '%s %s %s\\n' "$job" "$SPARK_HOME" "$*" >>{folder}/submitted
 echo "$job says why"
 [[ "$job" == check ]] && echo "check: 1 alerts in r"
 code="$(cat {folder}/$job.exit 2>/dev/null)"
+[[ "$*" != *"--cluster down "* ]] || code=3
 while (($#)); do [[ "$1" != --outcome ]] || outcome="$2"; shift; done
 if [[ "$code" != 137 ]]; then  # killed: it says nothing more
   mkdir -p "$(dirname "$outcome")"
@@ -109,6 +110,35 @@ def test_a_cluster_is_read_first(run: Run, tmp_path: Path) -> None:
     assert (done.state, done.jobs) == ("failed", ["snapshot"] * 3)
     arguments = f"--bootstrap-server b:9092 --fleet-dir {tmp_path}/out/snapshots/20261121T050000Z --group pay*"
     assert f"/clone/jobs/snapshot.py {arguments} --outcome /" in done.submitted[0]
+
+
+@pytest.mark.parametrize("steps", ["watch", "daily"])
+def test_a_cluster_that_is_down_does_not_stop_the_others(run: Run, tmp_path: Path, steps: str) -> None:
+    """A mapped task takes a snapshot of each; the one that fails is retried and reported, and the rest runs."""
+    file = tmp_path / "clusters.toml"
+    servers = "".join(f"[clusters.{name}]\nbootstrap_server = '{name}:9092'\n" for name in ("a", "down", "b"))
+    file.write_text(servers + "[[owners]]\nteam = 'platform'\n")
+    done = run(source=f'clusters = "{file}"\nsteps = "{steps}"')
+    watch = steps == "watch"
+    assert (done.state, done.jobs) == ("success", ["snapshot"] * 5 + (JOBS if watch else ["daily"]))
+    read = [re.findall(r"--cluster (\w+) --clusters \S+ --fleet-dir (\S+)", line) for line in done.submitted[:5]]
+    snapshots = f"{tmp_path}/out/snapshots"
+    assert sorted(pair for (pair,) in read) == [("a", snapshots), ("b", snapshots), *[("down", snapshots)] * 3]
+    assert "snapshot try 3: snapshot failed: snapshot says why" in done.alerts
+    if watch:
+        with_owners = [job for job, line in zip(done.jobs, done.submitted, strict=True) if f"--owners {file}" in line]
+        assert with_owners == ["plan", "report", "check"]
+        assert f"--fleet {snapshots} " in done.submitted[5]
+    else:
+        assert f"--no-snapshot --fleet-dir {snapshots} --clusters {file} --max-growth 1.25" in done.submitted[5]
+        assert f"--fail-on alerts --output {tmp_path}/out --run-id 20261121T050000Z" in done.submitted[5]
+
+
+def test_an_alert_of_the_day(run: Run) -> None:
+    """The page is written; the task fails with the summary, once."""
+    done = run(source='fleet = "/fleet"\nsteps = "daily"', daily=1)
+    assert (done.state, done.jobs, done.states) == ("failed", ["daily"], {"daily.page": "failed"})
+    assert "daily.page try 1: beyond the thresholds:\ncheck says why" in done.alerts
 
 
 def test_wrong_input_is_not_tried_again(run: Run) -> None:

@@ -10,6 +10,8 @@ from spark_assign_airflow.settings import CLONE, VARIABLE, SettingsError, load
 
 ON_SPARK = '[[dag]]\ndag_id = "a"\nfleet = "/data/fleet"\noutput = "/data/out"\n'
 
+DAILY = "[[dag]]\ndag_id = 'a'\nsteps = 'daily'\n"
+
 
 def write(folder: Path, text: str) -> Path:
     """The file."""
@@ -34,7 +36,8 @@ def test_every_key_that_it_has_a_comment_on_is_one(tmp_path: Path) -> None:
     for line in (CLONE / "conf" / "airflow.toml").read_text().splitlines():
         bare = line.removeprefix("# ")
         is_setting = line.startswith("# ") and (bare.startswith("[") or " = " in bare)
-        lines.append(bare if is_setting and "bootstrap_server" not in bare else line)
+        is_other_source = bare.startswith(("bootstrap_server", "clusters"))
+        lines.append(bare if is_setting and not is_other_source else line)
     spark, databricks = load(write(tmp_path, "\n".join(lines)))
     assert spark.notify["to"] == "kafka-team@example.org"
     assert spark.conf == {"spark.executor.instances": "20"}
@@ -50,7 +53,7 @@ def test_every_key_that_it_has_a_comment_on_is_one(tmp_path: Path) -> None:
         ("[[dag]]\n", "dag 1: dag_id is missing"),
         (
             ON_SPARK + "shedule = '@daily'\n",
-            r"dag 1 \(a\): unknown key shedule. Did you mean schedule\? Known: dag_id, runs_on, schedule",
+            r"dag 1 \(a\): unknown key shedule. Did you mean schedule\? Known: dag_id, runs_on, steps, schedule",
         ),
         (ON_SPARK + "schedule = 5\n", r"dag 1 \(a\): schedule is 5 \(int\), expected a string"),
         (ON_SPARK + "retries = '2'\n", r"retries is '2' \(str\), expected a whole number"),
@@ -61,7 +64,12 @@ def test_every_key_that_it_has_a_comment_on_is_one(tmp_path: Path) -> None:
         (ON_SPARK + "max_growth = 0.5\n", "max_growth is 0.5, expected 1 or more"),
         (ON_SPARK + "runs_on = 'yarn'\n", "runs_on is 'yarn'. Known: spark, databricks"),
         (ON_SPARK + "runs_on = 'databricks'\n", "output: not allowed with databricks"),
-        (ON_SPARK + "bootstrap_server = 'b:9092'\n", r"specify fleet .* or bootstrap_server"),
+        (ON_SPARK + "bootstrap_server = 'b:9092'\n", r"specify one of fleet .*, bootstrap_server .*, and clusters"),
+        (ON_SPARK + "clusters = '/nowhere.toml'\n", r"clusters: /nowhere\.toml can't be read"),
+        (ON_SPARK + "steps = 'daily'\nplans = '/p'\nmax_rejected = 1\n", "max_rejected, plans: not used by daily"),
+        (DAILY + "bootstrap_server = 'b:9092'\n", r"bootstrap_server: daily needs clusters(.|\n)*specify output"),
+        (DAILY + "runs_on = 'databricks'\nfleet = 'main.kafka'\n", "fleet: not allowed with databricks"),
+        ("[[dag]]\ndag_id = 'a'\nruns_on = 'databricks'\nclusters = '/c'\n", "clusters: not allowed with databricks"),
         (ON_SPARK + "arguments = { plans = [] }\n", "unknown key arguments.plans. Did you mean plan"),
         (ON_SPARK + "notify = { to = 'x' }\n", "notify: set class"),
         ("[[dag]]\ndag_id = 'a'\nfleet = 'main.kafka'\nplans = 'main.p'\n", "each of comparisons, drifts, reports"),

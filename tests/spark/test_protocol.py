@@ -197,7 +197,7 @@ def test_a_library_that_would_not_start_is_not_restarted(spark: SparkSession, li
     assert [each["client_library"] for each in steps] == ["Java", library] * 2
     if library == "Java":
         assert not any(each["rejection"] for each in steps)
-        assert "Its clients, by their client ids: Java 2. Two rolling restarts:" in text
+        assert "The clients, by their client IDs: Java 2. Two rolling restarts:" in text
     else:
         assert steps[0]["rejection"] is None
         assert steps[1]["rejection"].startswith("librdkafka doesn't start with eager and cooperative assignors")

@@ -112,6 +112,14 @@ def test_each_has_its_options(clusters: Clusters, call: Callable[..., int], tmp_
     assert {each["loads"].since_s for each in clusters.calls.values()} == {300}
 
 
+def test_some_of_the_clusters(clusters: Clusters, call: Callable[..., int], caplog: pytest.LogCaptureFixture) -> None:
+    """`--cluster` is a shell pattern of their names."""
+    assert call("--cluster", "e*") == 0
+    assert list(clusters.calls) == ["eu"]
+    assert call("--cluster", "none") == 2
+    assert "--cluster none: no cluster of " in caplog.text
+
+
 def test_at_most_so_many_at_a_time(
     clusters: Clusters, call: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -327,7 +327,7 @@ def test_mixing_assignors_is_advised_only_with_a_word_on_clients(full: str) -> N
     text = html.unescape(full)
     assert "work with Java and franz-go clients only" in text
     assert report_rows.WAY.text in text
-    assert "Its clients, by their client ids: Java 3." in text
+    assert "The clients, by their client IDs: Java 3." in text
 
 
 def test_what_hurts() -> None:

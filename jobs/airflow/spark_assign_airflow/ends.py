@@ -1,7 +1,7 @@
 """Converts the exit code of a job to an Airflow result: success, alert, wrong input, or a failure to retry.
 
 0  success
-1  `check`: groups exceed a threshold. The notifier is called. No retry, because the result would be the same
+1  `check`, `daily`: groups exceed a threshold. The notifier is called. No retry, because the result would be the same
 2  wrong usage or input: nothing was written. No retry
 3  failure (for example, a broker or a disk was unavailable): retried as the DAG specifies, like any other error
 
@@ -59,7 +59,7 @@ def judge(ended: Mapping[str, Outcome | None], alert: str, tell: Tell) -> None:
 
     Args:
         ended: outcomes of the failed jobs, or of the only job.
-        alert: effect of an alert of `check`: fail or warn.
+        alert: effect of an alert of `check` or `daily`: fail or warn.
         tell: called with the text of an alert.
 
     Raises:
@@ -70,8 +70,9 @@ def judge(ended: Mapping[str, Outcome | None], alert: str, tell: Tell) -> None:
     if wrong := [job for job, code in codes.items() if code == 2]:
         said = "\n".join(f"{job}: {why(ended[job])}" for job in wrong)
         raise AirflowFailException(f"{', '.join(wrong)}: wrong usage or input (exit code 2), not retried:\n{said}")
-    if codes == {"check": 1} and len(ended) == 1:
-        tell(said := str((ended["check"] or {}).get("summary") or "check: groups exceed a threshold"))
+    if codes in ({"check": 1}, {"daily": 1}) and len(ended) == 1:
+        ((job, outcome),) = ended.items()
+        tell(said := str((outcome or {}).get("summary") or f"{job}: groups exceed a threshold"))
         raise_alert(said, alert)
 
 

@@ -26,9 +26,10 @@ Alert = Literal["fail", "warn"]
 ALERTS = get_args(Alert)
 """Effect of an alert: the task fails, or the task is skipped and the run succeeds."""
 
-Step = Literal["snapshot", "plan", "compare", "diff", "history", "report", "check"]
+Step = Literal["snapshot", "plan", "compare", "diff", "history", "report", "check", "daily"]
 _PLACES = (
     "fleet",
+    "clusters",
     "records",
     "plans",
     "comparisons",
@@ -40,9 +41,10 @@ _PLACES = (
     "project",
     "output",
 )
+_TABLES = ("plans", "comparisons", "drifts", "histories", "reports")
 _OF_HISTORY = ("max_rebalances_per_day", "max_pause", "max_unreadable")
 _ONLY_ON_SPARK = (
-    *("bootstrap_server", "snapshots", "project", "environment", "conf", "arguments", "deploy_mode"),
+    *("bootstrap_server", "parallel", "snapshots", "project", "environment", "conf", "arguments", "deploy_mode"),
     *("records", "histories", "history_lookback", *_OF_HISTORY),
 )
 
@@ -80,6 +82,7 @@ class Settings(Table):
 
     dag_id: str
     runs_on: Literal["spark", "databricks"] = "spark"
+    steps: Literal["watch", "daily"] = Field(default="watch", description="watch: plan to check; daily: the page")
     schedule: str | None = Field(default=None, description="cron or a preset such as @daily; default: only manual runs")
     start_date: Annotated[datetime, BeforeValidator(_time)] = datetime(2026, 1, 1, tzinfo=UTC)
     catchup: bool = False
@@ -90,6 +93,8 @@ class Settings(Table):
     conn_id: str = Field(default="", description="default: spark_default, or databricks_default")
     fleet: str = Field(default="", description="tables that another process maintains")
     bootstrap_server: str = Field(default="", description="or a cluster: the first task takes a snapshot of it")
+    clusters: str = Field(default="", description="or a file of clusters: a mapped task takes a snapshot of each")
+    parallel: int = Field(default=8, ge=1, description="maximum number of snapshots at the same time")
     records: str = Field(default="", description="records that history --follow maintains; default: read the cluster")
     output: str = Field(default="", description="a folder for all results")
     plans: str = ""
@@ -122,7 +127,7 @@ class Settings(Table):
     conf: dict[str, Any] = Field(default={}, description="Spark settings")
     arguments: dict[Step, list[str]] = Field(default={}, description="additional arguments per job")
     deferrable: bool = Field(default=False, description="databricks: wait in the triggerer instead of a worker")
-    job_name: str = "spark_assign watch"
+    job_name: str = Field(default="", description="default: spark_assign watch, or spark_assign daily")
 
     def place(self, name: str) -> str:
         """Returns the location of a job's tables."""
@@ -140,6 +145,21 @@ class Settings(Table):
         given = {f"--{name.replace('_', '-')}": getattr(self, name) for name in _OF_HISTORY}
         return {flag: str(value) for flag, value in given.items() if value not in (None, "")}
 
+    def cluster_file(self) -> dict[str, Any]:
+        """Returns the content of the file of clusters.
+
+        Raises:
+            SettingsError: the file can't be read, or has no table [clusters.NAME].
+        """
+        try:
+            with open(self.clusters, "rb") as opened:
+                content = tomllib.load(opened)
+        except (OSError, ValueError) as error:
+            raise SettingsError(f"clusters: {self.clusters} can't be read: {error}") from error
+        if not isinstance(content.get("clusters"), dict) or not content["clusters"]:
+            raise SettingsError(f"clusters: {self.clusters} has no table [clusters.NAME]")
+        return content
+
     def more(self, step: str) -> list[str]:
         """Returns the additional arguments of a job."""
         return next((words for name, words in self.arguments.items() if name == step), [])
@@ -155,25 +175,49 @@ class Settings(Table):
         if self.notify and not isinstance(self.notify.get("class"), str):
             yield "notify: set class, such as airflow.providers.smtp.notifications.smtp.SmtpNotifier"
         if self.runs_on == "databricks":
-            if misplaced := sorted(self.model_fields_set & {*_ONLY_ON_SPARK, "output"}):
+            unknown = {"fleet", "plans", "reports"} if self.steps == "daily" else {"clusters"}
+            if misplaced := sorted(self.model_fields_set & {*_ONLY_ON_SPARK, "output", *unknown}):
                 yield f"{', '.join(misplaced)}: not allowed with databricks, where the bundle specifies this"
             return
         if self.deferrable:
             yield "deferrable: only allowed with databricks; the worker waits for spark-submit"
-        if bool(self.fleet) == bool(self.bootstrap_server):
-            yield "specify fleet (tables that another process maintains) or bootstrap_server (a cluster for a snapshot)"
+        if [self.fleet, self.bootstrap_server, self.clusters].count("") != 2:
+            yield (
+                "specify one of fleet (tables that another process maintains), bootstrap_server (a cluster for a "
+                "snapshot), and clusters (a file of clusters)"
+            )
+        if self.clusters:
+            try:
+                self.cluster_file()
+            except SettingsError as error:
+                yield str(error)
+        if self.steps == "daily":
+            yield from self._problems_of_daily()
+            return
         if self.with_history and not (self.records or self.bootstrap_server):
             yield "specify records (maintained by history --follow) or bootstrap_server: the history needs records"
         if (self.records or self.histories) and not self.with_history:
             yield f"records, histories: only used if one of {', '.join(_OF_HISTORY)} is set"
         needed = ["plans", "comparisons", "drifts", "reports"]
         needed += ["histories"] * self.with_history
-        needed += ["snapshots"] * bool(self.bootstrap_server) + ["outcomes"] * (self.deploy_mode == "cluster")
+        needed += ["snapshots"] * bool(self.bootstrap_server or self.clusters) + ["outcomes"] * (
+            self.deploy_mode == "cluster"
+        )
         if lacking := [name for name in needed if not self.place(name)]:
             yield f"specify output, a folder for all results, or each of {', '.join(lacking)}"
         files = [name for name in ("reports", "snapshots", "outcomes") if self.place(name)]
         if tables := [name for name in files if "/" not in self.place(name)]:
             yield f"{', '.join(tables)}: these are files; specify a folder, such as /data/{tables[0]}"
+
+    def _problems_of_daily(self) -> Iterator[str]:
+        """Yields what `daily` lacks or can't use."""
+        if self.bootstrap_server:
+            yield "bootstrap_server: daily needs clusters, a file with a table [clusters.NAME], or fleet"
+        if not self.output:
+            yield "specify output, a folder for the pages and all results"
+        unused = ("assignor", "assignors", "max_rejected", "max_unreadable", *_TABLES)
+        if misplaced := [name for name in unused if name in self.model_fields_set]:
+            yield f"{', '.join(misplaced)}: not used by daily"
 
 
 class File(Table):
