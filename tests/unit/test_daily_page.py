@@ -98,6 +98,13 @@ def test_without_a_history() -> None:
     assert parts[2].sentences == ["No single setting would have paused less, as the replay of the rebalances shows."]
 
 
+def test_the_rows_are_printed() -> None:
+    """By the names of the stored tables."""
+    assert [*ROWS.tables()] == ["deploys", "savings", "groups", "advice", "alerts", "clusters"]
+    assert ROWS.tables()["deploys"] == ROWS.deploys
+    assert DailyRows().tables()["groups"] == ()
+
+
 @pytest.mark.parametrize(
     ("row", "apply", "undo"),
     [
@@ -105,6 +112,12 @@ def test_without_a_history() -> None:
         (advice("more-partitions", category="behind"), "--alter", "Not possible"),
         (advice("racks", group_id=None, category="unknown", settings="client.rack"), "client.rack", "Nothing to undo"),
         (advice("session", settings="session.timeout.ms=60000"), "session.timeout.ms=60000", "previous values"),
+        (
+            advice("assignor", settings="partition.assignment.strategy=X"),
+            "partition.assignment.strategy=X,CURRENT-ASSIGNOR\n# Restart the members one at a time.\n"
+            "partition.assignment.strategy=X\n# Restart",
+            "with both assignors first",
+        ),
     ],
 )
 def test_commands(row: dict[str, Any], apply: str, undo: str) -> None:

@@ -11,6 +11,7 @@ from spark_assign.report.formatting import Row
 
 _SERVERS = "--bootstrap-server $BOOTSTRAP_SERVERS"
 _RESTART = "# Restart the members one at a time."
+_ASSIGNORS = "partition.assignment.strategy="
 _CONFIDENCE = {
     Category.BEHIND: "High if the snapshot has readings of a busy hour: computed from its loads.",
     Category.MONEY: "High for the traffic of the snapshot: computed from its loads and the given prices.",
@@ -57,7 +58,15 @@ def advice_commands(row: Row) -> Commands:
 
 
 def settings_commands(group: str, settings: Sequence[str], confidence: str) -> Commands:
-    """Returns the commands for settings of the members of a group."""
+    """Returns the commands for settings of the members of a group.
+
+    Another client-side assignor takes two rolling restarts, because all members must always have one in common.
+    """
     describe = f"kafka-consumer-groups.sh {_SERVERS} --describe --group {quote(group)}"
+    both = [f"{setting},CURRENT-ASSIGNOR" for setting in settings if setting.startswith(_ASSIGNORS)]
+    first = [*both, _RESTART] if both else []
     undo = ["# Restore the previous values of the settings above.", _RESTART]
-    return Commands([*settings, _RESTART], [f"{describe} --members --verbose", f"{describe} --state"], undo, confidence)
+    if both:
+        undo.insert(0, "# As above, with both assignors first.")
+    verify = [f"{describe} --members --verbose", f"{describe} --state"]
+    return Commands([*first, *settings, _RESTART], verify, undo, confidence)
