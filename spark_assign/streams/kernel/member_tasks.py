@@ -73,9 +73,8 @@ def assign_to_members(
         stateful = task_hash_order([task for task in active if task in application.stateful])
         stateless = task_hash_order([task for task in active if task not in application.stateful])
         count = dict.fromkeys((member.member_id for member in members), 0)
-        lags = application.end_offset_sums | client.lags
-        assigned = _distribute(stateful, members, count, lags)
-        standbys = _distribute(standby, members, count, lags)
+        assigned = _distribute(stateful, members, count, client.lags)
+        standbys = _distribute(standby, members, count, client.lags)
         for member_id, own in _distribute(stateless, members, count, {}).items():
             assigned[member_id] |= own
         must_probe = client.process_id == probing_client
@@ -116,7 +115,7 @@ def _distribute(
         tasks: tasks in the iteration order of their set.
         members: members of the client, sorted.
         count: number of tasks of each member in the rounds before.
-        lags: lag of each stateful task; members report no other tasks.
+        lags: lag of each stateful task that members report; empty for stateless tasks.
     """
     result: dict[str, set[TaskId]] = {member.member_id: set() for member in members}
     if not tasks:
