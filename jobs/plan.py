@@ -9,9 +9,10 @@ import time
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from pyspark.sql import SparkSession
 
-from spark_assign import plan
+from spark_assign import Fleet, plan
 from spark_assign.cli import plan_settings
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.options import (
@@ -29,11 +30,15 @@ from spark_assign.cli.options import (
 )
 from spark_assign.cli.owners import fleet_of_owners, owners_options, read_owners, run_with_owners
 from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, write_plans
+from spark_assign.groups.explaining import explain_moves, is_group_named
+from spark_assign.report.formatting import group_name, listed, without_uuids
 from spark_assign.report.openmetrics import write_metrics
 from spark_assign.report.text.plan_summary import summarize
 from spark_assign.sources.files.tables import interpreted
+from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.run_store import check_output, stored_run
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.stored_plan import num_rows_of_kinds
 
 SETTINGS = packaged_conf(__file__) / "plan.toml"
@@ -46,6 +51,8 @@ SAMPLE = "No options given, so the bundled sample fleet is planned. To plan your
 ASSIGNOR = """Assignor for all other consumer groups: range, roundrobin, sticky, cooperative-sticky, …, or "configured"
 for the current assignor of each group (default: configured)."""
 GROUP_ASSIGNOR = "Assignor for consumer groups with an ID that fits a shell pattern. The first matching pattern wins."
+EXPLAIN = """Print why a partition of a consumer group goes to its planned owner, instead of writing the plan. GROUP is
+the ID of the group, or CLUSTER/GROUP."""
 
 log = logging.getLogger("spark_assign.plan")
 
@@ -74,6 +81,7 @@ log = logging.getLogger("spark_assign.plan")
     help="Change of the groups to apply before planning. See below for the syntax. Connect clusters, and the "
     "number of tasks of Streams groups, don't change. Repeatable.",
 )
+@click.option("--explain", metavar="GROUP TOPIC-PARTITION", nargs=2, help=EXPLAIN)
 @output_options("Folder, URI, or catalog prefix for the plan (default: output/plan).", default_run_id=False)
 @click.option(
     "--output-tables", metavar="A,B,…", help="Tables to write in addition to metrics and rejected (default: all)."
@@ -90,6 +98,8 @@ def main(options: Options) -> int:
         print(SAMPLE, flush=True)
     settings = plan_settings.load(options.config, flags(options))
     _ = settings.changes  # checked before Spark takes its time to start
+    if options.explain:
+        check_explain(options)
     spark = spark_session("plan", options)
     with interpreted(spark, [settings.fleet.location, *settings.fleet.tables.values()]):
         return _run(options, settings, spark)
@@ -125,7 +135,8 @@ def _leader_client(glob: str, client: str) -> dict[str, str | None]:
 def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSession) -> int:
     started = time.monotonic()
     input, output = settings.fleet, settings.output
-    check_output(output.location)
+    if not options.explain:
+        check_output(output.location)
     fleet, clusters = read_fleets(
         spark, input.location, format=input.format, options=input.options, tables=input.tables
     )
@@ -137,8 +148,11 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
             fleet = fleet.with_leader_client(client.library, client.version, group_id=client.groups)
         for change in settings.changes:
             fleet = change.apply(fleet)
-    elif settings.what_if:
-        raise ConfigError(f"--what-if {settings.what_if[0]} changes groups, but the input has only Connect clusters.")
+    elif settings.what_if or options.explain:
+        flag = f"--what-if {settings.what_if[0]} changes" if settings.what_if else "--explain needs consumer"
+        raise ConfigError(f"{flag} groups, but the input has only Connect clusters.")
+    if options.explain and fleet is not None:
+        return _explain(options, settings, fleet)
     consumer_plan = None if fleet is None else plan(fleet, settings.choice)
     other_plans = plan_other_kinds(
         fleet, clusters, streams_assignor=settings.streams_assignor, standby_replicas=settings.standby_replicas
@@ -168,6 +182,32 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     for each in other_plans:
         each.result.unpersist()
     return int(fails and num_rejected > 0)
+
+
+def check_explain(options: Options) -> None:
+    """Raises `ConfigError` if the value of `--explain` isn't a partition, or a flag is about a plan that is written."""
+    topic, _, partition = options.explain[1].rpartition("-")
+    if not topic or not partition.isdecimal():
+        raise ConfigError(
+            f"--explain {' '.join(options.explain)}: expected GROUP TOPIC-PARTITION, such as audit orders-3."
+        )
+    for name, source in options.given.items():
+        if source is ParameterSource.COMMANDLINE and name.startswith(("output", "run_id", "openmetrics", "fail_on")):
+            raise ConfigError(f"--explain writes no plan. Remove --{name.replace('_', '-')}.")
+
+
+def _explain(options: Options, settings: plan_settings.PlanSettings, fleet: Fleet) -> int:
+    group, name = options.explain
+    topic, _, partition = name.rpartition("-")
+    tables = [table for table in (fleet.members, fleet.groups, fleet.departed) if table is not None]
+    groups = union([table.where(is_group_named(group)).select(*GROUP_KEY) for table in tables])
+    if groups.isEmpty():
+        raise ConfigError(f"The fleet has no group {group}. Use the ID of a group, or CLUSTER/GROUP.")
+    planned = plan(fleet.filter_groups(groups), settings.choice)
+    rows = listed("moves", explain_moves(planned, group, topic, int(partition)))
+    reasons = " ".join(row["explanation"] for row in rows)
+    print(f"{name} of {group_name(rows[0])}: {without_uuids(reasons)}")
+    return 0
 
 
 def _inputs(settings: plan_settings.PlanSettings) -> dict[str, Any]:

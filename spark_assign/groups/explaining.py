@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -46,8 +47,9 @@ def explain(plan: Plan, group_id: str, topic: str, partition: int, *, cluster: s
 
     Args:
         plan: any plan.
-        group_id, topic, partition: the partition.
-        cluster: required if several clusters have a group with that id.
+        group_id: ID of the group, or CLUSTER/GROUP_ID.
+        topic, partition: the partition.
+        cluster: cluster of the group, if several clusters have a group with that ID.
 
     Returns:
         a sentence or two per member that claims the partition, with the numbers behind the decision: what the owner
@@ -62,22 +64,45 @@ def explain(plan: Plan, group_id: str, topic: str, partition: int, *, cluster: s
         1 to 2, and this is number 3 of them by partition and topic. It is withheld in this round: payments-eu-0
         revokes it first, and the next round assigns it.
     """
-    found_cluster, assignor = _find_group(plan, group_id, cluster)
-    facts = _gather(plan, found_cluster, group_id, topic, partition, by_broker=assignor in SERVER_ASSIGNORS)
-    return f"{topic}-{partition} of {found_cluster}/{group_id}: {_format(facts, topic, partition)}"
+    rows = explain_moves(plan, group_id, topic, partition, cluster=cluster)
+    name = "{topic}-{partition} of {cluster}/{group_id}".format_map(rows[0])
+    return f"{name}: {' '.join(row['explanation'] for row in rows)}"
 
 
-def _find_group(plan: Plan, group_id: str, cluster: str | None) -> tuple[str, str]:
-    """Returns the group's cluster and assignor."""
-    is_group = F.col("group_id") == group_id
-    is_group = is_group if cluster is None else is_group & (F.col("cluster") == cluster)
+def explain_moves(
+    plan: Plan, group_id: str, topic: str, partition: int, *, cluster: str | None = None
+) -> list[dict[str, Any]]:
+    """Returns a row for each member that claims the partition: the columns of `moves`, and `explanation`.
+
+    If the partition stays, there is one row, with the same member twice and no reason. For the arguments and errors,
+    see `explain`.
+    """
+    found_cluster, found_group, assignor = _find_group(plan, group_id, cluster)
+    facts = _gather(plan, found_cluster, found_group, topic, partition, by_broker=assignor in SERVER_ASSIGNORS)
+    key = {"cluster": found_cluster, "group_id": found_group, "topic": topic, "partition": partition}
+    rows = [{**key, **each} for each in _explanations(facts, topic, partition)]
+    if facts.who("order_dependent") is not None:
+        rows[-1]["explanation"] += _ORDER_DEPENDENT
+    return rows
+
+
+def is_group_named(name: str, cluster: str | None = None) -> Column:
+    """Returns the condition that a row is of a group with this ID or, as CLUSTER/GROUP_ID, of this cluster."""
+    if cluster is not None:
+        return (F.col("group_id") == name) & (F.col("cluster") == cluster)
+    return (F.col("group_id") == name) | (F.concat_ws("/", "cluster", "group_id") == name)
+
+
+def _find_group(plan: Plan, group_id: str, cluster: str | None) -> tuple[str, str, str]:
+    """Returns the group's cluster, ID, and assignor."""
+    is_group = is_group_named(group_id, cluster)
     rows = plan.groups.where(is_group).limit(10).collect()  # ten at most: the clusters that have a group of this name
-    matches = sorted((row["cluster"], row["assignor"]) for row in rows)
+    matches = sorted((row["cluster"], row["group_id"], row["assignor"]) for row in rows)
     if len(matches) == 1:
         return matches[0]
     if matches:
-        clusters = ", ".join(cluster for cluster, _ in matches)
-        raise SourceError(f"group {group_id} is in several clusters: {clusters}. Specify cluster=")
+        names = ", ".join("/".join(match[:2]) for match in matches)
+        raise SourceError(f"Several clusters have a group {group_id}. Use one of: {names}.")
     rejected = plan.rejected.where(is_group).limit(1).collect()  # one row
     reason = f": it is rejected, {rejected[0]['code']}: {rejected[0]['detail']}" if rejected else ""
     raise SourceError(f"group {group_id} is not planned{reason}")
@@ -151,14 +176,20 @@ def _fact(fact: str, rows: DataFrame, member: Column, number: Column) -> DataFra
     return numbered.groupBy("member").agg(F.sum("number").alias("number")).withColumn("fact", F.lit(fact))
 
 
-def _format(facts: _Facts, topic: str, partition: int) -> str:
-    order_dependent = _ORDER_DEPENDENT if facts.who("order_dependent") is not None else ""
+def _explanations(facts: _Facts, topic: str, partition: int) -> list[dict[str, Any]]:
+    names = ("from_member_id", "to_member_id", "reason")
     if facts.moves:
-        return " ".join(_format_move(facts, row) for row in facts.moves) + order_dependent
+        return [
+            {name: move[name] for name in names} | {"explanation": _format_move(facts, move)} for move in facts.moves
+        ]
     owner = facts.who("assigned to")
     if owner is None:
-        raise SourceError(f"{topic}-{partition} is neither owned nor assigned in that group")
-    return f"stays with {owner}, which owned {facts.of('owned', owner)} (quota {_quota(facts)}).{order_dependent}"
+        raise SourceError(
+            f"{topic}-{partition} is neither owned nor assigned in that group. Use a partition of a topic that the "
+            "group subscribes to, as TOPIC-PARTITION."
+        )
+    text = f"stays with {owner}, which owned {facts.of('owned', owner)} (quota {_quota(facts)})."
+    return [dict(zip(names, (owner, owner, None), strict=True)) | {"explanation": text}]
 
 
 def _format_move(facts: _Facts, move: Row) -> str:

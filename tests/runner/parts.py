@@ -37,7 +37,7 @@ REPEATED = {"SPARK_ASSIGN_TEST_EVERY": "40"}
 FEWEST: Mapping[str, int] = {
     "unit": 2_696,
     "golden": 49,
-    "spark": 329,
+    "spark": 330,
     "connect": 47,
     "classes": 36,
     "live": 212,

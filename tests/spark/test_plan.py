@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
+from jobs import plan as plan_job
 from spark_assign import Fleet, FleetError, UnknownAssignorError, plan
 from spark_assign.spark.partition_slices import compress
 from spark_assign.tables.groups import PLAN_TABLES
 from tests.golden import tables
 from tests.kafka import random_groups
-from tests.spark.fleets import fleet, group, kept, shuffled, table, tuples
+from tests.spark.fleets import fleet, group, kept, shuffled, table, tuples, written_as_json
 
 pytestmark = pytest.mark.spark
 
@@ -188,3 +191,33 @@ def test_metrics_do_not_expand_partitions(spark: SparkSession) -> None:
     assert tuples(planned.metrics, "partitions", "min_per_member", "max_per_member") == [
         (2**31 - 1, 715827882, 715827883)
     ]
+
+
+def test_explain(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The job explains one partition, as text or as rows, and writes nothing; a wrong name is wrong input."""
+    members = [{"cluster": cluster, "group_id": group, "member_id": "a"} for cluster, group in (("c", "g"), ("d", "g"))]
+    tables = {
+        "topics": [{"cluster": cluster, "topic": "t-x", "partitions": 2} for cluster in ("c", "d")],
+        "members": [*members, {**members[0], "member_id": "b"}],
+        "subscriptions": [{**row, "topic": "t-x"} for row in (*members, {**members[0], "member_id": "b"})],
+        "owned": [{**members[0], "topic": "t-x", "partition": partition} for partition in (0, 1)],
+    }
+    words = ["--fleet", str(written_as_json(tmp_path, tables)), "--assignor", "cooperative-sticky"]
+    assert plan_job.main([*words, "--explain", "c/g", "t-x-1"]) == 0
+    why = "moves from a to b, because a owned 2, its quota is 1, and this is number 2 of them"
+    assert capsys.readouterr().out.startswith(f"t-x-1 of c/g: {why}")
+    assert plan_job.main([*words, "--explain", "c/g", "t-x-0", "-o", "json"]) == 0
+    row = {"cluster": "c", "group_id": "g", "topic": "t-x", "partition": 0}
+    moved = {"from_member_id": "a", "to_member_id": "a", "reason": None}
+    document = json.loads(capsys.readouterr().out)
+    assert document["tables"] == {"moves": [{**row, **moved, "explanation": "stays with a, which owned 2 (quota 1)."}]}
+    assert document["summary"] == "t-x-0 of c/g: stays with a, which owned 2 (quota 1)."
+    for value, more, problem in (
+        (("g", "t-x-0"), [], "Several clusters have a group g. Use one of: c/g, d/g."),
+        (("h", "t-x-0"), [], "The fleet has no group h."),
+        (("c/g", "t-x-2"), [], "t-x-2 is neither owned nor assigned in that group."),
+        (("c/g", "t-x"), [], "--explain c/g t-x: expected GROUP TOPIC-PARTITION"),
+        (("c/g", "t-x-1"), ["--output", "plans"], "--explain writes no plan. Remove --output."),
+    ):
+        assert plan_job.main([*words, "--explain", *value, *more, "--outcome", str(tmp_path / "outcome.json")]) == 2
+        assert problem in json.loads((tmp_path / "outcome.json").read_text())["error"]["message"]
