@@ -1,42 +1,68 @@
-"""Find what changed between two snapshots or plans: members, ownership, topics, and balance."""
+"""Find what changed between two snapshots or plans: members, ownership, topics, and balance.
+
+With --loads, report the load of partitions: the busiest partitions, and how long groups with lag need to catch up.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
 
+import click
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign import Drift, Fleet, find_drift
+from spark_assign import Drift, Fleet, Offsets, find_drift, loads_between
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_and_read
-from spark_assign.cli.options import RUN, exit_codes, fail_on, format_options, location_option, output_options, top
+from spark_assign.cli.options import (
+    RUN,
+    exit_codes,
+    fail_on,
+    format_options,
+    location_option,
+    output_options,
+    sample,
+    sample_option,
+    top,
+)
 from spark_assign.report.text.comparison import summarize_drift
+from spark_assign.report.text.loads_and_sizes import summarize_loads
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import check_output, previous_run, read_run
+from spark_assign.tables.advice import LOADS_TABLES
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.errors import ConfigError
 
 PREVIOUS = "previous"
 STATES = f"""LOCATION is a snapshot, LOCATION@RUN_ID a stored plan; the states can be of different kinds, for
 example a plan and a later snapshot. {PREVIOUS} is the run before that of --after, in the order of run IDs; if there is
-none, every group counts as added."""
+none, every group counts as added. With --loads, both are snapshots, and the loads are computed from their offsets;
+without --before, they are those that the snapshot itself has read (snapshot --interval or --rates-since)."""
+LOADS = (
+    "Report the loads of partitions instead of the changes: message rates, lag, and how long groups need to catch up."
+)
 
 
 @job(__doc__, f"{STATES} {exit_codes('groups or topics changed', 'changes')}", name="diff")
-@location_option("--before", f"Earlier state: a snapshot, a stored plan, or {PREVIOUS}.", metavar=RUN, required=True)
-@location_option("--after", "Later state: a snapshot or a stored plan.", metavar=RUN, required=True)
+@location_option("--before", f"Earlier state: a snapshot, a stored plan, or {PREVIOUS}.", metavar=RUN)
+@location_option("--after", "Later state: a snapshot or a stored plan.", metavar=RUN)
+@click.option("--loads", is_flag=True, help=LOADS)
+@sample_option("fleet with its loads, with --loads")
 @format_options("files of the snapshots")
 @output_options()
 @fail_on("changes", "a group or topic has changed")
-@top("groups and topics in the summary")
+@top("groups and topics, or partitions, in the summary")
 def main(options: Options) -> int:
-    """Loads both states, finds the drift, writes the tables, and prints the summary."""
+    """Loads both states, finds the drift or the loads, writes the tables, and prints the summary."""
+    check_usage(options)
     if options.output:
         check_output(options.output)
     spark = spark_session("diff", options)
+    if options.loads:
+        print(summarize_loads(_stored_loads(options, _loads(options, spark)), options.top), flush=True)
+        return 0
     after = _read_state(options, spark, options.after)
     if options.before == PREVIOUS:
         options.before = _previous(options, spark)
@@ -50,6 +76,50 @@ def main(options: Options) -> int:
     print(f"From {options.before or 'no earlier run'} to {options.after}")
     print(summarize_drift(tables["groups"], tables["topics"], options.top), flush=True)
     return int(options.fail_on == "changes" and _has_changes(tables["groups"], tables["topics"]))
+
+
+def check_usage(options: Options) -> None:
+    """Raises `ConfigError` if a state is missing, or options contradict each other."""
+    if not options.loads:
+        if options.sample:
+            raise ConfigError("--sample needs --loads.")
+        if not options.before or not options.after:
+            raise ConfigError("Use --before and --after, each with a snapshot or a stored plan.")
+        return
+    if bool(options.after) == options.sample or (options.before and options.sample):
+        raise ConfigError("With --loads, use either --after LOCATION, with or without --before, or --sample.")
+    if options.fail_on:
+        raise ConfigError("--fail-on can't be used with --loads.")
+    for name in ("before", "after"):
+        text = getattr(options, name) or ""
+        if text == PREVIOUS or split_run_id(text)[1] is not None:
+            raise ConfigError(f"--{name} {text} isn't a snapshot. --loads compares the offsets of two snapshots.")
+
+
+def _loads(options: Options, spark: SparkSession) -> DataFrame:
+    if options.sample:
+        tables = {"loads": f"{sample(__file__, 'loads')}/loads.csv"}
+        of_sample = read_fleet(spark, sample(__file__, "fleet"), tables=tables).loads
+        assert of_sample is not None
+        return of_sample
+    how = {"format": options.format, "options": options.option}
+    if options.before:
+        return loads_between(*(Offsets.read(spark, place, **how) for place in (options.before, options.after)))
+    loads = read_fleet(spark, options.after, **how).loads
+    if loads is None:
+        raise ConfigError(
+            f"{options.after} has no table loads. Name an earlier snapshot with --before, or take the snapshot with "
+            "--interval 60s or --rates-since 10m."
+        )
+    return loads
+
+
+def _stored_loads(options: Options, loads: DataFrame) -> DataFrame:
+    """Returns the loads: written and read back or, without `--output`, cached."""
+    if not options.output:
+        return cached(loads)
+    inputs = {"before": options.before, "after": options.after}
+    return store_and_read(options, {"loads": loads}, schemas=LOADS_TABLES, inputs=inputs)["loads"]
 
 
 def _has_changes(groups: DataFrame, topics: DataFrame) -> bool:

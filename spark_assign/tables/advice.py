@@ -1,4 +1,4 @@
-"""Columns of the tables of `loads`, `size_groups`, `advise_membership`, `measure_zone_traffic`, and `advise`."""
+"""Columns of the tables of `diff --loads`, `size_groups`, `advise_membership`, `measure_zone_traffic`, and `advise`."""
 
 from __future__ import annotations
 

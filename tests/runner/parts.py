@@ -41,7 +41,7 @@ FEWEST: Mapping[str, int] = {
     "connect": 47,
     "classes": 36,
     "live": 212,
-    "e2e": 85,
+    "e2e": 84,
     "docs": 430,
     "airflow": 98,
     "browser": 14,

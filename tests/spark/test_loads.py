@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs import loads as loads_job
+from jobs import diff as diff_job
 from spark_assign import FleetError, Offsets, SparkAssignError, loads_between
 from spark_assign.report.text.loads_and_sizes import loads_by_group, summarize_loads
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
@@ -153,15 +153,15 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     write_folder(taken("eu", 0, BEFORE), tmp_path / "monday")
     write_folder(taken("eu", 100, AFTER, topic_id="B"), tmp_path / "tuesday")
     monday, tuesday, output = (str(tmp_path / name) for name in ("monday", "tuesday", "loads"))
-    arguments = ["--before", monday, "--after", tuesday]
-    assert loads_job.main([*arguments, "--output", output, "--run-id", "r", "--top", "1"]) == 0
+    arguments = ["--loads", "--before", monday, "--after", tuesday]
+    assert diff_job.main([*arguments, "--output", output, "--run-id", "r", "--top", "1"]) == 0
     printed = capsys.readouterr().out
     assert "Partitions: 4, of 1 the rate is known: 10.00 messages/s in" in printed
     fleet = read_fleet(spark, tuesday, tables={"loads": f"{output}/loads/run_id=r"})
     assert fleet.loads is not None
     assert by_partition(fleet.loads.select(*LOADS.names), "eu") == EXPECTED
-    assert loads_job.main(["--before", tuesday, "--after", monday]) == 2
-    assert loads_job.main(["--after", tuesday]) == 2
+    assert diff_job.main(["--loads", "--before", tuesday, "--after", monday]) == 2
+    assert diff_job.main(["--loads", "--after", tuesday]) == 2
 
 
 def test_how_long_it_takes_to_catch_up(spark: SparkSession) -> None:

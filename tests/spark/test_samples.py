@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark]
     ("words", "printed"),
     [
         (["check", "--max-rebalances-per-day", "3"], "alerts in sample"),
-        (["loads"], "Hottest partitions"),
+        (["diff", "--loads"], "Hottest partitions"),
         (["simulate"], "partition-seconds"),
         (["replicas", "place"], "18 partitions of 2 topics placed, 0 requests rejected"),
         (["replicas", "reassign"], "No change given, so a broker is replaced: --remove 3 --add 4=use1-az4"),

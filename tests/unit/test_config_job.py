@@ -16,7 +16,7 @@ from jobs import config
 
 ROOT = Path(__file__).parents[2]
 OTHERS = (
-    *("advise", "check", "compare", "daily", "diff", "loads", "migrate", "report"),
+    *("advise", "check", "compare", "daily", "diff", "migrate", "report"),
     *("simulate", "snapshot"),
 )
 OF_REPLICAS = ("replicas place", "replicas check", "replicas reassign")

@@ -74,10 +74,10 @@ def test_one_flag_has_one_meaning() -> None:
     assert several <= {"--fail-on", "--output-format"}
     for name, each in commands().items():
         flags = options_of(each)
-        assert ("--format" in flags) is ("--fleet" in flags or name in ("diff", "loads")), name
+        assert ("--format" in flags) is ("--fleet" in flags or name == "diff"), name
         if name != "daily":  # its steps have these flags
             assert ("--output-format" in flags) is ("--run-id" in flags or name in SNAPSHOTS), name
-            assert ("--sample" in flags) <= ("--fleet" in flags or name in ("check", "loads")), name
+            assert ("--sample" in flags) <= ("--fleet" in flags or name in ("check", "diff")), name
 
 
 def example(run: Any = lambda options: 0) -> Job:
