@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import random
+import re
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -17,6 +21,26 @@ log = logging.getLogger(__name__)
 
 _KEYS = ["run_id", "attempt"]
 
+_CONFLICT = re.compile(
+    r"Concurrent|CONCURRENT|(METADATA|PROTOCOL)_CHANGED|(Metadata|Protocol)Changed|CommitFailed|onflicting files"
+    # For a table that another process is creating.
+    r"|NON_EMPTY_LOCATION|ALREADY_EXISTS|lready exists"
+)
+_ATTEMPTS = 8
+
+
+def retry_conflicts(write: Callable[[], None]) -> None:
+    """Calls `write`, and retries it after a pause if it conflicts with another writer."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            write()
+            return
+        except Exception as error:
+            if attempt == _ATTEMPTS or not _CONFLICT.search(str(error)):
+                raise
+            log.info("the tables were written at the same time; once more")
+            time.sleep(random.uniform(0.5, 1) * min(2**attempt / 4, 4))
+
 
 class CatalogTarget(Target):
     """The target of `run_store` for tables of a catalog schema."""
@@ -24,7 +48,7 @@ class CatalogTarget(Target):
     def write(self, table: str, frame: DataFrame, attempt: Attempt) -> None:
         """Appends one table of one attempt. Creates the catalog table if it doesn't exist."""
         marked = frame.withColumn("run_id", F.lit(attempt.run_id)).withColumn("attempt", F.lit(attempt.id))
-        self._append(f"{self.output}.{table}", marked, attempt.format, attempt.options, _KEYS)
+        retry_conflicts(partial(self._append, f"{self.output}.{table}", marked, attempt.format, attempt.options, _KEYS))
 
     def read(self, table: str, attempt: Attempt) -> DataFrame:
         """Returns one table of one attempt, without the columns run_id and attempt."""
@@ -37,7 +61,7 @@ class CatalogTarget(Target):
 
     def append_manifest(self, row: Mapping[str, Any], seen: str) -> None:
         """Makes an attempt the current run."""
-        self._append(f"{self.output}.manifest", one_row(self.spark, row), None, {}, [])
+        retry_conflicts(partial(self._append, f"{self.output}.manifest", one_row(self.spark, row), None, {}, []))
 
     def manifest_rows(self) -> None:
         """Returns None: only Spark can read a catalog."""

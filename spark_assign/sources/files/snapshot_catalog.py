@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import json
 import logging
-import random
-import re
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial, reduce
 
@@ -26,6 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.files.tables import temporary_settings
 from spark_assign.spark.progress import progress
+from spark_assign.stores.catalog import retry_conflicts
 from spark_assign.stores.cluster_folders import KEYS
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError, reason
 from spark_assign.tables.groups import LOADS, SNAPSHOTS
@@ -40,13 +38,6 @@ _MODE = "spark.sql.sources.partitionOverwriteMode"
 """With `dynamic`, an overwrite replaces only the partitions that it has rows for."""
 _MODE_LOCK = threading.Lock()
 """The mode is a setting of the session. Threads that share a session must not change it while another one writes."""
-
-_CONFLICT = re.compile(
-    r"Concurrent|CONCURRENT|(METADATA|PROTOCOL)_CHANGED|(Metadata|Protocol)Changed|CommitFailed|onflicting files"
-    # For a table that another process is creating.
-    r"|NON_EMPTY_LOCATION|ALREADY_EXISTS"
-)
-ATTEMPTS = 8
 
 
 def write_tables(snapshot: Snapshot, spark: SparkSession, prefix: str) -> None:
@@ -74,7 +65,7 @@ def write_tables(snapshot: Snapshot, spark: SparkSession, prefix: str) -> None:
             target = f"{prefix}.{name}"
             step(0, name)
             try:
-                _retry_conflicts(partial(_replace, spark, target, snapshot.key, clusters, table))
+                retry_conflicts(partial(_replace, spark, target, snapshot.key, clusters, table))
             except SparkAssignError:
                 raise
             except Exception as error:  # classic PySpark lets Java's own exceptions through
@@ -132,19 +123,6 @@ def _check(spark: SparkSession, target: str, snapshot: Snapshot) -> None:
             f"{target} has this Kafka cluster (id {own}) already, as {row['cluster']}. Use that --cluster-name, or "
             "delete the rows of that cluster first."
         )
-
-
-def _retry_conflicts(write: Callable[[], None]) -> None:
-    """Calls `write`, and retries it after a pause if it conflicts with another writer."""
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            write()
-            return
-        except Exception as error:
-            if attempt == ATTEMPTS or not _CONFLICT.search(str(error)):
-                raise
-            log.info("another snapshot was written at the same time; once more")
-            time.sleep(random.uniform(0.5, 1) * min(2**attempt / 4, 4))
 
 
 def _replace(spark: SparkSession, target: str, key: str, clusters: Sequence[str], table: pa.Table) -> None:
