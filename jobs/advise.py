@@ -10,7 +10,6 @@ import sys
 
 import click
 
-from spark_assign import SparkAssignError
 from spark_assign.cli.advice_modes import MEMBERSHIP, ONLY, check_usage, run_mode
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import on_fleet
@@ -28,7 +27,7 @@ from spark_assign.cli.options import (
 from spark_assign.cli.owners import owners_options
 
 
-@job(__doc__, exit_codes(), name="advise", input_errors=(SparkAssignError, ValueError))
+@job(__doc__, exit_codes(), name="advise")
 @input_options()
 @click.option("--only", type=click.Choice(ONLY), help="Compute only this part, in detail (default: all advice).")
 @capacity_option()

@@ -6,12 +6,10 @@ import sys
 from functools import partial
 
 import click
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from spark_assign import Fleet, SparkAssignError, compare
+from spark_assign import Fleet, compare
 from spark_assign.cli.job import Options, job
-from spark_assign.cli.job_tables import on_fleet, store_and_read
+from spark_assign.cli.job_tables import on_fleet, store_or_cache
 from spark_assign.cli.options import (
     PAUSE_TIMES,
     exit_codes,
@@ -21,10 +19,7 @@ from spark_assign.cli.options import (
     time_options,
 )
 from spark_assign.comparison.what_if import WhatIf, parse_what_if
-from spark_assign.report.text.comparison import summarize_comparison
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.caching import cached
-from spark_assign.tables.comparison import COMPARE_TABLES
 
 ASSIGNORS = "those of the group's protocol: Kafka's client-side assignors, or uniform and server-range"
 CHANGES = """Changes: as-is (the default); leave:GROUPS:COUNT and join:GROUPS:COUNT: COUNT members leave or join each
@@ -34,7 +29,7 @@ GROUPS, MEMBERS and TOPICS are shell patterns. A name can precede a change:
 --what-if 'host down=leave-members:consumer-10.2.*'."""
 
 
-@job(__doc__, f"{CHANGES} {exit_codes()}", name="compare", input_errors=(SparkAssignError, ValueError))
+@job(__doc__, f"{CHANGES} {exit_codes()}", name="compare")
 @input_options()
 @click.option("--assignors", metavar="A,B,…", help=f"Assignors to compare, for all groups (default: {ASSIGNORS}).")
 @click.option(
@@ -54,23 +49,10 @@ def main(options: Options) -> int:
 def _run(options: Options, place: str | None, fleet: Fleet, what_ifs: list[WhatIf]) -> int:
     assignors = options.assignors.split(",") if options.assignors is not None else None
     comparison = compare(fleet, assignors, what_ifs, Settings(**given_values(options, PAUSE_TIMES)))
-    comparison = _write(options, place, comparison) if options.output else cached(comparison)
-    print(summarize_comparison(comparison, options.top), flush=True)
-    return int(options.fail_on == "rejected" and not _rejected(comparison).isEmpty())
-
-
-def _rejected(comparison: DataFrame) -> DataFrame:
-    rows = comparison.where(F.col("rejected").isNotNull())
-    return rows.withColumnsRenamed({"rejected": "code", "reason": "detail"})
-
-
-def _write(options: Options, place: str | None, comparison: DataFrame) -> DataFrame:
-    """Returns the comparison, written and read back."""
-    comparison = cached(comparison)  # two tables are written from it
-    tables = {"comparison": comparison, "rejected": _rejected(comparison)}
     inputs = {"fleet": place, "assignors": options.assignors, "what_ifs": list(options.what_if)}
-    stored = store_and_read(options, tables, schemas=COMPARE_TABLES, inputs=inputs, found=options.fail_on)
-    return stored["comparison"]
+    comparison = store_or_cache(options, comparison, inputs=inputs)
+    comparison.show(options.top)
+    return int(options.fail_on == "rejected" and not comparison.rejected.isEmpty())
 
 
 if __name__ == "__main__":

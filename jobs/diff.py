@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import click
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign import Drift, Fleet, Offsets, find_drift, loads_between
+from spark_assign import Drift, Fleet, find_drift
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_and_read
 from spark_assign.cli.options import (
@@ -25,8 +25,8 @@ from spark_assign.cli.options import (
     sample_option,
     top,
 )
-from spark_assign.report.text.comparison import summarize_drift
 from spark_assign.report.text.loads_and_sizes import summarize_loads
+from spark_assign.sources.files.snapshot_offsets import Offsets, loads_between
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import split_run_id
@@ -73,9 +73,10 @@ def main(options: Options) -> int:
         before = _read_state(options, spark, options.before)
     drift = find_drift(before, after)
     tables = _write(options, drift) if options.output else {"groups": cached(drift.groups), "topics": drift.topics}
+    drift = drift.with_tables(tables)
     print(f"From {options.before or 'no earlier run'} to {options.after}")
-    print(summarize_drift(tables["groups"], tables["topics"], options.top), flush=True)
-    return int(options.fail_on == "changes" and _has_changes(tables["groups"], tables["topics"]))
+    drift.show(options.top)
+    return int(options.fail_on == "changes" and _has_changes(drift.groups, drift.topics))
 
 
 def check_usage(options: Options) -> None:
@@ -148,7 +149,7 @@ def _write(options: Options, drift: Drift) -> Mapping[str, DataFrame]:
     """Returns the tables, written and read back."""
     return store_and_read(
         options,
-        {name: getattr(drift, name) for name in DRIFT_TABLES},
+        drift.tables,
         schemas=DRIFT_TABLES,
         inputs={"before": options.before, "after": options.after},
         found=(lambda read: _has_changes(read("groups"), read("topics"))) if options.fail_on else None,

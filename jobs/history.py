@@ -17,7 +17,7 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign import Fleet, SparkAssignError
+from spark_assign import Fleet
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_and_read, store_fleet, stored_history
 from spark_assign.cli.options import (
@@ -32,9 +32,9 @@ from spark_assign.cli.options import (
     sample,
     stored_run,
 )
-from spark_assign.history.history import History
+from spark_assign.history import HistoryThresholds, read_history
+from spark_assign.history.past_variants import replay
 from spark_assign.history.records import records_of, redact_records
-from spark_assign.history.replay import replay
 from spark_assign.report.listed_groups import no_match_text
 from spark_assign.report.text.history import format_histories, summarize_history, summarize_replay
 from spark_assign.sources.auth import properties as client_properties
@@ -67,7 +67,7 @@ REQUIRED = {
 """Options that require another one."""
 
 
-@job(__doc__, exit_codes(), name="history", input_errors=(SparkAssignError, ValueError))
+@job(__doc__, exit_codes(), name="history")
 @click.option(
     "--bootstrap-server",
     metavar="HOST:PORT,…",
@@ -184,13 +184,15 @@ def _run(spark: SparkSession, options: Options, location: str | None) -> int:
     known = _known_tables(spark, options, location)
     thresholds = {THRESHOLDS[flag]: value for flag, value in given_values(options, THRESHOLDS).items()}
     records = _records(spark, options)
+    limits = HistoryThresholds(**thresholds)
     names = None if "topics" not in known else known["topics"].where("topic_id is not null")
-    history = History.read(records, topics=names, end_offsets=known.get("end_offsets"), **thresholds)
+    ends = known.get("end_offsets")
+    history = read_history(records, limits, topics=names, end_offsets=ends)
     history = history.with_tagged_rows(cached(history.tagged_rows()))  # ten tables of one pass
     tables: Mapping[str, DataFrame] = {name: getattr(history, name) for name in HISTORY_TABLES}
     schemas = HISTORY_TABLES
     if options.replay:
-        replayed = replay(records, **{name: value for name, value in thresholds.items() if name == "commit_gap_ms"})
+        replayed = replay(records, thresholds=limits)
         replayed = replayed.with_tagged_rows(cached(replayed.tagged_rows()))
         tables = {**tables, **{name: getattr(replayed, name) for name in REPLAY_TABLES}}
         schemas = {**schemas, **REPLAY_TABLES}

@@ -8,14 +8,14 @@ simulates the two rolling restarts that switch one group from eager to cooperati
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from spark_assign import Fleet, SparkAssignError, plan_migration, plan_upgrade
+from spark_assign import Fleet, MigrationParams, plan_migration, plan_upgrade
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import on_fleet, read_fleet_and_settings, store_or_cache
 from spark_assign.cli.options import (
@@ -36,7 +36,7 @@ from spark_assign.report.listed_groups import first_groups_with_steps, no_match_
 from spark_assign.report.text import migration as text
 from spark_assign.report.text.simulation import format_rows
 from spark_assign.simulation.settings import Settings
-from spark_assign.tables.comparison import MIGRATION_TABLES, UPGRADE_TABLES
+from spark_assign.stores.result import LazyResult
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -48,7 +48,7 @@ CLASSIC_TIMES = {
 UPGRADE, PROTOCOL, COOPERATIVE = "With --to-release", "Without --to-release", "With --to-cooperative"
 
 
-@job(__doc__, exit_codes(), name="migrate", input_errors=(SparkAssignError, ValueError))
+@job(__doc__, exit_codes(), name="migrate")
 @input_options()
 @click.option(
     "--to-release",
@@ -118,10 +118,11 @@ def check_usage(options: Options) -> None:
 
 def _migrate(options: Options, place: str | None, fleet: Fleet) -> int:
     arguments = DEFAULTS | given_values(options, DEFAULTS)
-    migration = plan_migration(fleet, settings=Settings(**given_values(options, PAUSE_TIMES)), **arguments)
-    tables = store_or_cache(options, migration, schemas=MIGRATION_TABLES, inputs={"fleet": place, **arguments})
+    settings = Settings(**given_values(options, PAUSE_TIMES))
+    migration = plan_migration(fleet, MigrationParams(**arguments), settings)
+    migration = store_or_cache(options, migration, inputs={"fleet": place, **arguments})
     order = [F.asc_nulls_last("rank"), *map(F.col, GROUP_KEY)]
-    return _print(options, tables, "migrations", order, text.summarize_migration, text.format_migration_steps)
+    return _print(options, migration, "migrations", order, text.format_migration_steps)
 
 
 def _upgrade(options: Options, place: str | None, fleet: Fleet) -> int:
@@ -130,8 +131,8 @@ def _upgrade(options: Options, place: str | None, fleet: Fleet) -> int:
         fleet = fleet.with_leader_client(library, version or None, group_id=glob)
     upgrade = plan_upgrade(fleet, options.to_release, assignor=options.assignor)
     arguments = {name: getattr(options, name) for name in ("to_release", "assignor", "leader_client")}
-    tables = store_or_cache(options, upgrade, schemas=UPGRADE_TABLES, inputs={"fleet": place, **arguments})
-    return _print(options, tables, "upgrades", GROUP_KEY, text.summarize_upgrade, text.format_restarts)
+    upgrade = store_or_cache(options, upgrade, inputs={"fleet": place, **arguments})
+    return _print(options, upgrade, "upgrades", GROUP_KEY, text.format_restarts)
 
 
 def _switch_to_cooperative(options: Options) -> int:
@@ -148,19 +149,19 @@ def _switch_to_cooperative(options: Options) -> int:
 
 def _print(
     options: Options,
-    tables: Mapping[str, DataFrame],
+    result: LazyResult,
     name: str,
     order: Sequence[str | Column],
-    summarize: Callable[[DataFrame, DataFrame, int], str],
     format_steps: Callable[[Rows, Rows], str],
 ) -> int:
     """Prints the summary of the table `name`, or the steps of the groups of `--details`, and returns the exit code."""
     if not options.details:
-        print(summarize(tables[name], tables["rejected"], options.top), flush=True)
+        result.show(options.top)
     else:
-        groups, rows = first_groups_with_steps(tables[name], tables["steps"], options.details, order, options.top)
+        steps = result.tables["steps"]
+        groups, rows = first_groups_with_steps(result.tables[name], steps, options.details, order, options.top)
         print(format_steps(groups, rows) if groups else no_match_text(options.details), flush=True)
-    return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
+    return int(options.fail_on == "rejected" and not result.rejected.isEmpty())
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, write_pla
 from spark_assign.groups.explaining import explain_moves, is_group_named
 from spark_assign.report.formatting import group_name, listed, without_uuids
 from spark_assign.report.openmetrics import write_metrics
+from spark_assign.report.results import summary
 from spark_assign.report.text.plan_summary import summarize
 from spark_assign.sources.files.tables import interpreted
 from spark_assign.spark.tagged_pass import union
@@ -177,10 +178,10 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     stored = stored_run(spark, output.location, manifest, options=output.options)
     if options.openmetrics:
         write_metrics(stored, options.openmetrics)
-    summaries = [each.summarize(each.result, settings.top)[0] for each in other_plans]
+    summaries = [summary(each, settings.top) for each in other_plans]
     print(summarize(run_with_owners(stored, owners), output.location, settings.top, summaries), flush=True)
     for each in other_plans:
-        each.result.unpersist()
+        each.unpersist()
     return int(fails and num_rejected > 0)
 
 

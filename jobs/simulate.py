@@ -12,7 +12,6 @@ from typing import Any
 import click
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign import SparkAssignError
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import read_fleet_and_settings, store_and_read, store_run
 from spark_assign.cli.options import (
@@ -43,7 +42,7 @@ from spark_assign.report.text.simulation import (
 from spark_assign.simulation import Settings, Simulation, simulate, simulate_variants
 from spark_assign.simulation.scenarios import SCENARIOS, Scenario, simulate_scenario
 from spark_assign.simulation.settings import BROKER_RELEASES
-from spark_assign.simulation.simulation import compare_costs, simulate_fleet
+from spark_assign.simulation.simulation import simulate_fleet
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.stores.run_store import check_output
@@ -61,7 +60,7 @@ CONNECT_TIMES = (
 log = logging.getLogger("spark_assign.simulate")
 
 
-@job(__doc__, EXIT_CODES, name="simulate", input_errors=(SparkAssignError, ValueError))
+@job(__doc__, EXIT_CODES, name="simulate")
 @click.option(
     "--scenario",
     type=click.Choice([*SCENARIOS, *connect.SCENARIOS]),
@@ -250,7 +249,7 @@ def run_fleet(options: Options, spark: SparkSession) -> int:
     log.info("read the fleet's tables; simulating %d events", events.count())
     if options.compare:
         compared = simulate_variants(fleet, events, settings)
-        results = {"comparison": compare_costs(compared), "rejected": compared.rejected}
+        results = {"comparison": compared.comparison, "rejected": compared.rejected}
         if options.output:
             results |= {"availability": compared.availability, "rebalances": compared.rebalances}
             results |= _large_tables(options, compared)
@@ -259,7 +258,7 @@ def run_fleet(options: Options, spark: SparkSession) -> int:
         return _exit_code(options, stored["rejected"])
     variant = (options.variant or ("configured",))[0]
     simulation = simulate(fleet, events, variant, settings)
-    stored = _store(options, simulation.tables() | (_large_tables(options, simulation) if options.output else {}))
+    stored = _store(options, dict(simulation.tables) | (_large_tables(options, simulation) if options.output else {}))
     print(summarize_simulation(stored["availability"], stored["rejected"], [variant], options.top)[0], flush=True)
     return _exit_code(options, stored["rejected"])
 

@@ -130,7 +130,7 @@ class Fleet:
             ConfigError: the timestamp is invalid, has no time zone, or no records cover it.
 
         Examples:
-            >>> history = History.read(spark.read.parquet("conf/sample-history/records.parquet"))
+            >>> history = read_history(spark.read.parquet("conf/sample-history/records.parquet"))
             >>> then = Fleet.as_of(history, "2026-11-23T08:03:16Z").members.where("group_id = 'payments-ledger'")
             >>> then.select("group_instance_id", "client_id").orderBy("client_id").show()
             +-----------------+-----------------+

@@ -36,7 +36,8 @@ import html
 
 from spark_assign import plan
 from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, write_plans
-from spark_assign.report.text.plan_summary import summarize
+from spark_assign.report.results import summary
+from spark_assign.report.text.plan_summary import plan_html, summarize
 from spark_assign.stores.run_store import stored_run
 
 catalog = dbutils.widgets.get("catalog")
@@ -68,11 +69,11 @@ stored = stored_run(spark, plan_place, manifest)
 
 # COMMAND ----------
 
-summaries = [each.summarize(each.result, 10)[0] for each in other_plans]
+summaries = [summary(each) for each in other_plans]
 if planned is None or summaries:
     displayHTML(f"<pre>{html.escape(summarize(stored, plan_place, 10, summaries))}</pre>")
 if planned is not None:
-    displayHTML(planned.to_html())
+    displayHTML(plan_html(planned))
     planned.fleet.unpersist()
 for each in other_plans:
-    each.result.unpersist()
+    each.unpersist()

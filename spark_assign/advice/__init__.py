@@ -1,1 +1,19 @@
 """What the owners of groups should do: how many consumers, balanced by what, in which zone, static or not."""
+
+from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
+from spark_assign.advice.kernel.membership_modes import MembershipParams
+from spark_assign.advice.membership import MembershipAdvice, advise_membership
+from spark_assign.advice.size import Sizing, SizingParams, size_groups
+from spark_assign.advice.zones import ZoneTraffic, measure_zone_traffic
+
+__all__ = [
+    "MembershipAdvice",
+    "MembershipParams",
+    "Sizing",
+    "SizingParams",
+    "ZoneParams",
+    "ZoneTraffic",
+    "advise_membership",
+    "measure_zone_traffic",
+    "size_groups",
+]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import ClassVar
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -23,7 +24,7 @@ from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
 from spark_assign.advice.kernel.membership_modes import MembershipParams
 from spark_assign.advice.kernel.zones import ZONE_ROWS, measure_reads
 from spark_assign.advice.membership import advise_membership
-from spark_assign.advice.size import size_params
+from spark_assign.advice.size import SizingParams, size_params
 from spark_assign.advice.zones import ZoneTraffic, faults
 from spark_assign.comparison.kernel.compare import CompareParams
 from spark_assign.comparison.what_if import AS_IS
@@ -36,7 +37,8 @@ from spark_assign.groups.registry import custom_assignors
 from spark_assign.groups.windows import WINDOW_SLICES
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.tagged_pass import LazyResult, union
+from spark_assign.spark.tagged_pass import union
+from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
@@ -72,6 +74,8 @@ class Advice(LazyResult):
         +-----------+----------+-------------+
     """
 
+    schemas: ClassVar = ADVISE_TABLES
+
     @cached_property
     def advice(self) -> DataFrame:
         """One row per recommendation, the most pressing first."""
@@ -84,11 +88,6 @@ class Advice(LazyResult):
     def not_recommended(self) -> DataFrame:
         """One row per change that was considered and isn't recommended, with the reason."""
         return self._rows(kernel.NOT_RECOMMENDED, ADVISE_TABLES["not_recommended"])
-
-    @cached_property
-    def rejected(self) -> DataFrame:
-        """Groups for which no adviser has a result."""
-        return self._rows(kernel.REJECTED, ADVISE_TABLES["rejected"])
 
 
 def advise(fleet: Fleet, params: AdviceParams | None = None, settings: Settings | None = None) -> Advice:
@@ -113,7 +112,6 @@ def advise(fleet: Fleet, params: AdviceParams | None = None, settings: Settings 
     Raises:
         FleetError: values that can't be planned with.
         ConfigError: an invalid price or threshold.
-        ValueError: headroom or quantile out of range.
 
     Examples:
         >>> advice = advise(fleet.with_capacity(400), AdviceParams(price_per_consumer_hour=0.1)).advice
@@ -175,7 +173,7 @@ def _group_params(
         ),
         size=None
         if Adviser.SIZE in missing
-        else size_params((CONFIGURED, *assignors), params.headroom, params.quantile, settings),
+        else size_params(SizingParams((CONFIGURED, *assignors), (), params.headroom, params.quantile), settings),
         zones=None
         if Adviser.ZONES in missing
         else ZoneParams(params.price_per_gb, params.currency, follower_fetching=params.follower_fetching),

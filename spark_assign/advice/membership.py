@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -19,7 +20,7 @@ from spark_assign.groups.faulty_groups import without_faulty_groups
 from spark_assign.simulation.facts import gather_facts
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.tagged_pass import LazyResult
+from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import MEMBERSHIP_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
@@ -56,6 +57,8 @@ class MembershipAdvice(LazyResult):
         +----------+------------------+-------+-------+
     """
 
+    schemas: ClassVar = MEMBERSHIP_TABLES
+
     @cached_property
     def membership_advice(self) -> DataFrame:
         """One row per consumer group: the recommendation, its savings and cost, and the settings to paste."""
@@ -65,11 +68,6 @@ class MembershipAdvice(LazyResult):
     def options(self) -> DataFrame:
         """One row per group, mode, session timeout, and restart time, with the pauses."""
         return self._rows(kernel.OPTION_ROW, MEMBERSHIP_TABLES["options"])
-
-    @cached_property
-    def rejected(self) -> DataFrame:
-        """Groups that can't be simulated."""
-        return self._rows(kernel.REJECTED, MEMBERSHIP_TABLES["rejected"])
 
 
 def advise_membership(

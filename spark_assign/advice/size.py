@@ -7,8 +7,9 @@ All work is done on complete groups (`advice.kernel.size`): members leave or joi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -22,13 +23,30 @@ from spark_assign.groups.kernel.plan_groups import CONFIGURED
 from spark_assign.groups.registry import custom_assignors, find_assignor, names
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.tagged_pass import LazyResult
+from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import SIZE_TABLES
-from spark_assign.tables.errors import Fault, FleetError
+from spark_assign.tables.errors import ConfigError, Fault, FleetError
 
-DEFAULTS = SizingCriteria()
-OWN = (CONFIGURED,)
-"""Sizes each group with its own assignor."""
+
+@dataclass(frozen=True)
+class SizingParams:
+    """Parameters of `size_groups`.
+
+    Attributes:
+        assignors: names of assignors; `configured`: each group's own, or `range` if the fleet doesn't specify it.
+        member_counts: member counts to evaluate; by default, the most informative ones for each group.
+        headroom: share of its load that a member must have in reserve to catch up after a pause.
+        quantile: quantile of the rates that the most loaded member must be able to read.
+
+    Examples:
+        >>> SizingParams(assignors=["range", "sticky"]).headroom
+        0.2
+    """
+
+    assignors: Sequence[str] = (CONFIGURED,)
+    member_counts: Sequence[int] = ()
+    headroom: float = SizingCriteria.headroom
+    quantile: float = SizingCriteria.quantile
 
 
 @dataclass(frozen=True)
@@ -52,6 +70,8 @@ class Sizing(LazyResult):
         +-------+----------+--------+----+-----+--------+
     """
 
+    schemas: ClassVar = SIZE_TABLES
+
     @cached_property
     def sizes(self) -> DataFrame:
         """One row per group and assignor: the number of members that it needs, and why."""
@@ -62,21 +82,8 @@ class Sizing(LazyResult):
         """One row per group, assignor, and number of members: the load per member."""
         return self._rows(kernel.CURVE_ROW, SIZE_TABLES["curves"])
 
-    @cached_property
-    def rejected(self) -> DataFrame:
-        """Groups that can't be sized: cluster, group_id, code, detail."""
-        return self._rows(kernel.REJECTED, SIZE_TABLES["rejected"])
 
-
-def size_groups(
-    fleet: Fleet,
-    assignors: Sequence[str] = OWN,
-    *,
-    member_counts: Sequence[int] = (),
-    headroom: float = DEFAULTS.headroom,
-    quantile: float = DEFAULTS.quantile,
-    settings: Settings | None = None,
-) -> Sizing:
+def size_groups(fleet: Fleet, params: SizingParams | None = None, settings: Settings | None = None) -> Sizing:
     """Computes how many consumers each group needs, from the load of its partitions and the capacity of one member.
 
     A number of members is enough if the most loaded member can read what is written to its partitions at the `quantile`
@@ -86,10 +93,7 @@ def size_groups(
 
     Args:
         fleet: clusters, topics, groups and members, and `loads`.
-        assignors: names of assignors; `configured`: each group's own, or `range` if the fleet doesn't specify it.
-        member_counts: member counts to evaluate; by default, the most informative ones for each group.
-        headroom: share of its load that a member must have in reserve to catch up after a pause.
-        quantile: quantile of the rates that the most loaded member must be able to read.
+        params: assignors, member counts, and criteria; `None`: the defaults of `SizingParams`.
         settings: times for the estimate of pauses, as for `compare`.
 
     Returns:
@@ -98,8 +102,7 @@ def size_groups(
 
     Raises:
         FleetError: no `loads`, or values that can't be planned with.
-        UnknownAssignorError: unknown assignor.
-        ValueError: no assignor, or a number out of range.
+        ConfigError: no assignor, an unknown one, or a number out of range.
 
     Examples:
         >>> sizes = size_groups(fleet.with_capacity(400)).sizes.orderBy("group_id")
@@ -111,35 +114,35 @@ def size_groups(
         |payments-eu|   range|under-provisioned|      2|     3|   500.0|
         +-----------+--------+-----------------+-------+------+--------+
     """
-    params = size_params([assignors] if isinstance(assignors, str) else assignors, headroom, quantile, settings)
-    if any(not 1 <= count <= MAX_MEMBERS for count in member_counts):
-        raise ValueError(f"member_counts is {sorted(member_counts)}; expected numbers from 1 to {MAX_MEMBERS:,}")
-    params = replace(params, member_counts=tuple(sorted(set(member_counts))))
+    kernel_params = size_params(params or SizingParams(), settings)
     if fleet.loads is None:
         remedy = "Take a snapshot with readings (--interval 60s --times 5), or add the table loads with your own rates"
         raise FleetError([Fault("loads", "*", "the table is missing", remedy)])
     _ = fleet.sizes
-    has_topic_ids = CONFIGURED in params.assignors or not set(TOPIC_ID_ASSIGNORS).isdisjoint(params.assignors)
+    has_topic_ids = not {CONFIGURED, *TOPIC_ID_ASSIGNORS}.isdisjoint(kernel_params.assignors)
     group_facts = facts.facts_by_group(
-        fleet, user_data=bool(params.criteria.custom), topic_ids=has_topic_ids, owned_order=True, loads=True
+        fleet, user_data=bool(kernel_params.criteria.custom), topic_ids=has_topic_ids, owned_order=True, loads=True
     )
-    work = map_arrow_batches(partial(kernel.size_groups, params=params))
+    work = map_arrow_batches(partial(kernel.size_groups, params=kernel_params))
     return Sizing(group_facts.mapInArrow(work, from_arrow_schema(kernel.SIZE_ROWS)))
 
 
-def size_params(
-    assignors: Sequence[str], headroom: float, quantile: float, settings: Settings | None
-) -> kernel.SizeParams:
-    """Returns the parameters of a size analysis. Errors: those of `size_groups`."""
+def size_params(params: SizingParams, settings: Settings | None) -> kernel.SizeParams:
+    """Returns the parameters of a pass over complete groups. Errors: those of `size_groups`."""
+    assignors = [params.assignors] if isinstance(params.assignors, str) else params.assignors
     selected = tuple(dict.fromkeys(assignors))
     if not selected:
-        raise ValueError("No assignor given. Name at least one")
+        raise ConfigError("No assignor given. Name at least one")
     for name in selected:
         if name != CONFIGURED:
             find_assignor(name)
-    if headroom < 0:
-        raise ValueError(f"headroom is {headroom}; expected a share of at least 0, for example 0.2")
-    if not 0 < quantile < 1:
-        raise ValueError(f"quantile is {quantile}; expected a share between 0 and 1, for example 0.95")
-    criteria = SizingCriteria(headroom, quantile, (settings or Settings()).timing, custom_assignors())
-    return kernel.SizeParams(selected, criteria, tuple(names()))
+    if any(not 1 <= count <= MAX_MEMBERS for count in params.member_counts):
+        counts = sorted(params.member_counts)
+        raise ConfigError(f"member_counts is {counts}; expected numbers from 1 to {MAX_MEMBERS:,}")
+    if params.headroom < 0:
+        raise ConfigError(f"headroom is {params.headroom}; expected a share of at least 0, for example 0.2")
+    if not 0 < params.quantile < 1:
+        raise ConfigError(f"quantile is {params.quantile}; expected a share between 0 and 1, for example 0.95")
+    timing = (settings or Settings()).timing
+    criteria = SizingCriteria(params.headroom, params.quantile, timing, custom_assignors())
+    return kernel.SizeParams(selected, criteria, tuple(names()), tuple(sorted(set(params.member_counts))))

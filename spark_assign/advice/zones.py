@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from math import isfinite
+from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -22,12 +22,11 @@ from spark_assign.advice.kernel.replica_moves import MOVE, MOVE_COLUMNS, REORDER
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
 from spark_assign.spark.arrow_batches import map_arrow_batches, map_arrow_chunks
-from spark_assign.spark.tagged_pass import LazyResult
+from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.schema_fields import schema
 
-DEFAULTS = ZoneParams()
 CHANGES = (REORDER, MOVE)
 """Kinds of replica moves: without copying data, and with copying."""
 
@@ -67,6 +66,8 @@ class ZoneTraffic(LazyResult):
         +-----+---------+----+-----------------+--------+
     """
 
+    schemas: ClassVar = ZONES_TABLES
+
     fleet: Fleet
     params: ZoneParams
 
@@ -102,11 +103,6 @@ class ZoneTraffic(LazyResult):
         }
         return rows.withColumns(columns).select(*ZONES_TABLES["replica_moves"].names)
 
-    @cached_property
-    def rejected(self) -> DataFrame:
-        """Groups that can't be analyzed, and groups of other types."""
-        return self._rows(kernel.REJECTED, ZONES_TABLES["rejected"])
-
     def changes(self, kind: str = REORDER) -> DataFrame:
         """Returns the replica moves of a kind in the format of `replicas.tool_files` (`changes`), for the current
         groups."""
@@ -121,14 +117,7 @@ class ZoneTraffic(LazyResult):
         return listed.withColumns({"read_from": F.col("each.rack_id"), "read_bytes": F.col("each.bytes_per_day")})
 
 
-def measure_zone_traffic(
-    fleet: Fleet,
-    *,
-    price_per_gb: float = DEFAULTS.price_per_gb,
-    currency: str = DEFAULTS.currency,
-    min_daily_savings: float = DEFAULTS.min_daily_savings,
-    follower_fetching: bool = DEFAULTS.follower_fetching,
-) -> ZoneTraffic:
+def measure_zone_traffic(fleet: Fleet, params: ZoneParams | None = None) -> ZoneTraffic:
     """Computes what the groups of a fleet read across zones, its cost, and what would reduce it.
 
     A member reads what is written, once, from the preferred leader or, with follower fetching (KIP-392), from a replica
@@ -138,10 +127,7 @@ def measure_zone_traffic(
     Args:
         fleet: clusters, topics, groups, and members with their racks, ownership, replicas, brokers with their racks,
             and `loads.in_bytes_per_second`.
-        price_per_gb: cost per gigabyte (10^9 bytes) of cross-zone traffic.
-        currency: currency of the price.
-        min_daily_savings: minimum savings of a change per day, in that currency.
-        follower_fetching: whether brokers have `replica.selector.class` set to `RackAwareReplicaSelector` today.
+        params: price, currency, minimum savings, and follower fetching; `None`: the defaults of `ZoneParams`.
 
     Returns:
         The zones. Its tables are lazy, except for one pass that checks the fleet's sizes and values. Every group of the
@@ -157,7 +143,7 @@ def measure_zone_traffic(
         >>> brokers = fleet.brokers.withColumn("rack_id", F.lit("a"))
         >>> members = fleet.members.withColumn("rack_id", F.lit("b"))
         >>> in_zones = replace(fleet, brokers=brokers, members=members)
-        >>> zones = measure_zone_traffic(in_zones, price_per_gb=0.5).zones
+        >>> zones = measure_zone_traffic(in_zones, ZoneParams(price_per_gb=0.5)).zones
         >>> current = zones.where("group_id = 'payments-eu' and assignor = 'current' and not follower_fetching")
         >>> current.select("bytes_per_day", "cross_zone_share", "cost_per_day").show()
         +-------------+----------------+------------+
@@ -166,12 +152,11 @@ def measure_zone_traffic(
         |  51840000000|             1.0|       25.92|
         +-------------+----------------+------------+
     """
-    for name, value in (("price_per_gb", price_per_gb), ("min_daily_savings", min_daily_savings)):
-        if not isfinite(value) or value < 0:
-            raise ConfigError(f"{name} is {value}; expected 0 or more")
+    params = params or ZoneParams()
+    if fault := params.fault():
+        raise ConfigError(f"measure_zone_traffic: {fault}")
     if missing := faults(fleet):
         raise FleetError(missing)
-    params = ZoneParams(price_per_gb, currency, min_daily_savings, follower_fetching)
     group_facts = facts.facts_by_group(
         fleet, ["range"], topic_ids=fleet.groups is not None, owned_order=True, loads=True, leaders=True
     )

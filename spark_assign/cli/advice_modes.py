@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from spark_assign.advice.advise import advise
 from spark_assign.advice.kernel.advice_items import AdviceParams
+from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
 from spark_assign.advice.kernel.membership_modes import MembershipParams
 from spark_assign.advice.membership import advise_membership
-from spark_assign.advice.size import OWN, size_groups
+from spark_assign.advice.size import SizingParams, size_groups
 from spark_assign.advice.zones import CHANGES, changes, measure_zone_traffic
 from spark_assign.cli.job import Options
 from spark_assign.cli.job_tables import store_or_cache, with_capacities
@@ -19,21 +20,18 @@ from spark_assign.cli.owners import read_owners, tables_with_owners
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text, rows_of_first_groups
 from spark_assign.report.text import advice as text
-from spark_assign.report.text.loads_and_sizes import autoscaler, format_curves, summarize_sizes
-from spark_assign.report.text.zones import format_zone_options, summarize_zones
+from spark_assign.report.text.loads_and_sizes import autoscaler, format_curves
+from spark_assign.report.text.zones import format_zone_options
 from spark_assign.simulation import Settings
-from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import is_path, join
-from spark_assign.tables.advice import ADVISE_TABLES, MEMBERSHIP_TABLES, SIZE_TABLES, ZONES_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
     from spark_assign.fleet import Fleet
-    from spark_assign.spark.tagged_pass import LazyResult
+    from spark_assign.stores.result import LazyResult
 
     Tables = Mapping[str, DataFrame]
 
@@ -47,16 +45,14 @@ class Mode:
 
     Attributes:
         compute: returns the result for a fleet, settings of simulated groups, and parameters.
-        schemas: schemas of its tables by name.
-        format: returns the text to print: a summary or, with `--details`, details.
+        format_details: returns the text that `--details` prints.
         params: parameters of `compute` that are flags.
         params_ms: parameters with the unit `_ms` in their name, which their flags don't have.
         other_flags: other flags that this mode has, but not every mode.
     """
 
     compute: Callable[..., LazyResult]
-    schemas: Mapping[str, StructType]
-    format: Callable[[Options, Tables], str]
+    format_details: Callable[[Options, Tables], str]
     params: Sequence[str]
     params_ms: Sequence[str] = ()
     other_flags: Sequence[str] = ()
@@ -91,23 +87,28 @@ def run_mode(options: Options, location: str | None, fleet: Fleet) -> int:
     params, times = mode.given_params(options), given_values(options, TIMES)
     result = mode.compute(with_capacities(fleet, options.capacity), Settings(**times), **params)
     given = {"only": options.only, "capacity": options.capacity, "params": params, "settings": times}
-    tables = store_or_cache(options, result, schemas=mode.schemas, inputs={"fleet": location, **given})
+    result = store_or_cache(options, result, inputs={"fleet": location, **given})
     owners = read_owners(fleet.topics.sparkSession, options.owners, options.owner)
-    tables = tables_with_owners(tables, owners, options.owner)
-    print(mode.format(options, tables), flush=True)
+    tables = tables_with_owners(result.tables, owners, options.owner)
+    if options.details:
+        print(mode.format_details(options, tables), flush=True)
+    else:
+        result.with_tables(tables).show(options.top)
     if options.only == ZONES and options.output and is_path(options.output):
         _write_files(options, tables["replica_moves"])
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 
 
 def _advise(fleet: Fleet, settings: Settings, **params: Any) -> LazyResult:
-    result = advise(fleet, AdviceParams(**params), settings)
-    return result.with_tagged_rows(cached(result.tagged_rows()))  # a few rows per group, of many passes
+    return advise(fleet, AdviceParams(**params), settings)
 
 
-def _size(fleet: Fleet, _: Settings, *, assignors: str = "", member_counts: str = "", **criteria: Any) -> LazyResult:
-    counts = _read_counts(member_counts) if member_counts else ()
-    return size_groups(fleet, assignors.split(",") if assignors else OWN, member_counts=counts, **criteria)
+def _size(fleet: Fleet, _: Settings, **params: Any) -> LazyResult:
+    if "assignors" in params:
+        params["assignors"] = params["assignors"].split(",")
+    if "member_counts" in params:
+        params["member_counts"] = _read_counts(params["member_counts"])
+    return size_groups(fleet, SizingParams(**params))
 
 
 def _read_counts(words: str) -> list[int]:
@@ -122,23 +123,20 @@ def _membership(fleet: Fleet, settings: Settings, **params: Any) -> LazyResult:
 
 
 def _zones(fleet: Fleet, _: Settings, **params: Any) -> LazyResult:
-    return measure_zone_traffic(fleet, **params)
+    return measure_zone_traffic(fleet, ZoneParams(**params))
 
 
 def _format_advice(options: Options, tables: Tables) -> str:
-    advice, not_recommended, rejected = (tables[name] for name in ADVISE_TABLES)
-    if not options.details:
-        return text.summarize_advice(advice, not_recommended, rejected, options.top)
-    rows, declined = (rows_of_first_groups(table, options.details, options.top) for table in (advice, not_recommended))
+    rows, declined = (
+        rows_of_first_groups(tables[name], options.details, options.top) for name in ("advice", "not_recommended")
+    )
     by_rank = sorted(rows, key=lambda row: row["rank"])
     lines = [*text.format_advice(by_rank), *text.format_not_recommended(declined)]
     return "\n".join(lines).lstrip("\n") or no_match_text(options.details)
 
 
 def _format_sizes(options: Options, tables: Tables) -> str:
-    """Returns the summary, or the curves of the first `--top` groups that match `--details`, or their KEDA objects."""
-    if not options.details:
-        return summarize_sizes(tables["sizes"], tables["rejected"], options.top)
+    """Returns the curves of the first `--top` groups that match `--details`, or their KEDA objects."""
     by = ("assignor", "members")
     sizes, curves = first_groups_with_steps(
         tables["sizes"], tables["curves"], options.details, GROUP_KEY, options.top, by
@@ -154,17 +152,12 @@ def _format_sizes(options: Options, tables: Tables) -> str:
 
 def _format_membership(options: Options, tables: Tables) -> str:
     advice = tables["membership_advice"]
-    if not options.details:
-        return text.summarize_membership(advice, tables["rejected"], options.top)
     groups, rows = text.groups_with_options(advice, tables["options"], options.details, options.top)
     return text.format_membership(groups, rows) if groups else no_match_text(options.details)
 
 
 def _format_zones(options: Options, tables: Tables) -> str:
-    zones, moves, rejected = (tables[name] for name in ZONES_TABLES)
-    if not options.details:
-        return summarize_zones(zones, moves, rejected, options.top, follower_fetching=bool(options.follower_fetching))
-    rows = rows_of_first_groups(zones, options.details, options.top)
+    rows = rows_of_first_groups(tables["zones"], options.details, options.top)
     return format_zone_options(rows) if rows else no_match_text(options.details)
 
 
@@ -182,7 +175,7 @@ def _write_files(options: Options, moves: DataFrame) -> None:
 _PRICES = ("price_per_gb", "currency", "follower_fetching")
 MODES: Mapping[str | None, Mode] = {
     None: Mode(
-        *(_advise, ADVISE_TABLES, _format_advice),
+        *(_advise, _format_advice),
         params=(
             *("price_per_consumer_hour", "price_per_paused_hour", "change_cost", "max_payback_months"),
             *("deploys_per_month", "min_members", "min_balance_gain", "retention_days", "headroom", "quantile"),
@@ -192,12 +185,12 @@ MODES: Mapping[str | None, Mode] = {
         other_flags=("capacity", *TIMES),
     ),
     SIZE: Mode(
-        *(_size, SIZE_TABLES, _format_sizes),
+        *(_size, _format_sizes),
         params=("assignors", "member_counts", "headroom", "quantile"),
         other_flags=("capacity", "keda"),
     ),
     MEMBERSHIP: Mode(
-        *(_membership, MEMBERSHIP_TABLES, _format_membership),
+        *(_membership, _format_membership),
         params=("crashes_per_deploy", "min_pause_savings", "min_pause_reduction", "session_margin"),
         params_ms=(
             *("restart_time", "restart_times", "session_timeouts", "min_session_timeout"),
@@ -205,6 +198,6 @@ MODES: Mapping[str | None, Mode] = {
         ),
         other_flags=tuple(TIMES),
     ),
-    ZONES: Mode(*(_zones, ZONES_TABLES, _format_zones), params=("min_daily_savings", *_PRICES)),
+    ZONES: Mode(*(_zones, _format_zones), params=("min_daily_savings", *_PRICES)),
 }
 """Modes by value of `--only`."""

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_assign.cli.job import Options, spark_session
 from spark_assign.cli.options import fleet_or_sample, sample, tables_with_sample
@@ -15,6 +15,7 @@ from spark_assign.fleet import Fleet
 from spark_assign.sources.files.tables import Shape, interpreted, read_fleet, read_tables
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import for_spark, is_path, join, split_run_id
+from spark_assign.stores.result import LazyResult
 from spark_assign.stores.run_store import check_output, read_run, write_run
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.groups import INPUT_TABLES, PLAN_TABLES, REQUIRED_TABLES
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_assign.sources.files.snapshot import Snapshot
-    from spark_assign.spark.tagged_pass import LazyResult
     from spark_assign.stores.run_store import ReadTable, StoredRun
+
+R = TypeVar("R", bound=LazyResult)
 
 
 def on_fleet(
@@ -142,22 +144,19 @@ def store_and_read(
     return read_run(spark, options.output, options.run_id, schemas=schemas).tables
 
 
-def store_or_cache(
-    options: Options, result: LazyResult, *, schemas: Mapping[str, StructType], inputs: Mapping[str, Any]
-) -> Mapping[str, DataFrame]:
-    """Returns the tables of a result: written as one run and read back or, without `--output`, cached.
+def store_or_cache(options: Options, result: R, *, inputs: Mapping[str, Any]) -> R:
+    """Returns a result computed once: with its tables as stored or, without `--output`, cached.
 
     Args:
         options: see `store_run`; with `--fail-on rejected`, rows of that table mean exit code 1.
         result: the result.
-        schemas: schemas of its tables by name.
         inputs: inputs for the manifest.
     """
-    if options.output:
-        tables = {name: getattr(result, name) for name in schemas}
-        return store_and_read(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
     result = result.with_tagged_rows(cached(result.tagged_rows()))
-    return {name: getattr(result, name) for name in schemas}
+    if not options.output:
+        return result
+    stored = store_and_read(options, result.tables, schemas=result.schemas, inputs=inputs, found=options.fail_on)
+    return result.with_tables(stored)
 
 
 def sample_run(spark: SparkSession, job_file: str, job: str) -> str:
@@ -169,7 +168,7 @@ def sample_run(spark: SparkSession, job_file: str, job: str) -> str:
         job: what to store: `plan` (of the sample fleet) or `history` (of the sample history).
     """
     from spark_assign.groups.planning import plan  # these are of no use to a snapshot, which should start soon
-    from spark_assign.history.history import History
+    from spark_assign.history.history import read_history
     from spark_assign.history.records import records_of
 
     folder = tempfile.mkdtemp(prefix=f"spark-assign-{job}-")
@@ -181,7 +180,7 @@ def sample_run(spark: SparkSession, job_file: str, job: str) -> str:
             result, schemas = plan(read_fleet(spark, location)), PLAN_TABLES
         else:
             records = records_of(spark.read.parquet(for_spark(f"{location}/records.parquet")))
-            result, schemas = History.read(records), HISTORY_TABLES
+            result, schemas = read_history(records), HISTORY_TABLES
         write_run(result, folder, run_id="sample", inputs={"fleet": location}, schemas=schemas)
     return folder
 

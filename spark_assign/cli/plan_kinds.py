@@ -2,57 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from types import SimpleNamespace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from spark_assign.connect import ConnectFleet, plan_connect
 from spark_assign.fleet import Fleet
 from spark_assign.groups.planning import Plan
-from spark_assign.report.text.connect import summarize_connect_plan
-from spark_assign.report.text.share_and_streams import summarize_share_plan, summarize_streams_plan
 from spark_assign.share import plan_share
 from spark_assign.sources.files.tables import Shape, find_tables, read_tables
-from spark_assign.spark.tagged_pass import LazyResult
 from spark_assign.stores.locations import time_as_run_id
+from spark_assign.stores.result import LazyResult
 from spark_assign.stores.run_store import Manifest, write_run
 from spark_assign.streams import plan_streams
 from spark_assign.tables import connect, groups
-from spark_assign.tables.stored_plan import CONNECT, KINDS, SHARE, STREAMS
+from spark_assign.tables.stored_plan import CONNECT, KINDS
 
 _FLEET = Shape("A fleet", groups.INPUT_TABLES, groups.REQUIRED_TABLES)
 _CONNECT_FLEET = Shape("A ConnectFleet", connect.INPUT_TABLES, connect.REQUIRED_TABLES)
-
-
-@dataclass(frozen=True)
-class KindPlan:
-    """The plan of one kind of groups.
-
-    Attributes:
-        prefix: prefix of its tables in a stored plan (`tables.stored_plan`).
-        result: the plan, with its tables as attributes.
-        summarize: returns the summary of a plan, for at most N listed groups, and the number of rejected groups.
-    """
-
-    prefix: str
-    result: LazyResult
-    summarize: Callable[[Any, int], tuple[str, int]]
-
-    @property
-    def schemas(self) -> dict[str, StructType]:
-        """The schemas of the tables by their name in a stored plan."""
-        return {f"{self.prefix}{name}": schema for name, schema in KINDS[self.prefix].items()}
-
-    @property
-    def tables(self) -> dict[str, DataFrame]:
-        """The tables by their name in a stored plan."""
-        return {f"{self.prefix}{name}": getattr(self.result, name) for name in KINDS[self.prefix]}
 
 
 def read_fleets(
@@ -98,7 +70,7 @@ def read_fleets(
 
 def plan_other_kinds(
     fleet: Fleet | None, clusters: ConnectFleet | None, *, streams_assignor: str, standby_replicas: int | None
-) -> list[KindPlan]:
+) -> list[LazyResult]:
     """Returns the plans of share groups, Streams groups, and Connect clusters, of the kinds that exist.
 
     Whether they exist is in `Fleet.sizes`, so that a fleet without them costs no further query.
@@ -106,16 +78,15 @@ def plan_other_kinds(
     Raises:
         FleetError: the fleet has invalid rows that belong to no group.
     """
-    plans = []
+    plans: list[LazyResult] = []
     if fleet is not None and fleet.sizes.share_groups:
-        plans.append(KindPlan(SHARE, plan_share(fleet), summarize_share_plan))
+        plans.append(plan_share(fleet))
     if fleet is not None and fleet.subtopologies is not None:
         sizes = fleet.sizes
         if sizes.streams_groups or sizes.subtopologies or sizes.tasks:
-            result = plan_streams(fleet, streams_assignor, standby_replicas=standby_replicas)
-            plans.append(KindPlan(STREAMS, result, summarize_streams_plan))
+            plans.append(plan_streams(fleet, streams_assignor, standby_replicas=standby_replicas))
     if clusters is not None:
-        plans.append(KindPlan(CONNECT, plan_connect(clusters), summarize_connect_plan))
+        plans.append(plan_connect(clusters))
     return plans
 
 
@@ -152,7 +123,7 @@ EMPTY_PLAN_TABLES = {name: KINDS[""][name] for name in ("metrics", "rejected")}
 def write_plans(
     spark: SparkSession,
     consumer_plan: Plan | None,
-    other_plans: Sequence[KindPlan],
+    other_plans: Sequence[LazyResult],
     location: str,
     *,
     run_id: str | None = None,
@@ -172,7 +143,7 @@ def write_plans(
     """
     schemas = dict(EMPTY_PLAN_TABLES if consumer_plan is None else groups.PLAN_TABLES)
     for each in other_plans:
-        schemas |= each.schemas
+        schemas |= each.with_prefix(each.schemas)
     if consumer_plan is None:
         rows: Any = SimpleNamespace(**{name: spark.createDataFrame([], schema) for name, schema in schemas.items()})
     else:
@@ -183,6 +154,6 @@ def write_plans(
         run_id=run_id or time_as_run_id(),
         tables=None if tables is None else [name for name in tables if name in schemas],
         schemas=schemas,
-        more={name: table for each in other_plans for name, table in each.tables.items()},
+        more={name: table for each in other_plans for name, table in each.with_prefix(each.tables).items()},
         **more,
     )

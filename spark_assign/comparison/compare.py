@@ -8,9 +8,12 @@ assigned; the cost of the transition is in `moved`, `revoked`, `rounds`, and `pa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -24,10 +27,41 @@ from spark_assign.groups.registry import custom_assignors, find_assignor
 from spark_assign.groups.windows import WINDOW_SLICES
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.tables.comparison import COMPARISON
+from spark_assign.stores.result import LazyResult
+from spark_assign.tables.comparison import COMPARE_TABLES, COMPARISON
+from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.schema_fields import nullable
 
 _NULLABLE = StructType(nullable(**{field.name: field.dataType for field in COMPARISON}))
+
+
+@dataclass(frozen=True)
+class Comparison(LazyResult):
+    """Assignors compared, as lazy DataFrames (columns: `tables.comparison.COMPARE_TABLES`).
+
+    Each table is one pass over the fleet, unless its rows are stored (`with_tagged_rows`).
+
+    Attributes:
+        rows: the rows of that pass, computed or read back.
+
+    Examples:
+        >>> compare(fleet, ["range"]).rejected.count()
+        0
+    """
+
+    schemas: ClassVar = COMPARE_TABLES
+
+    @cached_property
+    def comparison(self) -> DataFrame:
+        """One row per group, assignor, and what-if change."""
+        return self.rows
+
+    @cached_property
+    def rejected(self) -> DataFrame:
+        """Groups that can't be planned: one row per assignor and what-if change, with a code and a detail."""
+        rows = self.comparison.where(F.col("rejected").isNotNull())
+        renamed = rows.withColumnsRenamed({"rejected": "code", "reason": "detail"})
+        return renamed.select(*COMPARE_TABLES["rejected"].names)
 
 
 def compare(
@@ -35,7 +69,7 @@ def compare(
     assignors: Sequence[str] | None = None,
     what_ifs: Sequence[WhatIf] | None = None,
     settings: Settings | None = None,
-) -> DataFrame:
+) -> Comparison:
     """Computes what each assignor would do to each group, which one is recommended, and why.
 
     Args:
@@ -47,7 +81,7 @@ def compare(
         settings: times for the estimate of pauses; by default, those of the simulation. Its tables must be empty.
 
     Returns:
-        One row per group, assignor, and change; columns and units: `tables.comparison.COMPARISON`. Every group of the
+        The comparison, whose table `comparison` has one row per group, assignor, and change. Every group of the
         fleet is included for every assignor and change: a group that can't be planned has its code in `rejected`, and
         a group without members has 0 `members`. One assignor is `recommended` per group and change, unless none can
         plan the group; for the rules, see `comparison.kernel.recommend`. `paused_partition_seconds` is the expected
@@ -58,12 +92,11 @@ def compare(
         pass over the fleet.
 
     Raises:
-        UnknownAssignorError: unknown assignor.
         FleetError: values that can't be planned with; a change after which no group has members.
-        ValueError: no assignor, two changes with the same name, or settings with tables.
+        ConfigError: no assignor, an unknown one, two changes with the same name, or settings with tables.
 
     Examples:
-        >>> compared = compare(fleet, ["range", "cooperative-sticky"]).where("group_id = 'payments-eu'")
+        >>> compared = compare(fleet, ["range", "cooperative-sticky"]).comparison.where("group_id = 'payments-eu'")
         >>> compared.select("assignor", "moved", "recommended").orderBy("assignor").show()
         +------------------+-----+-----------+
         |          assignor|moved|recommended|
@@ -77,13 +110,13 @@ def compare(
         assignors = [*CLIENT_ASSIGNORS, *(KAFKA_SERVER_ASSIGNORS if fleet.groups is not None else ())]
     names = list(dict.fromkeys([assignors] if isinstance(assignors, str) else assignors))
     if not names:
-        raise ValueError("No assignor given. Name at least one in assignors.")
+        raise ConfigError("No assignor given. Name at least one in assignors.")
     for name in names:
         find_assignor(name)
     what_ifs = [AS_IS] if what_ifs is None else list(what_ifs)
     what_if_names = [what_if.name for what_if in what_ifs]
     if not what_if_names or len(set(what_if_names)) < len(what_if_names):
-        raise ValueError(f"The what-if changes {what_if_names} must be at least one, each with a unique name.")
+        raise ConfigError(f"The what-if changes {what_if_names} must be at least one, each with a unique name.")
     settings = settings or Settings()
     settings.require_no_tables("compare")
     as_is = next((what_if.name for what_if in what_ifs if what_if is AS_IS), None)
@@ -114,4 +147,4 @@ def compare(
         loads=True,
     )
     work = partial(kernel.compare, params=params, schema=to_arrow_schema(_NULLABLE))
-    return group_facts.mapInArrow(map_arrow_batches(work, 10_000), _NULLABLE)
+    return Comparison(group_facts.mapInArrow(map_arrow_batches(work, 10_000), _NULLABLE))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -25,6 +26,7 @@ from spark_assign.groups.planning import Plan
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.partition_slices import expand, to_bitmaps
 from spark_assign.spark.tagged_pass import union
+from spark_assign.stores.result import Result
 from spark_assign.tables.comparison import DRIFT_ROWS, DRIFT_TABLES, DRIFT_TOPICS
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY
@@ -129,7 +131,7 @@ _KINDS = {"groups": kernel.GROUP, "members": kernel.MEMBER, "ownership": kernel.
 
 
 @dataclass(frozen=True)
-class Drift:
+class Drift(Result):
     """What changed, as lazy DataFrames (columns: `tables.comparison.DRIFT_TABLES`).
 
     Each table is one pass over both sides, unless `tagged_rows` is stored (`with_tagged_rows`).
@@ -148,6 +150,8 @@ class Drift:
         |payments-eu|    t|
         +-----------+-----+
     """
+
+    schemas: ClassVar = DRIFT_TABLES
 
     before: State
     after: State

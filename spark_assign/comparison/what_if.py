@@ -192,7 +192,7 @@ class WhatIf:
 
     Examples:
         >>> fewer = WhatIf("one client less", lambda fleet: fleet.with_members_left(group_id="payments-*", count=1))
-        >>> compared = compare(fleet, ["range"], [fewer]).where("group_id = 'payments-eu'")
+        >>> compared = compare(fleet, ["range"], [fewer]).comparison.where("group_id = 'payments-eu'")
         >>> compared.select("what_if", "members", "moved").show()
         +---------------+-------+-----+
         |        what_if|members|moved|

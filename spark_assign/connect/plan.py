@@ -7,6 +7,8 @@ one tagged table, and each table of the plan is a projection of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,7 +17,9 @@ from pyspark.sql.types import ArrayType, IntegerType, StringType, StructType
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.kernel import indexed_facts as kinds
 from spark_assign.connect.kernel import plan_clusters as kernel
-from spark_assign.spark.tagged_pass import LazyResult, run_pass, to_facts, union
+from spark_assign.spark.tagged_pass import run_pass, to_facts, union
+from spark_assign.stores.result import LazyResult
+from spark_assign.tables import stored_plan
 from spark_assign.tables.connect import DELAYS, METRICS, PLAN_TABLES, REJECTED, STATE
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.schema_fields import nullable, tagged_schema
@@ -45,15 +49,19 @@ class ConnectPlan(LazyResult):
         fleet: The planned fleet.
     """
 
+    schemas: ClassVar = PLAN_TABLES
+    prefix: ClassVar = stored_plan.CONNECT
+    stored_with: ClassVar = stored_plan.STORED_PLAN_TABLES
+
     fleet: ConnectFleet
 
-    @property
+    @cached_property
     def assigned(self) -> DataFrame:
         """Items that each worker starts (eager: all of its items): connect_cluster, worker_id, kind, connector,
         task."""
         return self._items(kernel.ASSIGNED)
 
-    @property
+    @cached_property
     def revoked(self) -> DataFrame:
         """Items that each worker must stop: connect_cluster, worker_id, kind, connector, task.
 
@@ -62,26 +70,21 @@ class ConnectPlan(LazyResult):
         """
         return self._items(kernel.REVOKED)
 
-    @property
+    @cached_property
     def delays(self) -> DataFrame:
         """Time until the workers rejoin: connect_cluster, delay_ms, scheduled_rebalance_ms."""
         return self._rows(kernel.METRICS, DELAYS)
 
-    @property
+    @cached_property
     def state(self) -> DataFrame:
         """State of the leader after the rebalance, which is the `state` of the next fleet."""
         items = {name: _flatten_items(name) for name in ("assignment", "revocation")}
         return self._rows(kernel.STATE).withColumns(items).select(*STATE.names)
 
-    @property
+    @cached_property
     def metrics(self) -> DataFrame:
         """One row per planned Connect cluster (`tables.connect.METRICS`)."""
         return self._rows(kernel.METRICS, METRICS)
-
-    @property
-    def rejected(self) -> DataFrame:
-        """Connect clusters that can't be planned: connect_cluster, code, detail."""
-        return self._rows(kernel.REJECTED, REJECTED)
 
     def _items(self, kind: str) -> DataFrame:
         rows = self._rows(kind).select("connect_cluster", "worker_id", F.inline("items"))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -21,12 +21,12 @@ from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.kernel import indexed_facts as kinds
 from spark_assign.connect.kernel import simulate_clusters as kernel
 from spark_assign.connect.kernel.faults import PROTOCOLS
-from spark_assign.connect.kernel.plan_clusters import REJECTED
 from spark_assign.connect.kernel.simulation import ConnectTiming
 from spark_assign.connect.plan import gather_facts, join_numbers, num_spark_tasks
-from spark_assign.spark.tagged_pass import LazyResult, run_pass, to_facts
+from spark_assign.spark.tagged_pass import run_pass, to_facts
+from spark_assign.stores.result import LazyResult
 from spark_assign.tables.connect import EVENTS, SIMULATION_TABLES
-from spark_assign.tables.errors import Fault, FleetError, UnknownAssignorError
+from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.schema_check import check_schema
 from spark_assign.tables.schema_fields import tagged_schema
 
@@ -45,20 +45,17 @@ Rows = list[dict[str, Any]]
 class ConnectSimulation(LazyResult):
     """The result of a simulation as lazy DataFrames (columns: `tables.connect.SIMULATION_TABLES`)."""
 
-    @property
+    schemas: ClassVar = SIMULATION_TABLES
+
+    @cached_property
     def rebalances(self) -> DataFrame:
         """One row per rebalance (`tables.connect.REBALANCES`)."""
         return self._rows(kernel.REBALANCES, SIMULATION_TABLES["rebalances"])
 
-    @property
+    @cached_property
     def costs(self) -> DataFrame:
         """One row per Connect cluster and protocol (`tables.connect.COSTS`)."""
         return self._rows(kernel.COSTS, SIMULATION_TABLES["costs"])
-
-    @property
-    def rejected(self) -> DataFrame:
-        """Connect clusters that can't be simulated: connect_cluster, code, detail."""
-        return self._rows(REJECTED, SIMULATION_TABLES["rejected"])
 
 
 def simulate_connect(
@@ -95,12 +92,11 @@ def simulate_connect(
 
     Raises:
         FleetError: The fleet is empty, or a column of events is missing or has a wrong type.
-        UnknownAssignorError: A protocol is unknown.
-        ValueError: A time is negative.
+        ConfigError: A protocol is unknown, or a time is negative.
     """
     if unknown := sorted(set(protocols or ()) - set(PROTOCOLS)):
         names = ", ".join(unknown)
-        raise UnknownAssignorError(f"{names}: no such protocol. Use one of {', '.join(PROTOCOLS)}")
+        raise ConfigError(f"{names}: no such protocol. Use one of {', '.join(PROTOCOLS)}")
     timing = ConnectTiming(start_ms, stop_ms, rebalance_ms)
     events, faults = check_schema("events", events, EVENTS)
     if protocols is not None and not protocols:
@@ -147,7 +143,7 @@ class ConnectScenario:
     max_delay_ms: int = 300_000
     protocols: tuple[str, ...] = ("eager", "sessioned", "compatible-2.6")
 
-    @property
+    @cached_property
     def cluster(self) -> dict[str, Any]:
         """The initially empty cluster, a row of `tables.connect.CLUSTERS`."""
         clock = {"protocol": "sessioned", "now_ms": 0, "generation_id": 1, "last_completed_generation_id": -1}
@@ -197,7 +193,7 @@ def simulate_scenario(scenario: ConnectScenario, *, start_ms: int, stop_ms: int,
         rebalance_ms: Time from the start of a rebalance to the arrival of its result.
 
     Raises:
-        ValueError: A time is negative.
+        ConfigError: A time is negative.
     """
     timing = ConnectTiming(start_ms, stop_ms, rebalance_ms)
     tables = kernel.simulate_clusters(

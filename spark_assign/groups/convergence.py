@@ -53,7 +53,7 @@ def converge(
         do groups that can't be planned, which are in `plan(fleet, assignor).rejected`.
 
     Raises:
-        UnknownAssignorError, FleetError: as `plan` does.
+        ConfigError, FleetError: as `plan` does.
 
     Examples:
         >>> rounds = converge(fleet, "cooperative-sticky").where("group_id = 'payments-eu'")
@@ -82,7 +82,7 @@ def heartbeats_to_target(fleet: Fleet, assignor: str | Mapping[str, str] = CONFI
         `tables.groups.HEARTBEATS`. `max(heartbeats)` of a group is its number of rounds. Other groups have no rows.
 
     Raises:
-        UnknownAssignorError, FleetError: as `plan` does.
+        ConfigError, FleetError: as `plan` does.
 
     Examples:
         >>> beats = heartbeats_to_target(fleet, "uniform").where("group_id = 'payments-eu'").orderBy("member_id")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -42,11 +42,9 @@ from spark_assign.groups.registry import custom_assignors, find_assignor, names
 from spark_assign.groups.windows import WINDOW_SLICES
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.partition_slices import expand
-from spark_assign.stores.locations import time_as_run_id
+from spark_assign.stores.result import Result
 from spark_assign.tables.groups import GROUP_KEY, PLAN_TABLES
-
-if TYPE_CHECKING:
-    from spark_assign.stores.run_store import Manifest
+from spark_assign.tables.stored_plan import STORED_PLAN_TABLES
 
 PLAN_ROWS = from_arrow_schema(kernel.PLAN_ROWS)
 """Spark schema of the tagged rows of the planning pass (`groups.kernel.plan_groups`)."""
@@ -66,7 +64,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Result):
     """The planned assignments, as lazy DataFrames (columns: `tables.groups.PLAN_TABLES`).
 
     Every consumer group of the fleet is in `metrics` or in `rejected`. Groups of other protocols, which a snapshot also
@@ -90,6 +88,9 @@ class Plan:
         >>> planned.rejected.count()
         0
     """
+
+    schemas: ClassVar = PLAN_TABLES
+    stored_with: ClassVar = STORED_PLAN_TABLES
 
     fleet: Fleet
     compute_rows: Callable[[frozenset[str]], DataFrame]
@@ -184,55 +185,15 @@ class Plan:
         """The planned groups: cluster, group_id, assignor."""
         return self.metrics.select(*GROUP_KEY, "assignor")
 
-    def write(
-        self,
-        location: str,
-        *,
-        run_id: str | None = None,
-        format: str | None = None,
-        tables: Iterable[str] | None = None,
-        options: Mapping[str, str] | None = None,
-        inputs: Mapping[str, Any] | None = None,
-    ) -> Manifest:
-        """Computes the plan and stores it as one run, atomically: `plan(fleet).write("./plans")`.
-
-        Args:
-            location: a folder, a URI, or a catalog prefix.
-            run_id: name of the run; replaces an existing run of that name. Default: the current UTC time.
-            format, tables, options, inputs: see `stores.run_store.write_run`, which this method calls.
-
-        Returns:
-            the manifest of the run: its name and the number of rows per table. `stores.run_store.read_run` reads the
-            run.
-
-        Raises:
-            SourceError: a table name is unknown, or the location isn't writable.
-        """
-        from spark_assign.stores.run_store import write_run  # importing upward only if called
-
-        run_id = run_id or time_as_run_id()
-        return write_run(self, location, run_id=run_id, format=format, tables=tables, inputs=inputs, options=options)
-
-    def to_html(self, top: int = 10) -> str:
-        """Returns totals and the `top` worst groups as HTML, for a notebook: `displayHTML(p.to_html())`. Computes the
-        plan."""
-        from spark_assign.report.text.plan_summary import plan_html  # importing upward only if called
-
-        return plan_html(self, top)
-
-    def show(self, top: int = 10) -> None:
-        """Prints totals and the `top` worst groups. Computes the plan."""
-        from spark_assign.report.text.plan_summary import plan_text
-
-        print(plan_text(self, top))
-
     def _repr_html_(self) -> str:
         """Returns the HTML that Jupyter and Databricks display for a plan at the end of a cell."""
-        return self.to_html()
+        from spark_assign.report.text.plan_summary import plan_html  # importing upward only if called
+
+        return plan_html(self)
 
     def rows(self, *kinds: str) -> DataFrame:
         """Returns the tagged rows of these kinds (`groups.kernel.plan_groups`), computed in one pass."""
-        rows = self.compute_rows(frozenset(kinds)) if self.stored is None else self.stored
+        rows = self._computed_from(self.compute_rows)(frozenset(kinds)) if self.stored is None else self.stored
         return rows.where(F.col("kind").isin(*kinds))
 
     def _slices(self, *kinds: str) -> DataFrame:
@@ -263,7 +224,7 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
         planned for the first time.
 
     Raises:
-        UnknownAssignorError: no assignor has that name.
+        ConfigError: no assignor has that name.
         FleetError: the fleet has faulty rows that don't belong to one group.
 
     Examples:
@@ -294,7 +255,7 @@ def build_params(fleet: Fleet, patterns: Mapping[str, str]) -> PlanParams:
     """Returns the parameters of a planning pass over the fleet, after checking its tables.
 
     Raises:
-        UnknownAssignorError, FleetError: as `plan` does.
+        ConfigError, FleetError: as `plan` does.
     """
     for name in sorted(set(patterns.values()) - {CONFIGURED}):
         find_assignor(name)

@@ -18,7 +18,7 @@ from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.assignors.sticky import COOPERATIVE_STICKY, STICKY
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.windows import WINDOW_SLICES
-from spark_assign.tables.errors import UnknownAssignorError
+from spark_assign.tables.errors import ConfigError
 
 ENTRY_POINTS = "spark_assign.assignors"
 
@@ -33,7 +33,7 @@ def register(name: str, assignor: GroupAssignor) -> None:
     """Registers an assignor under a name in this process, replacing an assignor of the same name.
 
     Raises:
-        TypeError: the object has no method `assign_group`.
+        ConfigError: the object has no method `assign_group`.
 
     Examples:
         >>> class FirstMemberOnly(GroupAssignor):
@@ -49,7 +49,7 @@ def register(name: str, assignor: GroupAssignor) -> None:
         +--------------+--------------+
     """
     if not callable(getattr(assignor, "assign_group", None)):
-        raise TypeError(f"{assignor!r} has no assign_group(group); derive it from GroupAssignor")
+        raise ConfigError(f"{assignor!r} has no assign_group(group); derive it from GroupAssignor")
     _registered[name] = assignor
 
 
@@ -67,7 +67,7 @@ def find_assignor(name: str) -> GroupAssignor | str:
     """Returns the assignor with that name; Kafka's own, with or without a release, are represented by their name.
 
     Raises:
-        UnknownAssignorError: no assignor has that name; the message lists the names.
+        ConfigError: no assignor has that name; the message lists the names.
 
     Examples:
         >>> find_assignor("sticky@2.8")
@@ -79,17 +79,15 @@ def find_assignor(name: str) -> GroupAssignor | str:
         return name
     assignor, separator, release = name.partition("@")
     if separator and assignor in CLIENT_ASSIGNORS:
-        raise UnknownAssignorError(
+        raise ConfigError(
             f"{name!r}: {release!r} isn't a known release of Kafka's clients. "
             f"The release lines are: {format_release_lines()}"
         )
     if separator and assignor in names():
-        raise UnknownAssignorError(
-            f"{name!r}: a release (@VERSION) can be given only for {', '.join(CLIENT_ASSIGNORS)}"
-        )
+        raise ConfigError(f"{name!r}: a release (@VERSION) can be given only for {', '.join(CLIENT_ASSIGNORS)}")
     close = get_close_matches(name, names(), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
-    raise UnknownAssignorError(f"no assignor is called {name!r}{hint} The assignors are: {', '.join(names())}")
+    raise ConfigError(f"no assignor is called {name!r}{hint} The assignors are: {', '.join(names())}")
 
 
 @cache

@@ -4,3 +4,10 @@
 facts, batch by batch. `history` has the tables that one pass over complete groups builds. `fleet_as_of` builds the
 fleet as of a past time, and `replay` computes what past rebalances would have cost in other variants.
 """
+
+from spark_assign.history.history import History, read_history
+from spark_assign.history.kernel.timeline import HistoryThresholds
+from spark_assign.history.past_variants import Replay, replay
+from spark_assign.history.records import records_of
+
+__all__ = ["History", "HistoryThresholds", "Replay", "read_history", "records_of", "replay"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Self
+from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,9 +15,9 @@ from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.history.records import group_facts, select_schema
 from spark_assign.history.schemas import HISTORY_ROWS
 from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.tagged_pass import LazyResult
+from spark_assign.stores.result import LazyResult
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, TOPIC_IDS
+from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, REPLAY_TABLES, TOPIC_IDS
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class History(LazyResult):
         end_offsets: end offsets of partitions, if known.
 
     Examples:
-        >>> past = History.read(records, commit_gap_ms=3_000)
+        >>> past = read_history(records, HistoryThresholds(commit_gap_ms=3_000))
         >>> rebalances = past.rebalances.where("group_id = 'fraud-detection'").orderBy("generation_id")
         >>> rebalances.select("generation_id", "state", "members", "crashed", "moved").show()
         +-------------+------+-------+-------+-----+
@@ -44,55 +44,11 @@ class History(LazyResult):
         +-------------+------+-------+-------+-----+
     """
 
+    schemas: ClassVar = HISTORY_TABLES
+    stored_with: ClassVar = REPLAY_TABLES
+
     topics: DataFrame | None = None
     end_offsets: DataFrame | None = None
-
-    @classmethod
-    def read(
-        cls,
-        records: DataFrame,
-        *,
-        topics: DataFrame | None = None,
-        end_offsets: DataFrame | None = None,
-        commit_gap_ms: int = HistoryThresholds.commit_gap_ms,
-        deploy_gap_ms: int = HistoryThresholds.deploy_gap_ms,
-        flapping_per_day: int = HistoryThresholds.flapping_per_day,
-        session_timeout_ms: int = HistoryThresholds.session_timeout_ms,
-    ) -> Self:
-        """Returns the history of groups from records of `__consumer_offsets`.
-
-        Every record is used or in `unreadable`, with its position and the reason; no record fails a task. The order and
-        the partitioning of the records don't matter.
-
-        Args:
-            records: cluster, partition, offset, timestamp, key, and value, as the brokers wrote them; a null value is a
-                tombstone. All records of each group.
-            topics: cluster, topic, and topic_id. Records of the broker's protocols (KIP-848) have topic ids instead of
-                names. From Kafka 4.2 on, the names of topics that the group commits are known; other topics appear with
-                their id.
-            end_offsets: cluster, topic, partition, and end_offset, for `commits.lag`.
-            commit_gap_ms: shortest time without a commit that counts as a pause of a partition, in milliseconds.
-            deploy_gap_ms: longest time between two rebalances of one deploy, in milliseconds.
-            flapping_per_day: number of rebalances in 24 hours, outside of deploys, that marks a group as flapping.
-            session_timeout_ms: session timeout of members whose record has none, those of the broker's protocols, in
-                milliseconds.
-
-        Returns:
-            the history; its tables are lazy.
-
-        Raises:
-            FleetError: a column of a table is missing, or has another type.
-            ConfigError: a threshold is less than 1.
-        """
-        thresholds = HistoryThresholds(commit_gap_ms, deploy_gap_ms, flapping_per_day, session_timeout_ms)
-        for name, value in asdict(thresholds).items():
-            if value < 1:
-                raise ConfigError(f"{name} {value}: expected 1 or more")
-        names = None if topics is None else select_schema("topics", topics, TOPIC_IDS)
-        ends = None if end_offsets is None else select_schema("end_offsets", end_offsets, END_OFFSETS)
-        work = partial(build_history, thresholds=thresholds, schema=to_arrow_schema(HISTORY_ROWS))
-        rows = group_facts(records, commit_gap_ms).mapInArrow(map_arrow_batches(work), HISTORY_ROWS)
-        return cls(rows, names, ends)
 
     @cached_property
     def groups(self) -> DataFrame:
@@ -157,10 +113,47 @@ class History(LazyResult):
         """A row per record that can't be decoded, unchanged, with the reason."""
         return self._table("unreadable")
 
-    @cached_property
-    def rejected(self) -> DataFrame:
-        """A row per group without a history, with the reason."""
-        return self._table("rejected")
-
     def _table(self, name: str) -> DataFrame:
         return self._rows(name, HISTORY_TABLES[name])
+
+
+def read_history(
+    records: DataFrame,
+    thresholds: HistoryThresholds | None = None,
+    *,
+    topics: DataFrame | None = None,
+    end_offsets: DataFrame | None = None,
+) -> History:
+    """Returns the history of groups from records of `__consumer_offsets`.
+
+    Every record is used or in `unreadable`, with its position and the reason; no record fails a task. The order and
+    the partitioning of the records don't matter.
+
+    Args:
+        records: cluster, partition, offset, timestamp, key, and value, as the brokers wrote them; a null value is a
+            tombstone. All records of each group.
+        thresholds: when a time counts as a pause, and so on; None: the defaults of `HistoryThresholds`.
+        topics: cluster, topic, and topic_id. Records of the broker's protocols (KIP-848) have topic ids instead of
+            names. From Kafka 4.2 on, the names of topics that the group commits are known; other topics appear with
+            their id.
+        end_offsets: cluster, topic, partition, and end_offset, for `commits.lag`.
+
+    Returns:
+        the history; its tables are lazy.
+
+    Raises:
+        FleetError: a column of a table is missing, or has another type.
+        ConfigError: a threshold is less than 1.
+
+    Examples:
+        >>> read_history(records).unreadable.count()
+        0
+    """
+    thresholds = thresholds or HistoryThresholds()
+    if fault := thresholds.fault():
+        raise ConfigError(fault)
+    names = None if topics is None else select_schema("topics", topics, TOPIC_IDS)
+    ends = None if end_offsets is None else select_schema("end_offsets", end_offsets, END_OFFSETS)
+    work = partial(build_history, thresholds=thresholds, schema=to_arrow_schema(HISTORY_ROWS))
+    rows = group_facts(records, thresholds.commit_gap_ms).mapInArrow(map_arrow_batches(work), HISTORY_ROWS)
+    return History(rows, names, ends)

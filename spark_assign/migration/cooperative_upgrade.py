@@ -38,7 +38,7 @@ from spark_assign.simulation.kernel.settings import KAFKA_DEFAULT, is_cooperativ
 from spark_assign.simulation.settings import Settings
 from spark_assign.simulation.simulation import simulate
 from spark_assign.spark.arrow_batches import dataframe_of_rows
-from spark_assign.tables.errors import Fault, FleetError
+from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 from spark_assign.tables.simulation import EVENTS, UPGRADE
 
@@ -76,7 +76,7 @@ def plan_cooperative_upgrade(
 
     Raises:
         FleetError: the fleet has no such group.
-        ValueError: `order` has an unknown member or assignor.
+        ConfigError: `order` has an unknown member or assignor.
     """
     settings = settings or Settings()
     group_fleet = _select_group(fleet, cluster, group_id)
@@ -163,9 +163,9 @@ def _plan_steps(
         assignors = tuple(names)
         if member_id not in configs:
             members = ", ".join(sorted(configs)[:5])
-            raise ValueError(f"Step {ordinal} of order: the group has no member {member_id!r}. It has {members}, …")
+            raise ConfigError(f"Step {ordinal} of order: the group has no member {member_id!r}. It has {members}, …")
         if not assignors or not set(assignors) <= ASSIGNORS.keys():
-            raise ValueError(f"Step {ordinal} of order: unknown assignors {assignors}. Use {', '.join(ASSIGNORS)}.")
+            raise ConfigError(f"Step {ordinal} of order: unknown assignors {assignors}. Use {', '.join(ASSIGNORS)}.")
         num_restarts[member_id] += 1
         library = configs[member_id].client.library
         rejection: str | None = "not reached, because an earlier restart is rejected"

@@ -6,9 +6,9 @@ the rolling migration, and judges the result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import ClassVar
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -16,15 +16,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
-from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS, UNIFORM
+from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.groups.registry import find_assignor
 from spark_assign.migration.kernel import migrate as kernel
-from spark_assign.migration.kernel.migration_metrics import MigrationParams
+from spark_assign.migration.kernel.migration_metrics import MigrationParams, MigrationPassParams
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, READY, READY_WITH_WARNINGS, Policy
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.tagged_pass import LazyResult
+from spark_assign.stores.result import LazyResult
 from spark_assign.tables.comparison import MIGRATION_ROWS, MIGRATION_TABLES
 from spark_assign.tables.errors import ConfigError
 
@@ -39,7 +39,7 @@ class Migration(LazyResult):
         rows: the tagged rows of the pass, computed or read back.
 
     Examples:
-        >>> m = plan_migration(fleet, library="Java")
+        >>> m = plan_migration(fleet, MigrationParams(library="Java"))
         >>> steps = m.steps.where("group_id = 'payments-eu'").orderBy("step")
         >>> steps.select("step", "step_type", "moved", "paused_partitions").show()
         +----+------------+-----+-----------------+
@@ -51,6 +51,8 @@ class Migration(LazyResult):
         |   4|    rollback|    0|             NULL|
         +----+------------+-----+-----------------+
     """
+
+    schemas: ClassVar = MIGRATION_TABLES
 
     @cached_property
     def migrations(self) -> DataFrame:
@@ -74,22 +76,8 @@ class Migration(LazyResult):
         """One row per step of each group that doesn't use the consumer protocol yet."""
         return self._rows(kernel.OF_STEP, MIGRATION_TABLES["steps"])
 
-    @cached_property
-    def rejected(self) -> DataFrame:
-        """Groups that can't be analyzed, and groups that aren't consumer groups."""
-        return self._rows(kernel.REJECTED, MIGRATION_TABLES["rejected"])
 
-
-def plan_migration(
-    fleet: Fleet,
-    server_assignor: str = UNIFORM,
-    *,
-    policy: str = Policy.BIDIRECTIONAL,
-    max_size: int | None = None,
-    library: str | None = None,
-    hypothetical_assignors: Sequence[str] | None = None,
-    settings: Settings | None = None,
-) -> Migration:
+def plan_migration(fleet: Fleet, params: MigrationParams | None = None, settings: Settings | None = None) -> Migration:
     """Simulates a rolling restart to `group.protocol=consumer` of every classic group of a fleet.
 
     The rules are those of Kafka's coordinator (`GroupMetadataManager.validateOnlineUpgrade`,
@@ -97,15 +85,7 @@ def plan_migration(
 
     Args:
         fleet: clusters, topics, groups, and members.
-        server_assignor: the broker's assignor: `uniform` (the broker's default) or `server-range`.
-        policy: `group.consumer.migration.policy` of the brokers: `bidirectional` (Kafka's default), `upgrade`,
-            `downgrade`, or `disabled`.
-        max_size: `group.consumer.max.size` of the brokers; `None` for no limit.
-        library: the library of members with unrecognized client ids (`groups.kernel.client_libraries.LIBRARIES`);
-            `None` if unknown, which is a warning.
-        hypothetical_assignors: assignors that the broker doesn't have, to count the partitions that they would read
-            across racks; by default, the rack-aware variant of `server_assignor` (`rack-uniform` or
-            `rack-server-range`).
+        params: the target, the settings of the brokers, and what is assumed; `None`: the defaults of `MigrationParams`.
         settings: the times to estimate pauses from; by default, those of the simulation. Settings with tables are
             rejected.
 
@@ -115,13 +95,11 @@ def plan_migration(
         groups.
 
     Raises:
-        UnknownAssignorError: there is no such assignor.
         FleetError: the fleet has values that no plan can be computed from.
-        ConfigError: `server_assignor`, `policy`, `max_size`, or `library` is invalid.
-        ValueError: the settings have tables.
+        ConfigError: an argument is invalid: an unknown assignor, policy, or library; `max_size`; settings with tables.
 
     Examples:
-        >>> m = plan_migration(fleet, library="Java").migrations.orderBy("rank")
+        >>> m = plan_migration(fleet, MigrationParams(library="Java")).migrations.orderBy("rank")
         >>> m.select("rank", "group_id", "verdict", "online", "server_assignor", "moved").show()
         +----+-----------+-------------------+------+---------------+-----+
         |rank|   group_id|            verdict|online|server_assignor|moved|
@@ -132,34 +110,42 @@ def plan_migration(
     """
     settings = settings or Settings()
     settings.require_no_tables("plan_migration")
+    pass_params = _pass_params(params or MigrationParams(), settings, fleet)
+    _ = fleet.sizes
+    work = partial(kernel.plan_migrations, params=pass_params, schema=to_arrow_schema(MIGRATION_ROWS))
+    tagged_facts = facts.facts_by_group(fleet, clients=True, topic_ids=True)
+    return Migration(tagged_facts.mapInArrow(map_arrow_batches(work), MIGRATION_ROWS))
+
+
+def _pass_params(params: MigrationParams, settings: Settings, fleet: Fleet) -> MigrationPassParams:
+    """Returns the parameters of the pass. Errors: those of `plan_migration`."""
+    server_assignor, policy, max_size, hypothetical = (
+        getattr(params, name) for name in ("server_assignor", "policy", "max_size", "hypothetical_assignors")
+    )
     find_assignor(server_assignor)
     if server_assignor not in KAFKA_SERVER_ASSIGNORS:
         raise ConfigError(
             f"The broker has no assignor {server_assignor}. Use {' or '.join(KAFKA_SERVER_ASSIGNORS)}; for other "
             "assignors, use hypothetical_assignors."
         )
-    if hypothetical_assignors is None:
+    if hypothetical is None:
         rack_aware = dict(zip(KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS, strict=True))
-        hypothetical_assignors = [rack_aware[server_assignor]]
-    for name in hypothetical_assignors:
+        hypothetical = [rack_aware[server_assignor]]
+    for name in hypothetical:
         find_assignor(name)
     if policy not in list(Policy):
         raise ConfigError(f"The migration policy {policy} is unknown. Use one of {', '.join(Policy)}.")
     if max_size is not None and max_size < 1:
         raise ConfigError(f"max_size {max_size} is out of range. group.consumer.max.size is at least 1.")
-    params = MigrationParams(
+    return MigrationPassParams(
         server_assignor=server_assignor,
         policy=Policy(policy),
         max_size=max_size,
-        library=_find_library(library),
-        hypothetical_assignors=tuple(hypothetical_assignors),
+        library=_find_library(params.library),
+        hypothetical_assignors=tuple(hypothetical),
         timing=settings.timing,
         racks_known=fleet.racks_known,
     )
-    _ = fleet.sizes
-    work = partial(kernel.plan_migrations, params=params, schema=to_arrow_schema(MIGRATION_ROWS))
-    tagged_facts = facts.facts_by_group(fleet, clients=True, topic_ids=True)
-    return Migration(tagged_facts.mapInArrow(map_arrow_batches(work), MIGRATION_ROWS))
 
 
 def _find_library(name: str | None) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -16,7 +17,7 @@ from spark_assign.groups import facts
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, format_release_lines, parse_release_assignor
 from spark_assign.migration.kernel import upgrade as kernel
 from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.tagged_pass import LazyResult
+from spark_assign.stores.result import LazyResult
 from spark_assign.tables.comparison import UPGRADE_ROWS, UPGRADE_TABLES
 from spark_assign.tables.errors import ConfigError
 
@@ -42,6 +43,8 @@ class Upgrade(LazyResult):
         +----+--------------+--------------+-----+-----+-----------------+
     """
 
+    schemas: ClassVar = UPGRADE_TABLES
+
     @cached_property
     def upgrades(self) -> DataFrame:
         """One row per consumer group: whether it can be upgraded, and what moves."""
@@ -51,11 +54,6 @@ class Upgrade(LazyResult):
     def steps(self) -> DataFrame:
         """One row per restart of each group: who leads afterward, with which rules, and what moves."""
         return self._rows(kernel.OF_STEP, UPGRADE_TABLES["steps"])
-
-    @cached_property
-    def rejected(self) -> DataFrame:
-        """Groups that can't be analyzed, and groups that aren't consumer groups."""
-        return self._rows(kernel.REJECTED, UPGRADE_TABLES["rejected"])
 
 
 def plan_upgrade(fleet: Fleet, to_release: str, *, assignor: str | None = None) -> Upgrade:

@@ -23,6 +23,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.stores.locations import file_system, join
+from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.replicas import TOOL_FILES
 
 REASSIGN, ROLLBACK, LEADERS = "reassign", "rollback", "preferred-leaders"
@@ -42,11 +43,11 @@ def tool_files(
             that moves more is a batch of its own.
 
     Raises:
-        ValueError: A limit is below 1.
+        ConfigError: A limit is below 1.
     """
     for name, limit in (("partitions_per_batch", partitions_per_batch), ("bytes_per_batch", bytes_per_batch)):
         if limit is not None and limit < 1:
-            raise ValueError(f"{name} is {limit}, expected 1 or more, or None for no limit")
+            raise ConfigError(f"{name} is {limit}, expected 1 or more, or None for no limit")
     changes = plan.changes if isinstance(plan, Reassignment) else plan
     changed = changes.where(F.col("previous_replicas").isNotNull())
     columns = ("cluster", "topic", "partition", "previous_replicas", "replicas", "moved", "leader_changed", "bytes")

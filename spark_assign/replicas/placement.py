@@ -27,8 +27,9 @@ from spark_assign.replicas.kernel import placement_requests as kernel
 from spark_assign.replicas.kernel.placement_requests import ADMINUTILS, CHUNK_PARTITIONS, STRIPED
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.tagged_pass import union
-from spark_assign.tables.errors import SparkAssignError
-from spark_assign.tables.replicas import BROKERS, PLACEMENTS, REJECTED, REQUESTS
+from spark_assign.stores.result import Result
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.replicas import BROKERS, PLACE_TABLES, PLACEMENTS, REJECTED, REQUESTS
 
 ALGORITHMS = (ADMINUTILS, STRIPED)
 
@@ -41,10 +42,6 @@ _UNROLLED = 12
 """Up to this replication factor, the array expression is unrolled; above it, Spark builds the array by element."""
 
 
-class UnknownAlgorithmError(SparkAssignError):
-    """There is no algorithm of the requested name."""
-
-
 @dataclass(frozen=True)
 class _PlacementInput(CheckedTables):
     schemas: ClassVar = {"requests": REQUESTS, "brokers": BROKERS}
@@ -54,7 +51,7 @@ class _PlacementInput(CheckedTables):
 
 
 @dataclass(frozen=True)
-class Placements:
+class Placements(Result):
     """The result of `place`.
 
     Args:
@@ -63,6 +60,8 @@ class Placements:
         rejected: cluster, topic, code, detail: the requests that Kafka rejects, with Kafka's message, and those that
             are incomplete or depend on Java's identity hash codes.
     """
+
+    schemas: ClassVar = PLACE_TABLES
 
     placements: DataFrame
     rejected: DataFrame
@@ -83,10 +82,10 @@ def place(requests: DataFrame, brokers: DataFrame, algorithm: str = ADMINUTILS) 
 
     Raises:
         FleetError: a missing column, a wrong type, a null in a key, a broker listed twice.
-        UnknownAlgorithmError: no such algorithm.
+        ConfigError: no such algorithm.
     """
     if algorithm not in ALGORITHMS:
-        raise UnknownAlgorithmError(f"{algorithm!r}: no such algorithm. Use one of {', '.join(ALGORITHMS)}")
+        raise ConfigError(f"{algorithm!r}: no such algorithm. Use one of {', '.join(ALGORITHMS)}")
     tables = _PlacementInput(requests, brokers)
     requests, brokers = tables.requests, tables.brokers
     sizes = _read_sizes(requests, brokers)

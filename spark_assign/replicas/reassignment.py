@@ -8,7 +8,8 @@ task plans a cluster; many tasks plan many clusters.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -18,8 +19,10 @@ from spark_assign.fleet import Fleet
 from spark_assign.replicas.fleet import ClusterChange, ReplicaFleet, replica_fleet
 from spark_assign.replicas.kernel import reassign_table as kernel
 from spark_assign.replicas.kernel import reassignment_facts as kinds
-from spark_assign.spark.tagged_pass import LazyResult, run_pass, to_facts, union
-from spark_assign.tables.replicas import CLUSTER_REJECTED, METRICS, MOVES, PLACEMENT
+from spark_assign.spark.tagged_pass import run_pass, to_facts, union
+from spark_assign.stores.result import LazyResult
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.replicas import CLUSTER_REJECTED, METRICS, MOVES, PLACEMENT, REASSIGN_TABLES
 from spark_assign.tables.schema_fields import tagged_schema
 
 ROWS_PER_TASK = 250_000
@@ -52,10 +55,12 @@ class Reassignment(LazyResult):
         change: The changes of clusters.
     """
 
+    schemas: ClassVar = REASSIGN_TABLES
+
     fleet: ReplicaFleet
     change: ClusterChange
 
-    @property
+    @cached_property
     def placement(self) -> DataFrame:
         """Every partition of the planned clusters with its previous and its new replicas
         (`tables.replicas.PLACEMENT`)."""
@@ -67,12 +72,12 @@ class Reassignment(LazyResult):
         }
         return self._rows(kernel.PLACEMENT).withColumns(columns).select(*PLACEMENT.names)
 
-    @property
+    @cached_property
     def changes(self) -> DataFrame:
         """The partitions of `placement` that change: moved, reordered, or new."""
         return self.placement.where(~F.col("previous_replicas").eqNullSafe(F.col("replicas")))
 
-    @property
+    @cached_property
     def moves(self) -> DataFrame:
         """One row per replica that moves to another broker, with the reason (`tables.replicas.MOVES`)."""
         moves = F.explode(F.arrays_zip("moved_from", "moved_to", "reasons")).alias("move")
@@ -80,17 +85,12 @@ class Reassignment(LazyResult):
         names = {"from_broker_id": "moved_from", "to_broker_id": "moved_to", "reason": "reasons"}
         return rows.withColumns({name: F.col(f"move.{field}") for name, field in names.items()}).select(*MOVES.names)
 
-    @property
+    @cached_property
     def metrics(self) -> DataFrame:
         """One row per planned cluster: moves, their lower bound, balance (`tables.replicas.METRICS`)."""
         return self._rows(kernel.METRICS, METRICS)
 
-    @property
-    def rejected(self) -> DataFrame:
-        """Clusters that can't be planned: cluster, code, detail."""
-        return self._rows(kernel.REJECTED, CLUSTER_REJECTED)
-
-    @property
+    @cached_property
     def after(self) -> ReplicaFleet:
         """The planned clusters after the reassignment."""
         replicas = self.placement.select("cluster", "topic", "partition", "replicas")
@@ -115,10 +115,10 @@ def reassign(
 
     Raises:
         FleetError: A table or column is missing, has a wrong type, or has a null in a key.
-        ValueError: The tolerance is below 0.
+        ConfigError: The tolerance is below 0.
     """
     if tolerance < 0:
-        raise ValueError(f"tolerance is {tolerance}, expected 0 or more, for example 0.1 for 10 %")
+        raise ConfigError(f"tolerance is {tolerance}, expected 0 or more, for example 0.1 for 10 %")
     tables, change = replica_fleet(fleet), change or ClusterChange()
     tables.check_keys()
     change.check_keys()

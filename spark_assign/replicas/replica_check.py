@@ -6,13 +6,15 @@ The brokers of a cluster are broadcast to its partitions, so that only counts ar
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import Fleet
 from spark_assign.replicas.fleet import ReplicaFleet, replica_fleet
-from spark_assign.tables.replicas import BROKER_CHECK, CLUSTER_CHECK, PROBLEMS, RACK_CHECK
+from spark_assign.stores.result import Result
+from spark_assign.tables.replicas import BROKER_CHECK, CHECK_TABLES, CLUSTER_CHECK, PROBLEMS, RACK_CHECK
 
 SHARED_RACK, FENCED_BROKER, UNKNOWN_BROKER, DUPLICATE_REPLICA, TOO_FEW_REPLICAS, UNEVEN_FACTOR = CODES = (
     *("shared-rack", "fenced-broker", "unknown-broker", "duplicate-replica", "too-few-replicas"),
@@ -24,7 +26,7 @@ _KEY = ["cluster", "topic", "partition"]
 
 
 @dataclass(frozen=True)
-class ReplicaCheck:
+class ReplicaCheck(Result):
     """The result of `check` (schemas: `tables.replicas`).
 
     Args:
@@ -33,6 +35,8 @@ class ReplicaCheck:
         problems: one row per partition and problem, with a code.
         clusters: one row per cluster: skew, and the number of partitions with each problem.
     """
+
+    schemas: ClassVar = CHECK_TABLES
 
     brokers: DataFrame
     racks: DataFrame

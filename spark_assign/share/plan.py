@@ -7,6 +7,8 @@ the plan is a projection of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -16,11 +18,13 @@ from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
 from spark_assign.share.kernel import plan_groups as kernel
 from spark_assign.spark.partition_slices import expand
-from spark_assign.spark.tagged_pass import LazyResult, run_pass
+from spark_assign.spark.tagged_pass import run_pass
+from spark_assign.stores.result import LazyResult
+from spark_assign.tables import stored_plan
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, REJECTED
 from spark_assign.tables.schema_fields import tagged_schema
-from spark_assign.tables.share import CHANGES, METRICS
+from spark_assign.tables.share import CHANGES, METRICS, PLAN_TABLES
 
 SHARE = "share"
 """`group_type` of share groups."""
@@ -43,14 +47,18 @@ class SharePlan(LazyResult):
         fleet: The planned fleet.
     """
 
+    schemas: ClassVar = PLAN_TABLES
+    prefix: ClassVar = stored_plan.SHARE
+    stored_with: ClassVar = stored_plan.STORED_PLAN_TABLES
+
     fleet: Fleet
 
-    @property
+    @cached_property
     def assignments(self) -> DataFrame:
         """The assignment: cluster, group_id, member_id, topic, partition. Several members can share a partition."""
         return expand(self.assignment_slices)
 
-    @property
+    @cached_property
     def assignment_slices(self) -> DataFrame:
         """The assignment as slices: each row stands for `count` partitions first, first + step, … of a topic.
 
@@ -59,7 +67,7 @@ class SharePlan(LazyResult):
         """
         return self._rows(kernel.ASSIGNED, ASSIGNMENT_SLICES)
 
-    @property
+    @cached_property
     def changes(self) -> DataFrame:
         """The partitions that members get and lose, with the reason (`tables.share.CHANGES`).
 
@@ -67,15 +75,10 @@ class SharePlan(LazyResult):
         """
         return expand(self._rows(kernel.CHANGE)).select(*CHANGES.names)
 
-    @property
+    @cached_property
     def metrics(self) -> DataFrame:
         """One row per planned group (`tables.share.METRICS`)."""
         return self._rows(kernel.METRICS, METRICS).fillna(0)
-
-    @property
-    def rejected(self) -> DataFrame:
-        """The share groups that can't be planned: cluster, group_id, code, detail."""
-        return self._rows(kernel.REJECTED, REJECTED)
 
 
 def plan_share(fleet: Fleet) -> SharePlan:

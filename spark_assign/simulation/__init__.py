@@ -2,6 +2,6 @@
 
 from spark_assign.simulation.classic_group_check import verify_classic_group
 from spark_assign.simulation.settings import Settings
-from spark_assign.simulation.simulation import Simulation, compare_variants, simulate, simulate_variants
+from spark_assign.simulation.simulation import Simulation, VariantSimulation, simulate, simulate_variants
 
-__all__ = ["Settings", "Simulation", "compare_variants", "simulate", "simulate_variants", "verify_classic_group"]
+__all__ = ["Settings", "Simulation", "VariantSimulation", "simulate", "simulate_variants", "verify_classic_group"]

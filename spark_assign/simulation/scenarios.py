@@ -20,6 +20,7 @@ from spark_assign.simulation.facts import facts_of_rows
 from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, RESULTS, TRACE, simulate_in_memory
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import dataframe_of_rows
+from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import INPUT_TABLES
 from spark_assign.tables.simulation import EVENTS
 
@@ -57,13 +58,13 @@ class Scenario:
             fleet: the fleet of a scenario without `tables`; other scenarios ignore it.
 
         Raises:
-            ValueError: the scenario has no tables, and `fleet` is None.
+            ConfigError: the scenario has no tables, and `fleet` is None.
         """
         if self.tables is not None:
             frames = {name: dataframe_of_rows(spark, rows, INPUT_TABLES[name]) for name, rows in self.tables.items()}
             return Fleet(**frames), dataframe_of_rows(spark, self.events, EVENTS)
         if fleet is None:
-            raise ValueError(f"scenario {self.name} has no fleet of its own. Pass one")
+            raise ConfigError(f"scenario {self.name} has no fleet of its own. Pass one")
         events = dataframe_of_rows(spark, [{"cluster": "", **each} for each in self.events], EVENTS).drop("cluster")
         clusters = fleet.members.select("cluster").distinct()
         return fleet, events.crossJoin(clusters).select(*EVENTS.fieldNames())
@@ -176,10 +177,10 @@ def simulate_scenario(scenario: Scenario, variants: Sequence[str], settings: Set
         settings: times. Tables of exceptions are ignored.
 
     Raises:
-        ValueError: the scenario has no tables.
+        ConfigError: the scenario has no tables.
     """
     if scenario.tables is None:
-        raise ValueError(f"scenario {scenario.name} has no fleet of its own. Simulate it with Spark")
+        raise ConfigError(f"scenario {scenario.name} has no fleet of its own. Simulate it with Spark")
     facts = facts_of_rows(scenario.tables, scenario.events)
     tables = simulate_in_memory(facts, variants, settings.timing, (RESULTS, TRACE, OWNERSHIP))
     simulated = [(_columns(row, "variant"), row) for row in tables[RESULTS] if "code" not in row]

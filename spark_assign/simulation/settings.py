@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pyspark.sql import DataFrame
 
 from spark_assign.simulation.kernel.settings import RELEASES, TimingConfig
-from spark_assign.tables.errors import Fault, FleetError
+from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.schema_check import check_schema
 from spark_assign.tables.simulation import GROUP_SETTINGS, MEMBER_SETTINGS, PARTITION_SETTINGS
 
@@ -34,7 +34,7 @@ class Settings(TimingConfig):
 
     Raises:
         FleetError: a column is missing or has a wrong type.
-        ValueError: a time is negative, a heartbeat interval isn't less than its session timeout, or the release is
+        ConfigError: a time is negative, a heartbeat interval isn't less than its session timeout, or the release is
             unknown.
     """
 
@@ -46,7 +46,7 @@ class Settings(TimingConfig):
 
     def __post_init__(self) -> None:
         if fault := self.timing.fault():
-            raise ValueError(f"settings: {fault}")
+            raise ConfigError(f"settings: {fault}")
         faults: list[Fault] = []
         for name, schema in SETTINGS_TABLES.items():
             table = getattr(self, name)
@@ -66,7 +66,7 @@ class Settings(TimingConfig):
         return TimingConfig(**times)
 
     def require_no_tables(self, function: str) -> None:
-        """Raises a ValueError if there are settings of single groups, members, or partitions."""
+        """Raises a ConfigError if there are settings of single groups, members, or partitions."""
         if tables := [name for name in SETTINGS_TABLES if getattr(self, name) is not None]:
             names = ", ".join(tables)
-            raise ValueError(f"{function} uses the same times for all groups. Remove {names} from the settings.")
+            raise ConfigError(f"{function} uses the same times for all groups. Remove {names} from the settings.")

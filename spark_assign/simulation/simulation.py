@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -19,11 +20,19 @@ from spark_assign.simulation.kernel.simulation_input import VARIANTS
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.caching import cached, uncached
+from spark_assign.stores.result import Result
 from spark_assign.tables import simulation as schemas
-from spark_assign.tables.errors import Fault, FleetError
+from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.schema_check import check_schema
-from spark_assign.tables.simulation import COMPARED_VARIANTS, COST_COLUMNS, with_variant
+from spark_assign.tables.simulation import (
+    COMPARED_VARIANTS,
+    COST_COLUMNS,
+    SIMULATION_SUMMARY_TABLES,
+    SIMULATION_TABLES,
+    VARIANT_TABLES,
+    with_variant,
+)
 
 EVENTS_PER_TASK, MEMBERS_PER_TASK, MAX_TASKS = 5_000, 20_000, 1_000
 """Sizes of a task of some seconds. The restart of a member takes a few rebalances."""
@@ -43,7 +52,7 @@ RESULT_ROWS = with_variant(
 
 
 @dataclass(frozen=True)
-class Simulation:
+class Simulation(Result):
     """Results of a simulation, as lazy DataFrames (columns: `tables.simulation.SIMULATION_TABLES`).
 
     Rebalances, availability, and rejected groups come from one pass over the fleet. The trace, partitions, and
@@ -57,40 +66,43 @@ class Simulation:
         faulty: groups of the fleet with a fault: cluster, group_id, code, detail.
     """
 
+    schemas: ClassVar = SIMULATION_SUMMARY_TABLES
+    stored_with: ClassVar = SIMULATION_TABLES
+
     facts: DataFrame
     variants: tuple[str, ...]
     timing: TimingConfig
     until_ms: int | None
     faulty: DataFrame
 
-    @property
+    @cached_property
     def rebalances(self) -> DataFrame:
         """One row per group and generation; see `tables.simulation.REBALANCES`."""
         rows = self._simulated.select(*self._key, F.explode("rebalances").alias("rebalance"))
         return rows.select(*self._key, "rebalance.*")
 
-    @property
+    @cached_property
     def availability(self) -> DataFrame:
         """One row per group; see `tables.simulation.AVAILABILITY`."""
         return self._simulated.select(*self._key, "availability.*")
 
-    @property
+    @cached_property
     def rejected(self) -> DataFrame:
         """One row per group that can't be simulated: cluster, group_id, code, detail."""
         rejected = self.results.where(F.col("code").isNotNull()).select(*GROUP_KEY, "code", "detail")
         return self.faulty.unionByName(rejected.dropDuplicates([*GROUP_KEY]))
 
-    @property
+    @cached_property
     def trace(self) -> DataFrame:
         """One row per message; see `tables.simulation.TRACE`."""
         return self._table(TRACE, schemas.TRACE)
 
-    @property
+    @cached_property
     def partitions(self) -> DataFrame:
         """One row per group and partition; see `tables.simulation.PARTITIONS`."""
         return self._table(PARTITIONS, schemas.PARTITIONS)
 
-    @property
+    @cached_property
     def ownership(self) -> DataFrame:
         """One row per group, partition, and interval; see `tables.simulation.OWNERSHIP`."""
         return self._table(OWNERSHIP, schemas.OWNERSHIP)
@@ -99,10 +111,6 @@ class Simulation:
     def results(self) -> DataFrame:
         """One row per group and variant, with its rebalances and availability; cached if the session can."""
         return cached(self._simulate(RESULTS, RESULT_ROWS))
-
-    def tables(self) -> dict[str, DataFrame]:
-        """Returns the small tables by name: rebalances, availability, rejected."""
-        return {name: getattr(self, name) for name in ("rebalances", "availability", "rejected")}
 
     def unpersist(self) -> None:
         """Removes cached tables from the executors. They are computed again if needed."""
@@ -118,6 +126,11 @@ class Simulation:
     def _simulated(self) -> DataFrame:
         return self.results.where(F.col("code").isNull())
 
+    def _stored_schemas(self) -> Mapping[str, StructType]:
+        if self._is_read or len(self.variants) == 1 or "comparison" in self.schemas:
+            return self.schemas
+        return {**self.schemas, **{name: with_variant(self.schemas[name]) for name in ("rebalances", "availability")}}
+
     def _table(self, table: str, schema: StructType) -> DataFrame:
         rows = self._simulate(table, with_variant(schema))
         return rows if len(self.variants) > 1 else rows.drop("variant")
@@ -131,7 +144,39 @@ class Simulation:
             table=table,
             schema=to_arrow_schema(schema),
         )
-        return self.facts.mapInArrow(map_arrow_batches(kernel, 10_000), schema)
+        return self._computed_from(self.facts).mapInArrow(map_arrow_batches(kernel, 10_000), schema)
+
+
+@dataclass(frozen=True)
+class VariantSimulation(Simulation):
+    """Results of a simulation of the variants `eager`, `cooperative`, `static`, and `consumer`, with their comparison.
+
+    The other tables have a column `variant`.
+    """
+
+    schemas: ClassVar = VARIANT_TABLES
+    stored_with: ClassVar = {
+        name: with_variant(SIMULATION_TABLES[name]) for name in ("trace", "partitions", "ownership")
+    }
+
+    @cached_property
+    def comparison(self) -> DataFrame:
+        """One row per group that can be simulated, with the costs of each variant; see `tables.simulation.COMPARISON`.
+
+        The columns `…_ratio` are `paused_partition_ms` divided by that of eager, null if that is 0.
+        """
+        costs = self.availability.groupBy(*GROUP_KEY).agg(
+            *(
+                F.max(F.when(F.col("variant") == variant, F.col(cost))).alias(f"{variant}_{cost}")
+                for variant in COMPARED_VARIANTS
+                for cost in COST_COLUMNS
+            )
+        )
+        paused = {variant: F.col(f"{variant}_{COST_COLUMNS[0]}") for variant in COMPARED_VARIANTS}
+        baseline = paused.pop(COMPARED_VARIANTS[0])
+        return costs.select(
+            "*", *(F.when(baseline > 0, ms / baseline).alias(f"{name}_ratio") for name, ms in paused.items())
+        )
 
 
 def simulate(
@@ -168,7 +213,7 @@ def simulate(
 
     Raises:
         FleetError: a column is missing or has a wrong type, or an event has no cluster.
-        ValueError: the variant is unknown, or a time is negative.
+        ConfigError: the variant is unknown, or a time is negative.
     """
     return simulate_fleet(fleet, events, (variant,), settings or Settings(), until_ms)
 
@@ -179,58 +224,32 @@ def simulate_fleet(
     """Simulates several variants at once; see `simulate`."""
     for variant in variants:
         if variant not in VARIANTS:
-            raise ValueError(f"unknown variant {variant!r}. Use one of {', '.join(VARIANTS)}")
+            raise ConfigError(f"unknown variant {variant!r}. Use one of {', '.join(VARIANTS)}")
     if until_ms is not None and until_ms < 0:
-        raise ValueError(f"until_ms is {until_ms}, expected 0 or more milliseconds")
+        raise ConfigError(f"until_ms is {until_ms}, expected 0 or more milliseconds")
     group_events = _to_group_events(_check_events(events), fleet)
     tasks = _count_tasks(fleet, group_events, len(variants))
     facts = gather_facts(fleet, group_events, settings).repartition(tasks, *GROUP_KEY)
-    return Simulation(cached(facts), tuple(variants), settings.timing, until_ms, fleet.rejected)
+    of_variants = VariantSimulation if tuple(variants) == COMPARED_VARIANTS else Simulation
+    return of_variants(cached(facts), tuple(variants), settings.timing, until_ms, fleet.rejected)
 
 
-def simulate_variants(fleet: Fleet, events: DataFrame, settings: Settings | None = None) -> Simulation:
+def simulate_variants(fleet: Fleet, events: DataFrame, settings: Settings | None = None) -> VariantSimulation:
     """Simulates every group four times: as `eager`, `cooperative`, `static`, and `consumer` (see `simulate`).
 
-    Returns:
-        the results. All tables have a column `variant`.
-    """
-    return simulate_fleet(fleet, events, COMPARED_VARIANTS, settings or Settings())
-
-
-def compare_variants(fleet: Fleet, events: DataFrame, settings: Settings | None = None) -> DataFrame:
-    """Compares the costs of the same events for the variants `eager`, `cooperative`, `static`, and `consumer`.
-
     Args:
-        fleet: the groups; see `simulate`.
-        events: the events; see `simulate`.
+        fleet, events: see `simulate`.
         settings: times. The variant determines the assignors.
 
     Returns:
-        one row per group that can be simulated: cluster, group_id; for each variant `…_paused_partition_ms`,
-        `…_longest_pause_ms`, and `…_rebalances`; and `cooperative_ratio`, `static_ratio`, `consumer_ratio`:
-        paused_partition_ms divided by that of eager, null if that is 0. Rejected groups are in
-        `simulate_variants(…).rejected`.
+        the results. `comparison` has the costs of each group by variant; the other tables have a column `variant`.
 
     Raises:
-        FleetError, ValueError: see `simulate`.
+        FleetError, ConfigError: see `simulate`.
     """
-    return compare_costs(simulate_variants(fleet, events, settings))
-
-
-def compare_costs(simulation: Simulation) -> DataFrame:
-    """Returns the costs of a simulation of all compared variants; see `compare_variants`."""
-    costs = simulation.availability.groupBy(*GROUP_KEY).agg(
-        *(
-            F.max(F.when(F.col("variant") == variant, F.col(cost))).alias(f"{variant}_{cost}")
-            for variant in COMPARED_VARIANTS
-            for cost in COST_COLUMNS
-        )
-    )
-    paused = {variant: F.col(f"{variant}_{COST_COLUMNS[0]}") for variant in COMPARED_VARIANTS}
-    baseline = paused.pop(COMPARED_VARIANTS[0])
-    return costs.select(
-        "*", *(F.when(baseline > 0, ms / baseline).alias(f"{name}_ratio") for name, ms in paused.items())
-    )
+    simulation = simulate_fleet(fleet, events, COMPARED_VARIANTS, settings or Settings())
+    assert isinstance(simulation, VariantSimulation)
+    return simulation
 
 
 def _check_events(events: DataFrame) -> DataFrame:

@@ -20,3 +20,12 @@ def uncached(table: DataFrame) -> None:
     """Unpersists a table; does nothing if the session could not persist it."""
     with suppress(PySparkException):
         table.unpersist()
+
+
+def is_cached(table: DataFrame) -> bool:
+    """Checks whether the rows of a table are persisted already."""
+    try:
+        level = table.storageLevel
+    except PySparkException:
+        return False
+    return level.useMemory or level.useDisk

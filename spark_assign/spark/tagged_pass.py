@@ -1,16 +1,15 @@
 """One pass over whole groups: rows of several tables become facts, and a kernel turns facts into tagged rows.
 
-    tables ─ to_facts ─ union ─ shuffle by key ─ kernel (`mapInArrow`) ─ tagged rows ─ projections (`LazyResult`)
+    tables ─ to_facts ─ union ─ shuffle by key ─ kernel (`mapInArrow`) ─ tagged rows ─ projections
 
-Facts and tagged rows are both rows of several kinds in one table; `kind` determines which columns a row uses.
+`stores.result.LazyResult` has the projections. Facts and tagged rows are both rows of several kinds in one table;
+`kind` determines which columns a row uses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import Self
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -19,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import ArrayType, StructField, StructType
 
 from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.caching import cached, uncached
+from spark_assign.spark.caching import cached
 
 Kernel = Callable[..., Iterable[pa.Table]]
 """A function from the facts of a Spark task and `schema`, that of the tagged rows, to tables of tagged rows."""
@@ -68,31 +67,3 @@ def run_pass(
     """
     work = partial(kernel, schema=to_arrow_schema(schema))
     return cached(facts.repartition(tasks, *key).mapInArrow(map_arrow_batches(work, batch_rows), schema))
-
-
-@dataclass(frozen=True)
-class LazyResult:
-    """The result of one pass: a table of tagged rows, of which each public table is a projection.
-
-    Attributes:
-        rows: the tagged rows of the pass, computed or read from storage; `kind` says what a row is.
-    """
-
-    rows: DataFrame
-
-    def tagged_rows(self, tables: Iterable[str] = ()) -> DataFrame:
-        """Returns the tagged rows that the tables are projections of."""
-        return self.rows
-
-    def with_tagged_rows(self, rows: DataFrame) -> Self:
-        """Returns the same result, reading its tagged rows from a table instead of computing them."""
-        return replace(self, rows=rows)
-
-    def unpersist(self) -> None:
-        """Removes the tagged rows from the cache, if they are cached; Spark computes them again if needed."""
-        uncached(self.rows)
-
-    def _rows(self, kind: str, table: StructType | None = None) -> DataFrame:
-        """Returns the rows of a kind, with the columns of a table."""
-        rows = self.rows.where(F.col("kind") == kind)
-        return rows if table is None else rows.select(*table.names)

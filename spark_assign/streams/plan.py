@@ -7,17 +7,20 @@ of the plan is a projection of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
 from spark_assign.fleet import Fleet
-from spark_assign.spark.tagged_pass import LazyResult, run_pass, to_facts, union
+from spark_assign.spark.tagged_pass import run_pass, to_facts, union
+from spark_assign.stores.result import LazyResult
 from spark_assign.streams.kernel import plan_groups as kernel
 from spark_assign.streams.kernel import streams_group_input as kinds
 from spark_assign.streams.kernel.sticky_task_assignor import STICKY
 from spark_assign.streams.kernel.task_assignor_api import TaskAssignor
-from spark_assign.tables.errors import Fault, FleetError, UnknownAssignorError
+from spark_assign.tables import stored_plan
+from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.schema_fields import tagged_schema
 from spark_assign.tables.streams import PLAN_TABLES
@@ -39,28 +42,27 @@ class StreamsPlan(LazyResult):
         fleet: The planned fleet.
     """
 
+    schemas: ClassVar = PLAN_TABLES
+    prefix: ClassVar = stored_plan.STREAMS
+    stored_with: ClassVar = stored_plan.STORED_PLAN_TABLES
+
     fleet: Fleet
 
-    @property
+    @cached_property
     def tasks(self) -> DataFrame:
         """The target: cluster, group_id, member_id, subtopology, task, role (`active` or `standby`)."""
         return self._rows(kernel.TASK, PLAN_TABLES["tasks"])
 
-    @property
+    @cached_property
     def moves(self) -> DataFrame:
         """All changes of owners, with the reason, and whether the next owner has the task's state: a row per task,
         role, and owner that loses or gets the task (`tables.streams.MOVES`)."""
         return self._rows(kernel.MOVE, PLAN_TABLES["moves"])
 
-    @property
+    @cached_property
     def metrics(self) -> DataFrame:
         """One row per planned group (`tables.streams.METRICS`)."""
         return self._rows(kernel.METRICS, PLAN_TABLES["metrics"])
-
-    @property
-    def rejected(self) -> DataFrame:
-        """The streams groups that can't be planned: cluster, group_id, code, detail (what to do)."""
-        return self._rows(kernel.REJECTED, PLAN_TABLES["rejected"])
 
 
 def plan_streams(
@@ -83,15 +85,14 @@ def plan_streams(
         checked at once.
 
     Raises:
-        UnknownAssignorError: There is no such assignor.
+        ConfigError: There is no such assignor, or the number of standby replicas is negative.
         FleetError: The table `subtopologies` is missing, or the fleet has invalid rows that belong to no group.
-        ValueError: The number of standby replicas is negative.
     """
     if fleet.subtopologies is None:
         problem = "the table is missing, and a plan of streams groups needs it"
         raise FleetError([Fault("subtopologies", "*", problem, "Add a row for each subtopology of each group")])
     if standby_replicas is not None and standby_replicas < 0:
-        raise ValueError(f"standby_replicas is {standby_replicas}, expected 0 or more")
+        raise ConfigError(f"standby_replicas is {standby_replicas}, expected 0 or more")
     plan_groups = partial(kernel.plan_streams_groups, params=_build_params(assignor, standby_replicas))
     sizes = fleet.sizes
     tasks = max(1, -(-(sizes.members + sizes.subtopologies + sizes.tasks) // ROWS_PER_SPARK_TASK))
@@ -104,7 +105,7 @@ def _build_params(assignor: str | TaskAssignor, standby_replicas: int | None) ->
         return kernel.StreamsPlanParams(name, assignor, standby_replicas)
     if assignor not in kernel.ASSIGNORS:
         names = ", ".join(kernel.ASSIGNORS)
-        raise UnknownAssignorError(f"{assignor}: no such assignor of streams groups. Use one of {names}")
+        raise ConfigError(f"{assignor}: no such assignor of streams groups. Use one of {names}")
     return kernel.StreamsPlanParams(assignor, kernel.ASSIGNORS[assignor], standby_replicas)
 
 

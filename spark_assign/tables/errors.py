@@ -37,16 +37,12 @@ class FleetError(SparkAssignError):
         super().__init__(f"{len(self.faults)} {noun} in the fleet's tables:\n{lines}")
 
 
-class UnknownAssignorError(SparkAssignError):
-    """No assignor has the requested name."""
-
-
 class SourceError(SparkAssignError):
     """A table, file, or cluster can't be read. The message says which one, and what to do."""
 
 
 class ConfigError(SparkAssignError):
-    """Settings are invalid. The message names the option or key, and what was expected."""
+    """An argument, an option, or a key of a settings file is invalid. The message names it, and what was expected."""
 
 
 def missing_extra(need: str, extra: str) -> ConfigError:

@@ -94,3 +94,7 @@ share a rack although more racks have unfenced brokers. `fenced_broker`: a repli
 `unknown_broker`: a replica is on a broker that isn't in `brokers`. `duplicate_replica`: a broker is listed twice.
 `too_few_replicas`: fewer replicas than the minimum. `uneven_replication_factor`: fewer replicas than another partition
 of the topic."""
+
+PLACE_TABLES = {"placements": PLACEMENTS, "rejected": REJECTED}
+REASSIGN_TABLES = {"placement": PLACEMENT, "moves": MOVES, "metrics": METRICS, "rejected": CLUSTER_REJECTED}
+CHECK_TABLES = {"brokers": BROKER_CHECK, "racks": RACK_CHECK, "problems": PROBLEMS, "clusters": CLUSTER_CHECK}

@@ -117,7 +117,7 @@ def with_variant(table: StructType) -> StructType:
 
 
 COMPARED_VARIANTS = ("eager", "cooperative", "static", "consumer")
-"""Variants that `compare_variants` simulates. The first one is the baseline."""
+"""Variants that `simulate_variants` simulates. The first one is the baseline."""
 
 COST_COLUMNS = ("paused_partition_ms", "longest_pause_ms", "rebalances")
 """Costs of a variant, from `AVAILABILITY`."""
@@ -129,6 +129,17 @@ COMPARISON = schema(
 )
 """One row per group: the costs of each variant. `…_ratio`: paused_partition_ms divided by that of eager; null if eager
 has 0."""
+
+SIMULATION_SUMMARY_TABLES = {name: SIMULATION_TABLES[name] for name in ("rebalances", "availability", "rejected")}
+"""Tables that don't need another simulation."""
+
+VARIANT_TABLES = {
+    "comparison": COMPARISON,
+    "rebalances": with_variant(REBALANCES),
+    "availability": with_variant(AVAILABILITY),
+    "rejected": REJECTED,
+}
+"""The same tables of all compared variants, with their comparison."""
 
 UPGRADE = schema(
     _GROUP,

@@ -38,13 +38,14 @@ def _plan(bench: Bench, path: Path, assignor: str) -> None:
 
 
 def _compare(bench: Bench, path: Path) -> None:
-    to_noop(compare(fleets.read(bench.spark, path), ASSIGNORS))
+    to_noop(compare(fleets.read(bench.spark, path), ASSIGNORS).comparison)
     bench.forget()
 
 
 def _check(bench: Bench, path: Path, shape: Shape) -> None:
     """Every assignor gives away every partition."""
-    counted = compare(fleets.read(bench.spark, path), ASSIGNORS).agg(F.sum("partitions"), F.sum("unassigned"))
+    compared = compare(fleets.read(bench.spark, path), ASSIGNORS).comparison
+    counted = compared.agg(F.sum("partitions"), F.sum("unassigned"))
     found = tuple(counted.collect()[0])
     bench.forget()
     if found != (len(ASSIGNORS) * shape.total, 0):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import functions as F
 
-from spark_assign import History
+from spark_assign.history import read_history
 from spark_assign.tables.history import HISTORY_TABLES
 from tests.benchmarks import offsets_topic
 from tests.benchmarks.bench import Bench, Result, timed, to_noop
@@ -75,12 +75,12 @@ def _timed(work: Callable[[], object], used: list[float]) -> float:
 
 def _count_records(bench: Bench, path: Path) -> None:
     """Every row of every table, and none is kept."""
-    to_noop(History.read(bench.spark.read.parquet(str(path))).tagged_rows())
+    to_noop(read_history(bench.spark.read.parquet(str(path))).tagged_rows())
 
 
 def _stored_and_counted(bench: Bench, path: Path, records: int) -> None:
     """What a user waits for: read, told, stored once, every table counted."""
-    found = History.read(bench.spark.read.parquet(str(path)))
+    found = read_history(bench.spark.read.parquet(str(path)))
     place = bench.folder / "told"
     found.tagged_rows().write.parquet(str(place))
     stored = found.with_tagged_rows(bench.spark.read.parquet(str(place)))

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from spark_assign import History
+from spark_assign.history import read_history
 from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.wire.crc32c import crc32c
 from tests.benchmarks import offsets_topic
@@ -54,7 +54,7 @@ def _to_records(records: DataFrame) -> DataFrame:
 
 
 def _to_history(records: DataFrame) -> DataFrame:
-    return History.read(records).tagged_rows()
+    return read_history(records).tagged_rows()
 
 
 def _write(folder: Path, records: int, codec: str, size: int) -> None:

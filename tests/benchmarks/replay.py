@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign import replay
+from spark_assign.history import replay
 from spark_assign.tables.history import RECORDS
 from spark_assign.wire.group_records import write_key, write_value
 from tests.benchmarks.bench import Bench, Result

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pyspark.sql import functions as F
 
-from spark_assign import Fleet, size_groups
+from spark_assign import Fleet
+from spark_assign.advice import SizingParams, size_groups
 from tests.benchmarks import fleets
 from tests.benchmarks.bench import Bench, Result, to_noop
 from tests.benchmarks.fleets import Shape
@@ -30,7 +31,7 @@ def sweep(bench: Bench) -> None:
 
 def _size(bench: Bench, path: Path, assignor: str) -> None:
     fleet = _with_loads(fleets.read(bench.spark, path))
-    to_noop(size_groups(fleet, [assignor], member_counts=range(1, 51)).rows)
+    to_noop(size_groups(fleet, SizingParams([assignor], member_counts=range(1, 51))).rows)
     bench.forget()
 
 

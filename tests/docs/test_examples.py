@@ -13,17 +13,22 @@ import pytest
 from pyspark.sql import SparkSession
 
 import spark_assign
+from spark_assign import advice, groups, history
 from spark_assign.groups import registry
 from tests.docs import given
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
+PUBLIC = {
+    name: getattr(room, name) for room in (spark_assign, advice, groups.assignors, history) for name in room.__all__
+}
+"""The public names that examples use."""
+
 
 def with_examples() -> dict[str, Any]:
     """What is public and described, and the methods of it that are."""
     found = {}
-    for name in spark_assign.__all__:
-        public = getattr(spark_assign, name)
+    for name, public in PUBLIC.items():
         found[name] = public
         if inspect.isclass(public):
             methods = inspect.getmembers(public, lambda each: inspect.isfunction(each) or inspect.ismethod(each))
@@ -35,8 +40,7 @@ def with_examples() -> dict[str, Any]:
 def test_an_example_prints_what_is_shown(name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run as a reader would, with the public names imported."""
     monkeypatch.setattr(registry, "_registered", {})
-    known = {each: getattr(spark_assign, each) for each in spark_assign.__all__}
-    known |= {"spark": spark, "fleet": given.small_fleet(spark), "records": given.sample_records(spark)}
+    known = PUBLIC | {"spark": spark, "fleet": given.small_fleet(spark), "records": given.sample_records(spark)}
     example = with_examples()[name]
     printed: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)

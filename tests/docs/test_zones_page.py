@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign import measure_zone_traffic
+from spark_assign.advice import measure_zone_traffic
 from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
 from tests.docs import given
 from tests.docs.pages import ROOT, block, others

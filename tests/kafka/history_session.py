@@ -23,9 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import Fleet
-from spark_assign.history.history import History
+from spark_assign.history.history import HistoryThresholds, read_history
+from spark_assign.history.past_variants import replay
 from spark_assign.history.records import records_of
-from spark_assign.history.replay import replay
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka, to_its_end
@@ -148,7 +148,7 @@ def history(spark: SparkSession, location: str, to: str, groups: str, session_ms
     Only records whose key contains the text `groups` are read: Spark's own reader has records, too.
     """
     records = spark.read.parquet(location).where(F.contains(F.col("key"), F.lit(bytearray(groups.encode()))))
-    past = History.read(records, session_timeout_ms=session_ms)
+    past = read_history(records, HistoryThresholds(session_timeout_ms=session_ms))
     past.tagged_rows().write.parquet(f"{to}/tagged_rows")
     past = past.with_tagged_rows(spark.read.parquet(f"{to}/tagged_rows"))
     for name in HISTORY_TABLES:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from spark_assign.connect import ConnectFleet, plan_connect, simulate_connect
 from spark_assign.connect.simulate import ninety_by_ten
 from spark_assign.tables.connect import CLUSTERS, COSTS, PLAN_TABLES, REBALANCES
-from spark_assign.tables.errors import FleetError, UnknownAssignorError
+from spark_assign.tables.errors import ConfigError, FleetError
 from tests.frames import dataframe, scenario_tables
 from tests.golden import connect_rows, connect_tables
 from tests.golden.connect_rows import Row, calls_assignor
@@ -167,9 +167,9 @@ def test_wrong_arguments_of_a_simulation(spark: SparkSession) -> None:
     """Each is named before anything runs."""
     fleet, events = scenario_tables(spark, ninety_by_ten(1, 1))
     times = {"start_ms": 0, "stop_ms": 0, "rebalance_ms": 0}
-    with pytest.raises(UnknownAssignorError, match=r"sticky: no such protocol\. Use one of eager, compatible"):
+    with pytest.raises(ConfigError, match=r"sticky: no such protocol\. Use one of eager, compatible"):
         simulate_connect(fleet, events, **times, protocols=["sticky"])
-    with pytest.raises(ValueError, match="stop_ms is -1"):
+    with pytest.raises(ConfigError, match="stop_ms is -1"):
         simulate_connect(fleet, events, **times | {"stop_ms": -1})
     with pytest.raises(FleetError, match=r"events\.subject: the column is missing"):
         simulate_connect(fleet, events.drop("subject"), **times)

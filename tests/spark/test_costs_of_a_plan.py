@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign import advise, advise_membership, compare, find_drift, measure_zone_traffic, plan
+from spark_assign import advise, compare, find_drift, plan
+from spark_assign.advice import advise_membership, measure_zone_traffic
 from spark_assign.comparison.what_if import parse_what_if
 from spark_assign.report.text.plan_summary import summarize
 from spark_assign.sources.files.tables import read_fleet
@@ -105,7 +106,7 @@ def test_a_pandas_udf_computes_moves_and_revocations(spark: SparkSession) -> Non
 def test_comparing_is_one_query(spark: SparkSession, counted: Callable[[Callable[[], None]], Work]) -> None:
     """Four assignors before and after a change: at most 30 jobs, and no more than 80,000 characters."""
     fleet = read_fleet(spark, str(SAMPLE))
-    compared = compare(fleet, ASSIGNORS, [parse_what_if("one less=leave:*:1")])
+    compared = compare(fleet, ASSIGNORS, [parse_what_if("one less=leave:*:1")]).comparison
     assert len(physical_plan(compared)) <= 80_000
     done = counted(lambda: compared.collect() and None)
     print(done)

@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField
 
-from spark_assign import Fleet, GroupAssignor, GroupSpec, plan, register
+from spark_assign import Fleet, plan, register
 from spark_assign.groups import registry
+from spark_assign.groups.assignors import GroupAssignor, GroupSpec
 from spark_assign.groups.registry import names
 from tests.spark.fleets import fleet, group, kept, table, tuples
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign import History
+from spark_assign.history import HistoryThresholds, read_history
 from spark_assign.tables.errors import ConfigError, FleetError
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, RECORDS, TOPIC_IDS
 from spark_assign.wire.group_records import NEWEST, UnknownType, read_key, read_value, write_key, write_value
@@ -72,7 +72,7 @@ def test_ten_thousand_mutations(spark: SparkSession, seed: int) -> None:
         ("c", at % 50, at, START + timedelta(seconds=at), None if key is None else bytes(key), value and bytes(value))
         for at, (key, value) in enumerate(pairs)
     ]
-    history = History.read(dataframe(spark, RECORDS, records).repartition(4))
+    history = read_history(dataframe(spark, RECORDS, records).repartition(4))
     rows = history.rows.where(F.col("kind").isin("groups", "unreadable")).collect()
     unreadable = {(row["partition"], row["offset"]): row for row in rows if row["kind"] == "unreadable"}
     expected = {(at % 50, at): code for at in range(len(records)) if (code := fate(*records[at][4:]))}
@@ -94,12 +94,12 @@ def sample(spark: SparkSession) -> DataFrame:
 def test_the_same_tables_in_any_order(spark: SparkSession) -> None:
     """Shuffled, split otherwise, told by another number of tasks."""
     one = sample(spark)
-    tables = sorted(map(repr, History.read(one).rows.collect()))
+    tables = sorted(map(repr, read_history(one).rows.collect()))
     name = "spark.sql.shuffle.partitions"
     before = spark.conf.get(name)
     try:
         spark.conf.set(name, "5")
-        other = sorted(map(repr, History.read(one.orderBy(F.rand(3)).repartition(7)).rows.collect()))
+        other = sorted(map(repr, read_history(one.orderBy(F.rand(3)).repartition(7)).rows.collect()))
     finally:
         spark.conf.set(name, str(before))
     assert other == tables
@@ -127,7 +127,7 @@ def test_tables_have_their_columns(spark: SparkSession) -> None:
         (key, write_value(1, commit, 3)),
     ]
     rows = [("c", 3, at, START + timedelta(seconds=at), *pair) for at, pair in enumerate(pairs)]
-    history = History.read(
+    history = read_history(
         dataframe(spark, RECORDS, rows),
         topics=dataframe(spark, TOPIC_IDS, [("c", "t", topic_id), ("d", "other", topic_id)]),
         end_offsets=dataframe(spark, END_OFFSETS, [("c", "t", 0, 12)]),
@@ -138,6 +138,6 @@ def test_tables_have_their_columns(spark: SparkSession) -> None:
     assert [row["lag"] for row in history.commits.collect()] == [7]
     assert {(row["topic"], row["first"], row["count"]) for row in history.ownership.collect()} == {("t", 0, 2)}
     with pytest.raises(FleetError, match=r"records\.key"):
-        History.read(dataframe(spark, RECORDS, rows).drop("key").withColumn("key", F.lit(1)))
+        read_history(dataframe(spark, RECORDS, rows).drop("key").withColumn("key", F.lit(1)))
     with pytest.raises(ConfigError, match="commit_gap_ms 0: expected 1 or more"):
-        History.read(dataframe(spark, RECORDS, rows), commit_gap_ms=0)
+        read_history(dataframe(spark, RECORDS, rows), HistoryThresholds(commit_gap_ms=0))

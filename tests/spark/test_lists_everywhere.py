@@ -10,19 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign import (
-    Fleet,
-    WhatIf,
-    advise_membership,
-    compare,
-    converge,
-    find_drift,
-    measure_zone_traffic,
-    plan,
-    plan_migration,
-    plan_upgrade,
-    size_groups,
-)
+from spark_assign import Fleet, WhatIf, compare, converge, find_drift, plan, plan_migration, plan_upgrade
+from spark_assign.advice import advise_membership, measure_zone_traffic, size_groups
 from spark_assign.comparison.what_if import AS_IS
 from spark_assign.tables.advice import MEMBERSHIP_TABLES, SIZE_TABLES, ZONES_TABLES
 from spark_assign.tables.comparison import DRIFT_TABLES, MIGRATION_TABLES, UPGRADE_TABLES
@@ -37,7 +26,7 @@ PASSES: dict[str, Callable[[Fleet], list[DataFrame]]] = {
     "plan": lambda fleet: tables(plan(fleet), PLAN_TABLES),
     "the broker": lambda fleet: [plan(fleet, "uniform").target, plan(fleet, "server-range").assignments],
     "libraries": lambda fleet: [plan(fleet, f"{name}@librdkafka").target for name in ("range", "cooperative-sticky")],
-    "compare": lambda fleet: [compare(fleet, ["range", "sticky"], [AS_IS, LESS])],
+    "compare": lambda fleet: [compare(fleet, ["range", "sticky"], [AS_IS, LESS]).comparison],
     "converge": lambda fleet: [converge(fleet, "cooperative-sticky")],
     "diff": lambda fleet: tables(find_drift(fleet, LESS.apply(fleet)), DRIFT_TABLES),
     "size": lambda fleet: tables(size_groups(fleet), SIZE_TABLES),

@@ -12,11 +12,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs import diff as diff_job
-from spark_assign import FleetError, Offsets, SparkAssignError, loads_between
+from spark_assign import FleetError, SparkAssignError
 from spark_assign.report.text.loads_and_sizes import loads_by_group, summarize_loads
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.sources.files.snapshot_catalog import write_tables
 from spark_assign.sources.files.snapshot_files import write_folder
+from spark_assign.sources.files.snapshot_offsets import Offsets, loads_between
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.tables.groups import LOADS
 from tests.frames import dataframe

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs import advise as job
-from spark_assign import MembershipParams, advise_membership
+from spark_assign.advice import MembershipParams, advise_membership
 from spark_assign.simulation import Settings, simulate
 from spark_assign.tables.advice import MEMBERSHIP_TABLES
 from spark_assign.tables.errors import ConfigError

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import migrate as job
-from spark_assign import compare, plan_migration
+from spark_assign import MigrationParams, compare, plan_migration
 from spark_assign.simulation import Settings
 from spark_assign.tables.comparison import MIGRATION_TABLES
-from spark_assign.tables.errors import ConfigError, UnknownAssignorError
+from spark_assign.tables.errors import ConfigError
 from tests.spark.fleets import assert_declared, kept, mixed, stored, tuples, two_members
 
 pytestmark = [pytest.mark.spark]
@@ -43,7 +43,7 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
     assert [rows["near"][f"cross_rack_{when}"] for when in ("before", "after", "hypothetical")][::2] == [0, 0]
     assert rows["near"]["cross_rack_after"] > 0
     assert (rows["near"]["hypothetical_assignor"], rows["near"]["client_libraries"]) == ("rack-uniform", "Java 2")
-    compared = {row["group_id"]: row for row in compare(given, ["uniform"]).collect()}
+    compared = {row["group_id"]: row for row in compare(given, ["uniform"]).comparison.collect()}
     for name in ("near", "far"):
         assert rows[name]["moved"] == compared[name]["moved"]
         assert rows[name]["paused_partition_seconds"] == pytest.approx(compared[name]["paused_partition_seconds"])
@@ -59,18 +59,18 @@ def test_parameters_that_are_rejected(spark: SparkSession) -> None:
     """Each with what there is."""
     given = mixed(spark)
     with pytest.raises(ConfigError, match=r"The broker has no assignor sticky. Use uniform or server-range"):
-        plan_migration(given, "sticky")
+        plan_migration(given, MigrationParams("sticky"))
     with pytest.raises(ConfigError, match=r"The migration policy both is unknown. Use one of bidirectional, upgrade"):
-        plan_migration(given, policy="both")
+        plan_migration(given, MigrationParams(policy="both"))
     with pytest.raises(ConfigError, match=r"The client library Jawa is unknown. Use one of Java, librdkafka"):
-        plan_migration(given, library="Jawa")
+        plan_migration(given, MigrationParams(library="Jawa"))
     with pytest.raises(ConfigError, match="max_size 0 is out of range"):
-        plan_migration(given, max_size=0)
-    with pytest.raises(UnknownAssignorError, match="did you mean 'uniform'"):
-        plan_migration(given, "unifrom")
-    with pytest.raises(UnknownAssignorError):
-        plan_migration(given, hypothetical_assignors=["nearest"])
-    with pytest.raises(ValueError, match="Remove groups from the settings"):
+        plan_migration(given, MigrationParams(max_size=0))
+    with pytest.raises(ConfigError, match="did you mean 'uniform'"):
+        plan_migration(given, MigrationParams("unifrom"))
+    with pytest.raises(ConfigError):
+        plan_migration(given, MigrationParams(hypothetical_assignors=["nearest"]))
+    with pytest.raises(ConfigError, match="Remove groups from the settings"):
         plan_migration(given, settings=Settings(groups=given.groups))
 
 

@@ -11,7 +11,7 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
 from jobs import plan as plan_job
-from spark_assign import Fleet, FleetError, UnknownAssignorError, plan
+from spark_assign import ConfigError, Fleet, FleetError, plan
 from spark_assign.spark.partition_slices import compress
 from spark_assign.tables.groups import PLAN_TABLES
 from tests.golden import tables
@@ -167,7 +167,7 @@ def test_a_group_keeps_its_configured_assignor(spark: SparkSession) -> None:
         ("pay-1", 2, 6, pytest.approx(1.3333333)),
         ("pay-2", 2, 6, pytest.approx(1.3333333)),
     ]
-    with pytest.raises(UnknownAssignorError, match="did you mean 'roundrobin'"):
+    with pytest.raises(ConfigError, match="did you mean 'roundrobin'"):
         plan(many, "roundrobbin")
 
 

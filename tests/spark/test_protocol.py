@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet
 from spark_assign.migration.cooperative_upgrade import plan_cooperative_upgrade, supported_clients
-from spark_assign.simulation import Settings, compare_variants, simulate
+from spark_assign.simulation import Settings, simulate, simulate_variants
 from spark_assign.tables import simulation as schemas
-from spark_assign.tables.errors import FleetError
+from spark_assign.tables.errors import ConfigError, FleetError
 from tests.frames import dataframe
 from tests.spark import fleets
 
@@ -130,10 +130,10 @@ def test_protocols_side_by_side(spark: SparkSession) -> None:
     for name in ("members", "subscriptions", "owned"):
         rows[name] = [line for line in rows[name] if line[1] in kept]
     restart = {"group_id": "textbook", "event": "rolling-restart", "at_ms": 10_000}
-    compared = compare_variants(
+    compared = simulate_variants(
         fleet_of(spark, rows), events_of(spark, [restart]), Settings(poll_interval_ms=0, restore_ms=1_000)
     )
-    costs = {row["group_id"]: row.asDict() for row in compared.collect()}
+    costs = {row["group_id"]: row.asDict() for row in compared.comparison.collect()}
     assert costs["at-rest"]["cooperative_ratio"] is None
     mine = costs["textbook"]
     assert (mine["eager_rebalances"], mine["static_rebalances"]) == (4, 0)
@@ -180,7 +180,7 @@ def test_two_bounces_to_the_cooperative_protocol(spark: SparkSession) -> None:
     assert rejections[1].startswith("not reached")
     with pytest.raises(FleetError, match="there is no group 'none'"):
         plan_cooperative_upgrade(fleet, "k", "none")
-    with pytest.raises(ValueError, match="no member 'c9'"):
+    with pytest.raises(ConfigError, match="no member 'c9'"):
         plan_cooperative_upgrade(fleet, "k", "other", [("c9", ["range"])])
 
 
@@ -208,9 +208,9 @@ def test_a_library_that_would_not_start_is_not_restarted(spark: SparkSession, li
 
 def test_what_is_wrong_with_the_call(spark: SparkSession) -> None:
     fleet = fleet_of(spark, tables())
-    with pytest.raises(ValueError, match="unknown variant 'lazy'"):
+    with pytest.raises(ConfigError, match="unknown variant 'lazy'"):
         simulate(fleet, events_of(spark, []), "lazy")
-    with pytest.raises(ValueError, match="heartbeat_interval_ms is 50000"):
+    with pytest.raises(ConfigError, match="heartbeat_interval_ms is 50000"):
         Settings(heartbeat_interval_ms=50_000)
     with pytest.raises(FleetError, match="at_ms: the column is missing"):
         simulate(fleet, events_of(spark, []).drop("at_ms"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign import Fleet, UnknownAssignorError, compare, converge, plan
+from spark_assign import ConfigError, Fleet, compare, converge, plan
 from tests.spark import fleets
 
 OWNED = [("C0", "t0", 0, 0), ("C0", "t0", 1, 1), ("C0", "t1", 0, 2)]
@@ -31,7 +31,8 @@ def _owners(fleet: Fleet, assignor: str) -> list[tuple[str, str, int]]:
 @pytest.mark.spark
 def test_profiles_are_compared_under_their_full_names(spark: SparkSession) -> None:
     """A row each; the cooperative one takes two rounds, the eager ones one."""
-    rows = compare(_fleet(spark), NAMES).select("assignor", "rounds", "moved", "unassigned", "rejected").collect()
+    compared = compare(_fleet(spark), NAMES).comparison
+    rows = compared.select("assignor", "rounds", "moved", "unassigned", "rejected").collect()
     assert {row["assignor"]: row["rounds"] for row in rows} == dict(zip(NAMES, (1, 1, 1, 2), strict=True))
     assert {row["assignor"]: row["moved"] for row in rows} == dict(zip(NAMES, (1, 1, 1, 1), strict=True))
     assert {(row["unassigned"], row["rejected"]) for row in rows} == {(0, None)}
@@ -56,5 +57,5 @@ def test_profiles_by_pattern_and_in_rounds(spark: SparkSession) -> None:
         ("cooperative-sticky@2.8", 1, False),
         ("cooperative-sticky@2.8", 2, True),
     ]
-    with pytest.raises(UnknownAssignorError, match=r"'sticky@1\.1'.* 2\.4 \(2\.4\.0 to 2\.5\.0\)"):
+    with pytest.raises(ConfigError, match=r"'sticky@1\.1'.* 2\.4 \(2\.4\.0 to 2\.5\.0\)"):
         plan(fleet, {"*": "sticky@1.1"})

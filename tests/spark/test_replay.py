@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign import replay
+from spark_assign.history import HistoryThresholds, replay
 from spark_assign.report.text.history import summarize_replay
 from spark_assign.simulation.settings import Settings
-from spark_assign.tables.errors import ConfigError, UnknownAssignorError
+from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.history import REPLAY_TABLES
 
 pytestmark = [pytest.mark.spark]
@@ -65,9 +65,9 @@ def test_the_sample(records: DataFrame) -> None:
 
 def test_what_is_refused(records: DataFrame) -> None:
     """Names and thresholds are looked at before anything is read."""
-    with pytest.raises(UnknownAssignorError, match="Unknown assignor 'mine'"):
+    with pytest.raises(ConfigError, match="Unknown assignor 'mine'"):
         replay(records, assignors=["mine"])
     with pytest.raises(ConfigError, match="commit_gap_ms 0: expected 1 or more"):
-        replay(records, commit_gap_ms=0)
-    with pytest.raises(ValueError, match="only settings for all groups"):
+        replay(records, thresholds=HistoryThresholds(commit_gap_ms=0))
+    with pytest.raises(ConfigError, match="only settings for all groups"):
         replay(records, settings=Settings(groups=records.selectExpr("cluster", "'g' as group_id")))

@@ -101,7 +101,7 @@ def test_and_back_again(groups: Fleet) -> None:
 def test_racks_are_what_ours_would_save(groups: Fleet) -> None:
     """As balanced, no move more, and fewer reads across racks."""
     figures = ("group_id", "assignor", "moved", "max_over_mean", "rack_matched")
-    found = compare(groups, ["uniform", "rack-uniform", "server-range", "rack-server-range"])
+    found = compare(groups, ["uniform", "rack-uniform", "server-range", "rack-server-range"]).comparison
     rows = {
         row["assignor"]: row
         for row in found.where("group_id = 'sticks'").select(*figures, "recommended", "switch_steps").collect()
@@ -117,9 +117,8 @@ def test_racks_are_what_ours_would_save(groups: Fleet) -> None:
 
 def test_compared_by_those_of_its_own_protocol(groups: Fleet) -> None:
     """By default; named ones are compared in every group. A group that cannot change with its protocol need not."""
-    compared = cached(
-        compare(groups, what_ifs=[AS_IS, members_joined(group_id="*", count=1), members_left(group_id="s*", count=1)])
-    )
+    what_ifs = [AS_IS, members_joined(group_id="*", count=1), members_left(group_id="s*", count=1)]
+    compared = cached(compare(groups, what_ifs=what_ifs).comparison)
     found: dict[tuple[str, str], set[str]] = {}
     for row in compared.collect():
         found.setdefault((row["what_if"], row["group_id"]), set()).add(row["assignor"])
@@ -149,7 +148,7 @@ def test_compared_by_those_of_its_own_protocol(groups: Fleet) -> None:
 def test_a_fleet_without_groups_is_compared_by_the_clients(groups: Fleet) -> None:
     """Nobody says that the broker assigns."""
     silent = Fleet(topics=groups.topics, members=groups.members, subscriptions=groups.subscriptions)
-    assert {row["assignor"] for row in compare(silent).collect()} == {
+    assert {row["assignor"] for row in compare(silent).comparison.collect()} == {
         "range",
         "roundrobin",
         "sticky",

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs import advise as job
-from spark_assign import Fleet, FleetError, compare, size_groups
+from spark_assign import Fleet, FleetError, compare
+from spark_assign.advice import SizingParams, size_groups
 from spark_assign.comparison.what_if import members_joined, members_left
 from spark_assign.tables.advice import SIZE_TABLES
 from spark_assign.tables.groups import INPUT_TABLES
@@ -62,13 +63,12 @@ def test_the_curve_is_what_compare_says(spark: SparkSession) -> None:
     """With a member less, as it is, and with two more; in any order of rows."""
     given = three_members(spark)
     names = ("range", "cooperative-sticky")
-    found = size_groups(
-        replace(given, owned=given.owned.orderBy(F.desc("partition")).repartition(3)), names, member_counts=[2, 3, 5]
-    )
+    shuffled = replace(given, owned=given.owned.orderBy(F.desc("partition")).repartition(3))
+    found = size_groups(shuffled, SizingParams(names, member_counts=[2, 3, 5]))
     curve = {(row["members"], row["assignor"]): row for row in found.curves.collect()}
     assert set(curve) == {(number, name) for number in (2, 3, 5) for name in names}
     changes = [members_left(group_id="g", count=1), members_joined(group_id="g", count=2)]
-    compared = compare(given, names, changes).where("group_id = 'g'").collect()
+    compared = compare(given, names, changes).comparison.where("group_id = 'g'").collect()
     assert len(compared) == 4
     for row in compared:
         mine = curve[row["members"], row["assignor"]]

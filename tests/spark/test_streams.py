@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import plan as plan_job
-from spark_assign import Fleet, FleetError, UnknownAssignorError, plan
+from spark_assign import ConfigError, Fleet, FleetError, plan
 from spark_assign.streams import plan_streams
 from tests.spark import fleets
 from tests.spark.fleets import shuffled, stored, tuples
@@ -85,9 +85,9 @@ def test_plan_refuses_them_and_says_where_to_go(fleet: Fleet) -> None:
 
 def test_what_cannot_be_planned_at_all(spark: SparkSession, fleet: Fleet) -> None:
     """Tables, names and numbers that are wrong."""
-    with pytest.raises(UnknownAssignorError, match=r"streams-sticky@4\.3"):
+    with pytest.raises(ConfigError, match=r"streams-sticky@4\.3"):
         plan_streams(fleet, "sticky")
-    with pytest.raises(ValueError, match="-1"):
+    with pytest.raises(ConfigError, match="-1"):
         plan_streams(fleet, standby_replicas=-1)
     alone = {name: ROWS[name] for name in ("members", "groups")}
     with pytest.raises(FleetError, match=r"subtopologies\.\*: the table is missing"):

@@ -76,7 +76,7 @@ def test_rounds_and_comparison(spark: SparkSession) -> None:
         (1, 1, 1, False),
         (2, 0, 0, True),
     ]
-    rows = {row["assignor"]: row for row in compare(small, ["sticky", "weighted-sticky"]).collect()}
+    rows = {row["assignor"]: row for row in compare(small, ["sticky", "weighted-sticky"]).comparison.collect()}
     assert rows["sticky"]["load_max_over_mean"] == 14 / 8
     assert rows["weighted-sticky"]["load_max_over_mean"] == 9 / 8
     assert (rows["weighted-sticky"]["moved"], rows["weighted-sticky"]["rounds"]) == (1, 2)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from jobs import advise as job
 from jobs import report
-from spark_assign import measure_zone_traffic
+from spark_assign.advice import ZoneParams, measure_zone_traffic
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, FleetError
@@ -57,7 +57,7 @@ def test_what_is_missing(spark: SparkSession) -> None:
     """Each with a remedy; and what is no price."""
     fleet = given.zones_fleet(spark)
     with pytest.raises(ConfigError, match=r"price_per_gb is -0\.1; expected 0 or more"):
-        measure_zone_traffic(fleet, price_per_gb=-0.1)
+        measure_zone_traffic(fleet, ZoneParams(price_per_gb=-0.1))
     without = {name: fleet.__getattribute__(name).withColumn("rack_id", F.lit("")) for name in ("members", "brokers")}
     with pytest.raises(FleetError) as raised:
         measure_zone_traffic(replace(fleet, loads=None, replicas=None, **without))

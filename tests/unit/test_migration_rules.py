@@ -13,7 +13,7 @@ from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, REPLICA_RACKS, SUBSCRIPTION
 from spark_assign.migration.kernel.migrate import plan_migrations
-from spark_assign.migration.kernel.migration_metrics import MigrationParams
+from spark_assign.migration.kernel.migration_metrics import MigrationPassParams
 from spark_assign.migration.kernel.migration_steps import (
     SETTINGS,
     describe_first_restart,
@@ -241,9 +241,9 @@ def facts(*more: dict[str, object]) -> pa.Table:
     return facts_table([*(key | row for row in rows), *more])
 
 
-def migrations(table: pa.Table, params: MigrationParams | None = None) -> dict[tuple[str, str], dict[str, object]]:
+def migrations(table: pa.Table, params: MigrationPassParams | None = None) -> dict[tuple[str, str], dict[str, object]]:
     """Rows of groups and refusals, by kind and group."""
-    rows = pa.concat_tables(list(plan_migrations(table, params or MigrationParams(), SCHEMA))).to_pylist()
+    rows = pa.concat_tables(list(plan_migrations(table, params or MigrationPassParams(), SCHEMA))).to_pylist()
     return {(row["kind"], row["group_id"]): row for row in rows if row["kind"] != "step"}
 
 
@@ -274,7 +274,7 @@ def test_figures_of_a_group() -> None:
         "reasons": "50 % of the partitions move because the assignor changes. Requires Java 4.0 or later.",
         "rollback": describe_rollback(FINE),
     }
-    offline = migrations(facts(), MigrationParams(policy=Policy.DISABLED))["group", "g"]
+    offline = migrations(facts(), MigrationPassParams(policy=Policy.DISABLED))["group", "g"]
     assert (offline["online"], offline["moved_during_migration"], offline["moved"]) == (False, None, 2)
 
 
@@ -298,7 +298,7 @@ def test_groups_in_racks() -> None:
     """uniform ignores racks: when a member rejoins, the other one keeps its first partitions, so a has [0,1] in the end
     and reads all of them across racks. range and rack-uniform give it [2,3]. Without racks, nothing is known."""
     near, far = in_racks("near", {"a": [2, 3], "b": [0, 1]}), in_racks("far", {"a": [0, 1], "b": [2, 3]})
-    params = MigrationParams(racks_known=True, hypothetical_assignors=("uniform", "rack-uniform"))
+    params = MigrationPassParams(racks_known=True, hypothetical_assignors=("uniform", "rack-uniform"))
     table = facts(*near, *far, *in_racks("rejected", {"a": [2, 3], "b": [0, 1]}, topic_id="no id"))
     found = migrations(table, params)
     names = (
@@ -348,7 +348,7 @@ def test_topics_with_the_same_partitions_and_subscribers() -> None:
 def test_steps_of_all_groups() -> None:
     """Each group has its own, in order; a group that is rejected has none."""
     table = facts(*in_racks("far", {"a": [0, 1], "b": [2, 3]}), *in_racks("no", {"a": [0], "b": [2]}, topic_id="no id"))
-    rows = pa.concat_tables(list(plan_migrations(table, MigrationParams(), SCHEMA))).to_pylist()
+    rows = pa.concat_tables(list(plan_migrations(table, MigrationPassParams(), SCHEMA))).to_pylist()
     names = ("group_id", "step", "step_type", "restarts", "simulated_restarts", "moved", "revoked", "paused_partitions")
     assert [tuple(row[name] for name in names) for row in rows if row["kind"] == "step"] == [
         ("far", 1, "prepare", 0, None, None, None, None),
@@ -405,7 +405,7 @@ def test_members_that_client_ids_do_not_tell_of() -> None:
     more = {"cluster": "c", "group_id": "g", "kind": MEMBER, "member_id": "z", "client_id": "billing"}
     assert migrations(facts(more))["group", "g"]["client_libraries"] == "Java 2, unknown 1"
     assert (
-        migrations(facts(more), MigrationParams(library="librdkafka"))["group", "g"]["client_libraries"]
+        migrations(facts(more), MigrationPassParams(library="librdkafka"))["group", "g"]["client_libraries"]
         == "Java 2, librdkafka 1"
     )
 

@@ -19,7 +19,7 @@ from spark_assign.simulation.kernel.assignment_request import (
     code,
 )
 from spark_assign.simulation.kernel.leader import ASSIGNORS, assign, read_requests
-from spark_assign.tables.errors import UnknownAssignorError
+from spark_assign.tables.errors import ConfigError
 from tests.golden import leader_rows, vectors
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
@@ -155,7 +155,7 @@ def test_another_assignor_by_name() -> None:
     )
     assert assign([_ask("mine", {}, {"t": 2}), mine]) == [AssignmentResponse([]), AssignmentResponse([[], []])]
     assert subscribed == [2]  # nobody is asked for a group without members
-    with pytest.raises(UnknownAssignorError, match=r"'stiky'.*cooperative-sticky, mine, range"):
+    with pytest.raises(ConfigError, match=r"'stiky'.*cooperative-sticky, mine, range"):
         assign([_ask("stiky", {"a": []}, {"t": 2})])
 
 

@@ -23,7 +23,7 @@ from spark_assign.groups.assignors.sticky.retained_partitions import hash_owned_
 from spark_assign.groups.registry import find_assignor
 from spark_assign.java.hash_map import HashTable, string_hash, string_hashes
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
-from spark_assign.tables.errors import UnknownAssignorError
+from spark_assign.tables.errors import ConfigError
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 
@@ -51,15 +51,15 @@ def test_a_release_is_of_the_newest_line_that_is_not_newer(release: str, line: s
 def test_releases_that_are_not_known(release: str) -> None:
     """They are refused with the list of lines."""
     assert not is_release_assignor(f"range@{release}")
-    with pytest.raises(UnknownAssignorError, match=re.escape(format_release_lines())):
+    with pytest.raises(ConfigError, match=re.escape(format_release_lines())):
         find_assignor(f"range@{release}")
 
 
 def test_only_the_assignors_of_clients_have_releases() -> None:
     """The broker's do not, nor do those of a user."""
-    with pytest.raises(UnknownAssignorError, match=r"'uniform@4\.1': a release \(@VERSION\) can be given only for"):
+    with pytest.raises(ConfigError, match=r"'uniform@4\.1': a release \(@VERSION\) can be given only for"):
         find_assignor("uniform@4.1")
-    with pytest.raises(UnknownAssignorError, match=r"no assignor is called 'mine@3\.4'"):
+    with pytest.raises(ConfigError, match=r"no assignor is called 'mine@3\.4'"):
         find_assignor("mine@3.4")
     assert [client_assignor(name) for name in ("sticky@2.8", "sticky", "mine@3.4", "uniform")] == [
         *("sticky", "sticky", "mine@3.4", "uniform")

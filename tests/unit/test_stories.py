@@ -15,6 +15,7 @@ from spark_assign.simulation import Settings
 from spark_assign.simulation.scenarios import deploy_fleet, simulate_scenario, textbook_join
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.tables.connect import SIMULATION_TABLES
+from spark_assign.tables.errors import ConfigError
 
 COST = {"connect_cluster": "c", "protocol": "eager"} | dict.fromkeys(SIMULATION_TABLES["costs"].names[2:], 1)
 SCHEMAS = {"costs": SIMULATION_TABLES["costs"]}
@@ -47,7 +48,7 @@ def test_a_story_that_a_protocol_cannot_play() -> None:
 
 def test_a_story_of_a_fleet_is_for_spark() -> None:
     """It has no rows of its own."""
-    with pytest.raises(ValueError, match="deploy-fleet has no fleet of its own"):
+    with pytest.raises(ConfigError, match="deploy-fleet has no fleet of its own"):
         simulate_scenario(deploy_fleet(), ("eager",), Settings())
 
 

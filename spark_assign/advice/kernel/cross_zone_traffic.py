@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -164,20 +165,32 @@ unknown."""
 
 @dataclass(frozen=True)
 class ZoneParams:
-    """Parameters of a zone analysis.
+    """Parameters of `measure_zone_traffic`.
 
     Attributes:
-        price_per_gb: cost per gigabyte of cross-zone traffic. Default: AWS charges the sender and the receiver 0.01 USD
-            each ("Data Transfer within the same AWS Region" of Amazon EC2 On-Demand Pricing).
+        price_per_gb: cost per gigabyte (10^9 bytes) of cross-zone traffic. Default: AWS charges the sender and the
+            receiver 0.01 USD each ("Data Transfer within the same AWS Region" of Amazon EC2 On-Demand Pricing).
         currency: currency of the price.
-        min_daily_savings: minimum savings of a change per day; smaller savings aren't worth the effort.
-        follower_fetching: whether follower fetching is on today.
+        min_daily_savings: minimum savings of a change per day, in that currency; smaller ones aren't worth the effort.
+        follower_fetching: whether brokers have `replica.selector.class` set to `RackAwareReplicaSelector` today.
+
+    Examples:
+        >>> ZoneParams(price_per_gb=0.01, currency="EUR").min_daily_savings
+        0.01
     """
 
     price_per_gb: float = 0.02
     currency: str = "USD"
     min_daily_savings: float = 0.01
     follower_fetching: bool = False
+
+    def fault(self) -> str | None:
+        """Returns what is invalid; `None` if nothing is."""
+        for name in ("price_per_gb", "min_daily_savings"):
+            value = getattr(self, name)
+            if not isfinite(value) or value < 0:
+                return f"{name} is {value}; expected 0 or more"
+        return None
 
     def money(self, amount: float) -> str:
         """Returns an amount per day, as text."""

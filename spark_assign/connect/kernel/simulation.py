@@ -38,6 +38,7 @@ from spark_assign.connect.kernel.connectors_and_tasks import (
 )
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
 from spark_assign.java.hash_map import LONGEST_CHAIN
+from spark_assign.tables.errors import ConfigError
 
 EVENTS = ("worker-left", "worker-joined", "connector-removed", "connector-added", "tasks-changed")
 """Event types. Events of one time are applied in this order."""
@@ -72,7 +73,7 @@ class ConnectTiming:
     """Durations of a start, a stop, and a rebalance, in milliseconds.
 
     Raises:
-        ValueError: A time is negative.
+        ConfigError: A time is negative.
     """
 
     start_ms: int
@@ -82,7 +83,7 @@ class ConnectTiming:
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if value < 0:
-                raise ValueError(f"{name} is {value}, expected 0 or more milliseconds")
+                raise ConfigError(f"{name} is {value}, expected 0 or more milliseconds")
 
 
 @dataclass(slots=True)

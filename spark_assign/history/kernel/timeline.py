@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -22,12 +22,21 @@ class HistoryThresholds:
         flapping_per_day: number of rebalances in 24 hours, outside of deploys, that marks a group as flapping.
         session_timeout_ms: session timeout of members whose record has none, in milliseconds
             (group.consumer.session.timeout.ms of brokers).
+
+    Examples:
+        >>> HistoryThresholds(commit_gap_ms=3_000).flapping_per_day
+        10
     """
 
     commit_gap_ms: int = 10_000
     deploy_gap_ms: int = 300_000
     flapping_per_day: int = 10
     session_timeout_ms: int = 45_000
+
+    def fault(self) -> str | None:
+        """Returns what is invalid; `None` if nothing is."""
+        faults = (f"{name} {value}: expected 1 or more" for name, value in asdict(self).items() if value < 1)
+        return next(faults, None)
 
 
 class RecordedMember(NamedTuple):

@@ -21,7 +21,7 @@ from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import read_assignors
 from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
-from spark_assign.migration.kernel.migration_metrics import MigrationParams, measure_migration
+from spark_assign.migration.kernel.migration_metrics import MigrationPassParams, measure_migration
 from spark_assign.migration.kernel.migration_steps import describe_rollback, plan_steps
 from spark_assign.migration.kernel.migration_verdict import (
     DONE,
@@ -36,7 +36,7 @@ OF_GROUP, OF_STEP, REJECTED = KINDS = ("group", "step", "rejected")
 _Row = dict[str, Any]
 
 
-def plan_migrations(facts: pa.Table, params: MigrationParams, schema: pa.Schema) -> Iterator[pa.Table]:
+def plan_migrations(facts: pa.Table, params: MigrationPassParams, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yields the rows of all groups of these facts, with the columns of `schema`."""
     pass_input = open_pass(facts, action="migrate")
     specs = pass_input.specs
@@ -68,7 +68,7 @@ def plan_migrations(facts: pa.Table, params: MigrationParams, schema: pa.Schema)
 
 
 def _build_candidates(
-    specs: GroupSpecs, assignors: Sequence[str | None], metrics: Sequence[_Row], params: MigrationParams
+    specs: GroupSpecs, assignors: Sequence[str | None], metrics: Sequence[_Row], params: MigrationPassParams
 ) -> list[MigrationCandidate]:
     """Returns what is known of each group before its migration."""
     libraries = read_client_libraries(specs, assignors, [params.library] * specs.num_groups)
@@ -133,7 +133,7 @@ def _done_row(candidate: MigrationCandidate, metrics: _Row) -> _Row:
     }
 
 
-def _empty_group_rows(pass_input: PassInput, params: MigrationParams) -> Iterator[_Row]:
+def _empty_group_rows(pass_input: PassInput, params: MigrationPassParams) -> Iterator[_Row]:
     """Yields the rows of groups without members, which have nothing to convert."""
     table = pass_input.facts.table
     for row in pass_input.empty_groups.tolist():

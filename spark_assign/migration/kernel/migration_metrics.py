@@ -26,21 +26,41 @@ from spark_assign.simulation.kernel.settings import TimingConfig
 
 @dataclass(frozen=True)
 class MigrationParams:
-    """The parameters of a migration.
+    """Parameters of `plan_migration`.
 
     Attributes:
-        server_assignor: the broker's assignor after the migration.
-        policy, max_size: of the brokers (`MigrationCandidate`).
-        library: the library of members with unrecognized client ids; `None` if unknown.
-        hypothetical_assignors: assignors that the broker doesn't have, to compare cross-rack partitions with.
+        server_assignor: the broker's assignor after the migration: `uniform` (the broker's default) or `server-range`.
+        policy: `group.consumer.migration.policy` of the brokers: `bidirectional` (Kafka's default), `upgrade`,
+            `downgrade`, or `disabled`.
+        max_size: `group.consumer.max.size` of the brokers; `None` for no limit.
+        library: the library of members with unrecognized client ids (`groups.kernel.client_libraries.LIBRARIES`);
+            `None` if unknown, which is a warning.
+        hypothetical_assignors: assignors that the broker doesn't have, to count the partitions that they would read
+            across racks; `None`: the rack-aware variant of `server_assignor` (`rack-uniform` or `rack-server-range`).
+
+    Examples:
+        >>> MigrationParams(library="Java").server_assignor
+        'uniform'
+    """
+
+    server_assignor: str = UNIFORM
+    policy: str = Policy.BIDIRECTIONAL
+    max_size: int | None = None
+    library: str | None = None
+    hypothetical_assignors: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class MigrationPassParams(MigrationParams):
+    """Parameters of a pass over complete groups.
+
+    Attributes:
+        policy, hypothetical_assignors: see `MigrationParams`.
         timing: the times to estimate pauses from.
         racks_known: whether the fleet has the racks of replicas.
     """
 
-    server_assignor: str = UNIFORM
     policy: Policy = Policy.BIDIRECTIONAL
-    max_size: int | None = None
-    library: str | None = None
     hypothetical_assignors: tuple[str, ...] = ()
     timing: TimingConfig = field(default_factory=TimingConfig)
     racks_known: bool = False
@@ -65,7 +85,7 @@ class MigrationMetrics:
 
 
 def measure_migration(
-    specs: GroupSpecs, current_assignors: Sequence[str | None], can_convert: BoolArray, params: MigrationParams
+    specs: GroupSpecs, current_assignors: Sequence[str | None], can_convert: BoolArray, params: MigrationPassParams
 ) -> MigrationMetrics:
     """Plans with the broker's assignor, simulates the restarts, and tries assignors that the broker doesn't have.
 
@@ -185,7 +205,7 @@ def _count_cross_rack(specs: GroupSpecs, assigned: PartitionSlices, racks_known:
 
 
 def _measure_hypothetical(
-    specs: GroupSpecs, current_assignors: Sequence[str | None], can_convert: BoolArray, params: MigrationParams
+    specs: GroupSpecs, current_assignors: Sequence[str | None], can_convert: BoolArray, params: MigrationPassParams
 ) -> dict[str, list[Any]]:
     """Returns the best of the assignors that the broker doesn't have, for groups with racks, and its cross-rack
     partitions.

@@ -42,7 +42,6 @@ from spark_assign.report.listed_groups import (
     worst_first,
 )
 from spark_assign.simulation.simulation import Simulation
-from spark_assign.spark.caching import cached, uncached
 from spark_assign.spark.partition_slices import expand
 from spark_assign.spark.progress import progress
 from spark_assign.stores.run_store import StoredRun
@@ -131,11 +130,8 @@ def plan_rows(plan: Plan | StoredRun, offsets: DataFrame | None = None) -> PlanR
         }
         return rows_of_tables(plan.tables, about, offsets)
     names = ("assignment_slices", "metrics", "moves", "revocations", "rejected")
-    decided = cached(plan.tagged_rows(names))
-    computed = plan.with_tagged_rows(decided)
-    rows = rows_of_tables({name: getattr(computed, name) for name in names}, {}, offsets)
-    uncached(decided)
-    return rows
+    with plan.computed_once(*names) as once:
+        return rows_of_tables({name: once.tables[name] for name in names if name in once.tables}, {}, offsets)
 
 
 def rows_of_tables(tables: Tables, about: Mapping[str, Any], offsets: DataFrame | None = None) -> PlanRows:

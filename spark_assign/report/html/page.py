@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
     from spark_assign.report.html.daily import DailyRows
+    from spark_assign.report.html.section_parts import Table
 
 SHOWN_AT_FIRST = 50
 """Number of rows of the table of groups that are visible at first."""
@@ -41,6 +42,7 @@ def render_report(
     history: HistoryRows | None = None,
     *,
     daily: DailyRows | None = None,
+    tables: Sequence[Table] = (),
     title: str = "Kafka assignment report",
     sources: Sequence[tuple[str, str]] = (),
 ) -> str:
@@ -49,6 +51,7 @@ def render_report(
     Args:
         plan, comparison, simulation, connect, replicas, drift, advice, history: see `report_data`.
         daily: rows of the daily sections, which come first; the page then uses the width of the window.
+        tables: tables of a result without sections of its own; the page then uses the width of the window.
         title: heading of the page.
         sources: name and location of each source, listed at the end of the page.
 
@@ -84,7 +87,7 @@ def render_report(
         drift=drifts.build_drift_section(drift) if drift else None,
         advice=comparisons.build_advice_section(advice) if advice else None,
         history=histories.build_history_section(history) if history else None,
-        daily=dailies.build_daily_parts(daily) if daily else None,
+        daily=dailies.build_daily_parts(daily) if daily else [dailies.Part("Tables", (), tables)] if tables else None,
         sources=sources,
     )
 

@@ -122,7 +122,7 @@ def simulation_rows(simulation: Simulation | Mapping[str, Tables]) -> Simulation
 
     Of a simulation, only the groups that are drawn are simulated again.
     """
-    stored = {simulation.variants[0]: simulation.tables()} if isinstance(simulation, Simulation) else simulation
+    stored = {simulation.variants[0]: simulation.tables} if isinstance(simulation, Simulation) else simulation
     comparison = next((tables["comparison"] for tables in stored.values() if "comparison" in tables), None)
     availability, rebalances, rejected = (
         _union_variants(stored, name) for name in ("availability", "rebalances", "rejected")

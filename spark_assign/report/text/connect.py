@@ -20,8 +20,8 @@ _DEFAULT_LIMIT = 10
 
 
 @progress("planning Connect clusters", 1)
-def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> tuple[str, int]:
-    """Returns the summary and the number of rejected Connect clusters. Reads at most a screenful of rows.
+def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> str:
+    """Returns the summary. Reads at most a screenful of rows.
 
     Args:
         plan: The plan.
@@ -56,7 +56,7 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> tu
     first_rejected = plan.rejected.orderBy("connect_cluster").limit(MAX_REJECTED)
     rejected_rows = collected(first_rejected, "rejected") if num_rejected else []
     lines += rejected_lines(rejected_rows, num_rejected, name=itemgetter("connect_cluster"))
-    return "\n".join(lines), num_rejected
+    return "\n".join(lines)
 
 
 def format_protocol_comparison(scenario: ConnectScenario, rebalances: Rows, costs: Rows) -> str:

@@ -38,7 +38,6 @@ from spark_assign.report.listed_groups import (
     total_columns,
     worst_first,
 )
-from spark_assign.spark.caching import cached, uncached
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.local_parquet import read_rows
 from spark_assign.stores.run_store import StoredRun
@@ -64,9 +63,23 @@ def summarize(stored: StoredRun, location: str, limit: int = 10, other_kinds: Se
     """
     num_rejected = stored.manifest.rows["rejected"]
     local_rows = _read_locally(stored, limit)
-    [totals], worst, rejected_rows, rule_rows, load_rows = (
-        _read(stored.tables["metrics"], stored.tables["rejected"], limit) if local_rows is None else local_rows
-    )
+    if local_rows is None:
+        local_rows = _read(stored.tables["metrics"], stored.tables["rejected"], limit)
+    tables = ", ".join(f"{name} {num_rows:,}" for name, num_rows in sorted(stored.manifest.rows.items()))
+    has_consumer_groups = stored.manifest.rows["metrics"] or num_rejected or not other_kinds
+    written = f"Rows: {tables}\nWritten to {location} in {stored.manifest.duration_s:.1f} s"
+    summaries = [*([_format(local_rows, num_rejected, limit)] if has_consumer_groups else []), *other_kinds, written]
+    return f"Plan {stored.manifest.run_id}: " + "\n\n".join(summaries)
+
+
+def plan_text(metrics: DataFrame, rejected: DataFrame, limit: int = 10) -> str:
+    """Returns the summary of a plan without its run, from its tables `metrics` and `rejected`."""
+    return _format(_read(metrics, rejected, limit), rejected.count(), limit)
+
+
+def _format(found: Sequence[Rows], num_rejected: int, limit: int) -> str:
+    """Returns the summary, from the rows that `_read` returns."""
+    [totals], worst, rejected_rows, rule_rows, load_rows = found
     listed("totals", [{name: totals[name] for name in ("groups", *SUMS)}])
     listed("groups", [{name: row[name] for name in METRICS.names} for row in worst])
     listed("rejected", [{name: row[name] for name in REJECTED.names} for row in rejected_rows])
@@ -88,12 +101,7 @@ def summarize(stored: StoredRun, location: str, limit: int = 10, other_kinds: Se
         lines += aligned([header, *rows], words=(0, 1))
     if load_rows:
         lines += ["", *_format_loads(load_rows)]
-    lines += rejected_lines(rejected_rows, num_rejected, "Rejected groups:")
-    tables = ", ".join(f"{name} {num_rows:,}" for name, num_rows in sorted(stored.manifest.rows.items()))
-    has_consumer_groups = stored.manifest.rows["metrics"] or num_rejected or not other_kinds
-    written = f"Rows: {tables}\nWritten to {location} in {stored.manifest.duration_s:.1f} s"
-    summaries = ["\n".join(lines)] * bool(has_consumer_groups) + [*other_kinds, written]
-    return f"Plan {stored.manifest.run_id}: " + "\n\n".join(summaries)
+    return "\n".join([*lines, *rejected_lines(rejected_rows, num_rejected, "Rejected groups:")])
 
 
 def _read_locally(stored: StoredRun, limit: int) -> tuple[Rows, ...] | None:
@@ -196,26 +204,13 @@ def plan_html(plan: Plan, limit: int = 10) -> str:
     return f'{_STYLE}<div class="spark-assign">{"".join(lines)}</div>'
 
 
-def plan_text(plan: Plan, limit: int = 10) -> str:
-    """Returns the view as plain text."""
-    totals, worst, rejected = _read_worst(plan, limit)
-    rows = [["group", "assignor", *(name.lower() for name in _NOTEBOOK_COLUMNS)]]
-    rows += [[name, assignor, *cells] for name, assignor, cells in map(_group_cells, worst)]
-    lines = [_plan_headline(totals), *(aligned(rows, words=(0, 1)) if worst else [])]
-    lines += [f"  rejected {rejected_line(row)}" for row in rejected[:limit]]
-    lines += ["  and more, in the table rejected"] if len(rejected) > limit else []
-    return "\n".join(lines)
-
-
 def _read_worst(plan: Plan, limit: int) -> tuple[Row, Rows, Rows]:
     """Reads the sums over all groups, the worst groups, and one more rejected group than is displayed."""
-    decided = cached(plan.tagged_rows(("metrics", "rejected")))
-    plan = plan.with_tagged_rows(decided)
-    metrics = plan.metrics
-    (totals,) = collected(metrics.agg(*total_columns("groups", SUMS)))
-    worst = collected(worst_first(metrics).limit(limit))
-    rejected = collected(plan.rejected.orderBy(*GROUP_KEY, "code").limit(limit + 1))
-    uncached(decided)
+    with plan.computed_once("metrics", "rejected") as once:
+        metrics = once.metrics
+        (totals,) = collected(metrics.agg(*total_columns("groups", SUMS)))
+        worst = collected(worst_first(metrics).limit(limit))
+        rejected = collected(once.rejected.orderBy(*GROUP_KEY, "code").limit(limit + 1))
     return totals, worst, rejected
 
 

@@ -17,8 +17,8 @@ _STREAMS_SUMS = ("members", "tasks", "moved_active", "moved_without_state", "mov
 
 
 @progress("planning share groups", 1)
-def summarize_share_plan(plan: SharePlan, limit: int = _DEFAULT_LIMIT) -> tuple[str, int]:
-    """Returns the summary and the number of rejected share groups. Reads at most a screenful of rows.
+def summarize_share_plan(plan: SharePlan, limit: int = _DEFAULT_LIMIT) -> str:
+    """Returns the summary. Reads at most a screenful of rows.
 
     Args:
         plan: The plan.
@@ -45,12 +45,12 @@ def summarize_share_plan(plan: SharePlan, limit: int = _DEFAULT_LIMIT) -> tuple[
             for row in collected(plan.metrics.orderBy(*order).limit(limit), "groups")
         ]
         lines += ["", "Groups with most changes:", *aligned([header, *rows], (0, 1))]
-    return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected)]), num_rejected
+    return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected)])
 
 
 @progress("planning streams groups", 1)
-def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> tuple[str, int]:
-    """Returns the summary and the number of rejected streams groups. Reads at most a screenful of rows.
+def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> str:
+    """Returns the summary. Reads at most a screenful of rows.
 
     Args:
         plan: The plan.
@@ -79,4 +79,4 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> tu
         ]
         title = "Groups that restore most (active, standby: tasks per member):"
         lines += ["", title, *aligned([header, *rows])]
-    return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected)]), num_rejected
+    return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected)])

@@ -42,7 +42,7 @@ from spark_assign.simulation.kernel.assignment_request import (
     codes_by_member,
     java_order,
 )
-from spark_assign.tables.errors import UnknownAssignorError
+from spark_assign.tables.errors import ConfigError
 
 Assignor = Callable[[Sequence[AssignmentRequest]], list[AssignmentResponse]]
 """Computes responses to requests that have at least one member each."""
@@ -76,7 +76,7 @@ def assign(requests: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
         the responses, in the order of the requests.
 
     Raises:
-        UnknownAssignorError: a request names an assignor that isn't in `ASSIGNORS`.
+        ConfigError: a request names an assignor that isn't in `ASSIGNORS`.
     """
     responses = [AssignmentResponse([])] * len(requests)  # the response to requests without members
     by_assignor: dict[str, list[int]] = {}
@@ -86,7 +86,7 @@ def assign(requests: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
     for name, numbers in by_assignor.items():
         if name not in ASSIGNORS:
             known = ", ".join(sorted(ASSIGNORS))
-            raise UnknownAssignorError(f"assignor {name!r} can't be simulated. Assignors: {known}")
+            raise ConfigError(f"assignor {name!r} can't be simulated. Assignors: {known}")
         for number, response in zip(numbers, ASSIGNORS[name]([requests[each] for each in numbers]), strict=True):
             responses[number] = response
     return responses

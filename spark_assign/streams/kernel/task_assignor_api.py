@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from spark_assign.tables.errors import SparkAssignError
+
 TaskId = tuple[int, int]
 """Index of a subtopology in the order of ids (`String.compareTo`), and the number of one of its tasks."""
 
@@ -68,7 +70,7 @@ class StreamsGroupAssignment:
     unassigned: dict[TaskId, int] = field(default_factory=dict)
 
 
-class TaskAssignorError(Exception):
+class TaskAssignorError(SparkAssignError):
     """An assignor can't compute an assignment (Kafka's `TaskAssignorException`)."""
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign import Offsets, loads_between
 from spark_assign.sources.files import snapshot_files
+from spark_assign.sources.files.snapshot_offsets import Offsets, loads_between
 from tests.kafka.live.test_readings import EVERY_S, READ, SENT, TIMES, Taken, loads_of
 
 pytestmark = pytest.mark.kafka

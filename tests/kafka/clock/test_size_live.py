@@ -20,7 +20,8 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.structs import TopicPartition
 from pyspark.sql import SparkSession
 
-from spark_assign import Fleet, plan, size_groups
+from spark_assign import Fleet, plan
+from spark_assign.advice import SizingParams, size_groups
 from spark_assign.sources.files import snapshot_files
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
@@ -168,7 +169,7 @@ def fleet(taken: tuple[Snapshot, Snapshot], spark: SparkSession, tmp_path: Path)
 
 def test_with_as_many_as_it_says_lag_does_not_grow(taken: tuple[Snapshot, Snapshot], fleet: Fleet) -> None:
     """And with one less it does, by what the most loaded consumer cannot read."""
-    [sizing] = size_groups(fleet, ["range"], headroom=0, quantile=0.5).sizes.collect()
+    [sizing] = size_groups(fleet, SizingParams(["range"], headroom=0, quantile=0.5)).sizes.collect()
     assert sizing["members"] == UNDER_PROVISIONED
     assert sizing["capacity_source"] == "measured"
     assert sizing["capacity"] == pytest.approx(CAPACITY, rel=0.1)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign import plan, plan_migration
+from spark_assign import MigrationParams, plan, plan_migration
 from spark_assign.spark.partition_slices import expand
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
@@ -95,7 +95,7 @@ def counts(group: str, found: Owners) -> list[int]:
 
 def test_the_coordinator_converts_the_groups_as_migrate_says(spark: SparkSession, story: dict[str, Tables]) -> None:
     """Online; consumer groups from the first restart on; classic ones when the last member has gone back."""
-    migrations = plan_migration(fleet_of(spark, story["before"]), library="Java").migrations
+    migrations = plan_migration(fleet_of(spark, story["before"]), MigrationParams(library="Java")).migrations
     rows_by_group = {row["group_id"]: row for row in migrations.collect()}
     assert {group: row["online"] for group, row in rows_by_group.items()} == dict.fromkeys(NOW, True)
     assert {group: row["assignor"] for group, row in rows_by_group.items()} == NOW
@@ -128,7 +128,7 @@ def test_who_has_what_after_each_step_is_planned(spark: SparkSession, story: dic
 
 def test_what_moves_on_the_way_is_as_much_as_migrate_says(spark: SparkSession, story: dict[str, Tables]) -> None:
     """Twelve partitions, three members: how many move does not hang on ids. What static members have stays."""
-    rows = plan_migration(fleet_of(spark, story["before"]), library="Java").migrations.collect()
+    rows = plan_migration(fleet_of(spark, story["before"]), MigrationParams(library="Java")).migrations.collect()
     rows_by_group = {row["group_id"]: row["moved_during_migration"] for row in rows}
     steps = [step for step in story if not step.startswith("home")]
     moved = dict.fromkeys(NOW, 0)

@@ -16,9 +16,10 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from pyspark.sql import SparkSession
 
-from spark_assign import Fleet, Offsets, SparkAssignError, loads_between
+from spark_assign import Fleet, SparkAssignError
 from spark_assign.sources.files import snapshot_files
 from spark_assign.sources.files.snapshot import Snapshot
+from spark_assign.sources.files.snapshot_offsets import Offsets, loads_between
 from spark_assign.sources.kafka import loads as kafka_log_dirs
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from spark_assign.sources.kafka.loads import LoadReadOptions

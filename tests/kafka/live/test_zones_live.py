@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign import Fleet, measure_zone_traffic
+from spark_assign import Fleet
+from spark_assign.advice import measure_zone_traffic
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from spark_assign.tables.groups import INPUT_TABLES
 from tests.frames import dataframe

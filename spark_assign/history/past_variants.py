@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -19,9 +20,9 @@ from spark_assign.history.records import group_facts
 from spark_assign.history.schemas import REPLAY_ROWS
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
-from spark_assign.spark.tagged_pass import LazyResult
-from spark_assign.tables.errors import ConfigError, UnknownAssignorError
-from spark_assign.tables.history import REPLAY_TABLES
+from spark_assign.stores.result import LazyResult
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.history import HISTORY_TABLES, REPLAY_TABLES
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,9 @@ class Replay(LazyResult):
         +------------------+------+----------+-----+
     """
 
+    schemas: ClassVar = REPLAY_TABLES
+    stored_with: ClassVar = HISTORY_TABLES
+
     @cached_property
     def replay_summary(self) -> DataFrame:
         """A row per group and variant: number of rebalances, and how long they paused or would have paused
@@ -58,7 +62,7 @@ class Replay(LazyResult):
     @cached_property
     def replay_rejected(self) -> DataFrame:
         """A row per group that can't be replayed, and per variant in which Kafka's assignor throws."""
-        return self._table("replay_rejected")
+        return self.rejected
 
     def _table(self, name: str) -> DataFrame:
         return self._rows(name, REPLAY_TABLES[name])
@@ -70,7 +74,7 @@ def replay(
     assignors: Sequence[str] | None = None,
     static: bool | None = None,
     settings: Settings | None = None,
-    commit_gap_ms: int = HistoryThresholds.commit_gap_ms,
+    thresholds: HistoryThresholds | None = None,
 ) -> Replay:
     """Returns what every past rebalance would have cost with other assignors and protocols, static members or dynamic.
 
@@ -88,13 +92,13 @@ def replay(
     (`simulation.kernel.pause_estimates`). The wait for a crashed member's session is part of every variant.
 
     Args:
-        records: as for `History.read`: all records of each group.
+        records: as for `read_history`: all records of each group.
         assignors: any of `range`, `roundrobin`, `sticky`, `cooperative-sticky`, and the broker's `uniform` and
             `server-range` (KIP-848). The default is all of them. The one that was in use is always included.
         static: whether all members are static (True) or dynamic (False). The default is both variants.
         settings: times for pauses that are not on record. The default is that of the simulation. Settings with tables
             aren't supported.
-        commit_gap_ms: shortest time without a commit that counts as a pause of a partition, in milliseconds.
+        thresholds: when a time without commits counts as a pause (`commit_gap_ms`), as for `read_history`.
 
     Returns:
         the replay; its tables are lazy. Every group of consumers with two generations on record is in
@@ -104,9 +108,7 @@ def replay(
 
     Raises:
         FleetError: a column of the records is missing, or has another type.
-        UnknownAssignorError: an assignor is unknown.
-        ConfigError: commit_gap_ms is less than 1.
-        ValueError: the settings have tables.
+        ConfigError: an assignor is unknown, a threshold is less than 1, or the settings have tables.
 
     Examples:
         >>> summary = replay(records, assignors=["sticky"]).replay_summary.where("group_id = 'orders-service'")
@@ -123,13 +125,14 @@ def replay(
     names = ASSIGNORS if assignors is None else tuple(dict.fromkeys(assignors))
     for name in names:
         if name not in ASSIGNORS:
-            raise UnknownAssignorError(f"Unknown assignor {name!r}. Use one of {', '.join(ASSIGNORS)}.")
-    if commit_gap_ms < 1:
-        raise ConfigError(f"commit_gap_ms {commit_gap_ms}: expected 1 or more")
+            raise ConfigError(f"Unknown assignor {name!r}. Use one of {', '.join(ASSIGNORS)}.")
+    thresholds = thresholds or HistoryThresholds()
+    if fault := thresholds.fault():
+        raise ConfigError(fault)
     settings = settings or Settings()
     if any(table is not None for table in (settings.groups, settings.members, settings.partitions)):
-        raise ValueError("settings: replay supports only settings for all groups, without tables.")
+        raise ConfigError("settings: replay supports only settings for all groups, without tables.")
     variants = (False, True) if static is None else (static,)
-    params = kernel.ReplayParams(names, variants, settings.timing, HistoryThresholds(commit_gap_ms))
+    params = kernel.ReplayParams(names, variants, settings.timing, HistoryThresholds(thresholds.commit_gap_ms))
     work = partial(kernel.replay_buckets, params=params, schema=to_arrow_schema(REPLAY_ROWS))
-    return Replay(group_facts(records, commit_gap_ms).mapInArrow(map_arrow_batches(work), REPLAY_ROWS))
+    return Replay(group_facts(records, thresholds.commit_gap_ms).mapInArrow(map_arrow_batches(work), REPLAY_ROWS))

@@ -1,0 +1,110 @@
+"""Summaries and pages of results: what `Result.show` prints, and the page that `Result.to_html` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from spark_assign.report.formatting import aligned, cell
+from spark_assign.report.listed_groups import collected
+from spark_assign.report.text import (
+    advice,
+    comparison,
+    connect,
+    history,
+    loads_and_sizes,
+    migration,
+    replicas,
+    share_and_streams,
+    simulation,
+    zones,
+)
+from spark_assign.report.text.plan_summary import plan_text
+from spark_assign.tables.simulation import COMPARED_VARIANTS
+
+if TYPE_CHECKING:
+    from spark_assign.stores.result import Result
+
+MAX_TABLE_ROWS = 200
+"""Number of rows of each table on the page of a result that has no sections of its own."""
+
+SUMMARIES: Mapping[str, Callable[[Any, int], str]] = {
+    "Advice": lambda of, top: advice.summarize_advice(of.advice, of.not_recommended, of.rejected, top),
+    "Comparison": lambda of, top: comparison.summarize_comparison(of.comparison, top),
+    "ConnectPlan": connect.summarize_connect_plan,
+    "Drift": lambda of, top: comparison.summarize_drift(of.groups, of.topics, top),
+    "History": lambda of, top: history.summarize_history(of.tables, top),
+    "MembershipAdvice": lambda of, top: advice.summarize_membership(of.membership_advice, of.rejected, top),
+    "Migration": lambda of, top: migration.summarize_migration(of.migrations, of.rejected, top),
+    "Placements": lambda of, _: replicas.summarize_placements(of.placements, of.rejected),
+    "Plan": lambda of, top: plan_text(of.metrics, of.rejected, top),
+    "Reassignment": lambda of, _: replicas.summarize_reassignment(of.metrics, of.rejected),
+    "ReplicaCheck": lambda of, _: replicas.summarize_check(of.clusters, of.problems),
+    "Replay": lambda of, top: history.summarize_replay(of.replay_summary, of.replay_rejected, top),
+    "SharePlan": share_and_streams.summarize_share_plan,
+    "Simulation": lambda of, top: simulation.summarize_simulation(
+        of.availability, of.rejected, of.variants or ("configured",), top
+    )[0],
+    "Sizing": lambda of, top: loads_and_sizes.summarize_sizes(of.sizes, of.rejected, top),
+    "StreamsPlan": share_and_streams.summarize_streams_plan,
+    "Upgrade": lambda of, top: migration.summarize_upgrade(of.upgrades, of.rejected, top),
+    "VariantSimulation": lambda of, top: simulation.summarize_comparison(of.comparison, of.rejected, top),
+    "ZoneTraffic": lambda of, top: zones.summarize_zones(
+        of.zones, of.replica_moves, of.rejected, top, follower_fetching=bool(of.params and of.params.follower_fetching)
+    ),
+}
+"""The summary of each result, as its command prints it."""
+
+SECTIONS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "Advice": ("advice", lambda of: of.advice),
+    "Comparison": ("comparison", lambda of: of.comparison),
+    "ConnectPlan": ("connect", lambda of: of.tables),
+    "ConnectSimulation": ("connect", lambda of: of.tables),
+    "Drift": ("drift", lambda of: of.tables),
+    "History": ("history", lambda of: of.tables),
+    "Placements": ("replicas", lambda of: of.tables),
+    "Plan": ("plan", lambda of: of),
+    "Reassignment": ("replicas", lambda of: of.tables),
+    "ReplicaCheck": ("replicas", lambda of: of.tables),
+    "Simulation": ("simulation", lambda of: of if of.variants else {"configured": of.tables}),
+    "VariantSimulation": ("simulation", lambda of: of if of.variants else {COMPARED_VARIANTS[0]: of.tables}),
+}
+"""The argument of `report.html.report` for each result whose page has sections of its own."""
+
+
+def summary(result: Result, top: int = 10) -> str:
+    """Returns the summary that the command prints, or the first rows of each table if no command prints the result.
+
+    Args:
+        result: the result, whose tables are computed.
+        top: maximum number of rows in each list.
+    """
+    name = type(result).__name__
+    with result.computed_once(*(("metrics", "rejected") if name == "Plan" else ())) as once:
+        return SUMMARIES[name](once, top) if name in SUMMARIES else _first_rows(once, top)
+
+
+def _first_rows(result: Result, top: int) -> str:
+    parts = []
+    for name, table in result.tables.items():
+        rows = [[cell(value) for value in row.values()] for row in collected(table.orderBy(*table.columns).limit(top))]
+        parts.append("\n".join([f"{name}:", *aligned([list(table.columns), *rows])]))
+    return "\n\n".join(parts)
+
+
+def page(result: Result, title: str | None = None) -> str:
+    """Returns the page of a result: its sections, or the first rows of each table; see `Result.to_html`."""
+    from spark_assign.report.html import render_report, report
+    from spark_assign.report.html.section_parts import any_table
+
+    name = type(result).__name__
+    title = title or ("Kafka assignment report" if name in SECTIONS else f"Kafka assignment: {name}")
+    with result.computed_once() as once:
+        if name in SECTIONS:
+            argument, of_result = SECTIONS[name]
+            return report(**{argument: of_result(once)}, title=title)
+        rows = {
+            each: collected(table.orderBy(*table.columns).limit(MAX_TABLE_ROWS)) for each, table in once.tables.items()
+        }
+    note = f"Shows at most {MAX_TABLE_ROWS} rows."
+    return render_report(tables=[any_table(each, found, note) for each, found in rows.items()], title=title)
