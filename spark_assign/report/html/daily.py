@@ -201,17 +201,24 @@ def _prevention(rows: DailyRows) -> Part:
         parts.bars("Replayed with the setting", "after", "is", scale, ["before"]),
     ]
     table = parts.table_of("The best single setting of each group", scale, columns, "Replayed, not measured.")
-    confidence = "Medium: replayed from the recorded rebalances of the time range; other nights can differ."
     cards = [
         Card(
             f"{group_name(row)}: {row['setting']}",
             f"saves {partition_time(_saved(row))}",
             [f"{count(row['rebalances'], 'recorded rebalance')} paused {partition_time(row['paused_ms'])}."],
-            settings_commands(row["group_id"], [row["setting"]], confidence),
+            settings_commands(row["group_id"], [row["setting"]], _confidence(row["setting"])),
         )
         for row in listed[:MAX_CARDS]
     ]
     return Part(heading, [sentence], [table], cards=cards)
+
+
+def _confidence(setting: str) -> str:
+    """Returns how certain the replayed saving of a setting is."""
+    replayed = "replayed from the recorded rebalances of the time range"
+    if setting.startswith("group.instance.id="):
+        return f"Medium: {replayed}; other nights can differ."
+    return f"Low: {replayed}. A member that blocks while it gives up partitions also stops those that it keeps."
 
 
 def _saved(row: Row) -> int:
