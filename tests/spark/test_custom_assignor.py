@@ -14,6 +14,7 @@ from spark_assign import Fleet, plan, register
 from spark_assign.groups import registry
 from spark_assign.groups.assignors import GroupAssignor, GroupSpec
 from spark_assign.groups.registry import names
+from spark_assign.tables.errors import ConfigError
 from tests.spark.fleets import fleet, group, kept, table, tuples
 
 pytestmark = pytest.mark.spark
@@ -107,6 +108,6 @@ def test_installed_packages_offer_assignors(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_only_assignors_can_be_registered() -> None:
-    """A mistake is told at once, not in the middle of a plan."""
-    with pytest.raises(TypeError, match="has no assign"):
+    """A mistake is reported at once, not in the middle of a plan."""
+    with pytest.raises(ConfigError, match="has no assign"):
         register("wrong", object())  # type: ignore[arg-type]
