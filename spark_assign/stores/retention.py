@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -26,7 +27,9 @@ from spark_assign.tables.errors import SourceError, reason
 
 _ATTEMPT = re.compile(r"run_id=(?P<run_id>[^/]+)/attempt=(?P<attempt>[^/]+)(/|$)")
 _STARTED = "%Y%m%dT%H%M%S%fZ"
-_MAX_RUNS = 100_000
+_ATTEMPT_ID = r"^\d{8}T\d{12}Z-[0-9a-f]{6}$"
+_MAX_ATTEMPTS = 100_000
+"""Maximum number of attempts of a catalog that are listed at once; the next call lists the next ones."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,10 @@ def remove(spark: SparkSession | None, attempts: Iterable[StoredAttempt]) -> Non
         by_location[each.location].append(each)
     for location, of_location in by_location.items():
         try:
-            (_remove_rows(spark) if spark else _remove_files)(location, of_location)
+            if spark is None:
+                _remove_files(location, of_location)
+            else:
+                _remove_rows(spark, location, of_location)
         except (OSError, pa.ArrowException, PySparkException) as error:
             hint = (
                 ". Rows can only be removed from tables that support DELETE, such as those of Delta and Iceberg"
@@ -106,7 +112,7 @@ def remove(spark: SparkSession | None, attempts: Iterable[StoredAttempt]) -> Non
 
 
 def _in_folder(location: str) -> Iterator[StoredAttempt]:
-    """Returns the attempts of a folder or its direct subfolders, by their files and the manifest."""
+    """Returns the attempts of a folder and the folders in it, by their files and the manifest."""
     from pyarrow import fs
 
     files, base = file_system(location)
@@ -156,26 +162,33 @@ def _remove_files(location: str, attempts: Iterable[StoredAttempt]) -> None:
 
 
 def _in_catalog(spark: SparkSession, prefix: str) -> Iterator[StoredAttempt]:
-    """Returns the attempts of the manifest of a catalog."""
+    """Returns the attempts in the manifest and in the tables of a catalog, the oldest `_MAX_ATTEMPTS` of them."""
     manifest = CatalogTarget(spark, prefix, {}).manifest()
     if manifest is None:
         return
-    rows = manifest.select("run_id", "attempt", F.unix_micros("finished_at").alias("micros"))
-    for row in rows.limit(_MAX_RUNS).collect():  # one row per run
-        finished_at = datetime.fromtimestamp(row["micros"] / 1e6, UTC)
+    keys = ["run_id", "attempt"]
+    tables = [manifest, *(spark.table(f"{prefix}.{name}") for name in _tables_of_runs(spark, prefix))]
+    attempts = reduce(DataFrame.union, [table.select(*keys) for table in tables]).distinct()
+    # Another tool can have tables with these columns.
+    attempts = attempts.where(F.col("attempt").rlike(_ATTEMPT_ID))
+    finished = manifest.groupBy(*keys).agg(F.max(F.unix_micros("finished_at")).alias("micros"))
+    rows = attempts.join(finished, keys, "left").orderBy("attempt").limit(_MAX_ATTEMPTS).collect()
+    for row in rows:
+        finished_at = None if row["micros"] is None else datetime.fromtimestamp(row["micros"] / 1e6, UTC)
         yield StoredAttempt(prefix, row["run_id"], row["attempt"], finished_at, None)
 
 
-def _remove_rows(spark: SparkSession) -> Callable[[str, Iterable[StoredAttempt]], None]:
-    """Returns the function that removes attempts from a catalog."""
+def _remove_rows(spark: SparkSession, prefix: str, attempts: Iterable[StoredAttempt]) -> None:
+    """Removes attempts from a catalog."""
+    target = CatalogTarget(spark, prefix, {name: StructType() for name in _tables_of_runs(spark, prefix)})
+    for each in attempts:
+        where = f"run_id = '{each.run_id}' AND attempt = '{each.attempt}'"
+        spark.sql(f"DELETE FROM {prefix}.manifest WHERE {where}")
+        target.remove(each.run_id, each.attempt, older=False)
 
-    def remove_rows(prefix: str, attempts: Iterable[StoredAttempt]) -> None:
-        names = [row["tableName"] for row in spark.sql(f"SHOW TABLES IN {prefix}").collect()]  # one row per table
-        stored = [name for name in names if {"run_id", "attempt"} <= set(spark.table(f"{prefix}.{name}").columns)]
-        target = CatalogTarget(spark, prefix, {name: StructType() for name in stored if name != "manifest"})
-        for each in attempts:
-            where = f"run_id = '{each.run_id}' AND attempt = '{each.attempt}'"
-            spark.sql(f"DELETE FROM {prefix}.manifest WHERE {where}")
-            target.remove(each.run_id, each.attempt, older=False)
 
-    return remove_rows
+def _tables_of_runs(spark: SparkSession, prefix: str) -> list[str]:
+    """Returns the tables of a catalog schema that have rows of runs, without the manifest."""
+    tables = spark.sql(f"SHOW TABLES IN {prefix}").where("NOT isTemporary AND tableName != 'manifest'")
+    names = [row["tableName"] for row in tables.collect()]  # one row per table of the schema
+    return [name for name in names if {"run_id", "attempt"} <= set(spark.table(f"{prefix}.{name}").columns)]

@@ -37,7 +37,7 @@ REPEATED = {"SPARK_ASSIGN_TEST_EVERY": "40"}
 FEWEST: Mapping[str, int] = {
     "unit": 2_718,
     "golden": 49,
-    "spark": 330,
+    "spark": 331,
     "connect": 47,
     "classes": 36,
     "live": 212,

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from spark_assign import Fleet
 from spark_assign.cli.outcome import Outcome
@@ -345,3 +346,18 @@ def test_old_runs_of_a_catalog(spark: SparkSession, caplog: pytest.LogCaptureFix
     with pytest.raises(SourceError, match="tables that support DELETE, such as those of Delta and Iceberg"):
         remove(spark, old)
     assert len(stored_attempts(spark, "old_plans")) == 2
+
+
+def test_attempts_without_a_manifest_row_are_listed_in_a_catalog(spark: SparkSession) -> None:
+    """What a killed job or a killed removal left; a table of another tool with the same columns isn't touched."""
+    spark.sql("CREATE DATABASE IF NOT EXISTS left_plans")
+    write_run(small_plan(spark), "left_plans", run_id="whole", tables=["moves"])
+    attempt = "20200101T000000000000Z-abcdef"
+    left = spark.table("left_plans.moves").withColumns({"run_id": F.lit("left"), "attempt": F.lit(attempt)})
+    left.write.insertInto("left_plans.moves")
+    spark.sql("CREATE TABLE left_plans.trials USING parquet AS SELECT 'r' AS run_id, 'first' AS attempt")
+    found = {each.run_id: each for each in stored_attempts(spark, "left_plans")}
+    assert found.keys() == {"whole", "left"}
+    assert found["left"].finished_at is None
+    assert found["left"].last_used_at == datetime(2020, 1, 1, tzinfo=UTC)
+    assert expired(found.values(), timedelta(days=30), datetime.now(UTC)) == [found["left"]]
