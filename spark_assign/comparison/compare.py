@@ -81,7 +81,7 @@ def compare(
         settings: times for the estimate of pauses; by default, those of the simulation. Its tables must be empty.
 
     Returns:
-        The comparison, whose table `comparison` has one row per group, assignor, and change. Every group of the
+        The comparison: its table `comparison` has one row per group, assignor, and change. Every group of the
         fleet is included for every assignor and change: a group that can't be planned has its code in `rejected`, and
         a group without members has 0 `members`. One assignor is `recommended` per group and change, unless none can
         plan the group; for the rules, see `comparison.kernel.recommend`. `paused_partition_seconds` is the expected

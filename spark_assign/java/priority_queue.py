@@ -52,7 +52,7 @@ class Heap(Generic[Item]):
         return first
 
     def reprioritize(self, item: Item, priority: Any) -> None:
-        """Changes the priority of an item and leaves it where it is, as an item whose comparison changes does."""
+        """Changes the priority of an item and leaves it where it is, as in Java if a field of the item changes."""
         at = self.items().index(item)
         self._rows[at] = priority, item
 

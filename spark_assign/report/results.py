@@ -69,14 +69,14 @@ SECTIONS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "Simulation": ("simulation", lambda of: of if of.variants else {"configured": of.tables}),
     "VariantSimulation": ("simulation", lambda of: of if of.variants else {COMPARED_VARIANTS[0]: of.tables}),
 }
-"""The argument of `report.html.report` for each result whose page has sections of its own."""
+"""The argument of `report.html.report` for each result that has a page with sections of its own."""
 
 
 def summary(result: Result, top: int = 10) -> str:
     """Returns the summary that the command prints, or the first rows of each table if no command prints the result.
 
     Args:
-        result: the result, whose tables are computed.
+        result: the result. Its tables are computed.
         top: maximum number of rows in each list.
     """
     name = type(result).__name__

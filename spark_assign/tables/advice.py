@@ -110,7 +110,7 @@ whose traffic is known. At most one option per group is `recommended`.
 
 `assignor`: `current` (the current owners), or a rack-aware assignor. `follower_fetching`: whether members read from a
 replica in their rack. `members_without_rack`: members with an unknown rack. `partitions`: number of partitions with an
-owner; `moved`: those whose owner isn't the current one; `partitions_without_bytes`: those whose traffic is unknown;
+owner; `moved`: those with another owner than now; `partitions_without_bytes`: those with unknown traffic;
 `partitions_without_rack`: those for which an unknown rack decides whether they are read across zones. `cross_zone_…`:
 bytes read across zones. `cost_…`: their cost in `currency`. If a rack is unknown, the values are null and lie between
 `…_at_least` and `…_at_most`. `saved_per_day`: savings compared with the current option; negative if the option costs

@@ -32,7 +32,7 @@ METRICS = schema(
 )
 """One row per planned group. `stateful_tasks`: tasks with state, which standbys replicate. `standby_replicas`: the
 number that was planned with. `min_active` to `max_standby`: tasks of a member. `moved_active`: active tasks that change
-their owner; `moved_without_state`: those whose new process has none of their state. `moved_standby`: standbys that
+their owner; `moved_without_state`: those that move to a process without their state. `moved_standby`: standbys that
 change their owner. `unassigned_active`: tasks of a group without members. `unassigned_standby`: standbys without a
 process."""
 

@@ -149,7 +149,7 @@ def test_a_snapshot_is_of_the_date_and_is_what_is_planned(dags: dict[str, DAG]) 
 
 
 def test_a_snapshot_of_each_cluster(dags: dict[str, DAG]) -> None:
-    """Mapped over the file, at most so many at a time; what is planned is the folder of all of them."""
+    """Mapped over the file, with a limit of tasks at a time. The plan reads the folder of all clusters."""
     snapshot = importlib.import_module("jobs.snapshot")
     for name, task_id in (("of_clusters", "snapshot"), ("each_morning", "daily.snapshot")):
         task = dags[name].get_task(task_id)

@@ -60,7 +60,7 @@ class ClassicMember:
         rack: `client.rack` of its consumer.
         tags: `client.tag.*` of its process.
         owned: Partitions that it owns.
-        offset_sums: Sum of changelog offsets of each task whose state it reports, `RUNNING`, or `UNKNOWN`.
+        offset_sums: For each task of which it reports state, the sum of changelog offsets, `RUNNING`, or `UNKNOWN`.
         error_code: Error that it reports to the group (`AssignorError`).
     """
 

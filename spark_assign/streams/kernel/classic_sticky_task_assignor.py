@@ -15,7 +15,7 @@ Steps
     5. standbys to the best client without the task
     6. exchanges of standbys for less traffic between racks
 
-`FallbackPriorTaskAssignor` is the legacy class without quotas in step 1 and without racks; it runs in place of the
+`FallbackPriorTaskAssignor` is the legacy class without quotas in step 1 and without racks; it runs instead of the
 default assignor when end offsets can't be read.
 
 Nearly every step depends on the order of Java's hash sets. The public class iterates a `HashSet` of objects without a
@@ -202,7 +202,7 @@ class LegacyStickyAssignment:
 
 
 class PublicStickyAssignment(LegacyStickyAssignment):
-    """The public class: a client keeps its tasks in a `HashMap`, on whose order the tasks of its members depend.
+    """The public class: a client keeps its tasks in a `HashMap`. The tasks of its members depend on the map's order.
 
     Attributes:
         roles: Keys of the map of each client, by its rank.

@@ -13,7 +13,7 @@ from spark_assign.streams.kernel.task_assignor_api import TaskId
 class ClientQueue:
     """Clients by ascending weight, then by id.
 
-    It is a `PriorityQueue` whose order isn't restored when the weight of a client inside changes, so that it doesn't
+    It is a `PriorityQueue`. Its order isn't restored when the weight of a client inside changes, so that it doesn't
     always return the minimum.
     """
 

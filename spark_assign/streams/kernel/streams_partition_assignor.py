@@ -24,7 +24,7 @@ from spark_assign.streams.kernel.member_tasks import MemberTasks, TaskOrders, as
 from spark_assign.streams.kernel.task_assignor_api import TaskId
 
 INCOMPLETE_SOURCE_TOPIC_METADATA, SHUTDOWN_REQUESTED = 1, 4
-"""Error codes that members get in place of tasks (`AssignorError`)."""
+"""Error codes that members get instead of tasks (`AssignorError`)."""
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class _TaskFlow:
                 self._push(source, destination)
 
     def _find_short_path(self, room: IntArray) -> list[_Node] | None:
-        """Returns the first path over an unassigned task whose client has room."""
+        """Returns the first path over an unassigned task to a client that has room."""
         seen = set()
         unassigned = np.flatnonzero(self.owner < 0)
         groups, first = np.unique(self._group[unassigned], return_index=True)
