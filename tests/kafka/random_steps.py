@@ -23,17 +23,18 @@ _SIZES = [3, 8, 14, 30, 60, 120]
 
 
 def sequences(seed: int, number: int) -> Iterator[tuple[str, list[Op]]]:
-    """So many sequences, each with its name."""
+    """Returns the given number of sequences, each with its name. In the first, a large group joins at once."""
     for at in range(number):
         draw = random.Random(f"{seed}-{at}")
-        yield f"random-{seed}-{at}", _Sequence(draw, wild=draw.random() < 0.4).ops()
+        yield f"random-{seed}-{at}", _Sequence(draw, large=at == 0, wild=draw.random() < 0.4).ops()
 
 
 class _Sequence:
-    def __init__(self, draw: random.Random, *, wild: bool) -> None:
+    def __init__(self, draw: random.Random, *, large: bool, wild: bool) -> None:
         self.draw = draw
-        self.wild = wild
-        self.size = draw.choice(_SIZES)
+        self.large = large
+        self.wild = wild and not large
+        self.size = _SIZES[-1] if large else draw.choice(_SIZES)
         self.type = draw.choice(["consumer"] * 4 + ["connect"])
         self.protocols = draw.sample(_PROTOCOLS, draw.randint(1, 5))
         self.common = self.protocols[: draw.randint(1, 2)]
@@ -46,7 +47,7 @@ class _Sequence:
     def _make_ids(self) -> list[str]:
         """Ids, some of which share their whole hash; or a crowd in one bucket of small maps, or of large ones."""
         draw = self.draw
-        kind = draw.random()
+        kind = 1.0 if self.large else draw.random()
         if kind < 0.15:
             return self._crowd()
         if kind < 0.35:
@@ -95,7 +96,8 @@ class _Sequence:
             self._leave(member) if draw.random() < 0.6 else self._replace(member)
         rejoining = self._some(self.there) if draw.random() < 0.5 else list(self.there)
         newcomers = [each for each in self.ids if each not in self.there]
-        newcomers = draw.sample(newcomers, min(len(newcomers), draw.randint(0, self.size)))
+        least = self.size if self.large and empty else 0
+        newcomers = draw.sample(newcomers, min(len(newcomers), draw.randint(least, self.size)))
         everybody = [(each, True) for each in rejoining] + [(each, False) for each in newcomers]
         draw.shuffle(everybody)
         for member, known in everybody:
