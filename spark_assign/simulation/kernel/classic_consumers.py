@@ -120,13 +120,37 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
 
         If a leader must compute an assignment, that comes before the next response.
         """
-        at_once = self.trace is None and self.timing.poll_interval_ms == 0
+        interval = self.timing.poll_interval_ms
+        step = None if self.trace is not None else self._rejoins_at_poll if interval else self._rejoins_in_one_step
         for member, epoch in epochs:
-            if epoch == member.epoch and not (at_once and self._rejoins_in_one_step(member)):
+            if epoch == member.epoch and not (step and step(member)):
                 self._receive_error(member, request)
             if self.leading is not None:
                 self.queue.schedule_next(self._receive_errors, request, epochs)
                 return
+
+    def _rejoins_at_poll(self, member: ClassicMember) -> bool:
+        """Does what `_receive_error` does if a rebalance is in progress and the member polls later.
+
+        Returns False if that isn't so.
+        """
+        group, now = self.coordinator.group, self.queue.now
+        polls = max(member.next_poll(now, self.timing.poll_interval_ms), member.busy_until)
+        if (
+            polls <= now
+            or group.state is not State.PREPARING_REBALANCE
+            or group.generation_id != member.generation_id
+            or member.member_id not in group.members
+        ):
+            return False
+        member.epoch += 1
+        member.state = REVOKING
+        self.queue.schedule(polls, self._polled, member, member.epoch, polls)
+        return True
+
+    def _polled(self, member: ClassicMember, epoch: int, at: int) -> None:
+        if epoch == member.epoch and not (member.busy_until <= at and self._rejoins_in_one_step(member)):
+            self.run_at_poll(member, at, self.prepare_to_join, REBALANCE_IN_PROGRESS)
 
     def _rejoins_in_one_step(self, member: ClassicMember) -> bool:
         """Does what `prepare_to_join` leads to if a member joins with other partitions at most.
