@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import sample_run, store_run, stored_history
+from spark_assign.cli.notifications import notify, notify_options
 from spark_assign.cli.options import (
     DURATION,
     exit_codes,
@@ -26,14 +27,15 @@ from spark_assign.cli.owners import owners_options, read_owners, with_owners
 from spark_assign.cli.plan_kinds import rejected_of_all_kinds
 from spark_assign.groups.alerts import MAX_GROWTH, THRESHOLDS, alerts
 from spark_assign.history.alerts import history_alerts
-from spark_assign.report.openmetrics import write_metrics
+from spark_assign.report.listed_groups import collected
+from spark_assign.report.openmetrics import MOST_GROUPS, write_metrics
 from spark_assign.report.text.comparison import summarize_alerts
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.groups import ALERTS
+from spark_assign.tables.groups import ALERTS, GROUP_KEY
 from spark_assign.tables.stored_plan import STORED_PLAN_TABLES
 
 EXIT_CODES = f"""LOCATION is a folder, URI, or catalog prefix that another job wrote to. Without @RUN_ID, the run that
@@ -61,6 +63,7 @@ LOOKBACK = "With --history: check only the last TIME of the history, for example
 @owners_options()
 @output_options("Folder, URI, or catalog prefix for the table alerts (default: print only).")
 @openmetrics_option()
+@notify_options("default: that of --outcome, with .alerts")
 @fail_on("alerts", "a group exceeds a threshold")
 @top()
 def main(options: Options) -> int:
@@ -116,11 +119,16 @@ def main(options: Options) -> int:
         for kind, name in THRESHOLDS.items()
         if kind in counts
     ]
+    if options.notify:
+        rows = collected(exceeding.orderBy(*GROUP_KEY, "alert").limit(MOST_GROUPS))
+        notify(options.notify, options.notify_state or f"{options.outcome_file}.alerts", outcome, rows)
     return int(options.fail_on == "alerts" and total > 0)
 
 
 def check_usage(options: Options) -> None:
     """Raises `ConfigError` if options are missing, or given without the option that they refine."""
+    if options.notify and not (options.notify_state or options.outcome_file):
+        raise ConfigError("--notify needs --notify-state FILE or --outcome FILE, so that an alert is sent only once.")
     if options.sample and (options.plan or options.history or options.drift):
         raise ConfigError("--sample can't be used with --plan, --history, or --drift. Use only one of them.")
     if options.sample:

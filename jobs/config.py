@@ -150,6 +150,7 @@ def shown(of: Job, file: Path | None) -> list[list[str]]:
             ParameterSource.ENVIRONMENT: name,
             ParameterSource.DEFAULT_MAP: str(read),
         }
+        value = "[hidden]" if value and each.name == "notify" else value  # the URL of a webhook is a secret
         is_text = isinstance(value, str | Path)
         text = str(value) if is_text else json.dumps(value) if isinstance(value, _VALUES) else DASH
         rows.append([f"--{str(each.name).replace('_', '-')}", text, origins.get(source, "default")])

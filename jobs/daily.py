@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from spark_assign.cli.cluster_snapshots import read_labels
 from spark_assign.cli.job import FAILURE, Options, job, spark_session
 from spark_assign.cli.job_tables import stored_history
+from spark_assign.cli.notifications import notify, notify_options
 from spark_assign.cli.options import DURATION, REPEATABLE, exit_codes, fail_on, location_option, sample, top
 from spark_assign.cli.outcome import write
 from spark_assign.cli.owners import Owner, owners_options, read_owners, tables_with_owners
@@ -35,7 +36,7 @@ from spark_assign.report.html import report
 from spark_assign.report.html.collect_daily import daily_rows
 from spark_assign.report.html.daily import DailyRows, build_daily_parts
 from spark_assign.report.listed_groups import collected
-from spark_assign.report.openmetrics import publish
+from spark_assign.report.openmetrics import Figures, expose, publish
 from spark_assign.sources.files.snapshot_files import last_taken
 from spark_assign.stores.cluster_folders import KEYS, SUMMARY, folder_name
 from spark_assign.stores.run_store import StoredRun, previous_run, read_run
@@ -92,6 +93,7 @@ from spark_assign.tables.groups import ALERTS, PLAN_TABLES
 )
 @location_option("--output", "Folder for the runs of all steps, and for the pages of each day.", required=True)
 @click.option("--run-id", metavar="ID", help="Name of the day's run (default: the date in UTC, such as 20261127).")
+@notify_options("default: alerts.json in --output")
 @fail_on("alerts", "a group exceeds a threshold")
 @top()
 def main(options: Options) -> int:
@@ -105,6 +107,7 @@ def main(options: Options) -> int:
     owners = read_owners(spark, _owners_location(options), options.owner)
     rows, details = _collect(options, spark, owners, outcomes)
     _write_pages(options, day, rows, details)
+    _write_metrics(day, rows)
     incomplete = sorted(name for name, outcome in outcomes.items() if failed(outcome))
     options.outcome.run_id = options.run_id
     options.outcome.locations |= {"report": str(day / "index.html"), "metrics": str(day / "metrics.prom")}
@@ -127,6 +130,15 @@ def main(options: Options) -> int:
     print(f"{options.outcome.summary}\nPage: {day / 'index.html'}, also {Path(options.output) / 'index.html'}")
     for name, table in rows.tables().items():
         listed(name, table[: options.top])
+    if options.notify:
+        stale = [
+            {"cluster": row["cluster"], "group_id": "", "alert": "stale", "detail": row["problem"]}
+            for row in rows.clusters
+            if row["stale"]
+        ]
+        state = options.notify_state or f"{options.output}/alerts.json"
+        is_complete = not failed(outcomes["check"])
+        notify(options.notify, state, options.outcome, [*rows.alerts, *stale], is_complete=is_complete)
     return code
 
 
@@ -349,6 +361,13 @@ def _write_pages(options: Options, day: Path, rows: DailyRows, details: Mapping[
     page = report(daily=rows, **details, title=f"Kafka groups, {options.run_id}")
     for file in (day / "index.html", Path(options.output) / "index.html"):
         publish(page.encode(), file)
+
+
+def _write_metrics(day: Path, rows: DailyRows) -> None:
+    """Writes the metrics of the step check and those of the clusters to the file that is always the newest."""
+    groups = day / "metrics.prom"
+    text = groups.read_bytes().removesuffix(b"# EOF\n") if groups.is_file() else b""
+    publish(text + expose(Figures(clusters=rows.clusters)), day.parent / groups.name)
 
 
 if __name__ == "__main__":

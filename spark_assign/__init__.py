@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_assign.migration.upgrade import Upgrade, plan_upgrade
     from spark_assign.tables.errors import ConfigError, FleetError, SourceError, SparkAssignError
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Advice",

@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 uv="${UV:-uv}"
 folder=conf/requirements
-together=(spark kafka msk report test docs mutants)
+together=(spark kafka msk report test docs mutants release)
 # The release of Spark that ./spark-submit.sh installs where none is asked for.
 pins="$(sed -n 's/^DEFAULT_PINS="\([^"]*\)".*/\1/p' spark-submit.sh)"
 work="$(mktemp -d)"

@@ -11,7 +11,7 @@
 
 # COMMAND ----------
 
-# MAGIC %pip install ../../dist/spark_assign-0.1.0-py3-none-any.whl
+# MAGIC %pip install ../../dist/spark_assign-0.2.0-py3-none-any.whl
 
 # COMMAND ----------
 

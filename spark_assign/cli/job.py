@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +17,7 @@ import click
 from click.core import ParameterSource
 
 from spark_assign.cli.options import CONFIG, location_option
-from spark_assign.cli.outcome import Outcome, find_outcome_file, write
+from spark_assign.cli.outcome import Outcome, find_option, write
 from spark_assign.cli.printed import PRINT_FORMAT, run_and_print
 from spark_assign.report.formatting import visible
 from spark_assign.tables.errors import SparkAssignError, reason
@@ -27,11 +31,17 @@ WRONG_INPUT, FAILURE, INTERRUPTED = 2, 3, 130
 OUTCOME = location_option(
     "--outcome", "Write how the job ended to FILE as JSON: a path, or a URI that pyarrow can write to.", metavar="FILE"
 )
+LOG_FORMAT = click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Format of messages on standard error: text, or json, an object per line (default: text).",
+)
 VERBOSE = click.option("--verbose", is_flag=True, help="Show Spark warnings and tracebacks.")
 
 Options = SimpleNamespace
-"""Values of a job's options; `outcome`: the job's `Outcome`; `given`: the source of each value that isn't a default, by
-name. A source that precedes another one is less than it."""
+"""Values of a job's options; `outcome`: the job's `Outcome`; `outcome_file`: its file, or None; `given`: the source of
+each value that isn't a default, by name. A source that precedes another one is less than it."""
 
 ENVIRONMENT = "SPARK_ASSIGN"
 """Start of the names of environment variables with values of options, before the words of the command and the flag:
@@ -47,6 +57,7 @@ def run_job(
     progress: bool = True,
     outcome: Outcome | None = None,
     file: str | None = None,
+    log_format: str = "text",
 ) -> int:
     """Runs a job. An error becomes one line on standard error and an exit code.
 
@@ -58,13 +69,15 @@ def run_job(
         progress: whether to log what the package has done. Progress of long steps is always shown.
         outcome: how the job ended.
         file: file for the outcome; None: no file.
+        log_format: `text`, or `json`: everything on standard error is a JSON object per line.
 
     Returns:
         the exit code of the job; 2 for wrong input; 3 for a failure, including an outcome file that can't be written.
     """
     outcome = outcome or Outcome(job)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(VisibleFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    is_json = log_format == "json"
+    handler.setFormatter(JsonFormatter() if is_json else VisibleFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
     logging.basicConfig(handlers=[handler])
     logging.getLogger("spark_assign.spark.progress").setLevel(logging.INFO)
     if progress:
@@ -73,7 +86,8 @@ def run_job(
     expected: tuple[type[Exception], ...] = (SparkAssignError, *input_errors)
     exit_code = INTERRUPTED
     try:
-        exit_code = run()
+        with contextlib.redirect_stderr(_Logged(log)) if is_json else contextlib.nullcontext():
+            exit_code = run()
     except expected as error:
         log.error("%s: %s", job, error, exc_info=verbose)
         outcome.failed(type(error).__name__, str(error))
@@ -97,6 +111,32 @@ class VisibleFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Returns the text of a message."""
         return visible(super().format(record))
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes a log message as a JSON object on one line: time (UTC), level, logger, message, and exception, if any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Returns the text of a message."""
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        entry = {"time": time, "level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return json.dumps(entry).replace("\x7f", "\\u007f")
+
+
+class _Logged(io.TextIOBase):
+    """Standard error of which each line becomes a log message."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log, self._rest = log, ""
+
+    def write(self, text: str) -> int:
+        """Logs the lines that are complete."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in filter(None, lines):
+            self._log.warning("%s", line)
+        return len(text)
 
 
 def _write(outcome: Outcome, exit_code: int, file: str | None, log: logging.Logger) -> bool:
@@ -123,10 +163,14 @@ class Command(click.Command):
         except click.ClickException as error:
             context = getattr(error, "ctx", None)
             path = str(context.command_path if context else self.name)
-            print(f"{path}: {error.format_message()}\nFor its options, run: {path} --help", file=sys.stderr)
+            text = f"{path}: {error.format_message()}\nFor its options, run: {path} --help"
+            if find_option(words, "--log-format") == "json":
+                record = logging.LogRecord("spark_assign", logging.ERROR, "", 0, text, None, None)
+                text = JsonFormatter().format(record)
+            print(text, file=sys.stderr)
             outcome = Outcome(path.removeprefix("spark-assign "))
             outcome.failed("UsageError", error.format_message())
-            _write(outcome, WRONG_INPUT, find_outcome_file(words), logging.getLogger("spark_assign"))
+            _write(outcome, WRONG_INPUT, find_option(words, "--outcome"), logging.getLogger("spark_assign"))
             return WRONG_INPUT
         except click.Abort:
             return INTERRUPTED
@@ -173,6 +217,7 @@ class Job(Command):
             progress=self.progress,
             outcome=options.outcome,
             file=ctx.params["outcome"],
+            log_format=options.log_format,
         )
         return run_and_print(options.print_format, options.outcome, run_it)
 
@@ -207,9 +252,12 @@ def job(
     """
 
     def decorate(run: Callable[[Options], int]) -> Job:
-        made = click.command(name, cls=Job, help=about, epilog=exit_codes)(VERBOSE(config(OUTCOME(PRINT_FORMAT(run)))))
-        verbose, settings, outcome, printed, *own = made.params  # decorators add parameters at the start
-        made.params = [*own, printed, outcome, settings, verbose]
+        made = click.command(name, cls=Job, help=about, epilog=exit_codes)(
+            LOG_FORMAT(VERBOSE(config(OUTCOME(PRINT_FORMAT(run)))))
+        )
+        # Decorators add parameters at the start.
+        log_format, verbose, settings, outcome, printed, *own = made.params
+        made.params = [*own, printed, outcome, log_format, settings, verbose]
         made.label, made.input_errors, made.progress = label or name, input_errors, progress
         made.words = (name,) if label is None else (label, name)
         return made
@@ -221,7 +269,8 @@ def _options(ctx: click.Context) -> Options:
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     given = {name: source for name, source in sources.items() if source is not ParameterSource.DEFAULT}
     label = str(getattr(ctx.command, "label", ctx.command.name))
-    return SimpleNamespace(**{**ctx.params, "outcome": Outcome(label)}, given=given)
+    changed = {"outcome": Outcome(label), "outcome_file": ctx.params.get("outcome")}
+    return SimpleNamespace(**{**ctx.params, **changed}, given=given)
 
 
 def spark_session(job: str, options: Options) -> SparkSession:

@@ -12,6 +12,7 @@
 | `--session-timeout-ms`, … | settings of simulated groups |
 | `--fail-on`, `--top` | condition for exit code 1; number of rows in the summary |
 | `--outcome` | JSON file about how the job ended (`spark_assign.cli.outcome`) |
+| `--log-format` | text or JSON on standard error |
 | `--config`, `--verbose` | settings file; Spark warnings and tracebacks |
 
 The value of a flag comes from the command line, else from the environment variable `SPARK_ASSIGN_<COMMAND>_<FLAG>`,

@@ -95,6 +95,19 @@ def write(outcome: Outcome, file: str) -> None:
 
     Args:
         outcome: outcome of a job that has ended.
+        file: see `write_text`.
+
+    Raises:
+        OSError: the file can't be written.
+    """
+    write_text(outcome.as_json(), file)
+
+
+def write_text(text: str, file: str) -> None:
+    """Writes a text atomically.
+
+    Args:
+        text: content of the file.
         file: a local path, whose folder is created if necessary, or a URI that pyarrow can write to.
 
     Raises:
@@ -109,20 +122,20 @@ def write(outcome: Outcome, file: str) -> None:
         # An object store shows a file only when it is closed. Elsewhere, the complete file is renamed.
         partial = path if system.type_name in _OBJECT_STORES else join(above, f".{name}.{os.getpid()}")
         with system.open_output_stream(partial) as stream:
-            stream.write(outcome.as_json().encode())
+            stream.write(text.encode())
         if partial != path:
             system.move(partial, path)
     except (pa.ArrowException, ValueError) as error:
         raise OSError(f"pyarrow can't write to {file}: {error}") from error
 
 
-def find_outcome_file(words: Sequence[str]) -> str | None:
-    """Returns the value of `--outcome` on a command line that can't be parsed."""
+def find_option(words: Sequence[str], flag: str) -> str | None:
+    """Returns the value of a flag on a command line that can't be parsed."""
     found = None
     for word, following in zip(words, [*words[1:], None], strict=False):
-        if word == "--outcome":
+        if word == flag:
             found = following
-        elif word.startswith("--outcome="):
+        elif word.startswith(f"{flag}="):
             found = word.partition("=")[2]
     return found or None
 

@@ -54,6 +54,8 @@ class Figures:
         rejected: number of rejected groups per cluster and code.
         drifted: rows of `tables.comparison.DRIFT_GROUPS`; None without a drift.
         past: rows of `tables.history.GROUPS`; None without a history.
+        clusters: cluster, taken_at (time of the newest snapshot; None: never), and problem (empty if the cluster was
+            read); None if they aren't known.
     """
 
     run_id: str | None = None
@@ -63,6 +65,7 @@ class Figures:
     rejected: Rows = ()
     past: Rows | None = None
     drifted: Rows | None = None
+    clusters: Rows | None = None
 
 
 def write_metrics(
@@ -142,6 +145,11 @@ def expose(figures: Figures) -> bytes:
     for name, column, about, unit in _OF_THE_PAST if figures.past is not None else ():
         values = ((group_key(row), None if row[column] is None else row[column] / unit) for row in figures.past or ())
         gauge(f"history_group_{name}", about, by_group, values)
+    if figures.clusters is not None:
+        taken = (((row["cluster"],), row["taken_at"] and row["taken_at"].timestamp()) for row in figures.clusters)
+        gauge("cluster_snapshot_timestamp_seconds", "Time of the newest snapshot", ("cluster",), taken)
+        failed = (((row["cluster"],), int(bool(row["problem"]))) for row in figures.clusters)
+        gauge("cluster_failed", "Whether the last run couldn't read the cluster", ("cluster",), failed)
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
     return text
 

@@ -109,6 +109,17 @@ def go_program(sources: Path, name: str) -> Path:
     return folder / name
 
 
+def go_tool(package: str, release: str) -> Path:
+    """A program out of a Go module, such as `helm.sh/helm/v3/cmd/helm`. Raises UnavailableError."""
+    fetched.need(tools.GO)
+    name = package.rpartition("/")[2]
+    folder = fetched.cache() / "clients" / f"{name}-{release}"
+    with fetched.filling(folder) as built:
+        if built:
+            _run(["env", f"GOBIN={built}", "go", "install", f"{package}@{release}"])
+    return folder / name
+
+
 def _run(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"GOFLAGS": ""})
     if done.returncode != 0:

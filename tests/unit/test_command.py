@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import sys
 
 import pytest
 
+from jobs import config
 from spark_assign.cli.job import run_job
 from spark_assign.tables.errors import ConfigError, SourceError
 
@@ -66,3 +69,35 @@ def test_progress(progress: bool) -> None:
         assert package.level == (logging.INFO if progress else logging.NOTSET)
     finally:
         package.setLevel(before)
+
+
+def test_messages_as_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log messages, prints, and the error that ends the job, each an object on a line of its own."""
+    monkeypatch.setattr(logging.root, "handlers", [])  # as in a new process
+
+    def run() -> int:
+        logging.getLogger("spark_assign.plan").info("%s \x1b[31m", "read\n2")
+        print("shop: not read\x7f", file=sys.stderr)
+        raise ValueError("odd")
+
+    assert run_job("plan", run, verbose=True, log_format="json") == 3
+    text = capsys.readouterr().err
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [(line["level"], line["message"]) for line in lines] == [
+        ("info", "read\n2 \x1b[31m"),
+        ("warning", "shop: not read\x7f"),
+        ("error", "plan failed: ValueError: odd (more with --verbose)"),
+    ]
+    assert lines[-1]["logger"] == "spark_assign.plan"
+    assert lines[-1]["exception"].startswith("Traceback ")
+    assert {len(line["time"]) for line in lines} == {len("2026-11-27T00:00:00.000+00:00")}
+    assert not set(text) & {"\x1b", "\x7f"}
+
+
+def test_wrong_usage_as_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options that can't be parsed, and a value that the job refuses."""
+    for words in (["--log-format", "json", "--no-such-option"], ["--log-format=json", "--prune", "nowhere"]):
+        monkeypatch.setattr(logging.root, "handlers", [])
+        assert config.main(words) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert json.loads(line)["level"] == "error"

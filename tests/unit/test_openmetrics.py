@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from spark_assign.report.openmetrics import Figures, expose, publish
 from spark_assign.tables.errors import SourceError
 from tests.unit.report_rows import group
 
+MONITORING = Path(__file__).parents[2] / "conf" / "monitoring"
 ODD = 'a "b"\\c\nd'
 
 
@@ -60,6 +64,38 @@ def test_what_is_read_back(read: object) -> None:
 def test_without_drift() -> None:
     """Nothing is said of it."""
     assert b"drift" not in expose(figures(drifted=False))
+
+
+def test_clusters() -> None:
+    """The time of each snapshot; 1 for a cluster that couldn't be read, which might have no snapshot."""
+    taken = datetime(2026, 11, 27, tzinfo=UTC)
+    text = expose(Figures(clusters=[cluster("a", taken), cluster("b", None, "No snapshot.")])).decode()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert lines == [
+        'spark_assign_cluster_snapshot_timestamp_seconds{cluster="a"} 1.7957376e+09',
+        'spark_assign_cluster_failed{cluster="a"} 0.0',
+        'spark_assign_cluster_failed{cluster="b"} 1.0',
+    ]
+
+
+@pytest.mark.parametrize("file", ["alerts.yaml", "dashboard.json"])
+def test_monitoring_knows_the_metrics(file: str) -> None:
+    """Rules and dashboard name only metrics that are exported; the dashboard shows all of them."""
+    past = dict.fromkeys(
+        ("rebalances", "max_rebalances_per_day", "paused_partition_ms", "longest_pause_ms", "flapping"), 1
+    )
+    everything = replace(
+        figures(), past=[{"cluster": "c", "group_id": "g", **past}], clusters=[cluster("c", datetime.now(UTC))]
+    )
+    exported = {family.name for family in read_openmetrics(expose(everything).decode())}
+    named = set(re.findall(r"\bspark_assign_\w+", (MONITORING / file).read_text(encoding="utf-8")))
+    assert named - exported == set()
+    assert file == "alerts.yaml" or named == exported
+
+
+def cluster(name: str, taken_at: datetime | None, problem: str = "") -> dict[str, object]:
+    """A row of DailyRows.clusters."""
+    return {"cluster": name, "taken_at": taken_at, "problem": problem}
 
 
 def test_the_file_is_whole(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spark_assign.cli.job import Job, Options, job
-from spark_assign.cli.outcome import VERSION, Outcome, find_outcome_file, write
+from spark_assign.cli.outcome import VERSION, Outcome, find_option, write
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.tables.errors import ConfigError
 
@@ -89,8 +89,9 @@ def test_wrong_usage(tmp_path: Path) -> None:
 
 def test_which_file_was_requested() -> None:
     """The last one, as click has it; none where there is none."""
-    assert find_outcome_file(["--outcome", "a", "--outcome=b"]) == "b"
-    assert find_outcome_file(["--outcome"]) is find_outcome_file([]) is find_outcome_file(["--outcomes=x"]) is None
+    assert find_option(["--outcome", "a", "--outcome=b"], "--outcome") == "b"
+    for words in (["--outcome"], [], ["--outcomes=x"]):
+        assert find_option(words, "--outcome") is None
 
 
 def test_a_settings_file_may_name_it(tmp_path: Path) -> None:

@@ -1,0 +1,115 @@
+"""Sends an alert when it begins and when it ends, and not with every run between (`--notify`).
+
+The alerts that were sent are in a file, which is written after the receiver has accepted a message. If a job is killed
+between the two, the next run sends the same message again. A message is a JSON object:
+
+    {"version": 1, "job": "check", "run_id": "20261127", "text": "1 alert began, …", "begun": [{…}], "ended": [{…}]}
+
+`text` is what Slack, Mattermost, and Teams show. `begun` and `ended` have cluster, group_id, alert, detail, and since.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from spark_assign.cli.options import location_option
+from spark_assign.cli.outcome import Outcome, write_text
+from spark_assign.report.formatting import Rows
+from spark_assign.stores.locations import file_system
+from spark_assign.tables.errors import ConfigError
+
+VERSION = 1
+"""Version of the message and of the file. New keys don't change it."""
+TIMEOUT_SECONDS = 30
+MAX_LINES = 20
+"""Maximum number of alerts that the text lists."""
+
+Alert = Mapping[str, Any]
+
+
+def notify_options(state: str) -> Callable[[Any], Any]:
+    """Returns a decorator that adds `--notify` and `--notify-state`.
+
+    Args:
+        state: where the file is by default, in words.
+    """
+    url = click.option(
+        "--notify", metavar="URL", help="Send alerts that begin or end to URL: JSON by HTTP POST (such as Slack's)."
+    )
+    file = location_option("--notify-state", f"JSON file with the alerts that were sent ({state}).", metavar="FILE")
+    return lambda run: url(file(run))
+
+
+def notify(url: str, file: str, outcome: Outcome, alerts: Rows, *, is_complete: bool = True) -> None:
+    """Sends the alerts that have begun or ended since the last call, if there are any.
+
+    Args:
+        url: address that accepts a POST with JSON; it might contain a secret, and is in no message.
+        file: location of the file with the alerts that were sent; it needs not exist.
+        outcome: the outcome of the job, which has started.
+        alerts: rows with cluster, group_id, alert, and detail.
+        is_complete: whether an alert that isn't in `alerts` has ended.
+
+    Raises:
+        ConfigError: the URL isn't http or https, or the file isn't of this kind.
+        OSError: the message wasn't accepted, or the file can't be read or written.
+    """
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise ConfigError("--notify needs a URL that starts with https:// or http://.")
+    sent = _read(file)
+    rows = ({name: row[name] for name in ("cluster", "group_id", "alert", "detail")} for row in alerts)
+    found = {_key(row): {**row, "since": outcome.started_at} for row in rows}
+    begun = [row for key, row in found.items() if key not in sent]
+    ended = [row for key, row in sent.items() if key not in found] if is_complete else []
+    if begun or ended:
+        _post(url, {"version": VERSION, "job": outcome.job, "run_id": outcome.run_id, **_message(begun, ended)})
+    kept = {key: row for key, row in sent.items() if key in found or not is_complete}
+    write_text(json.dumps({"version": VERSION, "alerts": list((found | kept).values())}, indent=2) + "\n", file)
+
+
+def _key(alert: Alert) -> tuple[str, ...]:
+    return tuple(str(alert[name]) for name in ("cluster", "group_id", "alert"))
+
+
+def _message(begun: Sequence[Alert], ended: Sequence[Alert]) -> dict[str, Any]:
+    lines = [f"{len(begun)} began, {len(ended)} ended"]
+    changed = [*(("began", row) for row in begun), *(("ended", row) for row in ended)]
+    for change, row in changed[:MAX_LINES]:
+        detail = f": {row['detail']}" if change == "began" and row["detail"] else ""
+        lines.append(f"{change}: {row['alert']}, {'/'.join(filter(None, _key(row)[:2]))}{detail}")
+    lines += [f"… and {len(changed) - MAX_LINES:,} more"] if len(changed) > MAX_LINES else []
+    return {"text": "Alerts: " + "\n".join(lines), "begun": begun, "ended": ended}
+
+
+def _read(file: str) -> dict[tuple[str, ...], Alert]:
+    try:
+        system, path = file_system(file)
+        with system.open_input_stream(path) as stream:
+            content = json.loads(stream.read())
+        if content["version"] != VERSION:
+            raise KeyError("version")
+        return {_key(row): row for row in content["alerts"]}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"--notify-state {file} isn't a file of alerts. Remove it: all alerts are sent again."
+        ) from error
+
+
+def _post(url: str, message: Mapping[str, Any]) -> None:
+    request = urllib.request.Request(
+        url, json.dumps(message).encode(), {"Content-Type": "application/json"}, method="POST"
+    )
+    try:
+        urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS).close()
+    except (OSError, ValueError) as error:
+        reason = f"status {error.code}" if isinstance(error, urllib.error.HTTPError) else type(error).__name__
+        raise OSError(f"--notify: {urlsplit(url).hostname} didn't accept the alerts: {reason}") from None

@@ -1,0 +1,117 @@
+"""Alerts are sent when they begin and when they end."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_assign.cli.notifications import MAX_LINES, notify
+from spark_assign.cli.outcome import Outcome
+from spark_assign.tables.errors import ConfigError
+
+
+class Receiver:
+    """A webhook on this machine. `status` is what it answers."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.status = 200
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                text = self.rfile.read(int(self.headers["Content-Length"]))
+                assert self.headers["Content-Type"] == "application/json"
+                if receiver.status == 200:
+                    receiver.messages.append(json.loads(text))
+                self.send_response(receiver.status)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Logs nothing."""
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/services/SECRET"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """A webhook that accepts everything."""
+    made = Receiver()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def alert(group: str, kind: str = "rejected", detail: str = "duplicate-member") -> dict[str, Any]:
+    """A row of tables.groups.ALERTS."""
+    return {"cluster": "c", "group_id": group, "alert": kind, "detail": detail, "max_over_mean_after": None}
+
+
+def send(receiver: Receiver, file: Path, *alerts: dict[str, Any], is_complete: bool = True) -> list[tuple[str, str]]:
+    """Calls `notify`, and returns what the receiver got since: what changed, and the group."""
+    before = len(receiver.messages)
+    notify(receiver.url, str(file), Outcome("check", run_id="r"), alerts, is_complete=is_complete)
+    return [
+        (change, row["group_id"])
+        for message in receiver.messages[before:]
+        for change in ("begun", "ended")
+        for row in message[change]
+    ]
+
+
+def test_an_alert_is_sent_when_it_begins_and_when_it_ends(receiver: Receiver, tmp_path: Path) -> None:
+    """Not between, whatever its detail; groups with the same alert, and alerts of one group, are apart."""
+    file = tmp_path / "new" / "alerts.json"
+    assert send(receiver, file, alert("a"), alert("b")) == [("begun", "a"), ("begun", "b")]
+    since = json.loads(file.read_text())["alerts"][0]["since"]
+    assert send(receiver, file, alert("b", detail="other"), alert("a")) == []
+    assert send(receiver, file, alert("a"), alert("a", "pause")) == [("begun", "a"), ("ended", "b")]
+    message = receiver.messages[-1]
+    assert (message["version"], message["job"], message["run_id"]) == (1, "check", "r")
+    assert message["text"] == "Alerts: 1 began, 1 ended\nbegan: pause, c/a: duplicate-member\nended: rejected, c/b"
+    assert message["ended"][0]["since"] == since
+    assert send(receiver, file) == [("ended", "a"), ("ended", "a")]
+    assert send(receiver, file) == []
+    assert len(receiver.messages) == 3
+
+
+def test_a_run_that_is_not_complete_ends_no_alert(receiver: Receiver, tmp_path: Path) -> None:
+    """What it lacks might still hold."""
+    file = tmp_path / "alerts.json"
+    send(receiver, file, alert("a"))
+    assert send(receiver, file, alert("b"), is_complete=False) == [("begun", "b")]
+    assert send(receiver, file, alert("b")) == [("ended", "a")]
+
+
+def test_what_was_not_accepted_is_sent_again(receiver: Receiver, tmp_path: Path) -> None:
+    """The error doesn't repeat the URL, which might be a secret."""
+    file = tmp_path / "alerts.json"
+    receiver.status = 500
+    with pytest.raises(OSError, match=r"^--notify: 127\.0\.0\.1 didn't accept the alerts: status 500$"):
+        send(receiver, file, alert("a"))
+    receiver.status = 200
+    assert send(receiver, file, alert("a")) == [("begun", "a")]
+
+
+def test_a_long_list_is_cut_in_the_text_only(receiver: Receiver, tmp_path: Path) -> None:
+    """A chat has limits."""
+    assert len(send(receiver, tmp_path / "a", *(alert(str(number)) for number in range(MAX_LINES + 5)))) == 25
+    assert receiver.messages[0]["text"].endswith("\n… and 5 more")
+
+
+def test_wrong_input(receiver: Receiver, tmp_path: Path) -> None:
+    """Other schemes could read files of this machine; a file of another kind isn't replaced."""
+    with pytest.raises(ConfigError, match="--notify needs a URL"):
+        notify("file:///etc/passwd", str(tmp_path / "a"), Outcome("check"), [])
+    for text in ("{", "[]", '{"version": 2, "alerts": []}', '{"version": 1, "alerts": [{}]}'):
+        (tmp_path / "other").write_text(text)
+        with pytest.raises(ConfigError, match="isn't a file of alerts"):
+            send(receiver, tmp_path / "other")
