@@ -49,7 +49,7 @@ def test_the_rules_are_valid(promtool: Path) -> None:
 def test_when_they_alert(promtool: Path, tmp_path: Path, alert: str, series: str, quiet: float, loud: float) -> None:
     """Not within the limit, beyond it, and not any more after it; JSON is YAML, which promtool reads."""
     firing = f'count(ALERTS{{alertname="SparkAssign{alert}", alertstate="firing"}})'
-    times = ((1, []), (6, [{"labels": "{}", "value": 1}]), (11, []))
+    times = ((1, []), (8, [{"labels": "{}", "value": 1}]), (14, []))
     checks = [{"expr": firing, "eval_time": f"{time}m", "exp_samples": samples} for time, samples in times]
     values = f"{quiet}x5 {loud}x5 {quiet}x5"
     tests = [{"interval": "1m", "input_series": [{"series": series, "values": values}], "promql_expr_test": checks}]
