@@ -33,6 +33,7 @@ from spark_assign.sources.connect import cluster_snapshot as connect
 from spark_assign.sources.connect import group as connect_group
 from spark_assign.sources.connect import http_settings as connect_http_settings
 from spark_assign.sources.files import snapshot_files
+from spark_assign.sources.files.pseudonyms import read_key
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka import cluster_snapshot as kafka
 from spark_assign.sources.kafka import describe_text
@@ -67,6 +68,7 @@ HELP = {
     "--interval": "Read offsets and log sizes repeatedly at this interval, for example 60s, and write the table loads.",
     "--times": f"Number of readings with --interval, including the first (default: {READINGS}).",
     "--rates-since": "Compute loads in one reading from record timestamps, of the last TIME, for example 10m.",
+    "--pseudonyms": "Replace hosts and the IDs of members, clients, and workers by hashes with the key in KEYFILE.",
     "--connect-url": "REST URLs of a Connect cluster. Repeatable.",
     "--connect-workers": "Workers that might be idle. Repeatable.",
     "--connect-group": "group.id of the workers. Repeatable.",
@@ -101,6 +103,7 @@ def _option(flag: str, metavar: str | None = None, **more: Any) -> Decorator:
 @_option("--topics-file", "FILE", multiple=True)
 @_option("--groups-file", "FILE", multiple=True)
 @snapshot_output_options(snapshot_files.FORMATS)
+@_option("--pseudonyms", "KEYFILE")
 @_option("--connect-url", "[NAME=]URL[,URL…]", multiple=True)
 @_option("--connect-workers", "[NAME=]HOST:PORT,…", multiple=True)
 @_option("--connect-group", "[NAME=]GROUP", multiple=True)
@@ -115,6 +118,7 @@ def main(options: Options) -> int:
     """Parses, reads, writes, and prints."""
     # kafka-python logs every retry; a final failure is reported by this package.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    options.pseudonyms = read_key(options.pseudonyms) if options.pseudonyms else None
     if options.clusters:
         return _take_all(options)
     check_usage(options)

@@ -217,9 +217,14 @@ def store_fleet(fleet: Fleet, location: str) -> dict[str, int]:
 
 
 def store_snapshot(job: str, options: Options, snapshot: Snapshot) -> str:
-    """Writes a snapshot to the folder `--fleet-dir` or the catalog `--table-prefix`. Returns where it is."""
-    from spark_assign.sources.files import snapshot_catalog, snapshot_files
+    """Writes a snapshot to the folder `--fleet-dir` or the catalog `--table-prefix`. Returns where it is.
 
+    `options.pseudonyms` is a key, or None.
+    """
+    from spark_assign.sources.files import pseudonyms, snapshot_catalog, snapshot_files
+
+    if options.pseudonyms:
+        snapshot = pseudonyms.with_pseudonyms(snapshot, options.pseudonyms)
     options.outcome.locations["output"] = options.fleet_dir or options.table_prefix
     if options.fleet_dir:
         folders = snapshot_files.write_folder(snapshot, options.fleet_dir, options.output_format)

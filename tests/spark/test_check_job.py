@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from spark_assign.tables.stored_plan import SHARE, STREAMS
 from tests.frames import dataframe
 from tests.spark.fleets import written_as_json
 from tests.spark.test_compare_job import snapshot
+from tests.unit.webhook_stub import Receiver
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
@@ -145,6 +147,12 @@ def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: p
     assert "c/x    rejected             –  duplicate-member" in output["2026-11-21"]
     assert checked("2026-11-21") == 0
     assert checked("2026-11-21", "--max-growth", "2", "--max-rejected", "1", "--fail-on", "alerts") == 0
+    receiver, outcome = Receiver(), str(tmp_path / "outcome.json")
+    for words in (["--max-rejected", "1"], [], [], ["--max-rejected", "1"]):
+        assert checked("2026-11-21", "--max-growth", "2", *words, "--outcome", outcome, "--notify", receiver.url) == 0
+    assert [(len(message["begun"]), len(message["ended"])) for message in receiver.messages] == [(1, 0), (0, 1)]
+    assert json.loads((tmp_path / "outcome.json.alerts").read_text())["alerts"] == []
+    assert checked("2026-11-21", "--notify", receiver.url) == 2
     assert checked("nobody") == 2
 
 

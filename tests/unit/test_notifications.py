@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +12,7 @@ import pytest
 from spark_assign.cli.notifications import MAX_LINES, notify
 from spark_assign.cli.outcome import Outcome
 from spark_assign.tables.errors import ConfigError
-
-
-class Receiver:
-    """A webhook on this machine. `status` is what it answers."""
-
-    def __init__(self) -> None:
-        self.messages: list[dict[str, Any]] = []
-        self.status = 200
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                text = self.rfile.read(int(self.headers["Content-Length"]))
-                assert self.headers["Content-Type"] == "application/json"
-                if receiver.status == 200:
-                    receiver.messages.append(json.loads(text))
-                self.send_response(receiver.status)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Logs nothing."""
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/services/SECRET"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+from tests.unit.webhook_stub import Receiver
 
 
 @pytest.fixture
