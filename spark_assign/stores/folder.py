@@ -23,6 +23,9 @@ from spark_assign.tables.groups import MANIFEST
 
 log = logging.getLogger(__name__)
 
+_HADOOP = ("hdfs:", "viewfs:")
+"""File systems that pyarrow can only access with Hadoop's native library, which most nodes lack."""
+_STAY = "replaced files under {} stay (they are in no plan):"
 _TIME = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
 
@@ -118,7 +121,26 @@ class FolderTarget(Target):
 
     def remove(self, run_id: str, attempt: str, *, older: bool) -> None:
         """Removes this attempt, or all attempts of the run that started before it. Never fails; logs what remains."""
-        remove_attempts(self.output, self.schemas, run_id, attempt, older=older)
+        if self.output.startswith(_HADOOP):
+            self._empty_attempts(run_id, attempt, older=older)
+        else:
+            remove_attempts(self.output, self.schemas, run_id, attempt, older=older)
+
+    def _empty_attempts(self, run_id: str, attempt: str, *, older: bool) -> None:
+        """Does what `remove_attempts` does, by Spark. It can't delete folders, so it overwrites them with no rows."""
+        tables = f"{{{','.join(self.schemas)}}}"
+        files = self.spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+        folder = F.regexp_extract("path", "^(.*/attempt=[^/]+)/", 1).alias("folder")
+        try:
+            found = files.load(join(self.output, tables, f"run_id={run_id}")).where("length > 0").select(folder)
+            no_rows = self.spark.range(0).select(F.col("id").cast("string")).coalesce(1)
+            for row in found.distinct().collect():  # one row per table and attempt that hasn't been emptied yet
+                name = row["folder"].rpartition("attempt=")[2]
+                if name < attempt if older else name == attempt:
+                    no_rows.write.mode("overwrite").text(row["folder"])
+        except Exception as error:
+            if "PATH_NOT_FOUND" not in str(error):
+                log.warning("%s %s", _STAY.format(self.output), str(error).strip().splitlines()[0])
 
     def _json_columns(self, table: str, format: str | None) -> dict[str, ArrayType]:
         """Returns the types of the lists that are stored as JSON, by column: all lists in CSV, which has none."""
@@ -151,4 +173,4 @@ def remove_attempts(output: str, tables: Iterable[str], run_id: str, attempt: st
                 if entry.base_name != name and (name < attempt if older else name == attempt):
                     files.delete_dir(entry.path)
     except Exception as error:
-        log.warning("replaced files under %s stay (they are in no plan): %s", output, error)
+        log.warning("%s %s", _STAY.format(output), error)

@@ -8,14 +8,11 @@ libraries are built into one program. Each program reads the members to run, a l
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.kafka import fetched, java_programs, maven
-from tests.kafka.fetched import UnavailableError
 from tests.runner import tools
 
 PROGRAMS = Path(__file__).parent / "leaders"
@@ -47,7 +44,7 @@ class Running:
             modules = _npm(self.release)
             return ["env", f"NODE_PATH={modules}", "node", str(PROGRAMS / "leaders.js"), servers]
         if self.package:
-            folder = _of_pip(self.package, self.release)
+            folder = fetched.python_package(self.package, self.release)
             return ["env", f"PYTHONPATH={folder}", sys.executable, str(PROGRAMS / "leaders.py"), self.package, servers]
         return [str(go_program(PROGRAMS / "go", "leaders")), self.library, servers]
 
@@ -76,17 +73,8 @@ OF_GO_AND_NODE = (
 
 def librdkafka_members(servers: str) -> list[str]:
     """What runs members on the newest librdkafka that come and go; fetches what that takes. Raises UnavailableError."""
-    folder = _of_pip("confluent-kafka", "2.16.1")
+    folder = fetched.python_package("confluent-kafka", "2.16.1")
     return ["env", f"PYTHONPATH={folder}", sys.executable, str(LIBRDKAFKA), servers]
-
-
-def _of_pip(package: str, release: str) -> Path:
-    folder = fetched.cache() / "clients" / f"{package}-{release}-{sys.implementation.cache_tag}"
-    with fetched.filling(folder) as scratch:
-        if scratch:
-            only = ["--only-binary", ":all:", "--disable-pip-version-check", "-q"]
-            _run([sys.executable, "-m", "pip", "install", *only, "--target", str(scratch), f"{package}=={release}"])
-    return folder
 
 
 def _npm(release: str) -> Path:
@@ -94,7 +82,7 @@ def _npm(release: str) -> Path:
     folder = fetched.cache() / "clients" / f"kafkajs-{release}"
     with fetched.filling(folder) as scratch:
         if scratch:
-            _run(["npm", "install", "--silent", "--no-audit", "--prefix", str(scratch), f"kafkajs@{release}"])
+            fetched.run(["npm", "install", "--silent", "--no-audit", "--prefix", str(scratch), f"kafkajs@{release}"])
     return folder / "node_modules"
 
 
@@ -105,7 +93,7 @@ def go_program(sources: Path, name: str) -> Path:
     folder = fetched.cache() / "clients" / f"go-{mark}"
     with fetched.filling(folder) as built:
         if built:
-            _run(["go", "build", "-C", str(sources), "-o", str(built / name), "."])
+            fetched.run(["go", "build", "-C", str(sources), "-o", str(built / name), "."])
     return folder / name
 
 
@@ -116,12 +104,5 @@ def go_tool(package: str, release: str) -> Path:
     folder = fetched.cache() / "clients" / f"{name}-{release}"
     with fetched.filling(folder) as built:
         if built:
-            _run(["env", f"GOBIN={built}", "go", "install", f"{package}@{release}"])
+            fetched.run(["env", f"GOBIN={built}", "go", "install", f"{package}@{release}"])
     return folder / name
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"GOFLAGS": ""})
-    if done.returncode != 0:
-        output = (done.stderr + done.stdout).strip().splitlines()
-        raise UnavailableError(f"{command[-1]}: {output[-1] if output else 'no output'}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,3 +68,21 @@ def filling(folder: Path) -> Iterator[Path | None]:
         yield filled
         with contextlib.suppress(OSError):  # another process was faster
             filled.rename(folder)
+
+
+def python_package(package: str, release: str) -> Path:
+    """Returns a folder with a package from PyPI (`name`, or `name[extra]`) and what it needs, for PYTHONPATH."""
+    folder = cache() / "clients" / f"{package.partition('[')[0]}-{release}-{sys.implementation.cache_tag}"
+    with filling(folder) as scratch:
+        if scratch:
+            only = ["--only-binary", ":all:", "--disable-pip-version-check", "-q"]
+            run([sys.executable, "-m", "pip", "install", *only, "--target", str(scratch), f"{package}=={release}"])
+    return folder
+
+
+def run(command: list[str]) -> None:
+    """Runs a command that fetches or builds. Raises UnavailableError if it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"GOFLAGS": ""})
+    if done.returncode != 0:
+        output = (done.stderr + done.stdout).strip().splitlines()
+        raise UnavailableError(f"{command[-1]}: {output[-1] if output else 'no output'}")

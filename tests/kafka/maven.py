@@ -1,5 +1,5 @@
-"""Kafka's own jars from Maven Central, Delta's, and those of Spark's Kafka source: one mvn call a set, kept in a cache
-folder, reused after.
+"""Jars from Maven Central, of Kafka, Delta, Hadoop's `s3a://`, and Spark's Kafka source: one mvn call a set, kept in a
+cache folder, reused after.
 
 Kafka's are in `~/.cache/spark_assign/kafka`, each set in a folder of its own; `SPARK_ASSIGN_KAFKA_JARS` names another
 place (a folder of a set that holds its jars already is taken as it is). One that lacks some gets them.
@@ -86,6 +86,10 @@ _DELTA = JarSet(
 _OF_DELTA = "io.delta,io.unitycatalog"
 """What else it needs Spark has."""
 
+HADOOP_VERSION = "3.4.2"
+"""Of the Hadoop that the tests' Spark has."""
+_HADOOP_AWS = JarSet(f"hadoop-aws-{HADOOP_VERSION}", (f"org.apache.hadoop:hadoop-aws:{HADOOP_VERSION}",))
+
 KAFKA_SOURCE_VERSION = "4.1.1"
 """Of Spark's Kafka source, for the same release of Spark; of later ones Maven Central has not all that it needs."""
 _KAFKA_SOURCE = JarSet(
@@ -133,6 +137,11 @@ def delta_jars() -> list[str]:
     Raises UnavailableError where mvn is missing, or where it fails.
     """
     return _for_spark(_DELTA, _OF_DELTA)
+
+
+def s3a_jars() -> list[str]:
+    """The jars that a session needs to read and write `s3a://`. Raises as `delta_jars` does."""
+    return _for_spark(_HADOOP_AWS, "org.apache.hadoop,software.amazon.awssdk,software.amazon.s3.analyticsaccelerator")
 
 
 def kafka_source_jars() -> list[str]:

@@ -18,7 +18,7 @@ from spark_assign import Fleet
 from spark_assign.cli.outcome import Outcome
 from spark_assign.report.text.plan_summary import summarize
 from spark_assign.sources.files.snapshot_files import write_folder
-from spark_assign.stores import local_parquet
+from spark_assign.stores import folder, local_parquet
 from spark_assign.stores.catalog import CatalogTarget
 from spark_assign.stores.folder import FolderTarget
 from spark_assign.stores.retention import expired, remove, stored_attempts
@@ -110,6 +110,21 @@ def test_lists_are_read_back_from_csv(spark: SparkSession, tmp_path: Path) -> No
     assert [field.dataType for field in stored.schema] == [field.dataType for field in STATE]
     found = {row["connect_cluster"]: row.asDict(recursive=True) for row in stored.collect()}
     assert found == {row["connect_cluster"]: dict.fromkeys(STATE.names) | row for row in states}
+
+
+def test_what_is_replaced_on_hdfs_is_emptied(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By Spark, as pyarrow can't access HDFS. Here, local files stand for it; tests/e2e/test_yarn.py has HDFS."""
+    monkeypatch.setattr(folder, "_HADOOP", ("file:",))
+    output = f"file://{tmp_path}"
+    manifests = [write_run(small_plan(spark, count), output, run_id="r") for count in (3, 2)]
+    write_run(small_plan(spark, 4), output, run_id="other")
+    for table in ("assignments", "metrics", "rejected"):
+        folders = [tmp_path / table / "run_id=r" / f"attempt={manifest.attempt}" for manifest in manifests]
+        assert [any(file.stat().st_size for file in each.glob("part-*")) for each in folders] == [False, True]
+    assert [read_run(spark, output, run).manifest.rows["assignments"] for run in ("r", "other")] == [2, 4]
+    assert read_run(spark, output, "r").tables["assignments"].count() == 2
 
 
 def test_a_rerun_replaces_the_run_and_no_other(spark: SparkSession, tmp_path: Path) -> None:
