@@ -29,7 +29,7 @@ from spark_assign.cli.options import (
     top,
 )
 from spark_assign.cli.owners import fleet_of_owners, owners_options, read_owners, run_with_owners
-from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, write_plans
+from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, union_fleets, write_plans
 from spark_assign.groups.explaining import explain_moves, is_group_named
 from spark_assign.report.formatting import group_name, listed, without_uuids
 from spark_assign.report.openmetrics import write_metrics
@@ -46,9 +46,11 @@ SETTINGS = packaged_conf(__file__) / "plan.toml"
 CHANGES = """Changes, which are applied in order: leave:GROUPS:COUNT and join:GROUPS:COUNT remove members from and add
 members to each matching group; leave-members:MEMBERS removes the matching members of all groups, as if a host failed;
 partitions:TOPICS:COUNT (or xFACTOR) sets the number of partitions. GROUPS, MEMBERS, and TOPICS are shell patterns."""
-EXIT_CODES = f"""{CHANGES} Without options, the job plans the bundled sample fleet with the settings in conf/plan.toml.
+EXIT_CODES = f"""{CHANGES} Without options, the job plans the consumer groups of the bundled sample fleet with the
+settings in conf/plan.toml.
 {exit_codes()}"""
-SAMPLE = "No options given, so the bundled sample fleet is planned. To plan your own fleet, use --fleet LOCATION."
+SAMPLE = """No options given, so the bundled sample fleet is planned. To plan your own fleet, use --fleet LOCATION.
+To plan a share group, a Streams group, and a Connect cluster with the sample fleet, use --sample."""
 ASSIGNOR = """Assignor for all other consumer groups: range, roundrobin, sticky, cooperative-sticky, …, or "configured"
 for the current assignor of each group (default: configured)."""
 GROUP_ASSIGNOR = "Assignor for consumer groups with an ID that fits a shell pattern. The first matching pattern wins."
@@ -59,7 +61,10 @@ log = logging.getLogger("spark_assign.plan")
 
 
 @job(__doc__, EXIT_CODES, name="plan", config=config_option(lambda *_: {}))  # a file with keys of its own
-@input_options("the fleet's tables, including those of Connect clusters (with --table: connect_NAME)")
+@input_options(
+    "the fleet's tables, including those of Connect clusters (with --table: connect_NAME)",
+    of_sample="fleet, with a share group, a Streams group, and a Connect cluster",
+)
 @click.option("--assignor", metavar="NAME", help=ASSIGNOR)
 @named_values("--group-assignor", "GLOB=NAME", GROUP_ASSIGNOR)
 @leader_client_option()
@@ -141,6 +146,9 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     fleet, clusters = read_fleets(
         spark, input.location, format=input.format, options=input.options, tables=input.tables
     )
+    if is_sample(options):
+        applications, clusters = read_fleets(spark, sample(__file__, "applications"))
+        fleet = union_fleets(fleet, applications)
     owners = read_owners(spark, settings.owners, settings.owner)
     log.info("read the fleet's tables in %.1f s", time.monotonic() - started)
     if fleet is not None:

@@ -357,7 +357,7 @@ def tables_with_sample(options: SimpleNamespace, job_file: str, name: str) -> di
 
 
 def sample(job_file: str, name: str) -> str:
-    """Returns the location of a sample: of a `fleet`, a `history`, `loads`, or `requests`.
+    """Returns the location of a sample: of a `fleet`, `applications`, a `history`, `loads`, or `requests`.
 
     Raises:
         ConfigError: it isn't beside the job, for example because a cluster driver has only the job's file.

@@ -16,6 +16,7 @@ from spark_assign.fleet import Fleet
 from spark_assign.groups.planning import Plan
 from spark_assign.share import plan_share
 from spark_assign.sources.files.tables import Shape, find_tables, read_tables
+from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.stores.result import LazyResult
 from spark_assign.stores.run_store import Manifest, write_run
@@ -66,6 +67,13 @@ def read_fleets(
     if "tasks" not in tables and not has_any(_FLEET, "subtopologies"):
         shape = replace(_FLEET, schemas={name: each for name, each in _FLEET.schemas.items() if name != "tasks"})
     return Fleet(**read_tables(spark, shape, location, tables=tables, **given)), clusters
+
+
+def union_fleets(*fleets: Fleet | None) -> Fleet:
+    """Returns one fleet with the rows of all of them, which have no topic and no group in common."""
+    tables = {name: [getattr(fleet, name) for fleet in fleets if fleet is not None] for name in groups.INPUT_TABLES}
+    present = {name: [table for table in parts if table is not None] for name, parts in tables.items()}
+    return Fleet(**{name: union(parts) for name, parts in present.items() if parts})
 
 
 def plan_other_kinds(

@@ -16,9 +16,10 @@ def cold(bench: Bench) -> None:
     Without class data of the JVM; where `./spark-submit.sh --set-up` has kept them, the plan once more with them.
     """
     stored = str(bench.folder / "cold")
+    consumer_groups = ["--fleet", "conf/sample-fleet"]  # as without options; --sample plans more
     works = {
         "floor": ["tests/benchmarks/floor_job.py", str(bench.folder / "floor")],
-        "plan": ["plan", "--sample", "--output", stored, "--run-id", "cold"],
+        "plan": ["plan", *consumer_groups, "--output", stored, "--run-id", "cold"],
     }
     if not bench.quick:
         works["compare"] = ["compare", "--sample", "--what-if", "leave:*:1"]
@@ -33,7 +34,7 @@ def cold(bench: Bench) -> None:
             str(bench.folder / "replicas"),
         ]
     if list(ROOT.glob("build/class-data*/*.jsa")):
-        works[KEPT] = ["plan", "--sample", "--output", stored, "--run-id", "kept"]
+        works[KEPT] = ["plan", *consumer_groups, "--output", stored, "--run-id", "kept"]
     spent: dict[str, list[Spent]] = {name: [] for name in works}
     for _ in range(bench.repeats):
         for name, words in works.items():

@@ -16,10 +16,11 @@ from pyspark.sql.types import StringType, StructField, StructType
 from spark_assign import Fleet, plan
 from spark_assign.history.records import records_of
 from spark_assign.simulation.scenarios import SCENARIOS
-from spark_assign.sources.files.tables import read_fleet
+from spark_assign.sources.files.tables import Shape, read_fleet, read_tables
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.connect import EVENTS as CONNECT_EVENTS
 from spark_assign.tables.connect import INPUT_TABLES as CONNECT_TABLES
+from spark_assign.tables.connect import REQUIRED_TABLES
 from spark_assign.tables.groups import INPUT_TABLES
 from spark_assign.tables.replicas import REQUESTS
 from tests.docs.pages import ROOT
@@ -27,6 +28,7 @@ from tests.frames import dataframe
 from tests.spark import fleets
 
 SAMPLE = ROOT / "conf" / "sample-fleet"
+APPLICATIONS = ROOT / "conf" / "sample-applications"
 HISTORY = ROOT / "conf" / "sample-history" / "records.parquet"
 FAULTY = {"members": "cluster,group_id,member_id\nc,g,m\n", "subscriptions": "cluster,group_id,member_id,topic\n"}
 """docs/plan.md: beside topics that the page shows."""
@@ -45,62 +47,6 @@ RATES = {"clickstream.web": 40, "payments.authorized": 20}
 CATALOG, SPARKS_OWN = "main", "spark_catalog"
 """The catalog of the pages, and the one of the tests."""
 SCHEMAS = ("kafka", "plans")
-
-_JDBC, _S3 = ("jdbc", range(2)), ("s3", range(4))
-_HELD = {"w1": [("jdbc", None), ("jdbc", 0), ("jdbc", 1), ("s3", 0)], "w2": [("s3", n) for n in (None, 1, 2, 3)]}
-_ITEMS = [
-    {"kind": "connector" if task is None else "task", "connector": name, "task": task}
-    for items in _HELD.values()
-    for name, task in items
-]
-CONNECT: dict[str, list[dict[str, Any]]] = {
-    "clusters": [
-        {"protocol": "sessioned", "now_ms": 0, "generation_id": 2, "last_completed_generation_id": 1}
-        | {"max_delay_ms": 300_000}
-    ],
-    "connectors": [{"connector": name} for name, _ in (_JDBC, _S3)],
-    "tasks": [{"connector": name, "task": task} for name, tasks in (_JDBC, _S3) for task in tasks],
-    "workers": [{"worker_id": worker} for worker in ("w1", "w2", "w3")],
-    "reported": [
-        {"worker_id": worker, "kind": "connector" if task is None else "task", "connector": name, "task": task}
-        for worker, items in _HELD.items()
-        for name, task in items
-    ],
-    "state": [{"assignment": _ITEMS, "revocation": [], "generation_id": 1, "members": list(_HELD), "can_revoke": True}],
-}
-"""docs/connect.md: w1 and w2 run two connectors with six tasks, and w3 has come."""
-_ORDERS = {
-    "orders-1": {("0", 2): "active", ("1", 0): "active", ("1", 2): "active"},
-    "orders-2": {("0", 1): "active", ("0", 3): "active", ("1", 0): "standby", ("1", 1): "standby", ("1", 3): "standby"},
-    "orders-3": {("0", 0): "active", ("1", 1): "active", ("1", 3): "active", ("1", 2): "standby"},
-}
-STREAMS: dict[str, list[dict[str, Any]]] = {
-    "topics": [{"topic": "orders", "partitions": 4}],
-    "groups": [{"group_type": "streams", "standby_replicas": 1}],
-    "members": [{"member_id": name, "process_id": f"host-{at}"} for at, name in enumerate(_ORDERS, 1)],
-    "subscriptions": [],
-    "subtopologies": [{"subtopology": name, "partitions": 4, "stateful": name == "1"} for name in ("0", "1")],
-    "tasks": [
-        {"member_id": member, "subtopology": name, "task": task, "role": role}
-        for member, tasks in _ORDERS.items()
-        for (name, task), role in tasks.items()
-    ],
-}
-"""docs/streams.md: an application of two subtopologies, each with four tasks, on three hosts."""
-
-_ENCODERS = ("encoder-0", "encoder-1", "encoder-2")
-SHARE: dict[str, list[dict[str, Any]]] = {
-    "topics": [{"topic": "uploads", "partitions": 2, "topic_id": "kYcGx5mSTBWtVzUuEmKbxw"}],
-    "groups": [{"group_id": "encoders", "group_type": "share"}],
-    "members": [{"group_id": "encoders", "member_id": member} for member in _ENCODERS],
-    "subscriptions": [{"group_id": "encoders", "member_id": member, "topic": "uploads"} for member in _ENCODERS],
-    "owned": [
-        {"group_id": "encoders", "member_id": member, "topic": "uploads", "partition": partition}
-        for member in _ENCODERS[:2]
-        for partition in range(2 - _ENCODERS.index(member))
-    ],
-}
-"""docs/share.md: two members have partitions of a topic with two, one of them both, and a third one joins."""
 
 _MB = 1e6
 _READERS = {
@@ -149,7 +95,7 @@ ZONES: dict[str, list[dict[str, Any]]] = {
 
 
 def fill(folder: Path) -> None:
-    """A folder to work in: the settings and the sample fleet of a clone, snapshots, events, a Connect fleet."""
+    """A folder to work in: the settings and the sample fleet of a clone, snapshots, events, the fleets of two pages."""
     shutil.copytree(ROOT / "conf", folder / "conf")
     for name in FLEETS:
         (folder / name).symlink_to(SAMPLE)
@@ -165,28 +111,11 @@ def fill(folder: Path) -> None:
     (folder / "faulty").mkdir()
     for table, text in FAULTY.items():
         (folder / "faulty" / f"{table}.csv").write_text(text)
-    (folder / "connect-fleet").mkdir()
-    for table, rows in CONNECT.items():
-        lines = [json.dumps({"connect_cluster": "prod"} | row) + "\n" for row in rows]
-        if lines:  # a table without rows would have no columns
-            (folder / "connect-fleet" / f"{table}.json").write_text("".join(lines))
-    (folder / "streams-fleet").mkdir()
-    for table, rows in STREAMS.items():
-        with (folder / "streams-fleet" / f"{table}.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, INPUT_TABLES[table].names)
-            writer.writeheader()
-            writer.writerows(_of_orders(table, row) for row in rows)
-    for name, tables in (("share-fleet", SHARE), ("zones-fleet", ZONES)):
-        (folder / name).mkdir()
-        for table, rows in tables.items():
-            lines = [json.dumps({"cluster": "shop-prod"} | row) + "\n" for row in rows]
-            (folder / name / f"{table}.json").write_text("".join(lines))
-
-
-def _of_orders(table: str, row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the streams fleet with what all of them have."""
-    keys = {"cluster": "prod", "group_id": "orders"}
-    return {name: value for name, value in keys.items() if name in INPUT_TABLES[table].names} | row
+    shutil.copytree(APPLICATIONS / "connect_cluster=prod", folder / "connect-fleet" / "connect_cluster=prod")
+    (folder / "zones-fleet").mkdir()
+    for table, rows in ZONES.items():
+        lines = [json.dumps({"cluster": "shop-prod"} | row) + "\n" for row in rows]
+        (folder / "zones-fleet" / f"{table}.json").write_text("".join(lines))
 
 
 def _one_day(folder: Path, day: int) -> None:
@@ -282,7 +211,7 @@ def _connect(spark: SparkSession, _: Fleet) -> dict[str, Any]:
         {"at_ms": 60_000, "event": "worker-left", "subject": "w2"},
         {"at_ms": 120_000, "event": "connector-added", "subject": "es", "tasks": 2},
     ]
-    tables = {name: _rows(spark, CONNECT_TABLES[name], lines) for name, lines in CONNECT.items()}
+    tables = read_tables(spark, Shape("A ConnectFleet", CONNECT_TABLES, REQUIRED_TABLES), str(APPLICATIONS))
     return tables | {"events": _rows(spark, CONNECT_EVENTS, events)}
 
 
@@ -299,39 +228,23 @@ def _display(html: str) -> None:
     assert html.lstrip().startswith("<"), html[:200]
 
 
-def _share(spark: SparkSession, _: Fleet) -> dict[str, Any]:
-    return {"fleet": _of_shop(spark, SHARE)}
+def _applications(spark: SparkSession, _: Fleet) -> dict[str, Any]:
+    return {"fleet": read_fleet(spark, str(APPLICATIONS))}
 
 
 def zones_fleet(spark: SparkSession) -> Fleet:
     """The fleet of docs/zones.md."""
-    return _of_shop(spark, ZONES)
+    lines = {name: [{"cluster": "shop-prod"} | row for row in rows] for name, rows in ZONES.items()}
+    return Fleet(**{name: _rows(spark, INPUT_TABLES[name], rows) for name, rows in lines.items()})
 
 
 def _zones(spark: SparkSession, _: Fleet) -> dict[str, Any]:
     return {"fleet": zones_fleet(spark)}
 
 
-def _of_shop(spark: SparkSession, tables: dict[str, list[dict[str, Any]]]) -> Fleet:
-    lines = {name: [{"cluster": "shop-prod"} | row for row in rows] for name, rows in tables.items()}
-    return Fleet(**{name: _rows(spark, INPUT_TABLES[name], rows) for name, rows in lines.items()})
-
-
 def _simulate(spark: SparkSession, _: Fleet) -> dict[str, Any]:
     fleet, events = SCENARIOS["textbook-join"]().read(spark)
     return {"fleet": fleet, "events": events, "sample": sample_fleet(spark)}
-
-
-def _streams(spark: SparkSession, _: Fleet) -> dict[str, Any]:
-    tables = {
-        name: dataframe(
-            spark,
-            INPUT_TABLES[name],
-            [[_of_orders(name, row).get(field) for field in INPUT_TABLES[name].names] for row in rows],
-        )
-        for name, rows in STREAMS.items()
-    }
-    return {"fleet": Fleet(**tables)}
 
 
 def _records(spark: SparkSession, _: Fleet) -> dict[str, Any]:
@@ -352,9 +265,9 @@ _OF_PAGES: dict[str, Callable[[SparkSession, Fleet], dict[str, Any]]] = {
     "docs/replay.md": _records,
     "docs/replicas.md": _replicas,
     "docs/report.md": _report,
-    "docs/share.md": _share,
+    "docs/share.md": _applications,
     "docs/simulate.md": _simulate,
-    "docs/streams.md": _streams,
+    "docs/streams.md": _applications,
     "docs/what-if.md": _what_if,
     "docs/zones.md": _zones,
 }

@@ -63,7 +63,13 @@ def test_what_is_in_it(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"spark_assign/__init__.py", "spark_assign_jobs/plan.py", "spark_assign_jobs/_entry.py"} <= names
     assert "spark_assign/wire/ConsumerGroupDescribeRequest.json" in names
-    conf = {"plan.toml", "sample-fleet/topics.csv", "spark/local.conf", "spark/log4j2.properties"}
+    conf = {
+        "plan.toml",
+        "sample-fleet/topics.csv",
+        "sample-applications/README.md",
+        "spark/local.conf",
+        "spark/log4j2.properties",
+    }
     assert {f"spark_assign_jobs/conf/{name}" for name in conf} <= names
     folders = {name.partition("/")[0] for name in names}
     assert folders == {"spark_assign", "spark_assign_jobs", f"{PROJECT['name']}-{__version__}.dist-info"}

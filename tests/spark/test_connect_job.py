@@ -46,7 +46,7 @@ def test_a_folder_is_planned(
     assert plan.main(["--fleet", str(folder), *arguments]) == 1
     printed = capsys.readouterr().out
     assert (
-        "Plan r: 1 Connect clusters planned, 1 rejected: 2 workers, 1 connectors, 4 tasks; 1 assigned, 2 revoked"
+        "Plan r: 1 Connect cluster planned, 1 rejected: 2 workers, 1 connector, 4 tasks; 1 assigned, 2 revoked"
         in printed
     )
     assert "twice: duplicate-worker: workers: worker_id=w1." in printed
@@ -97,8 +97,8 @@ def test_groups_of_every_kind_in_one_run(
     printed = capsys.readouterr().out
     assert "Plan r: 1 group planned, 0 rejected, 1 member, 2 partitions assigned" in printed
     assert "\n\n1 share group planned, 0 rejected" in printed
-    assert "\n\n1 streams groups planned, 0 rejected" in printed
-    assert "\n\n1 Connect clusters planned, 1 rejected" in printed
+    assert "\n\n1 Streams group planned, 0 rejected" in printed
+    assert "\n\n1 Connect cluster planned, 1 rejected" in printed
     stored_plan = read_run(spark, output, "r")
     assert set(stored_plan.tables) == set(PLAN_TABLES)  # readers of consumer groups don't see the other kinds
     assert set(stored_plan.manifest.rows) == set(STORED_PLAN_TABLES)

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.spark]
         (["replicas", "reassign"], "No change given, so a broker is replaced: --remove 3 --add 4=use1-az4"),
         (["replicas", "check"], "shop-prod"),
         (["report", "--output-file", "report.html"], "report.html"),
-        (["plan"], "19 groups planned"),
+        (["plan"], "1 share group planned"),
         (["advise"], ""),
         (["compare"], "What if"),
         (["migrate"], ""),

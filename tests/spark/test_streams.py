@@ -120,7 +120,7 @@ def test_the_job(fleet: Fleet, folder: Path, tmp_path: Path, capsys: pytest.Capt
     assert plan_job.main(["--fleet", str(folder), *arguments]) == 1
     printed = capsys.readouterr().out
     summary = (
-        "1 streams groups planned, 1 rejected: 1 members, 3 tasks; 2 moved, 1 of them without state; 0 standbys moved"
+        "1 Streams group planned, 1 rejected: 1 member, 3 tasks; 2 moved, 1 of them without state; 0 standbys moved"
     )
     assert summary in printed
     assert "c/faulty: bad-subtopology: subtopologies: subtopology=0, partitions=-1" in printed

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from spark_assign.connect.plan import ConnectPlan
 from spark_assign.connect.simulate import ConnectScenario
 from spark_assign.report import charts
-from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, aligned, listed, number, rejected_lines
+from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, aligned, count, listed, number, rejected_lines
 from spark_assign.report.listed_groups import collected, total_columns
 from spark_assign.spark.progress import progress
 
@@ -31,8 +31,9 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> st
     (totals,) = collected(plan.metrics.agg(*total_columns("clusters", columns)))
     num_rejected = plan.rejected.count()
     lines = [
-        f"{totals['clusters']:,} Connect clusters planned, {num_rejected:,} rejected: {totals['workers']:,} workers, "
-        f"{totals['connectors']:,} connectors, {totals['tasks']:,} tasks; {totals['assigned']:,} assigned, "
+        f"{count(totals['clusters'], 'Connect cluster')} planned, {num_rejected:,} rejected: "
+        f"{', '.join(count(totals[f'{noun}s'], noun) for noun in ('worker', 'connector', 'task'))}; "
+        f"{totals['assigned']:,} assigned, "
         f"{totals['revoked']:,} revoked, {totals['waiting']:,} waiting for their worker"
     ]
     if limit and totals["clusters"]:

@@ -59,8 +59,8 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> st
     (totals,) = collected(plan.metrics.agg(*total_columns("groups", _STREAMS_SUMS)))
     num_rejected = plan.rejected.count()
     lines = [
-        f"{totals['groups']:,} streams groups planned, {num_rejected:,} rejected: {totals['members']:,} members, "
-        f"{totals['tasks']:,} tasks; {totals['moved_active']:,} moved, "
+        f"{count(totals['groups'], 'Streams group')} planned, {num_rejected:,} rejected: "
+        f"{count(totals['members'], 'member')}, {count(totals['tasks'], 'task')}; {totals['moved_active']:,} moved, "
         f"{totals['moved_without_state']:,} of them without state; {totals['moved_standby']:,} standbys moved, "
         f"{totals['unassigned_standby']:,} unassigned"
     ]
