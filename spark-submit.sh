@@ -311,6 +311,13 @@ else
     [[ -z "$class_data" ]] || QUIET+=" -Xshare:auto -XX:SharedArchiveFile='$class_data' -Xlog:disable"
     command+=(--driver-java-options "$QUIET")
   fi
+  # Where Spark's own jars, the settings, or the command line have no library, the one that the job needs of Maven.
+  if [[ "$environment" == local && "$job" =~ ^(history|daily)$ && ${#libraries[@]} -eq 0 ]] &&
+    ! has_setting spark.jars && ! has_setting spark.jars.packages &&
+    ! compgen -G "$spark_home/jars/spark-sql-kafka-*" >/dev/null; then
+    package="$(PYTHONPATH="$ROOT" "$PYTHON" -c 'import sys; from jobs._entry import kafka_source; print(*kafka_source(sys.argv[1:])[1:])' "$job" "$@")"
+    [[ -z "$package" ]] || libraries=(--packages "$package")
+  fi
   command+=(${libraries[@]+"${libraries[@]}"})
   for setting in ${conf[@]+"${conf[@]}"}; do command+=(--conf "$setting"); done
   command+=("$job_file" "$@")

@@ -10,7 +10,9 @@ import ast
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -18,7 +20,7 @@ from click.shell_completion import CompletionItem
 
 from spark_assign.cli.job import Commands
 from spark_assign.cli.options import packaged_conf
-from spark_assign.tables.errors import missing_extra
+from spark_assign.tables.errors import KAFKA_SOURCE, missing_extra
 
 JOBS = Path(__file__).parent
 
@@ -97,6 +99,21 @@ def _help(words: list[str]) -> str | None:
     return None if file is None else file.read_text("utf-8").replace("Usage: ", "Usage: spark-assign ", 1)
 
 
+def kafka_source(words: Sequence[str]) -> list[str]:
+    """Returns spark-submit's option for Spark's Kafka source, which Spark doesn't include, if the job needs it.
+
+    Args:
+        words: the job and its arguments. `history` and `daily` read `__consumer_offsets` of a cluster.
+    """
+    job, names = words[0], {word.partition("=")[0] for word in words[1:]}
+    if not (
+        (job == "history" and "--bootstrap-server" in names)
+        or (job == "daily" and "--clusters" in names and not names & {"--no-snapshot", "--no-history", "--records"})
+    ):
+        return []
+    return ["--packages", f"{KAFKA_SOURCE}:{version('pyspark')}"]
+
+
 def _spark_of_this_machine() -> None:
     """Selects the installed Spark, this Python, and the settings of ./spark-submit.sh, unless the environment does."""
     if any(name in os.environ for name in ("SPARK_HOME", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "PYSPARK_PYTHON")):
@@ -104,7 +121,8 @@ def _spark_of_this_machine() -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = packaged_conf(__file__) / "spark"
     quiet = f"-Dlog4j2.configurationFile='file:{settings / 'log4j2.properties'}'"
-    words = ["--properties-file", str(settings / "local.conf"), "--driver-java-options", quiet, "pyspark-shell"]
+    words = ["--properties-file", str(settings / "local.conf"), "--driver-java-options", quiet]
+    words += [*kafka_source(sys.argv[1:] or [""]), "pyspark-shell"]
     os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(words)
 
 

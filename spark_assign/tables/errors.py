@@ -45,6 +45,10 @@ class ConfigError(SparkAssignError):
     """An argument, an option, or a key of a settings file is invalid. The message names it, and what was expected."""
 
 
+KAFKA_SOURCE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+"""Maven coordinate of Spark's Kafka source, for the Scala version of every Spark 4, without the version of Spark."""
+
+
 def missing_extra(need: str, extra: str) -> ConfigError:
     """Returns the error for a package that isn't installed.
 

@@ -17,6 +17,7 @@ NOT_RUN = {
     "tests/mutants *": "takes minutes to a night; what it found is in docs/mutants.md",
     "conf/deploy/pack.sh": "sets up and packs an environment of its own; tests/unit/test_deploy.py checks the script",
     "*daily --clusters *": "needs clusters; tests/kafka/live/test_daily_live.py has three",
+    "*history --bootstrap-server *": "needs a cluster; tests/kafka/live/test_history_sources.py reads one",
     "hdfs *": "needs Hadoop",
     "conda*": "needs conda",
     "build/packed/bin/python *": "is what conda made",

@@ -90,6 +90,14 @@ def test_what_is_run_without_spark(submit: Submit, arguments: list[str], needs_s
     assert ("bin/spark-submit" in done.stdout) is needs_spark
 
 
+def test_history_of_a_cluster_gets_the_kafka_source(submit: Submit) -> None:
+    """Unless it is named, or the history is not read from a cluster."""
+    history = ["history", "--bootstrap-server", "x:1"]
+    assert "--packages org.apache.spark:spark-sql-kafka" in submit("--dry-run", *history).stdout
+    for words in (["--jars", "x.jar", "--dry-run", *history], ["--dry-run", "history", "--sample"]):
+        assert "spark-sql-kafka" not in submit(*words).stdout
+
+
 def test_a_script_of_ones_own_may_be_called_like_a_job(submit: Submit, tmp_path: Path) -> None:
     """It gets Spark, whatever its arguments are called."""
     (tmp_path / "simulate.py").write_text("")

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,15 @@ def test_plan_without_options_plans_the_sample(tmp_path: Path, monkeypatch: pyte
     monkeypatch.delenv("SPARK_ASSIGN_PLAN_FLEET")
     Path("spark-assign.toml").write_text('[plan.fleet]\nlocation = "./f"\n')
     assert plan_settings.is_given(plan.parse([]))
+
+
+def test_jobs_that_read_the_topic_of_a_cluster_get_the_kafka_source() -> None:
+    """In the version of the installed Spark; no job that reads files needs it."""
+    package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"
+    for words in ("history --bootstrap-server x:1", "history --bootstrap-server=x:1 --follow", "daily --clusters x"):
+        assert _entry.kafka_source(words.split()) == ["--packages", package]
+    for words in ("history --sample", "snapshot --bootstrap-server x:1", "daily --clusters x --no-history", "plan"):
+        assert _entry.kafka_source(words.split()) == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -233,7 +233,8 @@ NO_BROKER, TWICE, BAD = "unknown-broker", "duplicate-broker", "bad-replicas"
         (
             [factor("t", 4)],
             "invalid-replication-factor",
-            "topic t needs 4 replicas, 3 broker(s) can have replicas. Add brokers",
+            "topic t needs 4 replicas, 3 broker(s) can have replicas. Add a broker (--add), or lower the replication "
+            "factor (--replication-factor '*=3')",
         ),
         (changed(kinds.REMOVED, 9), NO_BROKER, "removed: brokers has no broker 9. Check its id"),
         (changed(kinds.RACK, 9), NO_BROKER, "racks: brokers has no broker 9. Check its id"),

@@ -239,7 +239,10 @@ def _factors(rows: pa.Table, topics: list[str], current: IntArray, usable: int) 
     invalid = np.flatnonzero((factor < 1) | (factor > usable))
     if len(invalid):
         row = invalid[0]
-        detail = f"topic {topics[row]} needs {factor[row]} replicas, {usable} broker(s) can have replicas. Add brokers"
+        detail = (
+            f"topic {topics[row]} needs {factor[row]} replicas, {usable} broker(s) can have replicas. Add a broker "
+            f"(--add), or lower the replication factor (--replication-factor '*={max(usable, 1)}')"
+        )
         raise RejectedError("invalid-replication-factor", detail)
     return np.asarray(factor, np.int64)
 

@@ -69,7 +69,8 @@ def summarize_reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
         f"{totals['clusters']:,} clusters planned, {num_rejected:,} rejected, {totals['moved']:,} replicas move{size}, "
         f"at least {totals['lower_bound']:,} must move"
     )
-    return "\n".join([heading, "", *_left_aligned(header, rows), *_rejected_lines(rejected, ["cluster"], num_rejected)])
+    table = ["", *_left_aligned(header, rows)] if rows else []
+    return "\n".join([heading, *table, *_rejected_lines(rejected, ["cluster"], num_rejected)])
 
 
 @progress("checking replicas", 1)

@@ -22,14 +22,12 @@ from spark_assign.history.records import TOPIC, records_of, redact_records
 from spark_assign.sources.auth.secret import Secret
 from spark_assign.sources.auth.settings import check_spelling
 from spark_assign.stores.locations import for_spark, is_path, join
-from spark_assign.tables.errors import ConfigError, SourceError
+from spark_assign.tables.errors import KAFKA_SOURCE, ConfigError, SourceError
 
 _INTERNAL_TOPICS = ("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "true")
 """With its admin client, Spark's source silently skips internal topics and reads nothing. With a consumer, as before
 Spark 3.1, it reads them. The setting is evaluated in the query's session when the query runs.
 """
-_SCALA = "2.13"
-"""The Scala version of every Spark 4."""
 _IGNORED_PROPERTIES = {
     "auto.offset.reset",
     "bootstrap.servers",
@@ -120,8 +118,7 @@ def load(
         if "kafka" not in str(error).lower():
             raise
         raise SourceError(
-            "This Spark has no Kafka source. Start it with "
-            f"--packages org.apache.spark:spark-sql-kafka-0-10_{_SCALA}:{spark.version}"
+            f"This Spark has no Kafka source. Start it with --packages {KAFKA_SOURCE}:{spark.version}"
         ) from None
     return frame
 
