@@ -39,6 +39,8 @@ def test_the_example() -> None:
         ),
         # One of the two returns to its owner, which needs no restoring; the broker moves nothing to and fro.
         ({"back": 1}, 5 * 1.125 + 2.875 + 2 * 2.0, 2 * 3.775 + 1.875 + 2 * 2.0, 2 * 2.15 + 1.75 + 3 * 2.0),
+        # The three that are kept stop while the members revoke two thirds each.
+        ({"blocked": 3}, 5 * 1.125 + 2.875 + 3 * 2.0, 2 * 3.775 + 1.875 + 3 * 2.4, 2 * 2.15 + 1.75 + 3 * 2.4),
         # One more is revoked in a later round: three stop while members revoke one each, and it is restored again.
         ({"later": 1}, 5 * 1.125 + 2.875 + 3 * 2.0, 3 * 3.975 + 1.875 + 4 * 2.0, 2 * 2.15 + 1.75 + 3 * 2.0),
     ],

@@ -453,7 +453,7 @@ def test_rebalances_of_a_past_with_their_follow_ups() -> None:
     found = [(each.start, each.end, each.protocol, each.waited_ms, each.counts) for each in find_rebalances(history, 0)]
     # c gets one partition of b in the second round; a then has two; the last generation changes nothing.
     assert found == [
-        (1, 3, "cooperative", 0, PauseCounts(members=3, partitions=4, living=4, kept=3, back=0, later=0)),
+        (1, 3, "cooperative", 0, PauseCounts(3, 4, 4, kept=3, back=0, later=0, blocked=1)),
         (3, 4, "cooperative", 2 * 45_000, PauseCounts(members=2, partitions=4, living=2, kept=2, back=0, later=0)),
         (4, 5, "cooperative", 0, PauseCounts(members=2, partitions=4, living=4, kept=4, back=0, later=0)),
     ]
@@ -599,19 +599,56 @@ def test_a_session_timeout_that_is_not_on_record_is_the_one_in_the_settings() ->
 
 
 def test_cooperative_members_stop_what_moves() -> None:
-    """A third member comes: of four partitions one moves, in two rounds; eager ones stop all four."""
+    """A third member comes: of four partitions one moves, in two rounds; eager ones stop all four. The member that
+    gives it up also stops the one that it keeps; the new owner learns of it with its next heartbeat."""
     tables = _tables(_story({}, ["ab", "abc"]), measured={1: CommitPause(2, 0, 8_000, 4, 4 * 8_000, 8_000, 1)})
     rows = tables[SUMMARY]
     assert {each["assignor"]: each["paused_partition_ms"] for each in rows if not each["static"]} == {
         "range": 32_000,
         "roundrobin": 32_000,
         "sticky": 32_000,
-        "cooperative-sticky": 8_000,
-        "uniform": 8_000,
-        "server-range": 8_000,
+        "cooperative-sticky": 2 * 8_000 + 3_000,
+        "uniform": 2 * 8_000 + 2_500,
+        "server-range": 2 * 8_000 + 2_500,
     }
     row = _of(rows, "cooperative-sticky", static=False)
-    assert (row["protocol"], row["rebalances"], row["moved"], row["saved_ms"]) == ("cooperative", 2, 1, 24_000)
+    assert (row["protocol"], row["rebalances"], row["moved"], row["saved_ms"]) == ("cooperative", 2, 1, 13_000)
+
+
+def test_a_deployment_whose_members_block_in_callbacks() -> None:
+    """Three members with four partitions each restart one after the other; each rebalance paused all twelve for 4 s.
+
+    Departures leave four partitions without an owner. When a member comes, two members give up two partitions each, and
+    stop the other eight. The night of docs/daily.md, in which only static members would have saved much.
+    """
+    timeline = _story({}, ["abc", "bc", "bcd", "cd", "cde", "de", "def"], partitions=12, at_ms=10_000)
+    measured: dict[int | None, CommitPause] = {
+        index: CommitPause(index + 1, 0, 4_000, 12, 12 * 4_000, 4_000, index) for index in range(1, 7)
+    }
+    departures = [_restart(before, after, 2 * nth) for nth, (before, after) in enumerate(("ad", "be", "cf"), 1)]
+    rows = _replayed(timeline, departures, measured=measured)
+    paused = {(row["assignor"], row["static"]): row["paused_partition_ms"] for row in rows}
+    assert paused["range", False] == paused["sticky", False] == 6 * 12 * 4_000
+    assert paused["cooperative-sticky", False] == 3 * (4 * 4_000 + 12 * 4_000 + 4 * 3_000)
+    assert paused["uniform", False] == 3 * (4 * (4_000 + 2_500) + 12 * 4_000 + 4 * 2_500)
+    assert paused["range", True] == paused["cooperative-sticky", True] == 3 * 4 * 10_000
+
+
+@pytest.mark.parametrize(
+    ("partitions", "round_ms", "eager", "consumer"),
+    [(1, 8_000, 4 * 8_000, 8_000 + 2_500), (4, 2_000, 4 * 2_000, 2 * 2_000 + 2_500)],
+)
+def test_the_record_of_a_cooperative_group_shows_whether_members_block(
+    partitions: int, round_ms: int, eager: int, consumer: int
+) -> None:
+    """One partition moves, and 8 partition-seconds are lost: by it alone, or by all four."""
+    timeline = _story({}, ["ab", "abc", "abc"], "cooperative-sticky")
+    rows = _replayed(timeline, measured={1: CommitPause(2, 0, 8_000, partitions, 8_000, round_ms, 1)})
+    paused = {(row["assignor"], row["static"]): row["paused_partition_ms"] for row in rows}
+    assert paused["cooperative-sticky", False] == 8_000
+    assert paused["range", False] == eager
+    assert paused["uniform", False] == consumer
+    assert paused["cooperative-sticky", True] == (8_000 if partitions == 1 else 4_000)
 
 
 def test_a_second_round_is_the_recorded_ways_own() -> None:

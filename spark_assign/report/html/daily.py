@@ -35,6 +35,10 @@ CAUSES = {
 MAX_CARDS = 20
 """Maximum number of recommendations on a page."""
 
+MIN_SAVED_SHARE = 0.25
+"""A setting is recommended if a replay with it saves more than this share of the pauses of a group. Where replays
+were measured, their error was almost as large (docs/daily.md)."""
+
 
 @dataclass(frozen=True)
 class DailyRows:
@@ -183,9 +187,10 @@ def _prevention(rows: DailyRows) -> Part:
     best: dict[tuple[str, str], Row] = {}
     for row in rows.savings:
         best.setdefault(group_key(row), row)
-    by_setting = parts.grouped([row for row in rows.savings if _saved(row) > 0], lambda row: row["setting"])
+    by_setting = parts.grouped(list(filter(_is_recommended, rows.savings)), lambda row: row["setting"])
     if not by_setting:
-        return Part(heading, ["No single setting would have paused less, as the replay of the rebalances shows."])
+        share_of = f"more than {100 * MIN_SAVED_SHARE:.0f} % of the pauses of a group"
+        return Part(heading, [f"No single setting would have saved {share_of}, as the replay of the rebalances shows."])
     setting, saving = max(by_setting.items(), key=lambda item: (sum(map(_saved, item[1])), item[0]))
     total = sum(row["paused_ms"] for row in best.values())
     saved = sum(map(_saved, saving))
@@ -193,7 +198,7 @@ def _prevention(rows: DailyRows) -> Part:
         f"{setting} in {count(len(saving), 'group')} would have saved {partition_time(saved)}, {share(saved, total)} "
         f"of the {partition_time(total)} of all replayed groups."
     )
-    listed = [row for row in best.values() if _saved(row) > 0]
+    listed = list(filter(_is_recommended, best.values()))
     scale = [{**row, "before": row["paused_ms"] // 1000, "after": row["replayed_ms"] // 1000} for row in listed]
     columns = [
         *(("Group", False, group_name), parts.words("Setting", "setting"), *parts.figures("rebalances")),
@@ -218,7 +223,11 @@ def _confidence(setting: str) -> str:
     replayed = "replayed from the recorded rebalances of the time range"
     if setting.startswith("group.instance.id="):
         return f"Medium: {replayed}; other nights can differ."
-    return f"Low: {replayed}. A member that blocks while it gives up partitions also stops those that it keeps."
+    return f"Low: {replayed}; it depends on how long members block while they give up partitions."
+
+
+def _is_recommended(row: Row) -> bool:
+    return bool(_saved(row) > MIN_SAVED_SHARE * row["paused_ms"])
 
 
 def _saved(row: Row) -> int:

@@ -43,6 +43,8 @@ class PauseCounts:
         kept: partitions of those that their owner keeps throughout.
         back: partitions of those that their owner revokes and gets again (cooperative: contested ones).
         later: partitions that are revoked after the first two rounds (cooperative).
+        blocked: partitions that their owner keeps while it revokes others, summed over the rounds; 0 to ignore that a
+            member in its revocation callback doesn't poll.
     """
 
     members: Any
@@ -51,6 +53,7 @@ class PauseCounts:
     kept: Any
     back: Any
     later: Any
+    blocked: Any = 0
 
 
 def eager_seconds(counts: PauseCounts, timing: TimingConfig) -> Any:
@@ -69,8 +72,9 @@ def cooperative_seconds(counts: PauseCounts, timing: TimingConfig) -> Any:
     n = counts.members
     last_poll = timing.poll_interval_ms * n / (n + 1)
     revoked = counts.living - counts.kept + counts.later
-    next_round = timing.heartbeat_interval_ms + last_poll + timing.revoke_ms * revoked / n
-    stopped = revoked * next_round
+    revocation = timing.revoke_ms * revoked / n
+    next_round = timing.heartbeat_interval_ms + last_poll + revocation
+    stopped = revoked * next_round + counts.blocked * revocation
     unowned = (counts.partitions - counts.living) * (timing.heartbeat_interval_ms / 2 + last_poll)
     restored = (counts.partitions - counts.kept - counts.back + counts.later) * timing.restore_ms
     return (stopped + unowned + restored) / 1000
@@ -81,7 +85,8 @@ def server_seconds(counts: PauseCounts, timing: TimingConfig) -> Any:
     n = counts.members
     notified = timing.heartbeat_interval_ms / 2 + timing.poll_interval_ms / 2
     revoked = counts.living - counts.kept
-    stopped = revoked * (notified + timing.revoke_ms * revoked / n)
+    revocation = timing.revoke_ms * revoked / n
+    stopped = revoked * (notified + revocation) + counts.blocked * revocation
     unowned = (counts.partitions - counts.living) * notified
     restored = (counts.partitions - counts.kept) * timing.restore_ms
     return (stopped + unowned + restored) / 1000

@@ -8,6 +8,18 @@ partitions that the recorded rebalance pauses (or that paused, if these are more
     cooperative   partitions that are revoked pause for one round, each time; so do partitions without a live owner
     consumer      partitions that are revoked, and those without a live owner, pause for one round
 
+A member that revokes partitions doesn't poll until its callback returns (`onPartitionsRevoked`), so in the last two
+protocols the partitions that it keeps pause for one round too. The pause of an eager rebalance doesn't show how much of
+it was spent in callbacks, so all of it counts. If the record is of the other two protocols, it shows whether kept
+partitions paused.
+
+A variant with another protocol than the recorded one adds its own messages: in a cooperative group, the new owner of a
+revoked partition learns of the next round with its next heartbeat; with the broker's protocol, every new owner does,
+half an interval later on average.
+
+Example: three members own four partitions each, and a round takes 4 s. A fourth member joins, and each member revokes
+one partition. eager: 12 * 4 s = 48 partition-seconds; cooperative: (3 + 9) * 4 s + 3 * 3 s = 57.
+
 If commits show nothing, the pause is what Kafka's timing lets expect (`simulation.kernel.pause_estimates`). In every
 variant, waits are added: the partitions of a crashed member wait for its session (as recorded), and those of a static
 member until it is back or its session times out.
@@ -15,7 +27,7 @@ member until it is back or its session times out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from spark_assign.history.kernel.replay.recorded_history import (
@@ -79,12 +91,26 @@ class RecordedRebalance:
     waited_ms: int
 
 
-def count_paused(protocol: str, counts: PauseCounts) -> int:
+def count_paused(protocol: str, counts: PauseCounts, *, is_blocking: bool) -> int:
     """Returns the number of partitions that a rebalance pauses, each as often as it pauses.
 
-    An eager rebalance pauses all partitions; others pause those that are revoked or have no live owner.
+    An eager rebalance pauses all partitions; others pause those that are revoked or have no live owner, and if
+    `is_blocking`, those that a member keeps while it revokes others.
     """
-    return int(counts.partitions if protocol == EAGER else counts.partitions - counts.kept + counts.later)
+    if protocol == EAGER:
+        return int(counts.partitions)
+    return int(counts.partitions - counts.kept + counts.later + (counts.blocked if is_blocking else 0))
+
+
+def count_blocked(owned: Collection[tuple[int, str]], lost: Collection[tuple[int, str]]) -> int:
+    """Returns the number of partitions that members keep in a round while they revoke others.
+
+    Args:
+        owned: partition and owner, before the round.
+        lost: those of them that their owner revokes.
+    """
+    revoking = {owner for _, owner in lost}
+    return sum(owner in revoking for _, owner in owned) - len(lost)
 
 
 def find_rebalances(history: RecordedHistory, session_ms: int) -> Iterator[RecordedRebalance]:
@@ -118,13 +144,18 @@ def _count_partitions(history: RecordedHistory, start: int, end: int) -> PauseCo
     generation, final = generations[start], generations[end - 1]
     previous_owners = _live_owners(generations[start - 1], generation)
     live_owners = {partition: owner for partition, owner in previous_owners.items() if partition in final.owners}
-    kept, later = set(live_owners.items()), 0
+    kept, later, blocked = set(live_owners.items()), 0, 0
     for index in range(start, end):
         before, after = generations[index - 1], generations[index]
         kept &= after.owners.items()
-        later += len(_live_owners(before, after).items() - after.owners.items()) if index > start else 0
+        owned = _live_owners(before, after).items()
+        lost = owned - after.owners.items()
+        later += len(lost) if index > start else 0
+        blocked += count_blocked(owned, lost)
     returned = len(live_owners.items() & final.owners.items()) - len(kept)
-    return PauseCounts(len(generation.members), len(final.owners), len(live_owners), len(kept), returned, later)
+    return PauseCounts(
+        len(generation.members), len(final.owners), len(live_owners), len(kept), returned, later, blocked
+    )
 
 
 def _live_owners(previous: RecordedGeneration, generation: RecordedGeneration) -> dict[int, str]:
@@ -136,48 +167,70 @@ def _live_owners(previous: RecordedGeneration, generation: RecordedGeneration) -
 
 
 @dataclass(frozen=True)
+class MeasuredRound:
+    """A round of a recorded rebalance, as commits show it.
+
+    Attributes:
+        round_ms: how long a partition paused, in milliseconds.
+        protocol: the recorded protocol.
+        is_blocking: whether members that revoke partitions stop those that they keep, or might.
+    """
+
+    round_ms: float
+    protocol: str
+    is_blocking: bool
+
+
+@dataclass(frozen=True)
 class RoundDurations:
     """How long a rebalance round takes at each generation of a group.
 
     Attributes:
-        round_ms: recorded duration at each generation, in milliseconds; None if `timing` applies.
+        rounds: the recorded round at each generation; None if `timing` applies.
         timing: the timing configuration of groups.
     """
 
-    round_ms: list[float | None]
+    rounds: list[MeasuredRound | None]
     timing: TimingConfig
 
     def rebalance_pause_ms(self, generation_index: int, protocol: str, counts: PauseCounts) -> float:
         """Returns the partition-milliseconds that a rebalance at the time of a generation pauses."""
         if not counts.members:
             return 0.0
-        round_ms = self.round_ms[generation_index]
-        if round_ms is None:
-            timing = self.timing
+        measured, timing = self.rounds[generation_index], self.timing
+        if measured is None:
             if protocol == CONSUMER:
                 timing = replace(timing, heartbeat_interval_ms=timing.group_consumer_heartbeat_interval_ms)
             return float(_ESTIMATES[protocol](counts, timing)) * 1000
-        return count_paused(protocol, counts) * round_ms
+        heartbeats_ms = 0.0
+        if protocol != measured.protocol and protocol == COOPERATIVE:
+            heartbeats_ms = (counts.living - counts.kept + counts.later) * timing.heartbeat_interval_ms
+        elif protocol != measured.protocol and protocol == CONSUMER:
+            heartbeats_ms = (counts.partitions - counts.kept) * timing.group_consumer_heartbeat_interval_ms / 2
+        paused = count_paused(protocol, counts, is_blocking=measured.is_blocking)
+        return paused * measured.round_ms + heartbeats_ms
 
     def unnoticed_downtime_ms(self, generation_index: int) -> float:
         """Returns how long a member is away that returns within one generation: one round, in milliseconds."""
-        round_ms = self.round_ms[generation_index]
-        return self.timing.heartbeat_interval_ms if round_ms is None else round_ms
+        measured = self.rounds[generation_index]
+        return self.timing.heartbeat_interval_ms if measured is None else measured.round_ms
 
 
 def measure_rounds(history: RecordedHistory, timing: TimingConfig) -> RoundDurations:
     """Returns the durations of a group's rounds as its record shows them."""
-    round_ms: list[float | None] = [None] * len(history.generations)
+    rounds: list[MeasuredRound | None] = [None] * len(history.generations)
     for rebalance in find_rebalances(history, timing.session_timeout_ms):
         generations = history.generations[rebalance.start : rebalance.end]
         measured = [generation.measured for generation in generations if generation.measured is not None]
         paused_partition_ms = sum(pause.paused_partition_ms for pause in measured) - rebalance.waited_ms
-        num_paused = count_paused(rebalance.protocol, rebalance.counts)
-        partitions = max([num_paused, *(pause.partitions for pause in measured)])
+        protocol, counts = rebalance.protocol, rebalance.counts
+        measured_partitions = max((pause.partitions for pause in measured), default=0)
+        is_blocking = protocol == EAGER or measured_partitions > count_paused(protocol, counts, is_blocking=False)
+        partitions = max(count_paused(protocol, counts, is_blocking=is_blocking), measured_partitions)
         if paused_partition_ms > 0 and partitions:
-            num_generations = rebalance.end - rebalance.start
-            round_ms[rebalance.start : rebalance.end] = [paused_partition_ms / partitions] * num_generations
-    return RoundDurations(round_ms, timing)
+            measured_round = MeasuredRound(paused_partition_ms / partitions, protocol, is_blocking)
+            rounds[rebalance.start : rebalance.end] = [measured_round] * (rebalance.end - rebalance.start)
+    return RoundDurations(rounds, timing)
 
 
 # --- baseline -----------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from typing import Any
 from spark_assign.groups.assignors.server import SERVER_RANGE
 from spark_assign.groups.assignors.server.coordinator_hash_order import iteration_order, map_capacity
 from spark_assign.groups.kernel.facts import WINDOW_ASSIGNORS
-from spark_assign.history.kernel.replay.rebalance_cost import GenerationCost, RoundDurations
+from spark_assign.history.kernel.replay.rebalance_cost import GenerationCost, RoundDurations, count_blocked
 from spark_assign.history.kernel.replay.recorded_history import (
     CONSUMER,
     COOPERATIVE,
@@ -72,6 +72,7 @@ class ReplayAssignment:
         revoked: number of partitions that live members lost.
         returned: number of revoked partitions that their owner received again.
         later: number of revoked partitions that were revoked after the first two rounds.
+        blocked: number of partitions that their owner kept while it revoked others, summed over the rounds.
         rounds: number of rounds.
     """
 
@@ -80,6 +81,7 @@ class ReplayAssignment:
     revoked: int
     returned: int = 0
     later: int = 0
+    blocked: int = 0
     rounds: int = 1
 
 
@@ -131,6 +133,7 @@ def replay_group(
                 assignment.kept,
                 assignment.returned,
                 assignment.later,
+                assignment.blocked,
             )
             cost.paused_partition_ms += durations.rebalance_pause_ms(step.source_generation, variant.protocol, counts)
         last_owners |= owners
@@ -216,13 +219,15 @@ class _ClassicGroup(_ReplayGroup):
             self.owners = owners
             return ReplayAssignment(owners, len(owned) - len(lost), len(lost))
         kept, first_lost, later, rounds = owned.items() - lost, lost, 0, 1
+        blocked = count_blocked(owned.items(), lost)
         while lost and rounds < MAX_ROUNDS:
             next_owners = yield from self.assign(step, owners)
             lost = _subtract(owners, next_owners)
+            blocked += count_blocked(owners.items(), lost)
             kept, later, rounds, owners = kept - lost, later + len(lost), rounds + 1, next_owners
         self.owners = owners
         returned = len(first_lost & owners.items())
-        return ReplayAssignment(owners, len(kept), len(first_lost) + later, returned, later, rounds)
+        return ReplayAssignment(owners, len(kept), len(first_lost) + later, returned, later, blocked, rounds)
 
     def run_assignor(self, step: ReplayStep, owned: Mapping[int, str]) -> Generator[Any, Any, dict[int, str]]:
         """See `_ReplayGroup`."""
@@ -300,8 +305,9 @@ class _ConsumerGroup(_ReplayGroup):
     def rebalance(self, step: ReplayStep, owned: dict[int, str]) -> Generator[Any, Any, ReplayAssignment]:
         """See `_ReplayGroup`."""
         self.owners = (yield from self.assign(step, owned)) if step.members else {}
-        revoked = len(_subtract(owned, self.owners))
-        return ReplayAssignment(self.owners, len(owned) - revoked, revoked)
+        lost = _subtract(owned, self.owners)
+        blocked = count_blocked(owned.items(), lost)
+        return ReplayAssignment(self.owners, len(owned) - len(lost), len(lost), blocked=blocked)
 
     def run_assignor(self, step: ReplayStep, owned: Mapping[int, str]) -> Generator[Any, Any, dict[int, str]]:
         """See `_ReplayGroup`."""
