@@ -1,5 +1,5 @@
 """Plan every group of a fleet, store the plan, and print a summary: consumer groups, share groups (KIP-932), Kafka
-Streams groups (KIP-1071), and the next rebalance of Connect clusters."""
+Streams groups, and the next rebalance of Connect clusters."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ log = logging.getLogger("spark_assign.plan")
 @click.option(
     "--streams-assignor",
     type=click.Choice(plan_settings.STREAMS_ASSIGNORS),
-    help="Assignor for Streams groups: streams-sticky (of Kafka 4.4) or streams-sticky@4.3 (of 4.2 and 4.3; default: "
-    "streams-sticky).",
+    help="Assignor for groups of the streams protocol: streams-sticky (of Kafka 4.4) or streams-sticky@4.3 (of 4.2 and "
+    "4.3; default: streams-sticky). Classic Streams applications have their own.",
 )
 @click.option(
     "--standby-replicas",
@@ -81,11 +81,18 @@ log = logging.getLogger("spark_assign.plan")
     help="Number of standby replicas per task with state of Streams groups (default: as each group is configured).",
 )
 @click.option(
+    "--restore-bytes-per-second",
+    metavar="N",
+    type=click.FloatRange(min=0, min_open=True),
+    help="What a process restores from changelogs. With it, classic Streams applications are followed until every task "
+    "is at its final owner (default: only the next rebalance).",
+)
+@click.option(
     "--what-if",
     metavar="CHANGE",
     multiple=True,
     help="Change of the groups to apply before planning. See below for the syntax. Connect clusters, and the "
-    "number of tasks of Streams groups, don't change. Repeatable.",
+    "number of tasks of the streams protocol, don't change. Repeatable.",
 )
 @click.option("--explain", metavar="GROUP TOPIC-PARTITION", nargs=2, help=EXPLAIN)
 @output_options("Folder, URI, or catalog prefix for the plan (default: output/plan).", default_run_id=False)
@@ -124,6 +131,7 @@ def flags(options: Options) -> dict[str, Any]:
         "leader_client": [_leader_client(*pair) for pair in (options.leader_client or {}).items()],
         "streams_assignor": options.streams_assignor,
         "standby_replicas": options.standby_replicas,
+        "restore_bytes_per_second": options.restore_bytes_per_second,
         "what_if": list(options.what_if) or None,
         "run_id": options.run_id,
         "fail_on": list(options.fail_on) or None,
@@ -164,7 +172,11 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
         return _explain(options, settings, fleet)
     consumer_plan = None if fleet is None else plan(fleet, settings.choice)
     other_plans = plan_other_kinds(
-        fleet, clusters, streams_assignor=settings.streams_assignor, standby_replicas=settings.standby_replicas
+        fleet,
+        clusters,
+        streams_assignor=settings.streams_assignor,
+        standby_replicas=settings.standby_replicas,
+        restore_bytes_per_second=settings.restore_bytes_per_second,
     )
     log.info("checked and planned by %.1f s; now writing", time.monotonic() - started)
     fails = "rejected" in settings.fail_on
@@ -221,7 +233,8 @@ def _explain(options: Options, settings: plan_settings.PlanSettings, fleet: Flee
 
 def _inputs(settings: plan_settings.PlanSettings) -> dict[str, Any]:
     """Returns the inputs for the manifest; settings of other kinds of groups only if they aren't the default."""
-    rare = settings.model_dump(include={"streams_assignor", "standby_replicas", "what_if"}, exclude_defaults=True)
+    names = {"streams_assignor", "standby_replicas", "restore_bytes_per_second", "what_if"}
+    rare = settings.model_dump(include=names, exclude_defaults=True)
     fleet = settings.fleet
     return {"fleet": fleet.location, "tables": dict(fleet.tables), "assignor": settings.choice, **rare}
 

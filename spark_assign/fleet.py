@@ -41,8 +41,9 @@ class Fleet:
         replicas: broker IDs of the replicas of each partition, preferred leader first.
         brokers: rack of each broker.
         groups: assignor and other settings of each group.
-        subtopologies: one row per subtopology of a streams group (KIP-1071), with its number of tasks.
-        tasks: one row per task that a member of a streams group has, or has state of on disk.
+        subtopologies: one row per subtopology of a Streams group, with its number of tasks or its topics.
+        tasks: one row per task that a member of a Streams group has, or has state of on disk.
+        changelogs: end offsets and sizes of the changelogs of classic Streams applications.
         initialized: partitions of share groups (KIP-932) that the coordinator can assign; None: all partitions.
         loads: rates, lag, and bytes per partition.
         departed: what departed members owned, as in `owned_slices` (`with_members_left`).
@@ -65,6 +66,7 @@ class Fleet:
     groups: DataFrame | None = None
     subtopologies: DataFrame | None = None
     tasks: DataFrame | None = None
+    changelogs: DataFrame | None = None
     initialized: DataFrame | None = None
     loads: DataFrame | None = None
     departed: DataFrame | None = None
@@ -121,10 +123,8 @@ class Fleet:
 
         Args:
             history: the decoded records of the coordinators.
-            timestamp: a datetime with a time zone, or text such as `2026-11-23T08:00:00Z`. Records of exactly this time
-                are included.
-            topics: cluster, topic, partitions. Default: the largest partition number that was owned or committed until
-                then, plus one.
+            timestamp: a datetime with a time zone, or text such as `2026-11-23T08:00:00Z`, inclusive.
+            topics: cluster, topic, partitions. Default: the largest partition owned or committed until then, plus one.
 
         Raises:
             ConfigError: the timestamp is invalid, has no time zone, or no records cover it.

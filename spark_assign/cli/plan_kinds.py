@@ -77,11 +77,12 @@ def union_fleets(*fleets: Fleet | None) -> Fleet:
 
 
 def plan_other_kinds(
-    fleet: Fleet | None, clusters: ConnectFleet | None, *, streams_assignor: str, standby_replicas: int | None
+    fleet: Fleet | None, clusters: ConnectFleet | None, *, streams_assignor: str, **streams_options: Any
 ) -> list[LazyResult]:
     """Returns the plans of share groups, Streams groups, and Connect clusters, of the kinds that exist.
 
-    Whether they exist is in `Fleet.sizes`, so that a fleet without them costs no further query.
+    Whether they exist is in `Fleet.sizes`, so that a fleet without them costs no further query. `streams_options` are
+    other arguments of `plan_streams`.
 
     Raises:
         FleetError: the fleet has invalid rows that belong to no group.
@@ -92,7 +93,7 @@ def plan_other_kinds(
     if fleet is not None and fleet.subtopologies is not None:
         sizes = fleet.sizes
         if sizes.streams_groups or sizes.subtopologies or sizes.tasks:
-            plans.append(plan_streams(fleet, streams_assignor, standby_replicas=standby_replicas))
+            plans.append(plan_streams(fleet, streams_assignor, **streams_options))
     if clusters is not None:
         plans.append(plan_connect(clusters))
     return plans

@@ -104,6 +104,12 @@ class PlanSettings(Table):
     standby_replicas: int | None = Field(
         default=None, ge=0, description="Standby replicas per task with state (default: as each group is configured)."
     )
+    restore_bytes_per_second: float | None = Field(
+        default=None,
+        gt=0,
+        description="What a process restores from changelogs. With it, classic Streams applications are followed until "
+        "every task is at its final owner (default: only the next rebalance).",
+    )
     what_if: Annotated[tuple[str, ...], AsTuple] = Field(
         default=(), description="Changes of the groups to apply before planning, in order."
     )

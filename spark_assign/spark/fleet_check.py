@@ -31,6 +31,7 @@ _KEYS = {
     "groups": GROUP_KEY,
     "subtopologies": GROUP_KEY,
     "tasks": GROUP_KEY,
+    "changelogs": GROUP_KEY,
     "initialized": GROUP_KEY,
     "loads": ["cluster", "topic", "partition"],
 }

@@ -1,4 +1,4 @@
-"""Plans Streams groups (KIP-1071): the active and standby tasks of each member."""
+"""Plans Kafka Streams, on the streams protocol (KIP-1071) and the classic one: active and standby tasks of members."""
 
 from spark_assign.streams.kernel.task_assignor_api import (
     StreamsGroupAssignment,
@@ -7,6 +7,7 @@ from spark_assign.streams.kernel.task_assignor_api import (
     TaskAssignorError,
 )
 from spark_assign.streams.plan import StreamsPlan, plan_streams
+from spark_assign.streams.topology import read_topology
 
 __all__ = [
     "StreamsGroupAssignment",
@@ -15,4 +16,5 @@ __all__ = [
     "StreamsPlan",
     "TaskAssignorError",
     "plan_streams",
+    "read_topology",
 ]

@@ -1,4 +1,4 @@
-"""Plans the streams groups of a fleet (KIP-1071) exactly as the broker's assignor does.
+"""Plans the Streams groups of a fleet exactly as the broker's assignor (KIP-1071) or the classic leader does.
 
 Spark collects all facts of a group in one task. The kernel (`streams.kernel`) returns one tagged table, and each table
 of the plan is a projection of it.
@@ -6,13 +6,16 @@ of the plan is a projection of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import ClassVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from spark_assign.fleet import Fleet
+from spark_assign.groups.facts import racks_of_brokers
 from spark_assign.spark.tagged_pass import run_pass, to_facts, union
 from spark_assign.stores.result import LazyResult
 from spark_assign.streams.kernel import plan_groups as kernel
@@ -28,15 +31,21 @@ from spark_assign.tables.streams import PLAN_TABLES
 ROWS_PER_SPARK_TASK = 200_000
 """Approximate number of facts per Spark task, which bounds the memory of a worker; a group is never split."""
 
+_TOPIC = ["cluster", "topic"]
+_TOPIC_LISTS = "source_topics", "changelog_topics"
+
+_Columns = dict[str, str | Column]
+_Source = tuple[DataFrame | None, int, _Columns]
+
 PLAN_ROWS = tagged_schema(PLAN_TABLES)
 """Schema of the tagged rows (`streams.kernel.plan_groups`)."""
 
 
 @dataclass(frozen=True)
 class StreamsPlan(LazyResult):
-    """The broker's target assignment, as lazy DataFrames (columns: `tables.streams.PLAN_TABLES`).
+    """The target assignment, as lazy DataFrames (columns: `tables.streams.PLAN_TABLES`).
 
-    Every streams group of the fleet is either in `metrics` or in `rejected`.
+    Every Streams group of the fleet is either in `metrics` or in `rejected`.
 
     Attributes:
         fleet: The planned fleet.
@@ -50,7 +59,7 @@ class StreamsPlan(LazyResult):
 
     @cached_property
     def tasks(self) -> DataFrame:
-        """The target: cluster, group_id, member_id, subtopology, task, role (`active` or `standby`)."""
+        """The target: cluster, group_id, member_id, subtopology, task, role (`tables.streams.TASKS`)."""
         return self._rows(kernel.TASK, PLAN_TABLES["tasks"])
 
     @cached_property
@@ -64,28 +73,47 @@ class StreamsPlan(LazyResult):
         """One row per planned group (`tables.streams.METRICS`)."""
         return self._rows(kernel.METRICS, PLAN_TABLES["metrics"])
 
+    @cached_property
+    def rounds(self) -> DataFrame:
+        """The rebalances of classic applications until every task is at its final owner (`tables.streams.ROUNDS`)."""
+        return self._rows(kernel.ROUND, PLAN_TABLES["rounds"])
+
+    @cached_property
+    def restores(self) -> DataFrame:
+        """The state that is restored in these rebalances, a row per task and process (`tables.streams.RESTORES`)."""
+        return self._rows(kernel.RESTORE, PLAN_TABLES["restores"])
+
 
 def plan_streams(
-    fleet: Fleet, assignor: str | TaskAssignor = STICKY, *, standby_replicas: int | None = None
+    fleet: Fleet,
+    assignor: str | TaskAssignor = STICKY,
+    *,
+    standby_replicas: int | None = None,
+    restore_bytes_per_second: float | None = None,
 ) -> StreamsPlan:
-    """Plans every streams group of a fleet: those that `groups` calls `streams`, or that have subtopologies or tasks.
+    """Plans every Streams group of a fleet: those that `groups` calls `streams`, or that have subtopologies or tasks.
 
     The plan is the target that the group coordinator computes (`TargetAssignmentBuilder`) if `fleet.tasks` is the
     current assignment. The plan doesn't include the steps from there to the target.
 
+    A group with the type `classic` is planned as its leader does at the next rebalance (`StreamsPartitionAssignor`).
+
     Args:
         fleet: members with `process_id` (null: a process of its own), `subtopologies`, and the current assignment in
-            `tasks`.
+            `tasks`; for classic applications also the topics of subtopologies, `changelogs`, and ownership.
         assignor: `streams-sticky`, the class of Kafka 4.4; `streams-sticky@4.3`, the class of 4.2 and 4.3; or a
-            function from a `StreamsGroupSpec` to a `StreamsGroupAssignment`, whose result isn't checked.
+            function from a `StreamsGroupSpec` to a `StreamsGroupAssignment`, whose result isn't checked. Classic
+            applications have their own (`groups.streams_config`).
         standby_replicas: overrides the configuration of all groups (`groups.standby_replicas`).
+        restore_bytes_per_second: what a process restores from changelogs per second. With it, classic applications are
+            followed until every task is at its final owner (`rounds`, `restores`), if `changelogs.bytes` is known.
 
     Returns:
         The plan. Its tables are lazy, and all come from one pass over the fleet. The fleet's rows are counted and
         checked at once.
 
     Raises:
-        ConfigError: There is no such assignor, or the number of standby replicas is negative.
+        ConfigError: There is no such assignor, the number of standby replicas is negative, or the rate isn't positive.
         FleetError: The table `subtopologies` is missing, or the fleet has invalid rows that belong to no group.
     """
     if fleet.subtopologies is None:
@@ -93,7 +121,10 @@ def plan_streams(
         raise FleetError([Fault("subtopologies", "*", problem, "Add a row for each subtopology of each group")])
     if standby_replicas is not None and standby_replicas < 0:
         raise ConfigError(f"standby_replicas is {standby_replicas}, expected 0 or more")
-    plan_groups = partial(kernel.plan_streams_groups, params=_build_params(assignor, standby_replicas))
+    if restore_bytes_per_second is not None and not restore_bytes_per_second > 0:
+        raise ConfigError(f"restore_bytes_per_second is {restore_bytes_per_second}, expected more than 0")
+    params = replace(_build_params(assignor, standby_replicas), restore_bytes_per_second=restore_bytes_per_second)
+    plan_groups = partial(kernel.plan_streams_groups, params=params)
     sizes = fleet.sizes
     tasks = max(1, -(-(sizes.members + sizes.subtopologies + sizes.tasks) // ROWS_PER_SPARK_TASK))
     return StreamsPlan(run_pass(gather_facts(fleet), GROUP_KEY, tasks, plan_groups, PLAN_ROWS), fleet)
@@ -112,16 +143,52 @@ def _build_params(assignor: str | TaskAssignor, standby_replicas: int | None) ->
 def gather_facts(fleet: Fleet) -> DataFrame:
     """Returns the kernel's input, a row per fact (`streams.kernel.streams_group_input`); it includes the members of
     other groups, which the kernel ignores."""
-    member = {"member_id": "member_id", "name": "process_id", "number": "position"}
-    subtopology = {"name": "subtopology", "number": "partitions", "stateful": "stateful"}
-    task = {"member_id": "member_id", "name": "subtopology", "number": "task", "text": "role"}
-    sources = [
+    member: _Columns = {"member_id": "member_id", "name": "process_id", "number": "position"}
+    member |= _more(fleet.members, "rack_id", "client_tags", "error_code")
+    subtopology: _Columns = {"name": "subtopology", "number": "partitions", "stateful": "stateful"}
+    subtopology |= _more(fleet.subtopologies, "source_topics", "changelog_topics")
+    group: _Columns = {"text": "group_type", "number": "standby_replicas"}
+    group |= _more(fleet.groups, "streams_config", "leader_process_id", "standby_task_order")
+    task: _Columns = {"member_id": "member_id", "name": "subtopology", "number": "task", "text": "role"}
+    sources: list[_Source] = [
         (fleet.members, kinds.MEMBER, member),
         (fleet.subtopologies, kinds.SUBTOPOLOGY, subtopology),
-        (fleet.groups, kinds.GROUP, {"text": "group_type", "number": "standby_replicas"}),
+        (fleet.groups, kinds.GROUP, group),
         *(
             (rows, kind, task | {"offset": "changelog_offset"})
             for rows, kind in ((fleet.tasks, kinds.TASK), (fleet.departed_tasks, kinds.DEPARTED_TASK))
         ),
+        *_classic_sources(fleet),
     ]
     return union(to_facts(rows, kinds.FACTS, kind, **columns) for rows, kind, columns in sources if rows is not None)
+
+
+def _more(rows: DataFrame | None, *names: str) -> _Columns:
+    """Returns the column `more` of facts: the columns that a table has of these, as JSON."""
+    present = [name for name in names if rows is not None and name in rows.columns]
+    return {"more": F.to_json(F.struct(*present))} if present else {}
+
+
+def _classic_sources(fleet: Fleet) -> Iterator[_Source]:
+    """Yields the facts of classic applications: ownership, and the topics that `subtopologies` names."""
+    assert fleet.subtopologies is not None
+    if "source_topics" not in fleet.subtopologies.columns:
+        return
+    applications = fleet.subtopologies.where("source_topics is not null")
+    owners = fleet.filter_groups(applications)
+    for rows, kind in ((owners.ownership_slices(), kinds.OWNED), (owners.departed, kinds.DEPARTED_OWNED)):
+        if rows is not None:
+            yield rows, kind, _more(rows, "first", "step", "count") | {"member_id": "member_id", "name": "topic"}
+    changelog = _more(fleet.changelogs, "bytes") | {"name": "topic", "number": "partition", "offset": "end_offset"}
+    yield fleet.changelogs, kinds.CHANGELOG, changelog
+    lists = [F.coalesce(name, F.array().cast("array<string>")) for name in _TOPIC_LISTS if name in applications.columns]
+    named = applications.select(*GROUP_KEY, F.explode(F.concat(*lists)).alias("topic")).distinct()
+    topics = named.join(fleet.topics.select("cluster", "topic", "partitions"), _TOPIC)
+    yield topics, kinds.TOPIC, {"name": "topic", "number": "partitions"}
+    if fleet.racks_known:
+        assert fleet.replicas is not None
+        assert fleet.brokers is not None
+        racks = F.to_json(F.expr("transform(replicas, each -> try_element_at(rack_of, each))"))
+        replicas = named.join(fleet.replicas.select("cluster", "topic", "partition", "replicas"), _TOPIC)
+        placed = replicas.join(racks_of_brokers(fleet.brokers), "cluster", "left")
+        yield placed, kinds.RACKS, {"name": "topic", "number": "partition", "more": racks}

@@ -6,7 +6,7 @@ nulls. The values are checked, not the schema: columns read from Parquet are alw
 
 from __future__ import annotations
 
-from pyspark.sql.types import DoubleType, IntegerType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, IntegerType, StringType, StructField, StructType
 
 from spark_assign.tables.schema_fields import columns, schema
 
@@ -17,32 +17,45 @@ _GROUP = "cluster string, group_id string"
 _MEMBER = f"{_GROUP}, member_id string"
 _SLICE = "topic string, first int, step int, count int"
 
+
+def _if_given(**types: DataType) -> list[StructField]:
+    return [StructField(name, each, nullable=True, metadata=ONLY_IF_GIVEN) for name, each in types.items()]
+
+
+_TEXTS = ArrayType(StringType())
+
 # --- the Fleet ------------------------------------------------------------------------------------------
 
 TOPICS = schema("cluster string, topic string, partitions int, topic_id string?")
 """One row per topic. `topic_id`: UUID as Kafka prints it; only `uniform` uses it."""
 
-MEMBERS = schema(
-    _MEMBER,
-    "group_instance_id string?, client_id string?, client_host string?, rack_id string?, generation_id int?, "
-    "user_data_generation_id int?, position int?, process_id string?",
+MEMBERS = StructType(
+    [
+        *columns(
+            _MEMBER,
+            "group_instance_id string?, client_id string?, client_host string?, rack_id string?, generation_id int?, "
+            "user_data_generation_id int?, position int?, process_id string?",
+        ),
+        *_if_given(client_tags=_TEXTS, error_code=IntegerType()),
+    ]
 )
 """One row per group member. `position`: index of the member in the order in which the coordinator lists the members;
 default: sorted by ID. It matters only if Java's hash order is ambiguous. `process_id`: process of the member, only in
-streams groups (KIP-1071)."""
+Kafka Streams; a UUID in the classic protocol. `client_tags`: `client.tag.*` of a classic Streams application, as
+`zone=a`. `error_code`: error that the member reports to its Streams leader (`AssignorError`)."""
 
 SUBSCRIPTIONS = schema(_MEMBER, "topic string")
 
 SUBSCRIPTION_LISTS = schema(_GROUP, "member_ids array<string>, topics array<string>")
 """The same as lists: each of `member_ids` subscribes to each of `topics`. A member can be in several lists."""
 
-_POSITION = StructField("position", IntegerType(), nullable=True, metadata=ONLY_IF_GIVEN)
-OWNED = StructType([*columns(_MEMBER, "topic string, partition int"), _POSITION])
+_POSITION = _if_given(position=IntegerType())
+OWNED = StructType([*columns(_MEMBER, "topic string, partition int"), *_POSITION])
 """One row per owned partition. `position`: index of the partition in the order in which the member reports it; default:
 sorted by topic and partition. Java's sticky assignors before 3.7.1 revoke from the end of this order. `uniform` uses
 the order of the coordinator's maps; default: the order of a target assignment that the coordinator has loaded."""
 
-OWNED_SLICES = StructType([*columns(_MEMBER, _SLICE), _POSITION])
+OWNED_SLICES = StructType([*columns(_MEMBER, _SLICE), *_POSITION])
 """One row per slice of owned partitions: `count` partitions `first, first + step, …` of one topic. In share groups,
 members can own the same partition, and `count` 0 means that the member has the topic without partitions. `position`: as
 in OWNED, of the first partition of the slice."""
@@ -65,8 +78,8 @@ GROUPS = StructType(
             "assignor string?, group_type string?, state string?, leader_library string?, leader_version string?, "
             "leader_confidence string?, standby_replicas int?, subscription_type string?",
         ),
-        StructField("capacity", DoubleType(), nullable=True, metadata=ONLY_IF_GIVEN),
-        StructField("load_bound", DoubleType(), nullable=True, metadata=ONLY_IF_GIVEN),
+        *_if_given(capacity=DoubleType(), load_bound=DoubleType()),
+        *_if_given(streams_config=_TEXTS, leader_process_id=StringType(), standby_task_order=_TEXTS),
     ]
 )
 """One row per group, with values that only the broker or the user knows:
@@ -76,11 +89,17 @@ GROUPS = StructType(
 - `leader_library`, `leader_version`, `leader_confidence`: client library of the group leader, its releases (`2.8-3.3`,
   `3.4+`), and how reliable this is: `sure`, `likely`, `guess`, or `unknown` (`groups.kernel.leader_rules`). Only for
   classic groups, whose leader assigns.
-- `standby_replicas`: `streams.num.standby.replicas` of a streams group (null: 0).
+- `standby_replicas`: `streams.num.standby.replicas` of a streams group, or `num.standby.replicas` of a classic Streams
+  application (null: 0).
 - `subscription_type`: `homogeneous` or `heterogeneous`, as the broker classifies a `consumer` group; patterns can make
   equal subscriptions heterogeneous. Null: derived from `subscriptions`.
 - `capacity`: messages/s that one member can handle. Not in snapshots.
-- `load_bound`: maximum load of a member, as a multiple of the mean load (`weighted-sticky`). Not in snapshots."""
+- `load_bound`: maximum load of a member, as a multiple of the mean load (`weighted-sticky`). Not in snapshots.
+- `streams_config`: configuration of a classic Streams application, as `max.warmup.replicas=4`; default: that of Kafka.
+- `leader_process_id`: process of the leader of a classic Streams application, which asks for probing rebalances
+  (null: that of the first member).
+- `standby_task_order`: stateful tasks, such as `1_0`, in the order in which the public `StickyTaskAssignor` assigned
+  standbys; null: unknown, because it depends on identity hash codes."""
 
 LOADS = schema(
     "cluster string, topic string, partition int, group_id string?, in_messages_per_second double?, "
@@ -97,13 +116,28 @@ LOADS = schema(
 A row without `group_id` applies to all groups. In a row with `group_id`, every non-null value takes precedence for that
 group."""
 
-SUBTOPOLOGIES = schema(_GROUP, "subtopology string, partitions int, stateful boolean")
-"""One row per subtopology of a streams group. `partitions`: number of its tasks. `stateful`: has changelog topics."""
+SUBTOPOLOGIES = StructType(
+    [
+        *columns(_GROUP, "subtopology string, partitions int?, stateful boolean?"),
+        *_if_given(source_topics=_TEXTS, changelog_topics=_TEXTS),
+    ]
+)
+"""One row per subtopology of a Streams group. `partitions`: number of its tasks, not used in classic applications.
+`stateful`: has changelog topics; in a classic application, has a store, with or without logging (null: has changelog
+topics). `source_topics`: topics that it reads, repartition topics included. `changelog_topics`: changelogs of its
+stores; a source topic can serve as one."""
 
 TASKS = schema(_MEMBER, "subtopology string, task int, role string?, changelog_offset long?")
-"""One row per task that a member of a streams group currently has (not its target). `role`: `active`, `standby`, or
+"""One row per task that a member of a Streams group currently has (not its target). `role`: `active`, `standby`, or
 `warmup`; null if the member only reports state on disk. `changelog_offset`: sum of the offsets of the task's
-changelogs."""
+changelogs; in a classic application, -2 if the member runs the task (the default of active tasks), and -3 if it
+doesn't know the offsets."""
+
+CHANGELOGS = schema(_GROUP, "topic string, partition int, end_offset long?, bytes long?")
+"""One row per partition of a changelog topic of a classic Streams application. A changelog without rows that isn't in
+`topics` is new. `end_offset`: end offset, or the committed offset if a source topic serves as changelog; null if the
+leader can't read it, so that it falls back to the previous owners. `bytes`: size of the partition, which a member
+without state restores."""
 
 INITIALIZED = schema(_GROUP, _SLICE)
 """Partitions for which the coordinator has initialized share state: only these are newly assigned in a share group.
@@ -122,6 +156,7 @@ INPUT_TABLES: dict[str, StructType] = {
     "groups": GROUPS,
     "subtopologies": SUBTOPOLOGIES,
     "tasks": TASKS,
+    "changelogs": CHANGELOGS,
     "initialized": INITIALIZED,
     "loads": LOADS,
 }
@@ -139,7 +174,7 @@ OFFSETS = schema(_GROUP, "topic string, partition int, committed_offset long?, e
 UNDESCRIBED = schema(_GROUP, "error string")
 """Groups that the cluster listed but did not describe, with its error."""
 
-_NOT_IN_SNAPSHOTS = ("subscriptions", "owned", "owned_slices", "loads")
+_NOT_IN_SNAPSHOTS = ("subscriptions", "owned", "owned_slices", "changelogs", "loads")
 
 SNAPSHOT_TABLES: dict[str, StructType] = {
     **{name: schema for name, schema in INPUT_TABLES.items() if name not in _NOT_IN_SNAPSHOTS},

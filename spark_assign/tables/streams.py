@@ -11,29 +11,67 @@ _GROUP = "cluster string, group_id string"
 _TASK = "subtopology string, task int, role string"
 
 TASKS = schema(_GROUP, "member_id string", _TASK)
-"""One row per task of the target assignment and member. `role`: `active` or `standby`."""
+"""One row per task of the target assignment and member. `role`: `active` or `standby`. In the classic protocol also
+`warmup`, a standby that restores the state of a task which the member gets later, and `withheld`, an active task that
+the member gets in the rebalance that follows, after its owner has revoked it; until then it can have a standby."""
 
 MOVES = schema(
     _GROUP,
     _TASK,
     "from_member_id string?, to_member_id string?, reason string, state string?, changelog_offset long?",
 )
-"""One row per task and role that changes its owner; `streams.kernel.plan_groups` lists the reasons. `role`: `active` or
-`standby`. `state`: which state of the task `to_member_id` has: `member` (its own), `process` (of another member of its
-process, on the same disk), `none` (all of it must be restored from the changelog); null if the task is stateless or no
-member gets it. `changelog_offset`: offset of that state, as the process reports it."""
+"""One row per task and role that changes its owner; `streams.kernel.plan_groups` lists the reasons. `role`: `active`,
+`standby`, or `warmup`. `state`: which state of the task `to_member_id` has: `member` (its own), `process` (of another
+member of its process, on the same disk), `none` (all of it must be restored from the changelog); null if the task is
+stateless or no member gets it. `changelog_offset`: offset of that state, as the process reports it."""
 
 METRICS = schema(
     _GROUP,
     "assignor string, members long, processes long, subtopologies long, tasks long, stateful_tasks long",
     "standby_replicas long, min_active long, max_active long, min_standby long, max_standby long",
     "moved_active long, moved_without_state long, moved_standby long, unassigned_active long",
-    "unassigned_standby long",
+    "unassigned_standby long, warmups long?, withheld long?, pending_moves long?, follow_up string?, "
+    "order_dependent long?",
 )
-"""One row per planned group. `stateful_tasks`: tasks with state, which standbys replicate. `standby_replicas`: the
-number that was planned with. `min_active` to `max_standby`: tasks of a member. `moved_active`: active tasks that change
-their owner; `moved_without_state`: those that move to a process without their state. `moved_standby`: standbys that
-change their owner. `unassigned_active`: tasks of a group without members. `unassigned_standby`: standbys without a
-process."""
+"""One row per planned group. `assignor`: in the classic protocol `high-availability`, `sticky`, `legacy-sticky`, or
+`fallback`, if end offsets can't be read. `stateful_tasks`: tasks with state, which standbys replicate.
+`standby_replicas`: the number that was planned with. `min_active` to `max_standby`: tasks of a member. `moved_active`:
+active tasks that change their owner; `moved_without_state`: those that move to a process without their state.
+`moved_standby`: standbys that change their owner. `unassigned_active`: tasks of a group without members.
+`unassigned_standby`: standbys without a process.
 
-PLAN_TABLES: dict[str, StructType] = {"tasks": TASKS, "moves": MOVES, "metrics": METRICS, "rejected": REJECTED}
+The other columns are null outside of the classic protocol. `warmups`, `withheld`: number of tasks with this role.
+`pending_moves`: number of tasks and standbys that aren't at their final owner, because it must restore their state
+first. `follow_up`: the rebalance that follows: `at-once` (tasks are withheld), `probing` (after
+`probing.rebalance.interval.ms`), or null (none). `order_dependent`: standbys that Kafka might put elsewhere, because
+the public `StickyTaskAssignor` assigns them in the order of identity hash codes."""
+
+ROUNDS = schema(
+    _GROUP,
+    "round int, start_seconds double, cause string?, moved_active long, withheld long, warmups long, "
+    "pending_moves long, stopped_active long, restore_bytes long",
+)
+"""One row per classic application and rebalance, from the planned one until every task is at its final owner, if a
+restore rate is given and `changelogs.bytes` is known. `round`: from 1. `start_seconds`: time since the planned
+rebalance. `cause`: `at-once` or `probing`, as `follow_up`; null for the first. `moved_active`: active tasks with
+another member than before. `withheld`, `warmups`, `pending_moves`: as in `metrics`. `stopped_active`: active tasks that
+restore their state before they run. `restore_bytes`: bytes that are left to restore at the start."""
+
+RESTORES = schema(
+    _GROUP,
+    "member_id string",
+    _TASK,
+    "bytes long, start_seconds double, restore_seconds double?",
+)
+"""One row per task whose state a process restores in these rebalances. `role`: `active` (the task stops meanwhile) or
+`standby` (or a warmup). `bytes`: size of the state that is missing. `start_seconds`: time since the planned rebalance.
+`restore_seconds`: time until it is restored; null if the process loses the task before."""
+
+PLAN_TABLES: dict[str, StructType] = {
+    "tasks": TASKS,
+    "moves": MOVES,
+    "metrics": METRICS,
+    "rounds": ROUNDS,
+    "restores": RESTORES,
+    "rejected": REJECTED,
+}

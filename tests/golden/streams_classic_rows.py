@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
+
+from spark_assign import Fleet
 from spark_assign.streams.kernel.classic_application import (
     ClassicApplication,
     ClassicConfig,
@@ -14,6 +18,8 @@ from spark_assign.streams.kernel.classic_application import (
 from spark_assign.streams.kernel.member_tasks import AT_ONCE
 from spark_assign.streams.kernel.streams_partition_assignor import ClassicAssignment
 from spark_assign.streams.kernel.task_assignor_api import TaskId
+from spark_assign.tables.groups import INPUT_TABLES
+from tests.frames import frame_of
 from tests.recorded_lines import read_rows
 
 Row = dict[str, Any]
@@ -147,4 +153,148 @@ def _partitions_by_host(row: Row, application: ClassicApplication, plan: Classic
             for process, host in ((process, hosts[process]) for process in plan.clients if process in hosts)
         }
         for at, role in enumerate(("active", "standby"))
+    }
+
+
+# --- rows as tables of a fleet ----------------------------------------------------------------------------------------
+
+GROUP_ID = "application"
+_CLASSES = {
+    "high-availability": "org.apache.kafka.streams.processor.internals.assignment.HighAvailabilityTaskAssignor",
+    "sticky": "org.apache.kafka.streams.processor.assignment.assignors.StickyTaskAssignor",
+}
+_CONFIGS = {
+    "acceptable_recovery_lag": "acceptable.recovery.lag",
+    "max_warmup_replicas": "max.warmup.replicas",
+    "probing_rebalance_interval_ms": "probing.rebalance.interval.ms",
+    "rack_aware_strategy": "rack.aware.assignment.strategy",
+    "traffic_cost": "rack.aware.assignment.traffic_cost",
+    "non_overlap_cost": "rack.aware.assignment.non_overlap_cost",
+}
+REJECTED = {1: "unknown-topic", 4: "shutdown-requested"}
+"""The code of a group that the leader gives no tasks, by the error code of its members."""
+
+
+def table_rows(row: Row) -> dict[str, list[Row]]:
+    """A row as rows of a Fleet's tables by column name, its case being the cluster."""
+    cluster = {"cluster": row["case"]}
+    group = cluster | {"group_id": GROUP_ID}
+    config, changelogs, topics = row["config"], row["changelogs"], row["topics"]
+    settings = [f"{_CONFIGS[name]}={value}" for name, value in config.items() if name in _CONFIGS and value is not None]
+    settings += ["rack.aware.assignment.tags=" + ",".join(config["rack_aware_tags"])]
+    if row["assignor"] == "legacy-sticky":
+        settings.append("internal.task.assignor.class=legacy-sticky")
+    else:
+        settings.append(f"task.assignor.class={_CLASSES[row['assignor']]}")
+    fails = bool(row.get("end_offsets_fail"))
+    racks = {name: of["racks"] for name, of in changelogs.items() if name not in topics and of.get("racks") is not None}
+    racks |= {name: of["racks"] or [[None]] * of["partitions"] for name, of in topics.items()}
+    every = sorted({rack for of in racks.values() for each in of for rack in each}, key=lambda rack: rack or "")
+    return {
+        "topics": [cluster | {"topic": name, "partitions": of["partitions"]} for name, of in topics.items()],
+        "brokers": [cluster | {"broker_id": at, "rack_id": rack} for at, rack in enumerate(every)],
+        "replicas": [
+            cluster | {"topic": name, "partition": partition, "replicas": [every.index(rack) for rack in each]}
+            for name, of in racks.items()
+            for partition, each in enumerate(of)
+        ],
+        "groups": [
+            group
+            | {"group_type": "classic", "standby_replicas": config["num_standby_replicas"], "streams_config": settings}
+            | {"leader_process_id": row["leader"], "standby_task_order": row.get("standby_task_order")}
+        ],
+        "subtopologies": [
+            group
+            | {"subtopology": str(of["id"]), "source_topics": of["sources"], "stateful": bool(of["stores"])}
+            | {"changelog_topics": [store["changelog"] for store in of["stores"] if store["changelog"]]}
+            for of in row["subtopologies"]
+        ],
+        "changelogs": [
+            group
+            | {"topic": name, "partition": partition}
+            | {"end_offset": None if fails and name not in topics else offset}
+            for name, of in changelogs.items()
+            if not of.get("new")
+            for partition, offset in enumerate(of["end_offsets"])
+        ],
+        "members": [
+            group
+            | {"member_id": member["id"], "process_id": member["process"], "rack_id": member["rack"], "position": at}
+            | {"client_tags": [f"{key}={value}" for key, value in member["tags"].items()]}
+            | {"error_code": member.get("error_code")}
+            for at, member in enumerate(row["members"])
+        ],
+        "owned": [
+            group | {"member_id": member["id"], "topic": topic, "partition": partition}
+            for member in row["members"]
+            for topic, partition in member["owned"]
+        ],
+        "tasks": [
+            group
+            | {"member_id": member["id"], "subtopology": task.split("_")[0], "task": int(task.split("_")[1])}
+            | {"changelog_offset": offset}
+            for member in row["members"]
+            for task, offset in member["task_offset_sums"].items()
+        ],
+        "subscriptions": [],
+    }
+
+
+def fleet_of(spark: SparkSession, rows: Iterable[Row]) -> Fleet:
+    """One Fleet in which every row is a cluster with one application."""
+    tables: dict[str, list[Row]] = {}
+    for row in rows:
+        for name, lines in table_rows(row).items():
+            tables.setdefault(name, []).extend(lines)
+    return Fleet(**{name: frame_of(spark, INPUT_TABLES[name], lines) for name, lines in tables.items()})
+
+
+def expected_in_tables(row: Row) -> Row:
+    """What `planned_in_tables` has to be: tasks of each member, warmups of each process, and what follows."""
+    consumers = row["expect"]["consumers"].items()
+    rejoins = [member["next_rebalance_ms"] for _, member in consumers]
+    follow_up = "at-once" if 0 in rejoins else "probing" if any(rejoins) else None
+    return {
+        "members": {
+            member: (sorted({task for task, *_ in of["active"]}), of["standby"])
+            for member, of in consumers
+            if of["active"] or of["standby"]
+        },
+        "clients": {
+            process: (of["active"], of["standby"])
+            for process, of in row["expect"].get("clients", {}).items()
+            if of["active"] or of["standby"]
+        },
+        "warmups": row["expect"].get("warmups", {}),
+        "follow_up": follow_up,
+    }
+
+
+def planned_in_tables(row: Row, tasks: Iterable[Row], metrics: Row) -> Row:
+    """The rows of one application in the tables of a plan, in the form of `expected_in_tables`."""
+    process = {member["id"]: member["process"] for member in row["members"]}
+    members: dict[str, tuple[set[TaskId], set[TaskId]]] = {}
+    clients: dict[str, tuple[set[TaskId], set[TaskId]]] = {}
+    warmups: dict[str, set[TaskId]] = {}
+    withheld = {(each["member_id"], each["subtopology"], each["task"]) for each in tasks if each["role"] == "withheld"}
+    for each in tasks:
+        task, member = (int(each["subtopology"]), each["task"]), each["member_id"]
+        is_standby = each["role"] in ("standby", "warmup")
+        if each["role"] != "withheld":
+            members.setdefault(member, (set(), set()))[is_standby].add(task)
+        if not is_standby or (member, each["subtopology"], each["task"]) not in withheld:
+            clients.setdefault(process[member], (set(), set()))[is_standby].add(task)
+        if each["role"] == "warmup":
+            warmups.setdefault(process[member], set()).add(task)
+
+    def texts(found: Iterable[TaskId]) -> list[str]:
+        return [task_text(task) for task in sorted(found)]
+
+    if "clients" not in row["expect"]:
+        clients = {}
+    return {
+        "members": {name: (sorted(map(task_text, of[0])), texts(of[1])) for name, of in members.items()},
+        "clients": {name: (texts(of[0]), texts(of[1])) for name, of in clients.items()},
+        "warmups": {name: texts(of) for name, of in warmups.items()},
+        "follow_up": metrics["follow_up"],
     }

@@ -1,12 +1,19 @@
-"""Every recorded case of Streams applications on the classic protocol, by the kernel."""
+"""Every recorded case of Streams applications on the classic protocol, by the kernel, and as groups of a fleet."""
 
 from __future__ import annotations
 
-import pytest
+import os
+from collections.abc import Callable
 
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_assign.streams import plan_streams
 from spark_assign.streams.kernel.classic_application import UnknownOwnedPartitionsError, read_clients
 from spark_assign.streams.kernel.streams_partition_assignor import plan_application
 from tests.golden import streams_classic_rows as recorded
+from tests.sizes import drawn
+from tests.spark.fleets import shuffled
 
 ERRORS = 3
 """The number of rows in which Kafka throws: a process owns partitions of unknown tasks only."""
@@ -55,3 +62,35 @@ def test_where_kafka_throws() -> None:
     for row in rows:
         with pytest.raises(UnknownOwnedPartitionsError):
             plan_application(recorded.application_of(row))
+
+
+def test_spark_plans_what_the_leader_recorded(
+    spark: SparkSession, left_out: Callable[[str, int], None], seed: int
+) -> None:
+    """A drawn third of the rows, and all in the full run, in one call from the tables of a fleet in any order."""
+    every = int(os.environ.get("SPARK_ASSIGN_TEST_EVERY", drawn(default=3, full=1)))
+    rows = recorded.rows()
+    some = rows[seed % min(every, len(rows)) :: every]
+    planned = plan_streams(shuffled(recorded.fleet_of(spark, some), seed))
+    rejected = {row["cluster"]: row["code"] for row in planned.rejected.collect()}
+    metrics = {row["cluster"]: row.asDict() for row in planned.metrics.collect()}
+    tasks: dict[str, list[recorded.Row]] = {}
+    for row in planned.tasks.toArrow().to_pylist():
+        tasks.setdefault(row["cluster"], []).append(row)
+    planned.unpersist()
+    different = []
+    for row in some:
+        case, expect = row["case"], row.get("expect")
+        errors = {of.get("error_code") for of in expect["consumers"].values()} if expect is not None else {None}
+        if expect is None or errors != {None}:
+            code = "unknown-owned" if expect is None else recorded.REJECTED[min(filter(None, errors))]
+            is_equal = rejected.get(case) == code
+        else:
+            found = recorded.planned_in_tables(row, tasks.get(case, []), metrics.get(case, {"follow_up": "rejected"}))
+            is_equal = found == recorded.expected_in_tables(row)
+        if not is_equal:
+            different.append(case)
+    assert len(rejected) + len(metrics) == len(some)
+    assert not different, f"{len(different)} of {len(some)} cases differ: {different[:20]}"
+    if every > 1:
+        left_out("classic Streams: not by Spark in this run", len(rows) - len(some))

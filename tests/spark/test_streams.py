@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 from jobs import plan as plan_job
 from spark_assign import ConfigError, Fleet, FleetError, plan
 from spark_assign.streams import plan_streams
+from spark_assign.tables.groups import INPUT_TABLES
+from tests.frames import frame_of
 from tests.spark import fleets
 from tests.spark.fleets import shuffled, stored, tuples
 
@@ -97,6 +99,62 @@ def test_what_cannot_be_planned_at_all(spark: SparkSession, fleet: Fleet) -> Non
     nameless = fleets.fleet(spark, **{**ROWS, "subtopologies": [("c", None, "0", 1, True)]})
     with pytest.raises(FleetError, match=r"subtopologies\.group_id: null in a key"):
         plan_streams(nameless)
+
+
+P, Q = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
+_GROUP = {"cluster": "c", "group_id": "orders"}
+CLASSIC: dict[str, list[dict[str, Any]]] = {
+    "topics": [{"cluster": "c", "topic": "t", "partitions": 2}],
+    "subscriptions": [],
+    "groups": [
+        _GROUP
+        | {"group_type": "classic", "assignor": "stream", "streams_config": ["probing.rebalance.interval.ms=60000"]}
+    ],
+    "members": [_GROUP | {"member_id": name, "process_id": process} for name, process in (("a", Q), ("b", P))],
+    "subtopologies": [_GROUP | {"subtopology": "0", "source_topics": ["t"], "changelog_topics": ["l"]}],
+    "tasks": [
+        *(_GROUP | {"member_id": "a", "subtopology": "0", "task": at, "role": "active"} for at in range(2)),
+        _GROUP | {"member_id": "b", "subtopology": "0", "task": 1, "changelog_offset": 900_000},
+    ],
+    "changelogs": [
+        _GROUP | {"topic": "l", "partition": at, "end_offset": 1_000_000, "bytes": 4_000_000_000} for at in range(2)
+    ],
+}
+"""A classic application of two processes; a runs both tasks, and b has most of the state of one."""
+
+
+def test_a_classic_application(spark: SparkSession, seed: int) -> None:
+    """As it is, after a has left, and followed until all is in its place; its leader plans it, and not `plan`."""
+    orders = Fleet(**{name: frame_of(spark, INPUT_TABLES[name], rows) for name, rows in CLASSIC.items()})
+    planned = plan_streams(orders, restore_bytes_per_second=1e8)
+    assert tuples(planned.tasks, "member_id", "task", "role") == [
+        ("a", 0, "active"),
+        ("a", 1, "active"),
+        ("b", 0, "warmup"),
+    ]
+    assert tuples(planned.metrics, "assignor", "warmups", "follow_up", "order_dependent") == [
+        ("high-availability", 1, "probing", 0)
+    ]
+    assert tuples(planned.rounds, "round", "start_seconds", "cause", "moved_active", "restore_bytes") == [
+        (1, 0.0, None, 0, 4_000_000_000),
+        (2, 60.0, "probing", 0, 0),
+        (3, 60.0, "at-once", 1, 0),
+    ]
+    assert tuples(planned.restores, "member_id", "task", "role", "bytes", "restore_seconds") == [
+        ("b", 0, "standby", 4_000_000_000, 40.0)
+    ]
+    assert tuples(planned.rows) == tuples(plan_streams(shuffled(orders, seed), restore_bytes_per_second=1e8).rows)
+    left = plan_streams(orders.with_members_left(group_id="orders", member_id="a"))
+    assert tuples(left.moves, "task", "role", "from_member_id", "to_member_id", "reason", "state") == [
+        (0, "active", "a", "b", "member-left", "none"),
+        (1, "active", "a", "b", "member-left", "member"),
+    ]
+    assert left.rounds.count() == 0
+    grown = plan_streams(orders.with_partitions(topic="t", count=3))
+    assert tuples(grown.rejected, "group_id", "code") == [("orders", "no-end-offsets")]
+    assert tuples(plan(orders, "range").rejected, "group_id", "code") == [("orders", "streams-group")]
+    with pytest.raises(ConfigError, match="restore_bytes_per_second is 0"):
+        plan_streams(orders, restore_bytes_per_second=0)
 
 
 @pytest.fixture(scope="module")

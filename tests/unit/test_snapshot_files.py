@@ -62,7 +62,7 @@ def test_csv(tmp_path: Path) -> None:
     with (_tables(tmp_path / "fleet") / "replicas.csv").open(newline="") as file:
         assert list(csv.DictReader(file)) == [{"cluster": "prod", "topic": "t0", "partition": "0", "replicas": "3,1,2"}]
     line = (_tables(tmp_path / "fleet") / "members.csv").read_text().splitlines()[1]
-    assert line == '"prod","","a ""quoted"", id",,,,,,,,'
+    assert line == '"prod","","a ""quoted"", id",,,,,,,,,,'
 
 
 def test_json_lines(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ FAULTY = {
 }
 
 
-@pytest.mark.parametrize("code", REMEDIES)
+@pytest.mark.parametrize("code", FAULTY)
 def test_faults(code: str) -> None:
     """Each rejects its group, and says what to do."""
     for rows in FAULTY[code]:

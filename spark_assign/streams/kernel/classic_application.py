@@ -94,7 +94,7 @@ class ClassicApplication:
 
     Attributes:
         members: Members, in the order in which the leader iterates them.
-        subtopologies: Subtopologies, by id.
+        subtopologies: Subtopologies, by id; one without sources doesn't exist.
         num_partitions: Number of partitions of each source topic.
         end_offsets: End offsets of the partitions of each changelog that isn't new; None if they can't be read.
         racks: Racks of the source topics and changelogs; a topic that isn't listed has no racks.
@@ -156,12 +156,14 @@ class ClassicApplication:
     # --- orders of Java's hash sets -----------------------------------------------------------------------------------
 
     @cached_property
+    def _subtopology_order(self) -> list[int]:
+        ids = np.array([at for at, of in enumerate(self.subtopologies) if of.sources], np.int64)
+        return ids[table_order(961 + 31 * ids, ids)].tolist() if len(ids) else []
+
+    @cached_property
     def task_order(self) -> list[TaskId]:
         """All tasks, in the order of the leader's `HashMap`."""
-        ids = list(range(len(self.subtopologies)))
-        hashes = np.array([961 + 31 * at for at in ids], np.int64)
-        order = table_order(hashes, np.array(ids, np.int64)).tolist() if ids else []
-        return task_hash_order([(at, task) for at in order for task in range(self.num_tasks(at))])
+        return task_hash_order([(at, task) for at in self._subtopology_order for task in range(self.num_tasks(at))])
 
     @cached_property
     def stateful_order(self) -> list[TaskId]:
@@ -169,9 +171,7 @@ class ClassicApplication:
         by_subtopology: dict[int, list[TaskId]] = {}
         for task in self.task_order:
             by_subtopology.setdefault(task[0], []).append(task)
-        ids = list(range(len(self.subtopologies)))
-        order = table_order(np.array([961 + 31 * at for at in ids], np.int64), np.array(ids, np.int64)).tolist()
-        logged = [at for at in order if self.subtopologies[at].changelogs and at in by_subtopology]
+        logged = [at for at in self._subtopology_order if self.subtopologies[at].changelogs and at in by_subtopology]
         filled = task_hash_order([task for at in logged for task in task_hash_order(by_subtopology[at])])
         return task_hash_order(filled)
 

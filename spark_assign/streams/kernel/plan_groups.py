@@ -1,7 +1,7 @@
-"""Plans complete streams groups in one pass: facts to tagged rows.
+"""Plans complete Streams groups in one pass, those of the streams protocol and classic ones: facts to tagged rows.
 
-The `kind` of a row is `task`, `move`, `metrics`, or `rejected`; its columns are those of the tables `tasks`, `moves`,
-`metrics`, and `rejected` (`tables.streams.PLAN_TABLES`).
+The `kind` of a row is `task`, `move`, `metrics`, `round`, `restore`, or `rejected`; its columns are those of the tables
+`tasks`, `moves`, `metrics`, `rounds`, `restores`, and `rejected` (`tables.streams.PLAN_TABLES`).
 
 Reasons of a move; the first that applies counts
     task-gone         the subtopology doesn't exist, or has fewer tasks
@@ -14,20 +14,27 @@ Reasons of a move; the first that applies counts
     promoted          a standby: the owner becomes the active member of the task
     process-has-it    a standby: the owner's process gets the task in another role or member
     fewer-standbys    a standby: fewer standbys are configured than exist, and no member gets this one
-    rebalanced        a standby: other members keep or get the standbys of the task
+    rebalanced        other members get the task, or keep or get its standbys; active tasks only in the classic protocol
+    warmup            classic protocol: the member starts to restore the state of a task that it gets later
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from spark_assign.streams.kernel.classic_application import STICKY as PUBLIC_STICKY
+from spark_assign.streams.kernel.classic_application import ClassicApplication, UnknownOwnedPartitionsError
+from spark_assign.streams.kernel.classic_group_input import ClassicGroupInput, find_classic_fault
+from spark_assign.streams.kernel.classic_rounds import ClassicRounds
+from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING
 from spark_assign.streams.kernel.sticky_task_assignor import STICKY, STICKY_4_3, assign_tasks
 from spark_assign.streams.kernel.streams_group_input import (
     StreamsFacts,
@@ -36,12 +43,15 @@ from spark_assign.streams.kernel.streams_group_input import (
     read_group_input,
     read_streams_facts,
 )
+from spark_assign.streams.kernel.streams_partition_assignor import ClassicAssignment, plan_application
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupAssignment, TaskAssignor, TaskId
 
 ASSIGNORS: dict[str, TaskAssignor] = {STICKY: assign_tasks, STICKY_4_3: partial(assign_tasks, release_4_3=True)}
 """Assignors by name; `streams-sticky` is the only one that a broker offers."""
+FALLBACK = "fallback"
+"""Name of the class that replaces the default in the classic protocol if end offsets can't be read."""
 
-TASK, MOVE, METRICS, REJECTED = "task", "move", "metrics", "rejected"
+TASK, MOVE, METRICS, ROUND, RESTORE, REJECTED = "task", "move", "metrics", "round", "restore", "rejected"
 """Kinds of result rows."""
 
 _MAX_BUFFERED_ROWS = 20_000
@@ -57,15 +67,17 @@ class StreamsPlanParams:
         name: Name of the assignor.
         assignor: The assignor.
         standby_replicas: Overrides the configuration of groups if it isn't `None`.
+        restore_bytes_per_second: What a process restores; `None` for no rounds of classic applications.
     """
 
     name: str
     assignor: TaskAssignor
     standby_replicas: int | None = None
+    restore_bytes_per_second: float | None = None
 
 
 def plan_streams_groups(fact_table: pa.Table, schema: pa.Schema, params: StreamsPlanParams) -> Iterator[pa.Table]:
-    """Yields the plan of all streams groups of the facts, as tagged rows."""
+    """Yields the plan of all Streams groups of the facts, as tagged rows."""
     rows: list[dict[str, Any]] = []
     for facts in read_streams_facts(fact_table):
         names = {"cluster": facts.cluster, "group_id": facts.group_id}
@@ -78,27 +90,134 @@ def plan_streams_groups(fact_table: pa.Table, schema: pa.Schema, params: Streams
 
 def _plan_group(facts: StreamsFacts, params: StreamsPlanParams) -> _Rows:
     """Yields the rows of a group: its plan, or why it is rejected."""
-    if (fault := find_fault(facts)) is not None:
+    if (fault := (find_classic_fault if facts.is_classic else find_fault)(facts)) is not None:
         yield {"kind": REJECTED, "code": fault[0], "detail": fault[1]}
         return
+    try:
+        if facts.is_classic:
+            classic = ClassicGroupInput(facts, params.standby_replicas)
+            rows = [*_plan_classic_group(classic), *_follow_rounds(classic, params.restore_bytes_per_second)]
+        else:
+            rows = list(_plan_streams_group(facts, params))
+    except UnknownOwnedPartitionsError as error:
+        detail = f"Process {error} owns partitions, but none of a task of the topology, so that Kafka's leader fails"
+        rows = [{"kind": REJECTED, "code": "unknown-owned", "detail": detail}]
+    except Exception as error:  # one group, or an assignor of the user, must not affect other groups
+        rows = [{"kind": REJECTED, "code": "assignor-failed", "detail": f"{type(error).__name__}: {error}"}]
+    yield from rows
+
+
+def _plan_streams_group(facts: StreamsFacts, params: StreamsPlanParams) -> _Rows:
     release_4_3 = params.name == STICKY_4_3
     group_input = read_group_input(facts, release_4_3=release_4_3, standby_replicas=params.standby_replicas)
-    try:
-        target = params.assignor(group_input.group)
-    except Exception as error:  # an assignor of the user must not affect other groups
-        yield {"kind": REJECTED, "code": "assignor-failed", "detail": f"{type(error).__name__}: {error}"}
-        return
+    target = params.assignor(group_input.group)
     moves = list_moves(group_input, target)
     yield from _task_rows(group_input, target)
     yield from _move_rows(group_input, moves)
     yield {"kind": METRICS, "assignor": params.name, **_compute_metrics(group_input, target, moves)}
 
 
-def _task_rows(group_input: StreamsGroupInput, target: StreamsGroupAssignment) -> _Rows:
-    assigned = [(task, "active", member) for task, member in target.active.items()]
-    assigned += [(task, "standby", member) for task, members in target.standby.items() for member in members]
-    for task, role, member in sorted(assigned):
-        member_id = group_input.group.members[member].member_id
+# --- the classic protocol -----------------------------------------------------------------------------------------
+
+
+def _plan_classic_group(classic: ClassicGroupInput) -> _Rows:
+    application, group_input = classic.application, classic.group_input()
+    plan = plan_application(application) if application.members else ClassicAssignment()
+    index = {member.member_id: at for at, member in enumerate(group_input.group.members)}
+    target, warmups, temporary = StreamsGroupAssignment(), set[tuple[TaskId, int]](), []
+    for member_id, tasks in plan.members.items():
+        at = index[member_id]
+        target.active.update(dict.fromkeys(tasks.active | tasks.withheld, at))
+        temporary += [(task, "standby", at) for task in tasks.standby & tasks.withheld]
+        started = plan.trace.warmups[group_input.process[member_id]] if plan.trace is not None else set()
+        warmups.update((task, at) for task in tasks.standby & started)
+        for task in tasks.standby - tasks.withheld:
+            target.standby.setdefault(task, []).append(at)
+    members = [plan.members[member.member_id] for member in group_input.group.members]
+    withheld = {(task, at) for task, at in target.active.items() if task in members[at].withheld}
+    roles = dict.fromkeys(warmups, "warmup") | dict.fromkeys(withheld, "withheld")
+    moves = _classic_moves(group_input, target, warmups)
+    yield from _task_rows(group_input, target, roles, temporary)
+    yield from _move_rows(group_input, moves)
+    planned = {"warmups": len(warmups), "withheld": len(withheld)} | _classic_metrics(application, plan)
+    settled = replace(target, standby=_without(target.standby, warmups))
+    yield {"kind": METRICS, **_compute_metrics(group_input, settled, moves), **planned}
+
+
+def _follow_rounds(classic: ClassicGroupInput, bytes_per_second: float | None) -> _Rows:
+    sizes = classic.sizes
+    if bytes_per_second is None or sizes is None or not classic.application.members:
+        return
+    rounds = ClassicRounds(classic.application, sizes, bytes_per_second)
+    for at, each in enumerate(rounds.run(), 1):
+        columns = {"round": at, "start_seconds": each.start, "cause": each.cause or None, "moved_active": each.moved}
+        columns |= {"stopped_active": each.stopped, "restore_bytes": round(each.missing)}
+        plan = each.assignment
+        columns["withheld"] = sum(len(tasks.withheld) for tasks in plan.members.values())
+        columns["warmups"] = sum(map(len, plan.trace.warmups.values())) if plan.trace is not None else 0
+        yield {"kind": ROUND, "pending_moves": plan.trace.movements if plan.trace is not None else 0, **columns}
+    for restore in rounds.restores:
+        row = {"kind": RESTORE, "member_id": restore.member_id, "role": restore.role, "bytes": round(restore.bytes)}
+        row |= {"subtopology": str(restore.task[0]), "task": restore.task[1], "start_seconds": restore.start}
+        yield row | {"restore_seconds": None if restore.end is None else restore.end - restore.start}
+
+
+def _classic_metrics(application: ClassicApplication, plan: ClassicAssignment) -> dict[str, Any]:
+    """Returns the columns of `metrics` that only the classic protocol has."""
+    rejoins = {tasks.rejoin for tasks in plan.members.values()}
+    is_determined = application.assignor != PUBLIC_STICKY or application.standby_task_order is not None
+    return {
+        "subtopologies": sum(bool(of.sources) for of in application.subtopologies),
+        "assignor": FALLBACK if plan.trace is None and plan.must_probe else application.assignor,
+        "follow_up": next((rejoin for rejoin in (AT_ONCE, PROBING) if rejoin in rejoins), None),
+        "pending_moves": plan.trace.movements if plan.trace is not None else 0,
+        "order_dependent": 0 if is_determined else sum(len(standby) for _, standby in plan.clients.values()),
+    }
+
+
+def _classic_moves(
+    group_input: StreamsGroupInput, target: StreamsGroupAssignment, warmups: Set[tuple[TaskId, int]]
+) -> list[Move]:
+    """Returns the moves; a member that has a standby already doesn't move it if it becomes a warmup."""
+    current = group_input.current["standby"]
+    started = {(task, at) for task, at in warmups if _id(group_input, at) not in current.get(task, ())}
+    moves = [
+        move._replace(reason="rebalanced") if move.reason == "over-quota" else move
+        for move in list_moves(group_input, replace(target, standby=_without(target.standby, started)))
+    ]
+    moves += [Move(task, "warmup", None, _id(group_input, at), "warmup") for task, at in started]
+    return sorted(moves, key=_move_key)
+
+
+def _id(group_input: StreamsGroupInput, member: int) -> str:
+    return group_input.group.members[member].member_id
+
+
+def _without(standby: dict[TaskId, list[int]], members: Set[tuple[TaskId, int]]) -> dict[TaskId, list[int]]:
+    return {task: [at for at in of if (task, at) not in members] for task, of in standby.items()}
+
+
+# --- rows ---------------------------------------------------------------------------------------------------------
+
+
+def _task_rows(
+    group_input: StreamsGroupInput,
+    target: StreamsGroupAssignment,
+    roles: Mapping[tuple[TaskId, int], str] = MappingProxyType({}),
+    more: Iterable[tuple[TaskId, str, int]] = (),
+) -> _Rows:
+    """Yields the rows of `tasks`.
+
+    Args:
+        group_input, target: the group and its target.
+        roles: roles of tasks and members other than active or standby.
+        more: tasks, roles, and members that the target doesn't have.
+    """
+    assigned = [(task, roles.get((task, member), "active"), member) for task, member in target.active.items()]
+    standbys = ((task, member) for task, members in target.standby.items() for member in members)
+    assigned += [(task, roles.get((task, member), "standby"), member) for task, member in standbys]
+    for task, role, member in sorted([*assigned, *more]):
+        member_id = _id(group_input, member)
         yield {"kind": TASK, "member_id": member_id, "role": role} | _task_columns(group_input, task)
 
 
@@ -160,7 +279,9 @@ def _compute_metrics(
             move.role == "standby" and None not in (move.from_member, move.to_member) for move in moves
         ),
         "unassigned_active": tasks - len(target.active),
-        "unassigned_standby": stateful * group.standby_replicas - sum(standby.values()),
+        "unassigned_standby": sum(
+            max(0, group.standby_replicas - len(target.standby.get(task, ()))) for task in group.tasks(stateful=True)
+        ),
     }
 
 
@@ -181,7 +302,11 @@ def list_moves(group_input: StreamsGroupInput, target: StreamsGroupAssignment) -
     """Returns the moves of a group, sorted by task, role, and members."""
     finder = _MoveFinder(group_input, target)
     moves = [*finder.active_moves(), *finder.standby_moves(), *finder.warmup_moves()]
-    return sorted(moves, key=lambda move: (move.task, move.role, move.from_member or "", move.to_member or ""))
+    return sorted(moves, key=_move_key)
+
+
+def _move_key(move: Move) -> tuple[TaskId, str, str, str]:
+    return move.task, move.role, move.from_member or "", move.to_member or ""
 
 
 class _MoveFinder:

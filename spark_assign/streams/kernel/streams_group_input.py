@@ -1,20 +1,29 @@
-"""Streams groups as an assignor sees them: reads facts, finds faults, and computes Java's orders.
+"""Streams groups as a broker's assignor sees them: reads facts, finds faults, and computes Java's orders.
 
 The `kind` of a fact determines the columns that it uses:
 
-    GROUP           text (group_type), number (standby replicas)
-    SUBTOPOLOGY     name, number (number of tasks), stateful
-    MEMBER          member_id, name (process; null: a process of its own), number (position)
+    GROUP           text (group_type), number (standby replicas), more (columns of `groups` for classic applications)
+    SUBTOPOLOGY     name, number (number of tasks), stateful, more (its topics)
+    MEMBER          member_id, name (process; null: a process of its own), number (position), more (rack, tags, error)
     TASK            member_id, name (subtopology), number, text (role; null: the member reports an offset only), offset
     DEPARTED_TASK   the columns of TASK, for a member that left
 
-Groups of other protocols are ignored. Rows are sorted first, so that their order doesn't matter.
+Only for classic applications (`classic_group_input`)
+
+    OWNED           member_id, name (topic), more (slice of partitions)
+    DEPARTED_OWNED  the columns of OWNED, for a member that left
+    TOPIC           name, number (partitions)
+    RACKS           name (topic), number (partition), more (racks of the replicas)
+    CHANGELOG       name (topic), number (partition), offset (end offset), more (size)
+
+`more` has columns as JSON. Groups of other kinds are ignored. Rows are sorted first, so that their order doesn't
+matter.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -29,7 +38,7 @@ from spark_assign.java.compute_if_absent import compute_if_absent_order
 from spark_assign.java.hash_map import HashTable, java_key, string_hash, string_hashes, text_order, text_ranks
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
 
-GROUP, SUBTOPOLOGY, MEMBER, TASK, DEPARTED_TASK = range(5)
+GROUP, SUBTOPOLOGY, MEMBER, TASK, DEPARTED_TASK, OWNED, DEPARTED_OWNED, TOPIC, RACKS, CHANGELOG = range(10)
 FACTS = pa.schema(
     {
         "cluster": pa.string(),
@@ -40,6 +49,7 @@ FACTS = pa.schema(
         "number": pa.int32(),
         "stateful": pa.bool_(),
         "text": pa.string(),
+        "more": pa.string(),
         "offset": pa.int64(),
     }
 )
@@ -53,17 +63,22 @@ class StreamsFacts:
 
     cluster: str
     group_id: str
-    rows: dict[int, list[Row]] = field(default_factory=lambda: {kind: [] for kind in range(DEPARTED_TASK + 1)})
+    rows: dict[int, list[Row]] = field(default_factory=lambda: {kind: [] for kind in range(CHANGELOG + 1)})
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether the leader assigns the tasks, and not the broker."""
+        return any(row["text"] == "classic" for row in self.rows[GROUP])
 
     @property
     def is_streams_group(self) -> bool:
-        """Whether the group is a streams group: by its `group_type`, or because it has subtopologies or tasks."""
+        """Whether the group is a Streams group: by its `group_type`, or because it has subtopologies or tasks."""
         group_types = {row["text"] for row in self.rows[GROUP]}
         return "streams" in group_types or any(self.rows[kind] for kind in (SUBTOPOLOGY, TASK, DEPARTED_TASK))
 
 
 def read_streams_facts(fact_table: pa.Table) -> Iterator[StreamsFacts]:
-    """Yields the facts of each streams group, sorted by cluster and group id."""
+    """Yields the facts of each Streams group, sorted by cluster and group id."""
     names = [name for name in FACTS.names if name != "offset"]
     ordered = fact_table.sort_by([(name, "ascending") for name in [*names, "offset"]])
     for (cluster, group_id), rows in groupby(ordered.to_pylist(), itemgetter("cluster", "group_id")):
@@ -87,20 +102,35 @@ REMEDIES = {
     "duplicate-subtopology": "Keep one row per subtopology",
     "bad-standby-replicas": "standby_replicas must be 0 or more",
     "bad-subtopology": "partitions must be 0 or more, and stateful must be true or false",
-    "no-topology": "The broker assigns no tasks without a topology. Add the subtopologies",
+    "bad-classic-subtopology": "The ID must be a number, as in the task 1_0, and source_topics must have a topic",
+    "no-topology": "No tasks are assigned without a topology. Add the subtopologies",
     "unknown-member": "Add the member to members, or remove its rows (Fleet.with_members_left does so)",
     "bad-task": "task must be 0 or more, and role active, standby, or warmup, or null if changelog_offset isn't null",
+    "bad-classic-task": "The subtopology must be a number, and a standby needs a changelog_offset of at least -3",
     "duplicate-task": "Keep one row per member and task",
+    "bad-owned": "Ownership must have the topic and partitions of 0 or more",
+    "bad-process-id": "The process of a member must be a UUID, or null for a process of its own",
+    "bad-streams-config": "Give NAME=VALUE with a name and value of Kafka Streams",
+    "unknown-assignor": "Give high-availability, sticky, legacy-sticky, or Kafka's class of one of them",
+    "bad-changelog": "Keep one row per topic and partition; both, and the end offset, must be 0 or more",
+    "unknown-topic": "Members get INCOMPLETE_SOURCE_TOPIC_METADATA and no tasks. Add the topic to topics",
+    "no-end-offsets": "Add the end offset of each partition that has a task to changelogs; null if it can't be read",
+    "shutdown-requested": "Members get SHUTDOWN_REQUESTED and no tasks. Remove the member's error_code",
 }
 """What to do about each fault, by code, the most severe code first."""
 
 _Fault = tuple[str, str]
 
 
-def find_fault(facts: StreamsFacts) -> tuple[str, str] | None:
-    """Returns the code of the most severe fault and the details of all faults; None if there is none."""
+def find_fault(facts: StreamsFacts, more: Iterable[_Fault] = ()) -> _Fault | None:
+    """Returns the code of the most severe fault and the details of all faults; None if there is none.
+
+    Args:
+        facts: the facts.
+        more: more faults, as code and row.
+    """
     faults: dict[str, list[str]] = {}
-    for code, row in (*_find_group_faults(facts), *_find_member_faults(facts), *_find_task_faults(facts)):
+    for code, row in (*_find_group_faults(facts), *_find_member_faults(facts), *_find_task_faults(facts), *more):
         faults.setdefault(code, []).append(row)
     codes = sorted(faults, key=list(REMEDIES).index)
     return (codes[0], "; ".join(_detail(code, faults[code]) for code in codes)) if codes else None
@@ -125,7 +155,7 @@ def _find_group_faults(facts: StreamsFacts) -> Iterator[_Fault]:
     for row in facts.rows[SUBTOPOLOGY]:
         if row["name"] is None:
             yield "null-key", format_row("subtopologies", subtopology=None)
-        elif row["stateful"] is None or row["number"] is None or row["number"] < 0:
+        elif not facts.is_classic and (row["stateful"] is None or row["number"] is None or row["number"] < 0):
             columns = {"subtopology": row["name"], "partitions": row["number"], "stateful": row["stateful"]}
             yield "bad-subtopology", format_row("subtopologies", **columns)
     if facts.rows[MEMBER] and not facts.rows[SUBTOPOLOGY]:

@@ -1,0 +1,384 @@
+"""Classic Streams applications as their leader sees them: reads facts and finds faults.
+
+The kinds of facts are in `streams_group_input`. A group is classic if `groups` has it with `group_type` classic; it is
+an application if it has subtopologies or tasks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+from uuid import NAMESPACE_OID, UUID, uuid5
+
+from spark_assign.groups.kernel.faults import format_row
+from spark_assign.streams.kernel.classic_application import (
+    BALANCE_SUBTOPOLOGY,
+    HIGH_AVAILABILITY,
+    LEGACY_STICKY,
+    MIN_TRAFFIC,
+    NO_RACKS,
+    RUNNING,
+    STICKY,
+    UNKNOWN,
+    ClassicApplication,
+    ClassicConfig,
+    ClassicMember,
+    ClassicSubtopology,
+    TopicPartition,
+)
+from spark_assign.streams.kernel.streams_group_input import (
+    CHANGELOG,
+    DEPARTED_OWNED,
+    DEPARTED_TASK,
+    GROUP,
+    MEMBER,
+    OWNED,
+    RACKS,
+    ROLES,
+    SUBTOPOLOGY,
+    TASK,
+    TOPIC,
+    Row,
+    StreamsFacts,
+    StreamsGroupInput,
+    TasksByRole,
+    find_fault,
+    member_order,
+)
+from spark_assign.streams.kernel.streams_partition_assignor import SHUTDOWN_REQUESTED
+from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
+
+_INTERNALS = "org.apache.kafka.streams.processor.internals.assignment."
+_ASSIGNORS = {name: name for name in (HIGH_AVAILABILITY, STICKY, LEGACY_STICKY)} | {
+    f"{_INTERNALS}HighAvailabilityTaskAssignor": HIGH_AVAILABILITY,
+    f"{_INTERNALS}LegacyStickyTaskAssignor": LEGACY_STICKY,
+    f"{_INTERNALS}StickyTaskAssignor": LEGACY_STICKY,  # its name before 3.8
+    "org.apache.kafka.streams.processor.assignment.assignors.StickyTaskAssignor": STICKY,
+}
+"""Task assignors by our names, and by those of Kafka's classes."""
+
+
+def _number(text: str) -> int:
+    if (number := int(text)) < 0:
+        raise ValueError
+    return number
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+_STRATEGIES = {name: name for name in (NO_RACKS, MIN_TRAFFIC, BALANCE_SUBTOPOLOGY)}
+_ASSIGNOR = "assignor"
+_SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "task.assignor.class": (_ASSIGNOR, _ASSIGNORS.__getitem__),
+    "internal.task.assignor.class": (_ASSIGNOR, _ASSIGNORS.__getitem__),
+    "acceptable.recovery.lag": ("acceptable_recovery_lag", _number),
+    "max.warmup.replicas": ("max_warmup_replicas", _number),
+    "num.standby.replicas": ("num_standby_replicas", _number),
+    "probing.rebalance.interval.ms": ("probing_rebalance_interval_ms", _number),
+    "rack.aware.assignment.strategy": ("rack_aware_strategy", _STRATEGIES.__getitem__),
+    "rack.aware.assignment.traffic_cost": ("traffic_cost", _number),
+    "rack.aware.assignment.non_overlap_cost": ("non_overlap_cost", _number),
+    "rack.aware.assignment.tags": ("rack_aware_tags", _names),
+}
+"""Attribute of `ClassicConfig`, and reader of the value, for each setting of Kafka Streams."""
+
+_Fault = tuple[str, str]
+
+
+def find_classic_fault(facts: StreamsFacts) -> _Fault | None:
+    """Returns the code of the most severe fault and the details of all faults; None if there is none."""
+    return find_fault(facts, [*_find_config_faults(facts), *_find_row_faults(facts)]) or find_fault(
+        facts, _find_topic_faults(facts)
+    )
+
+
+def _find_config_faults(facts: StreamsFacts) -> Iterator[_Fault]:
+    for row in facts.rows[GROUP]:
+        more = _more(row)
+        for text in more.get("streams_config") or ():
+            try:
+                _read_setting(text)
+            except (KeyError, ValueError):
+                is_assignor = _SETTINGS.get(str(text).partition("=")[0], ("",))[0] == _ASSIGNOR
+                code = "unknown-assignor" if is_assignor else "bad-streams-config"
+                yield code, format_row("groups", group_id=facts.group_id, streams_config=text)
+        for text in more.get("standby_task_order") or ():
+            if _read_task(text) is None:
+                yield "bad-streams-config", format_row("groups", group_id=facts.group_id, standby_task_order=text)
+
+
+def _find_row_faults(facts: StreamsFacts) -> Iterator[_Fault]:
+    """Yields the faults in single rows of subtopologies, members, tasks, and ownership."""
+    for row in facts.rows[SUBTOPOLOGY]:
+        if not _is_id(row["name"]) or not _more(row).get("source_topics"):
+            columns = {"subtopology": row["name"], "source_topics": _more(row).get("source_topics")}
+            yield "bad-classic-subtopology", format_row("subtopologies", **columns)
+    for row in facts.rows[MEMBER]:
+        key, more = {"member_id": row["member_id"]}, _more(row)
+        if row["name"] is not None and not _is_uuid(row["name"]):
+            yield "bad-process-id", format_row("members", **key, process_id=row["name"])
+        if more.get("error_code") == SHUTDOWN_REQUESTED:
+            yield "shutdown-requested", format_row("members", **key, error_code=SHUTDOWN_REQUESTED)
+        if any("=" not in (tag or "") for tag in more.get("client_tags") or ()):
+            yield "bad-streams-config", format_row("members", **key, client_tags=more["client_tags"])
+    stateful = {row["name"] for row in facts.rows[SUBTOPOLOGY] if _more(row).get("changelog_topics")}
+    for row in (*facts.rows[TASK], *facts.rows[DEPARTED_TASK]):
+        without_offset = row["offset"] is None and row["text"] in ("standby", "warmup") and row["name"] in stateful
+        if not _is_id(row["name"]) or without_offset or (row["offset"] or 0) < UNKNOWN:
+            columns = {"member_id": row["member_id"], "subtopology": row["name"], "task": row["number"]}
+            yield "bad-classic-task", format_row("tasks", **columns, changelog_offset=row["offset"])
+    seen = set[TopicPartition]()
+    for row in facts.rows[CHANGELOG]:
+        partition = row["name"], row["number"]
+        if None in partition or row["number"] < 0 or (row["offset"] or 0) < 0 or partition in seen:
+            columns = {"topic": row["name"], "partition": row["number"], "end_offset": row["offset"]}
+            yield "bad-changelog", format_row("changelogs", **columns)
+        seen.add(partition)
+    member_ids = {row["member_id"] for row in facts.rows[MEMBER]}
+    for row in facts.rows[OWNED] + facts.rows[DEPARTED_OWNED]:
+        columns = {"member_id": row["member_id"], "topic": row["name"], **_more(row)}
+        bounds = [columns.get(name) for name in ("first", "step", "count")]
+        if row["name"] is None or any(value is None or value < 0 for value in bounds) or not bounds[1]:
+            yield "bad-owned", format_row("owned", **columns)
+        elif row["member_id"] not in member_ids and row["kind"] == OWNED:
+            yield "unknown-member", format_row("owned", **columns)
+
+
+def _find_topic_faults(facts: StreamsFacts) -> Iterator[_Fault]:
+    """Yields topics that are missing; all rows are valid."""
+    topics = {row["name"]: row["number"] for row in facts.rows[TOPIC]}
+    known: dict[str, set[int]] = {}
+    for row in facts.rows[CHANGELOG]:
+        known.setdefault(row["name"], set()).add(row["number"])
+    for row in facts.rows[SUBTOPOLOGY]:
+        more = _more(row)
+        missing = [topic for topic in more["source_topics"] if topic not in topics]
+        for topic in missing:
+            yield "unknown-topic", format_row("subtopologies", subtopology=row["name"], source_topic=topic)
+        tasks = 0 if missing else max(topics[topic] for topic in more["source_topics"])
+        for topic in more.get("changelog_topics") or ():
+            lacking = set(range(tasks)) - known.get(topic, set())
+            if lacking and (topic in known or topic in topics):
+                yield "no-end-offsets", format_row("changelogs", topic=topic, partition=min(lacking))
+
+
+def _more(row: Row) -> dict[str, Any]:
+    return json.loads(row["more"]) if row["more"] else {}
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text.lower()
+    except ValueError:
+        return False
+
+
+def _is_id(text: str | None) -> bool:
+    return text is not None and text.isascii() and text.isdecimal() and len(text) < 6 and text == str(int(text))
+
+
+def _read_task(text: str | None) -> TaskId | None:
+    subtopology, _, number = (text or "").partition("_")
+    return (int(subtopology), int(number)) if _is_id(subtopology) and number.isdecimal() else None
+
+
+def _read_setting(text: str) -> tuple[str, Any]:
+    """Returns the attribute and the value of `NAME=VALUE`.
+
+    Raises:
+        KeyError, ValueError: the name or the value is unknown.
+    """
+    name, _, value = text.partition("=")
+    attribute, read = _SETTINGS[name.strip()]
+    return attribute, read(value.strip())
+
+
+class ClassicGroupInput:
+    """A valid application, from its facts.
+
+    Args:
+        facts: the facts.
+        standby_replicas: overrides the configuration of the group if it isn't None.
+    """
+
+    def __init__(self, facts: StreamsFacts, standby_replicas: int | None) -> None:
+        self._facts = facts
+        group = next(iter(facts.rows[GROUP]))
+        more = _more(group)
+        settings: dict[str, Any] = {"num_standby_replicas": group["number"] or 0}
+        settings |= dict(map(_read_setting, more.get("streams_config") or ()))
+        if standby_replicas is not None:
+            settings["num_standby_replicas"] = standby_replicas
+        assignor = settings.pop(_ASSIGNOR, HIGH_AVAILABILITY)
+        rows = facts.rows[MEMBER]
+        first = min(rows, key=lambda row: (row["number"] is None, row["number"] or 0, row["member_id"]), default=None)
+        order = more.get("standby_task_order")
+        self.application = ClassicApplication(
+            self._members,
+            self._subtopologies,
+            self._num_partitions,
+            self._end_offsets,
+            self._racks,
+            ClassicConfig(**settings),
+            assignor,
+            (more.get("leader_process_id") or "").lower() or (None if first is None else _process_id(first)),
+            None if order is None else [task for text in order if (task := _read_task(text)) is not None],
+        )
+
+    @cached_property
+    def _num_partitions(self) -> dict[str, int]:
+        sources = {topic for of in self._subtopologies for topic in of.sources}
+        return {row["name"]: row["number"] for row in self._facts.rows[TOPIC] if row["name"] in sources}
+
+    @cached_property
+    def _max_tasks(self) -> int:
+        return max(self._num_partitions.values(), default=0)
+
+    @cached_property
+    def _subtopologies(self) -> list[ClassicSubtopology]:
+        """Subtopologies by id. An id that is missing (of a global store) has no sources, and so no tasks."""
+        found = {int(row["name"]): row for row in self._facts.rows[SUBTOPOLOGY]}
+        result = [ClassicSubtopology(())] * (max(found) + 1)
+        for at, row in found.items():
+            more = _more(row)
+            changelogs = more.get("changelog_topics") or ()
+            has_store = bool(changelogs) if row["stateful"] is None else row["stateful"]
+            result[at] = ClassicSubtopology(more["source_topics"], changelogs, has_store)
+        return result
+
+    @cached_property
+    def _members(self) -> list[ClassicMember]:
+        rows = self._facts.rows[MEMBER]
+        owned = _read_owned(self._facts.rows[OWNED])
+        offset_sums: dict[str, dict[TaskId, int]] = {}
+        for row in self._facts.rows[TASK]:
+            task, name = (int(row["name"]), row["number"]), row["member_id"]
+            subtopology = self._subtopologies[task[0]] if task[0] < len(self._subtopologies) else None
+            if row["offset"] is not None:
+                offset_sums.setdefault(name, {})[task] = row["offset"]
+            elif subtopology is not None and subtopology.changelogs:
+                offset_sums.setdefault(name, {})[task] = RUNNING
+            if row["text"] == "active" and subtopology is not None:
+                partitions = owned.setdefault(name, {})
+                for topic in subtopology.sources:
+                    if task[1] < self._num_partitions.get(topic, 0):
+                        partitions[topic, task[1]] = None
+        order = member_order([row["member_id"] for row in rows], [row["number"] for row in rows])
+        members = []
+        for row in (rows[at] for at in order):
+            more, name = _more(row), row["member_id"]
+            members.append(
+                ClassicMember(
+                    name,
+                    _process_id(row),
+                    more.get("rack_id") or None,
+                    {key: value for key, _, value in (tag.partition("=") for tag in more.get("client_tags") or ())},
+                    list(owned.get(name, ())),
+                    offset_sums.get(name, {}),
+                    more.get("error_code") or 0,
+                )
+            )
+        return members
+
+    @cached_property
+    def _end_offsets(self) -> dict[str, list[int]] | None:
+        """End offsets by changelog; None if one can't be read. The committed offset of a source topic is 0 then."""
+        result: dict[str, list[int]] = {}
+        for row in self._facts.rows[CHANGELOG]:  # sorted by topic and partition
+            if row["offset"] is None and row["name"] not in self._num_partitions:
+                return None
+            if row["number"] < self._max_tasks:
+                ends = result.setdefault(row["name"], [])
+                ends += [0] * (row["number"] - len(ends)) + [row["offset"] or 0]
+        return result
+
+    @cached_property
+    def sizes(self) -> dict[TaskId, float] | None:
+        """Bytes of the changelogs of each stateful task; None if a size is unknown. New changelogs are empty."""
+        found: dict[TopicPartition, float] = {}
+        for row in self._facts.rows[CHANGELOG]:
+            if (size := _more(row).get("bytes")) is None:
+                return None
+            found[row["name"], row["number"]] = size
+        application = self.application
+        return {
+            task: sum(found.get(partition, 0.0) for partition in application.changelog_partitions(task))
+            for task in application.stateful
+        }
+
+    @cached_property
+    def _racks(self) -> dict[str, list[list[str | None]]]:
+        result: dict[str, list[list[str | None]]] = {}
+        for row in self._facts.rows[RACKS]:
+            if row["number"] < self._max_tasks:
+                racks = result.setdefault(row["name"], [])
+                racks += [[]] * (row["number"] - len(racks)) + [json.loads(row["more"])]
+        return result
+
+    # --- for moves ------------------------------------------------------------------------------------------------
+
+    def group_input(self) -> StreamsGroupInput:
+        """Returns the application in the form of a streams group, with the current owners of tasks."""
+        application = self.application
+        process = {member.member_id: member.process_id for member in application.members}
+        owned = {member.member_id: member.owned for member in application.members}
+        current = self._owners(self._facts.rows[TASK], owned)
+        departed_owned = {name: list(of) for name, of in _read_owned(self._facts.rows[DEPARTED_OWNED]).items()}
+        departed = self._owners(self._facts.rows[DEPARTED_TASK], departed_owned)
+        previous_tasks = {
+            (member.member_id, task): offset
+            for member in application.members
+            for task, offset in member.offset_sums.items()
+        }
+        state_offsets: dict[tuple[str, TaskId], int | None] = {}
+        for (member_id, task), offset in previous_tasks.items():
+            highest = state_offsets.setdefault((process[member_id], task), None)
+            if offset >= 0 and (highest is None or highest < offset):
+                state_offsets[process[member_id], task] = offset
+        num_ids = 1 + max(
+            (task[0] for owners in (current, departed) for of in owners.values() for task in of), default=0
+        )
+        num_ids = max(num_ids, len(application.subtopologies))
+        group = StreamsGroupSpec(
+            [StreamsMemberSpec(member.member_id, member.process_id) for member in application.members],
+            [(name, ()) for name in dict.fromkeys(process.values())],
+            [str(at) for at in range(len(application.subtopologies))],
+            [application.num_tasks(at) for at in range(len(application.subtopologies))],
+            [bool(of.changelogs) for of in application.subtopologies],
+            application.config.num_standby_replicas,
+        )
+        names = [str(at) for at in range(num_ids)]
+        return StreamsGroupInput(group, names, current, departed, process, set(previous_tasks), state_offsets)
+
+    def _owners(self, rows: Sequence[Row], owned: Mapping[str, Sequence[TopicPartition]]) -> TasksByRole:
+        """Returns the owners of each task by role; the members with source partitions of a task run it."""
+        found: dict[str, dict[TaskId, dict[str, None]]] = {role: {} for role in ROLES}
+        subtopology = {topic: at for at, of in enumerate(self.application.subtopologies) for topic in of.sources}
+        for member_id, partitions in owned.items():
+            for topic, number in partitions:
+                if topic in subtopology:
+                    found["active"].setdefault((subtopology[topic], number), {})[member_id] = None
+        for row in rows:
+            if row["text"] is not None:
+                role = "active" if row["text"] == "active" else "standby"
+                found[role].setdefault((int(row["name"]), row["number"]), {})[row["member_id"]] = None
+        return {role: {task: list(members) for task, members in tasks.items()} for role, tasks in found.items()}
+
+
+def _process_id(row: Row) -> str:
+    """Returns the process of a member; one of its own has a UUID from the member's id."""
+    return row["name"].lower() if row["name"] is not None else str(uuid5(NAMESPACE_OID, row["member_id"]))
+
+
+def _read_owned(rows: Sequence[Row]) -> dict[str, dict[TopicPartition, None]]:
+    """Returns the partitions of each member, in an ordered set."""
+    result: dict[str, dict[TopicPartition, None]] = {}
+    for row in rows:
+        partitions, more = result.setdefault(row["member_id"], {}), _more(row)
+        stop = more["first"] + more["step"] * more["count"]
+        partitions.update(dict.fromkeys((row["name"], number) for number in range(more["first"], stop, more["step"])))
+    return result

@@ -1,0 +1,107 @@
+"""The rebalances of a classic application until every task is at its final owner."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from spark_assign.streams.kernel.classic_application import (
+    RUNNING,
+    ClassicApplication,
+    ClassicConfig,
+    ClassicMember,
+    ClassicSubtopology,
+)
+from spark_assign.streams.kernel.classic_rounds import MAX_ROUNDS, ClassicRounds
+from tests.golden import streams_classic_rows as recorded
+
+P, Q = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
+
+
+def scaled_out(
+    tasks: int, *, has_state: bool = True, interval_ms: int = 60_000, warmups: int = 2
+) -> ClassicApplication:
+    """a runs all tasks and b, of a process with a lower ID, is new; without state, a has left."""
+    sums = {(0, at): RUNNING for at in range(tasks)} if has_state else {}
+    owner = ClassicMember("a", Q, owned=[("t", at) for at in range(tasks)], offset_sums=sums)
+    return ClassicApplication(
+        [owner, ClassicMember("b", P)] if has_state else [ClassicMember("b", P)],
+        [ClassicSubtopology(["t"], ["l"], has_store=True)],
+        {"t": tasks},
+        {"l": [1_000_000] * tasks},
+        config=ClassicConfig(probing_rebalance_interval_ms=60_000),
+        leader_process=Q,
+    )
+
+
+def test_a_warmup_and_two_rebalances() -> None:
+    """b restores its task for 40 s; the probing rebalance moves it, and b gets it after a has revoked it."""
+    rounds = ClassicRounds(scaled_out(2), {(0, 0): 4e9, (0, 1): 4e9}, 1e8)
+    found = [(each.start, each.cause, each.moved, each.stopped, round(each.missing)) for each in rounds.run()]
+    assert found == [
+        (0.0, "", 0, 0, 4_000_000_000),
+        (60.0, "probing", 0, 0, 0),
+        (60.0, "at-once", 1, 0, 0),
+    ]
+    (restore,) = rounds.restores
+    assert (restore.process_id, restore.member_id, restore.task, restore.role) == (P, "b", (0, 0), "standby")
+    assert (restore.bytes, restore.start, restore.end) == (4e9, 0.0, 40.0)
+
+
+def test_a_slow_restore_takes_more_probing_rebalances() -> None:
+    """130 s, so that the third one, at 180 s, moves the task."""
+    rounds = list(ClassicRounds(scaled_out(2), {(0, 0): 1.3e10, (0, 1): 1.3e10}, 1e8).run())
+    assert [(each.start, each.cause) for each in rounds[1:]] == [
+        (60.0, "probing"),
+        (120.0, "probing"),
+        (180.0, "probing"),
+        (180.0, "at-once"),
+    ]
+
+
+def test_tasks_without_state_stop() -> None:
+    """The process shares its rate: the small task is restored after twice its time, the large one after the sum."""
+    rounds = ClassicRounds(scaled_out(2, has_state=False), {(0, 0): 1e9, (0, 1): 3e9}, 1e8)
+    assert [each.stopped for each in rounds.run()] == [2]
+    ends = {restore.task: restore.end for restore in rounds.restores}
+    assert ends == {(0, 0): pytest.approx(20.0), (0, 1): pytest.approx(40.0)}
+
+
+def test_the_number_of_warmups_limits_what_moves() -> None:
+    """Six tasks move, two at a time: each time a probing rebalance, and one at once."""
+    sizes = {(0, at): 1e6 for at in range(12)}
+    rounds = list(ClassicRounds(scaled_out(12), sizes, 1e9).run())
+    assert [each.assignment.trace.movements for each in rounds if each.assignment.trace is not None] == [
+        6,
+        4,
+        4,
+        2,
+        2,
+        0,
+        0,
+    ]
+    assert sum(each.moved for each in rounds) == 6
+
+
+def test_every_recorded_application_gets_where_it_should(seed: int) -> None:
+    """At the end, the assignment is the target of the last rebalance, nothing moves, and nothing is left to restore."""
+    rows = [
+        row
+        for row in recorded.rows()
+        if row["assignor"] == "high-availability" and "model" in row and len(row["members"]) <= 8
+    ]
+    for row in Random(seed).sample(rows, 12):
+        application = recorded.application_of(row)
+        rounds = ClassicRounds(application, dict.fromkeys(application.stateful, 1e9), 1e7)
+        followed = list(rounds.run())
+        last = followed[-1].assignment
+        assert len(followed) < MAX_ROUNDS, row["case"]
+        assert last.is_stable, row["case"]
+        assert last.trace is not None
+        assert last.trace.movements == 0, row["case"]
+        for process, (active, standby) in last.trace.target.items():
+            assert active == last.clients[process][0] & application.stateful, row["case"]
+            assert standby == last.clients[process][1], row["case"]
+        owners = {task for tasks in last.members.values() for task in tasks.active}
+        assert owners == set(application.tasks), row["case"]
