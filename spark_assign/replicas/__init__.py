@@ -1,20 +1,26 @@
 """Replica placement: places new partitions as Kafka does, and moves as few replicas as possible when brokers change."""
 
+from spark_assign.replicas.batch_schedule import Bandwidth, schedule
 from spark_assign.replicas.fleet import ClusterChange, ReplicaFleet
 from spark_assign.replicas.kafka_tool_files import tool_files, write_tool_files
+from spark_assign.replicas.operation import Operation, operate
 from spark_assign.replicas.placement import Placements, place
 from spark_assign.replicas.reassignment import Reassignment, reassign
 from spark_assign.replicas.replica_check import ReplicaCheck, check
 
 __all__ = [
+    "Bandwidth",
     "ClusterChange",
+    "Operation",
     "Placements",
     "Reassignment",
     "ReplicaCheck",
     "ReplicaFleet",
     "check",
+    "operate",
     "place",
     "reassign",
+    "schedule",
     "tool_files",
     "write_tool_files",
 ]

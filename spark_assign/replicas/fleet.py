@@ -130,8 +130,8 @@ class ClusterChange(CheckedTables):
             replication_factors, partitions: New value by shell pattern of topics. The first match applies.
         """
         tables = replica_fleet(fleet)
-        clusters = tables.brokers.where(_matches("cluster", cluster)).select("cluster").distinct()
-        topics = tables.replicas.where(_matches("cluster", cluster)).select("cluster", "topic").distinct()
+        clusters = tables.brokers.where(matches("cluster", cluster)).select("cluster").distinct()
+        topics = tables.replicas.where(matches("cluster", cluster)).select("cluster", "topic").distinct()
         racked = {name: _broker_rows(values) for name, values in (("added", added), ("racks", racks)) if values}
         brokers = {"removed": [_row(broker_id=F.lit(broker)) for broker in removed]} if removed else {}
         counts = {
@@ -154,11 +154,12 @@ def _row(**values: Column) -> Column:
 
 def _match_topics(topics: DataFrame, column: str, values: Mapping[str, int]) -> DataFrame:
     """Returns topics with the value of the first pattern that they match, without topics that match none."""
-    value = F.coalesce(*(F.when(_matches("topic", pattern), F.lit(number)) for pattern, number in values.items()))
+    value = F.coalesce(*(F.when(matches("topic", pattern), F.lit(number)) for pattern, number in values.items()))
     return topics.withColumn(column, value).where(F.col(column).isNotNull())
 
 
-def _matches(name: str, pattern: str) -> Column:
+def matches(name: str, pattern: str) -> Column:
+    """Returns the condition that a column matches a shell pattern."""
     return F.lit(True) if pattern == "*" else F.col(name).rlike(fnmatch.translate(pattern))
 
 

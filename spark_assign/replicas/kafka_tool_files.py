@@ -3,6 +3,7 @@
     reassign-001.json        kafka-reassign-partitions --execute --reassignment-json-file; one batch
     rollback-001.json        the same partitions with their previous replicas
     preferred-leaders.json   kafka-leader-election --election-type preferred --path-to-json-file; after all batches
+                             (preferred-leaders-001.json, … for more than `MAX_PARTITIONS`)
 
 No file has new partitions: Kafka adds those by `kafka-topics --alter` or the admin client.
 """
@@ -27,7 +28,11 @@ from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.replicas import TOOL_FILES
 
 REASSIGN, ROLLBACK, LEADERS = "reassign", "rollback", "preferred-leaders"
-_TOOL_FILE_NAME = re.compile(rf"({REASSIGN}|{ROLLBACK})-\d+\.json|{LEADERS}\.json")
+_TOOL_FILE_NAME = re.compile(rf"({REASSIGN}|{ROLLBACK}|{LEADERS})-\d+\.json|{LEADERS}\.json")
+MAX_PARTITIONS = 10_000
+"""Maximum number of partitions in a file: the controller changes at most 10,000 records per request
+(`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
+CHANGED = ("cluster", "topic", "partition", "previous_replicas", "replicas", "moved", "leader_changed", "bytes")
 Row = dict[str, Any]
 
 
@@ -38,7 +43,7 @@ def tool_files(
 
     Args:
         plan: Result of `reassign`, its `changes`, or a table with the same columns (`advice.zones.changes`).
-        partitions_per_batch: Maximum number of partitions in a batch; `None`: no limit.
+        partitions_per_batch: Maximum number of partitions in a batch; `None`, or more than `MAX_PARTITIONS`: that.
         bytes_per_batch: Maximum number of bytes that a batch moves, if sizes are known; `None`: no limit. A partition
             that moves more is a batch of its own.
 
@@ -50,8 +55,7 @@ def tool_files(
             raise ConfigError(f"{name} is {limit}, expected 1 or more, or None for no limit")
     changes = plan.changes if isinstance(plan, Reassignment) else plan
     changed = changes.where(F.col("previous_replicas").isNotNull())
-    columns = ("cluster", "topic", "partition", "previous_replicas", "replicas", "moved", "leader_changed", "bytes")
-    sorted_rows = changed.select(*columns).repartition("cluster").sortWithinPartitions("cluster", "topic", "partition")
+    sorted_rows = changed.select(*CHANGED).repartition("cluster").sortWithinPartitions("cluster", "topic", "partition")
     schema = to_arrow_schema(TOOL_FILES)
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -67,29 +71,32 @@ def to_tool_files(rows: Iterable[Row], partitions: int | None, limit: int | None
 
     Args:
         rows: The changed partitions, sorted by cluster, topic, and partition.
-        partitions: Maximum number of partitions in a batch; `None`: no limit.
+        partitions: Maximum number of partitions in a batch; `None`: `MAX_PARTITIONS`, which is the most.
         limit: Maximum number of bytes that a batch moves; `None`: no limit.
     """
     for cluster, changed in groupby(rows, key=lambda row: row["cluster"]):
-        partition_rows = list(changed)
-        for ordinal, (batch, size) in enumerate(_batches(partition_rows, partitions, limit), start=1):
+        partition_rows, most = list(changed), min(partitions or MAX_PARTITIONS, MAX_PARTITIONS)
+        for ordinal, (batch, size) in enumerate(split_batches(partition_rows, most, limit), start=1):
             for kind, column in ((REASSIGN, "replicas"), (ROLLBACK, "previous_replicas")):
                 content = _content([_entry(row) | {"replicas": row[column]} for row in batch], '"version":1,')
                 file = {"cluster": cluster, "kind": kind, "batch": ordinal, "name": f"{kind}-{ordinal:03}.json"}
                 yield file | {"partitions": len(batch), "bytes": size, "content": content}
         led = [_entry(row) for row in partition_rows if row["leader_changed"]]
-        if led:
-            file = {"cluster": cluster, "kind": LEADERS, "batch": None, "name": f"{LEADERS}.json"}
-            yield file | {"partitions": len(led), "bytes": None, "content": _content(led)}
+        for first in range(0, len(led), MAX_PARTITIONS):
+            number = first // MAX_PARTITIONS + 1 if len(led) > MAX_PARTITIONS else None
+            file = {"cluster": cluster, "kind": LEADERS, "batch": number, "bytes": None}
+            part = led[first : first + MAX_PARTITIONS]
+            name = f"{LEADERS}.json" if number is None else f"{LEADERS}-{number:03}.json"
+            yield file | {"name": name, "partitions": len(part), "content": _content(part)}
 
 
-def _batches(rows: list[Row], partitions: int | None, limit: int | None) -> Iterator[tuple[list[Row], int | None]]:
+def split_batches(rows: list[Row], partitions: int, limit: int | None) -> Iterator[tuple[list[Row], int | None]]:
     """Yields rows that are reassigned together, and the bytes that this moves (`None` if sizes are unknown)."""
     batch: list[Row] = []
     size: int | None = None
     for row in rows:
         moving = None if row["bytes"] is None else row["bytes"] * row["moved"]
-        is_full = partitions is not None and len(batch) >= partitions
+        is_full = len(batch) >= partitions
         is_heavy = limit is not None and moving is not None and moving > 0 and (size or 0) + moving > limit
         if batch and (is_full or is_heavy):
             yield batch, size

@@ -67,7 +67,7 @@ class Placements(Result):
     rejected: DataFrame
 
 
-def place(requests: DataFrame, brokers: DataFrame, algorithm: str = ADMINUTILS) -> Placements:
+def place(requests: DataFrame, brokers: DataFrame, algorithm: str = STRIPED) -> Placements:
     """Places the replicas of all requests.
 
     Args:
@@ -75,7 +75,7 @@ def place(requests: DataFrame, brokers: DataFrame, algorithm: str = ADMINUTILS) 
             (`tables.replicas.REQUESTS`). A topic can have several requests that don't overlap.
         brokers: cluster, broker_id, rack_id?, fenced?, position? (`tables.replicas.BROKERS`). adminutils uses
             every broker, fenced or not, and uses racks if all brokers of the cluster have one.
-        algorithm: `adminutils` or `striped`.
+        algorithm: `striped`, the placer of KRaft controllers (Kafka 4), or `adminutils` (up to 3.9).
 
     A call with the seeds (or start indexes) in `placements` returns the same result. As Kafka's class does, striped
     counts the partitions of a request from 0, whatever its `start_partition`.

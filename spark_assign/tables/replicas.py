@@ -65,8 +65,21 @@ sizes are known), and of preferred leaders."""
 CLUSTER_REJECTED = schema("cluster string, code string, detail string")
 
 TOOL_FILES = schema("cluster string, kind string, batch int?, name string, partitions int, bytes long?, content string")
-"""`kind`: reassign, rollback, or preferred-leaders (without a batch). `batch`: number of the batch, from 1; null
-without batches. `name`: name of the file. `bytes`: bytes that the batch moves. `content`: the file, as JSON."""
+"""At most 10,000 partitions per file. `kind`: reassign, rollback, or preferred-leaders. `batch`: number of the batch,
+from 1; null if preferred-leaders has one file. `name`: name of the file. `bytes`: bytes that the batch moves.
+`content`: the file, as JSON."""
+
+SCHEDULE = schema(
+    "cluster string, batch int, name string, partitions int, copied_bytes long, throttle long, slowest_broker_id int?",
+    "min_seconds double?, max_seconds double?, lower_bound_seconds double?, latest_start timestamp?",
+    "execute string, verify string",
+)
+"""One row per batch of a reassignment, in order. `batch`: number of the batch, from 1. `name`: file of the batch.
+`copied_bytes`: bytes that new replicas copy. `throttle`: bytes/s for each broker, in each direction.
+`slowest_broker_id`: broker that ends last. `min_seconds`: time without new writes. `max_seconds`: time with new writes
+at the measured rates; null if they use up the throttle. `lower_bound_seconds`: no batches and no order of them take
+less in total. `latest_start`: when the batch must start for the last one to be complete in time. `execute`, `verify`:
+commands; verify removes the throttle when all is done."""
 
 # --- check ------------------------------------------------------------------------------------------------
 
@@ -95,6 +108,92 @@ share a rack although more racks have unfenced brokers. `fenced_broker`: a repli
 `too_few_replicas`: fewer replicas than the minimum. `uneven_replication_factor`: fewer replicas than another partition
 of the topic."""
 
+# --- operate ----------------------------------------------------------------------------------------------
+
+_EVENT = "step int, event string, broker_id int?"
+_RANGES = "min_rebalances long, max_rebalances long, min_epochs long, max_epochs long"
+_PAUSED = "min_paused_partition_seconds double?, max_paused_partition_seconds double?"
+
+GROUP_EVENT_ROWS = schema(
+    "cluster string, group_id string",
+    _EVENT,
+    "hosted long, offline long, grown long, min_leaders long, max_leaders long, min_hash long, max_hash long",
+    "min_racks long, max_racks long, min_coordinator long, max_coordinator long, group_type string?, assignor string?",
+    "leader_library string?, leader_version string?, members long, racked_members long, partitions long",
+)
+"""What an event does to the topics of a group; input of `replicas.kernel.group_effects`. `hosted`: partitions with a
+replica on the broker; `offline`: those without another replica; `grown`: topics with new partitions. `*_leaders`: moves
+of leaders; `*_hash`: changes of the racks of replicas, duplicates counted; `*_racks`: changes of the set of racks of a
+partition; `*_coordinator`: moves of the coordinator. `partitions`: of all subscribed topics."""
+
+STEPS = schema(
+    "cluster string",
+    _EVENT,
+    "partitions long, leaders_moved long, groups long, coordinators_moved long",
+    _RANGES,
+    _PAUSED,
+)
+"""One row per step of an operation, in order. `event`: restart, down, reassign, or grow. `partitions`: partitions with
+a replica on the broker, or that change. `groups`: groups that might rebalance. `coordinators_moved`: moves of groups to
+another coordinator. `leaders_moved`: moves of leaders. `…_rebalances`: rebalances in which members rejoin, summed over
+groups. `…_epochs`: new group epochs, summed over groups. `…_seconds`: partition-seconds without consumption; null if
+unknown."""
+
+EFFECTS = schema(
+    "cluster string, group_id string",
+    _EVENT,
+    "cause string",
+    _RANGES,
+    "min_moves long, max_moves long, paused_partitions long",
+    _PAUSED,
+    "detail string, source string, since string, evidence string",
+)
+"""One row per group, step, and cause. `cause`: coordinator-moved, leaders-moved, partition-offline, rack-hash,
+leader-racks, broker-bounce, or topic-grown. `…_rebalances`: rebalances in which members rejoin. `…_epochs`: new group
+epochs, without a rebalance. `…_seconds`: partition-seconds without consumption; null if unknown. `…_moves`: moves of
+the coordinator or of leaders. `paused_partitions`: partitions that stop. `source`: the rule in Kafka; `since`: releases
+for which it holds; `evidence`: `live` (seen on Kafka 4.4.0), `source` (read in its source), or `inferred`."""
+
+OPERATED_GROUPS = schema(
+    "cluster string, group_id string, group_type string?, assignor string?, members long, coordinator_partition int?",
+    "coordinator int?, causes array<string>",
+    _RANGES,
+    "coordinator_moves long, leaders_moved long, paused_partitions long",
+    _PAUSED,
+    "moved_partitions long?, advice string?",
+)
+"""One row per group with members. `coordinator_partition`: its partition of `__consumer_offsets`; `coordinator`: the
+preferred leader of that partition. `causes`: causes of its effects. `…_rebalances`: rebalances in which members rejoin.
+`…_epochs`: new group epochs, without a rebalance. `…_seconds`: partition-seconds without consumption; null if unknown.
+`coordinator_moves`: maximum number of moves to another coordinator. `leaders_moved`: maximum number of moves of leaders
+of its partitions. `paused_partitions`: most partitions that stop at once. `moved_partitions`: partitions that get
+another owner if the assignor runs after the operation; null if it doesn't run, or is unknown. `advice`: what to change
+in the clients before, and what it saves."""
+
+ORDERS = schema(
+    "cluster string, order string, leaders_return boolean, brokers array<int>, coordinators_moved long",
+    "leaders_moved long",
+)
+"""`order`: `given`, or `fewest-moves`. `leaders_return`: whether leaders move back to their preferred brokers after
+each restart. `brokers`: in the order of their restarts. `coordinators_moved`: moves of groups to other coordinators.
+`leaders_moved`: moves of leaders."""
+
+COORDINATORS = schema(
+    "cluster string, broker_id int, offsets_partitions long, groups long, members long, hottest_partition int?",
+    "hottest_groups long",
+)
+"""One row per broker before the operation. `offsets_partitions`: partitions of `__consumer_offsets` with the broker as
+preferred leader. `groups`, `members`: those that it coordinates. `hottest_partition`: partition with the most groups;
+`hottest_groups`: number of its groups."""
+
 PLACE_TABLES = {"placements": PLACEMENTS, "rejected": REJECTED}
 REASSIGN_TABLES = {"placement": PLACEMENT, "moves": MOVES, "metrics": METRICS, "rejected": CLUSTER_REJECTED}
 CHECK_TABLES = {"brokers": BROKER_CHECK, "racks": RACK_CHECK, "problems": PROBLEMS, "clusters": CLUSTER_CHECK}
+OPERATION_TABLES = {
+    "steps": STEPS,
+    "groups": OPERATED_GROUPS,
+    "effects": EFFECTS,
+    "orders": ORDERS,
+    "coordinators": COORDINATORS,
+    "rejected": CLUSTER_REJECTED,
+}

@@ -58,7 +58,7 @@ def _our_rate(bench: Bench, racks: int, partitions: int) -> float:
 
 def _place(bench: Bench, folder: Path) -> None:
     requests, brokers = (bench.spark.read.parquet(str(folder / name)) for name in ("requests", "brokers"))
-    to_noop(place(requests, brokers).placements)
+    to_noop(place(requests, brokers, "adminutils").placements)
 
 
 def _their_rate(bench: Bench, racks: int, partitions: int) -> float:
@@ -139,7 +139,7 @@ def _written(bench: Bench, cluster: Cluster, skewed: bool) -> Path:
     rack = F.concat(F.lit("rack"), F.col("id") % RACKS).alias("rack_id")
     broker = F.col("id").cast("int").alias("broker_id")
     brokers = bench.spark.range(cluster.brokers).select(F.lit("c").alias("cluster"), broker, rack)
-    placed = place(bench.spark.createDataFrame(topics, schema), brokers).placements
+    placed = place(bench.spark.createDataFrame(topics, schema), brokers, "adminutils").placements
     replicas = placed.select("cluster", "topic", "partition", "replicas")
     if skewed:
         replicas = replicas.withColumn("replicas", F.transform("replicas", _skew))

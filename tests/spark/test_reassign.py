@@ -9,7 +9,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import FleetError
-from spark_assign.replicas import ClusterChange, Reassignment, ReplicaCheck, ReplicaFleet, check, reassign
+from spark_assign.replicas import (
+    Bandwidth,
+    ClusterChange,
+    Reassignment,
+    ReplicaCheck,
+    ReplicaFleet,
+    check,
+    reassign,
+    schedule,
+)
 from tests.frames import dataframe
 
 pytestmark = pytest.mark.spark
@@ -148,3 +157,27 @@ def test_a_change_in_plain_values(spark: SparkSession, fleet: ReplicaFleet) -> N
         reassign(fleet, ClusterChange(removed=dataframe(spark, "cluster string, broker_id int", [("shrinks", None)])))
     with pytest.raises(FleetError, match=r"brokers.broker_id: the column is missing"):
         ReplicaFleet(fleet.replicas, fleet.brokers.drop("broker_id"))
+
+
+def test_times_of_batches(spark: SparkSession) -> None:
+    """The throttle leaves the headroom at the busiest broker; sizes and rates are required."""
+    brokers = dataframe(spark, BROKERS, [("c", id, f"r{id}", None) for id in range(3)])
+    replicas = dataframe(spark, REPLICAS, [("c", "t", at, [0, 1]) for at in range(4)])
+    key = "cluster string, topic string, partition int"
+    sizes = dataframe(spark, f"{key}, bytes long", [("c", "t", at, 1_000_000) for at in range(4)])
+    rates = dataframe(spark, f"{key}, in_bytes_per_second double", [("c", "t", at, 100.0) for at in range(4)])
+    fleet = ReplicaFleet(replicas, brokers, sizes)
+    plan = reassign(fleet, ClusterChange.from_values(fleet, removed=[1]))
+    # Broker 0 sends 4 * 100 bytes/s to its followers, and as much to a consumer.
+    (batch,) = schedule(plan, Bandwidth(bytes_per_second=10_000, headroom=0.5), rates).collect()
+    assert (batch["throttle"], batch["copied_bytes"], batch["slowest_broker_id"]) == (4_200, 4_000_000, 0)
+    assert batch["min_seconds"] == pytest.approx(4_000_000 / 4_200)
+    assert batch["max_seconds"] == pytest.approx(4_000_000 / (4_200 - 800))
+    assert len(schedule(plan, Bandwidth(throttle=1_000), partitions_per_batch=3).collect()) == 2
+    with pytest.raises(FleetError, match=r"loads.in_bytes_per_second: the busiest broker of c has 800 bytes/s"):
+        schedule(plan, Bandwidth(bytes_per_second=1_000), rates)
+    with pytest.raises(FleetError, match="the rates of brokers are unknown"):
+        schedule(plan, Bandwidth(bytes_per_second=1_000))
+    without_sizes = reassign(ReplicaFleet(replicas, brokers))
+    with pytest.raises(FleetError, match="the table is missing, so times are unknown"):
+        schedule(without_sizes, Bandwidth(throttle=1_000))

@@ -88,7 +88,7 @@ def test_what_was_drawn_can_be_repeated(spark: SparkSession) -> None:
     def digest(requests: DataFrame) -> dict[str, Any]:
         distinct = F.size(F.array_distinct("replicas")) == F.size("replicas")
         placed = F.bit_xor(F.xxhash64("topic", "partition", "replicas", "start_index", "shift")).alias("placed")
-        one = place(requests, brokers).placements.groupBy("topic")
+        one = place(requests, brokers, "adminutils").placements.groupBy("topic")
         rows = one.agg(F.count(F.when(distinct, 1)).alias("rows"), placed, F.min("seed").alias("seed")).collect()
         return {row["topic"]: row for row in rows}
 
@@ -115,7 +115,7 @@ def test_requests_that_cannot_be_placed(spark: SparkSession) -> None:
         ],
     )
     brokers = dataframe(spark, BROKERS, [("c", id, None, None, None) for id in (7, 3)])
-    placed = place(requests, brokers)
+    placed = place(requests, brokers, "adminutils")
     assert sorted((row["topic"], row["code"]) for row in placed.rejected.collect()) == [
         ("beyond", "int-overflow"),
         ("null", "null-value"),

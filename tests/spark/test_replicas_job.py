@@ -38,6 +38,6 @@ def test_wrong_usage(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> N
     assert replicas.main(["reassign", "--sample", "--tolerance", "-1"]) == 2
     assert replicas.main(["place", "--fleet", str(Path(__file__).parents[2] / "conf/sample-fleet")]) == 2
     assert "requests: looked for requests.parquet" in caplog.text
-    for command in ("place", "reassign", "check"):
+    for command in ("place", "reassign", "check", "operate"):
         assert replicas.main([command]) == 2
-    assert caplog.text.count("No fleet given. Use --fleet LOCATION, or --sample") == 3
+    assert caplog.text.count("No fleet given. Use --fleet LOCATION, or --sample") == 4

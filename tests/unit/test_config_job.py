@@ -19,7 +19,7 @@ OTHERS = (
     *("advise", "check", "compare", "daily", "diff", "migrate", "report"),
     *("simulate", "snapshot"),
 )
-OF_REPLICAS = ("replicas place", "replicas check", "replicas reassign")
+OF_REPLICAS = ("replicas place", "replicas check", "replicas reassign", "replicas operate")
 
 
 def schema(of: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
+from spark_assign.replicas.batch_schedule import Bandwidth, schedule_batches
 from spark_assign.replicas.kafka_tool_files import to_tool_files
+from spark_assign.tables.errors import ConfigError
 
 
 def _row(partition: int, size: int | None, moved: int = 1, cluster: str = "c") -> dict[str, Any]:
@@ -108,3 +113,60 @@ def test_the_bytes_of_a_file() -> None:
         '{"version":1,"partitions":[\n{"topic": "t\\"", "partition": 1, "replicas": [2, 3]}\n]}\n'
     )
     assert _files(_row(0, None))[2]["content"] == '{"partitions":[\n{"topic": "t\\"", "partition": 0}\n]}\n'
+
+
+def test_a_request_has_at_most_ten_thousand() -> None:
+    """Kafka's controller refuses more: files of reassignments and of leaders are split, with or without a limit."""
+    rows = [_row(at, None) | {"leader_changed": True} for at in range(10_001)]
+    for limits in ({}, {"partitions": 20_000}):
+        files = _files(*rows, **limits)
+        assert [(each["name"], each["partitions"]) for each in files if each["kind"] != "rollback"] == [
+            ("reassign-001.json", 10_000),
+            ("reassign-002.json", 1),
+            ("preferred-leaders-001.json", 10_000),
+            ("preferred-leaders-002.json", 1),
+        ]
+
+
+def _timed(partition: int, previous: list[int], replicas: list[int], **values: Any) -> dict[str, Any]:
+    row = {"cluster": "c", "topic": "t", "partition": partition, "previous_replicas": previous, "replicas": replicas}
+    moved = len(set(replicas) - set(previous))
+    row |= {"moved": moved, "leader_changed": False, "bytes": 100_000_000, "rate": 1_000_000.0}
+    return row | {"throttle": 10_000_000.0, "mean_bytes": 50_000_000.0} | values
+
+
+def test_time_of_a_batch() -> None:
+    """The slowest broker counts; new writes, and what replicas in sync fetch, take from the throttle."""
+    (batch,) = schedule_batches([_timed(0, [1, 2], [1, 3])], None, None, None)
+    assert (batch["min_seconds"], batch["max_seconds"]) == (10.0, 12.5)
+    assert (batch["slowest_broker_id"], batch["copied_bytes"], batch["latest_start"]) == (1, 100_000_000, None)
+    assert batch["execute"].endswith("reassign-001.json --throttle 10000000 --execute")
+    (batch,) = schedule_batches([_timed(0, [1, 2], [2, 1]), _timed(1, [1], [3], bytes=None)], None, None, None)
+    assert (batch["partitions"], batch["copied_bytes"], batch["min_seconds"]) == (2, 50_000_000, 5.0)
+
+
+def test_writes_that_use_up_the_throttle() -> None:
+    """Then the copy might never end."""
+    (batch,) = schedule_batches([_timed(0, [1, 2], [1, 3], rate=5_000_000.0)], None, None, datetime.now(UTC))
+    assert (batch["min_seconds"], batch["max_seconds"], batch["latest_start"]) == (10.0, None, None)
+
+
+def test_latest_starts() -> None:
+    """Batches run one after the other, each as slow as it may be; the bound is that of all partitions at once."""
+    rows = [_timed(0, [1], [2], rate=0.0), _timed(1, [3], [4], rate=0.0)]
+    finish = datetime(2026, 11, 27, 12, tzinfo=UTC)
+    first, second = schedule_batches(rows, 1, None, finish)
+    assert (first["latest_start"], second["latest_start"]) == (
+        datetime(2026, 11, 27, 11, 59, 40, tzinfo=UTC),
+        datetime(2026, 11, 27, 11, 59, 50, tzinfo=UTC),
+    )
+    assert first["lower_bound_seconds"] == second["lower_bound_seconds"] == 10.0
+
+
+@pytest.mark.parametrize("wrong", [{}, {"throttle": 1, "bytes_per_second": 1}, {"throttle": 0}])
+def test_bandwidths_that_say_nothing(wrong: dict[str, Any]) -> None:
+    """Exactly one of throttle and bandwidth, of at least one byte/s."""
+    with pytest.raises(ConfigError):
+        Bandwidth(**wrong)
+    with pytest.raises(ConfigError):
+        Bandwidth(throttle=1, headroom=1.0)

@@ -81,8 +81,9 @@ def _plan_online(
     if candidate.is_static:
         text = (
             f"The target assignment is still that of {candidate.assignor or 'the classic group'}. "
-            f"{candidate.server_assignor} computes a new one when a member or a subscription is added or removed, or a "
-            "topic gets partitions."
+            f"{candidate.server_assignor} computes a new one when a member or a subscription is added or removed, a "
+            "topic gets partitions, a replica moves across racks (brokers 4.1 or later), or all members change "
+            "group.remote.assignor (4.4 or later)."
         )
         yield _step("next-rebalance", text, moved=metrics["moved"])
 

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import DASH, aligned, partition_name, ratio
+from spark_assign.report.formatting import DASH, Row, aligned, duration, group_name, partition_name, ratio
 from spark_assign.report.listed_groups import collected, num_rows, total_columns
 from spark_assign.spark.progress import progress
 
@@ -100,6 +100,111 @@ def summarize_check(clusters: DataFrame, problems: DataFrame) -> str:
         lines += ["", "Problems:"]
         lines += [f"  {partition_name(row)}: {row['code']}: {row['detail']}" for row in first_problems]
     return "\n".join(lines)
+
+
+@progress("estimating times", 1)
+def summarize_schedule(schedule: DataFrame) -> str:
+    """Returns one line per batch: what it copies, the throttle, the time, and the commands of the first batch.
+
+    Args:
+        schedule: Table of `replicas.schedule`, computed or read back.
+    """
+    rows = collected(schedule.orderBy("cluster", "batch").limit(_LIMIT), "schedule")
+    totals = schedule.groupBy("cluster").agg(
+        F.max("lower_bound_seconds").alias("bound"), F.sum("min_seconds").alias("sum")
+    )
+    (most,) = collected(totals.agg(F.max("bound").alias("bound"), F.max("sum").alias("sum")))
+    header = ["cluster", "batch", "partitions", "bytes", "throttle (bytes/s)", "slowest broker", "time", "latest start"]
+    lines = _left_aligned(
+        header,
+        [
+            [
+                *(row["cluster"], str(row["batch"])),
+                *(f"{row[name]:,}" for name in ("partitions", "copied_bytes", "throttle")),
+                DASH if row["slowest_broker_id"] is None else str(row["slowest_broker_id"]),
+                f"{duration(row['min_seconds'])} to {_end(row)}",
+                DASH if row["latest_start"] is None else f"{row['latest_start']:%Y-%m-%d %H:%M:%S}",
+            ]
+            for row in rows
+        ],
+    )
+    bound = (
+        f"All batches take at least {duration(most['sum'])}; in any order and size, at least {duration(most['bound'])}."
+    )
+    return "\n".join([*lines, "", bound, *(row[name] for row in rows[:1] for name in ("execute", "verify"))])
+
+
+def _end(row: Row) -> str:
+    return "never, because writes use up the throttle" if row["max_seconds"] is None else duration(row["max_seconds"])
+
+
+@progress("computing who rebalances", 1)
+def summarize_operation(
+    steps: DataFrame, groups: DataFrame, orders: DataFrame, rejected: DataFrame, top: int = _LIMIT
+) -> str:
+    """Returns the steps of an operation, the groups that it affects most, and the orders of a restart.
+
+    Args:
+        steps, groups, orders: Tables of `replicas.operate`, computed or read back.
+        rejected: Its rejected clusters, likewise.
+        top: Maximum number of rows in each list.
+    """
+    sums = ("coordinator_moves", "min_rebalances", "max_rebalances", "min_epochs", "max_epochs")
+    rebalancing = F.count(F.when(F.col("max_rebalances") > 0, 1)).alias("rebalancing")
+    (totals,) = collected(groups.agg(*total_columns("groups", sums), rebalancing))
+    heading = (
+        f"{totals['rebalancing']:,} of {totals['groups']:,} groups may rebalance: {_range(totals, 'rebalances')} "
+        f"rebalances, {_range(totals, 'epochs')} epochs, {totals['coordinator_moves']:,} moves of coordinators"
+    )
+    header = ["cluster", "step", "event", "broker", "partitions", "leaders moved", "coordinators moved", "rebalances"]
+    rows = [
+        [
+            *(row["cluster"], str(row["step"]), row["event"]),
+            DASH if row["broker_id"] is None else str(row["broker_id"]),
+            *(f"{row[name]:,}" for name in ("partitions", "leaders_moved", "coordinators_moved")),
+            *(_range(row, name) for name in ("rebalances", "epochs")),
+            _paused(row),
+        ]
+        for row in collected(steps.orderBy("cluster", "step").limit(top), "steps")
+    ]
+    lines = [heading, "", *_left_aligned([*header, "epochs", "partition-seconds paused"], rows)]
+    order = (F.desc("max_rebalances"), F.desc("max_epochs"), F.desc("coordinator_moves"), "cluster", "group_id")
+    affected = groups.where(F.size("causes") > 0).orderBy(*order).limit(top)
+    rows = [
+        [
+            *(group_name(row), row["group_type"] or DASH, row["assignor"] or DASH),
+            *(_range(row, name) for name in ("rebalances", "epochs")),
+            *(DASH if row[name] is None else f"{row[name]:,}" for name in ("coordinator_moves", "moved_partitions")),
+            ", ".join(row["causes"]),
+        ]
+        for row in collected(affected, "groups")
+    ]
+    header = ["group", "type", "assignor", "rebalances", "epochs", "coordinator moves", "partitions moved", "causes"]
+    lines += ["", *_left_aligned(header, rows)] if rows else []
+    rows = [
+        [
+            *(row["cluster"], row["order"], "yes" if row["leaders_return"] else "no"),
+            *(f"{row[name]:,}" for name in ("coordinators_moved", "leaders_moved")),
+            ", ".join(map(str, row["brokers"][:top])) + (", …" if len(row["brokers"]) > top else ""),
+        ]
+        for row in collected(orders.orderBy("cluster", "order", "leaders_return").limit(4 * top), "orders")
+    ]
+    header = ["cluster", "order", "leaders return", "coordinators moved", "leaders moved", "brokers"]
+    lines += ["", *_left_aligned(header, rows)] if rows else []
+    return "\n".join([*lines, *_rejected_lines(rejected, ["cluster"], rejected.count())])
+
+
+def _range(row: Row, name: str) -> str:
+    low, high = row[f"min_{name}"], row[f"max_{name}"]
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+
+
+def _paused(row: Row) -> str:
+    """Returns the partition-seconds of a step; the time of rebalances, and of a broker that stays down, is unknown."""
+    low, high = row["min_paused_partition_seconds"], row["max_paused_partition_seconds"]
+    if low is None:
+        return "unknown"
+    return f"{low:,.0f}+" if high is None else f"{low:,.0f}–{high:,.0f}" if low < high else f"{low:,.0f}"
 
 
 _BOUNDS, _RATIOS = ("min", "max"), ("replicas_over_mean", "leaders_over_mean")

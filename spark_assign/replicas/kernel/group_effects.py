@@ -1,0 +1,208 @@
+"""Says what a change of brokers, replicas, or leaders does to a group: the rules, and the source of each.
+
+Principles
+    1. A minimum is what happens in any case, a maximum what can happen: changes between two heartbeats of a group, or
+       between two metadata refreshes of a client, count as one.
+    2. An epoch is no rebalance. A rebalance is counted only if members rejoin, so that eager members stop.
+    3. What the fleet doesn't know (which member leads, the release of its client) widens the range.
+
+Example: a topic has one partition with a replica in rack a, which moves to rack b. While it moves, the replicas are in
+{a, b}. A consumer group gets one or two new epochs, and nothing stops. A classic group of Java clients 3.5 or later,
+all with `client.rack`, rebalances once or twice. A classic group without `client.rack` notices nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_assign.java.hash_map import string_hashes
+from spark_assign.numeric.array_types import IntArray
+
+RESTART, DOWN, REASSIGN, GROW = EVENTS = ("restart", "down", "reassign", "grow")
+"""Kinds of events."""
+
+LIVE, SOURCE, INFERRED = "live", "source", "inferred"
+"""How a rule is known: seen on Kafka 4.4.0, read in Kafka's source, or inferred from both."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The source of a rule, the release from which it holds, and how it is known."""
+
+    source: str
+    since: str
+    evidence: str
+
+
+COORDINATOR, LEADERS, OFFLINE, RACK_HASH, LEADER_RACKS, BOUNCE, GROWTH = (
+    *("coordinator-moved", "leaders-moved", "partition-offline", "rack-hash", "leader-racks", "broker-bounce"),
+    "topic-grown",
+)
+RULES = {
+    COORDINATOR: Rule("GroupCoordinatorService.partitionFor", "any release", LIVE),
+    LEADERS: Rule("ConsumerCoordinator.rejoinNeededOrPending", "any release", LIVE),
+    OFFLINE: Rule("ReplicationControlManager", "any release", INFERRED),
+    RACK_HASH: Rule("KIP-1101, Utils.computeTopicHash", "brokers 4.1", LIVE),
+    LEADER_RACKS: Rule("KAFKA-14867, ConsumerCoordinator.MetadataSnapshot", "Java clients 3.5", LIVE),
+    BOUNCE: Rule("KAFKA-20778, ConsumerCoordinator.MetadataSnapshot", "Java clients 3.5 to 4.3", LIVE),
+    GROWTH: Rule("ConsumerCoordinator.rejoinNeededOrPending, KIP-1101", "any release", LIVE),
+}
+"""Causes of effects, with their rules."""
+
+CLEAN_SECONDS = (0.0, 1.0)
+"""Time without a leader after a clean stop: at most `retry.backoff.max.ms`, until clients know the new one
+(inferred)."""
+CRASH_SECONDS = (7.0, 10.0)
+"""The same after a crash: `broker.session.timeout.ms` (9 s) less at most one `broker.heartbeat.interval.ms` (2 s) until
+the controller fences the broker, and `retry.backoff.max.ms` (inferred)."""
+
+Range = tuple[int, int]
+Row = dict[str, Any]
+NEVER: Range = (0, 0)
+
+
+def coordinator_hashes(group_ids: list[str]) -> IntArray:
+    """Returns abs(`String.hashCode`) of each group ID, as `GroupCoordinatorService.partitionFor` computes it.
+
+    Modulo the number of partitions of `__consumer_offsets`, this is the partition of the group; its leader coordinates
+    the group.
+
+    Examples:
+        >>> coordinator_hashes(["orders-service", "a"]).tolist()
+        [23943117, 97]
+    """
+    hashes = string_hashes(group_ids)
+    signed = hashes - ((hashes >> 31) << 32)
+    return np.where(signed == -(1 << 31), 0, abs(signed))
+
+
+def release_range(releases: str | None) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Returns the oldest and newest possible release of a client, from `groups.leader_version`.
+
+    Examples:
+        >>> release_range("2.8-3.3"), release_range("3.4+"), release_range("<2.4"), release_range("4.3.1")
+        (((2, 8), (3, 3)), ((3, 4), (99, 0)), ((0, 0), (2, 4)), ((4, 3), (4, 3)))
+        >>> release_range(None)
+        ((0, 0), (99, 0))
+    """
+    numbers = [(int(major), int(minor)) for major, minor in re.findall(r"(\d+)\.(\d+)(?:\.\d+)*", releases or "")]
+    if not numbers or releases is None:
+        return (0, 0), (99, 0)
+    if releases.endswith("+"):
+        return numbers[0], (99, 0)
+    return ((0, 0) if releases.startswith("<") else numbers[0]), numbers[-1]
+
+
+def watches_racks(row: Row, first: tuple[int, int], last: tuple[int, int]) -> Range:
+    """Returns whether the leader's client watches racks: (0, 0) no, (0, 1) maybe, (1, 1) yes.
+
+    A Java leader does so if its own `client.rack` is set; the fleet doesn't know which member leads. Any member of
+    librdkafka does so. Clients of other libraries don't.
+
+    Args:
+        row: the group.
+        first, last: the Java releases that have the behavior.
+    """
+    library, racked = row["leader_library"], row["racked_members"]
+    if row["group_type"] not in (None, "classic") or not racked or library not in (None, "Java", "librdkafka"):
+        return NEVER
+    if library == "librdkafka":
+        return (1, 1)
+    oldest, newest = release_range(row["leader_version"])
+    if newest < first or oldest > last:
+        return NEVER
+    is_certain = library == "Java" and first <= oldest and newest <= last and racked == row["members"]
+    return (int(is_certain), 1)
+
+
+def find_effects(row: Row, broker_release: str, downtime_seconds: float) -> Iterator[Row]:
+    """Yields the effects of one event on one group.
+
+    Args:
+        row: the group and the event (columns of `tables.replicas.GROUP_EVENT_ROWS`).
+        broker_release: release of the brokers.
+        downtime_seconds: time that a restarted broker is down.
+    """
+    event, is_crash = row["event"], row["event"] == DOWN
+    is_classic = row["group_type"] in (None, "classic")
+    if row["max_coordinator"]:
+        yield _effect(
+            COORDINATOR,
+            "No member rejoins. Commits and joins wait until the new coordinator has loaded; a rebalance begins again.",
+            moves=(row["min_coordinator"], row["max_coordinator"]),
+        )
+    if row["max_leaders"]:
+        low, high = CRASH_SECONDS if is_crash else CLEAN_SECONDS
+        moves = (row["min_leaders"], row["max_leaders"])
+        detail = "No member rejoins. Fetching from a moved leader stops until clients know the new one."
+        yield _effect(LEADERS, detail, moves=moves, paused=moves[1], seconds=(moves[0] * low, moves[1] * high))
+    if row["offline"]:
+        down = None if is_crash else row["offline"] * downtime_seconds
+        detail = "Partitions without another replica can't be read until the broker is back."
+        yield _effect(OFFLINE, detail, paused=row["offline"], seconds=(down, down))
+    if not is_classic and row["max_hash"] and broker_release != "4.0":
+        detail = "Racks of replicas change. The assignor runs again; members get a new epoch, and no member rejoins."
+        yield _effect(RACK_HASH, detail, epochs=(row["min_hash"], row["max_hash"]))
+    eager = 0 if row["assignor"] == "cooperative-sticky" else row["partitions"]
+    stop = "every member gives up all of its partitions" if eager else "members keep what doesn't move"
+    if row["max_racks"] and (watched := watches_racks(row, (3, 5), (99, 0))) != NEVER:
+        rebalances = (watched[0] * row["min_racks"], row["max_racks"])
+        yield _effect(LEADER_RACKS, f"The leader sees other racks of replicas and rejoins: {stop}.", rebalances, eager)
+    if event in (RESTART, DOWN) and row["hosted"] and (watched := watches_racks(row, (3, 5), (4, 3))) != NEVER:
+        rebalances = (watched[0], 1) if is_crash else (0, 2)
+        seen = "goes" if is_crash else "goes, and again as it is back"
+        yield _effect(
+            BOUNCE, f"The leader sees a replica without a rack as the broker {seen}: {stop}.", rebalances, eager
+        )
+    if row["grown"] and is_classic:
+        certain = int(row["leader_library"] in ("Java", "librdkafka", "franz-go"))
+        yield _effect(GROWTH, f"The leader sees new partitions and rejoins: {stop}.", (certain, row["grown"]), eager)
+    elif row["grown"]:
+        detail = "Members get the new partitions without giving up any."
+        yield _effect(GROWTH, detail, epochs=(1, row["grown"]))
+
+
+def _effect(
+    cause: str,
+    detail: str,
+    rebalances: Range = NEVER,
+    paused: int = 0,
+    *,
+    epochs: Range = NEVER,
+    moves: Range = NEVER,
+    seconds: tuple[float | None, float | None] | None = None,
+) -> Row:
+    """Returns an effect as a row. The time of a rebalance is unknown, unless nothing stops."""
+    if seconds is None:
+        seconds = (0.0, None if paused else 0.0)
+    row: Row = {"cause": cause, "detail": detail, "source": RULES[cause].source, "since": RULES[cause].since}
+    row |= {"evidence": RULES[cause].evidence, "paused_partitions": paused}
+    ranges: dict[str, tuple[float | None, float | None]] = {
+        "rebalances": rebalances,
+        "epochs": epochs,
+        "moves": moves,
+        "paused_partition_seconds": seconds,
+    }
+    for name, (low, high) in ranges.items():
+        row |= {f"min_{name}": low, f"max_{name}": high}
+    return row
+
+
+def group_effects(
+    events: pa.Table, schema: pa.Schema, *, broker_release: str, downtime_seconds: float
+) -> Iterable[pa.Table]:
+    """Yields the effects of events on groups (`tables.replicas.EFFECTS`)."""
+    key = ("cluster", "group_id", "step", "event", "broker_id")
+    for batch in events.to_batches():
+        effects = [
+            {name: row[name] for name in key} | effect
+            for row in batch.to_pylist()
+            for effect in find_effects(row, broker_release, downtime_seconds)
+        ]
+        yield pa.Table.from_pylist(effects, schema)

@@ -1,0 +1,108 @@
+"""The partitions that each step of an operation changes: restarts and crashes of brokers, and reassignments.
+
+Each function returns cluster, topic, partition, step, event, broker_id, and the counts of
+`tables.replicas.GROUP_EVENT_ROWS`.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign.replicas.kernel import group_effects as rules
+from spark_assign.replicas.reassignment import Reassignment
+from spark_assign.tables.replicas import GROUP_EVENT_ROWS
+
+COUNTS = GROUP_EVENT_ROWS.names[GROUP_EVENT_ROWS.names.index("hosted") : GROUP_EVENT_ROWS.names.index("group_type")]
+
+
+def restarted_partitions(replicas: DataFrame, order: DataFrame, event: str, *, stays: bool) -> DataFrame:
+    """Returns the partitions that each restart or crash changes: those with a replica on the broker.
+
+    Args:
+        replicas: all partitions.
+        order: cluster, brokers (in the order of their restarts).
+        event: what happens to the brokers.
+        stays: whether a leader that moved stays where it is.
+    """
+    rows = replicas.join(F.broadcast(order), "cluster").withColumn("visited", F.array_intersect("brokers", "replicas"))
+    single, first = F.size("replicas") == 1, F.get("replicas", F.lit(0))
+    moved = _moved_from(F.col("replicas"), F.col("visited"))
+
+    def visit(broker: Column) -> Column:
+        leaves = F.array_contains(moved, broker) if stays else (broker == first) & ~single
+        return F.struct(broker.alias("broker"), F.when(leaves, 1 if stays else 2).otherwise(0).alias("leaders"))
+
+    visits = F.explode(F.transform("visited", visit)).alias("visit")
+    broker = F.col("visit.broker")
+    return _changes(
+        rows.select("*", visits),
+        event=F.lit(event),
+        step=F.array_position("brokers", broker),
+        broker_id=broker,
+        hosted=F.lit(1),
+        offline=single.cast("long"),
+        min_leaders=F.col("visit.leaders"),
+        max_leaders=F.col("visit.leaders"),
+    )
+
+
+def _moved_from(replicas: Column, visited: Column) -> Column:
+    """Returns the brokers whose restart moves the leader, if it stays where it is: see `kernel.restart_order`."""
+
+    def visit(state: Column, broker: Column) -> Column:
+        moves = (state["leader"] == broker) & (F.size(replicas) > 1)
+        following = F.get(F.filter(replicas, lambda other: other != broker), F.lit(0))
+        moved = F.concat(state["moved"], F.when(moves, F.array(broker)).otherwise(F.array().cast("array<int>")))
+        return F.struct(F.when(moves, following).otherwise(state["leader"]).alias("leader"), moved.alias("moved"))
+
+    start = F.struct(F.get(replicas, F.lit(0)).alias("leader"), F.array().cast("array<int>").alias("moved"))
+    return F.aggregate(visited, start, visit, lambda state: state["moved"])
+
+
+def reassigned_partitions(reassignment: Reassignment) -> DataFrame:
+    """Returns the partitions that a reassignment changes (step 1), and its new partitions (step 2)."""
+    before, after = _racks(reassignment.fleet.brokers, "before"), _racks(reassignment.after.brokers, "after")
+    rows = (
+        reassignment.changes.join(F.broadcast(before), "cluster", "left")
+        .join(F.broadcast(after), "cluster", "left")
+        .withColumnsRenamed({"previous_replicas": "old", "replicas": "new"})
+    )
+    old_racks, new_racks = _racks_of(F.col("old"), "before"), _racks_of(F.col("new"), "after")
+    added = _racks_of(F.array_except("new", "old"), "after")
+    both = F.concat(old_racks, added)
+    removed = F.size(new_racks) != F.size(both)
+    sets = [F.sort_array(F.array_distinct(racks)) for racks in (old_racks, both, new_racks)]
+    leader = F.get("old", F.lit(0))
+    moved = _changes(
+        rows.where(F.col("old").isNotNull()),
+        event=F.lit(rules.REASSIGN),
+        step=F.lit(1),
+        min_leaders=(~F.array_contains("new", leader)).cast("long"),
+        max_leaders=(F.get("new", F.lit(0)) != leader).cast("long"),
+        min_hash=(F.sort_array(old_racks) != F.sort_array(new_racks)).cast("long"),
+        max_hash=(F.size(added) > 0).cast("long") + removed.cast("long"),
+        min_racks=(sets[0] != sets[2]).cast("long"),
+        max_racks=(sets[0] != sets[1]).cast("long") + (sets[1] != sets[2]).cast("long"),
+    )
+    grown = _changes(rows.where(F.col("old").isNull()), event=F.lit(rules.GROW), step=F.lit(2), grown=F.lit(1))
+    return moved.unionByName(grown)
+
+
+def _racks(brokers: DataFrame, name: str) -> DataFrame:
+    """Returns cluster, and the rack of each broker as a map."""
+    entries = F.collect_set(F.struct("broker_id", "rack_id"))
+    return brokers.groupBy("cluster").agg(F.map_from_entries(entries).alias(name))
+
+
+def _racks_of(brokers: Column, racks: str) -> Column:
+    """Returns the racks of brokers; a broker without a rack counts for nothing (`partitionRacks`)."""
+    return F.array_compact(F.transform(brokers, lambda broker: F.try_element_at(racks, broker)))
+
+
+def _changes(rows: DataFrame, **values: Column) -> DataFrame:
+    """Returns cluster, topic, partition, step, event, broker_id, and counts; missing counts are 0."""
+    counts = [values.get(name, F.lit(0)).cast("long").alias(name) for name in COUNTS]
+    step, broker = values["step"].cast("int"), values.get("broker_id", F.lit(None)).cast("int")
+    event = [step.alias("step"), values["event"].alias("event"), broker.alias("broker_id")]
+    return rows.select("cluster", "topic", "partition", *event, *counts)
