@@ -24,7 +24,7 @@ from spark_assign.cli.options import (
     result_options,
     time_options,
 )
-from spark_assign.cli.owners import owners_options
+from spark_assign.cli.owners import group_filter_options
 
 
 @job(__doc__, exit_codes(), name="advise")
@@ -148,7 +148,7 @@ from spark_assign.cli.owners import owners_options
     help="With --only zones: minimum savings per day for a change to be recommended (default: 0.01).",
 )
 @time_options(TIMES)
-@owners_options()
+@group_filter_options()
 @details("all advice (with --only: all figures)")
 @result_options("rows in each list of the summary")
 def main(options: Options) -> int:

@@ -23,7 +23,7 @@ from spark_assign.cli.options import (
     stored_run,
     top,
 )
-from spark_assign.cli.owners import owners_options, read_owners, with_owners
+from spark_assign.cli.owners import group_filter_options, read_owners, with_owners
 from spark_assign.cli.plan_kinds import rejected_of_all_kinds
 from spark_assign.groups.alerts import MAX_GROWTH, THRESHOLDS, alerts
 from spark_assign.history.alerts import history_alerts
@@ -60,7 +60,7 @@ LOOKBACK = "With --history: check only the last TIME of the history, for example
 @click.option("--max-pause", metavar="TIME", type=DURATION, help=PAUSE)
 @click.option("--max-unreadable", metavar="N", type=int, help=UNREADABLE)
 @click.option("--lookback", metavar="TIME", type=DURATION, help=LOOKBACK)
-@owners_options()
+@group_filter_options()
 @output_options("Folder, URI, or catalog prefix for the table alerts (default: print only).")
 @openmetrics_option()
 @notify_options("default: that of --outcome, with .alerts")
@@ -105,7 +105,7 @@ def main(options: Options) -> int:
     if options.openmetrics:
         write_metrics(plan, options.openmetrics, drifted, history.tables["groups"] if history else None)
     owners = read_owners(spark, options.owners, options.owner)
-    exceeding = cached(with_owners(reduce(DataFrame.unionByName, found), owners, options.owner))
+    exceeding = cached(with_owners(reduce(DataFrame.unionByName, found), owners, options.owner, options.group))
     if options.output:
         inputs = {name: getattr(options, name) for name in ("plan", "drift", "history")}
         store_run(options, {"alerts": exceeding}, schemas={"alerts": ALERTS}, inputs=inputs)

@@ -18,6 +18,7 @@ from spark_assign.cli.options import (
     result_options,
     time_options,
 )
+from spark_assign.cli.owners import group_filter_options
 from spark_assign.comparison.what_if import WhatIf, parse_what_if
 from spark_assign.simulation.settings import Settings
 
@@ -31,6 +32,7 @@ GROUPS, MEMBERS and TOPICS are shell patterns. A name can precede a change:
 
 @job(__doc__, f"{CHANGES} {exit_codes()}", name="compare")
 @input_options()
+@group_filter_options()
 @click.option("--assignors", metavar="A,B,…", help=f"Assignors to compare, for all groups (default: {ASSIGNORS}).")
 @click.option(
     "--what-if",

@@ -28,7 +28,7 @@ from spark_assign.cli.job_tables import stored_history
 from spark_assign.cli.notifications import notify, notify_options
 from spark_assign.cli.options import DURATION, REPEATABLE, exit_codes, fail_on, location_option, sample, top
 from spark_assign.cli.outcome import write
-from spark_assign.cli.owners import Owner, owners_options, read_owners, tables_with_owners
+from spark_assign.cli.owners import Owner, group_filter_options, read_owners, tables_with_owners
 from spark_assign.cli.settings_file import from_file
 from spark_assign.cli.steps import Step, StepOutcome, failed, problem, run_steps
 from spark_assign.report.formatting import listed
@@ -66,7 +66,7 @@ from spark_assign.tables.groups import ALERTS, PLAN_TABLES
     multiple=True,
 )
 @click.option("--no-history", is_flag=True, help="Don't read what happened to groups.")
-@owners_options()
+@group_filter_options()
 @click.option(
     "--lookback",
     metavar="TIME",
@@ -285,7 +285,7 @@ def _collect(
         location = f"{options.output}/histories"
         runs["history"] = stored_history(spark, f"{location}@{options.run_id}")
         times = _time_ranges(options, spark, location, _ends(runs["history"]))
-    tables = {step: tables_with_owners(run.tables, owners, options.owner) for step, run in runs.items()}
+    tables = {step: tables_with_owners(run.tables, owners, options.owner, options.group) for step, run in runs.items()}
     history = tables.get("history")
     has_earlier = "diff" in runs and bool(runs["diff"].manifest.content["inputs"].get("before"))
     rows = daily_rows(

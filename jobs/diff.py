@@ -25,6 +25,7 @@ from spark_assign.cli.options import (
     sample_option,
     top,
 )
+from spark_assign.cli.owners import group_filter_options, select_groups, select_tables
 from spark_assign.report.text.loads_and_sizes import summarize_loads
 from spark_assign.sources.files.snapshot_offsets import Offsets, loads_between
 from spark_assign.sources.files.tables import read_fleet
@@ -51,6 +52,7 @@ LOADS = (
 @click.option("--loads", is_flag=True, help=LOADS)
 @sample_option("fleet with its loads, with --loads")
 @format_options("files of the snapshots")
+@group_filter_options()
 @output_options()
 @fail_on("changes", "a group or topic has changed")
 @top("groups and topics, or partitions, in the summary")
@@ -61,7 +63,7 @@ def main(options: Options) -> int:
         check_output(options.output)
     spark = spark_session("diff", options)
     if options.loads:
-        print(summarize_loads(_stored_loads(options, _loads(options, spark)), options.top), flush=True)
+        print(summarize_loads(_stored_loads(options, spark), options.top), flush=True)
         return 0
     after = _read_state(options, spark, options.after)
     if options.before == PREVIOUS:
@@ -115,8 +117,9 @@ def _loads(options: Options, spark: SparkSession) -> DataFrame:
     return loads
 
 
-def _stored_loads(options: Options, loads: DataFrame) -> DataFrame:
+def _stored_loads(options: Options, spark: SparkSession) -> DataFrame:
     """Returns the loads: written and read back or, without `--output`, cached."""
+    loads = select_tables(spark, {"rows": _loads(options, spark)}, options)["rows"]
     if not options.output:
         return cached(loads)
     inputs = {"before": options.before, "after": options.after}
@@ -130,8 +133,9 @@ def _has_changes(groups: DataFrame, topics: DataFrame) -> bool:
 def _read_state(options: Options, spark: SparkSession, text: str) -> Fleet | Mapping[str, DataFrame]:
     place, run_id = split_run_id(text)
     if run_id is not None:
-        return read_run(spark, place, run_id).tables
-    return read_fleet(spark, place, format=options.format, options=options.option)
+        return select_tables(spark, read_run(spark, place, run_id).tables, options)
+    fleet = read_fleet(spark, place, format=options.format, options=options.option)
+    return select_groups(spark, fleet, options)
 
 
 def _previous(options: Options, spark: SparkSession) -> str | None:

@@ -30,6 +30,7 @@ from spark_assign.cli.options import (
     result_options,
     time_options,
 )
+from spark_assign.cli.owners import group_filter_options
 from spark_assign.migration.cooperative_upgrade import plan_cooperative_upgrade, supported_clients
 from spark_assign.report.formatting import Rows
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
@@ -50,6 +51,7 @@ UPGRADE, PROTOCOL, COOPERATIVE = "With --to-release", "Without --to-release", "W
 
 @job(__doc__, exit_codes(), name="migrate")
 @input_options()
+@group_filter_options()
 @click.option(
     "--to-release",
     metavar="RELEASE",

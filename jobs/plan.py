@@ -28,7 +28,7 @@ from spark_assign.cli.options import (
     sample,
     top,
 )
-from spark_assign.cli.owners import fleet_of_owners, owners_options, read_owners, run_with_owners
+from spark_assign.cli.owners import group_filter_options, read_owners, run_with_owners, select_groups
 from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, union_fleets, write_plans
 from spark_assign.groups.explaining import explain_moves, is_group_named
 from spark_assign.report.formatting import group_name, listed, without_uuids
@@ -99,7 +99,7 @@ log = logging.getLogger("spark_assign.plan")
 @click.option(
     "--output-tables", metavar="A,B,…", help="Tables to write in addition to metrics and rejected (default: all)."
 )
-@owners_options()
+@group_filter_options()
 @openmetrics_option()
 @click.option("--fail-on", metavar="CONDITION", multiple=True, help='Exit with code 1 if groups are "rejected".')
 @top(default=None)
@@ -135,6 +135,7 @@ def flags(options: Options) -> dict[str, Any]:
         "what_if": list(options.what_if) or None,
         "run_id": options.run_id,
         "fail_on": list(options.fail_on) or None,
+        "group": list(options.group) or None,
         "owners": options.owners,
         "owner": list(options.owner) or None,
         "top": options.top,
@@ -160,12 +161,15 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     owners = read_owners(spark, settings.owners, settings.owner)
     log.info("read the fleet's tables in %.1f s", time.monotonic() - started)
     if fleet is not None:
-        fleet = fleet_of_owners(fleet, owners, settings.owner)
+        fleet = select_groups(spark, fleet, settings)
         for client in reversed(settings.leader_client):  # the first matching pattern wins
             fleet = fleet.with_leader_client(client.library, client.version, group_id=client.groups)
         for change in settings.changes:
             fleet = change.apply(fleet)
-    elif settings.what_if or options.explain:
+    if clusters is not None:
+        selected = select_groups(spark, clusters, settings)
+        clusters = None if selected is not clusters and selected.clusters.isEmpty() else selected
+    if fleet is None and (settings.what_if or options.explain):
         flag = f"--what-if {settings.what_if[0]} changes" if settings.what_if else "--explain needs consumer"
         raise ConfigError(f"{flag} groups, but the input has only Connect clusters.")
     if options.explain and fleet is not None:

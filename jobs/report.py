@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,7 +15,7 @@ from pyspark.sql.types import StructType
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import sample_run, stored_history
 from spark_assign.cli.options import fail_on, fleet_or_sample, input_options, stored_run
-from spark_assign.cli.owners import owners_options, read_owners, run_with_owners
+from spark_assign.cli.owners import group_filter_options, read_owners, run_with_owners
 from spark_assign.report.html import report
 from spark_assign.report.openmetrics import publish
 from spark_assign.sources.files.tables import Shape, read_tables
@@ -96,7 +97,7 @@ def offsets(spark: SparkSession, options: Options) -> DataFrame:
 @stored_run("--drift", "what changed between two runs (job diff)")
 @stored_run("--history", "what groups have been through (job history)")
 @stored_run("--advice", "what to do, ranked (job advise): the page begins with it")
-@owners_options()
+@group_filter_options()
 @click.option(
     "--output-file",
     metavar="FILE",
@@ -123,7 +124,8 @@ def main(options: Options) -> int:
         options.fleet = fleet_or_sample(options, __file__)
         options.plan, options.history = (sample_run(spark, __file__, job) for job in ("plan", "history"))
     plan = read_run(spark, *split_run_id(options.plan), schemas=PLAN_TABLES) if options.plan else None
-    plan = run_with_owners(plan, owners, options.owner) if plan else None
+    select = partial(run_with_owners, owners=owners, teams=options.owner, groups=options.group)
+    plan = select(plan) if plan else None
     simulations = {name: stored(spark, "simulation", place) for name, place in named(options.simulation)}
     if plan is not None and f"{CONNECT}metrics" in plan.manifest.rows:
         options.connect = options.connect or f"{split_run_id(options.plan)[0]}@{plan.manifest.run_id}"
@@ -131,8 +133,10 @@ def main(options: Options) -> int:
     found = {job: stored(spark, job, place) for job, place in given.items()}
     if options.history:
         found["history"] = stored_history(spark, options.history)
-    found = {job: run_with_owners(each, owners, options.owner) for job, each in found.items()}
-    simulations = {name: run_with_owners(each, owners, options.owner) for name, each in simulations.items()}
+    found = {job: run_with_owners(each, owners, options.owner, options.group) for job, each in found.items()}
+    simulations = {
+        name: run_with_owners(each, owners, options.owner, options.group) for name, each in simulations.items()
+    }
     whence = [(NAMES[job], each) for job, each in found.items()]
     whence += [(f"{NAMES['simulation']}, {name}", each) for name, each in simulations.items()]
     tables = {job: each.tables for job, each in found.items()}

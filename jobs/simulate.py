@@ -30,6 +30,7 @@ from spark_assign.cli.options import (
     time_options,
     top,
 )
+from spark_assign.cli.owners import group_filter_options
 from spark_assign.connect import simulate as connect
 from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
 from spark_assign.report.html.simulation import VARIANTS, charted_ownership
@@ -67,6 +68,7 @@ log = logging.getLogger("spark_assign.simulate")
     help="Packaged scenario to simulate and draw. 90x10: a Connect cluster, with each of its protocols.",
 )
 @input_options()
+@group_filter_options()
 @click.option(
     "--events",
     type=LOCATION,
@@ -135,7 +137,15 @@ def check_usage(options: Options) -> None:
         raise ConfigError("Use either --scenario NAME or a fleet (--fleet LOCATION or --sample).")
     is_connect = options.scenario in connect.SCENARIOS
     if options.scenario:
-        fleet_options = ["events", "compare", "store_trace", *([] if is_connect else ["output"])]
+        fleet_options = [
+            "events",
+            "compare",
+            "store_trace",
+            "group",
+            "owners",
+            "owner",
+            *([] if is_connect else ["output"]),
+        ]
         if ignored := [name for name in fleet_options if getattr(options, name)]:
             raise ConfigError(f"{_flag(ignored[0])} requires a fleet. Use --fleet LOCATION or --sample.")
     others = _CONNECT_OPTIONS if not is_connect else ("variant", *TIMES, "broker_release")

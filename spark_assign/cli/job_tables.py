@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_assign.cli.job import Options, spark_session
 from spark_assign.cli.options import fleet_or_sample, sample, tables_with_sample
+from spark_assign.cli.owners import select_groups, select_tables
 from spark_assign.fleet import Fleet
 from spark_assign.sources.files.tables import Shape, interpreted, read_fleet, read_tables
 from spark_assign.spark.caching import cached
@@ -41,7 +42,7 @@ def on_fleet(
 
     Args:
         name: name of the job.
-        options: options of a job with `input_options` and `output_options`.
+        options: options of a job with `input_options`, `group_filter_options`, and `output_options`.
         job_file: file of the job, beside which the sample fleet is.
         run: gets the options, the location of the fleet, and the fleet.
         loads: whether the sample fleet includes its made-up loads.
@@ -53,7 +54,7 @@ def on_fleet(
     spark = spark_session(name, options)
     with interpreted(spark, [*([location] if location else []), *(tables or {}).values()]):
         fleet = read_fleet(spark, location, format=options.format, options=options.option, tables=tables)
-        return run(options, location, fleet)
+        return run(options, location, select_groups(spark, fleet, options))
 
 
 def read_fleet_and_settings(
@@ -67,7 +68,7 @@ def read_fleet_and_settings(
 
     Args:
         spark: the session.
-        options: options of a job with `input_options`.
+        options: options of a job with `input_options` and `group_filter_options`.
         location: location of the fleet.
         locations: locations of single tables.
         required: tables that must exist, besides those of every fleet.
@@ -81,6 +82,11 @@ def read_fleet_and_settings(
     shape = Shape("A fleet with events", {**INPUT_TABLES, **schemas}, (*REQUIRED_TABLES, *required))
     tables = read_tables(spark, shape, location, format=options.format, options=options.option, tables=locations)
     fleet = Fleet(**{name: table for name, table in tables.items() if name in INPUT_TABLES})
+    fleet = select_groups(spark, fleet, options)
+    if "events" in tables and (options.group or options.owner):  # those of a whole cluster remain
+        of_groups, of_clusters = (tables["events"].where(f"group_id IS {null}") for null in ("NOT NULL", "NULL"))
+        selected = select_tables(spark, {"events": of_groups}, options)["events"]
+        tables["events"] = selected.unionByName(of_clusters)
     return fleet, {name.removeprefix("settings_"): table for name, table in tables.items() if name in schemas}
 
 

@@ -1,4 +1,4 @@
-"""Owners of groups: which team a group belongs to, by shell patterns of its cluster and its ID.
+"""Filters by group and by owner: which team a group belongs to, by shell patterns of its cluster and its ID.
 
     [[owners]]
     cluster = "shop-*"
@@ -9,6 +9,9 @@
 The first matching entry wins; a pattern that is left out matches everything. `--owners` names a TOML file with such
 entries (`clusters.toml`), or a table with the columns `OWNERS`. Every row with a cluster and a group gets the columns
 `team` and `contact`, and texts and pages name the team after the group (`report.formatting.group_name`).
+
+`--group` and `--owner` keep the rows of matching groups. A Connect cluster is filtered by its name, both as a cluster
+and as a group.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from dataclasses import dataclass, fields, replace
 from functools import reduce
 from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_assign.cli.options import Decorator, compose_options, location_option, patterns
 from spark_assign.cli.settings_file import from_file
@@ -29,8 +32,11 @@ from spark_assign.tables.schema_fields import schema
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from spark_assign.connect import ConnectFleet
     from spark_assign.fleet import Fleet
     from spark_assign.stores.run_store import StoredRun
+
+AnyFleet = TypeVar("AnyFleet", "Fleet", "ConnectFleet")
 
 OWNERS = schema("position int?, cluster string?, group string?, team string, contact string?")
 """One row per entry. `position`: the entry with the smallest position wins; without positions, the first by `cluster`,
@@ -49,17 +55,18 @@ class Owner:
     group: str | None = None
     contact: str | None = None
 
-    def matches(self) -> Column:
-        """Returns the condition that a row with cluster and group_id belongs to the entry."""
+    def matches(self, cluster: str = "cluster", group: str = "group_id") -> Column:
+        """Returns the condition that a row with these columns belongs to the entry."""
         from spark_assign.comparison.what_if import matches  # needs Spark
 
-        return matches(cluster=self.cluster or "*", group_id=self.group or "*")
+        return matches(**{cluster: self.cluster or "*"}) & matches(**{group: self.group or "*"})
 
 
-def owners_options() -> Decorator:
-    """Returns `--owners` and `--owner`."""
+def group_filter_options() -> Decorator:
+    """Returns `--group`, `--owners`, and `--owner`."""
     owners = "Owners of groups: a TOML file with [[owners]], such as clusters.toml, or a table."
     return compose_options(
+        patterns("--group", "Include only groups with a matching ID."),
         location_option("--owners", owners),
         patterns("--owner", "With --owners: include only groups of matching teams."),
     )
@@ -110,47 +117,84 @@ def read_owners(spark: SparkSession, location: str | None, teams: Sequence[str] 
     return [Owner(**{name: row[name] for name in known if name != "position"}) for row in rows]
 
 
-def with_owners(table: DataFrame, owners: Sequence[Owner] | None, teams: Sequence[str] = ()) -> DataFrame:
+def with_owners(
+    table: DataFrame, owners: Sequence[Owner] | None, teams: Sequence[str] = (), groups: Sequence[str] = ()
+) -> DataFrame:
     """Returns a table with the columns `team` and `contact`, null for groups without an owner.
 
     Args:
-        table: a table with `cluster` and `group_id`; any other table is returned unchanged.
-        owners: entries; the first that matches wins. None: the table is returned unchanged.
+        table: a table with `cluster` and `group_id`. A table with `connect_cluster` is only filtered; any other table
+            is returned unchanged.
+        owners: entries; the first that matches wins. None: no columns are added.
         teams: shell patterns (`--owner`). Only rows of matching teams remain; empty: all rows.
+        groups: shell patterns (`--group`). Only rows of matching groups remain; empty: all rows.
     """
     from pyspark.sql import functions as F
 
     from spark_assign.comparison.what_if import matches
 
-    if owners is None or not set(GROUP_KEY) <= set(table.columns):
+    is_connect = "connect_cluster" in table.columns
+    if not is_connect and not set(GROUP_KEY) <= set(table.columns):
+        return table
+    cluster, group = ("connect_cluster", "connect_cluster") if is_connect else GROUP_KEY
+    if groups:
+        table = table.where(reduce(or_, (matches(**{group: each}) for each in groups)))
+    if owners is None or (is_connect and not teams):
         return table
     columns: dict[str, Column] = {}
     for name in ("team", "contact"):
         value = F.when(F.lit(False), F.lit(None).cast("string"))
         for owner in owners:
-            value = value.when(owner.matches(), F.lit(getattr(owner, name)).cast("string"))
+            value = value.when(owner.matches(cluster, group), F.lit(getattr(owner, name)).cast("string"))
         columns[name] = value
     owned = table.select("*", *(column.alias(name) for name, column in columns.items()))
-    return owned.where(reduce(or_, (matches(team=team) for team in teams))) if teams else owned
+    owned = owned.where(reduce(or_, (matches(team=team) for team in teams))) if teams else owned
+    return owned.drop("team", "contact") if is_connect else owned
 
 
 def tables_with_owners(
-    tables: Mapping[str, DataFrame], owners: Sequence[Owner] | None, teams: Sequence[str] = ()
+    tables: Mapping[str, DataFrame],
+    owners: Sequence[Owner] | None,
+    teams: Sequence[str] = (),
+    groups: Sequence[str] = (),
 ) -> Mapping[str, DataFrame]:
     """Returns tables by name, each `with_owners`."""
-    return {name: with_owners(table, owners, teams) for name, table in tables.items()}
+    return {name: with_owners(table, owners, teams, groups) for name, table in tables.items()}
 
 
-def run_with_owners(run: StoredRun, owners: Sequence[Owner] | None, teams: Sequence[str] = ()) -> StoredRun:
+def run_with_owners(
+    run: StoredRun, owners: Sequence[Owner] | None, teams: Sequence[str] = (), groups: Sequence[str] = ()
+) -> StoredRun:
     """Returns a stored run with every table `with_owners`."""
-    return run if owners is None else replace(run, tables=tables_with_owners(run.tables, owners, teams), folders={})
+    if owners is None and not groups:
+        return run
+    return replace(run, tables=tables_with_owners(run.tables, owners, teams, groups), folders={})
 
 
-def fleet_of_owners(fleet: Fleet, owners: Sequence[Owner] | None, teams: Sequence[str]) -> Fleet:
-    """Returns the fleet without the groups of other teams; the whole fleet without `teams`."""
-    if owners is None or not teams:
-        return fleet
-    tables = {field.name: getattr(fleet, field.name) for field in fields(fleet) if field.name != "loads"}
-    of_groups = {name: table for name, table in tables.items() if table is not None and "group_id" in table.columns}
-    owned = tables_with_owners(of_groups, owners, teams)
-    return replace(fleet, **{name: table.drop("team", "contact") for name, table in owned.items()})
+def select_tables(spark: SparkSession, tables: Mapping[str, DataFrame], options: Any) -> dict[str, DataFrame]:
+    """Returns tables without the groups that `--group` and `--owner` exclude.
+
+    Args:
+        spark: the session.
+        tables: tables by name; `loads` is returned unchanged.
+        options: an object with `group`, `owners`, and `owner`.
+
+    Raises:
+        ConfigError: see `read_owners`.
+    """
+    owners = read_owners(spark, options.owners, options.owner)
+    if not (options.group or options.owner):
+        return dict(tables)
+    kept = {"loads": tables["loads"]} if "loads" in tables else {}
+    selected = tables_with_owners(tables, owners if options.owner else None, options.owner, options.group)
+    unchanged = {name: table for name, table in selected.items() if table is tables[name]} | kept
+    return {name: table.drop("team", "contact") for name, table in selected.items()} | unchanged
+
+
+def select_groups(spark: SparkSession, fleet: AnyFleet, options: Any) -> AnyFleet:
+    """Returns a fleet, or Connect clusters, without the groups that the options exclude (`select_tables`)."""
+    given = {field.name: getattr(fleet, field.name) for field in fields(fleet)}
+    tables = {name: table for name, table in given.items() if table is not None}
+    selected = select_tables(spark, tables, options)
+    changed = {name: table for name, table in selected.items() if table is not tables[name]}
+    return replace(fleet, **changed) if changed else fleet

@@ -119,6 +119,9 @@ class PlanSettings(Table):
     fail_on: Annotated[tuple[Literal["rejected"], ...], AsTuple] = Field(
         default=(), description="Conditions for exit code 1."
     )
+    group: Annotated[tuple[str, ...], AsTuple] = Field(
+        default=(), description="Plan only groups with an ID that matches one of these patterns."
+    )
     owners: str | None = Field(default=None, description="Owners of groups: a TOML file with [[owners]], or a table.")
     owner: Annotated[tuple[str, ...], AsTuple] = Field(
         default=(), description="Plan only groups of teams that match one of these patterns."

@@ -37,7 +37,7 @@ REPEATED = {"SPARK_ASSIGN_TEST_EVERY": "40"}
 FEWEST: Mapping[str, int] = {
     "unit": 2_843,
     "golden": 50,
-    "spark": 337,
+    "spark": 339,
     "connect": 47,
     "classes": 37,
     "live": 212,

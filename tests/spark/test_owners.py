@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import check, plan
-from spark_assign.cli.owners import Owner, entries, read_owners, with_owners
+from jobs import check, compare, plan, simulate
+from spark_assign.cli.owners import Owner, entries, read_owners, select_tables, with_owners
+from spark_assign.tables import connect
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import REJECTED
 from tests.frames import dataframe
@@ -46,6 +48,39 @@ def test_the_first_matching_entry_wins(spark: SparkSession, tmp_path: Path, name
     topics = rejected.drop("group_id")
     assert with_owners(topics, owners) is topics
     assert with_owners(rejected, None) is rejected
+
+
+def test_filters(spark: SparkSession, tmp_path: Path) -> None:
+    """By group, by team, and by both; a Connect cluster by its name. Other tables and `loads` remain as they are."""
+    file = tmp_path / "owners.toml"
+    file.write_text(FILE)
+    rejected = dataframe(spark, REJECTED, [("shop-eu", group, "code", "") for group in ("pricing", "audit", "prices")])
+    workers = dataframe(spark, connect.WORKERS, [(name, "w", None) for name in ("shop-files", "other")])
+    topics = rejected.select("cluster")
+    tables = {"rejected": rejected, "workers": workers, "topics": topics, "loads": rejected}
+
+    def found(group: tuple[str, ...] = (), owner: tuple[str, ...] = ()) -> list[list[str]]:
+        options = SimpleNamespace(group=group, owners=str(file) if owner else None, owner=owner)
+        selected = select_tables(spark, tables, options)
+        assert selected["topics"] is topics
+        assert selected["loads"] is rejected
+        assert selected["workers"].columns == workers.columns
+        assert selected["rejected"].columns == rejected.columns
+        names = {"rejected": "group_id", "workers": "connect_cluster"}
+        return [sorted(row[column] for row in selected[name].collect()) for name, column in names.items()]
+
+    assert found() == [["audit", "prices", "pricing"], ["other", "shop-files"]]
+    assert found(group=("pric*", "shop-*")) == [["prices", "pricing"], ["shop-files"]]
+    assert found(owner=("platform",)) == [["audit"], ["shop-files"]]
+    assert found(group=("prices",), owner=("pricing",)) == [["prices"], []]
+
+
+def test_every_job_filters_by_group(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """A comparison and a plan of one group."""
+    words = ["--sample", "--group", "pricing-*"]
+    assert compare.main([*words, "--assignors", "range"]) == 0
+    assert "\n  range          1 " in capsys.readouterr().out
+    assert simulate.main(["--scenario", "textbook-join", "--group", "a"]) == 2
 
 
 def test_invalid_entries(spark: SparkSession) -> None:
