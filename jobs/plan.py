@@ -169,6 +169,8 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     if clusters is not None:
         selected = select_groups(spark, clusters, settings)
         clusters = None if selected is not clusters and selected.clusters.isEmpty() else selected
+    if fleet is None and clusters is None:
+        raise ConfigError("No Connect cluster matches --group and --owner.")
     if fleet is None and (settings.what_if or options.explain):
         flag = f"--what-if {settings.what_if[0]} changes" if settings.what_if else "--explain needs consumer"
         raise ConfigError(f"{flag} groups, but the input has only Connect clusters.")

@@ -22,6 +22,7 @@ NOT_RUN = {
     "conda*": "needs conda",
     "build/packed/bin/python *": "is what conda made",
     "docker *": "needs Docker; tests/unit/test_deploy.py checks the Dockerfile",
+    "helm install *": "needs Kubernetes; tests/e2e/test_helm.py renders the chart",
     "kubectl *": "needs Kubernetes; tests/unit/test_deploy.py checks the manifest",
     "export AIRFLOW*": "tests/airflow sets them, in Airflow's own environment",
     "airflow *": "tests/airflow runs airflow db migrate and airflow dags test, in Airflow's own environment",

@@ -74,7 +74,11 @@ def test_dependencies_by_age() -> None:
 def test_every_file_names_this_version() -> None:
     """Images, wheels, and the provider's package."""
     files = [ROOT / "jobs/databricks/plan.py", *ROOT.glob("conf/*/*"), *ROOT.glob("docs/*.md"), ROOT / "README.md"]
-    texts = {file: file.read_text(encoding="utf-8") for file in files if file.suffix not in (".parquet", ".png")}
+    texts = {
+        file: file.read_text(encoding="utf-8")
+        for file in files
+        if file.is_file() and file.suffix not in (".parquet", ".png")
+    }
     named = {
         (str(file.relative_to(ROOT)), version)
         for file, text in texts.items()
@@ -83,6 +87,8 @@ def test_every_file_names_this_version() -> None:
     assert {version for _, version in named} == {spark_assign.__version__}, named
     provider = (ROOT / "jobs/airflow/pyproject.toml").read_text(encoding="utf-8")
     assert f'\nversion = "{spark_assign.__version__}"\n' in provider
+    chart = yaml.safe_load((ROOT / "conf/helm/Chart.yaml").read_text(encoding="utf-8"))
+    assert chart["version"] == chart["appVersion"] == spark_assign.__version__
 
 
 def test_what_a_tag_publishes() -> None:

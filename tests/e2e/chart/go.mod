@@ -1,0 +1,3 @@
+module chart
+
+go 1.21
