@@ -27,7 +27,7 @@ def build(folder: Path, tag: str) -> subprocess.CompletedProcess[str]:
     command = f"{step['run'].rpartition(' ')[0]} {folder}"
     variables = {**os.environ, "GITHUB_REF_NAME": tag}
     return subprocess.run(
-        ["bash", "-euc", command], cwd=ROOT, env=variables, capture_output=True, text=True, timeout=1800, check=False
+        ["bash", "-euc", command], cwd=ROOT, env=variables, capture_output=True, text=True, timeout=3600, check=False
     )
 
 
