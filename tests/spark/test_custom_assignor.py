@@ -15,6 +15,7 @@ from spark_assign.groups import registry
 from spark_assign.groups.assignors import GroupAssignor, GroupSpec
 from spark_assign.groups.registry import names
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import INPUT_TABLES
 from tests.spark.fleets import fleet, group, kept, table, tuples
 
 pytestmark = pytest.mark.spark
@@ -54,7 +55,8 @@ def test_user_data_reaches_a_custom_assignor(spark: SparkSession) -> None:
     """And it plans beside the built-in ones, in one plan."""
     register("weighted", Weighted())
     rows = {g: group({"m1": ["t"], "m2": ["t"]}, group_id=g) for g in ("w", "r")}
-    members = [(*row, *[None] * 8, "3" if row[2] == "m1" else "1") for g in rows.values() for row in g["members"]]
+    padding = [None] * (len(INPUT_TABLES["members"]) - len(rows["w"]["members"][0]))
+    members = [(*row, *padding, "3" if row[2] == "m1" else "1") for g in rows.values() for row in g["members"]]
     both = Fleet(
         topics=table(spark, "topics", [("c", "t", 8)]),
         members=table(spark, "members", members, StructField("user_data", StringType())),

@@ -249,4 +249,5 @@ def test_two_nights(world: World) -> None:
     measured = nights[0] - nights[1]
     print(f"\n{saving['setting']}: predicted {saving['paused_ms']:,} - {saving['replayed_ms']:,} = {predicted:,},")
     print(f"measured {nights[0]:,} - {nights[1]:,} = {measured:,} partition-milliseconds\nfound {sorted(found)}")
-    assert predicted > 0, (saving, nights)  # docs/daily.md compares it with what was measured
+    # In docs/daily.md, too. Members pause for other reasons on a busy machine, so only the size is compared.
+    assert 0 < predicted / 2 <= measured <= predicted * 2, (saving, nights)
