@@ -28,6 +28,7 @@ from spark_assign.cli.options import (
     tables_with_sample,
     top,
 )
+from spark_assign.cli.owners import group_filter_options
 from spark_assign.replicas import (
     Bandwidth,
     ClusterChange,
@@ -250,6 +251,7 @@ def reassigning(options: Options) -> int:
     default=BROKER_RELEASES[-1],
     help="Kafka release of the brokers (default: 4.4).",
 )
+@group_filter_options()
 @top()
 def operating(options: Options) -> int:
     """Computes what an operation does to the groups of a fleet."""
