@@ -6,7 +6,7 @@ import pytest
 
 from spark_assign.streams.kernel.streams_partition_assignor import plan_application
 from tests.golden import streams_classic_rows as recorded
-from tests.kafka import live_assignors, maven, random_applications
+from tests.kafka import fetched, live_assignors, maven, random_applications
 from tests.sizes import drawn
 
 pytestmark = pytest.mark.kafka
@@ -16,8 +16,10 @@ APPLICATIONS = drawn(150, 1_000)
 
 def test_the_kernel_plans_what_the_class_answers_now(seed: int) -> None:
     """Tasks of each process, and whether a probing rebalance follows."""
+    with fetched.or_skipped():
+        class_path = maven.applications_classpath()
     requests = random_applications.applications(seed, APPLICATIONS)
-    rows = live_assignors.answered(requests, maven.applications_classpath(), program="StreamsTaskAssignor")
+    rows = live_assignors.answered(requests, class_path, program="StreamsTaskAssignor")
     different = []
     for row in rows:
         application = recorded.application_of(row)
