@@ -36,7 +36,7 @@ REPEATED = {"SPARK_ASSIGN_TEST_EVERY": "40"}
 """Of the recorded cases every one is planned once; Spark Connect and other releases repeat every fortieth."""
 FEWEST: Mapping[str, int] = {
     "unit": 2_843,
-    "golden": 50,
+    "golden": 49,
     "spark": 339,
     "connect": 47,
     "classes": 37,
