@@ -8,7 +8,7 @@ order of a rolling restart. All else is DataFrame operations on (partition, step
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
@@ -168,7 +168,7 @@ def _given_order(brokers: DataFrame, named: Sequence[int] | None, pattern: str) 
         return clusters.select("cluster", F.col("known").alias("brokers"))
     wanted = F.lit(list(named)).cast("array<int>")
     found = clusters.select("cluster", "known", F.array_except(wanted, "known").alias("unknown"))
-    rows = found.orderBy(F.desc(F.size("unknown")), "cluster").limit(_MAX_NAMED).collect()
+    rows = found.orderBy(F.desc(F.size("unknown")), "cluster").limit(_MAX_NAMED).collect()  # 10 at most
     faults = [
         Fault(
             "brokers",
@@ -250,7 +250,7 @@ def _group_facts(fleet: Fleet) -> DataFrame:
     return rows.withColumn("coordinator_partition", hashed.cast("int")).drop("hash", "offsets_partitions")
 
 
-def _add_hashes(batches):  # type: ignore[no-untyped-def]
+def _add_hashes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Adds the hash that determines the coordinator of each group (`coordinator_hashes`)."""
     for batch in batches:
         hashes = rules.coordinator_hashes(batch.column("group_id").to_pylist())

@@ -48,7 +48,7 @@ def restarted_partitions(replicas: DataFrame, order: DataFrame, event: str, *, s
 
 
 def _moved_from(replicas: Column, visited: Column) -> Column:
-    """Returns the brokers whose restart moves the leader, if it stays where it is: see `kernel.restart_order`."""
+    """Returns the brokers that move the leader when they restart, if it stays there: see `kernel.restart_order`."""
 
     def visit(state: Column, broker: Column) -> Column:
         moves = (state["leader"] == broker) & (F.size(replicas) > 1)

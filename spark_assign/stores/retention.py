@@ -172,7 +172,7 @@ def _in_catalog(spark: SparkSession, prefix: str) -> Iterator[StoredAttempt]:
     # Another tool can have tables with these columns.
     attempts = attempts.where(F.col("attempt").rlike(_ATTEMPT_ID))
     finished = manifest.groupBy(*keys).agg(F.max(F.unix_micros("finished_at")).alias("micros"))
-    rows = attempts.join(finished, keys, "left").orderBy("attempt").limit(_MAX_ATTEMPTS).collect()
+    rows = attempts.join(finished, keys, "left").orderBy("attempt").limit(_MAX_ATTEMPTS).collect()  # bounded
     for row in rows:
         finished_at = None if row["micros"] is None else datetime.fromtimestamp(row["micros"] / 1e6, UTC)
         yield StoredAttempt(prefix, row["run_id"], row["attempt"], finished_at, None)

@@ -63,9 +63,9 @@ RESTORES = schema(
     _TASK,
     "bytes long, start_seconds double, restore_seconds double?",
 )
-"""One row per task whose state a process restores in these rebalances. `role`: `active` (the task stops meanwhile) or
-`standby` (or a warmup). `bytes`: size of the state that is missing. `start_seconds`: time since the planned rebalance.
-`restore_seconds`: time until it is restored; null if the process loses the task before."""
+"""One row per task and process that restores its state in these rebalances. `role`: `active` (the task stops
+meanwhile) or `standby` (or a warmup). `bytes`: size of the state that is missing. `start_seconds`: time since the
+planned rebalance. `restore_seconds`: time until it is restored; null if the process loses the task before."""
 
 PLAN_TABLES: dict[str, StructType] = {
     "tasks": TASKS,

@@ -615,7 +615,7 @@ def test_cooperative_members_stop_what_moves() -> None:
     assert (row["protocol"], row["rebalances"], row["moved"], row["saved_ms"]) == ("cooperative", 2, 1, 13_000)
 
 
-def test_a_deployment_whose_members_block_in_callbacks() -> None:
+def test_a_deployment_with_members_that_block_in_callbacks() -> None:
     """Three members with four partitions each restart one after the other; each rebalance paused all twelve for 4 s.
 
     Departures leave four partitions without an owner. When a member comes, two members give up two partitions each, and
