@@ -104,22 +104,23 @@ class ConsumerGroup:
         self.group_epoch = self.assignment_epoch = self.config.first_epoch
         self.members.one_instance = not self.config.before_4_4
 
-    def restore(self, members: Iterable[tuple[Heartbeat, Sequence[int]]], epoch: int) -> None:
-        """Restores a stable group, whose members reached this epoch long ago and sent their last heartbeats at time 0.
+    def restore(self, members: Sequence[tuple[Heartbeat, Sequence[int]]], epoch: int) -> None:
+        """Restores a stable group. Its members reached this epoch long ago and sent their last heartbeats at time 0.
 
         Args:
             members: the first heartbeat of each member, and its partitions, ascending. No two members share a
-                partition.
+                partition. In the order in which the coordinator lists them, which is that of its table.
             epoch: epoch of the group, its target, and its members.
         """
         by_number = {topic.number: topic for topic in self.metadata.by_name.values()}
         targets = {}
-        for request, owned in members:
+        for request, owned in reversed(members):  # of two members in a slot, the last that joined is listed first
             there = [each for each in owned if each >> CODE_BITS in by_number]
             member = ConsumerGroupMember(request.member_id, member_epoch=epoch, previous_member_epoch=epoch)
             self.members.put(replace(member.apply_heartbeat(request), assigned=dict.fromkeys(there, epoch)))
             targets[request.member_id] = fresh(there, sorted({each >> CODE_BITS for each in there}), by_number)
             self.record_heartbeat(request.member_id, 0)
+        self.members.restore_table([request.member_id for request, _ in members])
         self.members.set_targets(targets)
         self.exists, self.homogeneous = True, self._are_homogeneous()
         self._update_topics(0, bump=False)

@@ -236,6 +236,10 @@ class ConsumerGroupMembers:
         """Returns the member IDs in the order of the coordinator's table."""
         return self._order.iteration_order()
 
+    def restore_table(self, listed: Sequence[str]) -> None:
+        """Gives the coordinator's table the size at which it lists all members in this order, if there is one."""
+        self._order.grow_until(listed)
+
     def put(self, member: ConsumerGroupMember) -> None:
         """Adds or updates a member (`updateMember`)."""
         before = self.by_id.get(member.member_id)

@@ -29,6 +29,7 @@ from spark_assign.numeric.segmented_arrays import key_ranges, row_numbers, start
 
 _GOLDEN_RATIO = 0x9E3779B97F4A7C15
 _SMALLEST_TABLE = 2
+_MOST_BITS = 32
 _SMALLEST_SET = 16
 _BUCKET_BITS = 32
 _MASK = 0xFFFFFFFF
@@ -246,6 +247,18 @@ class CoordinatorTable:
         """Removes a key if it is in the table."""
         if self._products.pop(key, None) is not None:
             self._order = None
+
+    def grow_until(self, listed: Sequence[str]) -> None:
+        """Doubles the table until its iterator returns the keys in this order. If no size does, keeps the size.
+
+        A table that once had more keys is larger than its keys require. Keys that share a slot must have been put from
+        the last listed to the first.
+        """
+        for bits in range(self._bits, _MOST_BITS):
+            slots = [self._products[key] >> 64 - bits for key in listed]
+            if slots == sorted(slots):
+                self._bits, self._order = bits, None
+                return
 
     def iteration_order(self) -> list[str]:
         """Returns the keys in the order of an iterator."""
