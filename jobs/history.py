@@ -32,6 +32,7 @@ from spark_assign.cli.options import (
     sample,
     stored_run,
 )
+from spark_assign.cli.owners import group_filter_options, select_tables
 from spark_assign.history import HistoryThresholds, read_history
 from spark_assign.history.past_variants import replay
 from spark_assign.history.records import records_of, redact_records
@@ -121,6 +122,7 @@ REQUIRED = {
     type=DURATION,
     help="Session timeout of members that use the consumer group protocol (default: 45s).",
 )
+@group_filter_options()
 @click.option("--without-hosts", is_flag=True, help="Remove the hosts of clients.")
 @click.option("--without-metadata", is_flag=True, help="Remove the metadata that clients add to committed offsets.")
 @details("the timeline")
@@ -150,7 +152,7 @@ def main(options: Options) -> int:
     if options.follow:
         return _follow(spark, options)
     if options.history:
-        tables = stored_history(spark, options.history).tables
+        tables = select_tables(spark, stored_history(spark, options.history).tables, options)
         return _show(options, SimpleNamespace(**tables), tables, _known_tables(spark, options, options.fleet))
     fleet = options.fleet or (_sample() if options.sample else None)
     with interpreted(spark, options.records or [_sample() if options.sample else options.segments]):
@@ -169,6 +171,9 @@ def check_usage(options: Options) -> None:
     for name, required in (("follow", "archive"), ("as_of", "output_fleet")):
         if getattr(options, name) and not getattr(options, required):
             raise ConfigError(f"{_flags([name])} needs {_flags([required])} LOCATION.")
+    for name in ("group", "owner"):
+        if options.follow and getattr(options, name):
+            raise ConfigError(f"{_flags([name])} doesn't apply to --follow, which copies the records of all groups.")
     for name in ("replay", "output", "without_hosts", "without_metadata", *THRESHOLDS):
         if options.history and getattr(options, name):
             raise ConfigError(
@@ -190,11 +195,14 @@ def _run(spark: SparkSession, options: Options, location: str | None) -> int:
     history = read_history(records, limits, topics=names, end_offsets=ends)
     history = history.with_tagged_rows(cached(history.tagged_rows()))  # ten tables of one pass
     tables: Mapping[str, DataFrame] = {name: getattr(history, name) for name in HISTORY_TABLES}
+    tables = select_tables(spark, tables, options)
+    history = history.with_tables(tables)
     schemas = HISTORY_TABLES
     if options.replay:
         replayed = replay(records, thresholds=limits)
         replayed = replayed.with_tagged_rows(cached(replayed.tagged_rows()))
-        tables = {**tables, **{name: getattr(replayed, name) for name in REPLAY_TABLES}}
+        variants = {name: getattr(replayed, name) for name in REPLAY_TABLES}
+        tables = {**tables, **select_tables(spark, variants, options)}
         schemas = {**schemas, **REPLAY_TABLES}
     if options.output:
         sources = {name: getattr(options, name) for name in SOURCES if getattr(options, name)}

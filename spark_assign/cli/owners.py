@@ -57,7 +57,7 @@ class Owner:
 
     def matches(self, cluster: str = "cluster", group: str = "group_id") -> Column:
         """Returns the condition that a row with these columns belongs to the entry."""
-        from spark_assign.comparison.what_if import matches  # needs Spark
+        from spark_assign.spark.shell_patterns import matches  # needs Spark
 
         return matches(**{cluster: self.cluster or "*"}) & matches(**{group: self.group or "*"})
 
@@ -131,7 +131,7 @@ def with_owners(
     """
     from pyspark.sql import functions as F
 
-    from spark_assign.comparison.what_if import matches
+    from spark_assign.spark.shell_patterns import matches
 
     is_connect = "connect_cluster" in table.columns
     if not is_connect and not set(GROUP_KEY) <= set(table.columns):

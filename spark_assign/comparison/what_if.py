@@ -13,19 +13,19 @@ over the fleet's names (`payments-*`). A change has a constructor here, and a te
 
 from __future__ import annotations
 
-import fnmatch
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.groups.assignors.release_rules import format_release_lines, parse_release_assignor
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.spark import subscription_lists
 from spark_assign.spark.java_order import string_order
+from spark_assign.spark.shell_patterns import matches
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS, ONLY_IF_GIVEN, OWNERSHIP
 
@@ -36,15 +36,6 @@ _TOPIC = ["cluster", "topic"]
 
 MAX_COUNT = 100_000
 """Maximum number of members per group, and of partitions per topic, in a change. A larger number is a typing error."""
-
-
-def matches(**patterns: str) -> Column:
-    """Returns a column that is true if each named column matches its shell pattern."""
-    fits = F.lit(True)
-    for name, pattern in patterns.items():
-        if pattern != "*":
-            fits = fits & F.col(name).rlike(fnmatch.translate(pattern))
-    return fits
 
 
 def _require_columns(table: str, rows: DataFrame, names: list[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StructType
 
 from spark_assign.fleet import Fleet
+from spark_assign.spark.shell_patterns import matches
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import REPLICAS
@@ -130,8 +130,8 @@ class ClusterChange(CheckedTables):
             replication_factors, partitions: New value by shell pattern of topics. The first match applies.
         """
         tables = replica_fleet(fleet)
-        clusters = tables.brokers.where(matches("cluster", cluster)).select("cluster").distinct()
-        topics = tables.replicas.where(matches("cluster", cluster)).select("cluster", "topic").distinct()
+        clusters = tables.brokers.where(matches(cluster=cluster)).select("cluster").distinct()
+        topics = tables.replicas.where(matches(cluster=cluster)).select("cluster", "topic").distinct()
         racked = {name: _broker_rows(values) for name, values in (("added", added), ("racks", racks)) if values}
         brokers = {"removed": [_row(broker_id=F.lit(broker)) for broker in removed]} if removed else {}
         counts = {
@@ -154,13 +154,8 @@ def _row(**values: Column) -> Column:
 
 def _match_topics(topics: DataFrame, column: str, values: Mapping[str, int]) -> DataFrame:
     """Returns topics with the value of the first pattern that they match, without topics that match none."""
-    value = F.coalesce(*(F.when(matches("topic", pattern), F.lit(number)) for pattern, number in values.items()))
+    value = F.coalesce(*(F.when(matches(topic=pattern), F.lit(number)) for pattern, number in values.items()))
     return topics.withColumn(column, value).where(F.col(column).isNotNull())
-
-
-def matches(name: str, pattern: str) -> Column:
-    """Returns the condition that a column matches a shell pattern."""
-    return F.lit(True) if pattern == "*" else F.col(name).rlike(fnmatch.translate(pattern))
 
 
 # --- faulty rows --------------------------------------------------------------------------------------------------

@@ -20,13 +20,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups.planning import plan
-from spark_assign.replicas.fleet import matches
 from spark_assign.replicas.kernel import group_effects as rules
 from spark_assign.replicas.kernel.restart_order import FEWEST, GIVEN, restart_orders
 from spark_assign.replicas.partition_changes import COUNTS, reassigned_partitions, restarted_partitions
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.spark.arrow_batches import dataframe_of_rows, map_arrow_batches
 from spark_assign.spark.caching import cached
+from spark_assign.spark.shell_patterns import matches
 from spark_assign.spark.tagged_pass import run_pass
 from spark_assign.stores.result import Result
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
@@ -121,7 +121,7 @@ def operate(
     if reassignment is not None:
         changes, rejected = reassigned_partitions(reassignment), reassignment.rejected
     else:
-        clusters = fleet.brokers.where(matches("cluster", cluster))  # type: ignore[union-attr]
+        clusters = fleet.brokers.where(matches(cluster=cluster))  # type: ignore[union-attr]
         named = [down] if down is not None else None if restart == ALL else list(restart or ())
         order = _given_order(clusters, named, cluster)
         if down is None:

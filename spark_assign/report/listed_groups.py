@@ -8,7 +8,6 @@ therefore perfectly even.
 
 from __future__ import annotations
 
-import fnmatch
 import math
 from collections.abc import Sequence
 from functools import reduce
@@ -19,6 +18,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, listed, rejected_line, rejected_lines
+from spark_assign.spark.shell_patterns import matches
 from spark_assign.tables.groups import GROUP_KEY
 
 SUMS = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
@@ -159,7 +159,7 @@ def rows_of_first_groups(rows: DataFrame, patterns: Sequence[str], limit: int) -
 
 def _matches_any(patterns: Sequence[str]) -> Column:
     """Returns the condition that group_id matches one of the shell patterns."""
-    return reduce(or_, (F.col("group_id").rlike(fnmatch.translate(pattern)) for pattern in patterns), F.lit(False))
+    return reduce(or_, (matches(group_id=pattern) for pattern in patterns), F.lit(False))
 
 
 def read_rejected_lines(rejected: DataFrame, num_rejected: int | None = None) -> list[str]:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import check, compare, plan, simulate
+from jobs import check, compare, history, plan, simulate
 from spark_assign.cli.owners import Owner, entries, read_owners, select_tables, with_owners
 from spark_assign.tables import connect
 from spark_assign.tables.errors import ConfigError
@@ -81,6 +81,11 @@ def test_every_job_filters_by_group(spark: SparkSession, capsys: pytest.CaptureF
     assert compare.main([*words, "--assignors", "range"]) == 0
     assert "\n  range          1 " in capsys.readouterr().out
     assert simulate.main(["--scenario", "textbook-join", "--group", "a"]) == 2
+    assert history.main(["--sample", "--group", "orders-*", "--group", "data-*"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("1 group from ")
+    assert "orders-eu/orders-service" in printed
+    assert history.main(["--bootstrap-server", "a:1", "--follow", "--archive", "a", "--group", "a"]) == 2
 
 
 def test_invalid_entries(spark: SparkSession) -> None:

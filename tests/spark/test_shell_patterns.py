@@ -1,0 +1,24 @@
+"""Shell patterns in queries match what Python's `fnmatch` matches."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_assign.spark.shell_patterns import matches
+
+pytestmark = pytest.mark.spark
+
+NAMES = ["prod-a", "nonprod-a", "prod-b\n", "prod-", "a.b", "axb", "[x]", "A-prod", "ü-1", "a\nb", "", "prod-a-prod-b"]
+PATTERNS = ["prod-*", "*prod-?", "prod-a", "a.b", "a?b", "[!p]*", "[[]x]", "[a-c]*", "*a*b", "", "*", "*-[ab]", "ü*"]
+
+
+def test_as_fnmatch(spark: SparkSession) -> None:
+    """Every name with every pattern, and of two columns both."""
+    rows = spark.createDataFrame([(name, "x") for name in NAMES], "name string, other string")
+    for pattern in PATTERNS:
+        found = {row["name"] for row in rows.where(matches(name=pattern, other="[x]")).collect()}
+        assert found == {name for name in NAMES if fnmatchcase(name, pattern)}, pattern
+    assert rows.where(matches(name="*", other="y")).isEmpty()
