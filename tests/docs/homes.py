@@ -73,6 +73,7 @@ BLOCKS = {
     ("docs/forty-clusters.md", "[[]clusters.shop-prod.labels[]]"): "tests/docs/test_forty_clusters.py",
     ("docs/forty-clusters.md", "shop-prod: *"): "tests/kafka/live/test_three_clusters.py",
     ("docs/forty-clusters.md", "spark.jars.packages *"): "tests/docs/test_forty_clusters.py",
+    ("docs/forty-clusters.md", "spark.sql.catalog.lake *"): "tests/docs/test_forty_clusters.py",
     ("docs/forty-clusters.md", "[[][[]dag[]][]]"): "tests/airflow/test_page.py",
     ("docs/daily.md", "[[][[]dag[]][]]"): "tests/airflow/test_page.py",
     ("docs/forty-clusters.md", "tasks:"): "tests/docs/test_forty_clusters.py",

@@ -38,11 +38,19 @@ def test_the_owners() -> None:
     assert platform == Owner("platform")
 
 
-def test_the_settings_of_delta() -> None:
-    """The release that the tests have."""
-    settings = dict(line.split() for line in block(PAGE, "spark.jars.packages"))
-    release = f"{maven.DELTA_FOR_SPARK}_2.13:{maven.DELTA_VERSION}"
-    assert settings.pop("spark.jars.packages") == f"io.delta:delta-spark_{release}"
-    from tests.spark.delta import SETTINGS
+def test_the_settings_of_table_formats() -> None:
+    """The releases and the settings that the tests have."""
+    from tests.spark.table_formats import DELTA, ICEBERG
 
-    assert settings == {name: SETTINGS[name] for name in settings}
+    def settings(begins: str) -> dict[str, str]:
+        return dict(line.split() for line in block(PAGE, begins))
+
+    spark = f"{maven.FORMATS_FOR_SPARK}_2.13"
+    delta = settings("spark.jars.packages")
+    assert delta.pop("spark.jars.packages") == f"io.delta:delta-spark_{spark}:{maven.DELTA_VERSION}"
+    assert delta == {name: DELTA[name] for name in delta}
+    iceberg = settings("spark.sql.catalog.lake")
+    runtime = f"org.apache.iceberg:iceberg-spark-runtime-{spark}:{maven.ICEBERG_VERSION}"
+    assert iceberg.pop("spark.jars.packages") == runtime
+    assert iceberg.pop("spark.sql.catalog.lake.warehouse")
+    assert iceberg == ICEBERG

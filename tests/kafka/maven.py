@@ -1,4 +1,4 @@
-"""Jars from Maven Central, of Kafka, Delta, Hadoop's `s3a://`, and Spark's Kafka source: one mvn call a set, kept in a
+"""Jars from Maven Central, of Kafka, Delta, Iceberg, Hadoop, and Spark's Kafka source: one mvn call a set, kept in a
 cache folder, reused after.
 
 Kafka's are in `~/.cache/spark_assign/kafka`, each set in a folder of its own; `SPARK_ASSIGN_KAFKA_JARS` names another
@@ -77,14 +77,18 @@ _APPLICATIONS = JarSet(
 # As old an slf4j as Kafka has, and a version of log4j that fits both releases above.
 _LOGGING = JarSet("logging-2.25.4", ("org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",))
 
-DELTA_FOR_SPARK, DELTA_VERSION = "4.1", "4.4.0"
-"""The release of Spark that the tests run on, and Delta's for it."""
+FORMATS_FOR_SPARK, DELTA_VERSION, ICEBERG_VERSION = "4.1", "4.4.0", "1.11.0"
+"""The release of Spark that the tests run on, and those of the table formats for it."""
 
 _DELTA = JarSet(
-    f"delta-{DELTA_FOR_SPARK}-{DELTA_VERSION}", (f"io.delta:delta-spark_{DELTA_FOR_SPARK}_2.13:{DELTA_VERSION}",)
+    f"delta-{FORMATS_FOR_SPARK}-{DELTA_VERSION}", (f"io.delta:delta-spark_{FORMATS_FOR_SPARK}_2.13:{DELTA_VERSION}",)
 )
 _OF_DELTA = "io.delta,io.unitycatalog"
 """What else it needs Spark has."""
+_ICEBERG = JarSet(
+    f"iceberg-{FORMATS_FOR_SPARK}-{ICEBERG_VERSION}",
+    (f"org.apache.iceberg:iceberg-spark-runtime-{FORMATS_FOR_SPARK}_2.13:{ICEBERG_VERSION}",),
+)
 
 HADOOP_VERSION = "3.4.2"
 """Of the Hadoop that the tests' Spark has."""
@@ -137,6 +141,11 @@ def delta_jars() -> list[str]:
     Raises UnavailableError where mvn is missing, or where it fails.
     """
     return _for_spark(_DELTA, _OF_DELTA)
+
+
+def iceberg_jars() -> list[str]:
+    """The jars that a session needs to read and write Iceberg tables. Raises as `delta_jars` does."""
+    return _for_spark(_ICEBERG, "org.apache.iceberg")
 
 
 def s3a_jars() -> list[str]:

@@ -197,7 +197,7 @@ def test_connect_clusters_in_a_catalog(spark: SparkSession, schema: str) -> None
 def test_a_table_with_a_conditional_overwrite(
     spark: SparkSession, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the rows of the snapshot's clusters are replaced. test_delta.py has such tables; here, one is pretended."""
+    """Only the rows of the snapshot's clusters are replaced. test_table_formats.py has such tables; here is a stub."""
     write_tables(snapshots.of_connect(["c1", "c2", "c3"]), spark, schema)
     replaced: dict[str, tuple[set[str], set[str]]] = {}
 

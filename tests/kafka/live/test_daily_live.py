@@ -184,8 +184,8 @@ def applied(setting: str, member: Consumer) -> Consumer:
 
 def test_two_nights(world: World) -> None:
     """The page names each event. What its setting saves is measured in the second night, with a cluster down."""
-    if ".".join(pyspark.__version__.split(".")[:2]) != maven.DELTA_FOR_SPARK:
-        pytest.skip(f"the jars are for Spark {maven.DELTA_FOR_SPARK}, this is {pyspark.__version__}")
+    if ".".join(pyspark.__version__.split(".")[:2]) != maven.FORMATS_FOR_SPARK:
+        pytest.skip(f"the jars are for Spark {maven.FORMATS_FOR_SPARK}, this is {pyspark.__version__}")
     output = world.folder / "daily"
     tables = [
         f'[clusters.{name}]\nbootstrap_server = "{each.bootstrap_servers}"\n' for name, each in world.clusters.items()

@@ -55,8 +55,8 @@ Rows = dict[tuple[int, int], tuple[Any, ...]]
 def _jars() -> None:
     """The jars are those for one release of Spark."""
     release = ".".join(pyspark.__version__.split(".")[:2])
-    if release != maven.DELTA_FOR_SPARK:
-        pytest.skip(f"the jars are for Spark {maven.DELTA_FOR_SPARK}, this is {release}")
+    if release != maven.FORMATS_FOR_SPARK:
+        pytest.skip(f"the jars are for Spark {maven.FORMATS_FOR_SPARK}, this is {release}")
 
 
 @pytest.fixture(scope="module")
