@@ -34,13 +34,14 @@ END_OFFSETS = schema("cluster string, topic string, partition int, end_offset lo
 GROUPS = schema(
     _GROUP,
     "group_type string, protocol_type string?, assignor string?, state string?",
-    "start_time timestamp, end_time timestamp, records long, rebalances long, missing_generations long",
-    "max_rebalances_per_day long, members long, partitions long, deploys long, crashes long",
+    "start_time timestamp, end_time timestamp, records long, rebalances long, idle_epochs long",
+    "missing_generations long, max_rebalances_per_day long, members long, partitions long, deploys long, crashes long",
     _PAUSE,
     "flapping boolean",
 )
 """One row per group. `protocol_type`: Kafka's protocol type, such as `consumer` or `connect`. `start_time` and
-`end_time`: its first and last record. `missing_generations`: generations in between that are no longer on record
+`end_time`: its first and last record. `idle_epochs`: group epochs in which every member keeps its partitions, so that
+nothing stops; they aren't in `rebalances`. `missing_generations`: generations in between that are no longer on record
 because of compaction. `max_rebalances_per_day`: largest number of rebalances within 24 hours. `members` and
 `partitions`: at the end. `paused_partition_ms`: partition-milliseconds without commits around rebalances.
 `longest_pause_ms`: longest pause of a single partition. Both are null if the group commits nothing. `flapping`: the
@@ -48,18 +49,20 @@ group rebalances frequently without deploys."""
 
 REBALANCES = schema(
     _GROUP,
-    "generation_id int, time timestamp, stable_time timestamp?, state string, assignor string?, leader string?",
+    "generation_id int, time timestamp, stable_time timestamp?, idle boolean, state string",
+    "assignor string?, leader string?",
     "members long, joined long, left long, crashed long, restarted long, missing_generations long",
     "partitions long, moved long, cause string",
     _PAUSE,
     "partition int, offset long",
 )
 """One row per generation (classic) or group epoch (consumer, share, and streams groups). `time`: when the coordinator
-wrote it. `stable_time`: when the last member had reached it (KIP-848); `time` for a classic group. `joined`, `left`
-(including `crashed`), and `restarted` (a static member with a new ID, or a member that left and returned as the same
-client) are relative to the previous generation on record. `missing_generations`: generations in between that are not
-on record. `moved`: partitions with another owner than before; restarts don't count. `cause`: as far as the records
-show it. `partition` and `offset`: position of the record."""
+wrote it. `stable_time`: when the last member had reached it (KIP-848); `time` for a classic group. `idle`: whether it
+is an epoch in which every member keeps its partitions, so that nothing stops. `joined`, `left` (including `crashed`),
+and `restarted` (a static member with a new ID, or a member that left and returned as the same client) are relative
+to the previous generation on record. `missing_generations`: generations in between that are not on record. `moved`:
+partitions with another owner than before; restarts don't count. `cause`: as far as the records show it. `partition` and
+`offset`: position of the record."""
 
 MEMBERSHIPS = schema(
     _GROUP,

@@ -23,6 +23,7 @@ def group(name: str, **more: Any) -> Row:
     row |= {"assignor": "range", "state": "Stable", "start_time": at(0), "end_time": at(3600), "records": 100}
     row |= {
         "rebalances": 2,
+        "idle_epochs": 0,
         "missing_generations": 0,
         "max_rebalances_per_day": 2,
         "members": 3,
@@ -35,7 +36,14 @@ def group(name: str, **more: Any) -> Row:
 def rebalance(name: str, generation: int, seconds: float, **more: Any) -> Row:
     """A row of rebalances."""
     row: Row = {"cluster": "shop", "group_id": name, "generation_id": generation, "time": at(seconds)}
-    row |= {"stable_time": at(seconds), "state": "Stable", "assignor": "range", "leader": f"{name}-0", "members": 3}
+    row |= {
+        "stable_time": at(seconds),
+        "idle": False,
+        "state": "Stable",
+        "assignor": "range",
+        "leader": f"{name}-0",
+        "members": 3,
+    }
     row |= dict.fromkeys(("joined", "left", "crashed", "restarted", "missing_generations"), 0)
     row |= {
         "partitions": 12,
@@ -117,6 +125,7 @@ def everything(name: str) -> HistoryRows:
             "groups": 3,
             "flapping": 1,
             "rebalances": 14,
+            "idle_epochs": 0,
             "missing_generations": 4,
             "crashes": 1,
             "paused_partition_ms": 252_000,

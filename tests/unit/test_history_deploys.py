@@ -199,6 +199,19 @@ def test_a_group_flaps_by_what_happens_in_24_hours(hours: float, flapping: bool)
     assert is_flapping(timeline, deploys(timeline), THRESHOLDS) == flapping
 
 
+@pytest.mark.parametrize(("session_timeout_ms", "flapping"), [(None, False), (45_000, True)])
+def test_idle_epochs_make_no_group_flap(session_timeout_ms: int | None, flapping: bool) -> None:
+    """A reassignment across racks bumps epochs; members of the classic protocol rejoin at each of them."""
+    only = worker(0, 1, session_timeout_ms=session_timeout_ms)
+    epochs = [generation(number, number * HOUR, [(only, [0, 1])]) for number in range(1, 13)]
+    timeline = past(*epochs, group_type="consumer")
+    assert is_flapping(timeline, deploys(timeline), THRESHOLDS) == flapping
+    assert sum(timeline.is_idle) == (0 if flapping else 11)
+    assert not any(past(*epochs).is_idle)
+    moved = [*epochs, generation(13, 13 * HOUR, [(only, [0, 1, 2])]), generation(15, 14 * HOUR, [(only, [0, 1, 2])])]
+    assert past(*moved, group_type="consumer").is_idle[-2:] == (False, False)
+
+
 def test_a_deploy_counts_once() -> None:
     """Thirty members that restart one after the other do not flap."""
     old = [worker(number, 1) for number in range(30)]
@@ -233,6 +246,7 @@ def test_the_row_of_a_group() -> None:
         "end_time": 2_000_000,
         "records": row["records"],
         "rebalances": 3,
+        "idle_epochs": 0,
         "missing_generations": 2,
         "max_rebalances_per_day": 3,
         "members": 3,

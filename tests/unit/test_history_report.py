@@ -45,6 +45,7 @@ def test_a_history_in_a_few_lines() -> None:
         "groups": 2,
         "flapping": 1,
         "rebalances": 14,
+        "idle_epochs": 2,
         "missing_generations": 4,
         "crashes": 1,
         "paused_partition_ms": 252_000,
@@ -53,6 +54,7 @@ def test_a_history_in_a_few_lines() -> None:
     assert list(summary_lines(row, {"rolling-restart": 1, "crash": 2})) == [
         "2 groups from 2026-11-20 10:00:00 to 2026-11-20 11:00:00 UTC",
         "14 rebalances, 4 partition-minutes paused; 4 generations no longer on record",
+        "2 idle epochs: every member kept its partitions, and nothing stopped",
         "Deploys: 1 rolling-restart, 2 crash",
         "1 flapping group; 1 crash",
     ]

@@ -135,8 +135,13 @@ def is_flapping(timeline: Timeline, deploys: Sequence[Deploy], thresholds: Histo
 
 
 def find_rebalance_times(timeline: Timeline) -> list[int]:
-    """Returns when a group rebalanced, ascending."""
-    return _rebalance_times(timeline.generations, timeline.is_rebalance)
+    """Returns when a group rebalanced, ascending. An idle epoch is no rebalance."""
+    return _rebalance_times(timeline.generations, _stops(timeline))
+
+
+def _stops(timeline: Timeline) -> list[bool]:
+    """Returns whether each generation is a rebalance, and not just an idle epoch."""
+    return [new and not idle for new, idle in zip(timeline.is_rebalance, timeline.is_idle, strict=True)]
 
 
 def count_max_per_day(times: Sequence[int]) -> int:
@@ -159,7 +164,7 @@ def _find_bursts(
 ) -> list[_RebalanceBurst]:
     """Returns the generations of a timeline in bursts, separated by pauses without a rebalance."""
     by_member = {(departure.member_id, departure.generation_id): departure for departure in departures}
-    generations, is_rebalance = timeline.generations, timeline.is_rebalance
+    generations, is_rebalance = timeline.generations, _stops(timeline)
     starts = [
         index
         for index in range(1, len(generations))  # What happened before the first generation is unknown.

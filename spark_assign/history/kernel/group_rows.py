@@ -23,6 +23,8 @@ Row = Mapping[str, Any]
 """A row of a table of `tables.history` without cluster and group, with times in milliseconds."""
 
 FIRST, JOINED = "first-on-record", "joined"
+IDLE = "every member keeps its partitions, for example because replicas moved to other racks"
+"""Cause of an idle epoch."""
 
 _GENERATION_COLUMNS = ("generation_id", "state", "assignor", "leader", "partition", "offset")
 _MEMBER_COLUMNS = (
@@ -81,6 +83,7 @@ def group_row(
         "end_time": timeline.last_ms,
         "records": timeline.records,
         "rebalances": len(rebalance_times),
+        "idle_epochs": sum(timeline.is_idle),
         "missing_generations": missing_generations,
         "max_rebalances_per_day": count_max_per_day(rebalance_times),
         "members": len(last.members) if last else 0,
@@ -101,7 +104,8 @@ def rebalance_rows(timeline: Timeline, changes: Sequence[GenerationChange], paus
 
     Changes of members within a generation are no rebalance.
     """
-    for change, is_rebalance, previous in zip(changes, timeline.is_rebalance, (None, *changes), strict=False):
+    flags = zip(timeline.is_rebalance, timeline.is_idle, strict=True)
+    for change, (is_rebalance, is_idle), previous in zip(changes, flags, (None, *changes), strict=False):
         generation = change.generation
         if not is_rebalance and generation.state != DEAD:
             continue
@@ -110,6 +114,7 @@ def rebalance_rows(timeline: Timeline, changes: Sequence[GenerationChange], paus
             **{name: getattr(generation, name) for name in _GENERATION_COLUMNS},
             "time": generation.at_ms,
             "stable_time": generation.stable_ms,
+            "idle": is_idle,
             "members": len(generation.members),
             "joined": len(change.joined),
             "left": len(change.left),
@@ -118,7 +123,7 @@ def rebalance_rows(timeline: Timeline, changes: Sequence[GenerationChange], paus
             "missing_generations": change.missing,
             "partitions": change.partitions,
             "moved": change.moved,
-            "cause": "; ".join(_find_causes(change, previous)),
+            "cause": IDLE if is_idle else "; ".join(_find_causes(change, previous)),
             "paused_partition_ms": paused_partition_ms,
             "longest_pause_ms": longest_pause_ms,
         }

@@ -175,3 +175,22 @@ class Timeline:
             and (before is None or before.state == DEAD or before.generation_id != generation.generation_id)
             for before, generation in zip(previous, self.generations, strict=False)
         )
+
+    @property
+    def is_idle(self) -> tuple[bool, ...]:
+        """Whether each generation is an epoch that stops nothing: all members keep their target assignments.
+
+        The coordinator starts a new epoch if racks of replicas change (KIP-1101), among other reasons. Members of the
+        classic protocol rejoin at every new epoch or generation, so a group that has any has no idle epoch.
+        """
+        if self.protocol_type is not None:  # a classic group
+            return (False,) * len(self.generations)
+        previous = (None, *self.generations[:-1])
+        return tuple(
+            before is not None
+            and generation.generation_id == before.generation_id + 1
+            and generation.assignor == before.assignor
+            and generation.members == before.members
+            and all(member.session_timeout_ms is None for member in generation.members)
+            for before, generation in zip(previous, self.generations, strict=False)
+        )

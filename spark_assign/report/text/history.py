@@ -42,6 +42,9 @@ GROUP_COUNTS = ("rebalances", "max_rebalances_per_day", "deploys", "crashes", "m
 _REPLAY_SUMS = ("rebalances", "moved", "paused_partition_ms")
 _VARIANT_COLUMNS = ("assignor", "static", "protocol")
 
+_MIN_GROUPS = 3
+"""Minimum number of groups with idle epochs that indicate a change of the cluster."""
+
 _MAX_CHARACTERS = 110
 """Maximum length of the description of an event."""
 
@@ -58,9 +61,9 @@ def worst_first() -> list[Column]:
 def totals(groups: DataFrame) -> DataFrame:
     """Returns one row over all groups: groups, flapping, start_time, end_time, and sums of some columns.
 
-    The sums are those of rebalances, missing_generations, crashes, and paused_partition_ms.
+    The sums are those of rebalances, idle_epochs, missing_generations, crashes, and paused_partition_ms.
     """
-    sums = ("rebalances", "missing_generations", "crashes", "paused_partition_ms")
+    sums = ("rebalances", "idle_epochs", "missing_generations", "crashes", "paused_partition_ms")
     return groups.agg(
         num_rows("groups"),
         F.count_if("flapping").alias("flapping"),
@@ -87,12 +90,14 @@ def summarize_history(tables: Tables, limit: int) -> str:
     Reads a screenful of rows.
 
     Args:
-        tables: `tables.history.HISTORY_TABLES` by name; reads groups, deploys, unreadable, and rejected.
+        tables: `tables.history.HISTORY_TABLES` by name; reads groups, rebalances, deploys, unreadable, and rejected.
         limit: Maximum number of groups listed.
     """
     groups = tables["groups"]
     (row,) = collected(totals(groups), "totals")
     lines = list(summary_lines(row, count_by(tables["deploys"], "deploy_type")))
+    if row["idle_epochs"]:
+        lines += _cluster_wide_lines(tables["rebalances"], limit)
     displayed = collected(groups.orderBy(*worst_first()).limit(limit), "groups")
     for title, flapping in (("Flapping groups", True), ("Groups with the longest pauses in total", False)):
         listed = [group for group in displayed if group["flapping"] == flapping]
@@ -103,6 +108,18 @@ def summarize_history(tables: Tables, limit: int) -> str:
         codes = ", ".join(f"{num_records:,} {code}" for code, num_records in unreadable.items())
         lines += ["", f"Unreadable records (table unreadable): {codes}"]
     return "\n".join([*lines, *read_rejected_lines(tables["rejected"])])
+
+
+def _cluster_wide_lines(rebalances: DataFrame, limit: int) -> list[str]:
+    """Returns a line per period of five minutes in which many groups of a cluster had idle epochs."""
+    period = F.window("time", "5 minutes").alias("period")
+    idle = rebalances.where("idle").groupBy("cluster", period).agg(F.count_distinct("group_id").alias("groups"))
+    rows = idle.where(F.col("groups") >= _MIN_GROUPS).orderBy("cluster", "period").limit(limit)
+    return [
+        f"Cluster-wide change in {row['cluster']} from {format_time(row['period']['start'])} UTC: idle epochs of "
+        f"{row['groups']:,} groups, probably because replicas moved to other racks"
+        for row in collected(rows, "rebalances")
+    ]
 
 
 def summary_lines(row: Row, deploys: Mapping[str, int]) -> Iterator[str]:
@@ -120,6 +137,8 @@ def summary_lines(row: Row, deploys: Mapping[str, int]) -> Iterator[str]:
     yield f"{count(row['groups'], 'group')} from {format_time(row['start_time'])} to {format_time(row['end_time'])} UTC"
     missing = count(row["missing_generations"], "generation") if row["missing_generations"] else ""
     yield f"{count(row['rebalances'], 'rebalance')}{paused}{missing and f'; {missing} no longer on record'}"
+    if row["idle_epochs"]:
+        yield f"{count(row['idle_epochs'], 'idle epoch')}: every member kept its partitions, and nothing stopped"
     if deploys:
         yield "Deploys: " + ", ".join(f"{num:,} {deploy_type}" for deploy_type, num in deploys.items())
     crashes = "crash" if row["crashes"] == 1 else "crashes"
