@@ -45,6 +45,10 @@ KAFKA_EQUIVALENTS = {
 """(assignor, library) to the assignor of Kafka's clients with the same behavior. Range in these libraries ignores
 racks. For the measurements, see docs/libraries.md."""
 
+FRANZ_GO_RELEASE = "1.22"
+"""Release of franz-go that its assignors here follow. Its sticky balancers differ before. In 1.21, all but `roundrobin`
+use the leaders' racks as soon as a member has a rack."""
+
 LIBRARIES_WITHOUT_STATIC_ORDER = frozenset({"aiokafka", "kafka-python", "Sarama"})
 """Libraries that don't sort static members first, by instance id, as Java does. The results are equal only if no member
 is static."""
@@ -165,8 +169,18 @@ def parse_release_assignor(name: str) -> tuple[str, ReleaseRules] | None:
     return assignor, next(rules for first, (_, rules) in lines if tuple(map(int, first.split("."))) <= version)
 
 
-def is_emulated(assignor: str, library: str) -> bool:
-    """Checks whether this library's assignor is implemented; otherwise, a plan uses that of Java's clients."""
+def is_emulated(assignor: str, library: str, releases: str | None = None) -> bool:
+    """Checks whether this library's assignor is implemented, as of the releases if they are known.
+
+    Examples:
+        >>> is_emulated("range", "franz-go"), is_emulated("range", "franz-go", "1.21.7")
+        (True, False)
+    """
+    release = re.match(r"(\d+)\.(\d+)", releases or "") if library == "franz-go" else None
+    if release is not None and assignor != "roundrobin":
+        version = (int(release[1]), int(release[2]))
+        if version == (1, 21) or (version < (1, 22) and assignor != "range"):
+            return False
     return (
         library == "Java"
         or (assignor, library) in KAFKA_EQUIVALENTS

@@ -51,6 +51,7 @@ from dataclasses import dataclass
 
 from spark_assign.groups.assignors.release_rules import (
     CLIENT_ASSIGNORS,
+    FRANZ_GO_RELEASE,
     LIBRARIES_WITHOUT_STATIC_ORDER,
     assignor_of_leader,
     is_emulated,
@@ -313,10 +314,16 @@ def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
     rules = "today's Java" if not separator else release if release in LIBRARIES else f"Java {release}"
     if library is None:
         return RuleSource(UNKNOWN, f"{rules}, leader not known")
-    is_known = release == library or is_emulated(name, library)
-    if not is_known or str(leader).endswith(_STATIC) or assignor_of_leader(name, library, releases) != assignor:
+    if release == "franz-go":
+        rules = f"{release} {FRANZ_GO_RELEASE}"
+    if (
+        not is_emulated(name, library, releases)
+        or str(leader).endswith(_STATIC)
+        or assignor_of_leader(name, library, releases) != assignor
+    ):
         return RuleSource(OTHER, f"{rules}, but led by {leader}")
-    as_of = "" if release in ("", releases, library) else f", as {rules.removeprefix(f'{library} ')}"
+    is_exact = release in ("", releases) or (release == library and (releases or library != "franz-go"))
+    as_of = "" if is_exact else f", as {rules.removeprefix(f'{library} ')}"
     return RuleSource(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}")
 
 
