@@ -42,6 +42,7 @@ REPLICA_TABLES = {
     "racks": replicas.RACK_CHECK,
     "problems": replicas.PROBLEMS,
     "clusters": replicas.CLUSTER_CHECK,
+    **replicas.OPERATION_TABLES,
 }
 OF_JOBS: dict[str, Mapping[str, StructType]] = {
     "simulation": {**simulation.SIMULATION_TABLES, "comparison": simulation.COMPARISON},
@@ -93,7 +94,7 @@ def offsets(spark: SparkSession, options: Options) -> DataFrame:
 @stored_run("--comparison", "assignors compared (job compare)")
 @click.option("--simulation", metavar="[NAME=]LOCATION[@RUN_ID]", multiple=True, help=SIMULATIONS)
 @stored_run("--connect", "Plan with Connect clusters (default: that of --plan), or Connect scenario (job simulate).")
-@stored_run("--replicas", "replicas (job replicas place, reassign or check)")
+@stored_run("--replicas", "replicas (job replicas place, reassign, check, or operate)")
 @stored_run("--drift", "what changed between two runs (job diff)")
 @stored_run("--history", "what groups have been through (job history)")
 @stored_run("--advice", "what to do, ranked (job advise): the page begins with it")

@@ -63,6 +63,7 @@ SECTIONS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "ConnectSimulation": ("connect", lambda of: of.tables),
     "Drift": ("drift", lambda of: of.tables),
     "History": ("history", lambda of: of.tables),
+    "Operation": ("replicas", lambda of: of.tables),
     "Placements": ("replicas", lambda of: of.tables),
     "Plan": ("plan", lambda of: of),
     "Reassignment": ("replicas", lambda of: of.tables),

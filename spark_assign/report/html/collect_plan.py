@@ -77,7 +77,7 @@ def report(
         simulation: `simulation.simulate_variants(…)`; or stored tables (`tables.simulation.SIMULATION_TABLES`, or
             `comparison`) by the name of the variant: `{"eager": {"rebalances": …, …}, "cooperative": …}`.
         connect: a `ConnectPlan`, a `ConnectSimulation`, or stored tables of either.
-        replicas: tables of a placement, a reassignment, or a check, by name (`tables.replicas`).
+        replicas: tables of a placement, a reassignment, a check, or an operation, by name (`tables.replicas`).
         drift: the available tables of a drift, by name: groups, members, ownership, topics; or a stored drift, so that
             the page names the two compared runs.
         advice: the ranked recommendations (`Advice.advice`), the first section of the page.

@@ -188,7 +188,7 @@ class ConnectRows:
 
 @dataclass(frozen=True)
 class ReplicaRows:
-    """A placement, a reassignment or a check of replicas.
+    """A placement, a reassignment, or a check of replicas, or an operation on brokers.
 
     Attributes:
         metrics: `tables.replicas.METRICS`, a row per cluster that is reassigned.
@@ -199,6 +199,8 @@ class ReplicaRows:
         brokers, racks: `tables.replicas.BROKER_CHECK` and `RACK_CHECK`.
         problems: `tables.replicas.PROBLEMS`.
         problem_counts: code, partitions; where not all problems are in the page.
+        steps, orders, coordinators: `tables.replicas.STEPS`, `ORDERS`, and `COORDINATORS` of an operation.
+        groups: `tables.replicas.OPERATED_GROUPS` of the groups that it affects.
         rejected: cluster, code, detail.
     """
 
@@ -210,6 +212,10 @@ class ReplicaRows:
     racks: Rows = ()
     problems: Rows = ()
     problem_counts: Rows = ()
+    steps: Rows = ()
+    groups: Rows = ()
+    orders: Rows = ()
+    coordinators: Rows = ()
     rejected: Rows = ()
 
 
