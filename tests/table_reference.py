@@ -138,6 +138,8 @@ COMMON = {
     "*_starts": "number of starts",
     "*_stops": "number of stops",
     "fenced": "whether the broker is fenced",
+    "cordoned": "whether all online log directories of the broker are cordoned (KIP-1066)",
+    "offline_log_dirs": "log directories that are offline",
     "round": "number of the round, from 1",
     "what_if": "what-if change",
     "recommended": "whether this row is the recommendation",

@@ -54,7 +54,7 @@ class ReplicaFleet(CheckedTables):
 
     Args:
         replicas: cluster, topic, partition, replicas (array of broker ids, preferred leader first).
-        brokers: cluster, broker_id, rack_id?, fenced?.
+        brokers: cluster, broker_id, rack_id?, fenced?, cordoned?, offline_log_dirs?.
         sizes: cluster, topic, partition, bytes (of one replica); optional.
 
     Raises:

@@ -73,8 +73,8 @@ def place(requests: DataFrame, brokers: DataFrame, algorithm: str = STRIPED) -> 
     Args:
         requests: cluster, topic, partitions, replication_factor, start_index?, start_partition?, seed?
             (`tables.replicas.REQUESTS`). A topic can have several requests that don't overlap.
-        brokers: cluster, broker_id, rack_id?, fenced?, position? (`tables.replicas.BROKERS`). adminutils uses
-            every broker, fenced or not, and uses racks if all brokers of the cluster have one.
+        brokers: cluster, broker_id, rack_id?, fenced?, cordoned?, position? (`tables.replicas.BROKERS`). striped
+            doesn't see cordoned brokers. adminutils uses every broker, and racks if all brokers of a cluster have one.
         algorithm: `striped`, the placer of KRaft controllers (Kafka 4), or `adminutils` (up to 3.9).
 
     A call with the seeds (or start indexes) in `placements` returns the same result. As Kafka's class does, striped
@@ -88,6 +88,8 @@ def place(requests: DataFrame, brokers: DataFrame, algorithm: str = STRIPED) -> 
         raise ConfigError(f"{algorithm!r}: no such algorithm. Use one of {', '.join(ALGORITHMS)}")
     tables = _PlacementInput(requests, brokers)
     requests, brokers = tables.requests, tables.brokers
+    if algorithm == STRIPED:
+        brokers = brokers.where(~F.coalesce("cordoned", F.lit(False)))
     sizes = _read_sizes(requests, brokers)
     brokers_by_cluster = _brokers_by_cluster(brokers)
     validated = _validated(requests, brokers_by_cluster, algorithm)

@@ -145,7 +145,10 @@ def _gather_facts(fleet: ReplicaFleet, change: ClusterChange) -> DataFrame:
 def _to_facts(tables: ReplicaFleet | ClusterChange) -> list[DataFrame]:
     """Returns the rows of each table as facts; columns of the same name are copied."""
     kind_and_amount = {
-        "brokers": (kinds.BROKER, F.coalesce("fenced", F.lit(False)).cast("long")),
+        "brokers": (
+            kinds.BROKER,
+            F.when(F.col("fenced"), kinds.FENCED).when(F.col("cordoned"), kinds.CORDONED).otherwise(0).cast("long"),
+        ),
         "replicas": (kinds.PARTITION, F.lit(None)),
         "sizes": (kinds.SIZE, F.col("bytes")),
         "removed": (kinds.REMOVED, F.lit(None)),
@@ -164,7 +167,7 @@ def _to_facts(tables: ReplicaFleet | ClusterChange) -> list[DataFrame]:
 
 def _brokers_after(fleet: ReplicaFleet, change: ClusterChange) -> DataFrame:
     """Returns the brokers after a change."""
-    brokers = fleet.brokers.select("cluster", "broker_id", "rack_id", "fenced")
+    brokers = fleet.brokers.select("cluster", "broker_id", "rack_id", "fenced", "cordoned", "offline_log_dirs")
     if change.removed is not None:
         brokers = brokers.join(change.removed, ["cluster", "broker_id"], "left_anti")
     if change.racks is not None:
@@ -173,5 +176,5 @@ def _brokers_after(fleet: ReplicaFleet, change: ClusterChange) -> DataFrame:
         brokers = brokers.join(racks, ["cluster", "broker_id"], "left").withColumn("rack_id", rack).drop("new")
     if change.added is not None:
         added = change.added.select("cluster", "broker_id", "rack_id", F.lit(False).alias("fenced"))
-        brokers = brokers.unionByName(added)
+        brokers = brokers.unionByName(added, allowMissingColumns=True)
     return brokers

@@ -75,7 +75,7 @@ def _broker_rows(fleet: ReplicaFleet) -> DataFrame:
     counts = replicas.groupBy("cluster", "broker_id").agg(
         F.count(F.lit(1)).alias("replicas"), F.count(F.when(F.col("place") == 0, 1)).alias("leaders")
     )
-    listed = fleet.brokers.select("cluster", "broker_id", "rack_id", F.coalesce("fenced", F.lit(False)).alias("fenced"))
+    listed = fleet.brokers.withColumn("fenced", F.coalesce("fenced", F.lit(False))).drop("position")
     brokers = listed.join(counts, ["cluster", "broker_id"], "full").fillna(0, ["replicas", "leaders"])
     unfenced = F.count(F.when(~F.coalesce("fenced", F.lit(True)), 1))
     means = brokers.groupBy("cluster").agg(
@@ -146,6 +146,8 @@ def _cluster_rows(brokers: DataFrame, problems: DataFrame) -> DataFrame:
     unfenced = F.coalesce(~F.col("fenced"), F.lit(False))
     sizes = brokers.groupBy("cluster").agg(
         F.count(F.when(unfenced, 1)).alias("brokers"),
+        F.count(F.when(F.col("cordoned"), 1)).alias("cordoned_brokers"),
+        F.coalesce(F.sum("offline_log_dirs"), F.lit(0)).alias("offline_log_dirs"),
         F.sum("replicas").alias("replicas"),
         F.sum("leaders").alias("partitions"),
         *(

@@ -6,7 +6,16 @@ nulls. The values are checked, not the schema: columns read from Parquet are alw
 
 from __future__ import annotations
 
-from pyspark.sql.types import ArrayType, DataType, DoubleType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from spark_assign.tables.schema_fields import columns, schema
 
@@ -69,7 +78,14 @@ null: sorted by topic and partition."""
 REPLICAS = schema("cluster string, topic string, partition int, replicas array<int>")
 """`replicas`: broker IDs, preferred leader first."""
 
-BROKERS = schema("cluster string, broker_id int, rack_id string?")
+BROKERS = StructType(
+    [
+        *columns("cluster string, broker_id int, rack_id string?"),
+        *_if_given(cordoned=BooleanType(), offline_log_dirs=IntegerType()),
+    ]
+)
+"""`cordoned`: whether all online log directories of the broker are cordoned (KIP-1066); null if unknown.
+`offline_log_dirs`: number of its log directories that are offline."""
 
 GROUPS = StructType(
     [

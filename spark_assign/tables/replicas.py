@@ -15,8 +15,10 @@ REQUESTS = schema(_TOPIC, "partitions int, replication_factor int, start_index i
 `start_index`: index of the broker of the first replica of partition 0; if null or negative, it is drawn from `seed`.
 `seed`: seed of the random numbers; if null, it is drawn, too."""
 
-BROKERS = schema(_BROKER, "rack_id string?, fenced boolean?, position int?")
-"""`position`: order in which Kafka gets the brokers. Brokers without a position come last, by id."""
+BROKERS = schema(_BROKER, "rack_id string?, fenced boolean?, cordoned boolean?, offline_log_dirs int?, position int?")
+"""`cordoned`: whether all online log directories of the broker are cordoned (KIP-1066), so that it gets no replicas.
+`offline_log_dirs`: number of its log directories that are offline. `position`: order in which Kafka gets the brokers.
+Brokers without a position come last, by id."""
 
 PLACEMENTS = schema(_TOPIC, "partition int, replicas array<int>, leader int, start_index int?, shift int?, seed long?")
 """`replicas`: broker ids, preferred leader (`leader`) first. `start_index`: index of the broker of the first replica of
@@ -47,7 +49,8 @@ brokers that didn't have the partition. `leader_changed`: whether the preferred 
 replica."""
 
 MOVES = schema(_TOPIC, "partition int, from_broker_id int?, to_broker_id int, reason string, bytes long?")
-"""`reason`: removed-broker, fenced-broker, rack, replication-factor (with a null `from_broker_id`), or balance."""
+"""`reason`: removed-broker, fenced-broker, cordoned-broker, rack, replication-factor (with a null `from_broker_id`), or
+balance."""
 
 METRICS = schema(
     "cluster string, brokers long, partitions long, replicas long, new_partitions long, moved long",
@@ -85,11 +88,11 @@ commands; verify removes the throttle when all is done."""
 
 BROKER_CHECK = schema(
     _BROKER,
-    "rack_id string?, fenced boolean?, replicas long, leaders long, replicas_over_mean double?",
-    "leaders_over_mean double?",
+    "rack_id string?, fenced boolean?, cordoned boolean?, offline_log_dirs int?, replicas long, leaders long",
+    "replicas_over_mean double?, leaders_over_mean double?",
 )
 """`leaders`: partitions whose preferred leader the broker is. The mean is that of the unfenced brokers. `fenced` is
-null for a broker that only `replicas` lists."""
+null for a broker that only `replicas` lists. `cordoned`, `offline_log_dirs`: as in the input."""
 
 RACK_CHECK = schema("cluster string, rack_id string?, brokers long, replicas long, leaders long")
 """One row per rack. `leaders`: partitions with their preferred leader in the rack."""
@@ -100,13 +103,13 @@ CLUSTER_CHECK = schema(
     "cluster string, brokers long, partitions long, replicas long, min_replicas_over_mean double?",
     "max_replicas_over_mean double?, min_leaders_over_mean double?, max_leaders_over_mean double?",
     "shared_rack long, fenced_broker long, unknown_broker long, duplicate_replica long, too_few_replicas long",
-    "uneven_replication_factor long",
+    "uneven_replication_factor long, cordoned_brokers long, offline_log_dirs long",
 )
-"""One row per cluster. `brokers`: unfenced brokers. The last six columns count partitions. `shared_rack`: replicas
+"""One row per cluster. `brokers`: unfenced brokers. Columns of problems count partitions. `shared_rack`: replicas
 share a rack although more racks have unfenced brokers. `fenced_broker`: a replica is on a fenced broker.
 `unknown_broker`: a replica is on a broker that isn't in `brokers`. `duplicate_replica`: a broker is listed twice.
 `too_few_replicas`: fewer replicas than the minimum. `uneven_replication_factor`: fewer replicas than another partition
-of the topic."""
+of the topic. `cordoned_brokers`: brokers that are cordoned. `offline_log_dirs`: log directories that are offline."""
 
 # --- operate ----------------------------------------------------------------------------------------------
 

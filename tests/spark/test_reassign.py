@@ -23,22 +23,23 @@ from tests.frames import dataframe
 
 pytestmark = pytest.mark.spark
 
-BROKERS = "cluster string, broker_id int, rack_id string, fenced boolean"
+BROKERS = "cluster string, broker_id int, rack_id string, fenced boolean, cordoned boolean"
 REPLICAS = "cluster string, topic string, partition int, replicas array<int>"
 
 
 def _twenty(cluster: str) -> tuple[list[Any], list[Any]]:
     """20 brokers in two racks, one topic with 10 partitions and 2 replicas."""
-    brokers = [(cluster, id, f"rack{id // 10}", None) for id in range(20)]
+    brokers = [(cluster, id, f"rack{id // 10}", None, None) for id in range(20)]
     return brokers, [(cluster, "t", at, [at, 10 + at]) for at in range(10)]
 
 
 def _fleet(spark: SparkSession) -> ReplicaFleet:
     brokers, replicas = _twenty("shrinks")
-    brokers += [(cluster, id, None, None) for cluster in ("grows", "fewer", "lost", "raised") for id in range(4)]
-    brokers += [("repaired", id, f"rack{id % 2}", id == 5) for id in range(6)]
+    brokers += [(cluster, id, None, None, None) for cluster in ("grows", "fewer", "lost", "raised") for id in range(4)]
+    brokers += [("repaired", id, f"rack{id % 2}", id == 5, id == 7) for id in (*range(6), 7)]
     replicas += [("grows", "t", at, [at % 4, (at + 1) % 4]) for at in range(40)]
     replicas += [("repaired", "t", 0, [0, 2]), ("repaired", "t", 1, [5, 0]), ("repaired", "t", 2, [3, 2])]
+    replicas += [("repaired", "t", 3, [7, 4])]
     replicas += [("fewer", "t", at, [at % 4, (at + 1) % 4, (at + 2) % 4]) for at in range(4)]
     replicas += [("lost", "t", 0, [9])]
     replicas += [("raised", "t", at, [at]) for at in range(4)]
@@ -91,6 +92,7 @@ def test_moves_and_their_reasons(planned: Reassignment, metrics: dict[str, Any])
     assert sorted((from_broker, reason) for from_broker, _, reason in moves["repaired"]) == [
         (2, "rack"),
         (5, "fenced-broker"),
+        (7, "cordoned-broker"),
     ]
     assert [from_broker for from_broker, _, _ in moves["raised"]] == [None] * 4
     assert "fewer" not in moves
@@ -103,7 +105,7 @@ def test_moves_and_their_reasons(planned: Reassignment, metrics: dict[str, Any])
 def test_placement(planned: Reassignment, metrics: dict[str, Any]) -> None:
     """Every partition before and after; new ones; leaders even."""
     rows = {(row["cluster"], row["partition"]): row for row in planned.placement.collect()}
-    assert len(rows) == 10 + 40 + 3 + 4 + 6
+    assert len(rows) == 10 + 40 + 4 + 4 + 6
     assert all(len(row["replicas"]) == 2 == len(set(row["replicas"])) for row in rows.values())
     assert rows["raised", 5]["previous_replicas"] is None
     assert rows["raised", 5]["moved"] == 0
@@ -130,6 +132,7 @@ def test_check(checked: ReplicaCheck, planned: Reassignment) -> None:
         *(("raised", at, "too-few-replicas") for at in range(4)),
     }
     clusters = {row["cluster"]: row for row in checked.clusters.collect()}
+    assert clusters["repaired"]["cordoned_brokers"] == 1
     assert (clusters["raised"]["too_few_replicas"], clusters["raised"]["max_leaders_over_mean"]) == (4, 1.0)
     racks = {row["rack_id"]: row for row in checked.racks.where("cluster = 'shrinks'").collect()}
     assert {rack: (row["brokers"], row["replicas"], row["leaders"]) for rack, row in racks.items()} == {
@@ -161,7 +164,7 @@ def test_a_change_in_plain_values(spark: SparkSession, fleet: ReplicaFleet) -> N
 
 def test_times_of_batches(spark: SparkSession) -> None:
     """The throttle leaves the headroom at the busiest broker; sizes and rates are required."""
-    brokers = dataframe(spark, BROKERS, [("c", id, f"r{id}", None) for id in range(3)])
+    brokers = dataframe(spark, BROKERS, [("c", id, f"r{id}", None, None) for id in range(3)])
     replicas = dataframe(spark, REPLICAS, [("c", "t", at, [0, 1]) for at in range(4)])
     key = "cluster string, topic string, partition int"
     sizes = dataframe(spark, f"{key}, bytes long", [("c", "t", at, 1_000_000) for at in range(4)])

@@ -251,11 +251,14 @@ def replicas(name: str) -> ReplicaRows:
             for broker in range(3)
         ],
         clusters=[
-            about_cluster | spans | dict.fromkeys((*problems, "uneven_replication_factor"), 0) | {"cluster": name}
+            about_cluster
+            | spans
+            | dict.fromkeys((*problems, "uneven_replication_factor", "cordoned_brokers", "offline_log_dirs"), 0)
+            | {"cluster": name}
         ],
         brokers=[
-            {"cluster": name, "broker_id": 1, "rack_id": name, "fenced": None, "replicas": 9, "leaders": 3}
-            | {"replicas_over_mean": 1.0, "leaders_over_mean": None}
+            {"cluster": name, "broker_id": 1, "rack_id": name, "fenced": None, "cordoned": True, "replicas": 9}
+            | {"leaders": 3, "offline_log_dirs": 1, "replicas_over_mean": 1.0, "leaders_over_mean": None}
         ],
         racks=[{"cluster": name, "rack_id": rack, "brokers": 1, "replicas": 9, "leaders": 3} for rack in (name, None)],
         problems=[{"cluster": "c", "topic": name, "partition": 0, "code": "shared-rack", "detail": "two in one"}],

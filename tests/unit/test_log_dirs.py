@@ -1,4 +1,4 @@
-"""Sizes of logs as brokers tell them: of leaders, without logs on their way elsewhere; and who does not tell."""
+"""Log directories as brokers describe them: sizes of leaders' logs, cordoned brokers, offline directories."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ class Brokers:
     def newest(self, _: type) -> int:
         return 4
 
-    def send_all(self, requests: Any, answered: Any) -> list[Any]:
+    def brokers(self) -> list[int]:
+        return sorted(self.answers)
+
+    def send_all(self, requests: Any, answered: Any = lambda _: None) -> list[Any]:
         for at, (broker, request) in enumerate(requests):
             self.requests[broker] = request
             answered(at)
@@ -110,6 +113,28 @@ def test_brokers_that_have_no_such_request() -> None:
 
     brokers.newest = newest  # type: ignore[method-assign]
     assert read(brokers) == ({}, ["bytes are not known: the brokers have no DescribeLogDirs"])
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_cordoned_brokers(version: int) -> None:
+    """A broker is cordoned if all of its online directories are, as of version 5; one that doesn't answer is absent."""
+    folder = DescribeLogDirsResponse.DescribeLogDirsResult
+    online, offline, cordoned = (
+        folder(error_code=code, log_dir="/d", topics=[], is_cordoned=is_cordoned)
+        for code, is_cordoned in ((0, False), (56, False), (0, True))
+    )
+    folders = {1: [online, cordoned], 2: [cordoned, cordoned], 3: [cordoned, offline], 4: [offline]}
+    answers: dict[int, Any] = {
+        broker: DescribeLogDirsResponse(throttle_time_ms=0, error_code=0, results=each)
+        for broker, each in folders.items()
+    }
+    brokers = Brokers(answers | {5: errors.KafkaConnectionError("gone")})
+    brokers.newest = lambda _: version  # type: ignore[method-assign]
+    states = kafka_log_dirs.log_dir_states(cast(ClusterConnection, brokers))
+    expected = {1: False, 2: True, 3: True} if version == 5 else {}
+    assert {broker: state["cordoned"] for broker, state in states.items()} == dict.fromkeys(range(1, 5)) | expected
+    assert {broker: state["offline_log_dirs"] for broker, state in states.items()} == {1: 0, 2: 0, 3: 1, 4: 1}
+    assert brokers.requests[1].topics == []
 
 
 def test_another_reading(monkeypatch: pytest.MonkeyPatch) -> None:

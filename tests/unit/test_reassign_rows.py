@@ -44,6 +44,8 @@ def test_each_reason() -> None:
     assert moved(removed) == {("t", 0): [(2, 3, "removed-broker")]}
     fenced = decided([broker(1), broker(2, fenced=1), broker(3), partition(0, [1, 2])])
     assert moved(fenced) == {("t", 0): [(2, 3, "fenced-broker")]}
+    cordoned = decided([broker(1), broker(2, fenced=kinds.CORDONED), broker(3), partition(0, [1, 2])])
+    assert moved(cordoned) == {("t", 0): [(2, 3, "cordoned-broker")]}
     both = decided([broker(1), broker(2, fenced=1), broker(3), partition(0, [1, 2]), fact(kinds.REMOVED, broker_id=2)])
     assert moved(both) == {("t", 0): [(2, 3, "removed-broker")]}
     more = decided([*three, partition(0, [1, 2]), factor("t", 3)])
@@ -251,7 +253,7 @@ NO_BROKER, TWICE, BAD = "unknown-broker", "duplicate-broker", "bad-replicas"
         (
             changed(kinds.REMOVED, 1, 2, 3),
             "no-brokers",
-            "All brokers are removed or fenced. Add a broker",
+            "All brokers are removed, fenced, or cordoned. Add a broker",
         ),
         (
             [partition(1, [1])],

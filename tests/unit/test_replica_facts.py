@@ -43,7 +43,11 @@ GOOD = [*brokers(0, 1, 2, 3), partition(0, [0, 1]), partition(1, [2, 3])]
         ([partition(2, [0, 9])], "unknown-broker", "replicas: brokers has no broker 9"),
         ([fact(kinds.ADDED, broker_id=3)], "known-broker", "added: broker 3"),
         (brokers(3), "duplicate-broker", "brokers: broker 3 is listed twice"),
-        ([fact(kinds.REMOVED, broker_id=each) for each in range(4)], "no-brokers", "All brokers are removed or fenced"),
+        (
+            [fact(kinds.REMOVED, broker_id=each) for each in range(4)],
+            "no-brokers",
+            "All brokers are removed, fenced, or cordoned",
+        ),
         (
             [fact(kinds.COUNT, topic="t", amount=1)],
             "fewer-partitions",

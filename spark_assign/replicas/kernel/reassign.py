@@ -1,8 +1,8 @@
 """Plans the reassignment of one cluster: hard constraints first, then as few moves as possible, then balance.
 
 Order of priority
-    1. Every partition has its replication factor, on distinct brokers that are neither removed nor fenced, in as many
-       racks as possible.
+    1. Every partition has its replication factor, on distinct brokers that aren't removed, fenced, or cordoned, in as
+       many racks as possible.
     2. As few replicas move as 1 allows (`choose_kept`: exact).
     3. Replicas are balanced over brokers and racks, within a tolerance: vacancies go to brokers below their shares
        (`fill_vacancies`), and if voluntary moves are allowed, more replicas move (`balance_replicas`: heuristic).

@@ -1,7 +1,7 @@
 """Reads the facts of clusters to reassign, one row per fact, and replaces names with indexes.
 
     kind       columns
-    BROKER     broker_id, rack_id, amount (1: fenced)
+    BROKER     broker_id, rack_id, amount (`FENCED`, `CORDONED`)
     REMOVED    broker_id
     ADDED      broker_id, rack_id
     RACK       broker_id, rack_id: its new rack
@@ -28,6 +28,9 @@ from spark_assign.numeric.segmented_arrays import key_ranges
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster
 
 BROKER, REMOVED, ADDED, RACK, PARTITION, SIZE, FACTOR, COUNT = range(8)
+
+FENCED, CORDONED = 1, 2
+_EXCLUDED = {FENCED: "fenced-broker", CORDONED: "cordoned-broker"}
 
 FACTS = pa.schema(
     {
@@ -61,7 +64,7 @@ class NamedCluster:
     cluster: ReplicaCluster
     broker_id: IntArray
     excluded: dict[int, str]
-    """`removed-broker` or `fenced-broker` by the index of each broker that can't have replicas."""
+    """`removed-broker`, `fenced-broker`, or `cordoned-broker` by the index of each broker that can't have replicas."""
     topic: list[str]
     partition: IntArray
     voluntary: bool
@@ -118,9 +121,15 @@ def _brokers(rows: dict[int, pa.Table]) -> tuple[dict[int, str | None], dict[int
         _by_broker(rows[tag], name) for tag, name in ((REMOVED, "removed"), (ADDED, "added"), (RACK, "racks"))
     )
     if duplicates := sorted(set(known) & set(added)):
-        raise RejectedError(
-            "known-broker", f"added: broker {duplicates[0]} already exists in brokers. Remove it from added"
-        )
+        broker = duplicates[0]
+        if known[broker]["amount"] == CORDONED:
+            remedy = (
+                "Kafka 4.4 refuses a target with it. Clear its cordoned.log.dirs, and set cordoned to false in brokers"
+            )
+            raise RejectedError(
+                "cordoned-broker", f"added: all log directories of broker {broker} are cordoned. {remedy}"
+            )
+        raise RejectedError("known-broker", f"added: broker {broker} already exists in brokers. Remove it from added")
     mentioned = set(pc.unique(pc.list_flatten(rows[PARTITION]["replicas"])).drop_null().to_pylist())
     all_racks: dict[int, str | None] = {broker: row["rack_id"] for broker, row in (known | added).items()}
     for name, brokers in (("removed", removed), ("racks", racks)):
@@ -129,12 +138,12 @@ def _brokers(rows: dict[int, pa.Table]) -> tuple[dict[int, str | None], dict[int
     if unlisted := sorted(mentioned - set(all_racks) - set(removed)):
         remedy = "Add it to brokers, or remove the broker to move its replicas"
         raise RejectedError("unknown-broker", f"replicas: brokers has no broker {unlisted[0]}. {remedy}")
-    excluded = {broker: "fenced-broker" for broker, row in known.items() if row["amount"]}
+    excluded = {broker: _EXCLUDED[row["amount"]] for broker, row in known.items() if row["amount"]}
     excluded |= dict.fromkeys(removed, "removed-broker")
     all_racks |= {broker: None for broker in removed if broker not in all_racks}
     all_racks |= {broker: row["rack_id"] for broker, row in racks.items()}
     if not set(all_racks) - set(excluded):
-        raise RejectedError("no-brokers", "All brokers are removed or fenced. Add a broker")
+        raise RejectedError("no-brokers", "All brokers are removed, fenced, or cordoned. Add a broker")
     return all_racks, excluded
 
 

@@ -27,7 +27,8 @@ class ReplicaCluster:
 
     Args:
         rack: the rack index of each broker; all brokers without a rack form one rack.
-        usable: whether a broker can have replicas after the change, that is, whether it's neither removed nor fenced.
+        usable: whether a broker can have replicas after the change, that is, whether it's not
+            removed, fenced, or cordoned.
         current: the replicas of each partition in order, as broker indexes, padded with `NO_BROKER`. The row of a new
             partition has no replicas. Shape: (num_partitions, largest replication factor).
         replication_factor: the replication factor of each partition after the change.

@@ -15,7 +15,7 @@ from spark_assign.report.listed_groups import collected, num_rows
 
 
 def build_replica_section(rows: ReplicaRows) -> parts.Section:
-    """Returns the section on a placement, a reassignment, or a check of replicas (`ReplicaRows`)."""
+    """Returns the section on a placement, a reassignment, a check, or an operation (`ReplicaRows`)."""
     more = f"Shown are the first {len(rows.problems):,}; the table problems has all." if rows.problem_counts else ""
     tables = [
         _reassignment_table(rows.metrics),
@@ -26,6 +26,10 @@ def build_replica_section(rows: ReplicaRows) -> parts.Section:
         parts.any_table("Racks", rows.racks if len(rows.racks) > 1 else ()),
         parts.any_table("Partitions with a problem, by code", rows.problem_counts),
         parts.any_table("Problems", rows.problems, more),
+        parts.any_table("Steps of the operation, in order", rows.steps),
+        parts.any_table("Groups that the operation affects, those with the most rebalances first", rows.groups),
+        parts.any_table("Orders of a restart", rows.orders),
+        parts.any_table("Coordinators before the operation, by broker", rows.coordinators),
         parts.rejected_table(rows.rejected),
     ]
     return parts.Section(_replica_sentences(rows), tables)
@@ -42,6 +46,11 @@ def _replica_sentences(rows: ReplicaRows) -> list[str]:
         bad = sum(row[name] for row in rows.clusters for name in _PROBLEMS)
         found = "No problem was found" if not bad else f"{count(bad, 'problem')} of partitions were found"
         return [f"{count(sum(row['replicas'] for row in rows.clusters), 'replica')} were checked. {found}."]
+    if rows.steps:
+        low, high = (sum(row[f"{end}_rebalances"] for row in rows.steps) for end in ("min", "max"))
+        moves = sum(row["coordinators_moved"] for row in rows.steps)
+        coordinators = f"{count(moves, 'move')} of coordinators"
+        return [f"The operation causes {number(low)} to {number(high)} rebalances and {coordinators}."]
     return []
 
 
@@ -82,7 +91,16 @@ def _broker_loads(rows: Rows) -> parts.Table:
 _PROBLEMS = (
     *("shared_rack", "fenced_broker", "unknown_broker"),
     *("duplicate_replica", "too_few_replicas", "uneven_replication_factor"),
+    *("cordoned_brokers", "offline_log_dirs"),
 )
+
+
+_AFFECTED = (
+    *("cluster", "group_id", "group_type", "assignor", "causes", "min_rebalances", "max_rebalances", "min_epochs"),
+    *("max_epochs", "coordinator_moves", "paused_partitions", "min_paused_partition_seconds"),
+    *("max_paused_partition_seconds", "moved_partitions", "advice"),
+)
+"""Columns of affected groups."""
 
 
 def _check_table(rows: Rows) -> parts.Table:
@@ -110,7 +128,7 @@ def _broker_name(row: Row) -> str:
 
 def _brokers_table(rows: Rows) -> parts.Table:
     """Returns the table of brokers, with bars."""
-    fenced = [parts.words("Fenced", "fenced")] if any(row["fenced"] for row in rows) else []
+    states = [name for name in ("fenced", "cordoned", "offline_log_dirs") if any(row[name] for row in rows)]
     return parts.table_of(
         "Brokers",
         rows,
@@ -118,13 +136,13 @@ def _brokers_table(rows: Rows) -> parts.Table:
             *(("Broker", False, _broker_name), parts.words("Rack", "rack_id")),
             *(parts.bars(parts.title_of(name), name, "is", rows, [name]) for name in ("replicas", "leaders")),
             *(parts.figure(parts.title_of(name), name, ratio) for name in ("replicas_over_mean", "leaders_over_mean")),
-            *fenced,
+            *(parts.words(parts.title_of(name), name) for name in states),
         ],
     )
 
 
 def replica_rows(tables: Mapping[str, DataFrame]) -> ReplicaRows:
-    """Returns the rows of a placement, a reassignment, or a check that the page displays."""
+    """Returns the rows of a placement, a reassignment, a check, or an operation that the page displays."""
     found: dict[str, Rows] = {}
     if "moves" in tables:
         reasons = tables["moves"].groupBy("cluster", "reason").agg(num_rows("replicas"))
@@ -139,8 +157,17 @@ def replica_rows(tables: Mapping[str, DataFrame]) -> ReplicaRows:
         "brokers": ["cluster", "broker_id"],
         "racks": ["cluster", "rack_id"],
         "problems": ["cluster", "topic", "partition", "code"],
+        "steps": ["cluster", "step"],
+        "groups": [*map(F.desc, ("max_rebalances", "max_epochs", "coordinator_moves")), "cluster", "group_id"],
+        "orders": ["cluster", "order", "leaders_return"],
+        "coordinators": ["cluster", "broker_id"],
         "rejected": ["cluster", "code"],
     }
+    if "groups" in tables:
+        affected = tables["groups"].where(F.size("causes") > 0).select(*_AFFECTED)
+        tables = {**tables, "groups": affected.withColumn("causes", F.array_join("causes", ", "))}
+    if "orders" in tables:
+        tables = {**tables, "orders": tables["orders"].withColumn("brokers", F.array_join("brokers", ", "))}
     for name, order in orders.items():
         if name in tables:
             found[name] = collected(tables[name].orderBy(*order).limit(MOST_ROWS))

@@ -1,6 +1,7 @@
 """Takes a snapshot of a running cluster: the tables of a Fleet, and offsets, with few requests.
 
-1. One Metadata request: brokers and racks, topics, partitions, replicas, leaders.
+1. One Metadata request: brokers and racks, topics, partitions, replicas, leaders. DescribeLogDirs at every broker:
+   cordoned brokers and offline log directories.
 2. ListGroups at every broker; DescribeGroups or ConsumerGroupDescribe (KIP-848), 100 groups per request.
 3. OffsetFetch, 50 groups per request; ListOffsets, 5,000 partitions per request, at their leaders.
 4. For loads, the offsets again, and DescribeLogDirs at every broker (`loads`).
@@ -73,7 +74,8 @@ def snapshot(
         if unseen := _owned_topics(rows) - readable.keys():
             progress(kafka_connection.unseen_topics_text(unseen))
         kept = _kept(rows, readable.keys(), topics)
-        _add_topics(rows, metadata.brokers, [readable[name] for name in sorted(kept)])
+        _add_brokers(rows, metadata.brokers, kafka_loads.log_dir_states(connection))
+        _add_topics(rows, [readable[name] for name in sorted(kept)])
         committed, faults, answered_s = kafka_offsets.committed(connection, committing, progress)
         for group_id, fault in sorted(faults.items()):
             rows.add("undescribed", group_id=group_id, error=f"committed offsets: {fault}")
@@ -121,10 +123,15 @@ def _owned_topics(rows: SnapshotRows) -> set[str]:
     return set().union(*(row["topics"] for row in rows.rows["owned_lists"]))
 
 
-def _add_topics(rows: SnapshotRows, brokers: Collection[Any], topics: Collection[Any]) -> None:
-    """Adds brokers, topics, and replicas."""
+def _add_brokers(rows: SnapshotRows, brokers: Collection[Any], log_dirs: Mapping[int, Mapping[str, Any]]) -> None:
+    """Adds brokers with the state of their log directories, if it's known."""
     for broker in sorted(brokers, key=lambda broker: broker.node_id):
-        rows.add("brokers", broker_id=broker.node_id, rack_id=broker.rack or None)
+        state = log_dirs.get(broker.node_id, {})
+        rows.add("brokers", broker_id=broker.node_id, rack_id=broker.rack or None, **state)
+
+
+def _add_topics(rows: SnapshotRows, topics: Collection[Any]) -> None:
+    """Adds topics and replicas."""
     for topic in topics:
         rows.add("topics", topic=topic.name, partitions=len(topic.partitions), topic_id=_topic_id(topic))
         for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index):

@@ -240,6 +240,8 @@ def _since(over_s: float, since_ms: int, end: int, start: int, first: LeaderOffs
 
 
 _NO_TIMESTAMP = -1
+_CORDONED_VERSION = 5
+"""The first version of DescribeLogDirs that has `IsCordoned` (KIP-1066)."""
 
 
 def read_sizes(
@@ -279,6 +281,27 @@ def read_sizes(
         report(f"{kafka_connection.NO_SIZES}: {', '.join(broker_ids)} ({reason})")
     report(f"read sizes: {len(sizes)} of {len(leaders)} partitions")
     return sizes
+
+
+def log_dir_states(connection: ClusterConnection) -> dict[int, dict[str, Any]]:
+    """Returns the columns `cordoned` and `offline_log_dirs` of each broker that describes its log directories.
+
+    The requests name no topics, so that the responses are small. `cordoned` is None before DescribeLogDirs v5 (Kafka
+    4.3).
+    """
+    try:
+        knows_cordoned = connection.newest(DescribeLogDirsRequest) >= _CORDONED_VERSION
+    except errors.IncompatibleBrokerVersion:
+        return {}
+    brokers = connection.brokers()
+    responses = connection.send_all([(broker, DescribeLogDirsRequest(topics=[])) for broker in brokers])
+    states = {}
+    for broker, response in zip(brokers, responses, strict=True):
+        if not kafka_connection.no_sizes_reason(response):
+            online = [folder for folder in response.results if not folder.error_code]
+            cordoned = all(folder.is_cordoned for folder in online) if knows_cordoned and online else None
+            states[broker] = {"cordoned": cordoned, "offline_log_dirs": len(response.results) - len(online)}
+    return states
 
 
 def _log_dirs_request(topics: Mapping[str, list[int]]) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kafka.admin import ConfigResource, ConfigResourceType
 from pyspark.sql import SparkSession
 
 from spark_assign.replicas import (
@@ -99,3 +100,34 @@ def test_the_tools_carry_out_the_plan(
     assert check(plan.after).problems.count() == 0
     _carry_out(broker, [file for file in written if file.name.startswith("rollback")])
     assert _placement(_fleet(broker, spark)) == original
+
+
+@pytest.mark.full
+def test_a_cordoned_broker(broker: Cluster, spark: SparkSession, tmp_path: Path) -> None:
+    """A snapshot detects it, no target names it, and the brokers refuse the rollback onto it."""
+    create_topics(broker, {"r.cordoned": (3, 2)})
+
+    def cordon(log_dirs: str) -> None:
+        with broker.admin() as admin:
+            admin.alter_configs([ConfigResource(ConfigResourceType.BROKER, "2", {"cordoned.log.dirs": log_dirs})])
+
+    cordon("*")
+    try:
+        wait_until(lambda: _cordoned(broker) == [2], "cordoned", VERIFY_TIMEOUT_S)
+        fleet = _fleet(broker, spark)
+        plan = reassign(ReplicaFleet(fleet.replicas.where("topic = 'r.cordoned'"), fleet.brokers))
+        assert {row["reason"] for row in plan.moves.collect()} == {"cordoned-broker"}
+        files = sorted(Path(each) for each in write_tool_files(tool_files(plan), str(tmp_path)))
+        _carry_out(broker, [each for each in files if each.name == "reassign-001.json"])
+        [rollback] = [each for each in files if each.name == "rollback-001.json"]
+        with pytest.raises(AssertionError, match="all its log directories are cordoned"):
+            _tool(broker, "kafka-reassign-partitions.sh * --execute", rollback)
+    finally:
+        cordon("")
+
+
+def _cordoned(broker: Cluster) -> list[int]:
+    """The cordoned brokers of a snapshot, where no log directory is offline."""
+    rows = snapshot(broker.bootstrap_servers, groups="no-group", topics="no-topic").tables["brokers"].to_pylist()
+    assert [row["offline_log_dirs"] for row in rows] == [0, 0, 0]
+    return [row["broker_id"] for row in rows if row["cordoned"]]
