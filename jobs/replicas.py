@@ -12,10 +12,12 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, FleetError
+from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
+from spark_assign.advice.zones import compare_zone_traffic
+from spark_assign.cli.cluster_changes import CHANGE_OPTIONS, CHANGES, broker_ids, integer, planned_reassignment
 from spark_assign.cli.job import Commands, Job, Options, job, spark_session
-from spark_assign.cli.job_tables import on_fleet
+from spark_assign.cli.job_tables import on_fleet, stored_history
 from spark_assign.cli.options import (
-    compose_options,
     exit_codes,
     fail_on,
     fleet_or_sample,
@@ -23,28 +25,25 @@ from spark_assign.cli.options import (
     input_options,
     is_sample,
     milliseconds,
-    named_values,
     output_options,
+    stored_run,
     tables_with_sample,
     top,
 )
 from spark_assign.cli.owners import group_filter_options
 from spark_assign.replicas import (
     Bandwidth,
-    ClusterChange,
     ReplicaFleet,
     check,
     operate,
     place,
-    reassign,
     schedule,
     tool_files,
     write_tool_files,
 )
 from spark_assign.replicas.fleet import replica_fleet
-from spark_assign.replicas.operation import ALL, BROKER_RELEASES
+from spark_assign.replicas.operation import ALL, BROKER_RELEASES, fleet_after
 from spark_assign.replicas.placement import ALGORITHMS
-from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.report.text import replicas as report
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path, join
@@ -62,12 +61,6 @@ CONDITIONS = {
     "operate": ("rejected", "clusters were rejected"),
 }
 """Condition of --fail-on of each command, and what it looks for."""
-
-SAMPLE_CHANGE = ("3", "4=use1-az4")
-"""Default of --remove and --add for the sample fleet: another broker in the same rack."""
-
-CHANGES = ("remove", "add", "rack", "replication_factor", "partitions")
-"""Options that change clusters."""
 
 Tables = Mapping[str, DataFrame]
 
@@ -125,34 +118,6 @@ def checking(options: Options) -> int:
     return _failed(options, results["problems"])
 
 
-CHANGE_OPTIONS = compose_options(
-    click.option(
-        "--cluster",
-        metavar="GLOB",
-        default="*",
-        help="Clusters that change, by shell pattern of their names (default: all).",
-    ),
-    click.option("--remove", metavar="ID,ID,…", help="Brokers that must lose all replicas."),
-    click.option("--add", metavar="ID[=RACK],…", help="New brokers, with their racks."),
-    click.option("--rack", metavar="ID=RACK,…", help="New racks of brokers."),
-    named_values("--replication-factor", "GLOB=N", "New replication factor of topics that match a shell pattern."),
-    named_values("--partitions", "GLOB=N", "New number of partitions of topics that match a shell pattern."),
-    click.option(
-        "--tolerance",
-        metavar="X",
-        type=float,
-        default=0.1,
-        help="Maximum deviation of a broker from its even share, as a fraction of the share (default: 0.1).",
-    ),
-    click.option(
-        "--voluntary",
-        type=click.Choice(["yes", "no"]),
-        help="Whether replicas that could stay may move to improve balance (default: only if brokers are added).",
-    ),
-)
-"""Options of a change of clusters."""
-
-
 @_command(
     "reassign",
     "Reassign replicas after a change, with as few moves as possible. Reads replicas, brokers, sizes, and loads.",
@@ -203,7 +168,7 @@ def reassigning(options: Options) -> int:
     spark = _begin(options, "reassign")
     tables = _read(spark, options, ("replicas", "brokers", "sizes", *["loads"] * is_timed), ("replicas", "brokers"))
     loads = tables.pop("loads", None)
-    plan = _reassigned(ReplicaFleet(**tables), options)
+    plan = planned_reassignment(ReplicaFleet(**tables), options)
     frames = {name: getattr(plan, name) for name in ("placement", "moves", "metrics", "rejected")}
     if is_timed:
         headroom = {} if options.headroom is None else {"headroom": options.headroom}
@@ -251,6 +216,14 @@ def reassigning(options: Options) -> int:
     default=BROKER_RELEASES[-1],
     help="Kafka release of the brokers (default: 4.4).",
 )
+@stored_run("--history", "Stored history (job history), for the commits and rebalances per second of coordinators.")
+@click.option(
+    "--price-per-gb",
+    metavar="X",
+    type=float,
+    help="With a change: also compute what the groups read across zones before and after it, at this price per "
+    "gigabyte. Requires loads, and racks of brokers and members.",
+)
 @group_filter_options()
 @top()
 def operating(options: Options) -> int:
@@ -266,40 +239,35 @@ def operating(options: Options) -> int:
         print("No operation given, so all brokers restart: --restart all", flush=True)
     elif not given and not changes:
         raise ConfigError("No operation given. Use --restart, --down, or a change such as --remove ID.")
-    return on_fleet("replicas operate", options, __file__, _operate)
+    if options.price_per_gb is not None and not changes:
+        raise ConfigError("--price-per-gb requires a change such as --remove ID, after which leaders stay elsewhere.")
+    return on_fleet("replicas operate", options, __file__, _operate, loads=options.price_per_gb is not None)
 
 
 def _operate(options: Options, _location: str | None, fleet: Fleet) -> int:
     is_change = options.restart is None and options.down is None
+    spark = fleet.topics.sparkSession
+    reassignment = planned_reassignment(replica_fleet(fleet), options) if is_change else None
     operation = operate(
         fleet,
-        restart=ALL if options.restart == ALL else _ids("--restart", options.restart),
-        down=None if options.down is None else _number("--down", options.down),
-        reassignment=_reassigned(replica_fleet(fleet), options) if is_change else None,
+        restart=ALL if options.restart == ALL else broker_ids("--restart", options.restart),
+        down=None if options.down is None else integer("--down", options.down),
+        reassignment=reassignment,
         cluster=options.cluster,
         leaders_return=options.leaders_return == "yes",
         **({} if options.downtime_ms is None else {"downtime_seconds": options.downtime_ms / 1_000}),
         broker_release=options.broker_release,
+        history=stored_history(spark, options.history).tables if options.history else None,
     )
-    results = _write(fleet.topics.sparkSession, options, "operate", operation.tables)
-    steps, groups, orders, rejected = (results[name] for name in ("steps", "groups", "orders", "rejected"))
-    print(report.summarize_operation(steps, groups, orders, rejected, options.top), flush=True)
+    tables = dict(operation.tables)
+    if reassignment is not None and options.price_per_gb is not None:
+        after = fleet_after(fleet, reassignment)
+        tables["zones"] = compare_zone_traffic(fleet, after, ZoneParams(price_per_gb=options.price_per_gb))
+    results = _write(spark, options, "operate", tables)
+    print(report.summarize_operation(results, options.top), flush=True)
+    if "zones" in results:
+        print("\n" + report.summarize_operated_zones(results["zones"]), flush=True)
     return _failed(options, results["rejected"])
-
-
-def _reassigned(fleet: ReplicaFleet, options: Options) -> Reassignment:
-    """Returns the reassignment of a change (`CHANGE_OPTIONS`)."""
-    if options.tolerance < 0:
-        raise ConfigError(f"--tolerance {options.tolerance}: expected 0 or more, for example 0.1 for 10 %")
-    if is_sample(options) and not given_values(options, CHANGES):
-        options.remove, options.add = SAMPLE_CHANGE
-        print(f"No change given, so a broker is replaced: --remove {options.remove} --add {options.add}", flush=True)
-    return reassign(
-        fleet,
-        _change(fleet, options),
-        tolerance=options.tolerance,
-        voluntary=None if options.voluntary is None else options.voluntary == "yes",
-    )
 
 
 def _begin(options: Options, name: str) -> SparkSession:
@@ -348,44 +316,6 @@ def _write(spark: SparkSession, options: Options, name: str, tables: Tables) -> 
     )
     options.outcome.wrote(manifest, options.output)
     return dict(read_run(spark, options.output, manifest.run_id, schemas=schemas).tables)
-
-
-def _change(fleet: ReplicaFleet, options: Options) -> ClusterChange:
-    return ClusterChange.from_values(
-        fleet,
-        cluster=options.cluster,
-        removed=_ids("--remove", options.remove) or (),
-        added=dict(_broker("--add", word) for word in _words(options.add)),
-        racks=dict(_broker("--rack", word) for word in _words(options.rack)),
-        replication_factors=_numbers("--replication-factor", options.replication_factor),
-        partitions=_numbers("--partitions", options.partitions),
-    )
-
-
-def _words(given: str | None) -> list[str]:
-    return [word.strip() for word in given.split(",")] if given else []
-
-
-def _ids(flag: str, given: str | None) -> list[int] | None:
-    return None if given is None else [_number(flag, word) for word in _words(given)]
-
-
-def _broker(flag: str, word: str) -> tuple[int, str | None]:
-    broker, _, rack = word.partition("=")
-    if flag == "--rack" and not rack:
-        raise ConfigError(f"{flag} {word}: expected ID=RACK")
-    return _number(flag, broker), rack or None
-
-
-def _numbers(flag: str, given: Mapping[str, str] | None) -> dict[str, int]:
-    return {name: _number(flag, value) for name, value in (given or {}).items()}
-
-
-def _number(flag: str, word: str) -> int:
-    try:
-        return int(word)
-    except ValueError:
-        raise ConfigError(f"{flag}: {word!r} isn't an integer") from None
 
 
 def _failed(options: Options, found: DataFrame) -> int:

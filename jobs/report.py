@@ -43,6 +43,7 @@ REPLICA_TABLES = {
     "problems": replicas.PROBLEMS,
     "clusters": replicas.CLUSTER_CHECK,
     **replicas.OPERATION_TABLES,
+    "zones": replicas.OPERATED_ZONES,
 }
 OF_JOBS: dict[str, Mapping[str, StructType]] = {
     "simulation": {**simulation.SIMULATION_TABLES, "comparison": simulation.COMPARISON},

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_assign.advice.kernel import zones as kernel
-from spark_assign.advice.kernel.cross_zone_traffic import GB, ZoneParams
+from spark_assign.advice.kernel.cross_zone_traffic import CURRENT, GB, ZoneParams
 from spark_assign.advice.kernel.replica_moves import MOVE, MOVE_COLUMNS, REORDER, replica_moves
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
@@ -25,6 +25,8 @@ from spark_assign.spark.arrow_batches import map_arrow_batches, map_arrow_chunks
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
+from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.replicas import OPERATED_ZONES
 from spark_assign.tables.schema_fields import schema
 
 CHANGES = (REORDER, MOVE)
@@ -162,6 +164,31 @@ def measure_zone_traffic(fleet: Fleet, params: ZoneParams | None = None) -> Zone
     )
     work = map_arrow_batches(partial(kernel.measure_traffic, params=params))
     return ZoneTraffic(group_facts.mapInArrow(work, from_arrow_schema(kernel.ZONE_ROWS)), fleet, params)
+
+
+def compare_zone_traffic(before: Fleet, after: Fleet, params: ZoneParams) -> DataFrame:
+    """Returns the cross-zone traffic of current owners before and after an operation on replicas
+    (`tables.replicas.OPERATED_ZONES`).
+
+    Args:
+        before, after: fleets as for `measure_zone_traffic`. Clusters without replicas in `after` are left out.
+        params: price, currency, and follower fetching.
+    """
+    current = (F.col("assignor") == CURRENT) & (F.col("follower_fetching") == params.follower_fetching)
+    sides = [
+        measure_zone_traffic(fleet, params)
+        .zones.where(current)
+        .select(
+            *GROUP_KEY,
+            "currency",
+            F.col("cross_zone_bytes_per_day").alias(f"cross_zone_bytes_{when}"),
+            F.col("cost_per_day").alias(f"cost_{when}"),
+        )
+        for when, fleet in (("before", before), ("after", after))
+    ]
+    planned = F.broadcast(after.replicas.select("cluster").distinct())  # type: ignore[union-attr]
+    rows = sides[0].join(sides[1].drop("currency"), [*GROUP_KEY]).join(planned, "cluster", "left_semi")
+    return rows.select(*OPERATED_ZONES.names)
 
 
 def changes(replica_moves: DataFrame, kind: str = REORDER, *, follower_fetching: bool = False) -> DataFrame:

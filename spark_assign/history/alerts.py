@@ -26,7 +26,8 @@ def history_alerts(
 
     Args:
         tables: groups, rebalances, and unreadable of `tables.history.HISTORY_TABLES`.
-        max_rebalances_per_day: maximum number of rebalances of a group within any 24 hours, without tombstones.
+        max_rebalances_per_day: maximum number of rebalances of a group within any 24 hours, without tombstones and
+            idle epochs.
         max_pause_ms: maximum pause of a partition around a rebalance, in milliseconds.
         max_unreadable: maximum number of unreadable records. If there are more, all groups with unreadable records are
             alerts. `group_id` is empty if a record doesn't even name its group.
@@ -46,7 +47,7 @@ def history_alerts(
     for name, limit in limits.items():
         if limit is not None and limit < 0:
             raise ConfigError(f"{name} {limit}: expected 0 or more")
-    rebalances, unreadable = tables["rebalances"].where("state <> 'Dead'"), tables["unreadable"]
+    rebalances, unreadable = tables["rebalances"].where("state <> 'Dead' AND NOT idle"), tables["unreadable"]
     if lookback_ms is not None:
         ends = F.broadcast(tables["groups"].agg(F.max("end_time").alias("ends")))
         rebalances = _filter_lookback(rebalances, "time", ends, lookback_ms)

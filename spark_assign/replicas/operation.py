@@ -8,7 +8,7 @@ order of a rolling restart. All else is DataFrame operations on (partition, step
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups.planning import plan
+from spark_assign.replicas.coordinators import OFFSETS_TOPIC, coordinator_rows, leader_move_rows, partition_loads
 from spark_assign.replicas.kernel import group_effects as rules
 from spark_assign.replicas.kernel.restart_order import FEWEST, GIVEN, restart_orders
 from spark_assign.replicas.partition_changes import COUNTS, reassigned_partitions, restarted_partitions
@@ -32,7 +33,6 @@ from spark_assign.stores.result import Result
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.replicas import (
     CLUSTER_REJECTED,
-    COORDINATORS,
     EFFECTS,
     GROUP_EVENT_ROWS,
     OPERATED_GROUPS,
@@ -42,7 +42,6 @@ from spark_assign.tables.replicas import (
 )
 from spark_assign.tables.schema_fields import schema
 
-OFFSETS_TOPIC = "__consumer_offsets"
 BROKER_RELEASES = ("4.0", "4.1", "4.2", "4.3", "4.4")
 ALL: Literal["all"] = "all"
 _GROUP = ["cluster", "group_id"]
@@ -61,7 +60,8 @@ class Operation(Result):
         groups: one row per group with members: rebalances, epochs, moves of its coordinator, and what to change before.
         effects: one row per group, step, and cause, with the rule that it follows from.
         orders: of a restart: the given order of brokers, and the one with the fewest moves; else empty.
-        coordinators: groups and members that each broker coordinates, before the operation.
+        coordinators: what each broker coordinates before the operation.
+        leader_moves: moves of leaders of internal topics that would spread this load.
         rejected: clusters that the reassignment rejected.
     """
 
@@ -72,6 +72,7 @@ class Operation(Result):
     effects: DataFrame
     orders: DataFrame
     coordinators: DataFrame
+    leader_moves: DataFrame
     rejected: DataFrame
 
 
@@ -85,6 +86,7 @@ def operate(
     leaders_return: bool = True,
     downtime_seconds: float = 60.0,
     broker_release: str = BROKER_RELEASES[-1],
+    history: Mapping[str, DataFrame] | None = None,
 ) -> Operation:
     """Computes what an operation does to the groups of a fleet. Give one of `restart`, `down`, and `reassignment`.
 
@@ -101,6 +103,7 @@ def operate(
             (`auto.leader.rebalance.enable`).
         downtime_seconds: time that each restarted broker is down.
         broker_release: release of the brokers. With 4.0, racks of replicas don't matter.
+        history: tables of a history (`History.tables`), for the commits and rebalances per second of coordinators.
 
     Raises:
         ConfigError: not exactly one operation is given, a number is negative, or the release is unknown.
@@ -140,13 +143,16 @@ def operate(
         downtime_seconds=float(downtime_seconds),
     )
     effects = cached(events.mapInArrow(map_arrow_batches(work), EFFECTS))
-    after = fleet if reassignment is None else _after(fleet, reassignment)
+    after = fleet if reassignment is None else fleet_after(fleet, reassignment)
+    changed = F.broadcast(changes.select("cluster").distinct())
+    loads = cached(partition_loads(fleet, groups, history).join(changed, "cluster", "left_semi"))
     return Operation(
         _step_rows(changes, effects),
         cached(_group_rows(after, groups, changes, effects)),
         effects,
         orders,
-        _coordinator_rows(fleet, groups, changes),
+        coordinator_rows(fleet.brokers, loads),  # type: ignore[arg-type]
+        leader_move_rows(loads),
         rejected,
     )
 
@@ -211,7 +217,7 @@ def _restart_orders(fleet: Fleet, groups: DataFrame, order: DataFrame) -> DataFr
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 
-def _after(fleet: Fleet, reassignment: Reassignment) -> Fleet:
+def fleet_after(fleet: Fleet, reassignment: Reassignment) -> Fleet:
     """Returns the fleet after a reassignment; clusters that it doesn't plan are missing in `replicas`."""
     grown = reassignment.placement.groupBy("cluster", "topic").agg(F.count(F.lit(1)).cast("int").alias("planned"))
     topics = fleet.topics.join(grown, ["cluster", "topic"], "left")
@@ -328,29 +334,6 @@ def _group_rows(after: Fleet, groups: DataFrame, changes: DataFrame, effects: Da
         .withColumns({name: F.when(F.size("causes") == 0, 0.0).otherwise(F.col(name)) for name in _SECONDS})
     )
     return rows.withColumn("advice", _advice()).select(*OPERATED_GROUPS.names)
-
-
-def _coordinator_rows(fleet: Fleet, groups: DataFrame, changes: DataFrame) -> DataFrame:
-    """Returns `tables.replicas.COORDINATORS` of the clusters that change."""
-    per_partition = groups.groupBy("cluster", F.col("coordinator_partition").alias("partition")).agg(
-        F.count(F.lit(1)).alias("groups"), F.sum("members").alias("members")
-    )
-    leaders = fleet.replicas.where(F.col("topic") == OFFSETS_TOPIC)  # type: ignore[union-attr]
-    leaders = leaders.select("cluster", "partition", F.get("replicas", F.lit(0)).alias("broker_id"))
-    counted = leaders.join(per_partition, ["cluster", "partition"], "left").fillna(0, ["groups", "members"])
-    hottest = F.max(F.struct("groups", (-F.col("partition")).alias("least"))).alias("hottest")
-    loads = counted.groupBy("cluster", "broker_id").agg(
-        F.count(F.lit(1)).alias("offsets_partitions"),
-        *(F.sum(name).alias(name) for name in ("groups", "members")),
-        hottest,
-    )
-    brokers = fleet.brokers.select("cluster", "broker_id").join(  # type: ignore[union-attr]
-        F.broadcast(changes.select("cluster").distinct()), "cluster", "left_semi"
-    )
-    rows = brokers.join(loads, ["cluster", "broker_id"], "left").withColumns(
-        {"hottest_partition": -F.col("hottest.least"), "hottest_groups": F.col("hottest.groups")}
-    )
-    return rows.fillna(0, ["offsets_partitions", "groups", "members", "hottest_groups"]).select(*COORDINATORS.names)
 
 
 def _advice() -> Column:

@@ -36,7 +36,7 @@ SUMMARIES: Mapping[str, Callable[[Any, int], str]] = {
     "History": lambda of, top: history.summarize_history(of.tables, top),
     "MembershipAdvice": lambda of, top: advice.summarize_membership(of.membership_advice, of.rejected, top),
     "Migration": lambda of, top: migration.summarize_migration(of.migrations, of.rejected, top),
-    "Operation": lambda of, top: replicas.summarize_operation(of.steps, of.groups, of.orders, of.rejected, top),
+    "Operation": lambda of, top: replicas.summarize_operation(of.tables, top),
     "Placements": lambda of, _: replicas.summarize_placements(of.placements, of.rejected),
     "Plan": lambda of, top: plan_text(of.metrics, of.rejected, top),
     "Reassignment": lambda of, _: replicas.summarize_reassignment(of.metrics, of.rejected),

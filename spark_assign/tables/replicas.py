@@ -182,12 +182,24 @@ each restart. `brokers`: in the order of their restarts. `coordinators_moved`: m
 `leaders_moved`: moves of leaders."""
 
 COORDINATORS = schema(
-    "cluster string, broker_id int, offsets_partitions long, groups long, members long, hottest_partition int?",
-    "hottest_groups long",
+    "cluster string, topic string, broker_id int, partitions long, groups long, members long, keys long",
+    "commits_per_second double?, rebalances_per_second double?, hottest_partition int, hottest_load double",
 )
-"""One row per broker before the operation. `offsets_partitions`: partitions of `__consumer_offsets` with the broker as
-preferred leader. `groups`, `members`: those that it coordinates. `hottest_partition`: partition with the most groups;
-`hottest_groups`: number of its groups."""
+"""One row per broker and internal topic (`__consumer_offsets`, `__share_group_state`), before the operation.
+`partitions`: partitions of the topic with the broker as preferred leader. `groups`, `members`: those that it
+coordinates. `keys`: groups, or share partitions. `…_per_second`: null without a history. `hottest_partition`: partition
+with the highest load. `hottest_load`: its commits per second, or its keys without a history."""
+
+LEADER_MOVES = schema(_TOPIC, "partition int, from_broker_id int, to_broker_id int, replicas array<int>, load double")
+"""Moves of leaders of the internal topics that spread the load of coordinators, without copying data. `replicas`: new
+order. `load`: as `hottest_load`."""
+
+OPERATED_ZONES = schema(
+    "cluster string, group_id string, cross_zone_bytes_before long?, cross_zone_bytes_after long?",
+    "cost_before double?, cost_after double?, currency string",
+)
+"""One row per group of the clusters that change: bytes per day that its members read across zones with their current
+partitions, before and after, and their cost per day in `currency`; null if a rack or the traffic is unknown."""
 
 PLACE_TABLES = {"placements": PLACEMENTS, "rejected": REJECTED}
 REASSIGN_TABLES = {"placement": PLACEMENT, "moves": MOVES, "metrics": METRICS, "rejected": CLUSTER_REJECTED}
@@ -198,5 +210,6 @@ OPERATION_TABLES = {
     "effects": EFFECTS,
     "orders": ORDERS,
     "coordinators": COORDINATORS,
+    "leader_moves": LEADER_MOVES,
     "rejected": CLUSTER_REJECTED,
 }

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jobs import replicas as job
+from jobs import report
 from spark_assign import ConfigError, Fleet, FleetError
 from spark_assign.replicas import ClusterChange, Operation, operate, reassign
 from spark_assign.replicas.kernel.group_effects import coordinator_hashes
+from spark_assign.report.results import summary
 from tests.frames import dataframe
 
 pytestmark = pytest.mark.spark
 
+REPLICAS = "cluster string, topic string, partition int, replicas array<int>"
 GROUPS = ("eager", "modern", "cooperative", "away")
 
 
@@ -44,7 +52,7 @@ def fleet(spark: SparkSession) -> Fleet:
             spark, "cluster string, group_id string, member_id string, topic string", subscriptions
         ),
         groups=dataframe(spark, f"cluster string, group_id string, {described}", groups),
-        replicas=dataframe(spark, "cluster string, topic string, partition int, replicas array<int>", replicas),
+        replicas=dataframe(spark, REPLICAS, replicas),
         brokers=dataframe(
             spark, "cluster string, broker_id int, rack_id string", [("c", each, f"r{each}") for each in (1, 2, 3)]
         ),
@@ -92,7 +100,7 @@ def test_a_rolling_restart(fleet: Fleet) -> None:
     assert orders["given", True]["coordinators_moved"] == 8
     assert orders["given", True]["leaders_moved"] == 20
     coordinators = {row["broker_id"]: row for row in operation.coordinators.collect()}
-    assert {broker: row["offsets_partitions"] for broker, row in coordinators.items()} == {1: 2, 2: 1, 3: 1}
+    assert {broker: row["partitions"] for broker, row in coordinators.items()} == {1: 2, 2: 1, 3: 1}
     assert {broker: row["groups"] for broker, row in coordinators.items()} == {
         broker: sum(1 + partition % 3 == broker for partition in partitions.values()) for broker in (1, 2, 3)
     }
@@ -124,6 +132,42 @@ def test_a_broker_is_removed(spark: SparkSession, fleet: Fleet) -> None:
     assert between(same_rack["modern"], "epochs") == (0, 8)
 
 
+def test_the_load_of_coordinators(spark: SparkSession, fleet: Fleet) -> None:
+    """Rates from a history; share partitions by the hash of their keys; leader moves that spread the load."""
+    topics = [("c", "t", 6, "AAAAAAAAAAAAAAAAAAAAAQ"), ("c", "__consumer_offsets", 4, None)]
+    topics += [("c", "other", 1, None), ("c", "__share_group_state", 3, None)]
+    state = [("c", "__share_group_state", each, [1, 2]) for each in range(3)]
+    groups = fleet.groups.withColumn("group_type", F.expr("if(group_id = 'modern', 'share', group_type)"))  # type: ignore[union-attr]
+    shared = replace(
+        fleet,
+        topics=dataframe(spark, "cluster string, topic string, partitions int, topic_id string", topics),
+        replicas=fleet.replicas.unionByName(dataframe(spark, REPLICAS, state)),  # type: ignore[union-attr]
+        groups=groups,
+    )
+    times = "cluster string, group_id string, rebalances long, start_time timestamp, end_time timestamp"
+    start = datetime(2026, 11, 20, tzinfo=UTC)
+    past = [("c", group, 5, start, start + timedelta(seconds=100)) for group in GROUPS]
+    commits = dataframe(
+        spark, "cluster string, group_id string, commits long", [("c", "eager", 700), ("c", "eager", 300)]
+    )
+    operation = operate(shared, down=1, history={"groups": dataframe(spark, times, past), "commits": commits})
+    rows = {(row["topic"], row["broker_id"]): row for row in operation.coordinators.collect()}
+    hashes = coordinator_hashes([f"modern:AAAAAAAAAAAAAAAAAAAAAQ:{each}" for each in range(6)])
+    counts = Counter(int(hashed) % 3 for hashed in hashes)
+    (of_share,) = (row for (topic, _), row in rows.items() if topic == "__share_group_state")
+    assert (of_share["broker_id"], of_share["partitions"], of_share["keys"]) == (1, 3, 6)
+    assert of_share["hottest_load"] == max(counts.values())
+    assert of_share["commits_per_second"] is None
+    of_offsets = [row for (topic, _), row in rows.items() if topic == "__consumer_offsets"]
+    assert sum(row["commits_per_second"] for row in of_offsets) == pytest.approx(10)
+    assert sum(row["rebalances_per_second"] for row in of_offsets) == pytest.approx(0.2)
+    (eager,) = coordinator_hashes(["eager"])
+    assert max(of_offsets, key=lambda row: row["hottest_load"])["hottest_partition"] == int(eager) % 4
+    moves = operation.leader_moves.where("topic = '__share_group_state'").collect()
+    assert {(row["from_broker_id"], row["to_broker_id"]) for row in moves} == {(1, 2)}
+    assert "moves of leaders spread this load" in summary(operation)
+
+
 def test_bad_input(fleet: Fleet) -> None:
     """Says what is wrong, where, and what to do."""
     with pytest.raises(FleetError, match=r"brokers.broker_id: cluster c has no broker 7. Name brokers of 1, 2, 3"):
@@ -144,10 +188,21 @@ def test_bad_input(fleet: Fleet) -> None:
             operate(fleet, **wrong)  # type: ignore[arg-type]
 
 
-def test_the_job(spark: SparkSession, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+def test_the_job(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     """Prints steps, groups, and orders; operations can't be mixed."""
     assert job.main(["operate", "--sample", "--down", "1"]) == 0
     assert "17 groups may rebalance" in capsys.readouterr().out
+    words = ["operate", "--sample", "--remove", "3", "--add", "4=use1-az1"]
+    assert job.main([*words, "--price-per-gb", "0.02", "--output", str(tmp_path / "run")]) == 0
+    assert "Cross-zone traffic: " in (output := capsys.readouterr().out)
+    assert " USD) after" in output
+    page = tmp_path / "report.html"
+    assert report.main(["--replicas", str(tmp_path / "run"), "--output-file", str(page)]) == 0
+    assert "Cross-zone traffic and its price per day" in page.read_text(encoding="utf-8")
+    assert job.main(["operate", "--sample", "--down", "1", "--price-per-gb", "1"]) == 2
+    assert "--price-per-gb requires a change" in caplog.text
     assert job.main(["operate", "--sample", "--down", "1", "--remove", "2"]) == 2
     assert job.main(["operate", "--sample", "--restart", "one"]) == 2
     assert "--down and --remove are different operations" in caplog.text

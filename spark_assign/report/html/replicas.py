@@ -30,6 +30,8 @@ def build_replica_section(rows: ReplicaRows) -> parts.Section:
         parts.any_table("Groups that the operation affects, those with the most rebalances first", rows.groups),
         parts.any_table("Orders of a restart", rows.orders),
         parts.any_table("Coordinators before the operation, by broker", rows.coordinators),
+        parts.any_table("Leader moves that spread coordinators", rows.leader_moves),
+        parts.any_table("Cross-zone traffic and its price per day, before and after", rows.zones),
         parts.rejected_table(rows.rejected),
     ]
     return parts.Section(_replica_sentences(rows), tables)
@@ -160,14 +162,17 @@ def replica_rows(tables: Mapping[str, DataFrame]) -> ReplicaRows:
         "steps": ["cluster", "step"],
         "groups": [*map(F.desc, ("max_rebalances", "max_epochs", "coordinator_moves")), "cluster", "group_id"],
         "orders": ["cluster", "order", "leaders_return"],
-        "coordinators": ["cluster", "broker_id"],
+        "coordinators": ["cluster", "topic", "broker_id"],
+        "leader_moves": ["cluster", "topic", "partition"],
+        "zones": [F.desc_nulls_last("cost_after"), "cluster", "group_id"],
         "rejected": ["cluster", "code"],
     }
     if "groups" in tables:
         affected = tables["groups"].where(F.size("causes") > 0).select(*_AFFECTED)
         tables = {**tables, "groups": affected.withColumn("causes", F.array_join("causes", ", "))}
-    if "orders" in tables:
-        tables = {**tables, "orders": tables["orders"].withColumn("brokers", F.array_join("brokers", ", "))}
+    for name, brokers in {"orders": "brokers", "leader_moves": "replicas"}.items():
+        if name in tables:
+            tables = {**tables, name: tables[name].withColumn(brokers, F.array_join(brokers, ", "))}
     for name, order in orders.items():
         if name in tables:
             found[name] = collected(tables[name].orderBy(*order).limit(MOST_ROWS))

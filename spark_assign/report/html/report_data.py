@@ -199,8 +199,10 @@ class ReplicaRows:
         brokers, racks: `tables.replicas.BROKER_CHECK` and `RACK_CHECK`.
         problems: `tables.replicas.PROBLEMS`.
         problem_counts: code, partitions; where not all problems are in the page.
-        steps, orders, coordinators: `tables.replicas.STEPS`, `ORDERS`, and `COORDINATORS` of an operation.
+        steps, orders, coordinators, leader_moves: `tables.replicas.STEPS`, `ORDERS`, `COORDINATORS`, and
+            `LEADER_MOVES` of an operation.
         groups: `tables.replicas.OPERATED_GROUPS` of the groups that it affects.
+        zones: `tables.replicas.OPERATED_ZONES`, if a price was given.
         rejected: cluster, code, detail.
     """
 
@@ -216,6 +218,8 @@ class ReplicaRows:
     groups: Rows = ()
     orders: Rows = ()
     coordinators: Rows = ()
+    leader_moves: Rows = ()
+    zones: Rows = ()
     rejected: Rows = ()
 
 

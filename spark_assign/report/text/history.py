@@ -209,7 +209,7 @@ def format_group_history(group: Row, rebalances: Rows, deploys: Rows, pauses: Ro
     rows += [(row["start_time"], 2, _pause_cells(row)) for row in pauses if row["start_time"] >= first]
     header = ["time (UTC)", "generation", "members", "event", "moved", "paused", "longest pause"]
     events = [cells for _, _, cells in sorted(rows, key=lambda row: row[:2])]
-    num_earlier = group["rebalances"] - len(rebalances)
+    num_earlier = group["rebalances"] + group["idle_epochs"] - len(rebalances)
     return [
         f"{group_name(group)}: {_describe_group(group)}",
         *(aligned([header, *events], words=(0, 3)) if events else ()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -139,16 +139,15 @@ def _end(row: Row) -> str:
 
 
 @progress("computing who rebalances", 1)
-def summarize_operation(
-    steps: DataFrame, groups: DataFrame, orders: DataFrame, rejected: DataFrame, top: int = _LIMIT
-) -> str:
-    """Returns the steps of an operation, the groups that it affects most, and the orders of a restart.
+def summarize_operation(tables: Mapping[str, DataFrame], top: int = _LIMIT) -> str:
+    """Returns the steps of an operation, the groups that it affects most, the orders of a restart, and coordinators.
 
     Args:
-        steps, groups, orders: Tables of `replicas.operate`, computed or read back.
-        rejected: Its rejected clusters, likewise.
+        tables: Tables of `replicas.operate`, computed or read back.
         top: Maximum number of rows in each list.
     """
+    names = ("steps", "groups", "orders", "coordinators", "leader_moves", "rejected")
+    steps, groups, orders, coordinators, leader_moves, rejected = (tables[name] for name in names)
     sums = ("coordinator_moves", "min_rebalances", "max_rebalances", "min_epochs", "max_epochs")
     rebalancing = F.count(F.when(F.col("max_rebalances") > 0, 1)).alias("rebalancing")
     (totals,) = collected(groups.agg(*total_columns("groups", sums), rebalancing))
@@ -191,7 +190,40 @@ def summarize_operation(
     ]
     header = ["cluster", "order", "leaders return", "coordinators moved", "leaders moved", "brokers"]
     lines += ["", *_left_aligned(header, rows)] if rows else []
+    rows = [
+        [
+            *(row["cluster"], row["topic"], str(row["broker_id"])),
+            *(f"{row[name]:,}" for name in ("partitions", "groups", "keys")),
+            *(DASH if row[name] is None else f"{row[name]:,.3f}" for name in _RATES),
+            f"{row['hottest_partition']} ({row['hottest_load']:,.3g})",
+        ]
+        for row in collected(coordinators.orderBy("cluster", "topic", "broker_id").limit(top), "coordinators")
+    ]
+    header = ["cluster", "topic", "coordinator", "partitions", "groups", "keys", "commits/s", "rebalances/s", "hottest"]
+    lines += ["", *_left_aligned(header, rows)] if rows else []
+    if moves := leader_moves.count():
+        lines += ["", f"{moves:,} moves of leaders spread this load (table leader_moves)"]
     return "\n".join([*lines, *_rejected_lines(rejected, ["cluster"], rejected.count())])
+
+
+@progress("measuring cross-zone traffic", 1)
+def summarize_operated_zones(zones: DataFrame) -> str:
+    """Returns the traffic across zones before and after an operation, and its price (`OPERATED_ZONES`)."""
+    names = ("cross_zone_bytes_before", "cross_zone_bytes_after", "cost_before", "cost_after")
+    unknown = F.col("cost_before").isNull() | F.col("cost_after").isNull()
+    known = (F.sum(F.when(~unknown, F.col(name))).alias(name) for name in names)
+    (row,) = collected(zones.agg(F.count_if(unknown).alias("unknown"), F.max("currency").alias("currency"), *known))
+    if row["cost_before"] is None:
+        return "Cross-zone traffic: unknown, because racks or loads of all groups are incomplete"
+    before, after = (
+        f"{row[f'cross_zone_bytes_{when}'] / 1e9:,.1f} GB a day ({row[f'cost_{when}']:,.2f} {row['currency']})"
+        for when in ("before", "after")
+    )
+    unknown_groups = f"; unknown for {row['unknown']:,} groups" if row["unknown"] else ""
+    return f"Cross-zone traffic: {before} before, {after} after{unknown_groups}"
+
+
+_RATES = ("commits_per_second", "rebalances_per_second")
 
 
 def _range(row: Row, name: str) -> str:

@@ -1,0 +1,105 @@
+"""Options of changes of clusters, and the reassignment that they plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from spark_assign.cli.job import Options
+from spark_assign.cli.options import compose_options, given_values, is_sample, named_values
+from spark_assign.replicas import ClusterChange, ReplicaFleet, reassign
+from spark_assign.replicas.reassignment import Reassignment
+from spark_assign.tables.errors import ConfigError
+
+SAMPLE_CHANGE = ("3", "4=use1-az4")
+"""Default of --remove and --add for the sample fleet: another broker in the same rack."""
+
+CHANGES = ("remove", "add", "rack", "replication_factor", "partitions")
+"""Options that change clusters."""
+
+CHANGE_OPTIONS = compose_options(
+    click.option(
+        "--cluster",
+        metavar="GLOB",
+        default="*",
+        help="Clusters that change, by shell pattern of their names (default: all).",
+    ),
+    click.option("--remove", metavar="ID,ID,…", help="Brokers that must lose all replicas."),
+    click.option("--add", metavar="ID[=RACK],…", help="New brokers, with their racks."),
+    click.option("--rack", metavar="ID=RACK,…", help="New racks of brokers."),
+    named_values("--replication-factor", "GLOB=N", "New replication factor of topics that match a shell pattern."),
+    named_values("--partitions", "GLOB=N", "New number of partitions of topics that match a shell pattern."),
+    click.option(
+        "--tolerance",
+        metavar="X",
+        type=float,
+        default=0.1,
+        help="Maximum deviation of a broker from its even share, as a fraction of the share (default: 0.1).",
+    ),
+    click.option(
+        "--voluntary",
+        type=click.Choice(["yes", "no"]),
+        help="Whether replicas that could stay may move to improve balance (default: only if brokers are added).",
+    ),
+)
+"""Options of a change of clusters."""
+
+
+def planned_reassignment(fleet: ReplicaFleet, options: Options) -> Reassignment:
+    """Returns the reassignment of a change (`CHANGE_OPTIONS`)."""
+    if options.tolerance < 0:
+        raise ConfigError(f"--tolerance {options.tolerance}: expected 0 or more, for example 0.1 for 10 %")
+    if is_sample(options) and not given_values(options, CHANGES):
+        options.remove, options.add = SAMPLE_CHANGE
+        print(f"No change given, so a broker is replaced: --remove {options.remove} --add {options.add}", flush=True)
+    return reassign(
+        fleet,
+        _change(fleet, options),
+        tolerance=options.tolerance,
+        voluntary=None if options.voluntary is None else options.voluntary == "yes",
+    )
+
+
+def _change(fleet: ReplicaFleet, options: Options) -> ClusterChange:
+    return ClusterChange.from_values(
+        fleet,
+        cluster=options.cluster,
+        removed=broker_ids("--remove", options.remove) or (),
+        added=dict(_broker("--add", word) for word in _words(options.add)),
+        racks=dict(_broker("--rack", word) for word in _words(options.rack)),
+        replication_factors=_numbers("--replication-factor", options.replication_factor),
+        partitions=_numbers("--partitions", options.partitions),
+    )
+
+
+def _words(given: str | None) -> list[str]:
+    return [word.strip() for word in given.split(",")] if given else []
+
+
+def broker_ids(flag: str, given: str | None) -> list[int] | None:
+    """Returns the IDs in a list of brokers; None without a list."""
+    return None if given is None else [integer(flag, word) for word in _words(given)]
+
+
+def _broker(flag: str, word: str) -> tuple[int, str | None]:
+    broker, _, rack = word.partition("=")
+    if flag == "--rack" and not rack:
+        raise ConfigError(f"{flag} {word}: expected ID=RACK")
+    return integer(flag, broker), rack or None
+
+
+def _numbers(flag: str, given: Mapping[str, str] | None) -> dict[str, int]:
+    return {name: integer(flag, value) for name, value in (given or {}).items()}
+
+
+def integer(flag: str, word: str) -> int:
+    """Returns a number.
+
+    Raises:
+        ConfigError: it isn't an integer.
+    """
+    try:
+        return int(word)
+    except ValueError:
+        raise ConfigError(f"{flag}: {word!r} isn't an integer") from None

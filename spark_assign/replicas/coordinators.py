@@ -1,0 +1,125 @@
+"""Measures the load of coordinators: what each broker coordinates, its hottest partition, and which leader moves would
+spread the load.
+
+A group's coordinator is the leader of a partition of `__consumer_offsets`; a share partition's state is in a partition
+of `__share_group_state`, by the hash of `group:topicId:partition` (`SharePartitionKey`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign.fleet import Fleet
+from spark_assign.replicas.kernel.group_effects import coordinator_hashes
+from spark_assign.replicas.kernel.spread_leaders import leader_moves
+from spark_assign.spark.tagged_pass import run_pass
+from spark_assign.tables.replicas import COORDINATORS, LEADER_MOVES
+from spark_assign.tables.schema_fields import schema
+
+OFFSETS_TOPIC, SHARE_TOPIC = "__consumer_offsets", "__share_group_state"
+_GROUP = ["cluster", "group_id"]
+_PARTITION = ["cluster", "topic", "partition"]
+_RATES = ("commits_per_second", "rebalances_per_second")
+_SHARED = schema("cluster string, group_id string, hash long")
+_LOADS = schema("cluster string, topic string, partition int, replicas array<int>, load double")
+
+
+def partition_loads(fleet: Fleet, groups: DataFrame, history: Mapping[str, DataFrame] | None) -> DataFrame:
+    """Returns the load of each partition of the two internal topics, with their replicas.
+
+    Args:
+        fleet: the fleet, with replicas.
+        groups: cluster, group_id, group_type, members, coordinator_partition.
+        history: tables `groups` and `commits` of `tables.history.HISTORY_TABLES`, for the rates; None if unknown.
+
+    Returns:
+        cluster, topic, partition, replicas, groups, members, keys, commits_per_second?, rebalances_per_second?, load.
+        `keys`: groups or share partitions. `load`: commits per second if they are known, else keys.
+    """
+    rates = _rates(history) if history else groups.select(*_GROUP).distinct()
+    unknown = {name: F.lit(None).cast("double") for name in _RATES} if history is None else {}
+    offsets = (
+        groups.join(rates, _GROUP, "left")
+        .withColumns(unknown)
+        .groupBy("cluster", F.col("coordinator_partition").alias("partition"))
+        .agg(
+            F.count(F.lit(1)).alias("groups"),
+            F.sum("members").alias("members"),
+            F.count(F.lit(1)).alias("keys"),
+            *(F.sum(name).alias(name) for name in _RATES),
+        )
+        .withColumn("topic", F.lit(OFFSETS_TOPIC))
+    )
+    counted = offsets.unionByName(_share_partitions(fleet, groups), allowMissingColumns=True)
+    internal = fleet.replicas.where(F.col("topic").isin(OFFSETS_TOPIC, SHARE_TOPIC))  # type: ignore[union-attr]
+    rows = internal.where(F.size("replicas") > 0).join(counted, _PARTITION, "left")
+    rows = rows.fillna(0, ["groups", "members", "keys"])
+    load: Column = F.col("keys").cast("double")
+    if history is not None:
+        measured = F.col("topic") == OFFSETS_TOPIC
+        rows = rows.withColumns({name: F.when(measured, F.coalesce(name, F.lit(0.0))) for name in _RATES})
+        load = F.coalesce("commits_per_second", load)
+    return rows.withColumn("load", load)
+
+
+def _rates(history: Mapping[str, DataFrame]) -> DataFrame:
+    """Returns the rates of each group over the time between the first and the last record of its cluster."""
+    groups, commits = history["groups"], history["commits"]
+    spans = groups.groupBy("cluster").agg(
+        ((F.unix_millis(F.max("end_time")) - F.unix_millis(F.min("start_time"))) / 1000).alias("seconds")
+    )
+    sums = commits.groupBy(*_GROUP).agg(F.sum("commits").alias("commits"))
+    rows = groups.select(*_GROUP, "rebalances").join(sums, _GROUP, "left").join(F.broadcast(spans), "cluster")
+    per_second = {
+        f"{name}_per_second": F.coalesce(name, F.lit(0)) / F.when(F.col("seconds") > 0, F.col("seconds"))
+        for name in ("commits", "rebalances")
+    }
+    return rows.select(*_GROUP, *(rate.alias(name) for name, rate in per_second.items()))
+
+
+def _share_partitions(fleet: Fleet, groups: DataFrame) -> DataFrame:
+    """Returns the number of share groups and of share partitions by partition of `__share_group_state`."""
+    share = groups.where("group_type = 'share'").select(*_GROUP)
+    topics = fleet.topics.where("topic_id IS NOT NULL AND partitions > 0")
+    topics = topics.select("cluster", "topic", "topic_id", "partitions")
+    subscribed = fleet.subscribed_topics.join(share, _GROUP, "left_semi").join(topics, ["cluster", "topic"])
+    number = F.explode(F.sequence(F.lit(0), F.col("partitions") - 1)).alias("number")
+    key = F.concat_ws(":", "group_id", "topic_id", F.col("number").cast("string")).alias("key")
+    keys = subscribed.select(*_GROUP, "topic_id", number).select(*_GROUP, key)
+    counts = fleet.topics.where(F.col("topic") == SHARE_TOPIC).select("cluster", "partitions")
+    rows = keys.mapInArrow(_hash_keys, _SHARED).join(F.broadcast(counts), "cluster")
+    partition = (F.col("hash") % F.col("partitions")).cast("int").alias("partition")
+    counted = rows.groupBy("cluster", partition).agg(
+        F.count_distinct("group_id").alias("groups"), F.count(F.lit(1)).alias("keys")
+    )
+    return counted.withColumn("topic", F.lit(SHARE_TOPIC))
+
+
+def _hash_keys(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Replaces keys by their hashes."""
+    for batch in batches:
+        hashes = pa.array(coordinator_hashes(batch.column("key").to_pylist()), pa.int64())
+        yield pa.RecordBatch.from_arrays([*batch.columns[:2], hashes], _SHARED.names)
+
+
+def coordinator_rows(brokers: DataFrame, loads: DataFrame) -> DataFrame:
+    """Returns `tables.replicas.COORDINATORS` of brokers (cluster, broker_id) from `partition_loads`."""
+    hottest = F.max(F.struct("load", (-F.col("partition")).alias("least"))).alias("hottest")
+    sums = ("groups", "members", "keys", *_RATES)
+    leader = F.get("replicas", F.lit(0)).alias("broker_id")
+    counted = loads.groupBy("cluster", "topic", leader).agg(
+        F.count(F.lit(1)).alias("partitions"), *(F.sum(name).alias(name) for name in sums), hottest
+    )
+    rows = counted.join(brokers, ["cluster", "broker_id"], "left_semi").withColumns(
+        {"hottest_partition": -F.col("hottest.least"), "hottest_load": F.col("hottest.load")}
+    )
+    return rows.select(*COORDINATORS.names)
+
+
+def leader_move_rows(loads: DataFrame) -> DataFrame:
+    """Returns `tables.replicas.LEADER_MOVES` from `partition_loads` (cached)."""
+    return run_pass(loads.select(*_LOADS.names), ["cluster"], 1, leader_moves, LEADER_MOVES)
