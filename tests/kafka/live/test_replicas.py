@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from pyspark.sql import SparkSession
 
+from spark_assign.history.history import read_history
 from spark_assign.replicas import (
     ClusterChange,
     Reassignment,
@@ -19,8 +23,12 @@ from spark_assign.replicas import (
     write_tool_files,
 )
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
+from spark_assign.tables.history import RECORDS
+from tests.frames import dataframe
 from tests.kafka import documented
 from tests.kafka.broker import Cluster
+from tests.kafka.consumer_groups import describe
+from tests.kafka.group_members import Consumer, running, wait_until_settled
 from tests.kafka.live_groups import create_topics, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -131,3 +139,39 @@ def _cordoned(broker: Cluster) -> list[int]:
     rows = snapshot(broker.bootstrap_servers, groups="no-group", topics="no-topic").tables["brokers"].to_pylist()
     assert [row["offline_log_dirs"] for row in rows] == [0, 0, 0]
     return [row["broker_id"] for row in rows if row["cordoned"]]
+
+
+@pytest.mark.full
+def test_a_move_to_another_rack_is_an_idle_epoch(broker: Cluster, spark: SparkSession) -> None:
+    """Members without racks: the group's epoch grows, nothing moves, and the history counts no rebalance."""
+    group = "r.idle"
+    create_topics(broker, {group: {0: [1], 1: [2]}})
+    with running(broker, [Consumer(group, f"c{number}", (group,), protocol="consumer") for number in range(2)]):
+        wait_until_settled(broker, {group: 2})
+        before = describe(broker, [group])[group].group_epoch
+        with broker.admin() as admin:
+            admin.alter_partition_reassignments({TopicPartition(group, 0): [3]})
+        wait_until(lambda: describe(broker, [group])[group].group_epoch > before, "a new epoch")
+        wait_until_settled(broker, {group: 2})
+        after = describe(broker, [group])[group].group_epoch
+        past = read_history(dataframe(spark, RECORDS, _records(broker))).groups.where(f"group_id = '{group}'")
+    [row] = past.collect()
+    assert (row["idle_epochs"], row["flapping"]) == (after - before, False)
+    assert row["rebalances"] + row["idle_epochs"] == after
+
+
+def _records(broker: Cluster) -> list[tuple[object, ...]]:
+    """The records of `__consumer_offsets`."""
+    rows: list[tuple[object, ...]] = []
+    with contextlib.closing(KafkaConsumer(bootstrap_servers=broker.bootstrap_servers)) as consumer:
+        numbers = consumer.partitions_for_topic("__consumer_offsets")
+        partitions = [TopicPartition("__consumer_offsets", number) for number in numbers]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
+        ends = consumer.end_offsets(partitions)
+        while any(consumer.position(each) < ends[each] for each in partitions):
+            for records in consumer.poll(timeout_ms=1_000).values():
+                for each in records:
+                    time = datetime.fromtimestamp(each.timestamp / 1000, UTC)
+                    rows.append(("c", each.partition, each.offset, time, each.key, each.value))
+    return rows
