@@ -12,7 +12,6 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, FleetError
-from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
 from spark_assign.advice.zones import compare_zone_traffic
 from spark_assign.cli.cluster_changes import CHANGE_OPTIONS, CHANGES, broker_ids, integer, planned_reassignment
 from spark_assign.cli.job import Commands, Job, Options, job, spark_session
@@ -262,7 +261,7 @@ def _operate(options: Options, _location: str | None, fleet: Fleet) -> int:
     tables = dict(operation.tables)
     if reassignment is not None and options.price_per_gb is not None:
         after = fleet_after(fleet, reassignment)
-        tables["zones"] = compare_zone_traffic(fleet, after, ZoneParams(price_per_gb=options.price_per_gb))
+        tables["zones"] = compare_zone_traffic(fleet, after, options.price_per_gb)
     results = _write(spark, options, "operate", tables)
     print(report.summarize_operation(results, options.top), flush=True)
     if "zones" in results:

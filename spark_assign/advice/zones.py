@@ -166,15 +166,20 @@ def measure_zone_traffic(fleet: Fleet, params: ZoneParams | None = None) -> Zone
     return ZoneTraffic(group_facts.mapInArrow(work, from_arrow_schema(kernel.ZONE_ROWS)), fleet, params)
 
 
-def compare_zone_traffic(before: Fleet, after: Fleet, params: ZoneParams) -> DataFrame:
+def compare_zone_traffic(before: Fleet, after: Fleet, price_per_gb: float) -> DataFrame:
     """Returns the cross-zone traffic of current owners before and after an operation on replicas
     (`tables.replicas.OPERATED_ZONES`).
 
     Args:
         before, after: fleets as for `measure_zone_traffic`. Clusters without replicas in `after` are left out.
-        params: price, currency, and follower fetching.
+        price_per_gb: price per gigabyte, in USD.
+
+    Raises:
+        FleetError: racks or loads are missing.
+        ConfigError: the price is negative.
     """
-    current = (F.col("assignor") == CURRENT) & (F.col("follower_fetching") == params.follower_fetching)
+    params = ZoneParams(price_per_gb=price_per_gb)
+    current = (F.col("assignor") == CURRENT) & ~F.col("follower_fetching")
     sides = [
         measure_zone_traffic(fleet, params)
         .zones.where(current)
