@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.benchmarks import (
     against_kafka,
+    classic_streams,
     cold,
     compare,
     connect,
@@ -64,6 +65,8 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "grid": grid.grid,
     "share-grid": share_streams_grid.share,
     "streams-grid": share_streams_grid.streams,
+    "classic-streams": classic_streams.giant,
+    "classic-streams-fleet": classic_streams.fleet,
     "compare": compare.comparison,
     "connect": connect.connect,
     "place": replicas.placement,

@@ -46,8 +46,11 @@ def rate_of(program: str, class_path: str, heap: str, *arguments: object) -> flo
 class KafkaProcess:
     """`StickyBenchmark.java`, or another program that answers lines with JSON, running; a context manager."""
 
-    def __init__(self, heap: str, program: str = "StickyBenchmark", *arguments: object) -> None:
-        command = java_programs.command(program, maven.kafka_classpath(), *arguments, options=[f"-Xmx{heap}"])
+    def __init__(
+        self, heap: str, program: str = "StickyBenchmark", *arguments: object, class_path: str | None = None
+    ) -> None:
+        jars = class_path or maven.kafka_classpath()
+        command = java_programs.command(program, jars, *arguments, options=[f"-Xmx{heap}"])
         self._name = program
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
