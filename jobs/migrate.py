@@ -42,7 +42,13 @@ from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
 
 POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
-DEFAULTS: dict[str, Any] = {"server_assignor": "uniform", "policy": POLICIES[0], "max_size": None, "library": None}
+DEFAULTS: dict[str, Any] = {
+    "server_assignor": "uniform",
+    "policy": POLICIES[0],
+    "max_size": None,
+    "library": None,
+    "broker_release": None,
+}
 CLASSIC_TIMES = {
     name: help for name, help in TIMES.items() if name not in PAUSE_TIMES and not name.startswith("group_consumer_")
 }
@@ -90,6 +96,12 @@ UPGRADE, PROTOCOL, COOPERATIVE = "With --to-release", "Without --to-release", "W
     metavar="LIBRARY",
     help=f"{PROTOCOL}: client library of members with a client ID that shows none: Java, librdkafka, … (default: "
     "unknown, a warning).",
+)
+@click.option(
+    "--broker-release",
+    metavar="RELEASE",
+    help=f"{PROTOCOL}: release of the brokers, for example 4.2.1. It decides whether classic Streams applications can "
+    "move to group.protocol=streams (default: unknown, which blocks them).",
 )
 @details("the steps")
 @time_options(PAUSE_TIMES, PROTOCOL)

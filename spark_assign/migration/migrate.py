@@ -6,6 +6,7 @@ the rolling migration, and judges the result.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import ClassVar
@@ -96,7 +97,8 @@ def plan_migration(fleet: Fleet, params: MigrationParams | None = None, settings
 
     Raises:
         FleetError: the fleet has values that no plan can be computed from.
-        ConfigError: an argument is invalid: an unknown assignor, policy, or library; `max_size`; settings with tables.
+        ConfigError: an argument is invalid: an unknown assignor, policy, or library; `max_size`; `broker_release`;
+            settings with tables.
 
     Examples:
         >>> m = plan_migration(fleet, MigrationParams(library="Java")).migrations.orderBy("rank")
@@ -143,9 +145,17 @@ def _pass_params(params: MigrationParams, settings: Settings, fleet: Fleet) -> M
         max_size=max_size,
         library=_find_library(params.library),
         hypothetical_assignors=tuple(hypothetical),
+        broker_release=_check_release(params.broker_release),
         timing=settings.timing,
         racks_known=fleet.racks_known,
     )
+
+
+def _check_release(release: str | None) -> str | None:
+    """Returns the release of the brokers. Raises ConfigError if it isn't two or three numbers."""
+    if release is not None and not re.fullmatch(r"\d{1,3}(\.\d{1,3}){1,2}", release, re.ASCII):
+        raise ConfigError(f"The broker release {release} is invalid. Use two or three numbers, for example 4.2.1.")
+    return release
 
 
 def _find_library(name: str | None) -> str | None:

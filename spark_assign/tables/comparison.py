@@ -111,7 +111,8 @@ MIGRATIONS = schema(
 - `verdict`: `ready`, `ready-with-warnings`, `blocked`, or `done` (the group uses the consumer protocol already).
 - `rank`: position in the recommended order of migration, from 1; null for groups that are done.
 - `online`: whether the broker converts the group while it runs.
-- `assignor`, `server_assignor`: assignor of the group now, and of the broker after the migration.
+- `assignor`, `server_assignor`: assignor of the group now, and of the broker after the migration. A Kafka Streams
+  application (`stream`) moves to the streams protocol; the columns that need a simulation are null.
 - `moved`: partitions that change owners because the assignor changes.
 - `moved_during_migration`, `paused_during_migration`: changes of owner, and pauses of partitions, summed over all
   restarts; null if not all restarts were simulated.

@@ -23,7 +23,9 @@ from spark_assign.migration.kernel.migration_steps import (
     plan_steps,
 )
 from spark_assign.migration.kernel.migration_verdict import MigrationCandidate, Policy, judge_migration
+from spark_assign.migration.migrate import _check_release
 from spark_assign.tables.comparison import MIGRATION_ROWS
+from spark_assign.tables.errors import ConfigError
 from tests.plan_rows import facts_table
 
 SCHEMA = to_arrow_schema(MIGRATION_ROWS)
@@ -60,7 +62,6 @@ def test_a_group_against_which_nothing_speaks() -> None:
             "client-lacks-protocol",
             "Sarama can't use the consumer protocol. The library is a guess",
         ),
-        ({"assignor": "stream"}, "kafka-streams", "The broker refuses to convert its group"),
         ({"assignor": "nearest-first"}, "custom-assignor", "The broker doesn't have the assignor nearest-first"),
         (
             {"cross_rack_before": 0, "cross_rack_after": 3},
@@ -143,6 +144,40 @@ def test_policies_as_the_brokers_have_them() -> None:
     assert codes == ("offline", "no-online-rollback")
 
 
+STREAMS = replace(FINE, assignor="stream", moved=30, copartitioned_topics=9)
+LOST = ("warmups", "standbys", "KAFKA-20999")
+
+
+@pytest.mark.parametrize(
+    ("release", "static_members", "verdict", "codes"),
+    [
+        (None, 0, "blocked", ("kafka-streams", *LOST)),
+        ("4.1.2", 0, "blocked", ("no-streams-protocol", *LOST, "state-ignored")),
+        ("4.2", 0, "blocked", ("KAFKA-20254", *LOST, "state-ignored")),
+        ("4.2.0", 1, "blocked", ("KAFKA-20254", "static-members", *LOST, "state-ignored")),
+        ("4.2.1", 0, "ready-with-warnings", (*LOST, "state-ignored")),
+        ("4.3.1", 1, "blocked", ("static-members", *LOST, "state-ignored")),
+        ("4.4", 0, "ready-with-warnings", LOST),
+        ("4.4.0", 1, "ready-with-warnings", ("static-clients", *LOST)),
+        (None, 1, "blocked", ("kafka-streams", "static-clients", *LOST)),
+    ],
+)
+def test_kafka_streams_moves_to_its_own_protocol(
+    release: str | None, static_members: int, verdict: str, codes: tuple[str, ...]
+) -> None:
+    """Defects by release of the brokers, and what is lost; what the consumer protocol needs doesn't matter."""
+    found = judge_migration(replace(STREAMS, broker_release=release, static_members=static_members))
+    assert found[:2] == (verdict, codes)
+    assert "Requires" not in found[2]
+
+
+@pytest.mark.parametrize("release", ["4", "4.x", "4.2.1.0", "", "latest"])
+def test_a_release_is_two_or_three_numbers(release: str) -> None:
+    """Anything else is a message."""
+    with pytest.raises(ConfigError, match="broker release"):
+        _check_release(release)
+
+
 def test_a_reason_to_stay_comes_before_warnings_which_are_reported_all_the_same() -> None:
     """Nothing is left out."""
     changed = replace(FINE, client_libraries="kafkajs 2, unknown 1", assignor="range", moved=30)
@@ -201,7 +236,7 @@ def test_static_members_have_a_step_more() -> None:
 
 
 def test_steps_of_a_group_that_stops_first() -> None:
-    """Everything is revoked once; and Kafka Streams has no steps to this protocol."""
+    """Everything is revoked once."""
     offline = replace(FINE, policy=Policy.DISABLED)
     assert whats(offline, 0) == [
         ("prepare", 0, None, None),
@@ -210,7 +245,15 @@ def test_steps_of_a_group_that_stops_first() -> None:
         ("rollback", 3, None, 7),
     ]
     assert next(step for step in plan_steps(offline, FIGURES, []) if step["step_type"] == "stop-all")["revoked"] == 40
-    assert list(plan_steps(replace(FINE, assignor="stream"), FIGURES, [])) == []
+
+
+def test_steps_of_kafka_streams() -> None:
+    """To its own protocol, with a full stop; the settings are those of instances and of the group."""
+    steps = list(plan_steps(STREAMS, FIGURES, []))
+    assert [step["step_type"] for step in steps] == ["prepare", "stop-all", "start-all", "rollback"]
+    assert (steps[1]["restarts"], steps[1]["revoked"], steps[2].get("moved")) == (3, 40, None)
+    assert "group.protocol=streams" in steps[0]["description"]
+    assert "group.protocol=classic" in steps[3]["description"]
 
 
 def test_the_words_name_settings_and_assignors() -> None:

@@ -30,6 +30,7 @@ from spark_assign.migration.kernel.migration_verdict import (
     can_convert_online,
     judge_migration,
 )
+from spark_assign.migration.kernel.streams_migration import ROLLBACK, SERVER_ASSIGNOR
 
 OF_GROUP, OF_STEP, REJECTED = KINDS = ("group", "step", "rejected")
 
@@ -87,6 +88,7 @@ def _build_candidates(
             copartitioned_topics=copartitioned_topics[group],
             policy=params.policy,
             max_size=params.max_size,
+            broker_release=params.broker_release,
             **{name: row[name] for name in metric_names},
         )
         for group, row in enumerate(metrics)
@@ -110,12 +112,22 @@ def _group_row(candidate: MigrationCandidate, metrics: _Row, restarts: list[dict
     """Returns the row of a classic group; `restarts` is `None` if not all restarts were simulated."""
     verdict, codes, reasons = judge_migration(candidate)
     copied = ("online", "assignor", "server_assignor", "client_libraries", "static_members")
+    if candidate.assignor == STREAMS:
+        names = ("members", "partitions", "max_over_mean_before", "cross_rack_before")
+        return {name: metrics[name] for name in names} | {
+            **{name: getattr(candidate, name) for name in copied},
+            "server_assignor": SERVER_ASSIGNOR,
+            "verdict": verdict,
+            "codes": ", ".join(codes),
+            "reasons": reasons,
+            "rollback": ROLLBACK,
+        }
     return metrics | {
         **{name: getattr(candidate, name) for name in copied},
         "verdict": verdict,
         "codes": ", ".join(codes),
         "reasons": reasons,
-        "rollback": None if candidate.assignor == STREAMS else describe_rollback(candidate),
+        "rollback": describe_rollback(candidate),
         "moved_during_migration": None if restarts is None else sum(costs["moved"] for costs in restarts),
         "paused_during_migration": None if restarts is None else sum(costs["paused_partitions"] for costs in restarts),
     }

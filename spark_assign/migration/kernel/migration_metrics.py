@@ -37,6 +37,8 @@ class MigrationParams:
             `None` if unknown, which is a warning.
         hypothetical_assignors: assignors that the broker doesn't have, to count the partitions that they would read
             across racks; `None`: the rack-aware variant of `server_assignor` (`rack-uniform` or `rack-server-range`).
+        broker_release: release of the brokers, such as `4.2.1`, which decides whether Kafka Streams applications can
+            move to the streams protocol; `None` if unknown, which blocks them.
 
     Examples:
         >>> MigrationParams(library="Java").server_assignor
@@ -48,6 +50,7 @@ class MigrationParams:
     max_size: int | None = None
     library: str | None = None
     hypothetical_assignors: Sequence[str] | None = None
+    broker_release: str | None = None
 
 
 @dataclass(frozen=True)

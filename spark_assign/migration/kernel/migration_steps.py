@@ -10,7 +10,7 @@ Otherwise:
     1 prepare, 2 stop-all, 3 start-all
 In both cases, the last step is:
     rollback          how the group becomes a classic group again, and how many partitions move then
-Kafka Streams has its own protocol; its groups have no steps.
+A Kafka Streams application takes the same steps to its own protocol, always with a full stop.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, STREAMS
+from spark_assign.migration.kernel import streams_migration
 from spark_assign.migration.kernel.migration_verdict import MigrationCandidate
 from spark_assign.migration.kernel.rolling_restart import COSTS
 
@@ -48,12 +49,21 @@ def plan_steps(
         restarts: the costs of each simulated restart, in order.
     """
     if candidate.assignor == STREAMS:
-        return
-    steps = [
-        _step("prepare", describe_prepare(candidate)),
-        *(_plan_online(candidate, metrics, restarts) if candidate.online else _plan_offline(candidate, metrics)),
-        _step("rollback", describe_rollback(candidate), candidate.members, moved=metrics["moved_on_rollback"]),
-    ]
+        num_owned = metrics["owned"]
+        steps = [
+            _step("prepare", streams_migration.PREPARE),
+            _step(
+                "stop-all", streams_migration.STOP, candidate.members, revoked=num_owned, paused_partitions=num_owned
+            ),
+            _step("start-all", streams_migration.START),
+            _step("rollback", streams_migration.ROLLBACK, candidate.members),
+        ]
+    else:
+        steps = [
+            _step("prepare", describe_prepare(candidate)),
+            *(_plan_online(candidate, metrics, restarts) if candidate.online else _plan_offline(candidate, metrics)),
+            _step("rollback", describe_rollback(candidate), candidate.members, moved=metrics["moved_on_rollback"]),
+        ]
     for ordinal, step in enumerate(steps, 1):
         yield {"step": ordinal, **step}
 

@@ -7,8 +7,6 @@ Principles, in order of priority:
 
 Blockers:
     client-lacks-protocol  a member uses a library without the consumer protocol (`groups.kernel.client_libraries`)
-    kafka-streams          the assignor of Kafka Streams: its assignments carry user data, so the broker refuses to
-                           convert the group (`ConsumerGroup.fromClassicGroup`); Streams has its own protocol
     custom-assignor        an assignor that the broker doesn't have; the broker refuses its user data, too
     racks-lost             more than 5 % of the partitions become cross-rack, because the broker's assignors ignore
                            racks
@@ -26,7 +24,8 @@ Warnings:
     moves                  more than a tenth of the partitions move because the assignor changes
     no-online-rollback     the broker doesn't convert the group back online
 
-Without any of these, the group is ready.
+Without any of these, the group is ready. The assignments of a Kafka Streams application carry user data, so the broker
+refuses to convert its group (`ConsumerGroup.fromClassicGroup`); it has its own protocol (`streams_migration`).
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ from spark_assign.comparison.kernel.recommend import BALANCE, RACKS, percent
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.assignors.server import SERVER_RANGE, UNIFORM
 from spark_assign.groups.kernel.client_libraries import LIBRARIES, STREAMS, UNKNOWN, read_clients
+from spark_assign.migration.kernel.streams_migration import BLOCKERS, find_streams_findings
 
 READY, READY_WITH_WARNINGS, BLOCKED, DONE = "ready", "ready-with-warnings", "blocked", "done"
 """Verdicts of migrations and upgrades; the last one is for groups with nothing to change."""
@@ -91,6 +91,7 @@ class MigrationCandidate:
         copartitioned_topics: the number of topics that share partition count and subscribers with another topic.
         policy: the migration policy of the brokers.
         max_size: `group.consumer.max.size` of the brokers; `None` for no limit.
+        broker_release: release of the brokers; `None` if unknown. It only matters for Kafka Streams.
     """
 
     assignor: str | None
@@ -107,6 +108,7 @@ class MigrationCandidate:
     copartitioned_topics: int
     policy: Policy = Policy.BIDIRECTIONAL
     max_size: int | None = None
+    broker_release: str | None = None
 
     @property
     def is_static(self) -> bool:
@@ -131,11 +133,15 @@ _Finding = tuple[str, str]
 
 def judge_migration(candidate: MigrationCandidate) -> tuple[str, tuple[str, ...], str]:
     """Returns the verdict on a group, the codes of all findings, and the findings in sentences."""
-    blockers, warnings = list(_find_blockers(candidate)), list(_find_warnings(candidate))
+    if candidate.assignor == STREAMS:
+        found = list(find_streams_findings(candidate.broker_release, candidate.static_members))
+        blockers, warnings = ([each for each in found if (each[0] in BLOCKERS) == is_blocker] for is_blocker in (1, 0))
+    else:
+        blockers, warnings = list(_find_blockers(candidate)), list(_find_warnings(candidate))
     verdict = BLOCKED if blockers else READY_WITH_WARNINGS if warnings else READY
     findings = [*blockers, *warnings]
     sentences = [text for _, text in findings] or ["No issues found."]
-    if verdict != BLOCKED and (requirements := _describe_requirements(candidate)):
+    if verdict != BLOCKED and candidate.assignor != STREAMS and (requirements := _describe_requirements(candidate)):
         sentences.append(requirements)
     return verdict, tuple(code for code, _ in findings), " ".join(sentences)
 
@@ -147,13 +153,7 @@ def _find_blockers(candidate: MigrationCandidate) -> Iterator[_Finding]:
         is_guess = any(_is_guessed(candidate, name) for name in unsupported)
         guess_note = " The library is a guess from part of the client ids." if is_guess else ""
         yield "client-lacks-protocol", f"{' and '.join(unsupported)} can't use the consumer protocol.{guess_note}"
-    if candidate.assignor == STREAMS:
-        yield (
-            "kafka-streams",
-            "This is a Kafka Streams application. The broker refuses to convert its group; use group.protocol=streams "
-            "(KIP-1071).",
-        )
-    elif candidate.assignor is not None and candidate.assignor not in CLIENT_ASSIGNORS:
+    if candidate.assignor is not None and candidate.assignor not in CLIENT_ASSIGNORS:
         yield (
             "custom-assignor",
             f"The broker doesn't have the assignor {candidate.assignor}, and refuses to convert a group whose "
