@@ -48,7 +48,7 @@ log = logging.getLogger("spark_assign.snapshot")
 EXIT_CODES = "Exit codes: 0 success; 2 invalid options, settings, or files; 3 no cluster was read, or writing failed."
 READINGS = 5
 FILES = ("topics_file", "groups_file")
-KAFKA_OPTIONS = ("cluster_name", "group", "topic", "interval", "times", "rates_since", "from_text")
+KAFKA_OPTIONS = ("cluster_name", "group", "topic", "interval", "times", "rates_since", "topology", "from_text")
 CLUSTER_OPTIONS = ("bootstrap_server", "command_config", "connect_url")
 CONNECT_OPTIONS = (
     *("connect_workers", "connect_group", "connect_auth", "connect_config", "connect_ca"),
@@ -68,6 +68,8 @@ HELP = {
     "--interval": "Read offsets and log sizes repeatedly at this interval, for example 60s, and write the table loads.",
     "--times": f"Number of readings with --interval, including the first (default: {READINGS}).",
     "--rates-since": "Compute loads in one reading from record timestamps, of the last TIME, for example 10m.",
+    "--topology": "File with the text of Topology.describe() of a classic Streams application (default: derived from "
+    f"tasks and topic names).{REPEATABLE}",
     "--pseudonyms": "Replace hosts and the IDs of members, clients, and workers by hashes with the key in KEYFILE.",
     "--connect-url": "REST URLs of a Connect cluster. Repeatable.",
     "--connect-workers": "Workers that might be idle. Repeatable.",
@@ -99,6 +101,7 @@ def _option(flag: str, metavar: str | None = None, **more: Any) -> Decorator:
 @_option("--interval", "TIME", type=DURATION)
 @_option("--times", "N", type=click.IntRange(min=2))
 @_option("--rates-since", "TIME", type=DURATION)
+@_option("--topology", "GROUP=FILE", multiple=True)
 @_option("--from-text", is_flag=True)
 @_option("--topics-file", "FILE", multiple=True)
 @_option("--groups-file", "FILE", multiple=True)
@@ -134,14 +137,14 @@ def main(options: Options) -> int:
 
 def clusters_of(file: Path) -> dict[str, dict[str, Any]]:
     """Returns the values of the flags of each cluster of a file (`--clusters`). Raises ConfigError."""
-    flags = {*CLUSTER_OPTIONS, *CONNECT_OPTIONS, "group", "topic", "connect_timeout_s", "connect_attempts"}
+    flags = {*CLUSTER_OPTIONS, *CONNECT_OPTIONS, "group", "topic", "topology", "connect_timeout_s", "connect_attempts"}
     return read_clusters(file, [each for each in main.params if each.name in flags])
 
 
 def _take_all(options: Options) -> int:
     """Takes the snapshots of all clusters of a file. Returns 3 if one of them could not be read or stored."""
     check_snapshot_output(options)
-    for name in ("cluster_name", "from_text", *FILES, *CLUSTER_OPTIONS, *CONNECT_OPTIONS):
+    for name in ("cluster_name", "topology", "from_text", *FILES, *CLUSTER_OPTIONS, *CONNECT_OPTIONS):
         if getattr(options, name):
             raise ConfigError(f"{_flag(name)} can't be used with --clusters. Set it in {options.clusters}.")
     clusters = {
@@ -248,8 +251,23 @@ def _kafka_snapshot(options: Options) -> Snapshot:
         groups=options.group or None,
         topics=options.topic or None,
         loads=_loads(options),
+        topologies=_topologies(options),
         progress=_progress(options),
     )
+
+
+def _topologies(options: Options) -> dict[str, str]:
+    """Returns the text of each given topology, by group ID."""
+    topologies = {}
+    for value in options.topology:
+        group_id, equals, file = value.rpartition("=")
+        if not (group_id and equals and file):
+            raise ConfigError(f"--topology {value}: expected GROUP=FILE, for example orders=topology.txt.")
+        try:
+            topologies[group_id] = Path(file).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"--topology {value}: the file can't be read: {error}.") from error
+    return topologies
 
 
 def _progress(options: Options) -> Callable[[str], None]:

@@ -21,14 +21,14 @@ def dataframe(spark: SparkSession, schema: StructType | str, rows: Iterable[Sequ
 
     Rows may leave out the last columns, if those are `ONLY_IF_GIVEN`.
     """
-    if isinstance(schema, str):
-        schema = StructType.fromDDL(schema)
-    arrow = to_arrow_schema(schema)
-    least = len([field for field in schema if field.metadata != ONLY_IF_GIVEN])
+    parsed = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    assert isinstance(parsed, StructType)
+    arrow = to_arrow_schema(parsed)
+    least = len([field for field in parsed if field.metadata != ONLY_IF_GIVEN])
     whole = [(*row, *[None] * (len(arrow) - max(len(row), least))) for row in rows]
     columns = list(zip(*whole, strict=True)) or [()] * len(arrow)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=arrow.names), schema)
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=arrow.names), parsed)
 
 
 def frame_of(spark: SparkSession, schema: StructType, rows: Iterable[Mapping[str, Any]]) -> DataFrame:

@@ -61,6 +61,9 @@ def read_clusters(path: Path, parameters: Sequence[click.Parameter]) -> dict[str
         for flag in FILES:
             if "://" not in values[name].get(flag, "://"):
                 values[name][flag] = str(folder / Path(values[name][flag]).expanduser())
+        for at, value in enumerate(values[name].get("topology", ())):
+            group_id, equals, file = value.rpartition("=")
+            values[name]["topology"][at] = f"{group_id}{equals}{folder / Path(file).expanduser()}"
     return values
 
 

@@ -147,7 +147,7 @@ TASKS = schema(_MEMBER, "subtopology string, task int, role string?, changelog_o
 """One row per task that a member of a Streams group currently has (not its target). `role`: `active`, `standby`, or
 `warmup`; null if the member only reports state on disk. `changelog_offset`: sum of the offsets of the task's
 changelogs; in a classic application, -2 if the member runs the task (the default of active tasks), and -3 if it
-doesn't know the offsets."""
+doesn't know the offsets; a standby with null counts as caught up."""
 
 CHANGELOGS = schema(_GROUP, "topic string, partition int, end_offset long?, bytes long?")
 """One row per partition of a changelog topic of a classic Streams application. A changelog without rows that isn't in
@@ -197,6 +197,8 @@ SNAPSHOT_TABLES: dict[str, StructType] = {
     "offsets": OFFSETS,
     "undescribed": UNDESCRIBED,
 }
+OPTIONAL_SNAPSHOT_TABLES: dict[str, StructType] = {"loads": LOADS, "changelogs": CHANGELOGS}
+"""Tables that a snapshot writes only if it has read them."""
 
 SNAPSHOTS = schema("cluster string, taken_at timestamp, kafka_cluster_id string?, content string?")
 """In a catalog, one row per cluster. The table of Connect clusters is `connect_snapshots`, with `connect_cluster` as

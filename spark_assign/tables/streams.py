@@ -31,7 +31,7 @@ METRICS = schema(
     "standby_replicas long, min_active long, max_active long, min_standby long, max_standby long",
     "moved_active long, moved_without_state long, moved_standby long, unassigned_active long",
     "unassigned_standby long, warmups long?, withheld long?, pending_moves long?, follow_up string?, "
-    "order_dependent long?",
+    "order_dependent long?, assumed_offsets long?",
 )
 """One row per planned group. `assignor`: in the classic protocol `high-availability`, `sticky`, `legacy-sticky`, or
 `fallback`, if end offsets can't be read. `stateful_tasks`: tasks with state, which standbys replicate.
@@ -44,7 +44,8 @@ The other columns are null outside of the classic protocol. `warmups`, `withheld
 `pending_moves`: number of tasks and standbys that aren't at their final owner, because it must restore their state
 first. `follow_up`: the rebalance that follows: `at-once` (tasks are withheld), `probing` (after
 `probing.rebalance.interval.ms`), or null (none). `order_dependent`: standbys that Kafka might put elsewhere, because
-the public `StickyTaskAssignor` assigns them in the order of identity hash codes."""
+the public `StickyTaskAssignor` assigns them in the order of identity hash codes. `assumed_offsets`: standbys with an
+unknown `changelog_offset`, which count as caught up."""
 
 ROUNDS = schema(
     _GROUP,

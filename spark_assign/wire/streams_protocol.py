@@ -22,8 +22,9 @@ from spark_assign.wire.reader import Reader, WireError, as_text
 PROTOCOL = "stream"
 """The protocol (assignor) name of Streams groups."""
 
-_NEWEST = 11
-_ACTIVE_OFFSET_SUM = -2
+NEWEST = 11
+"""The newest version of both."""
+RUNNING = -2
 """The offset sum of a task that the client runs as active."""
 _NO_REBALANCE = (1 << 63) - 1
 _MODIFIED_UTF8 = re.compile(rb"(?:[\x00-\x7f]|[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2})*", re.DOTALL)
@@ -45,7 +46,8 @@ class Subscription:
     """The subscription of a Streams client.
 
     For a `version` newer than 11, only `newest_version` is set: the newest version that the client supports (-1
-    before version 3). `active` and `standby` are the tasks of which the client has state, sorted.
+    before version 3). `active` and `standby` are the tasks of which the client has state, sorted. `offset_sums`, since
+    version 7: the sum of the changelog offsets of each task, -2 if the client runs it, or -3 if it is unknown.
     """
 
     version: int
@@ -56,6 +58,7 @@ class Subscription:
     standby: tuple[TaskId, ...] = ()
     client_tags: tuple[tuple[str, str], ...] = ()
     error: int = 0
+    offset_sums: tuple[tuple[TaskId, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ _SUBSCRIPTION = struct(
 def subscription(data: bytes) -> Subscription:
     """Decodes SubscriptionInfo (`SubscriptionInfo.decode`). Raises WireError."""
     version = Reader(data).int32()
-    if version > _NEWEST:
+    if version > NEWEST:
         return _checked(Subscription(version, Reader(data[4:]).int32()))
     fields = _layout(max(version, 0)).read(Reader(data))
     offset_sums = {}
@@ -111,8 +114,8 @@ def subscription(data: bytes) -> Subscription:
         for row in [task_fields] if version >= 10 else task_fields["partitionToOffsetSum"]:
             task = _task(task_fields["topicGroupId"], row["partition"], row.get("namedTopology"))
             offset_sums[task] = row["offsetSum"]
-    active = [task for task, offsets in offset_sums.items() if offsets == _ACTIVE_OFFSET_SUM]
-    standby = [task for task, offsets in offset_sums.items() if offsets != _ACTIVE_OFFSET_SUM]
+    active = [task for task, offsets in offset_sums.items() if offsets == RUNNING]
+    standby = [task for task, offsets in offset_sums.items() if offsets != RUNNING]
     return _checked(
         Subscription(
             version,
@@ -123,6 +126,7 @@ def subscription(data: bytes) -> Subscription:
             _sorted(standby + [_task(**task_fields) for task_fields in fields["standbyTasks"]]),
             tuple((as_text(tag["key"]), as_text(tag["value"])) for tag in fields["clientTags"]),
             fields["errorCode"],
+            tuple(offset_sums.items()),
         )
     )
 
@@ -131,8 +135,8 @@ def assignment(data: bytes) -> Assignment:
     """Decodes AssignmentInfo (`AssignmentInfo.decode`). Raises WireError."""
     reader = Reader(data)
     version = reader.int32()
-    if not 1 <= version <= _NEWEST:
-        raise WireError(f"version {version}: expected 1 to {_NEWEST}")
+    if not 1 <= version <= NEWEST:
+        raise WireError(f"version {version}: expected 1 to {NEWEST}")
     newest_version = reader.int32() if version >= 3 else -1
     active = tuple(_task_id(reader, version) for _ in range(_count(reader, 8)))
     standby = []
@@ -164,7 +168,7 @@ def assignment(data: bytes) -> Assignment:
 @cache
 def _layout(version: int) -> StructDecoder:
     """Returns the decoder of a version."""
-    return StructDecoder(_SUBSCRIPTION, version, _NEWEST, flexible=False)
+    return StructDecoder(_SUBSCRIPTION, version, NEWEST, flexible=False)
 
 
 def _checked(subscription: Subscription) -> Subscription:

@@ -113,6 +113,19 @@ def test_a_caught_up_process_takes_the_task() -> None:
     assert columns(exact, "metrics", "warmups", "follow_up") == [(1, "probing")]
 
 
+def test_a_standby_of_unknown_offsets_counts_as_caught_up() -> None:
+    """As one does that has reached the end of its changelog, and it is counted."""
+    names = ("member_id", "task", "role")
+    known, unknown = [[*SCALED_OUT, task("b", 0, "standby", at)] for at in (1_000_000, None)]
+    assert columns(unknown, "task", *names) == columns(known, "task", *names)
+    assert ("b", 0, "withheld") in columns(unknown, "task", *names)
+    assert columns(unknown, "metrics", "assumed_offsets") == [(1,)]
+    assert columns(known, "metrics", "assumed_offsets") == [(0,)]
+    new = [group(), *topology(known=0), *SCALED_OUT[4:], task("b", 0, "standby")]
+    new = [row for row in new if row["kind"] != CHANGELOG]
+    assert columns(new, "metrics", "assumed_offsets") == [(1,)]
+
+
 def test_a_member_has_left() -> None:
     """Its tasks go to the only process, which has state of one of them."""
     left = [fact(DEPARTED_TASK, member_id="a", name="0", number=at, text="active") for at in range(2)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -83,6 +84,18 @@ def test_ids_keep_their_order_and_their_rows() -> None:
     )
     instances = [row["group_instance_id"] for row in members]
     assert sorted(filter(None, instances)) == [f"00000-{pseudonym(KEY, 'static-1')}"] * 2
+
+
+def test_processes_of_streams_stay_uuids() -> None:
+    """The classic protocol has no others; the leader's is the same in all tables."""
+    process = "00000000-0000-0000-0000-00000000000a"
+    rows = SnapshotRows("c")
+    rows.add("members", group_id="g", member_id="m", process_id=process)
+    rows.add("groups", group_id="g", leader_process_id=process.upper())
+    tables = with_pseudonyms(Snapshot("c", {}, NOW, rows.tables()), KEY).tables
+    (hidden,) = tables["members"]["process_id"].to_pylist()
+    assert tables["groups"]["leader_process_id"].to_pylist() == [hidden]
+    assert str(uuid.UUID(hidden)) == hidden != process
 
 
 def test_workers_are_the_same_in_all_tables() -> None:

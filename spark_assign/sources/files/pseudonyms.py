@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import uuid
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,7 +35,7 @@ _RANKED = {
     **dict.fromkeys(("worker_id", "leader", "candidates", "members"), "worker"),
 }
 """Columns with an ID, or a list of IDs, that assignors sort by, and the kind of the ID. Ranks are within a group."""
-_HASHED = ("client_id", "client_host", "process_id", "rest_worker_id", "url")
+_HASHED = ("client_id", "client_host", "process_id", "leader_process_id", "rest_worker_id", "url")
 _REMOVED = {"error": "removed by --pseudonyms"}
 """Columns with text that can contain a host."""
 _SOURCE = ("kind", "client")
@@ -83,7 +84,7 @@ def with_pseudonyms(snapshot: Snapshot, key: bytes) -> Snapshot:
     for name, table in snapshot.tables.items():
         hashed = _replace_ids(table, ranked)
         for column in set(_HASHED) & set(hashed.column_names):
-            hashed = _mapped(hashed, column, lambda row, value: value and pseudonym(key, value))
+            hashed = _mapped(hashed, column, lambda row, value: value and _hashed(key, value))
         for column in set(_REMOVED) & set(hashed.column_names):
             hashed = _mapped(hashed, column, lambda row, value: value and _REMOVED["error"])
         tables[name] = hashed
@@ -93,7 +94,19 @@ def with_pseudonyms(snapshot: Snapshot, key: bytes) -> Snapshot:
 
 def pseudonym(key: bytes, value: str) -> str:
     """Returns the keyed hash of a value: 16 hexadecimal digits."""
-    return hmac.new(key, value.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:16]
+    return _digest(key, value).hex()[:16]
+
+
+def _hashed(key: bytes, value: str) -> str:
+    """Returns the pseudonym of a value; that of a UUID is a UUID, because processes of Kafka Streams have one."""
+    try:
+        return str(uuid.UUID(bytes=_digest(key, str(uuid.UUID(value)))[:16]))
+    except ValueError:
+        return pseudonym(key, value)
+
+
+def _digest(key: bytes, value: str) -> bytes:
+    return hmac.new(key, value.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
 
 
 def _replace_ids(table: pa.Table, change: Callable[[tuple[str, ...], str], str]) -> pa.Table:

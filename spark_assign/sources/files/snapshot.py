@@ -16,12 +16,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.numeric.partition_slices import compress_sorted
 from spark_assign.stores.cluster_folders import KEYS
-from spark_assign.tables.groups import LOADS, SCHEMA_VERSION, SNAPSHOT_TABLES
+from spark_assign.tables.groups import OPTIONAL_SNAPSHOT_TABLES, SCHEMA_VERSION, SNAPSHOT_TABLES
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The tables of `tables.groups.SNAPSHOT_TABLES` of one cluster, `loads` if it was read, and their source and time.
+    """The tables of `tables.groups.SNAPSHOT_TABLES` of one cluster, and their source and time. `loads` is a table only
+    if it was read, and `changelogs` only if there are classic Streams applications with state.
 
     A snapshot of Connect has the tables of `connect.cluster_snapshot.TABLES`, which can have several clusters.
     `cluster` then lists their names.
@@ -76,14 +77,14 @@ class Snapshot:
         return replace(self, cluster=name, source=source, tables=tables)
 
 
-_SCHEMAS = {**SNAPSHOT_TABLES, "loads": LOADS}
+_SCHEMAS = {**SNAPSHOT_TABLES, **OPTIONAL_SNAPSHOT_TABLES}
 
 
 @dataclass
 class SnapshotRows:
     """The rows of every table of a snapshot of one cluster, in insertion order.
 
-    `loads` is a table only if it was read.
+    `loads` and `changelogs` are tables only if they were read.
     """
 
     cluster: str

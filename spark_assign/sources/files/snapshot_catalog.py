@@ -26,7 +26,7 @@ from spark_assign.spark.progress import progress
 from spark_assign.stores.catalog import retry_conflicts
 from spark_assign.stores.cluster_folders import KEYS
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError, reason
-from spark_assign.tables.groups import LOADS, SNAPSHOTS
+from spark_assign.tables.groups import OPTIONAL_SNAPSHOT_TABLES, SNAPSHOTS
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def write_tables(snapshot: Snapshot, spark: SparkSession, prefix: str) -> None:
     _check(spark, f"{prefix}.{snapshots_table}", snapshot)
     read = [cluster_snapshot.cluster for cluster_snapshot in snapshot.readable()]
     unreadable = [cluster_snapshot.cluster for cluster_snapshot in snapshot.unreadable()]
-    tables = {**snapshot.tables, **_empty_loads(snapshot, spark, prefix), snapshots_table: _snapshot_rows(snapshot)}
+    tables = {**snapshot.tables, **_empty_tables(snapshot, spark, prefix), snapshots_table: _snapshot_rows(snapshot)}
     with progress("tables written", len(tables)) as step:
         for name, table in tables.items():
             clusters = [*read, *unreadable] if name == "unreadable" else read
@@ -82,11 +82,15 @@ def last_taken(spark: SparkSession, prefix: str, key: str, cluster: str) -> date
     return None if rows[0][0] is None else datetime.fromtimestamp(rows[0][0] / 1e6, UTC)
 
 
-def _empty_loads(snapshot: Snapshot, spark: SparkSession, prefix: str) -> dict[str, pa.Table]:
-    """Returns an empty table `loads` if loads weren't read, to remove those of an earlier snapshot."""
-    if snapshot.key != KEYS[0] or "loads" in snapshot.tables or not spark.catalog.tableExists(f"{prefix}.loads"):
+def _empty_tables(snapshot: Snapshot, spark: SparkSession, prefix: str) -> dict[str, pa.Table]:
+    """Returns empty tables instead of optional ones that weren't read, to remove the rows of an earlier snapshot."""
+    if snapshot.key != KEYS[0]:
         return {}
-    return {"loads": to_arrow_schema(LOADS).empty_table()}
+    return {
+        name: to_arrow_schema(schema).empty_table()
+        for name, schema in OPTIONAL_SNAPSHOT_TABLES.items()
+        if name not in snapshot.tables and spark.catalog.tableExists(f"{prefix}.{name}")
+    }
 
 
 def _snapshot_rows(snapshot: Snapshot) -> pa.Table:

@@ -24,6 +24,7 @@ from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import groups as kafka_groups
 from spark_assign.sources.kafka import loads as kafka_loads
 from spark_assign.sources.kafka import offsets as kafka_offsets
+from spark_assign.sources.kafka import streams_applications
 from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.groups import Patterns, Progress, matches
 from spark_assign.sources.kafka.loads import LoadReadOptions
@@ -37,6 +38,7 @@ def snapshot(
     groups: Patterns = None,
     topics: Patterns = None,
     loads: LoadReadOptions | None = None,
+    topologies: Mapping[str, str] | None = None,
     connect_timeout_s: float = 30,
     progress: Progress = lambda _: None,
 ) -> Snapshot:
@@ -50,6 +52,8 @@ def snapshot(
         topics: one or more shell patterns of topic names. None reads all topics, including internal ones. Topics that a
             read group subscribes to or owns are always included, so that plans stay correct.
         loads: how to read the load of partitions into the table `loads`. None doesn't read it.
+        topologies: texts of `Topology.describe()` by group ID, of classic Streams applications. Without it, a topology
+            is derived from the tasks of members and the names of topics.
         connect_timeout_s: maximum time to find a bootstrap server that responds, in seconds.
         progress: called with a line of text after each step.
 
@@ -69,7 +73,7 @@ def snapshot(
         progress(f"listed {len(listed)} groups")
         committing = {group_id: group for group_id, group in listed.items() if group.commits}
         sizes = {name: len(topic.partitions) for name, topic in readable.items()}
-        kafka_groups.describe(connection, listed, sizes, rows, progress)
+        kafka_groups.describe(connection, listed, sizes, rows, progress, topologies or {})
         starts, starts_answered_s = kafka_groups.share_starts(connection, listed, rows, progress)
         if unseen := _owned_topics(rows) - readable.keys():
             progress(kafka_connection.unseen_topics_text(unseen))
@@ -82,9 +86,13 @@ def snapshot(
         committed |= kafka_loads.known_starts(starts)
         leaders = kafka_offsets.leaders_of(readable[name] for name in kept)
         group_partitions = _partitions(rows, committed, leaders)
-        wanted = leaders.keys() if loads else set().union(*group_partitions.values())
+        changelogs = streams_applications.changelog_partitions(rows, leaders)
+        wanted = leaders.keys() if loads else changelogs.union(*group_partitions.values())
         ends = kafka_offsets.offsets_at(connection, leaders, wanted, progress)
         _add_offsets(rows, group_partitions, committed, ends)
+        if changelogs:
+            log_sizes = kafka_loads.read_sizes(connection, {key: leaders[key] for key in changelogs}, progress)
+            streams_applications.add_changelogs(rows, changelogs, committed, ends, log_sizes)
         taken_at = datetime.now(UTC)
         if loads:
             ids = {name: getattr(readable[name], "topic_id", None) for name in kept}
@@ -115,6 +123,7 @@ def cluster_id(bootstrap_servers: str, properties: Mapping[str, str] | None = No
 def _kept(rows: SnapshotRows, names: Collection[str], patterns: Patterns) -> set[str]:
     """Returns the topics that match the patterns or that a group uses."""
     used = _owned_topics(rows).union(*(row["topics"] for row in rows.rows["subscription_lists"]))
+    used |= streams_applications.used_topics(rows)
     return {name for name in names if matches(name, patterns) or name in used}
 
 

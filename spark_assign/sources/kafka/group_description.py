@@ -15,6 +15,7 @@ from kafka.protocol.admin import DescribeConfigsRequest
 from spark_assign.groups.kernel import leader_rules as leader_fingerprint
 from spark_assign.sources.files.snapshot import SnapshotRows, to_slices
 from spark_assign.sources.kafka.connection import ClusterConnection, batches
+from spark_assign.streams.classic_members import StreamsMember
 from spark_assign.wire.consumer_protocol import TopicPartitions
 from spark_assign.wire.describe_groups import DescribeShareGroupOffsetsRequest
 
@@ -30,6 +31,7 @@ class MemberDescription:
         tasks: the columns of its rows of `tasks`, in a streams group.
         in_order: whether the order of the owned partitions matters.
         seen: the format of the bytes of a classic member.
+        streams: the contents of the bytes of a member of a classic Streams application.
     """
 
     columns: dict[str, Any]
@@ -38,6 +40,7 @@ class MemberDescription:
     tasks: tuple[dict[str, Any], ...] = ()
     in_order: bool = False
     seen: leader_fingerprint.MemberBytes | None = None
+    streams: StreamsMember | None = None
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,10 @@ class GroupDescription:
     Attributes:
         state, assignor: as the coordinator names them.
         members: in the coordinator's order.
-        subtopologies: the columns of its rows of `subtopologies`, in a streams group.
+        subtopologies: the columns of its rows of `subtopologies`, in a Streams group.
         subscription_type: the column of `groups`, in a consumer group.
+        more: more columns of `groups`, in a classic Streams application.
+        problem: why a classic Streams application can't be planned.
     """
 
     state: str | None
@@ -56,10 +61,13 @@ class GroupDescription:
     members: list[MemberDescription]
     subtopologies: list[dict[str, Any]] = field(default_factory=list)
     subscription_type: str | None = None
+    more: dict[str, Any] = field(default_factory=dict)
+    problem: str | None = None
 
-    def columns(self, group_id: str) -> dict[str, str | None]:
+    def columns(self, group_id: str) -> dict[str, Any]:
         """Returns columns of its row of `groups`, with the leader's library and version if it has classic members."""
         columns = {"assignor": self.assignor or None, "state": self.state, "subscription_type": self.subscription_type}
+        columns |= self.more
         if seen := [member.seen for member in self.members if member.seen is not None]:
             leader = leader_fingerprint.find_leader(group_id, self.assignor, seen)
             columns |= {"leader_library": leader.library, "leader_version": leader.releases}

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
@@ -24,9 +25,11 @@ from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import group_description
 from spark_assign.sources.kafka.connection import ClusterConnection, batches
 from spark_assign.sources.kafka.group_description import GroupDescription, MemberDescription, fault
+from spark_assign.sources.kafka.streams_applications import ApplicationReader
 from spark_assign.spark.progress import progress
+from spark_assign.streams.classic_members import StreamsMember
 from spark_assign.tables.errors import SourceError
-from spark_assign.wire import consumer_protocol
+from spark_assign.wire import consumer_protocol, streams_protocol
 from spark_assign.wire.consumer_protocol import TopicPartitions
 from spark_assign.wire.describe_groups import (
     ConsumerGroupDescribeRequest,
@@ -206,18 +209,20 @@ def describe(
     topics: Mapping[str, int],
     rows: SnapshotRows,
     report: Progress,
+    topologies: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Adds groups, members, subscription_lists, and owned_lists of all listed groups, and undescribed groups.
 
-    Also adds subtopologies and tasks of streams groups, and the initialized partitions of share groups.
+    Also adds subtopologies and tasks of Streams groups, classic applications included.
 
     `topics` has the number of partitions of the cluster's topics, for subscriptions by pattern that the broker
-    resolves (KIP-848), and for the number of tasks.
+    resolves (KIP-848), and for the number of tasks. `topologies` has texts of `Topology.describe()`, by group ID.
     """
     described: dict[str, Any] = {}
     faults: dict[str, str] = {}
+    applications = ApplicationReader(topics, topologies, groups)
     readers: tuple[tuple[str, type, Callable[[Any], Any]], ...] = (
-        ("classic", DescribeGroupsRequest, _classic),
+        ("classic", DescribeGroupsRequest, partial(_classic, read_application=applications.read)),
         ("consumer", ConsumerGroupDescribeRequest, lambda group: group_description.read_consumer_group(group, topics)),
         ("share", ShareGroupDescribeRequest, group_description.read_share_group),
         ("streams", StreamsGroupDescribeRequest, lambda group: group_description.read_streams_group(group, topics)),
@@ -232,7 +237,10 @@ def describe(
     replicas = group_description.standby_replicas(connection, streams_groups, report)
     for group_id, group in groups.items():
         description = described.get(group_id, GroupDescription(group.state, assignor="", members=[]))
-        _add_group(rows, group, description, faults.get(group_id), replicas.get(group_id))
+        error = faults.get(group_id, description.problem)
+        _add_group(rows, group, description, error, replicas.get(group_id))
+    for caveat, ids in sorted(applications.caveats.items()):
+        report(f"{caveat}: {', '.join(sorted(ids))}")
 
 
 def share_starts(
@@ -266,7 +274,9 @@ def _add_group(
 ) -> None:
     """Adds the rows of one group."""
     group_id, columns = listing.group_id, group.columns(listing.group_id)
-    rows.add("groups", group_id=group_id, group_type=listing.group_type, standby_replicas=replicas, **columns)
+    rows.add(
+        "groups", **{"group_id": group_id, "group_type": listing.group_type, "standby_replicas": replicas} | columns
+    )
     if error is not None:
         rows.add("undescribed", group_id=group_id, error=error)
     for subtopology in group.subtopologies:
@@ -304,13 +314,20 @@ def read_classic_members(
     return members
 
 
-def _classic(group: Any) -> GroupDescription | Exception:
-    """Returns a classic group of a DescribeGroups response, or its error."""
+def _classic(
+    group: Any, read_application: Callable[[str, GroupDescription], GroupDescription] | None = None
+) -> GroupDescription | Exception:
+    """Returns a classic group of a DescribeGroups response, or its error. `read_application` completes the description
+    of a Streams application.
+    """
     read_member = partial(_classic_member, assignor=group.protocol_data)
     members = read_classic_members(group, "subscriptions", read_member)
     if isinstance(members, Exception):
         return members
-    return GroupDescription(group.group_state, group.protocol_data, members)
+    description = GroupDescription(group.group_state, group.protocol_data, members)
+    if read_application is None or group.protocol_data != streams_protocol.PROTOCOL:
+        return description
+    return read_application(group.group_id, description)
 
 
 def _classic_member(member: Any, metadata: bytes, assignment: bytes, assignor: str) -> MemberDescription:
@@ -336,6 +353,9 @@ def _classic_member(member: Any, metadata: bytes, assignment: bytes, assignor: s
             leader_fingerprint.SubscriptionFormat(subscription.version, subscription.user_data, subscription.cut_short),
             leader_fingerprint.AssignmentFormat(assigned.version, assigned.user_data) if assigned else None,
         ),
+        streams=StreamsMember(member.member_id, subscription, assigned)
+        if assignor == streams_protocol.PROTOCOL
+        else None,
     )
 
 

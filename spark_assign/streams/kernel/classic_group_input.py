@@ -125,10 +125,8 @@ def _find_row_faults(facts: StreamsFacts) -> Iterator[_Fault]:
             yield "shutdown-requested", format_row("members", **key, error_code=SHUTDOWN_REQUESTED)
         if any("=" not in (tag or "") for tag in more.get("client_tags") or ()):
             yield "bad-streams-config", format_row("members", **key, client_tags=more["client_tags"])
-    stateful = {row["name"] for row in facts.rows[SUBTOPOLOGY] if _more(row).get("changelog_topics")}
     for row in (*facts.rows[TASK], *facts.rows[DEPARTED_TASK]):
-        without_offset = row["offset"] is None and row["text"] in ("standby", "warmup") and row["name"] in stateful
-        if not _is_id(row["name"]) or without_offset or (row["offset"] or 0) < UNKNOWN:
+        if not _is_id(row["name"]) or (row["offset"] or 0) < UNKNOWN:
             columns = {"member_id": row["member_id"], "subtopology": row["name"], "task": row["number"]}
             yield "bad-classic-task", format_row("tasks", **columns, changelog_offset=row["offset"])
     seen = set[TopicPartition]()
@@ -200,6 +198,10 @@ def _read_setting(text: str) -> tuple[str, Any]:
 class ClassicGroupInput:
     """A valid application, from its facts.
 
+    Attributes:
+        application: the application.
+        assumed_offsets: number of standbys whose offsets are unknown, so that they count as caught up.
+
     Args:
         facts: the facts.
         standby_replicas: overrides the configuration of the group if it isn't None.
@@ -207,6 +209,7 @@ class ClassicGroupInput:
 
     def __init__(self, facts: StreamsFacts, standby_replicas: int | None) -> None:
         self._facts = facts
+        self.assumed_offsets = 0
         group = next(iter(facts.rows[GROUP]))
         more = _more(group)
         settings: dict[str, Any] = {"num_standby_replicas": group["number"] or 0}
@@ -261,7 +264,9 @@ class ClassicGroupInput:
             if row["offset"] is not None:
                 offset_sums.setdefault(name, {})[task] = row["offset"]
             elif subtopology is not None and subtopology.changelogs:
-                offset_sums.setdefault(name, {})[task] = RUNNING
+                is_active = row["text"] == "active"
+                offset_sums.setdefault(name, {})[task] = RUNNING if is_active else self._end_offset(task)
+                self.assumed_offsets += not is_active
             if row["text"] == "active" and subtopology is not None:
                 partitions = owned.setdefault(name, {})
                 for topic in subtopology.sources:
@@ -295,6 +300,12 @@ class ClassicGroupInput:
                 ends = result.setdefault(row["name"], [])
                 ends += [0] * (row["number"] - len(ends)) + [row["offset"] or 0]
         return result
+
+    def _end_offset(self, task: TaskId) -> int:
+        """Returns the sum of the end offsets of a task's changelogs; unknown or new ones count as empty."""
+        ends = self._end_offsets or {}
+        found = [ends[topic] for topic in self._subtopologies[task[0]].changelogs if topic in ends]
+        return sum(end[task[1]] for end in found if task[1] < len(end))
 
     @cached_property
     def sizes(self) -> dict[TaskId, float] | None:

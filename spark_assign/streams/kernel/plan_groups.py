@@ -139,14 +139,14 @@ def _plan_classic_group(classic: ClassicGroupInput) -> _Rows:
     moves = _classic_moves(group_input, target, warmups)
     yield from _task_rows(group_input, target, roles, temporary)
     yield from _move_rows(group_input, moves)
-    planned = {"warmups": len(warmups), "withheld": len(withheld)} | _classic_metrics(application, plan)
+    planned = {"warmups": len(warmups), "withheld": len(withheld), "assumed_offsets": classic.assumed_offsets}
+    planned |= _classic_metrics(application, plan)
     settled = replace(target, standby=_without(target.standby, warmups))
     yield {"kind": METRICS, **_compute_metrics(group_input, settled, moves), **planned}
 
 
 def _follow_rounds(classic: ClassicGroupInput, bytes_per_second: float | None) -> _Rows:
-    sizes = classic.sizes
-    if bytes_per_second is None or sizes is None or not classic.application.members:
+    if bytes_per_second is None or not classic.application.members or (sizes := classic.sizes) is None:
         return
     rounds = ClassicRounds(classic.application, sizes, bytes_per_second)
     for at, each in enumerate(rounds.run(), 1):

@@ -106,7 +106,7 @@ REMEDIES = {
     "no-topology": "No tasks are assigned without a topology. Add the subtopologies",
     "unknown-member": "Add the member to members, or remove its rows (Fleet.with_members_left does so)",
     "bad-task": "task must be 0 or more, and role active, standby, or warmup, or null if changelog_offset isn't null",
-    "bad-classic-task": "The subtopology must be a number, and a standby needs a changelog_offset of at least -3",
+    "bad-classic-task": "The subtopology must be a number, and changelog_offset at least -3",
     "duplicate-task": "Keep one row per member and task",
     "bad-owned": "Ownership must have the topic and partitions of 0 or more",
     "bad-process-id": "The process of a member must be a UUID, or null for a process of its own",
