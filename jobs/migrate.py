@@ -99,9 +99,9 @@ UPGRADE, PROTOCOL, COOPERATIVE = "With --to-release", "Without --to-release", "W
 )
 @click.option(
     "--broker-release",
-    metavar="RELEASE",
-    help=f"{PROTOCOL}: release of the brokers, for example 4.2.1. It decides whether classic Streams applications can "
-    "move to group.protocol=streams (default: unknown, which blocks them).",
+    type=click.Choice(("4.0", "4.1", "4.2.0", "4.2.1", "4.3", "4.4")),
+    help=f"{PROTOCOL}: Kafka release of the brokers. It decides whether classic Streams applications can move to "
+    "group.protocol=streams (default: unknown, which blocks them).",
 )
 @details("the steps")
 @time_options(PAUSE_TIMES, PROTOCOL)
