@@ -78,8 +78,9 @@ def test_options_that_hold_only_with_or_without_a_release(tmp_path: Path, caplog
     """As the help of each states; in the wrong mode, the message names the flag. A settings file is no way around."""
     helps = {option.opts[0]: str(getattr(option, "help", None)) for option in job.main.params}
     modes = {flag: text.partition(": ")[0] for flag, text in helps.items() if "--to-release: " in text}
-    assert len(modes) == 10
-    values, problem = {"--policy": "disabled", "--leader-client": "*=Java"}, "can't be used with"
+    assert len(modes) == 11
+    values = {"--policy": "disabled", "--leader-client": "*=Java", "--broker-release": "4.3"}
+    problem = "can't be used with"
     for flag, mode in modes.items():
         release = [] if mode == "With --to-release" else ["--to-release", "3.9"]
         assert job.main([flag, values.get(flag, "5"), *release]) == 2
