@@ -17,7 +17,7 @@ If one of these steps is ambiguous, the application has no subtopologies but a p
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,9 +105,15 @@ def read_application(
     except WireError as error:
         return Application(problem=str(error))
     probing = {each.report.process_id for each in decoded if each.probing_ms is not None}
+    assigned: dict[str | None, set[TaskId]] = {}
+    for each in decoded:
+        assigned.setdefault(each.report.process_id, set()).update(each.active.values(), each.standby)
     application = Application(
         {each.member_id: _member_columns(each) for each in decoded},
-        {each.member_id: list(_task_rows(each, is_probing=bool(probing))) for each in decoded},
+        {
+            each.member_id: list(_task_rows(each, assigned[each.report.process_id], is_probing=bool(probing)))
+            for each in decoded
+        },
         columns={"leader_process_id": min(filter(None, probing), default=None)},
     )
     try:
@@ -156,8 +162,9 @@ def _member_columns(member: _Decoded) -> _Row:
     return {"process_id": report.process_id, "client_tags": tags or None, "error_code": report.error or None}
 
 
-def _task_rows(member: _Decoded, *, is_probing: bool) -> Iterator[_Row]:
-    """Yields the tasks that a member has, and the other tasks of which it has state on disk.
+def _task_rows(member: _Decoded, of_process: Set[TaskId], *, is_probing: bool) -> Iterator[_Row]:
+    """Yields the tasks that a member has, and the other tasks of which it has state on disk. A task that another member
+    of the process has by now isn't among these: the directory is locked, so that only its owner reports it.
 
     How far a standby is, nobody reports between rebalances. While a probing rebalance is pending, standbys restore, so
     that the last report (0: no state) counts. Otherwise it is unknown.
@@ -170,7 +177,7 @@ def _task_rows(member: _Decoded, *, is_probing: bool) -> Iterator[_Row]:
         offset = reported.get(task, 0) if is_probing else None
         yield _task_row(task, "standby", None if offset is not None and offset < 0 else offset)
     for task in (*reported, *member.report.active, *member.report.standby):
-        if task not in active and task not in member.standby:
+        if task not in of_process and task not in active:
             active[task] = None
             yield _task_row(task, None, max(reported.get(task, _UNKNOWN), _UNKNOWN))
 

@@ -126,6 +126,16 @@ def test_state_without_known_offsets() -> None:
     assert rows == {("1", 0): -3, ("1", 1): -3}
 
 
+def test_state_of_another_thread() -> None:
+    """A task that another member of the process has by now is reported by that one only."""
+    a, b = members()
+    reported = report(PROCESSES[0], {(1, 1): 70, (1, 0): -2, (2, 9): 3})
+    same = replace(b, subscription=replace(b.subscription, user_data=reported))
+    standbys = replace(same, assignment=consumer_protocol.Assignment((("clicks", 1),), answer([(0, 1)])))
+    rows = [(row["subtopology"], row["task"], row["role"]) for row in _read([a, standbys]).tasks["b"]]
+    assert rows == [("0", 1, "active"), ("2", 9, None)]
+
+
 def test_the_topology_is_derived() -> None:
     """A source topic is in the subtopology of its tasks; a changelog has its size, and the ID of no other group."""
     application = _read(members(), group_ids=["app", "app-eu"])
