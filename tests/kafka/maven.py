@@ -93,6 +93,16 @@ _ICEBERG = JarSet(
 HADOOP_VERSION = "3.4.2"
 """Of the Hadoop that the tests' Spark has."""
 _HADOOP_AWS = JarSet(f"hadoop-aws-{HADOOP_VERSION}", (f"org.apache.hadoop:hadoop-aws:{HADOOP_VERSION}",))
+# HDFS and YARN in one JVM, with libraries that their jar needs but doesn't name.
+_HADOOP_CLUSTER = JarSet(
+    f"hadoop-cluster-{HADOOP_VERSION}",
+    (
+        f"org.apache.hadoop:hadoop-client-minicluster:{HADOOP_VERSION}",
+        "org.slf4j:slf4j-reload4j:1.7.36",
+        "org.bouncycastle:bcpkix-jdk18on:1.78.1",
+        "org.glassfish.jaxb:jaxb-runtime:2.3.9",
+    ),
+)
 
 KAFKA_SOURCE_VERSION = "4.1.1"
 """Of Spark's Kafka source, for the same release of Spark; of later ones Maven Central has not all that it needs."""
@@ -151,6 +161,11 @@ def iceberg_jars() -> list[str]:
 def s3a_jars() -> list[str]:
     """The jars that a session needs to read and write `s3a://`. Raises as `delta_jars` does."""
     return _for_spark(_HADOOP_AWS, "org.apache.hadoop,software.amazon.awssdk,software.amazon.s3.analyticsaccelerator")
+
+
+def hadoop_classpath() -> str:
+    """A Java class path with HDFS and YARN. Raises as `kafka_classpath` does."""
+    return _classpath(_HADOOP_CLUSTER)
 
 
 def kafka_source_jars() -> list[str]:
