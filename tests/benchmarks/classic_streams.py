@@ -22,7 +22,7 @@ from tests.golden import streams_classic_rows as recorded
 from tests.kafka import maven
 
 Row = dict[str, Any]
-END, SUBTOPOLOGIES, CALLS = 1_000_000, 10, 5
+END, SUBTOPOLOGIES, CALLS = 1_000_000, 10, 2
 
 
 def application(instances: int, tasks: int) -> Row:
@@ -51,7 +51,7 @@ def application(instances: int, tasks: int) -> Row:
         "subtopologies": [
             {"id": at, "sources": [f"t{at}"], "stores": [{"name": "s", "changelog": f"l{at}"}]} for at in numbers
         ],
-        "topics": {f"t{at}": {"partitions": partitions, "racks": [[]] * partitions} for at in numbers},
+        "topics": {f"t{at}": {"partitions": partitions, "racks": [["a"]] * partitions} for at in numbers},
         "changelogs": {f"l{at}": {"end_offsets": [END] * partitions} for at in numbers},
         "members": members,
     }
