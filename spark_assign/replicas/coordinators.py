@@ -50,7 +50,7 @@ def partition_loads(fleet: Fleet, groups: DataFrame, history: Mapping[str, DataF
             F.count(F.lit(1)).alias("groups"),
             F.sum("members").alias("members"),
             F.count(F.lit(1)).alias("keys"),
-            *(F.sum(name).alias(name) for name in _RATES),
+            *_summed_rates(),
         )
         .withColumn("topic", F.lit(OFFSETS_TOPIC))
     )
@@ -81,6 +81,11 @@ def _rates(history: Mapping[str, DataFrame]) -> DataFrame:
     return rows.select(*_GROUP, *(rate.alias(name) for name, rate in per_second.items()))
 
 
+def _summed_rates() -> list[Column]:
+    """Returns the sums of the rates, rounded, because the last bits of a sum depend on the order of the rows."""
+    return [F.round(F.sum(name), 9).alias(name) for name in _RATES]
+
+
 def _share_partitions(fleet: Fleet, groups: DataFrame) -> DataFrame:
     """Returns the number of share groups and of share partitions by partition of `__share_group_state`."""
     share = groups.where("group_type = 'share'").select(*_GROUP)
@@ -109,10 +114,10 @@ def _hash_keys(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def coordinator_rows(brokers: DataFrame, loads: DataFrame) -> DataFrame:
     """Returns `tables.replicas.COORDINATORS` of brokers (cluster, broker_id) from `partition_loads`."""
     hottest = F.max(F.struct("load", (-F.col("partition")).alias("least"))).alias("hottest")
-    sums = ("groups", "members", "keys", *_RATES)
+    sums = ("groups", "members", "keys")
     leader = F.get("replicas", F.lit(0)).alias("broker_id")
     counted = loads.groupBy("cluster", "topic", leader).agg(
-        F.count(F.lit(1)).alias("partitions"), *(F.sum(name).alias(name) for name in sums), hottest
+        F.count(F.lit(1)).alias("partitions"), *(F.sum(name).alias(name) for name in sums), *_summed_rates(), hottest
     )
     rows = counted.join(brokers, ["cluster", "broker_id"], "left_semi").withColumns(
         {"hottest_partition": -F.col("hottest.least"), "hottest_load": F.col("hottest.load")}

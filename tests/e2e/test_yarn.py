@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import time
@@ -18,7 +20,10 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
+from pyspark.sql import SparkSession
 
+from tests.benchmarks.fleets import Shape, written_with_owners
+from tests.benchmarks.processes import Usage
 from tests.e2e.conftest import PLAN, ROOT
 from tests.kafka import fetched, java_programs, maven
 
@@ -239,3 +244,27 @@ def test_the_exit_code_of_a_failed_job(hadoop: Hadoop, tmp_path: Path) -> None:
     assert "User application exited with status 2" in printed
     assert hadoop.printed_in_containers("hdfs:///nothing")
     assert hadoop.listed("/failed") == []
+
+
+@pytest.mark.parametrize("groups", [1_000, 20_000])
+def test_small_executors_suffice(hadoop: Hadoop, spark: SparkSession, tmp_path: Path, groups: int) -> None:
+    """Two executors of one core and one gigabyte plan a fleet. Prints what docs/deploy.md has: time and memory."""
+    log, fleet = tmp_path / "log", f"hdfs:///fleet-{groups}"
+    folder = written_with_owners(spark, Shape(groups, 10, 10, 50), tmp_path, form="owned_lists")
+    shutil.rmtree(folder / "subscriptions")  # the lists have the same
+    hadoop.put("-put", str(folder), fleet)
+    words = ("--fleet", fleet, "--format", "parquet", "--assignor", "sticky", "--output", f"hdfs:///plan-{groups}")
+    tables = ("--output-tables", "assignment_slices,moves,metrics")
+    job = hadoop.submit(log, "--conf", "spark.sql.shuffle.partitions=20", "plan", *words, *tables)
+    used: dict[int, Usage] = {}
+    while job.poll() is None:
+        for executor in hadoop.jvms("ExecutorBackend"):
+            used.setdefault(executor, Usage(executor)).look()
+        time.sleep(0.5)
+    code, printed = ended(job, log)
+    assert code == 0, printed[-4000:]
+    assert f"{groups:,} groups planned, 0 rejected" in printed
+    took = re.findall(r"^Written to .* in (.*)$", printed, re.M)
+    memory = [{kind: round(mib) for kind, mib in each.peaks.items()} for each in used.values()]
+    print(f"{groups:,} groups: {took}, processor seconds and MiB: {[each.seconds for each in used.values()]}, {memory}")
+    assert len(memory) == 2
