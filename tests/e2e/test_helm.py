@@ -16,6 +16,7 @@ from tests.kafka import client_libraries, fetched
 from tests.unit.test_deploy import SCHEMA, manifest
 
 CHART = ROOT / "conf" / "helm"
+HELM = "v3.16.4"
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +70,17 @@ def test_the_application_of_the_operator(renderer: Path) -> None:
     assert spec["driver"]["securityContext"] == expected["driver"]["securityContext"]
     secret = rendered(renderer, mode="operator", secretName="s3")["spec"]["template"]
     assert secret["driver"]["envFrom"] == secret["executor"]["envFrom"] == [{"secretRef": {"name": "s3"}}]
+
+
+@pytest.mark.full
+def test_helm_itself(renderer: Path, tmp_path: Path) -> None:
+    """Helm finds no fault in the chart, and makes the same objects of it."""
+    with fetched.or_skipped():
+        helm = str(client_libraries.go_tool("helm.sh/helm/v3/cmd/helm", HELM))
+    subprocess.run([helm, "lint", "--strict", str(CHART)], capture_output=True, timeout=60, check=True)
+    for changes in ({}, {"mode": "operator", "secretName": "s3"}):
+        values = tmp_path / "values.json"
+        values.write_text(json.dumps(changes), encoding="utf-8")
+        command = [helm, "template", "nightly", str(CHART), "--namespace", "kafka", "--values", str(values)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        assert [each for each in yaml.safe_load_all(done.stdout) if each] == [rendered(renderer, **changes)]
