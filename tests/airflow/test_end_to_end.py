@@ -30,7 +30,7 @@ max_rejected = 1
 retries = 2
 retry_delay_s = 0
 project = "{ROOT}"
-notify = {{ class = "{NOTIFIER}.Line", to = "TOLD" }}
+notify = {{ class = "{NOTIFIER}.Line", to = "SENT" }}
 
 # Starting and compiling are what takes the time here.
 [dag.conf]
@@ -84,7 +84,7 @@ class Story:
 
     def alerts(self) -> str:
         """What the notifier has been told."""
-        file = self.folder / "told"
+        file = self.folder / "sent"
         return file.read_text() if file.exists() else ""
 
 
@@ -113,7 +113,7 @@ def story(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> Story:
         csv.DictWriter(file, header, lineterminator="\n").writerows([twice, twice])
     (folder / "nothing").mkdir()
     (folder / "out").mkdir()
-    (folder / "airflow.toml").write_text(SETTINGS.replace("TOLD", str(folder / "told")))
+    (folder / "airflow.toml").write_text(SETTINGS.replace("SENT", str(folder / "sent")))
     return Story(airflow, folder)
 
 
@@ -147,7 +147,7 @@ def test_the_same_date_again(story: Story) -> None:
 
 def test_the_next_date(story: Story) -> None:
     """Its drift is from the date before. Range deals some groups worse than sticky did: the run fails, once."""
-    (story.folder / "told").unlink()
+    (story.folder / "sent").unlink()
     done = story.run("fleet", "2026-11-21T05:00:00", "compare|report", assignor="range")
     assert done.returncode != 0
     places = [f"{story.folder}/out/plans@{date}T050000Z" for date in ("20261120", "20261121")]

@@ -68,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("nothing", "out"):
         (folder / name).mkdir()
     due = f'dag_id = "fleet"\nschedule = "0 0 * * *"\nstart_date = {YESTERDAY:%Y-%m-%d}\ncatchup = true'
-    settings = SETTINGS.replace('dag_id = "fleet"', due).replace("TOLD", str(folder / "told"))
+    settings = SETTINGS.replace('dag_id = "fleet"', due).replace("SENT", str(folder / "sent"))
     (folder / "airflow.toml").write_text(settings)
     return folder
 

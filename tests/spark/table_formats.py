@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -87,7 +88,7 @@ def rows(frame: DataFrame) -> list[str]:
     return sorted(str(row.asDict()) for row in frame.collect())
 
 
-def check_snapshots(spark: SparkSession, catalog: str, table_format: str) -> None:
+def check_snapshots(spark: SparkSession, catalog: str, table_format: str, warehouse: str) -> None:
     """The first snapshot creates tables; a table without partitions exists before it."""
     fresh, flat = f"{catalog}.fresh", f"{catalog}.flat"
     for schema in (fresh, flat):
@@ -97,6 +98,8 @@ def check_snapshots(spark: SparkSession, catalog: str, table_format: str) -> Non
     assert members(spark, fresh) == dict.fromkeys(NAMES, 2)
     described = {row.col_name: row.data_type for row in spark.sql(f"DESCRIBE EXTENDED {fresh}.members").collect()}
     assert described["Provider"] == table_format, described
+    partitioned = {path.name for path in Path(warehouse).glob("fresh*/members/**/cluster=*")}
+    assert len(partitioned) == len(NAMES), partitioned  # each format escapes names in its own way
     write_tables(of_required_tables(NAMES[1], 5), spark, fresh)
     expected = dict.fromkeys(NAMES, 2) | {NAMES[1]: 5}
     assert members(spark, fresh) == expected
@@ -186,10 +189,10 @@ def check_retention(spark: SparkSession, plans: str) -> None:
 
 
 if __name__ == "__main__":
-    *_, chosen, _ = sys.argv
+    _, _, location, chosen, _ = sys.argv
     started = session(*sys.argv[1:])
     place = "spark_catalog" if chosen == "delta" else "lake"
-    check_snapshots(started, place, chosen)
+    check_snapshots(started, place, chosen, location)
     check_plans(started, f"{place}.fresh", f"{place}.plans")
     check_history(started, f"{place}.histories")
     check_retention(started, f"{place}.plans")

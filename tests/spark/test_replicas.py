@@ -57,7 +57,7 @@ def test_admin_utils_places_as_recorded(spark: SparkSession, seed: int) -> None:
 
 
 def test_striped_places_as_recorded(spark: SparkSession, seed: int) -> None:
-    """508 cases in one call, but for one that no seed draws: it was recorded with a mock in place of `Random`. Each
+    """508 cases in one call, but for one that no seed draws: it was recorded with a mock instead of `Random`. Each
     cluster has a cordoned broker, too, which isn't seen.
 
     Beside them one that Java decides by identity hash codes: eleven racks of one hash code.
