@@ -290,6 +290,10 @@ def _first(there: Iterable[Installer], words: Sequence[str], run: Run) -> str:
     for installer in there:
         done, said = run([*installer.command, *words], installer.environment)
         if done:
+            if installer.name == "uv":
+                # An index that says nothing of caching makes uv keep Spark's source and wheel (1.4 GB) of every set-up.
+                # Where another uv runs, the next set-up removes them.
+                run([installer.command[0], "cache", "prune"], {**installer.environment, "UV_LOCK_TIMEOUT": "2"})
             return ""
         if WRONG_HASH.search(said):
             named = re.search(r"Hash mismatch for `(.*?)`|^\s+(\S+==\S+)[^\n]*:$", said, re.MULTILINE)

@@ -143,11 +143,12 @@ def test_settings_of_uv_win(name: str) -> None:
 
 
 class Machine:
-    """Where commands end as a test says; it writes down those that install."""
+    """Where commands end as a test says; it writes down those that install, and those that tidy up."""
 
     def __init__(self, fails: str = "$^", says: str = "") -> None:
         self.fails, self.says = fails, says
         self.ran: list[str] = []
+        self.pruned: list[str] = []
         self.messages: list[str] = []
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> tuple[bool, str]:
@@ -156,6 +157,9 @@ class Machine:
         assert "PYTHONPATH" not in environment, "pip takes the packages there for installed"
         if "config list" in words:
             return True, PIP
+        if "cache" in words:
+            self.pruned.append(words)
+            return False, "another uv runs"
         self.ran.append(words)
         failed = re.search(self.fails, words)
         return not failed, self.says if failed else ""
@@ -179,10 +183,11 @@ UV = "pip --require-hashes -r uv.txt"
 
 
 def test_a_set_up_fetches_uv_and_installs_the_lock() -> None:
-    """Nothing else."""
+    """Nothing else; what earlier set-ups left in uv's cache is removed, if no other uv runs."""
     machine = Machine()
     assert machine.install("spark,kafka", PYTHONPATH="/elsewhere") == [UV, f"uv {LOCK}"]
     assert machine.messages == []
+    assert machine.pruned == ["bin/uv cache prune"]
 
 
 def test_a_uv_that_is_there_is_used(tmp_path: Path) -> None:
