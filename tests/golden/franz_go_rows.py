@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from spark_assign.groups.assignors.release_rules import assignor_of_leader
 from spark_assign.groups.kernel.plan_groups import (
     ASSIGNED,
     ORDER_DEPENDENT,
@@ -47,6 +48,17 @@ def rows(strategy: str) -> list[Row]:
             if strategy == "sticky" and member.get("user_generation", member["generation"]) is None:
                 member["owned"] = []
     return found
+
+
+def rows_of_release(strategy: str, release: str) -> list[Row]:
+    """The same rows with the answers of a sticky balancer before 1.22, recorded in eight processes."""
+    of_case = {
+        row["case"]: {name: row[name] for name in ("stable", "expect", "alternatives")}
+        for row in read_rows(FOLDER / "client-franz-go-releases.jsonl.gz")
+        if (row["strategy"], row["release"]) == (strategy, release)
+    }
+    profile = assignor_of_leader(strategy, "franz-go", release)
+    return [row | of_case[row["case"]] | {"profile": profile} for row in rows(strategy)]
 
 
 def owners(answer: Mapping[str, Iterable[tuple[str, int]]]) -> Owners:

@@ -44,6 +44,26 @@ def test_what_is_called_sure_is_what_was_recorded(strategy: str, stable: int, in
 
 
 @pytest.mark.once
+@pytest.mark.parametrize(
+    ("strategy", "release", "independent"),
+    [("sticky", "1.21.7", 107), ("sticky", "1.20.5", 104), ("cooperative-sticky", "1.21.7", 101)],
+)
+def test_releases_before_1_22(strategy: str, release: str, independent: int) -> None:
+    """No answer differs in anything called sure, and what is all sure was always answered alike."""
+    rows = franz_go_rows.rows_of_release(strategy, release)
+    planned = franz_go_rows.planned(rows, rows[0]["profile"])
+    sure = 0
+    for row in rows:
+        answer = planned[row["case"]]
+        for theirs in franz_go_rows.answers(row):
+            assert not franz_go_rows.wrong(answer, theirs), row["case"]
+        if not answer.order_dependent:
+            assert row["stable"], row["case"]
+            sure += 1
+    assert sure == independent
+
+
+@pytest.mark.once
 @pytest.mark.parametrize(("strategy", "hanging"), [("sticky", 0), ("cooperative-sticky", 2)])
 def test_every_answer_keeps_the_contract(strategy: str, hanging: int) -> None:
     """Ours and theirs are whole; what stays and how many partitions members have is alike in every answer.

@@ -86,14 +86,14 @@ def _npm(release: str) -> Path:
     return folder / "node_modules"
 
 
-def go_program(sources: Path, name: str) -> Path:
-    """A program, built again when its sources change. Raises UnavailableError."""
+def go_program(sources: Path, name: str, modules: str = "go.mod") -> Path:
+    """A program, built again when its sources change, with releases as in `modules`. Raises UnavailableError."""
     fetched.need(tools.GO)
     mark = hashlib.sha256(b"".join(each.read_bytes() for each in sorted(sources.iterdir()))).hexdigest()[:12]
-    folder = fetched.cache() / "clients" / f"go-{mark}"
+    folder = fetched.cache() / "clients" / f"go-{mark}" / modules
     with fetched.filling(folder) as built:
         if built:
-            fetched.run(["go", "build", "-C", str(sources), "-o", str(built / name), "."])
+            fetched.run(["go", "build", "-C", str(sources), f"-modfile={modules}", "-o", str(built / name), "."])
     return folder / name
 
 

@@ -36,10 +36,10 @@ REPEATED = {"SPARK_ASSIGN_TEST_EVERY": "40"}
 """Of the recorded cases every one is planned once; Spark Connect and other releases repeat every fortieth."""
 FEWEST: Mapping[str, int] = {
     "unit": 2_861,
-    "golden": 49,
+    "golden": 52,
     "spark": 340,
     "connect": 47,
-    "classes": 37,
+    "classes": 41,
     "live": 212,
     "e2e": 86,
     "docs": 430,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from spark_assign.groups.assignors.franz_go import assign_franz_go as franz_go_assignors
+from spark_assign.groups.assignors.franz_go.balancer_input import FRANZ_GO_1_20, FRANZ_GO_1_22, FranzGoRules
 from spark_assign.groups.assignors.librdkafka import assign_librdkafka as librdkafka_assignors
 from spark_assign.groups.assignors.librdkafka.balancer_input import merge_sort
 from spark_assign.groups.assignors.release_rules import parse_library_assignor
@@ -123,16 +124,17 @@ def test_round_robin_of_librdkafka(specs: GroupSpecs) -> None:
     assert _expanded(specs, planned.slices).keys() == expected
 
 
+@pytest.mark.parametrize("rules", [FRANZ_GO_1_22, FRANZ_GO_1_20])
 @pytest.mark.parametrize("assignor", ["sticky@franz-go", "cooperative-sticky@franz-go"])
-def test_franz_go(specs: GroupSpecs, assignor: str) -> None:
+def test_franz_go(specs: GroupSpecs, assignor: str, rules: FranzGoRules) -> None:
     """The same, and what is order-dependent in it."""
     every: BoolArray = np.ones(specs.num_groups, bool)
     library = parse_library_assignor(assignor)
     assert library is not None
-    planned = franz_go_assignors.assign_by_franz_go(specs, library[0], every)
+    planned = franz_go_assignors.assign_by_franz_go(specs, library[0], every, rules)
     cooperative = library[0] == "cooperative-sticky"
     claims = franz_go_assignors._read_generations(specs, cooperative)
-    _same(specs, planned, franz_go_assignors._one_by_one(specs, every, *claims, cooperative))
+    _same(specs, planned, franz_go_assignors._one_by_one(specs, every, *claims, cooperative, rules))
 
 
 @pytest.mark.parametrize("assignor", ["sticky@2.4", "cooperative-sticky@2.4"])

@@ -43,8 +43,14 @@ from tests.plan_rows import facts_table, plan_rows
         ("sticky@franz-go", "franz-go 1.22.2 (given)", GIVEN, "franz-go 1.22.2 (given)"),
         ("sticky@franz-go", "franz-go 1.20 (given)", OTHER, "franz-go 1.22, but led by franz-go 1.20 (given)"),
         ("range@franz-go", "franz-go 1.20 (given)", GIVEN, "franz-go 1.20 (given)"),
-        ("range@franz-go", "franz-go 1.21.7 (given)", OTHER, "franz-go 1.22, but led by franz-go 1.21.7 (given)"),
-        ("roundrobin", "franz-go 1.21.7 (given)", GIVEN, "franz-go 1.21.7 (given)"),
+        ("sticky@franz-go-1.20", "franz-go 1.21.3 (given)", GIVEN, "franz-go 1.21.3 (given), as 1.20"),
+        ("sticky@franz-go-1.21", "franz-go 1.21.7 (given)", GIVEN, "franz-go 1.21.7 (given), as 1.21"),
+        ("range@franz-go", "franz-go 1.21.7 (given)", GIVEN, "franz-go 1.21.7 (given)"),
+        (
+            *("sticky@franz-go-1.21", "franz-go 1.21.7 (given), with racks", OTHER),
+            "franz-go 1.21, but led by franz-go 1.21.7 (given), with racks",
+        ),
+        ("roundrobin", "franz-go 1.21.7 (given), with racks", GIVEN, "franz-go 1.21.7 (given), with racks"),
         ("sticky", "franz-go (sure)", OTHER, "today's Java, but led by franz-go (sure)"),
         ("cooperative-sticky@librdkafka", "librdkafka 2.2+ (sure)", "sure", "librdkafka 2.2+ (sure)"),
         ("roundrobin", "kafka-python (likely)", OTHER, "today's Java, but led by kafka-python (likely)"),
@@ -69,6 +75,9 @@ def test_leaders_there_and_back(leader: tuple[str, str | None, str | None]) -> N
     assert words == "Sarama (sure), with static members"
     assert read_leader(words) == ("Sarama", None, "sure")
     assert format_leader("Java", "3.4+", "sure", static=True) == "Java 3.4+ (sure)"
+    words = format_leader("franz-go", "1.21.7", "given", racks=True)
+    assert words == "franz-go 1.21.7 (given), with racks"
+    assert read_leader(words) == ("franz-go", "1.21.7", "given")
 
 
 def test_leaders_of_a_plan() -> None:

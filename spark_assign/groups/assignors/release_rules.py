@@ -30,9 +30,11 @@ from dataclasses import dataclass, replace
 
 LIBRARY_ASSIGNORS: dict[str, tuple[str, ...]] = {
     "franz-go": ("range", "roundrobin", "sticky", "cooperative-sticky"),
+    "franz-go-1.21": ("sticky", "cooperative-sticky"),
+    "franz-go-1.20": ("sticky", "cooperative-sticky"),
     "librdkafka": ("range", "roundrobin", "cooperative-sticky"),
 }
-"""Library to its assignors."""
+"""Library to its assignors. `franz-go-1.21` stands for 1.21.4 to 1.21.7, `franz-go-1.20` for all releases before."""
 
 KAFKA_EQUIVALENTS = {
     ("range", "franz-go"): "range@3.4",
@@ -46,8 +48,7 @@ KAFKA_EQUIVALENTS = {
 racks. For the measurements, see docs/libraries.md."""
 
 FRANZ_GO_RELEASE = "1.22"
-"""Release of franz-go that its assignors here follow. Its sticky balancers differ before. In 1.21, all but `roundrobin`
-use the leaders' racks as soon as a member has a rack."""
+"""Release of franz-go that `sticky@franz-go` and `cooperative-sticky@franz-go` follow."""
 
 LIBRARIES_WITHOUT_STATIC_ORDER = frozenset({"aiokafka", "kafka-python", "Sarama"})
 """Libraries that don't sort static members first, by instance id, as Java does. The results are equal only if no member
@@ -169,18 +170,13 @@ def parse_release_assignor(name: str) -> tuple[str, ReleaseRules] | None:
     return assignor, next(rules for first, (_, rules) in lines if tuple(map(int, first.split("."))) <= version)
 
 
-def is_emulated(assignor: str, library: str, releases: str | None = None) -> bool:
-    """Checks whether this library's assignor is implemented, as of the releases if they are known.
+def is_emulated(assignor: str, library: str) -> bool:
+    """Checks whether this library's assignor is implemented.
 
     Examples:
-        >>> is_emulated("range", "franz-go"), is_emulated("range", "franz-go", "1.21.7")
+        >>> is_emulated("range", "franz-go"), is_emulated("sticky", "Sarama")
         (True, False)
     """
-    release = re.match(r"(\d+)\.(\d+)", releases or "") if library == "franz-go" else None
-    if release is not None and assignor != "roundrobin":
-        version = (int(release[1]), int(release[2]))
-        if version == (1, 21) or (version < (1, 22) and assignor != "range"):
-            return False
     return (
         library == "Java"
         or (assignor, library) in KAFKA_EQUIVALENTS
@@ -188,24 +184,47 @@ def is_emulated(assignor: str, library: str, releases: str | None = None) -> boo
     )
 
 
+def uses_leader_racks(library: str | None, releases: str | None) -> bool:
+    """Checks whether all assignors of this release but `roundrobin` use the racks of members and partition leaders.
+
+    franz-go 1.21 does so as soon as a member has a rack; 1.22 only if it is configured to.
+
+    Examples:
+        >>> [uses_leader_racks("franz-go", release) for release in ("1.20.5", "1.21.7", "1.22.2", None)]
+        [False, True, False, False]
+    """
+    return library == "franz-go" and _parse_numbers(releases)[:2] == (1, 21)
+
+
+def _parse_numbers(releases: str | None) -> tuple[int, ...]:
+    """Returns the numbers of a release; a missing third one counts as the latest; () if unknown."""
+    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", releases or "")
+    return () if found is None else (int(found[1]), int(found[2]), _NEWEST if found[3] is None else int(found[3]))
+
+
 def assignor_of_leader(assignor: str | None, library: str | None, releases: str | None) -> str | None:
     """Returns the name of the assignor that plans a group, given its leader's library and releases.
 
     Args:
         assignor: assignor of the group.
-        library: library of the leader; None if unknown. Only Java has releases. Unknown behavior of other libraries is
-            replaced by that of the latest Java clients.
+        library: library of the leader; None if unknown. Unknown behavior of libraries is replaced by that of the latest
+            Java clients.
         releases: possible releases of the leader, of which the latest counts: `2.8`, `2.8-3.3`, `<=2.7`, `<2.4`, or
-            `3.4+`. An unknown release stands for the latest behavior.
+            `3.4+`. An unknown release stands for the latest behavior. Only Java and franz-go have releases.
 
     Examples:
         >>> assignor_of_leader("sticky", "Java", "2.8-3.3"), assignor_of_leader("sticky", "Java", "3.4+")
         ('sticky@3.3', 'sticky')
         >>> assignor_of_leader("sticky", "franz-go", None), assignor_of_leader("range", "Sarama", None)
         ('sticky@franz-go', 'range@3.4')
+        >>> [assignor_of_leader("sticky", "franz-go", release) for release in ("1.22.2", "1.21.7", "1.21.3")]
+        ['sticky@franz-go', 'sticky@franz-go-1.21', 'sticky@franz-go-1.20']
     """
     if assignor is None or library is None:
         return assignor
+    numbers = _parse_numbers(releases) if library == "franz-go" and assignor in ("sticky", "cooperative-sticky") else ()
+    if numbers and numbers < (1, 22):
+        return f"{assignor}@franz-go-1.{21 if numbers >= (1, 21, 4) else 20}"
     key = (assignor, library)
     if parse_library_assignor(f"{assignor}@{library}") is not None:
         return assignor if KAFKA_EQUIVALENTS.get(key) == assignor else f"{assignor}@{library}"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
 
 from spark_assign.groups.assignors.custom import GroupAssignor, assign_custom
 from spark_assign.groups.assignors.franz_go.assign_franz_go import assign_by_franz_go
+from spark_assign.groups.assignors.franz_go.balancer_input import FRANZ_GO_1_20, FRANZ_GO_1_21
 from spark_assign.groups.assignors.librdkafka.assign_librdkafka import assign_by_librdkafka
 from spark_assign.groups.assignors.range import assign_range
 from spark_assign.groups.assignors.release_rules import (
@@ -29,7 +31,12 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices,
 
 NO_CUSTOM: Mapping[str, GroupAssignor] = MappingProxyType({})
 
-_LIBRARIES = {"franz-go": assign_by_franz_go, "librdkafka": assign_by_librdkafka}
+_LIBRARIES: dict[str, Callable[[GroupSpecs, str, BoolArray], GroupAssignments]] = {
+    "franz-go": assign_by_franz_go,
+    "franz-go-1.21": partial(assign_by_franz_go, rules=FRANZ_GO_1_21),
+    "franz-go-1.20": partial(assign_by_franz_go, rules=FRANZ_GO_1_20),
+    "librdkafka": assign_by_librdkafka,
+}
 """Libraries with assignors that behave differently from every release of Kafka's clients."""
 
 

@@ -55,6 +55,7 @@ from spark_assign.groups.assignors.release_rules import (
     LIBRARIES_WITHOUT_STATIC_ORDER,
     assignor_of_leader,
     is_emulated,
+    uses_leader_racks,
 )
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, Client, detect_library
@@ -243,7 +244,7 @@ RULE_SOURCE_TEXTS = {
 }
 """Text of each kind, after `by the rules of`."""
 
-_STATIC = ", with static members"
+_STATIC, _RACKS = ", with static members", ", with racks"
 TO_NAME = frozenset({GUESS, UNKNOWN})
 """Kinds for which naming the leader improves the plan."""
 
@@ -257,7 +258,7 @@ class RuleSource:
 
 
 def format_leader(
-    library: str | None, releases: str | None, certainty: str | None, *, static: bool = False
+    library: str | None, releases: str | None, certainty: str | None, *, static: bool = False, racks: bool = False
 ) -> str | None:
     """Returns the text of `metrics.leader_client`; None if the library is unknown.
 
@@ -265,6 +266,8 @@ def format_leader(
         library, releases, certainty: library, releases, and confidence of the leader, as far as known.
         static: whether the group has static members. The text says so if the library orders static members differently
             from Java clients, so that its assignment can differ from the plan.
+        racks: whether members have racks. The text says so if the release uses the racks of leaders
+            (`uses_leader_racks`), which the plan doesn't know.
 
     Examples:
         >>> format_leader("Java", "2.8-3.3", "likely")
@@ -273,6 +276,8 @@ def format_leader(
     if library is None:
         return None
     text = " ".join(each for each in (library, releases, f"({certainty})" if certainty else None) if each)
+    if racks and uses_leader_racks(library, releases):
+        return text + _RACKS
     return text + _STATIC if static and library in LIBRARIES_WITHOUT_STATIC_ORDER else text
 
 
@@ -285,7 +290,7 @@ def read_leader(text: str | None) -> tuple[str | None, str | None, str | None]:
     """
     if text is None:
         return None, None, None
-    name, _, certainty = text.removesuffix(_STATIC).partition(" (")
+    name, _, certainty = text.removesuffix(_STATIC).removesuffix(_RACKS).partition(" (")
     library, _, releases = name.partition(" ")
     return library, releases or None, certainty.rstrip(")") or None
 
@@ -312,13 +317,14 @@ def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
         return RuleSource(OWN, "no client")
     library, releases, certainty = read_leader(leader)
     rules = "today's Java" if not separator else release if release in LIBRARIES else f"Java {release}"
+    if release.startswith("franz-go"):
+        rules = f"franz-go {release.removeprefix('franz-go').lstrip('-') or FRANZ_GO_RELEASE}"
     if library is None:
         return RuleSource(UNKNOWN, f"{rules}, leader not known")
-    if release == "franz-go":
-        rules = f"{release} {FRANZ_GO_RELEASE}"
     if (
-        not is_emulated(name, library, releases)
+        not is_emulated(name, library)
         or str(leader).endswith(_STATIC)
+        or (str(leader).endswith(_RACKS) and name != "roundrobin")
         or assignor_of_leader(name, library, releases) != assignor
     ):
         return RuleSource(OTHER, f"{rules}, but led by {leader}")

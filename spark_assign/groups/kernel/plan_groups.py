@@ -245,9 +245,13 @@ def read_leaders(specs: GroupSpecs) -> list[tuple[str | None, str | None, str | 
 def _leader_texts(specs: GroupSpecs) -> list[str | None]:
     """Returns a text for the leader of each group, such as `Java 2.8-3.3 (likely)`."""
     is_static = specs.instance_id.is_valid().to_numpy(zero_copy_only=False)
-    has_static = mask_from_indexes(specs.members.group[is_static], specs.num_groups).tolist()
+    has_static, has_racks = (
+        mask_from_indexes(specs.members.group[each], specs.num_groups).tolist()
+        for each in (is_static, specs.members.rack >= 0)
+    )
     return [
-        format_leader(*leader, static=static) for leader, static in zip(read_leaders(specs), has_static, strict=True)
+        format_leader(*leader, static=static, racks=racks)
+        for leader, static, racks in zip(read_leaders(specs), has_static, has_racks, strict=True)
     ]
 
 

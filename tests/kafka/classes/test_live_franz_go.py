@@ -20,18 +20,24 @@ PROCESSES = 6
 GROUPS = 150
 
 
-@pytest.fixture(scope="module")
-def balance() -> Path:
-    """The program that asks franz-go; skips where there is no Go, or no franz-go to be had."""
+@pytest.fixture(scope="module", params=["go.mod", "go-1.21.7.mod", "go-1.20.5.mod"])
+def balance(request: pytest.FixtureRequest) -> tuple[Path, str]:
+    """The program that runs franz-go, and our name of its release; skips if there is no Go or no franz-go."""
+    release = {"go.mod": "", "go-1.21.7.mod": "-1.21", "go-1.20.5.mod": "-1.20"}[request.param]
     with fetched.or_skipped():
-        return client_libraries.go_program(SOURCE, "balance")
+        return client_libraries.go_program(SOURCE, "balance", request.param), f"franz-go{release}"
 
 
-def answered(program: Path, rows: list[Row]) -> list[Owners]:
-    """What one process of franz-go answers to each row."""
+def answered(program: Path, rows: list[Row]) -> list[Owners | None]:
+    """What one process of franz-go answers to each row; a row that stops it has no answer."""
     lines = "".join(json.dumps(row) + "\n" for row in rows)
-    out = subprocess.run([program], input=lines, capture_output=True, text=True, timeout=180, check=True).stdout
-    return [franz_go_rows.owners(json.loads(line)) for line in out.splitlines()]
+    done = subprocess.run([program], input=lines, capture_output=True, text=True, timeout=180, check=False)
+    if done.returncode and len(rows) == 1:
+        assert "index out of range" in done.stderr, done.stderr
+        return [None]
+    if done.returncode:
+        return [answer for row in rows for answer in answered(program, [row])]
+    return [franz_go_rows.owners(json.loads(line)) for line in done.stdout.splitlines()]
 
 
 def generated(strategy: str, seed: int) -> list[Row]:
@@ -46,17 +52,25 @@ def generated(strategy: str, seed: int) -> list[Row]:
 
 
 @pytest.mark.parametrize("strategy", random_groups.STICKY)
-def test_what_is_called_sure_is_the_same_in_every_process(strategy: str, balance: Path, seed: int) -> None:
+def test_what_is_called_sure_is_the_same_in_every_process(strategy: str, balance: tuple[Path, str], seed: int) -> None:
     """Nothing that the plan calls sure ever differs; every answer is whole, and ours one of those that may come."""
     rows = generated(strategy, seed)
-    planned = franz_go_rows.planned(rows, f"{strategy}@franz-go")
+    program, library = balance
+    for row in rows:
+        row["profile"] = f"{strategy}@{library}"
+    planned = franz_go_rows.planned(rows, f"{strategy}@{library}")
     independent, came = 0, 0
     for process in range(PROCESSES):
-        for row, theirs in zip(rows, answered(balance, rows), strict=True):
+        for row, theirs in zip(rows, answered(program, rows), strict=True):
             answer: Answer = planned[row["case"]]
+            # Up to 1.21.3, a stale claim can stop the leader, or lead to two owners; then nothing is called sure.
+            may_stop = library == "franz-go-1.20" and answer.order_dependent >= answer.assigned.keys()
+            if theirs is None:
+                assert may_stop, row["case"]
+                continue
             wrong = franz_go_rows.wrong(answer, theirs)
             assert not wrong, f"{row['case']}, process {process}: {sorted(wrong)[:5]}"
-            if strategy == "sticky":
+            if strategy == "sticky" and not may_stop:
                 assert franz_go_rows.broken(row, theirs) == [], f"{row['case']}"
             independent += not answer.order_dependent
             came += answer.assigned == theirs

@@ -15,7 +15,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, MemberHeap, resolve_owners
+from spark_assign.groups.assignors.franz_go.balancer_input import (
+    FRANZ_GO_1_22,
+    NO_MEMBER,
+    FranzGoGroup,
+    FranzGoRules,
+    MemberHeap,
+    resolve_owners,
+)
 from spark_assign.groups.assignors.franz_go.homogeneous import plan_steals
 from spark_assign.groups.assignors.franz_go.order_dependence import order_dependent_positions, plan_group
 from spark_assign.groups.assignors.sticky.retained_partitions import keep_by_partition
@@ -34,23 +41,30 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices,
 from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
-def assign_by_franz_go(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
+def assign_by_franz_go(
+    specs: GroupSpecs, assignor: str, selected: BoolArray, rules: FranzGoRules = FRANZ_GO_1_22
+) -> GroupAssignments:
     """Assigns the selected groups by franz-go's `sticky` or `cooperative-sticky`."""
     cooperative = assignor == "cooperative-sticky"
     generation, readable = _read_generations(specs, cooperative)
     undisputed = find_undisputed(specs, selected, np.ones(len(specs.members), bool), readable)
     assignments = plan_undisputed(specs, undisputed, byte_assignment_order(specs), cooperative=cooperative)
     disputed = selected & ~undisputed.groups
-    return assignments.concat(_one_by_one(specs, disputed, generation, readable, cooperative))
+    return assignments.concat(_one_by_one(specs, disputed, generation, readable, cooperative, rules))
 
 
 def _one_by_one(
-    specs: GroupSpecs, selected: BoolArray, generation: IntArray, readable: BoolArray, cooperative: bool
+    specs: GroupSpecs,
+    selected: BoolArray,
+    generation: IntArray,
+    readable: BoolArray,
+    cooperative: bool,
+    rules: FranzGoRules,
 ) -> GroupAssignments:
     """Assigns the selected groups partition by partition."""
     if not selected.any():
         return GroupAssignments.of(EMPTY_SLICES)
-    results = [_plan(specs, *group, generation, readable, cooperative) for group in _groups(specs, selected)]
+    results = [_plan(specs, *group, generation, readable, cooperative, rules) for group in _groups(specs, selected)]
     *columns, order_dependent = (np.concatenate(each) for each in zip(*results, strict=True))
     dependent_columns = (column[order_dependent] for column in columns[:3])
     return replace(GroupAssignments.of_partitions(*columns), order_dependent=compress(*dependent_columns))
@@ -113,6 +127,7 @@ def _plan(
     generation: IntArray,
     readable: BoolArray,
     cooperative: bool,
+    rules: FranzGoRules,
 ) -> tuple[IntArray, ...]:
     """Returns member, topic, and partition of everything that is assigned in one group; the reason; whether it is
     withheld; and whether it is order-dependent.
@@ -131,7 +146,7 @@ def _plan(
         owners[~np.isin(owners, topic_subscribers)] = NO_MEMBER
     lists = [each.tolist() for each in subscribers]
     in_vain = [len(each) < len(members) for each, count in zip(subscribers, partitions, strict=True) if not count]
-    group = FranzGoGroup(len(members), partitions.tolist(), lists, previous.tolist(), stale)
+    group = FranzGoGroup(len(members), partitions.tolist(), lists, previous.tolist(), stale, rules)
     result = plan_group(group, unmatched_subscriptions=any(in_vain))
     owner = np.array(result.owner, np.int64)
     topic, partition = np.repeat(topics, partitions), ranges_by_length(partitions)
@@ -139,11 +154,13 @@ def _plan(
     reason = np.where(is_revoked, OVER_QUOTA if result.homogeneous else BALANCING, KEPT)
     withheld = np.zeros(len(owner), bool)
     if cooperative:
-        withheld = _withheld(owner, claimer, claimed, generation[members])
+        withheld = _withheld(owner, claimer, claimed, generation[members], rules)
     return members[owner], topic, partition, reason, withheld, np.array(result.order_dependent, bool)
 
 
-def _withheld(owner: IntArray, claimer: IntArray, claimed: IntArray, generation: IntArray) -> BoolArray:
+def _withheld(
+    owner: IntArray, claimer: IntArray, claimed: IntArray, generation: IntArray, rules: FranzGoRules
+) -> BoolArray:
     """Returns whether each partition is withheld: another member claims it, and its new owner doesn't claim it with the
     newest generation.
     """
@@ -152,7 +169,7 @@ def _withheld(owner: IntArray, claimer: IntArray, claimed: IntArray, generation:
     is_own = owner[claimed] == claimer
     has_others, has_owner = np.zeros(len(owner), bool), np.zeros(len(owner), bool)
     has_others[claimed[~is_own]] = True
-    has_owner[claimed[is_own & (generation[claimer] >= newest[claimed])]] = True
+    has_owner[claimed[is_own & (rules.trusts_stale_claims | (generation[claimer] >= newest[claimed]))]] = True
     return has_others & ~has_owner
 
 

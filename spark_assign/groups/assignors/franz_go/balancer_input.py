@@ -16,6 +16,30 @@ NO_MEMBER = -1
 
 
 @dataclass(frozen=True)
+class FranzGoRules:
+    """Behavior of the sticky balancers in one line of releases. The defaults are that of 1.22.
+
+    Balancers of releases before 1.22 differ only if subscriptions differ, and from 1.20 also in what cooperative-sticky
+    withholds.
+
+    Attributes:
+        repairs: partitions are restored to their owners after balancing (1.22).
+        prefers_originals: a member that steals prefers partitions that it owned before (before 1.22).
+        trusts_stale_claims: a claim of an older generation counts as ownership: the partition isn't withheld. If
+            subscriptions differ, such a claim can stop the leader, or lead to two owners (before 1.21.4).
+    """
+
+    repairs: bool = True
+    prefers_originals: bool = False
+    trusts_stale_claims: bool = False
+
+
+FRANZ_GO_1_22 = FranzGoRules()
+FRANZ_GO_1_21 = FranzGoRules(repairs=False, prefers_originals=True)
+FRANZ_GO_1_20 = FranzGoRules(repairs=False, prefers_originals=True, trusts_stale_claims=True)
+
+
+@dataclass(frozen=True)
 class FranzGoGroup:
     """One group: members 0, 1, … in the leader's order, and topics 0, 1, … by name.
 
@@ -28,6 +52,7 @@ class FranzGoGroup:
         owner: previous owner of each partition, which subscribes to it: the first member in the newest generation, or
             `NO_MEMBER`.
         stale: partition to the stale owner that might get it back: of all other owners, again the newest and first.
+        rules: behavior of the balancer.
     """
 
     num_members: int
@@ -35,6 +60,7 @@ class FranzGoGroup:
     subscribers: list[list[int]]
     owner: list[int]
     stale: dict[int, int] = field(default_factory=dict)
+    rules: FranzGoRules = FRANZ_GO_1_22
 
     @cached_property
     def first(self) -> list[int]:

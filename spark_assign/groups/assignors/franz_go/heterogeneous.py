@@ -9,7 +9,9 @@ Steps
     2. Fill: each unassigned partition goes to the subscriber with the fewest partitions.
     3. Balance: a member with the fewest partitions steals from one with at least two more, directly or along a path of
        members that steal from each other, as long as there is one.
-    4. Restore: partitions go back to their owners without changing loads (`restore_owners`).
+    4. Restore: partitions go back to their owners without changing loads (`restore_owners`; since 1.22).
+
+Before 1.22, a member that steals prefers partitions that it owned before (`OriginalsFirst`).
 
 Example: C0 subscribes to t, C1 to t and u, C2 to u. t and u have two partitions, all owned by C1 or C2.
 
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spark_assign.groups.assignors.franz_go.balancer_input import (
     NO_MEMBER,
@@ -99,6 +101,115 @@ class StealGraph:
         return path
 
 
+@dataclass(eq=False)
+class _Reached:
+    """A member that the search has reached, and the steal through which.
+
+    Attributes:
+        steal: steal from the member; None at the start.
+        key: load (negative), distance, and member: the order of the search.
+        is_original: whether the steal returns the partition to its original owner, which comes first.
+        position: position in the heap.
+        is_done: whether the search has continued from the member.
+    """
+
+    steal: Steal | None
+    key: tuple[int, int, int]
+    is_original: bool = False
+    position: int = 0
+    is_done: bool = False
+
+    def precedes(self, other: _Reached) -> bool:
+        """Checks whether the search continues from this member first; neither is first if both are original."""
+        if self.is_original or other.is_original:
+            return self.is_original and not other.is_original
+        return self.key < other.key
+
+
+@dataclass
+class _GoHeap:
+    """A heap like Go's `container/heap`, whose order of equal elements matters."""
+
+    items: list[_Reached] = field(default_factory=list)
+
+    def push(self, item: _Reached) -> None:
+        """Adds an element."""
+        item.position = len(self.items)
+        self.items.append(item)
+        self._rise(item.position)
+
+    def pop(self) -> _Reached:
+        """Removes and returns the first element."""
+        self._swap(0, len(self.items) - 1)
+        item = self.items.pop()
+        self._sink(0)
+        return item
+
+    def fix(self, position: int) -> None:
+        """Restores the order after the element at a position has changed."""
+        if not self._sink(position):
+            self._rise(position)
+
+    def _swap(self, first: int, second: int) -> None:
+        items = self.items
+        items[first], items[second] = items[second], items[first]
+        items[first].position, items[second].position = first, second
+
+    def _rise(self, position: int) -> None:
+        while position and self.items[position].precedes(self.items[(position - 1) // 2]):
+            self._swap(position, (position - 1) // 2)
+            position = (position - 1) // 2
+
+    def _sink(self, start: int) -> bool:
+        position, items = start, self.items
+        while (child := 2 * position + 1) < len(items):
+            if child + 1 < len(items) and items[child + 1].precedes(items[child]):
+                child += 1
+            if not items[child].precedes(items[position]):
+                break
+            self._swap(position, child)
+            position = child
+        return position > start
+
+
+class OriginalsFirst(StealGraph):
+    """The same before 1.22: all partitions of a topic in their order, those that the member owned before first."""
+
+    def __init__(
+        self, group: FranzGoGroup, order: Iterable[int], owner: list[int], load: list[int], original_owner: list[int]
+    ) -> None:
+        """Builds the graph from the current and the original owners."""
+        super().__init__(group, order, owner, load)
+        self._original_owner, self._partitions_of = original_owner, group.partitions_of
+
+    def find(self, member: int) -> list[Steal]:
+        """Returns the steals by which the member gets one more partition from one with at least two more; empty if
+        there are none."""
+        level = self._load[member]
+        reached = {member: _Reached(None, (-level, 0, member))}
+        heap = _GoHeap()
+        heap.push(reached[member])
+        while heap.items:
+            current = heap.pop()
+            negative_load, distance, to_member = current.key
+            if -negative_load > level + 1:
+                return self._path({each: found.steal for each, found in reached.items()}, to_member)
+            current.is_done = True
+            for topic in self._subscriptions[to_member]:
+                for partition in self._partitions_of(topic):
+                    owner = self._owner[partition]
+                    found = reached.get(owner)
+                    is_original = self._original_owner[partition] == to_member
+                    steal, key = Steal(owner, to_member, partition), (-self._load[owner], distance + 1, owner)
+                    if found is None:
+                        reached[owner] = found = _Reached(steal, key, is_original)
+                        heap.push(found)
+                    elif is_original and not (found.is_done or found.is_original):
+                        found.steal, found.key, found.is_original = steal, key, True
+                        heap.fix(found.position)
+        return []
+
+
 @dataclass(frozen=True)
 class HeterogeneousAssignment:
     """The assignment of a heterogeneous group.
@@ -131,8 +242,12 @@ def plan_heterogeneous(group: FranzGoGroup, order: Sequence[int], stale: Sequenc
     load = [len(partitions) for partitions in partitions_by_member]
     owner = list(original_owner)
     _assign_unassigned(group, order, partitions_by_member, owner, load)
-    stolen = _balance(group, order, partitions_by_member, owner, load)
-    repaired = restore_owners(group, order, partitions_by_member, original_owner)
+    if group.rules.prefers_originals:
+        graph: StealGraph = OriginalsFirst(group, order, owner, load, original_owner)
+    else:
+        graph = StealGraph(group, order, owner, load)
+    stolen = _balance(graph, partitions_by_member, load)
+    repaired = group.rules.repairs and restore_owners(group, order, partitions_by_member, original_owner)
     for member, partitions in enumerate(partitions_by_member):
         for partition in partitions:
             owner[partition] = member
@@ -160,18 +275,21 @@ def _assign_unassigned(
         unassigned = [partition for partition in group.partitions_of(topic) if owner[partition] == NO_MEMBER]
         if not unassigned or not group.subscribers[topic]:
             continue
+        if group.rules.prefers_originals:
+            for partition in unassigned:  # among equals the first subscriber
+                owner[partition] = member = min(group.subscribers[topic], key=load.__getitem__)
+                partitions_by_member[member].append(partition)
+                load[member] += 1
+            continue
         heap = MemberHeap(group.subscribers[topic], load)
         for partition, member in zip(unassigned, heap.take_many(len(unassigned)), strict=True):
             owner[partition] = member
             partitions_by_member[member].append(partition)
 
 
-def _balance(
-    group: FranzGoGroup, order: Sequence[int], partitions_by_member: list[list[int]], owner: list[int], load: list[int]
-) -> bool:
+def _balance(graph: StealGraph, partitions_by_member: list[list[int]], load: list[int]) -> bool:
     """Lets the members with the fewest partitions steal while possible (step 3); returns whether anything was
     stolen."""
-    graph = StealGraph(group, order, owner, load)
     levels, stolen = LoadLevels(load), False
     while len(levels.of) > 1:
         bottom = min(levels.of)

@@ -111,6 +111,8 @@ def _plan_heterogeneous_group(group: FranzGoGroup) -> BalancedGroup:
     topics = sorted(range(len(group.partitions)), key=lambda topic: group.partitions[topic] == 0)
     stale = _returnable(group)
     first = plan_heterogeneous(group, topics, stale)
+    if group.rules.trusts_stale_claims and group.stale:
+        return BalancedGroup(first.owner, [True] * len(first.owner), False)
     assignments = _plan_all_orders(group, topics, stale, first)
     if assignments is None:
         single = [len(subscribers) == 1 for subscribers in group.subscribers]
