@@ -94,3 +94,14 @@ def test_switching_on_the_way() -> None:
     assert not replace(cooperative, releases="3.9").is_done
     back = replace(JAVA, assignor="cooperative-sticky", to_assignor="range")
     assert not back.is_rolling
+
+
+@pytest.mark.parametrize(
+    ("releases", "to_release", "has_racks", "ends"),
+    [("4.3", "4.4", True, True), ("3.4", "4.4", True, False), ("4.3", "4.4", False, False), ("3.5", "4.3", True, False)],
+)
+def test_broker_bounces_end_with_4_4(releases: str, to_release: str, has_racks: bool, ends: bool) -> None:
+    """In rack-aware groups: the leader rejoins twice up to 4.3 (KAFKA-20778)."""
+    case = replace(JAVA, releases=releases, to_release=to_release, has_racks=has_racks)
+    _, note = judge_upgrade(case, None, True)
+    assert ("A restart of a broker no longer causes two rebalances (KAFKA-20778)." in note) == ends

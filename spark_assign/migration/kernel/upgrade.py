@@ -47,7 +47,7 @@ from spark_assign.migration.kernel.upgrade_verdict import (
     judge_upgrade,
 )
 from spark_assign.numeric.array_types import IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, mask_from_indexes
 
 OF_GROUP, OF_STEP, REJECTED = KINDS = ("group", "step", "rejected")
 
@@ -97,10 +97,11 @@ def plan_upgrades(facts: pa.Table, to_release: str, assignor: str | None, schema
 def _read_candidates(specs: GroupSpecs, to_release: str, to_assignor: str | None) -> list[UpgradeCandidate]:
     current_assignors, leaders = read_assignors(specs), read_leaders(specs)
     member_libraries = read_client_libraries(specs, current_assignors, [library for library, _, _ in leaders])
+    has_racks = mask_from_indexes(specs.members.group[specs.members.rack >= 0], specs.num_groups).tolist()
     return [
-        UpgradeCandidate(assignor, library, releases, libraries, to_release, to_assignor)
-        for assignor, (library, releases, _), libraries in zip(
-            current_assignors, leaders, member_libraries, strict=True
+        UpgradeCandidate(assignor, library, releases, libraries, to_release, to_assignor, racks)
+        for assignor, (library, releases, _), libraries, racks in zip(
+            current_assignors, leaders, member_libraries, has_racks, strict=True
         )
     ]
 

@@ -76,6 +76,7 @@ class UpgradeCandidate:
         client_libraries: the libraries of its members, in the format of `count_clients`.
         to_release: the release of its members afterward.
         to_assignor: the assignor of its members afterward; `None` if it stays the same.
+        has_racks: whether members have racks.
     """
 
     assignor: str | None
@@ -84,6 +85,7 @@ class UpgradeCandidate:
     client_libraries: str
     to_release: str
     to_assignor: str | None
+    has_racks: bool = False
 
     @property
     def release(self) -> str | None:
@@ -118,6 +120,12 @@ class UpgradeCandidate:
         if self.to_assignor is None or self.to_assignor == current:
             return ((current,),)
         return (current, self.to_assignor), (self.to_assignor,)
+
+    @property
+    def ends_bounces(self) -> bool:
+        """Whether the rebalances end that a rack-aware leader causes whenever a broker restarts (KAFKA-20778)."""
+        releases = [_parse_version(str(release)) for release in (self.release, self.to_release)]
+        return self.has_racks and (3, 5) <= releases[0] < (4, 4) <= releases[1]
 
     @property
     def is_done(self) -> bool:
@@ -175,6 +183,8 @@ def judge_upgrade(candidate: UpgradeCandidate, moved_by_rule_change: int | None,
         notes.append(f"The rules of {candidate.release} would avoid {moved_by_rule_change:,} of the moves.")
     elif moved_by_rule_change == 0 and is_complete:
         notes.append(f"The rules of {candidate.to_release} differ, but move no partition of this group.")
+    if candidate.ends_bounces:
+        notes.append("A restart of a broker no longer causes two rebalances (KAFKA-20778).")
     if not is_complete and candidate.is_rolling:
         notes.append("Not all restarts were simulated.")
     return verdict, " ".join(notes)
