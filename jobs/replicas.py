@@ -33,6 +33,7 @@ from spark_assign.cli.owners import group_filter_options
 from spark_assign.replicas import (
     Bandwidth,
     ReplicaFleet,
+    changes_of_leader_moves,
     check,
     operate,
     place,
@@ -183,13 +184,8 @@ def reassigning(options: Options) -> int:
     print(report.summarize_reassignment(results["metrics"], results["rejected"]), flush=True)
     if is_timed:
         print("\n" + report.summarize_schedule(results["schedule"]), flush=True)
-    if options.output and is_path(options.output):
-        files = tool_files(
-            plan, partitions_per_batch=options.partitions_per_batch, bytes_per_batch=options.bytes_per_batch
-        )
-        written = write_tool_files(files, join(options.output, "json"))
-        options.outcome.locations["files"] = join(options.output, "json")
-        print("\n".join(["", f"{len(written)} files for Kafka's tools:", *written[:10]]), flush=True)
+    in_batches = {"partitions_per_batch": options.partitions_per_batch, "bytes_per_batch": options.bytes_per_batch}
+    _write_tool_files(options, tool_files(plan, **in_batches))
     return _failed(options, results["rejected"])
 
 
@@ -266,7 +262,19 @@ def _operate(options: Options, _location: str | None, fleet: Fleet) -> int:
     print(report.summarize_operation(results, options.top), flush=True)
     if "zones" in results:
         print("\n" + report.summarize_operated_zones(results["zones"]), flush=True)
+    _write_tool_files(options, tool_files(changes_of_leader_moves(results["leader_moves"])))
     return _failed(options, results["rejected"])
+
+
+def _write_tool_files(options: Options, files: DataFrame) -> None:
+    """Writes files for Kafka's tools beside the tables, and prints their paths."""
+    if not options.output or not is_path(options.output):
+        return
+    folder = join(options.output, "json")
+    written = write_tool_files(files, folder)
+    options.outcome.locations["files"] = folder
+    if written:
+        print("\n".join(["", f"{len(written)} files for Kafka's tools:", *written[:10]]), flush=True)
 
 
 def _begin(options: Options, name: str) -> SparkSession:

@@ -2,7 +2,7 @@
 
 from spark_assign.replicas.batch_schedule import Bandwidth, schedule
 from spark_assign.replicas.fleet import ClusterChange, ReplicaFleet
-from spark_assign.replicas.kafka_tool_files import tool_files, write_tool_files
+from spark_assign.replicas.kafka_tool_files import changes_of_leader_moves, tool_files, write_tool_files
 from spark_assign.replicas.operation import Operation, operate
 from spark_assign.replicas.placement import Placements, place
 from spark_assign.replicas.reassignment import Reassignment, reassign
@@ -16,6 +16,7 @@ __all__ = [
     "Reassignment",
     "ReplicaCheck",
     "ReplicaFleet",
+    "changes_of_leader_moves",
     "check",
     "operate",
     "place",

@@ -66,6 +66,12 @@ def tool_files(
     return sorted_rows.mapInArrow(write, TOOL_FILES)
 
 
+def changes_of_leader_moves(leader_moves: DataFrame) -> DataFrame:
+    """Returns `Operation.leader_moves` as changes for `tool_files`: other orders of replicas, which copy nothing."""
+    constants = {"moved": F.lit(0), "leader_changed": F.lit(True), "bytes": F.lit(None).cast("long")}
+    return leader_moves.withColumns(constants)
+
+
 def to_tool_files(rows: Iterable[Row], partitions: int | None, limit: int | None) -> Iterator[Row]:
     """Yields the files of all clusters, as rows of `tables.replicas.TOOL_FILES`.
 

@@ -190,9 +190,12 @@ COORDINATORS = schema(
 coordinates. `keys`: groups, or share partitions. `…_per_second`: null without a history. `hottest_partition`: partition
 with the highest load. `hottest_load`: its commits per second, or its keys without a history."""
 
-LEADER_MOVES = schema(_TOPIC, "partition int, from_broker_id int, to_broker_id int, replicas array<int>, load double")
-"""Moves of leaders of the internal topics that spread the load of coordinators, without copying data. `replicas`: new
-order. `load`: as `hottest_load`."""
+LEADER_MOVES = schema(
+    *(_TOPIC, "partition int, from_broker_id int, to_broker_id int"),
+    "previous_replicas array<int>, replicas array<int>, load double",
+)
+"""Moves of leaders of the internal topics that spread the load of coordinators, without copying data.
+`previous_replicas`, `replicas`: order of the replicas before and after. `load`: as `hottest_load`."""
 
 OPERATED_ZONES = schema(
     "cluster string, group_id string, cross_zone_bytes_before long?, cross_zone_bytes_after long?",

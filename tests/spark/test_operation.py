@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F
 from jobs import replicas as job
 from jobs import report
 from spark_assign import ConfigError, Fleet, FleetError
-from spark_assign.replicas import ClusterChange, Operation, operate, reassign
+from spark_assign.replicas import ClusterChange, Operation, changes_of_leader_moves, operate, reassign, tool_files
 from spark_assign.replicas.kernel.group_effects import coordinator_hashes
 from spark_assign.report.results import summary
 from tests.frames import dataframe
@@ -166,6 +167,11 @@ def test_the_load_of_coordinators(spark: SparkSession, fleet: Fleet) -> None:
     moves = operation.leader_moves.where("topic = '__share_group_state'").collect()
     assert {(row["from_broker_id"], row["to_broker_id"]) for row in moves} == {(1, 2)}
     assert "moves of leaders spread this load" in summary(operation)
+    files = {row["kind"]: row for row in tool_files(changes_of_leader_moves(operation.leader_moves)).collect()}
+    assert {kind: row["partitions"] for kind, row in files.items()} == dict.fromkeys(
+        ("reassign", "rollback", "preferred-leaders"), operation.leader_moves.count()
+    )
+    assert json.loads(files["rollback"]["content"])["partitions"][-1]["replicas"][0] == 1
 
 
 def test_bad_input(fleet: Fleet) -> None:

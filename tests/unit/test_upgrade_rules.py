@@ -98,7 +98,12 @@ def test_switching_on_the_way() -> None:
 
 @pytest.mark.parametrize(
     ("releases", "to_release", "has_racks", "ends"),
-    [("4.3", "4.4", True, True), ("3.4", "4.4", True, False), ("4.3", "4.4", False, False), ("3.5", "4.3", True, False)],
+    [
+        ("4.3", "4.4", True, True),
+        ("3.4", "4.4", True, False),
+        ("4.3", "4.4", False, False),
+        ("3.5", "4.3", True, False),
+    ],
 )
 def test_broker_bounces_end_with_4_4(releases: str, to_release: str, has_racks: bool, ends: bool) -> None:
     """In rack-aware groups: the leader rejoins twice up to 4.3 (KAFKA-20778)."""

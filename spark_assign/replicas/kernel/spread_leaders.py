@@ -63,7 +63,7 @@ def leader_moves(facts: pa.Table, schema: pa.Schema) -> Iterator[pa.Table]:
         leaders = spread_leaders(replicas, [row["load"] for row in rows])  # type: ignore[misc]
         moved = [
             row
-            | {"from_broker_id": brokers[0], "to_broker_id": leader}
+            | {"from_broker_id": brokers[0], "to_broker_id": leader, "previous_replicas": brokers}
             | {"replicas": [leader, *(broker for broker in brokers if broker != leader)]}
             for row, brokers, leader in zip(rows, replicas, leaders, strict=True)
             if leader != brokers[0]

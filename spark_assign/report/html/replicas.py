@@ -170,6 +170,8 @@ def replica_rows(tables: Mapping[str, DataFrame]) -> ReplicaRows:
     if "groups" in tables:
         affected = tables["groups"].where(F.size("causes") > 0).select(*_AFFECTED)
         tables = {**tables, "groups": affected.withColumn("causes", F.array_join("causes", ", "))}
+    if "leader_moves" in tables:
+        tables = {**tables, "leader_moves": tables["leader_moves"].drop("previous_replicas")}
     for name, brokers in {"orders": "brokers", "leader_moves": "replicas"}.items():
         if name in tables:
             tables = {**tables, name: tables[name].withColumn(brokers, F.array_join(brokers, ", "))}
