@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from spark_assign.replicas.kernel.reassignment_batches import split_batches
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.stores.locations import file_system, join
 from spark_assign.tables.errors import ConfigError
@@ -94,22 +95,6 @@ def to_tool_files(rows: Iterable[Row], partitions: int | None, limit: int | None
             part = led[first : first + MAX_PARTITIONS]
             name = f"{LEADERS}.json" if number is None else f"{LEADERS}-{number:03}.json"
             yield file | {"name": name, "partitions": len(part), "content": _content(part)}
-
-
-def split_batches(rows: list[Row], partitions: int, limit: int | None) -> Iterator[tuple[list[Row], int | None]]:
-    """Yields rows that are reassigned together, and the bytes that this moves (`None` if sizes are unknown)."""
-    batch: list[Row] = []
-    size: int | None = None
-    for row in rows:
-        moving = None if row["bytes"] is None else row["bytes"] * row["moved"]
-        is_full = len(batch) >= partitions
-        is_heavy = limit is not None and moving is not None and moving > 0 and (size or 0) + moving > limit
-        if batch and (is_full or is_heavy):
-            yield batch, size
-            batch, size = [], None
-        batch.append(row)
-        size = size if moving is None else (size or 0) + moving
-    yield batch, size
 
 
 def _entry(row: Row) -> Row:
