@@ -46,11 +46,11 @@ from spark_assign.replicas.operation import ALL, BROKER_RELEASES, fleet_after
 from spark_assign.replicas.placement import ALGORITHMS
 from spark_assign.report.text import replicas as report
 from spark_assign.sources.files.tables import Shape, read_tables
-from spark_assign.stores.locations import is_path, join
+from spark_assign.stores.locations import is_path, join, split_run_id
 from spark_assign.stores.run_store import check_output, read_run, write_run
 from spark_assign.tables.errors import ConfigError, Fault
 from spark_assign.tables.groups import LOADS, REPLICAS
-from spark_assign.tables.replicas import BROKERS, REQUESTS, SIZES
+from spark_assign.tables.replicas import BROKERS, REASSIGN_TABLES, REQUESTS, SCHEDULE, SIZES
 
 SHAPES = {"replicas": REPLICAS, "brokers": BROKERS, "sizes": SIZES, "requests": REQUESTS, "loads": LOADS}
 
@@ -108,10 +108,15 @@ def placing(options: Options) -> int:
 @click.option(
     "--min-replicas", metavar="N", type=int, default=1, help="Minimum number of replicas of a partition (default: 1)."
 )
+@stored_run(
+    "--plan",
+    "Stored run of replicas reassign: also find the partitions that it changes, and whose replicas are others now.",
+)
 def checking(options: Options) -> int:
     """Checks the replicas of a fleet."""
     spark = _begin(options, "check")
-    checked = check(_read_fleet(spark, options), min_replicas=options.min_replicas)
+    placement = None if options.plan is None else _stored_placement(spark, options.plan)
+    checked = check(_read_fleet(spark, options), min_replicas=options.min_replicas, placement=placement)
     about = ("brokers", "racks", "problems", "clusters")
     results = _write(spark, options, "check", {name: getattr(checked, name) for name in about})
     print(report.summarize_check(results["clusters"], results["problems"]), flush=True)
@@ -283,6 +288,16 @@ def _begin(options: Options, name: str) -> SparkSession:
     if options.output:
         check_output(options.output)
     return spark_session(f"replicas {name}", options)
+
+
+def _stored_placement(spark: SparkSession, plan: str) -> DataFrame:
+    """Returns the placement of a stored reassignment.
+
+    Raises:
+        SourceError: there is no run, or it isn't a reassignment.
+    """
+    location, run_id = split_run_id(plan)
+    return read_run(spark, location, run_id, schemas={**REASSIGN_TABLES, "schedule": SCHEDULE}).tables["placement"]
 
 
 def _read_fleet(spark: SparkSession, options: Options) -> ReplicaFleet:

@@ -5,6 +5,7 @@ The brokers of a cluster are broadcast to its partitions, so that only counts ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,9 +17,14 @@ from spark_assign.replicas.fleet import ReplicaFleet, replica_fleet
 from spark_assign.stores.result import Result
 from spark_assign.tables.replicas import BROKER_CHECK, CHECK_TABLES, CLUSTER_CHECK, PROBLEMS, RACK_CHECK
 
-SHARED_RACK, FENCED_BROKER, UNKNOWN_BROKER, DUPLICATE_REPLICA, TOO_FEW_REPLICAS, UNEVEN_FACTOR = CODES = (
+SHARED_RACK, FENCED_BROKER, UNKNOWN_BROKER, DUPLICATE_REPLICA, TOO_FEW_REPLICAS, UNEVEN_FACTOR = (
     *("shared-rack", "fenced-broker", "unknown-broker", "duplicate-replica", "too-few-replicas"),
     "uneven-replication-factor",
+)
+BEING_REASSIGNED, PLAN_OUTDATED = "being-reassigned", "plan-outdated"
+CODES = (
+    *(SHARED_RACK, FENCED_BROKER, UNKNOWN_BROKER, DUPLICATE_REPLICA, TOO_FEW_REPLICAS, UNEVEN_FACTOR),
+    *(BEING_REASSIGNED, PLAN_OUTDATED),
 )
 """Codes of problems."""
 
@@ -44,7 +50,7 @@ class ReplicaCheck(Result):
     clusters: DataFrame
 
 
-def check(fleet: Fleet | ReplicaFleet, *, min_replicas: int = 1) -> ReplicaCheck:
+def check(fleet: Fleet | ReplicaFleet, *, min_replicas: int = 1, placement: DataFrame | None = None) -> ReplicaCheck:
     """Checks the replicas of a fleet.
 
     Codes of `problems`
@@ -54,10 +60,14 @@ def check(fleet: Fleet | ReplicaFleet, *, min_replicas: int = 1) -> ReplicaCheck
         duplicate-replica          a broker is listed twice
         too-few-replicas           fewer than `min_replicas`
         uneven-replication-factor  fewer than another partition of the topic
+        being-reassigned           with a plan: the partition has its previous and its new replicas
+        plan-outdated              with a plan: the partition has neither its previous nor its new replicas
 
     Args:
         fleet: replicas and brokers.
         min_replicas: the minimum replication factor of a partition.
+        placement: `placement` of a `Reassignment` from an earlier snapshot; it may be executed only if it isn't
+            outdated.
 
     Raises:
         FleetError: a missing table or column, a wrong type, a null in a key.
@@ -66,6 +76,8 @@ def check(fleet: Fleet | ReplicaFleet, *, min_replicas: int = 1) -> ReplicaCheck
     tables.check_keys()
     brokers = _broker_rows(tables)
     problems = _problems(tables, min_replicas)
+    if placement is not None:
+        problems = problems.unionByName(_plan_problems(tables.replicas, placement))
     return ReplicaCheck(brokers, _rack_rows(brokers), problems, _cluster_rows(brokers, problems))
 
 
@@ -129,6 +141,26 @@ def _problems(fleet: ReplicaFleet, min_replicas: int) -> DataFrame:
         _problem(TOO_FEW_REPLICAS, size < min_replicas, f"%s replica(s), expected at least {min_replicas}", size),
         _problem(UNEVEN_FACTOR, size < factor, "%s replica(s), another partition of the topic has %s", size, factor),
     ]
+    return _problem_rows(rows, conditions)
+
+
+def _plan_problems(replicas: DataFrame, placement: DataFrame) -> DataFrame:
+    """Returns `tables.replicas.PROBLEMS` of the partitions that a plan changes, and that have changed since."""
+    old, new, now = F.col("previous_replicas"), F.col("replicas"), F.col("now")
+    changed = placement.where(old.isNotNull() & (old != new)).select(*_KEY, "previous_replicas", "replicas")
+    rows = changed.join(replicas.select(*_KEY, F.col("replicas").alias("now")), _KEY, "left")
+    rows = rows.where(~(now.eqNullSafe(old) | now.eqNullSafe(new)))
+    is_moving = F.coalesce(F.sort_array(now) == F.sort_array(F.array_union(old, new)), F.lit(False))
+    from_old = "replicas are %s; the plan moves them from %s to %s"
+    values = F.when(now.isNull(), F.lit("missing")).otherwise(_ids(now)), _ids(old), _ids(new)
+    conditions = [
+        _problem(BEING_REASSIGNED, is_moving, from_old, *values),
+        _problem(PLAN_OUTDATED, ~is_moving, from_old, *values),
+    ]
+    return _problem_rows(rows, conditions)
+
+
+def _problem_rows(rows: DataFrame, conditions: Sequence[Column]) -> DataFrame:
     problems = rows.select(*_KEY, F.explode(F.array_compact(F.array(*conditions))).alias("problem"))
     return problems.select(*_KEY, "problem.*").select(*PROBLEMS.fieldNames())
 

@@ -103,13 +103,16 @@ CLUSTER_CHECK = schema(
     "cluster string, brokers long, partitions long, replicas long, min_replicas_over_mean double?",
     "max_replicas_over_mean double?, min_leaders_over_mean double?, max_leaders_over_mean double?",
     "shared_rack long, fenced_broker long, unknown_broker long, duplicate_replica long, too_few_replicas long",
-    "uneven_replication_factor long, cordoned_brokers long, offline_log_dirs long",
+    "uneven_replication_factor long, being_reassigned long, plan_outdated long, cordoned_brokers long",
+    "offline_log_dirs long",
 )
 """One row per cluster. `brokers`: unfenced brokers. Columns of problems count partitions. `shared_rack`: replicas
 share a rack although more racks have unfenced brokers. `fenced_broker`: a replica is on a fenced broker.
 `unknown_broker`: a replica is on a broker that isn't in `brokers`. `duplicate_replica`: a broker is listed twice.
 `too_few_replicas`: fewer replicas than the minimum. `uneven_replication_factor`: fewer replicas than another partition
-of the topic. `cordoned_brokers`: brokers that are cordoned. `offline_log_dirs`: log directories that are offline."""
+of the topic. `being_reassigned`, `plan_outdated`: with a plan, partitions that have their previous and new replicas,
+and partitions that have neither. `cordoned_brokers`: brokers that are cordoned. `offline_log_dirs`: log directories
+that are offline."""
 
 # --- operate ----------------------------------------------------------------------------------------------
 

@@ -142,6 +142,28 @@ def test_check(checked: ReplicaCheck, planned: Reassignment) -> None:
     assert check(planned.after, min_replicas=2).problems.count() == 0
 
 
+def test_a_plan_against_a_new_snapshot(spark: SparkSession) -> None:
+    """Partitions with their previous or new replicas are no problem; others are, even if the topic is gone."""
+    brokers = dataframe(spark, BROKERS, [("c", each, f"r{each}", None, None) for each in range(4)])
+    planned = dataframe(
+        spark,
+        "cluster string, topic string, partition int, previous_replicas array<int>, replicas array<int>",
+        [("c", "t", at, None if at == 6 else [0, 1], [0, 1] if at == 5 else [2, 1]) for at in range(8)],
+    )
+    now = {0: [0, 1], 1: [2, 1], 2: [2, 1, 0], 3: [3, 1], 4: [1, 0], 5: [3, 0], 6: [3, 0]}
+    replicas = dataframe(spark, REPLICAS, [("c", "t", at, brokers_now) for at, brokers_now in now.items()])
+    found = check(ReplicaFleet(replicas, brokers), placement=planned)
+    problems = found.problems.where("code like '%reassigned' or code like 'plan%'").orderBy("partition").collect()
+    assert [(row["partition"], row["code"], row["detail"].partition(";")[0]) for row in problems] == [
+        (2, "being-reassigned", "replicas are 2,1,0"),
+        (3, "plan-outdated", "replicas are 3,1"),
+        (4, "plan-outdated", "replicas are 1,0"),
+        (7, "plan-outdated", "replicas are missing"),
+    ]
+    (row,) = found.clusters.collect()
+    assert (row["being_reassigned"], row["plan_outdated"]) == (1, 3)
+
+
 def test_a_change_in_plain_values(spark: SparkSession, fleet: ReplicaFleet) -> None:
     """Patterns of clusters and topics; other clusters are left alone; sizes; faults."""
     sizes = dataframe(spark, "cluster string, topic string, partition int, bytes int", [("shrinks", "t", 9, 500)])

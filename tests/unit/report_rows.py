@@ -236,7 +236,10 @@ def replicas(name: str) -> ReplicaRows:
     """A cluster that is reassigned, and one that was checked."""
     about_cluster = {"brokers": 3, "partitions": 9, "replicas": 27}
     spans = {f"{end}_{what}_over_mean": 1.0 for end in ("min", "max") for what in ("replicas", "leaders")}
-    problems = ("shared_rack", "fenced_broker", "unknown_broker", "duplicate_replica", "too_few_replicas")
+    problems = (
+        *("shared_rack", "fenced_broker", "unknown_broker", "duplicate_replica", "too_few_replicas"),
+        *("being_reassigned", "plan_outdated"),
+    )
     return ReplicaRows(
         metrics=[
             about_cluster

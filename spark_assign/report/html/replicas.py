@@ -93,7 +93,7 @@ def _broker_loads(rows: Rows) -> parts.Table:
 _PROBLEMS = (
     *("shared_rack", "fenced_broker", "unknown_broker"),
     *("duplicate_replica", "too_few_replicas", "uneven_replication_factor"),
-    *("cordoned_brokers", "offline_log_dirs"),
+    *("being_reassigned", "plan_outdated", "cordoned_brokers", "offline_log_dirs"),
 )
 
 
