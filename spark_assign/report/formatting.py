@@ -15,6 +15,7 @@ Rows = Sequence[Row]
 _UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?=~|$)", re.IGNORECASE)
 _UUID_IN_TEXT = re.compile(r"-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 DASH = "–"
 """Text for null."""
 
@@ -94,6 +95,14 @@ def duration(seconds: float | None) -> str:
     if seconds < 120:
         return f"{seconds:,.0f} s"
     return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
+
+
+def format_bytes(value: int | None) -> str:
+    """Returns a number of bytes in decimal units, or a dash for None."""
+    if value is None:
+        return DASH
+    power = min(max(0, (len(str(value)) - 1) // 3), len(_BYTE_UNITS) - 1)
+    return f"{value / 1000**power:,.{2 if power else 0}f} {_BYTE_UNITS[power]}"
 
 
 def group_key(row: Row) -> tuple[str, str]:

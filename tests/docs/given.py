@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
@@ -93,6 +94,28 @@ ZONES: dict[str, list[dict[str, Any]]] = {
 }
 """docs/zones.md: three brokers in three zones, two topics, four groups."""
 
+_RETURNS = {"group_id": "returns"}
+CLASSIC: dict[str, list[dict[str, Any]]] = {
+    "topics": [{"topic": "returns", "partitions": 6}],
+    "subscriptions": [],
+    "groups": [_RETURNS | {"group_type": "classic", "assignor": "stream"}],
+    "members": [_RETURNS | {"member_id": f"returns-{at}", "process_id": str(UUID(int=at))} for at in (1, 2)],
+    "subtopologies": [
+        _RETURNS | {"subtopology": "0", "source_topics": ["returns"], "changelog_topics": ["returns-totals-changelog"]}
+    ],
+    "tasks": [
+        _RETURNS | {"member_id": f"returns-{1 + at % 2}", "subtopology": "0", "task": at, "role": "active"}
+        for at in range(6)
+    ],
+    "changelogs": [
+        _RETURNS
+        | {"topic": "returns-totals-changelog", "partition": at, "end_offset": 10_000_000, "bytes": 12_000_000_000}
+        for at in range(6)
+    ],
+}
+"""docs/streams.md: a classic application on two hosts, with six tasks of 12 GB each."""
+JSON_FLEETS = {"zones-fleet": ZONES, "classic-fleet": CLASSIC}
+
 
 def fill(folder: Path) -> None:
     """A folder to work in: the settings and the sample fleet of a clone, snapshots, events, the fleets of two pages."""
@@ -112,10 +135,11 @@ def fill(folder: Path) -> None:
     for table, text in FAULTY.items():
         (folder / "faulty" / f"{table}.csv").write_text(text)
     shutil.copytree(APPLICATIONS / "connect_cluster=prod", folder / "connect-fleet" / "connect_cluster=prod")
-    (folder / "zones-fleet").mkdir()
-    for table, rows in ZONES.items():
-        lines = [json.dumps({"cluster": "shop-prod"} | row) + "\n" for row in rows]
-        (folder / "zones-fleet" / f"{table}.json").write_text("".join(lines))
+    for name, tables in JSON_FLEETS.items():
+        (folder / name).mkdir()
+        for table, rows in tables.items():
+            lines = [json.dumps({"cluster": "shop-prod"} | row) + "\n" for row in rows]
+            (folder / name / f"{table}.json").write_text("".join(lines))
 
 
 def _one_day(folder: Path, day: int) -> None:

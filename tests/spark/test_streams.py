@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from jobs import plan as plan_job
 from spark_assign import ConfigError, Fleet, FleetError, plan
+from spark_assign.report.text.share_and_streams import summarize_streams_plan
 from spark_assign.streams import plan_streams
 from spark_assign.tables.groups import INPUT_TABLES
 from tests.frames import frame_of
@@ -143,8 +144,13 @@ def test_a_classic_application(spark: SparkSession, seed: int) -> None:
     assert tuples(planned.restores, "member_id", "task", "role", "bytes", "restore_seconds") == [
         ("b", 0, "standby", 4_000_000_000, 40.0)
     ]
+    totals = "probing_rebalances", "caught_up_seconds", "restored_bytes", "stopped_task_seconds"
+    assert tuples(planned.metrics, *totals) == [(1, 60.0, 4_000_000_000, 0.0)]
+    printed = " ".join(summarize_streams_plan(planned).splitlines()[-1].split())
+    assert printed == "c/orders 1 60 s 4.00 GB 0"
     assert tuples(planned.rows) == tuples(plan_streams(shuffled(orders, seed), restore_bytes_per_second=1e8).rows)
     left = plan_streams(orders.with_members_left(group_id="orders", member_id="a"))
+    assert tuples(left.metrics, *totals) == [(None, None, None, None)]
     assert tuples(left.moves, "task", "role", "from_member_id", "to_member_id", "reason", "state") == [
         (0, "active", "a", "b", "member-left", "none"),
         (1, "active", "a", "b", "member-left", "member"),

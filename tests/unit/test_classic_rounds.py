@@ -47,6 +47,7 @@ def test_a_warmup_and_two_rebalances() -> None:
     (restore,) = rounds.restores
     assert (restore.process_id, restore.member_id, restore.task, restore.role) == (P, "b", (0, 0), "standby")
     assert (restore.bytes, restore.start, restore.end) == (4e9, 0.0, 40.0)
+    assert rounds.stopped_seconds == 0
 
 
 def test_a_slow_restore_takes_more_probing_rebalances() -> None:
@@ -64,6 +65,7 @@ def test_tasks_without_state_stop() -> None:
     """The process shares its rate: the small task is restored after twice its time, the large one after the sum."""
     rounds = ClassicRounds(scaled_out(2, has_state=False), {(0, 0): 1e9, (0, 1): 3e9}, 1e8)
     assert [each.stopped for each in rounds.run()] == [2]
+    assert rounds.stopped_seconds == pytest.approx(60.0)
     ends = {restore.task: restore.end for restore in rounds.restores}
     assert ends == {(0, 0): pytest.approx(20.0), (0, 1): pytest.approx(40.0)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import aligned, count, group_name
+from spark_assign.report.formatting import aligned, count, duration, format_bytes, group_name, number
 from spark_assign.report.listed_groups import collected, read_rejected_lines, total_columns
 from spark_assign.share.plan import SharePlan
 from spark_assign.spark.progress import progress
@@ -56,7 +56,8 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> st
         plan: The plan.
         limit: Maximum number of groups listed, those that must restore most tasks first.
     """
-    (totals,) = collected(plan.metrics.agg(*total_columns("groups", _STREAMS_SUMS)))
+    followed = F.count("probing_rebalances").alias("followed")
+    (totals,) = collected(plan.metrics.agg(*total_columns("groups", _STREAMS_SUMS), followed))
     num_rejected = plan.rejected.count()
     lines = [
         f"{count(totals['groups'], 'Streams group')} planned, {num_rejected:,} rejected: "
@@ -79,4 +80,24 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> st
         ]
         title = "Groups that restore most (active, standby: tasks per member):"
         lines += ["", title, *aligned([header, *rows])]
+        if totals["followed"]:
+            lines += ["", *_followed_lines(plan, limit)]
     return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected)])
+
+
+def _followed_lines(plan: StreamsPlan, limit: int) -> list[str]:
+    """Returns a table of the classic applications that were followed, those that take longest first."""
+    order = [F.desc_nulls_first("caught_up_seconds"), F.desc("restored_bytes"), *map(F.col, GROUP_KEY)]
+    followed = plan.metrics.where("probing_rebalances is not null").orderBy(*order).limit(limit)
+    header = ["group", "probing rebalances", "caught up after", "restored", "stopped task-seconds"]
+    rows = [
+        [
+            group_name(row),
+            number(row["probing_rebalances"]),
+            duration(row["caught_up_seconds"]),
+            format_bytes(row["restored_bytes"]),
+            f"{row['stopped_task_seconds']:,.0f}",
+        ]
+        for row in collected(followed, "restoring_groups")
+    ]
+    return ["Classic applications until every task is at its final owner:", *aligned([header, *rows])]

@@ -17,6 +17,7 @@ from spark_assign.report.formatting import (
     Rows,
     aligned,
     count,
+    format_bytes,
     group_name,
     more_lines,
     number,
@@ -26,7 +27,6 @@ from spark_assign.report.listed_groups import collected, num_rows, read_rejected
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _SUMS = ("bytes_per_day", "cost_at_least", "cost_at_most", "partitions", "partitions_without_bytes")
 
 
@@ -150,14 +150,6 @@ def format_zone_options(rows: Rows) -> str:
 def _range_text(row: Row, text: Any, name: str) -> str:
     lower, upper = row[name.format("least")], row[name.format("most")]
     return str(text(lower)) if lower == upper else f"{text(lower)} to {text(upper)}"
-
-
-def format_bytes(value: int | None) -> str:
-    """Returns a number of bytes in decimal units, or a dash for None."""
-    if value is None:
-        return DASH
-    power = min(max(0, (len(str(value)) - 1) // 3), len(_UNITS) - 1)
-    return f"{value / 1000**power:,.{2 if power else 0}f} {_UNITS[power]}"
 
 
 def format_amount(value: float | None) -> str:

@@ -71,11 +71,16 @@ class ClassicRounds:
         application: the application before the first rebalance.
         sizes: bytes of the changelogs of every stateful task.
         bytes_per_second: what a process restores per second.
+
+    Attributes:
+        restores: What processes restore.
+        stopped_seconds: Time for which active tasks restore before they run, summed over tasks.
     """
 
     def __init__(self, application: ClassicApplication, sizes: Mapping[TaskId, float], bytes_per_second: float) -> None:
         self._application, self._sizes, self._rate = application, sizes, bytes_per_second
         self.restores: list[Restore] = []
+        self.stopped_seconds = 0.0
         self._open: dict[tuple[str, TaskId], Restore] = {}
         """What is being restored, by process and task."""
         self._process = {member.member_id: member.process_id for member in application.members}
@@ -150,10 +155,12 @@ class ClassicRounds:
         for keys in by_process.values():
             now, end = start, start + seconds
             while keys and now < end:
-                active = [key for key in keys if self._open[key].role == "active"] or keys
+                stopped = [key for key in keys if self._open[key].role == "active"]
+                active = stopped or keys
                 each = min(self._open[key].missing for key in active)
                 took = min(each * len(active) / self._rate, end - now)
                 now += took
+                self.stopped_seconds += took * len(stopped)
                 for key in active:
                     restore = self._open[key]
                     restore.missing -= took * self._rate / len(active)
