@@ -70,9 +70,15 @@ class Application:
 
 
 @dataclass(frozen=True)
-class _Decoded:
-    """A member, decoded: what it subscribes to and owned before; its report; the tasks of its partitions, and its
-    standbys; the time of the probing rebalance that it requests, or None."""
+class DecodedMember:
+    """A member, decoded.
+
+    Attributes:
+        member_id, topics, owned: its ID, what it subscribes to, and what it owned before.
+        report: its report.
+        active, standby: the tasks of its partitions, and its standbys.
+        next_rebalance_ms: time of the probing rebalance that it must request, or 0 for a rebalance at once, or None.
+    """
 
     member_id: str
     topics: tuple[str, ...]
@@ -80,7 +86,12 @@ class _Decoded:
     report: streams_protocol.Subscription
     active: dict[tuple[str, int], TaskId]
     standby: tuple[TaskId, ...]
-    probing_ms: int | None
+    next_rebalance_ms: int | None
+
+    @property
+    def state(self) -> set[TaskId]:
+        """Tasks of which its process had state when it joined."""
+        return {task for task, _ in self.report.offset_sums}.union(self.report.active, self.report.standby)
 
 
 def read_application(
@@ -101,10 +112,10 @@ def read_application(
         group_ids: IDs of other groups: topics that start with a longer ID belong to that application.
     """
     try:
-        decoded = [_decode(member) for member in members]
+        decoded = [decode_member(member) for member in members]
     except WireError as error:
         return Application(problem=str(error))
-    probing = {each.report.process_id for each in decoded if each.probing_ms is not None}
+    probing = {each.report.process_id for each in decoded if each.next_rebalance_ms}
     assigned: dict[str | None, set[TaskId]] = {}
     for each in decoded:
         assigned.setdefault(each.report.process_id, set()).update(each.active.values(), each.standby)
@@ -130,8 +141,8 @@ def read_application(
     return Application(application.members, application.tasks, rows, columns, None, (*caveats, *caveat))
 
 
-def _decode(member: StreamsMember) -> _Decoded:
-    """Decodes the user data of a member. Raises WireError."""
+def decode_member(member: StreamsMember) -> DecodedMember:
+    """Returns a member with its user data decoded. Raises WireError."""
     place = f"member {member.member_id}"
     try:
         report = streams_protocol.subscription(member.subscription.user_data or b"")
@@ -141,7 +152,7 @@ def _decode(member: StreamsMember) -> _Decoded:
         raise WireError(f"{place}: SubscriptionInfo: {error}") from error
     active: dict[tuple[str, int], TaskId] = {}
     standby: tuple[TaskId, ...] = ()
-    probing_ms = None
+    next_rebalance_ms = None
     if member.assignment is not None and member.assignment.user_data:
         try:
             given = streams_protocol.assignment(member.assignment.user_data)
@@ -151,18 +162,18 @@ def _decode(member: StreamsMember) -> _Decoded:
         if len(partitions) != len(given.active):
             raise WireError(f"{place}: AssignmentInfo: {len(given.active)} tasks of {len(partitions)} partitions")
         active, standby = dict(zip(partitions, given.active, strict=True)), given.standby
-        probing_ms = given.next_rebalance_ms or None  # 0 stands for a rebalance at once
-    subscription = member.subscription
-    return _Decoded(member.member_id, subscription.topics, subscription.owned, report, active, standby, probing_ms)
+        next_rebalance_ms = given.next_rebalance_ms
+    sent = member.subscription
+    return DecodedMember(member.member_id, sent.topics, sent.owned, report, active, standby, next_rebalance_ms)
 
 
-def _member_columns(member: _Decoded) -> _Row:
+def _member_columns(member: DecodedMember) -> _Row:
     report = member.report
     tags = [f"{key}={value}" for key, value in report.client_tags]
     return {"process_id": report.process_id, "client_tags": tags or None, "error_code": report.error or None}
 
 
-def _task_rows(member: _Decoded, of_process: Set[TaskId], *, is_probing: bool) -> Iterator[_Row]:
+def _task_rows(member: DecodedMember, of_process: Set[TaskId], *, is_probing: bool) -> Iterator[_Row]:
     """Yields the tasks that a member has, and the other tasks of which it has state on disk. A task that another member
     of the process has by now isn't among these: the directory is locked, so that only its owner reports it.
 
@@ -190,7 +201,7 @@ def _task_row(task: TaskId, role: str | None, offset: int | None) -> _Row:
 # --- topology -----------------------------------------------------------------------------------------------------
 
 
-def _derive_sources(members: Sequence[_Decoded]) -> dict[str, int]:
+def _derive_sources(members: Sequence[DecodedMember]) -> dict[str, int]:
     """Returns the subtopology of each source topic that has an assigned partition.
 
     Raises:
@@ -221,7 +232,11 @@ def _derive_sources(members: Sequence[_Decoded]) -> dict[str, int]:
 
 
 def _given_topology(
-    text: str, application_id: str, members: Sequence[_Decoded], sources: Mapping[str, int], topics: Mapping[str, int]
+    text: str,
+    application_id: str,
+    members: Sequence[DecodedMember],
+    sources: Mapping[str, int],
+    topics: Mapping[str, int],
 ) -> list[_Row]:
     """Returns the given topology. Raises TopologyError if it isn't that of the members."""
     try:
@@ -241,7 +256,7 @@ def _given_topology(
 
 def _derive_topology(
     application_id: str,
-    members: Sequence[_Decoded],
+    members: Sequence[DecodedMember],
     sources: Mapping[str, int],
     topics: Mapping[str, int],
     names: Mapping[str, int],
@@ -295,7 +310,7 @@ def _derive_topology(
     ] if likely else []
 
 
-def _find_state(members: Sequence[_Decoded], sources: Mapping[str, int]) -> tuple[set[int], set[int]]:
+def _find_state(members: Sequence[DecodedMember], sources: Mapping[str, int]) -> tuple[set[int], set[int]]:
     """Returns the subtopologies that have changelogs, and those that have none.
 
     A member reports the tasks that it runs (-2), unless they have no changelogs. Other reported tasks prove nothing:
@@ -322,7 +337,7 @@ def _application_of(topic: str, application_id: str, group_ids: Collection[str])
     )
 
 
-def _count_standbys(members: Sequence[_Decoded], subtopologies: Sequence[_Row]) -> tuple[int, list[str]]:
+def _count_standbys(members: Sequence[DecodedMember], subtopologies: Sequence[_Row]) -> tuple[int, list[str]]:
     """Returns the lowest number of standbys of a stateful task (warmups come on top), and whether there might be more
     if there were more processes.
     """

@@ -49,10 +49,10 @@ group rebalances frequently without deploys."""
 
 REBALANCES = schema(
     _GROUP,
-    "generation_id int, time timestamp, stable_time timestamp?, idle boolean, state string",
+    "generation_id int, time timestamp, stable_time timestamp?, idle boolean, follow_up string?, state string",
     "assignor string?, leader string?",
     "members long, joined long, left long, crashed long, restarted long, missing_generations long",
-    "partitions long, moved long, cause string",
+    "partitions long, moved long, moved_without_state long?, cause string",
     _PAUSE,
     "partition int, offset long",
 )
@@ -61,8 +61,11 @@ wrote it. `stable_time`: when the last member had reached it (KIP-848); `time` f
 is an epoch in which every member keeps its partitions, so that nothing stops. `joined`, `left` (including `crashed`),
 and `restarted` (a static member with a new ID, or a member that left and returned as the same client) are relative
 to the previous generation on record. `missing_generations`: generations in between that are not on record. `moved`:
-partitions with another owner than before; restarts don't count. `cause`: as far as the records show it. `partition` and
-`offset`: position of the record."""
+partitions with another owner than before; restarts don't count. Two columns are only set for classic Streams
+applications. `follow_up`: the generation before requested this one: `probing`, after warmups had time to restore their
+state, or `at-once`, to assign tasks that were revoked. `moved_without_state`: active tasks that moved to a process that
+reported no state of them, if their subtopology is known to have any. `cause`: as far as the records show it.
+`partition` and `offset`: position of the record."""
 
 MEMBERSHIPS = schema(
     _GROUP,
@@ -87,6 +90,7 @@ OWNERSHIP = schema(
 """One row per slice of partitions and time range in which a member owned it. `role`: `partition`; for Connect,
 `connector` (`topic` is its name, the partition is 0) and `task` (`topic` is the connector, the partition is the task
 number); for streams groups, `active`, `standby`, and `warmup` (`topic` is the subtopology, the partition is the task).
+Classic Streams applications have `partition`, `active`, and `standby`, which includes warmups.
 `generation_id`: the generation in which the member received the slice. `topic` is the topic ID if the name is unknown:
 KIP-848 records contain only the ID."""
 

@@ -17,6 +17,9 @@ Its type is the first of these that applies:
                      departed
     mixed            anything else: one of many returned, some were replaced, members joined and others left
 
+Rebalances that the leader of a classic Streams application requests (probing rebalances, and those in which revoked
+tasks are assigned) follow from others. They aren't counted.
+
 A burst in which no member joined or departed (topics or subscriptions changed, or a member requested the rebalance) is
 no deploy.
 """
@@ -130,7 +133,8 @@ def is_flapping(timeline: Timeline, deploys: Sequence[Deploy], thresholds: Histo
     """
     intentional = [deploy for deploy in deploys if deploy.deploy_type in _INTENTIONAL]
     starts = [deploy.start_ms for deploy in intentional]
-    outside = [at_ms for at_ms in find_rebalance_times(timeline) if not _is_within(intentional, starts, at_ms)]
+    times = _rebalance_times(timeline.generations, _is_change(timeline))
+    outside = [at_ms for at_ms in times if not _is_within(intentional, starts, at_ms)]
     return count_max_per_day(sorted(starts + outside)) >= thresholds.flapping_per_day
 
 
@@ -142,6 +146,11 @@ def find_rebalance_times(timeline: Timeline) -> list[int]:
 def _stops(timeline: Timeline) -> list[bool]:
     """Returns whether each generation is a rebalance, and not just an idle epoch."""
     return [new and not idle for new, idle in zip(timeline.is_rebalance, timeline.is_idle, strict=True)]
+
+
+def _is_change(timeline: Timeline) -> list[bool]:
+    """Returns whether each generation is a rebalance, and not one that a leader of Kafka Streams requested before."""
+    return [stops and follow_up is None for stops, follow_up in zip(_stops(timeline), timeline.follow_ups, strict=True)]
 
 
 def count_max_per_day(times: Sequence[int]) -> int:
@@ -164,7 +173,7 @@ def _find_bursts(
 ) -> list[_RebalanceBurst]:
     """Returns the generations of a timeline in bursts, separated by pauses without a rebalance."""
     by_member = {(departure.member_id, departure.generation_id): departure for departure in departures}
-    generations, is_rebalance = timeline.generations, _stops(timeline)
+    generations, is_rebalance = timeline.generations, _is_change(timeline)
     starts = [
         index
         for index in range(1, len(generations))  # What happened before the first generation is unknown.

@@ -7,11 +7,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from spark_assign.history.kernel.departures import CRASHED, Departure
-from spark_assign.history.kernel.record_parser import CLASSIC, RoleAssignment
+from spark_assign.history.kernel.record_parser import CLASSIC, RoleAssignment, subtopology_name
 from spark_assign.history.kernel.timeline import DEAD, Generation, RecordedMember, Timeline
+from spark_assign.wire.streams_protocol import TaskId
 
 _REPLICA_ROLES = ("standby", "warmup")
 """Roles whose tasks have another owner."""
+
+
+def is_owned(role: str, group_type: str) -> bool:
+    """Checks whether a role counts as ownership. Classic Streams applications own the partitions of active tasks."""
+    return role not in _REPLICA_ROLES and not (role == "active" and group_type == CLASSIC)
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,8 @@ class GenerationChange:
         partitions: number of partitions that members own, without standby and warmup tasks.
         num_known_owners: number of partitions with a known owner: now, or before, since the group was last empty.
         moved: number of partitions with another owner than the last one.
+        moved_without_state: number of active tasks of a classic Streams application that moved to a process without
+            their state; None for other groups.
     """
 
     generation_index: int
@@ -44,6 +52,7 @@ class GenerationChange:
     partitions: int
     num_known_owners: int
     moved: int
+    moved_without_state: int | None
 
     @property
     def left(self) -> tuple[tuple[RecordedMember, Departure], ...]:
@@ -87,6 +96,7 @@ def generation_changes(timeline: Timeline, departures: Iterable[Departure]) -> I
             partitions=owners.partitions,
             num_known_owners=owners.num_known(),
             moved=moved,
+            moved_without_state=owners.update_tasks(generation),
         )
         previous = generation
 
@@ -124,6 +134,8 @@ class _LastOwners:
     _sharers: dict[tuple[str, int], frozenset[str]] = field(default_factory=dict)
     _assignments: dict[str, RoleAssignment] = field(default_factory=dict)
     _first_id: dict[str, str] = field(default_factory=dict)
+    _task_owner: dict[TaskId, str] = field(default_factory=dict)
+    _stateful: set[str] = field(default_factory=set)
 
     def num_known(self) -> int:
         """Returns the number of partitions with a known owner."""
@@ -135,6 +147,7 @@ class _LastOwners:
             self._first_id[new_id] = self._first_id.get(old_id, old_id)
         if not generation.members:
             self._owner, self._sharers, self._assignments, self.partitions = {}, {}, {}, 0
+            self._task_owner = {}
             return 0
         if self.group_type == "share":
             return self._update_sharers(generation)
@@ -144,7 +157,7 @@ class _LastOwners:
             len(partitions)
             for assignment in self._assignments.values()
             for (role, _), partitions in assignment.items()
-            if role not in _REPLICA_ROLES
+            if is_owned(role, self.group_type)
         )
         return sum(
             self._update_member(member_id, assignment, previous.get(member_id, {}))
@@ -156,13 +169,34 @@ class _LastOwners:
         moved = 0
         first_id = self._first_id.get(member_id, member_id)
         for key, partitions in assignment.items():
-            if key[0] in _REPLICA_ROLES or previous.get(key) == partitions:
+            if not is_owned(key[0], self.group_type) or previous.get(key) == partitions:
                 continue
             owner = self._owner.setdefault(key, {})
             if owner:
                 moved += sum(owner.get(partition, first_id) != first_id for partition in partitions)
             owner.update(dict.fromkeys(partitions, first_id))
         return moved
+
+    def update_tasks(self, generation: Generation) -> int | None:
+        """Applies the tasks of a generation, after `update`; returns `GenerationChange.moved_without_state`.
+
+        A subtopology has state if a member ever reported offsets of it, or had a standby.
+        """
+        members = [(member.member_id, member.streams) for member in generation.members if member.streams is not None]
+        state: dict[str | None, set[TaskId]] = {}
+        for _, member in members:
+            state.setdefault(member.report.process_id, set()).update(member.state)
+            logged = (*(task for task, _ in member.report.offset_sums), *member.standby)
+            self._stateful.update(map(subtopology_name, logged))
+        moved = 0
+        for member_id, member in members:
+            first_id = self._first_id.get(member_id, member_id)
+            for task in set(member.active.values()):
+                has_moved = self._task_owner.get(task, first_id) != first_id
+                is_missing = subtopology_name(task) in self._stateful and task not in state[member.report.process_id]
+                moved += has_moved and is_missing
+                self._task_owner[task] = first_id
+        return moved if members else None
 
     def _update_sharers(self, generation: Generation) -> int:
         sharers: dict[tuple[str, int], set[str]] = {}

@@ -9,8 +9,9 @@ from typing import Any
 
 from spark_assign.history.kernel.departures import CRASHED, RESTARTED, STILL_MEMBER, SURE, Departure
 from spark_assign.history.kernel.deploys import Deploy, count_max_per_day, find_rebalance_times, is_flapping
-from spark_assign.history.kernel.generation_changes import GenerationChange
+from spark_assign.history.kernel.generation_changes import GenerationChange, is_owned
 from spark_assign.history.kernel.pauses import PauseSummary
+from spark_assign.history.kernel.record_parser import ACTIVE
 from spark_assign.history.kernel.timeline import (
     DEAD,
     Generation,
@@ -18,6 +19,7 @@ from spark_assign.history.kernel.timeline import (
     RecordedMember,
     Timeline,
 )
+from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING
 
 Row = Mapping[str, Any]
 """A row of a table of `tables.history` without cluster and group, with times in milliseconds."""
@@ -25,6 +27,11 @@ Row = Mapping[str, Any]
 FIRST, JOINED = "first-on-record", "joined"
 IDLE = "every member keeps its partitions, for example because replicas moved to other racks"
 """Cause of an idle epoch."""
+
+_FOLLOW_UPS: dict[str | None, str] = {
+    PROBING: "probing rebalance of Kafka Streams: warmups had time to restore their state",
+    AT_ONCE: "tasks that were revoked before are assigned",
+}
 
 _GENERATION_COLUMNS = ("generation_id", "state", "assignor", "leader", "partition", "offset")
 _MEMBER_COLUMNS = (
@@ -71,7 +78,7 @@ def group_row(
     last = timeline.generations[-1] if timeline.generations else None
     owned: dict[tuple[str, str], set[int]] = defaultdict(set)
     for interval in timeline.ownership:
-        if interval.end_ms is None and interval.role not in ("standby", "warmup"):
+        if interval.end_ms is None and is_owned(interval.role, timeline.group_type):
             owned[interval.role, interval.topic].update(interval.partitions)
     assignors = (generation.assignor for generation in reversed(timeline.generations) if generation.assignor)
     return {
@@ -104,8 +111,8 @@ def rebalance_rows(timeline: Timeline, changes: Sequence[GenerationChange], paus
 
     Changes of members within a generation are no rebalance.
     """
-    flags = zip(timeline.is_rebalance, timeline.is_idle, strict=True)
-    for change, (is_rebalance, is_idle), previous in zip(changes, flags, (None, *changes), strict=False):
+    flags = zip(timeline.is_rebalance, timeline.is_idle, timeline.follow_ups, strict=True)
+    for change, (is_rebalance, is_idle, follow_up), previous in zip(changes, flags, (None, *changes), strict=False):
         generation = change.generation
         if not is_rebalance and generation.state != DEAD:
             continue
@@ -115,6 +122,7 @@ def rebalance_rows(timeline: Timeline, changes: Sequence[GenerationChange], paus
             "time": generation.at_ms,
             "stable_time": generation.stable_ms,
             "idle": is_idle,
+            "follow_up": follow_up,
             "members": len(generation.members),
             "joined": len(change.joined),
             "left": len(change.left),
@@ -123,13 +131,16 @@ def rebalance_rows(timeline: Timeline, changes: Sequence[GenerationChange], paus
             "missing_generations": change.missing,
             "partitions": change.partitions,
             "moved": change.moved,
-            "cause": IDLE if is_idle else "; ".join(_find_causes(change, previous)),
+            "moved_without_state": change.moved_without_state,
+            "cause": IDLE if is_idle else "; ".join(_find_causes(change, previous, follow_up)),
             "paused_partition_ms": paused_partition_ms,
             "longest_pause_ms": longest_pause_ms,
         }
 
 
-def _find_causes(change: GenerationChange, previous_change: GenerationChange | None) -> Iterator[str]:
+def _find_causes(
+    change: GenerationChange, previous_change: GenerationChange | None, follow_up: str | None
+) -> Iterator[str]:
     """Yields the causes of a rebalance as text."""
     previous, generation = change.previous, change.generation
     if previous is None and generation.state != DEAD:
@@ -143,7 +154,7 @@ def _find_causes(change: GenerationChange, previous_change: GenerationChange | N
         causes += _find_setting_causes(previous, generation)
     if not generation.members and causes:
         causes.append("no members remain")
-    yield from causes or [_find_assignment_cause(change, previous_change)]
+    yield from causes or [_FOLLOW_UPS.get(follow_up) or _find_assignment_cause(change, previous_change)]
     if change.missing:
         plural = "s" if change.missing > 1 else ""
         yield f"{change.missing} generation{plural} before it not on record"
@@ -210,7 +221,7 @@ def _count_partitions(generation: Generation) -> dict[tuple[str, str], int]:
     partitions_by_topic: dict[tuple[str, str], set[int]] = {}
     for member in generation.members:
         for key, partitions in member.assignment.items():
-            if key[0] in _ROLE_NOUNS:
+            if key[0] in _ROLE_NOUNS and (key[0] != ACTIVE or member.streams is None):
                 partitions_by_topic.setdefault(key, set()).update(partitions)
     return {key: len(partitions) for key, partitions in partitions_by_topic.items()}
 

@@ -12,9 +12,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from spark_assign.connect import connect_protocol
 from spark_assign.history.kernel.timeline import RecordedMember, UnreadableRecord
-from spark_assign.wire import consumer_protocol
+from spark_assign.streams.classic_members import DecodedMember, StreamsMember, decode_member
+from spark_assign.wire import consumer_protocol, streams_protocol
 from spark_assign.wire.group_records import read_key, read_value
 from spark_assign.wire.reader import WireError
+from spark_assign.wire.streams_protocol import TaskId
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 CONNECT = "connect"
@@ -27,6 +29,7 @@ RawRecord = tuple[int, int, int, bytes | None, bytes | None]
 """Partition, offset, time, key, and value of a record."""
 
 PARTITION, CONNECTOR, TASK = "partition", "connector", "task"
+ACTIVE, STANDBY = "active", "standby"
 
 RoleAssignment = Mapping[tuple[str, str], tuple[int, ...]]
 """(role, topic) to partitions, ascending."""
@@ -34,6 +37,7 @@ RoleAssignment = Mapping[tuple[str, str], tuple[int, ...]]
 UNREADABLE = {
     "unreadable-subscription": "The subscription of the member is unknown",
     "unreadable-assignment": "The assignment of the member is unknown",
+    "unreadable-tasks": "The Kafka Streams tasks of the member are unknown",
 }
 """Code to the consequence of bytes that can't be decoded."""
 
@@ -155,7 +159,7 @@ class EmbeddedProtocolReader:
         """Returns the members of a GroupMetadata value, sorted by member id."""
         members: dict[str, tuple[tuple[Any, ...], RecordedMember]] = {}
         for position, fields in enumerate(value["members"]):
-            content = (value["protocolType"], position, *fields.values())
+            content = (value["protocolType"], value["protocol"], position, *fields.values())
             known = self._members.get(fields["memberId"])
             if known is None or known[0] != content:
                 known = content, self._read_member(value, position, fields)
@@ -175,6 +179,9 @@ class EmbeddedProtocolReader:
     def _read_member(self, value: Mapping[str, Any], position: int, fields: Mapping[str, Any]) -> RecordedMember:
         """Returns a member of a GroupMetadata record."""
         topics, rack = self._read_subscription(value, fields)
+        assignment, streams = self._read_assignment(value, fields), self._read_streams(value, fields)
+        if streams is not None:
+            assignment = {**assignment, **_tasks_by_role(streams)}
         return RecordedMember(
             member_id=fields["memberId"],
             group_instance_id=fields.get("groupInstanceId"),
@@ -185,10 +192,25 @@ class EmbeddedProtocolReader:
             rebalance_timeout_ms=read_rebalance_timeout(fields.get("rebalanceTimeout")),
             topics=topics,
             subscription=fields["subscription"],
-            assignment=self._read_assignment(value, fields),
+            assignment=assignment,
             assignment_bytes=fields["assignment"],
             position=position,
+            streams=streams,
         )
+
+    def _read_streams(self, value: Mapping[str, Any], fields: Mapping[str, Any]) -> DecodedMember | None:
+        """Returns what a member of a classic Streams application reports and runs; None if the bytes were redacted."""
+        if value["protocolType"] != CONSUMER or value["protocol"] != streams_protocol.PROTOCOL:
+            return None
+        try:
+            sent = consumer_protocol.subscription_as_sent(fields["subscription"])
+            if not sent.user_data:
+                return None
+            assigned = consumer_protocol.assignment(fields["assignment"]) if fields["assignment"] else None
+            return decode_member(StreamsMember(fields["memberId"], sent, assigned))
+        except WireError as error:
+            self._reject("unreadable-tasks", value, fields, error)
+            return None
 
     def _read_subscription(self, value: Mapping[str, Any], fields: Mapping[str, Any]) -> _Subscription:
         data = fields["subscription"]
@@ -249,6 +271,20 @@ def _read_consumer_assignment(assignment: bytes) -> RoleAssignment:
         if partitions:
             partitions_by_topic[PARTITION, topic] = partitions_by_topic.get((PARTITION, topic), ()) + partitions
     return {key: tuple(sorted(set(partitions))) for key, partitions in partitions_by_topic.items()}
+
+
+def _tasks_by_role(member: DecodedMember) -> RoleAssignment:
+    """Returns the tasks of a member of a classic Streams application; warmups are standbys there."""
+    tasks: dict[tuple[str, str], set[int]] = {}
+    for role, assigned in ((ACTIVE, member.active.values()), (STANDBY, member.standby)):
+        for task in assigned:
+            tasks.setdefault((role, subtopology_name(task)), set()).add(task.partition)
+    return {key: tuple(sorted(numbers)) for key, numbers in tasks.items()}
+
+
+def subtopology_name(task: TaskId) -> str:
+    """Returns the name of a task's subtopology, as it is in the name of the task."""
+    return str(task).rpartition("_")[0]
 
 
 def _read_worker_assignment(assignment: bytes, metadata: bytes) -> RoleAssignment:

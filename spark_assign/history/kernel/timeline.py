@@ -7,7 +7,13 @@ from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
+from spark_assign.streams.classic_members import DecodedMember
+from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING
+
 STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"
+
+_MAX_CLOCK_DIFFERENCE_MS = 10_000
+"""How far the clocks of a leader, which requests a probing rebalance at a time, and of its broker can differ."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,7 @@ class RecordedMember(NamedTuple):
             detected.
         position: index of the member in the record of a classic group, which is the order in which the leader received
             the members.
+        streams: what a member of a classic Streams application reports and runs.
     """
 
     member_id: str
@@ -67,6 +74,7 @@ class RecordedMember(NamedTuple):
     assignment: Mapping[tuple[str, str], tuple[int, ...]] = MappingProxyType({})
     assignment_bytes: bytes | None = None
     position: int | None = None
+    streams: DecodedMember | None = None
 
 
 @dataclass(frozen=True)
@@ -177,6 +185,17 @@ class Timeline:
         )
 
     @property
+    def follow_ups(self) -> tuple[str | None, ...]:
+        """Whether the leader of a classic Streams application requested each generation with the one before.
+
+        `PROBING`: its warmups restored state in the meantime. `AT_ONCE`: tasks are assigned that were revoked before.
+        None for all others, such as those in which a member joins or leaves.
+        """
+        previous = (None, *self.generations[:-1])
+        pairs = zip(previous, self.generations, self.is_rebalance, strict=False)
+        return tuple(_find_follow_up(before, after) if is_new and before else None for before, after, is_new in pairs)
+
+    @property
     def is_idle(self) -> tuple[bool, ...]:
         """Whether each generation is an epoch that stops nothing: all members keep their target assignments.
 
@@ -194,3 +213,13 @@ class Timeline:
             and all(member.session_timeout_ms is None for member in generation.members)
             for before, generation in zip(previous, self.generations, strict=False)
         )
+
+
+def _find_follow_up(before: Generation, after: Generation) -> str | None:
+    """Returns which rebalance the generation before requested, if it is this one."""
+    if [member.member_id for member in before.members] != [member.member_id for member in after.members]:
+        return None
+    times = {member.streams.next_rebalance_ms for member in before.members if member.streams is not None} - {None}
+    if 0 in times:
+        return AT_ONCE
+    return PROBING if any(time and time - _MAX_CLOCK_DIFFERENCE_MS <= after.at_ms for time in times) else None
