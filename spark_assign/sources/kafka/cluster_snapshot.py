@@ -1,7 +1,7 @@
 """Takes a snapshot of a running cluster: the tables of a Fleet, and offsets, with few requests.
 
-1. One Metadata request: brokers and racks, topics, partitions, replicas, leaders. DescribeLogDirs at every broker:
-   cordoned brokers and offline log directories.
+1. One Metadata request: brokers and racks, topics, partitions, replicas, leaders. One ListPartitionReassignments
+   request. DescribeLogDirs at every broker: cordoned brokers and offline log directories.
 2. ListGroups at every broker; DescribeGroups or ConsumerGroupDescribe (KIP-848), 100 groups per request.
 3. OffsetFetch, 50 groups per request; ListOffsets, 5,000 partitions per request, at their leaders.
 4. For loads, the offsets again, and DescribeLogDirs at every broker (`loads`).
@@ -69,6 +69,8 @@ def snapshot(
         progress(f"read {len(metadata.brokers)} brokers and {len(readable)} topics")
         if missing := kafka_connection.missing_permission(connection):
             progress(missing)
+        if moving := kafka_connection.reassignments_text(connection):
+            progress(moving)
         listed = kafka_groups.listed(connection, groups)
         progress(f"listed {len(listed)} groups")
         committing = {group_id: group for group_id, group in listed.items() if group.commits}

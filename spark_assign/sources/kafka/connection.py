@@ -29,7 +29,7 @@ from kafka.errors import (
 )
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from kafka.protocol.admin import DescribeClusterRequest
+from kafka.protocol.admin import DescribeClusterRequest, ListPartitionReassignmentsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.sources.auth.secret import Secret, hidden
@@ -263,6 +263,7 @@ def wait(seconds: float) -> None:
 
 
 _MAX_DISPLAYED = 5
+_REASSIGNMENTS_TIMEOUT_MS = 30_000
 
 NO_SIZES = "bytes are not known of what these brokers lead"
 
@@ -281,6 +282,27 @@ def missing_permission(connection: ClusterConnection) -> str | None:
     return (
         "no permission DESCRIBE on the cluster: groups that this user may not describe are missing without a trace. "
         "Grant DESCRIBE on the cluster"
+    )
+
+
+def reassignments_text(connection: ClusterConnection) -> str | None:
+    """Returns a text if partitions are being reassigned, or None if none is, or if that is unknown."""
+    try:
+        connection.newest(ListPartitionReassignmentsRequest)
+    except errors.IncompatibleBrokerVersion:
+        return None
+    request = ListPartitionReassignmentsRequest(timeout_ms=_REASSIGNMENTS_TIMEOUT_MS, topics=None)
+    (response,) = connection.send_all([(None, request)])
+    if isinstance(response, Exception) or response.error_code:
+        return None
+    count = sum(len(topic.partitions) for topic in response.topics)
+    return (
+        None
+        if not count
+        else (
+            f"{count} partitions are being reassigned, and have old and new replicas. "
+            "To plan replicas, take a snapshot when that is done"
+        )
     )
 
 

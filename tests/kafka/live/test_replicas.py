@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from pyspark.sql import SparkSession
 
@@ -132,6 +132,35 @@ def test_a_cordoned_broker(broker: Cluster, spark: SparkSession, tmp_path: Path)
             _tool(broker, "kafka-reassign-partitions.sh * --execute", rollback)
     finally:
         cordon("")
+
+
+@pytest.mark.full
+def test_a_reassignment_in_progress(broker: Cluster) -> None:
+    """A snapshot says that partitions have old and new replicas, here because of a throttle of one byte per second."""
+    topic = "r.throttled"
+    create_topics(broker, {topic: {0: [1]}})
+    with contextlib.closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, acks="all")) as producer:
+        producer.send(topic, bytes(500_000)).get(VERIFY_TIMEOUT_S)
+    sides = ("leader", "follower")
+    settings = [
+        (ConfigResourceType.TOPIC, topic, {f"{side}.replication.throttled.replicas": "*" for side in sides}),
+        *(
+            (ConfigResourceType.BROKER, str(each), {f"{side}.replication.throttled.rate": "1" for side in sides})
+            for each in (1, 2)
+        ),
+    ]
+    with broker.admin() as admin:
+        admin.alter_configs([ConfigResource(*setting) for setting in settings], raise_on_unknown=False)
+        try:
+            admin.alter_partition_reassignments({TopicPartition(topic, 0): [2]})
+            lines: list[str] = []
+            taken = snapshot(broker.bootstrap_servers, groups="no-group", topics=topic, progress=lines.append)
+            assert taken.tables["replicas"].column("replicas").to_pylist() == [[2, 1]]
+            assert any("1 partitions are being reassigned, and have old and new replicas" in line for line in lines)
+        finally:
+            admin.alter_partition_reassignments({TopicPartition(topic, 0): None})
+            unset = [(kind, name, {key: ("DELETE", None) for key in values}) for kind, name, values in settings]
+            admin.alter_configs([ConfigResource(*each) for each in unset], raise_on_unknown=False)
 
 
 def _cordoned(broker: Cluster) -> list[int]:
