@@ -31,8 +31,8 @@ METRICS = schema(
     "standby_replicas long, min_active long, max_active long, min_standby long, max_standby long",
     "moved_active long, moved_without_state long, moved_standby long, unassigned_active long",
     "unassigned_standby long, warmups long?, withheld long?, pending_moves long?, follow_up string?, "
-    "order_dependent long?, assumed_offsets long?, probing_rebalances long?, caught_up_seconds double?, "
-    "restored_bytes long?, stopped_task_seconds double?",
+    "order_dependent long?, assumed_offsets long?, state_bytes long?, standby_bytes long?, probing_rebalances long?, "
+    "caught_up_seconds double?, restored_bytes long?, stopped_task_seconds double?",
 )
 """One row per planned group. `assignor`: in the classic protocol `high-availability`, `sticky`, `legacy-sticky`, or
 `fallback`, if end offsets can't be read. `stateful_tasks`: tasks with state, which standbys replicate.
@@ -46,7 +46,9 @@ The other columns are null outside of the classic protocol. `warmups`, `withheld
 first. `follow_up`: the rebalance that follows: `at-once` (tasks are withheld), `probing` (after
 `probing.rebalance.interval.ms`), or null (none). `order_dependent`: standbys that Kafka might put elsewhere, because
 the public `StickyTaskAssignor` assigns them in the order of identity hash codes. `assumed_offsets`: standbys with an
-unknown `changelog_offset`, which count as caught up.
+unknown `changelog_offset`, which count as caught up. `state_bytes`: size of the state of all tasks. `standby_bytes`:
+size of the state that standbys and warmups have on disks in addition, once it is restored. Both are null if
+`changelogs.bytes` is unknown.
 
 The last four columns are totals of `rounds` and `restores`, and null without these. `probing_rebalances`: number of
 probing rebalances that follow. `caught_up_seconds`: time until every task is at its final owner and all state is

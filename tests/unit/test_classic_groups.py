@@ -97,6 +97,17 @@ def test_a_new_process_gets_a_warmup() -> None:
     assert columns(SCALED_OUT, "metrics", *names) == [("high-availability", 1, 0, 1, "probing", 0, 0)]
 
 
+def test_what_standbys_need_of_disks() -> None:
+    """A copy of the state of each task that has one, warmups included; unknown if a size is."""
+    sized = [
+        row | {"more": json.dumps({"bytes": 100 * (row["number"] + 1)})} if row["kind"] == CHANGELOG else row
+        for row in SCALED_OUT
+    ]
+    assert columns(sized, "metrics", "state_bytes", "standby_bytes") == [(300, 100)]
+    assert columns([group(standbys=1), *sized[1:]], "metrics", "state_bytes", "standby_bytes") == [(300, 300)]
+    assert columns(SCALED_OUT, "metrics", "state_bytes", "standby_bytes") == [(None, None)]
+
+
 def test_a_caught_up_process_takes_the_task() -> None:
     """Within the acceptable lag it is withheld until a has revoked it; meanwhile, b keeps the state as a standby."""
     rows = [*SCALED_OUT, task("b", 0, None, 999_990)]

@@ -143,6 +143,9 @@ def _plan_classic_group(classic: ClassicGroupInput, totals: Mapping[str, Any]) -
     yield from _move_rows(group_input, moves)
     planned = {"warmups": len(warmups), "withheld": len(withheld), "assumed_offsets": classic.assumed_offsets}
     planned |= _classic_metrics(application, plan)
+    if (sizes := classic.sizes) is not None:
+        copies = (sizes.get(task, 0.0) * len(members) for task, members in target.standby.items())
+        planned |= {"state_bytes": round(sum(sizes.values())), "standby_bytes": round(sum(copies))}
     settled = replace(target, standby=_without(target.standby, warmups))
     yield {"kind": METRICS, **_compute_metrics(group_input, settled, moves), **planned, **totals}
 
