@@ -29,6 +29,8 @@ APPLICATIONS_VERSION = "4.3.1"
 """Of tools, Connect and Streams."""
 OLDER_CLIENTS = ("4.1.2", "3.9.1")
 """Releases of the clients whose assignors are asked as well."""
+OLDER_STREAMS = "3.9.1"
+"""An older release of Kafka Streams, the last one of 3.x."""
 
 JARS_VARIABLE = "SPARK_ASSIGN_KAFKA_JARS"
 _KAFKA = "org.apache.kafka"
@@ -137,6 +139,11 @@ def group_coordinator_classpath(version: str) -> str:
 def clients_classpath(version: str) -> str:
     """A Java class path with the clients of one release, and jackson. Raises as `kafka_classpath` does."""
     return _classpath(JarSet(f"clients-{version}", (f"{_KAFKA}:kafka-clients:{version}", _JACKSON)))
+
+
+def streams_classpath(version: str) -> str:
+    """Returns a Java class path with one release of Kafka Streams and its clients. Raises as `kafka_classpath` does."""
+    return _classpath(JarSet(f"streams-{version}", (f"{_KAFKA}:kafka-streams:{version}",)))
 
 
 def logging_classpath() -> str:

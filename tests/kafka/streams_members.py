@@ -19,7 +19,8 @@ class Instance:
 
     Records of the topics in `stateless` are dropped, keys of those in `stateful` counted: a subtopology each, 0 and 1.
     All instances of an application need the same ones. `tags` are client tags, such as a rack; `protocol` is streams or
-    classic; only a classic instance can set its session timeout.
+    classic; only a classic instance can set its session timeout. `settings` are further ones of Kafka Streams. With
+    `restore_ms_per_record`, restores take at least this time, and the events have them.
     """
 
     application_id: str
@@ -32,6 +33,8 @@ class Instance:
     tags: dict[str, str] | None = None
     protocol: str | None = None
     session_timeout_ms: int | None = None
+    settings: dict[str, str] | None = None
+    restore_ms_per_record: int | None = None
 
     def spec(self) -> str:
         """The line that StreamsMembers.java reads."""
@@ -40,14 +43,16 @@ class Instance:
 
 @contextlib.contextmanager
 def running(
-    cluster: Cluster, instances: Iterable[Instance], events: Path | None = None
+    cluster: Cluster, instances: Iterable[Instance], events: Path | None = None, version: str | None = None
 ) -> Iterator[subprocess.Popen[str]]:
     """The instances work while the block runs; afterwards they leave their groups.
 
-    What tasks they have is appended to the file `events`, a line of JSON a change. Whoever kills the process that the
-    block is given has members that do not leave.
+    They have the release `version` of Kafka Streams, or else the newest one. What tasks they have is appended to the
+    file `events`, a line of JSON a change. Whoever kills the process that the block is given has members that do not
+    leave.
     """
-    options, jars = ("-Xms64m", "-Xmx512m", *java_programs.SHORT_LIVED), maven.applications_classpath()
+    options = "-Xms64m", "-Xmx512m", *java_programs.SHORT_LIVED
+    jars = maven.applications_classpath() if version is None else maven.streams_classpath(version)
     command = java_programs.command("StreamsMembers", jars, cluster.bootstrap_servers, options=options)
     with group_members.fed(command, [each.spec() for each in instances], events) as process:
         yield process

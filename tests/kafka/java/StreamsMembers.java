@@ -12,12 +12,17 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeSet;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.LagInfo;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.TaskMetadata;
 import org.apache.kafka.streams.ThreadMetadata;
 import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.processor.StandbyUpdateListener;
+import org.apache.kafka.streams.processor.StateRestoreListener;
+import org.apache.kafka.streams.processor.TaskId;
 
 /**
  * Instances of one or more Streams applications in one JVM, in streams groups (KIP-1071) or in classic ones:
@@ -25,13 +30,17 @@ import org.apache.kafka.streams.kstream.Materialized;
  *
  * Reads an instance a line from standard input as JSON:
  * {"application_id", "client_id", "stateless": [topics], "stateful": [topics], "state_dir", "threads"?: 1,
- * "instance_id"?, "tags"?: {name: value}, "protocol"?: "streams|classic", "session_timeout_ms"?}, then an empty line. Of the topics of `stateless` every record is dropped, of
- * those of `stateful` every key is counted, each list in a subtopology of its own (an empty list has none). After the
- * empty line there may come commands, a line each: {"start": an instance as above}, {"leave": {"application_id",
+ * "instance_id"?, "tags"?: {name: value}, "protocol"?: "streams|classic", "session_timeout_ms"?,
+ * "settings"?: {name: value}, "restore_ms_per_record"?}, then an empty line. Of the topics of `stateless` every record is
+ * dropped, of those of `stateful` every key is counted, each list in a subtopology of its own (an empty list has none).
+ * With `restore_ms_per_record`, each batch of restored records waits for this time, and events are also printed when
+ * changelogs are restored, and whether the instance has all state. After the empty line there may come commands, a line each: {"start": an instance as above}, {"leave": {"application_id",
  * "client_id"}}. Every thread of an instance is a member; an instance with a state_dir of its own is a process.
  *
  * Whenever the tasks of an instance have changed it says so on standard output: {"application_id", "client_id",
- * "event": "tasks", "state", "active": ["0_1", ...], "standby": [...], "at_ms"}; and "closed", when it has left.
+ * "event": "tasks", "state", "active": ["0_1", ...], "standby": [...], "threads": {name: [[active], [standby]]},
+ * "caught_up", "at_ms"}; "closed", when it has left; and with `restore_ms_per_record` "restoring" and "restored", with
+ * "changelog_partition" and "role".
  */
 public class StreamsMembers {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -79,7 +88,57 @@ public class StreamsMembers {
         KafkaStreams streams = new KafkaStreams(builder.build(), settings(bootstrapServers, spec));
         RUNNING.put(name(spec), streams);
         SPECS.put(name(spec), spec);
+        if (spec.has("restore_ms_per_record")) {
+            Restores restores = new Restores(name(spec), spec.get("restore_ms_per_record").asLong());
+            streams.setGlobalStateRestoreListener(restores);
+            streams.setStandbyUpdateListener(restores);
+        }
         streams.start();
+    }
+
+    /** Prints when restores of changelogs start and end, and pauses after each batch. */
+    private record Restores(String name, long msPerRecord) implements StateRestoreListener, StandbyUpdateListener {
+        private void print(String event, TopicPartition partition, String role) {
+            ObjectNode line = line(name, event).put("changelog_partition", partition.partition()).put("role", role);
+            System.out.println(line);
+            System.out.flush();
+        }
+
+        private void pause(long records) {
+            try {
+                Thread.sleep(msPerRecord * records);
+            } catch (InterruptedException end) {
+                Thread.currentThread().interrupt();
+            }
+        }
+
+        public void onRestoreStart(TopicPartition partition, String store, long start, long end) {
+            print("restoring", partition, "active");
+        }
+
+        public void onBatchRestored(TopicPartition partition, String store, long end, long records) {
+            pause(records);
+        }
+
+        public void onRestoreEnd(TopicPartition partition, String store, long records) {
+            print("restored", partition, "active");
+        }
+
+        public void onUpdateStart(TopicPartition partition, String store, long start) {
+            print("restoring", partition, "standby");
+        }
+
+        public void onBatchLoaded(
+                TopicPartition partition, String store, TaskId task, long batchEnd, long records, long end) {
+            pause(records);
+            if (batchEnd + 1 >= end) {
+                print("restored", partition, "standby");
+            }
+        }
+
+        public void onUpdateSuspended(
+                TopicPartition partition, String store, long offset, long end, SuspendReason reason) {
+        }
     }
 
     private static void leave(String name) {
@@ -105,7 +164,7 @@ public class StreamsMembers {
                 RUNNING.forEach(StreamsMembers::tell);
             }
             try {
-                Thread.sleep(50);
+                Thread.sleep(100);
             } catch (InterruptedException end) {
                 return;
             }
@@ -115,11 +174,14 @@ public class StreamsMembers {
     private static void tell(String name, KafkaStreams streams) {
         Set<String> active = new TreeSet<>();
         Set<String> standby = new TreeSet<>();
+        ObjectNode threads = JSON.createObjectNode();
         for (ThreadMetadata thread : streams.metadataForLocalThreads()) {
-            thread.activeTasks().stream().map(TaskMetadata::taskId).forEach(task -> active.add(task.toString()));
-            thread.standbyTasks().stream().map(TaskMetadata::taskId).forEach(task -> standby.add(task.toString()));
+            ArrayNode tasks = threads.putArray(thread.threadName());
+            addTasks(tasks.addArray(), active, thread.activeTasks());
+            addTasks(tasks.addArray(), standby, thread.standbyTasks());
         }
-        String now = streams.state() + " " + active + " " + standby;
+        boolean caughtUp = SPECS.get(name).has("restore_ms_per_record") && isCaughtUp(streams);
+        String now = streams.state() + " " + threads + " " + caughtUp;
         if (now.equals(TOLD.put(name, now))) {
             return;
         }
@@ -128,8 +190,29 @@ public class StreamsMembers {
         active.forEach(actives::add);
         ArrayNode standbys = line.putArray("standby");
         standby.forEach(standbys::add);
+        line.put("caught_up", caughtUp).set("threads", threads);
         System.out.println(line);
         System.out.flush();
+    }
+
+    private static void addTasks(ArrayNode to, Set<String> all, Set<TaskMetadata> tasks) {
+        Set<String> names = new TreeSet<>();
+        tasks.forEach(task -> names.add(task.taskId().toString()));
+        names.forEach(to::add);
+        all.addAll(names);
+    }
+
+    /** Whether no state of the instance has lag. */
+    private static boolean isCaughtUp(KafkaStreams streams) {
+        if (streams.state() != KafkaStreams.State.RUNNING) {
+            return false;
+        }
+        try {
+            return streams.allLocalStorePartitionLags().values().stream().flatMap(lags -> lags.values().stream())
+                .mapToLong(LagInfo::offsetLag).sum() == 0;
+        } catch (RuntimeException error) {
+            return false;
+        }
     }
 
     private static ObjectNode line(String name, String event) {
@@ -160,6 +243,8 @@ public class StreamsMembers {
         }
         spec.path("tags").fieldNames().forEachRemaining(
             tag -> settings.put("client.tag." + tag, spec.get("tags").get(tag).asText()));
+        spec.path("settings").fieldNames().forEachRemaining(
+            name -> settings.put(name, spec.get("settings").get(name).asText()));
         return settings;
     }
 }

@@ -1,0 +1,114 @@
+"""Predicted = actual for the time that a real Streams application needs to restore 500 MB of state, within 20%.
+
+The restore rate is measured before, until two runs agree within 10%. Instances wait a millisecond per record, so that
+the rate depends on the machine's load only a little."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_assign.streams import plan_streams
+from tests.kafka import classic_applications, streams_members
+from tests.kafka.broker import Cluster
+from tests.kafka.classic_applications import LiveApplication, Specs, Step, Story
+from tests.kafka.classic_plans import fleet_of
+from tests.kafka.live_groups import Tables, events
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+CALIBRATIONS = 4
+SPECS = Specs(
+    "strr-app",
+    None,
+    10,
+    restore_ms_per_record=1,
+    session_timeout_ms=6_000,
+    standbys=0,
+    stateless=1,
+    stateful=4,
+    records=54_000,
+    record_bytes=10_000,
+    threads=(1,) * (CALIBRATIONS + 2),
+)
+MIN_BYTES = 500_000_000
+CALIBRATION_TOLERANCE, TOLERANCE = 0.10, 0.20
+
+
+@dataclass(frozen=True)
+class Restored:
+    """The application's steps; seconds of each calibration; seconds until each changelog partition is restored, by
+    step."""
+
+    story: Story
+    calibrations: list[float]
+    seconds: dict[str, dict[int, float]]
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether the last two calibrations agree."""
+        *_, first, last = (0.0, *self.calibrations)
+        return abs(first - last) <= CALIBRATION_TOLERANCE * last
+
+
+def play(broker: Cluster, folder: Path) -> Restored:
+    """Instances without any state replace one another. Then, one more joins, and the older one is lost."""
+    restored = Restored(Story(SPECS, [], [], 0, []), [], {})
+    with contextlib.ExitStack() as stack:
+        live = classic_applications.start(broker, folder, SPECS, stack, running=1)
+        classic_applications.settle(broker, live, is_final=True)
+        classic_applications.fill(broker, SPECS)
+        classic_applications.settle(broker, live, is_final=True)
+        while len(restored.calibrations) < CALIBRATIONS and not restored.is_calibrated:
+            number = len(restored.calibrations) + 1
+            _replace(broker, live, leave=number - 1, start=number)
+            restored.calibrations.append(max(_seconds(live, number).values()))
+        older, newer = len(restored.calibrations), len(restored.calibrations) + 1
+        for name, change in (("scale-out", {"start": newer}), ("host-loss", {"leave": older})):
+            before = live.snapshots[-1]
+            after = _replace(broker, live, **change)
+            restored.story.steps.append(Step(name, before, after, {}, 0, 0))
+            restored.seconds[name] = _seconds(live, newer)
+    return restored
+
+
+def _replace(broker: Cluster, live: LiveApplication, leave: int | None = None, start: int | None = None) -> Tables:
+    """Stops an instance, starts another one, and returns a snapshot when all state is restored."""
+    since = sum(len(file.read_text().splitlines()) for file in live.files)
+    if leave is not None:
+        live.living.remove(leave)
+        streams_members.leave(live.processes[0], [live.instances[leave]])
+    if start is not None:
+        live.living.add(start)
+        streams_members.start(live.processes[0], [live.instances[start]])
+    live.last.append(since)
+    live.snapshots.append(classic_applications.settle(broker, live, is_final=True))
+    return live.snapshots[-1]
+
+
+def _seconds(live: LiveApplication, number: int) -> dict[int, float]:
+    """Returns the seconds from the start of an instance's last restores to the end of each, by changelog partition."""
+    rows = events(live.files)[live.last[-1] :]
+    rows = [row for row in rows if row["client_id"] == live.instances[number].client_id]
+    start = min(row["at_ms"] for row in rows if row["event"] == "restoring")
+    return {row["changelog_partition"]: (row["at_ms"] - start) / 1000 for row in rows if row["event"] == "restored"}
+
+
+def test_restore_time(spark: SparkSession, story: Restored) -> None:
+    """A new instance restores half of the state as warmups, and the other half when the older instance is lost."""
+    if not story.is_calibrated:
+        pytest.skip(f"the machine is too busy, the restore rate isn't steady: {story.calibrations}")
+    all_bytes = sum(row["bytes"] for row in story.story.steps[0].before["changelogs"])
+    planned = plan_streams(fleet_of(spark, [story.story]), restore_bytes_per_second=all_bytes / story.calibrations[-1])
+    assert planned.rejected.collect() == []
+    rows = planned.restores.collect()
+    planned.unpersist()
+    assert sum(row["bytes"] for row in rows) >= MIN_BYTES
+    for name, seconds in story.seconds.items():
+        predicted = {row["task"]: row["restore_seconds"] for row in rows if row["cluster"] == name}
+        assert predicted.keys() == seconds.keys(), name
+        assert seconds == {task: pytest.approx(of, rel=TOLERANCE) for task, of in predicted.items()}, name
