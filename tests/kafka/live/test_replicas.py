@@ -159,7 +159,7 @@ def test_a_reassignment_in_progress(broker: Cluster) -> None:
             assert any("1 partitions are being reassigned, and have old and new replicas" in line for line in lines)
         finally:
             admin.alter_partition_reassignments({TopicPartition(topic, 0): None})
-            unset = [(kind, name, {key: ("DELETE", None) for key in values}) for kind, name, values in settings]
+            unset = [(kind, name, dict.fromkeys(values, ("DELETE", None))) for kind, name, values in settings]
             admin.alter_configs([ConfigResource(*each) for each in unset], raise_on_unknown=False)
 
 
