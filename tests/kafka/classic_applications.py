@@ -160,6 +160,7 @@ class LiveApplication:
     snapshots: list[Tables]
     steps: list[Step]
     last: list[int]
+    num_written: int = 0
 
 
 def play(cluster: Cluster, folder: Path, applications: Sequence[Specs], *, until_final: bool) -> list[Story]:
@@ -175,7 +176,7 @@ def play(cluster: Cluster, folder: Path, applications: Sequence[Specs], *, until
         live = [start(cluster, folder, specs, stack) for specs in applications]
         for each in live:
             settle(cluster, each, is_final=True)
-            fill(cluster, each.specs)
+            fill(cluster, each)
         for each in live:
             each.snapshots = [settle(cluster, each, is_final=True)]
             each.last = [_generation(cluster, each)]
@@ -203,8 +204,10 @@ def start(
     return LiveApplication(specs, instances, files, processes, set(range(running)), [], [], [])
 
 
-def fill(cluster: Cluster, specs: Specs) -> None:
+def fill(cluster: Cluster, live: LiveApplication) -> None:
     """Writes the records, each with another key."""
+    specs = live.specs
+    live.num_written = specs.records
     with contextlib.closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, batch_size=500_000)) as producer:
         for number in range(specs.records):
             key = str(number).rjust(specs.record_bytes).encode()
@@ -266,7 +269,8 @@ def settle(cluster: Cluster, live: LiveApplication, *, is_final: bool) -> Tables
         is_running = all(row["state"] == "RUNNING" and (row["caught_up"] or not is_final) for row in _last(live))
         num_active = sum(len(active) for active, _ in assigned.values())
         is_probing = is_final and group["leader_process_id"] is not None
-        settled = group["state"] == "Stable" and processes == len(live.living) and not lag and is_running
+        is_filled = sum(row["end_offset"] or 0 for row in tables.get("changelogs", ())) >= live.num_written
+        settled = group["state"] == "Stable" and processes == len(live.living) and not lag and is_running and is_filled
         settled = settled and not is_probing and assigned == reported and num_active == sum(live.specs.topics.values())
         missing = None if settled else (group["state"], processes, lag, is_running, is_probing, assigned, reported)
         return missing, tables

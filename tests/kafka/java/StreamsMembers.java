@@ -39,8 +39,8 @@ import org.apache.kafka.streams.processor.TaskId;
  *
  * Whenever the tasks of an instance have changed it says so on standard output: {"application_id", "client_id",
  * "event": "tasks", "state", "active": ["0_1", ...], "standby": [...], "threads": {name: [[active], [standby]]},
- * "caught_up", "at_ms"}; "closed", when it has left; and with `restore_ms_per_record` "restoring" and "restored", with
- * "changelog_partition" and "role".
+ * "caught_up", "at_ms"}; "closed", when it has left; and with `restore_ms_per_record` "restoring" and "restored" (of a
+ * standby, after each batch), with "changelog_partition" and "role".
  */
 public class StreamsMembers {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -131,9 +131,7 @@ public class StreamsMembers {
         public void onBatchLoaded(
                 TopicPartition partition, String store, TaskId task, long batchEnd, long records, long end) {
             pause(records);
-            if (batchEnd + 1 >= end) {
-                print("restored", partition, "standby");
-            }
+            print("restored", partition, "standby");
         }
 
         public void onUpdateSuspended(

@@ -51,8 +51,8 @@ class Restored:
     @property
     def is_calibrated(self) -> bool:
         """Whether the last two calibrations agree."""
-        *_, first, last = (0.0, *self.calibrations)
-        return abs(first - last) <= CALIBRATION_TOLERANCE * last
+        last = self.calibrations[-2:]
+        return len(last) > 1 and abs(last[0] - last[1]) <= CALIBRATION_TOLERANCE * last[1]
 
 
 def play(broker: Cluster, folder: Path) -> Restored:
@@ -61,18 +61,21 @@ def play(broker: Cluster, folder: Path) -> Restored:
     with contextlib.ExitStack() as stack:
         live = classic_applications.start(broker, folder, SPECS, stack, running=1)
         classic_applications.settle(broker, live, is_final=True)
-        classic_applications.fill(broker, SPECS)
+        classic_applications.fill(broker, live)
         classic_applications.settle(broker, live, is_final=True)
         while len(restored.calibrations) < CALIBRATIONS and not restored.is_calibrated:
             number = len(restored.calibrations) + 1
             _replace(broker, live, leave=number - 1, start=number)
-            restored.calibrations.append(max(_seconds(live, number).values()))
+            restored.calibrations.append(max(_seconds(live, number, "active").values()))
         older, newer = len(restored.calibrations), len(restored.calibrations) + 1
-        for name, change in (("scale-out", {"start": newer}), ("host-loss", {"leave": older})):
+        for name, change, role in (
+            ("scale-out", {"start": newer}, "standby"),
+            ("host-loss", {"leave": older}, "active"),
+        ):
             before = live.snapshots[-1]
             after = _replace(broker, live, **change)
             restored.story.steps.append(Step(name, before, after, {}, 0, 0))
-            restored.seconds[name] = _seconds(live, newer)
+            restored.seconds[name] = _seconds(live, newer, role)
     return restored
 
 
@@ -90,10 +93,14 @@ def _replace(broker: Cluster, live: LiveApplication, leave: int | None = None, s
     return live.snapshots[-1]
 
 
-def _seconds(live: LiveApplication, number: int) -> dict[int, float]:
-    """Returns the seconds from the start of an instance's last restores to the end of each, by changelog partition."""
-    rows = events(live.files)[live.last[-1] :]
-    rows = [row for row in rows if row["client_id"] == live.instances[number].client_id]
+def _seconds(live: LiveApplication, number: int, role: str) -> dict[int, float]:
+    """Returns the seconds from the start of an instance's last restores to the end of each, by changelog partition.
+
+    Warmups are restored as standbys; when they become active later, there is nothing left to restore.
+    """
+    client_id = live.instances[number].client_id
+    rows = [row for row in events(live.files)[live.last[-1] :] if row["client_id"] == client_id]
+    rows = [row for row in rows if row.get("role") == role]
     start = min(row["at_ms"] for row in rows if row["event"] == "restoring")
     return {row["changelog_partition"]: (row["at_ms"] - start) / 1000 for row in rows if row["event"] == "restored"}
 
