@@ -43,6 +43,7 @@ class Consumer:
     session_timeout_ms: int | None = None
     heartbeat_interval_ms: int | None = None
     max_poll_interval_ms: int | None = None
+    metadata_max_age_ms: int | None = None
     commit_every_ms: int | None = None
     revoking_ms: int | None = None
     follow: bool | None = None

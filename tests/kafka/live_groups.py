@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
@@ -177,3 +180,20 @@ def events(files: Iterable[Path]) -> list[Row]:
     """Returns every line of JSON so far, by time; a line that is still being written is left for later."""
     lines = [line for file in files for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
     return sorted(map(json.loads, lines), key=lambda row: int(row.get("at_ms", 0)))
+
+
+def offsets_records(cluster: Cluster) -> list[tuple[object, ...]]:
+    """Returns the records of `__consumer_offsets`, as the columns of `tables.history.RECORDS`."""
+    rows: list[tuple[object, ...]] = []
+    with contextlib.closing(KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers)) as consumer:
+        numbers = consumer.partitions_for_topic("__consumer_offsets")
+        partitions = [TopicPartition("__consumer_offsets", number) for number in numbers]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
+        ends = consumer.end_offsets(partitions)
+        while any(consumer.position(each) < ends[each] for each in partitions):
+            for records in consumer.poll(timeout_ms=1_000).values():
+                for each in records:
+                    at = datetime.fromtimestamp(each.timestamp / 1000, UTC)
+                    rows.append(("c", each.partition, each.offset, at, each.key, each.value))
+    return rows

@@ -102,6 +102,9 @@ def test_topics_grow() -> None:
     assert between(effects("grow", grown=2)["topic-grown"], "rebalances") == (0, 2)
     effect = effects("grow", grown=2, group_type="consumer")["topic-grown"]
     assert (between(effect, "rebalances"), between(effect, "epochs")) == ((0, 0), (1, 2))
+    assert between(effects("grow", grown=2, group_type="share")["topic-grown"], "epochs") == (1, 4)
+    effect = effects("grow", grown=1, group_type="streams")["topic-grown"]
+    assert (between(effect, "epochs"), between(effect, "paused_partition_seconds")) == ((1, 3), (0.0, None))
 
 
 def test_every_cause_has_a_rule() -> None:

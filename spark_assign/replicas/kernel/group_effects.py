@@ -163,9 +163,14 @@ def find_effects(row: Row, broker_release: str, downtime_seconds: float) -> Iter
     if row["grown"] and is_classic:
         certain = int(row["leader_library"] in ("Java", "librdkafka", "franz-go"))
         yield _effect(GROWTH, f"The leader sees new partitions and rejoins: {stop}.", (certain, row["grown"]), eager)
+    elif row["grown"] and row["group_type"] == "streams":
+        detail = "Members get the new tasks. An application with state or repartition topics of the grown topic fails."
+        yield _effect(GROWTH, detail, paused=row["partitions"], epochs=(1, row["grown"] + row["members"]))
     elif row["grown"]:
         detail = "Members get the new partitions without giving up any."
-        yield _effect(GROWTH, detail, epochs=(1, row["grown"]))
+        if is_share := row["group_type"] == "share":
+            detail += " Another epoch follows when the coordinator has initialized them."
+        yield _effect(GROWTH, detail, epochs=(1, row["grown"] * (1 + is_share)))
 
 
 def _effect(

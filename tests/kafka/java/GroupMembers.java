@@ -31,8 +31,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * Reads a member a line from standard input as JSON:
  * {"group", "client_id", "topics": [...] or "regex", "protocol"?: "classic|consumer|share", "assignor"?: class name
  * (several: with commas between them) or KIP-848 assignor, "instance_id"?, "rack"?, "auto_offset_reset"?,
- * "session_timeout_ms"?, "heartbeat_interval_ms"?, "max_poll_interval_ms"?, "commit_every_ms"?, "revoking_ms"?: how long
- * it takes to give up partitions, "follow"?: true}, then an empty line. Each member polls in its own thread with all its
+ * "session_timeout_ms"?, "heartbeat_interval_ms"?, "max_poll_interval_ms"?, "metadata_max_age_ms"?,
+ * "commit_every_ms"?, "revoking_ms"?: how long it takes to give up partitions, "follow"?: true}, then an empty line. Each member polls in its own thread with all its
  * partitions paused (offsets stay as they are; not in a share group, nor with "commit_every_ms": that one reads, and
  * commits by itself so often) until standard input ends. After the empty line there may come commands, a line each:
  * {"start": a member as above}; {"leave": {"group", "client_id"}}, as close() does, so a static member of a KIP-848
@@ -282,6 +282,7 @@ public class GroupMembers {
         copy(spec, "heartbeat_interval_ms", settings, "heartbeat.interval.ms");
         copy(spec, "max_poll_interval_ms", settings, "max.poll.interval.ms");
         copy(spec, "commit_every_ms", settings, "auto.commit.interval.ms");
+        copy(spec, "metadata_max_age_ms", settings, "metadata.max.age.ms");
         settings.put("enable.auto.commit", String.valueOf(spec.has("commit_every_ms")));
         String protocol = spec.path("protocol").asText("classic");
         settings.put("group.protocol", protocol);

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from pyspark.sql import SparkSession
 
@@ -29,7 +28,7 @@ from tests.kafka import documented
 from tests.kafka.broker import Cluster
 from tests.kafka.consumer_groups import describe
 from tests.kafka.group_members import Consumer, running, wait_until_settled
-from tests.kafka.live_groups import create_topics, wait_until
+from tests.kafka.live_groups import create_topics, offsets_records, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -183,24 +182,7 @@ def test_a_move_to_another_rack_is_an_idle_epoch(broker: Cluster, spark: SparkSe
         wait_until(lambda: describe(broker, [group])[group].group_epoch > before, "a new epoch")
         wait_until_settled(broker, {group: 2})
         after = describe(broker, [group])[group].group_epoch
-        past = read_history(dataframe(spark, RECORDS, _records(broker))).groups.where(f"group_id = '{group}'")
+        past = read_history(dataframe(spark, RECORDS, offsets_records(broker))).groups.where(f"group_id = '{group}'")
     [row] = past.collect()
     assert (row["idle_epochs"], row["flapping"]) == (after - before, False)
     assert row["rebalances"] == before - 1  # a group begins with epoch 1, and its first member joins in epoch 2
-
-
-def _records(broker: Cluster) -> list[tuple[object, ...]]:
-    """The records of `__consumer_offsets`."""
-    rows: list[tuple[object, ...]] = []
-    with contextlib.closing(KafkaConsumer(bootstrap_servers=broker.bootstrap_servers)) as consumer:
-        numbers = consumer.partitions_for_topic("__consumer_offsets")
-        partitions = [TopicPartition("__consumer_offsets", number) for number in numbers]
-        consumer.assign(partitions)
-        consumer.seek_to_beginning(*partitions)
-        ends = consumer.end_offsets(partitions)
-        while any(consumer.position(each) < ends[each] for each in partitions):
-            for records in consumer.poll(timeout_ms=1_000).values():
-                for each in records:
-                    time = datetime.fromtimestamp(each.timestamp / 1000, UTC)
-                    rows.append(("c", each.partition, each.offset, time, each.key, each.value))
-    return rows
