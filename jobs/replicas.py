@@ -159,6 +159,13 @@ def checking(options: Options) -> int:
     help="With --bandwidth: fraction of it that stays free beside the measured rates (default: 0.3).",
 )
 @click.option(
+    "--measured-rate",
+    metavar="BYTES",
+    type=int,
+    help="With --throttle or --bandwidth: bytes/s that the slowest broker of a complete batch sent or received, for "
+    "the times of the others (default: the throttle).",
+)
+@click.option(
     "--finish-by", metavar="TIME", type=click.DateTime(), help="Compute the latest start of each batch (UTC)."
 )
 def reassigning(options: Options) -> int:
@@ -168,18 +175,19 @@ def reassigning(options: Options) -> int:
         if limit is not None and limit < 1:
             raise ConfigError(f"{flag} {limit}: expected 1 or more")
     is_timed = options.throttle is not None or options.bandwidth is not None
-    if not is_timed and (options.headroom is not None or options.finish_by):
-        raise ConfigError(f"--{'finish-by' if options.finish_by else 'headroom'} requires --throttle or --bandwidth")
+    timing = {"headroom": options.headroom, "measured_rate": options.measured_rate}
+    timing = {name: value for name, value in timing.items() if value is not None}
+    if not is_timed and (flags := [*timing, *["finish_by"] * bool(options.finish_by)]):
+        raise ConfigError(f"--{flags[0].replace('_', '-')} requires --throttle or --bandwidth")
     spark = _begin(options, "reassign")
     tables = _read(spark, options, ("replicas", "brokers", "sizes", *["loads"] * is_timed), ("replicas", "brokers"))
     loads = tables.pop("loads", None)
     plan = planned_reassignment(ReplicaFleet(**tables), options)
     frames = {name: getattr(plan, name) for name in ("placement", "moves", "metrics", "rejected")}
     if is_timed:
-        headroom = {} if options.headroom is None else {"headroom": options.headroom}
         frames["schedule"] = schedule(
             plan,
-            Bandwidth(options.throttle, options.bandwidth, **headroom),
+            Bandwidth(options.throttle, options.bandwidth, **timing),
             loads,
             partitions_per_batch=options.partitions_per_batch,
             bytes_per_batch=options.bytes_per_batch,

@@ -6,6 +6,7 @@ Principles
     2. The throttle bounds what a broker sends and what it receives for the partitions of the batch. New writes count,
        too, and so does what replicas in sync fetch from the leader (`KafkaApis`), so that writes slow a copy down.
     3. The broker with the most bytes for its throttle ends last. A batch starts when the one before is complete.
+    4. A rate that a complete batch measured replaces the throttle in the times of the others.
 
 Example: partition p (100 MB, written with 1 MB/s) has its leader on broker 1, a follower on 2, and moves from 2 to 3.
 With 10 MB/s, broker 3 receives 100 MB, at least 10 s. Meanwhile, 1 MB/s of new writes comes in, so broker 3 needs
@@ -45,6 +46,8 @@ class Bandwidth:
         bytes_per_second: bytes/s that each broker can send, and receive (network or disk, whichever is less).
         headroom: fraction of `bytes_per_second` that stays free beside measured rates and the reassignment.
         fan_out: number of consumers of each partition, which its leader serves.
+        measured_rate: bytes/s that the slowest broker of a complete batch sent or received, new writes included; None
+            takes the throttle. Times are computed with it; the commands keep the throttle.
 
     Raises:
         ConfigError: neither or both of `throttle` and `bytes_per_second` are given, or a number is out of range.
@@ -58,12 +61,13 @@ class Bandwidth:
     bytes_per_second: int | None = None
     headroom: float = 0.3
     fan_out: float = 1.0
+    measured_rate: int | None = None
 
     def __post_init__(self) -> None:
         if (self.throttle is None) == (self.bytes_per_second is None):
             raise ConfigError("expected either throttle or bytes_per_second")
-        if any(each is not None and each < 1 for each in (self.throttle, self.bytes_per_second)):
-            raise ConfigError("expected a throttle or bandwidth of 1 byte/s or more")
+        if any(each is not None and each < 1 for each in (self.throttle, self.bytes_per_second, self.measured_rate)):
+            raise ConfigError("expected a throttle, bandwidth, and measured rate of 1 byte/s or more")
         if not 0 <= self.headroom < 1 or self.fan_out < 0:
             raise ConfigError("expected a headroom from 0 to below 1, and a fan-out of 0 or more")
 
@@ -112,7 +116,8 @@ def schedule(
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         changed = (row for batch in batches for row in batch.to_pylist())
-        for batch in schedule_batches(changed, partitions_per_batch, bytes_per_batch, finish):
+        limits = (partitions_per_batch, bytes_per_batch)
+        for batch in schedule_batches(changed, *limits, finish, bandwidth.measured_rate):
             yield pa.RecordBatch.from_pylist([batch], arrow_schema)
 
     return rows.repartition("cluster").sortWithinPartitions(*key).mapInArrow(write, SCHEDULE)
@@ -173,11 +178,11 @@ class Ports:
                 written["in", broker] += rate
         return Ports(copied, written)
 
-    def seconds(self, throttle: float, *, writes: bool) -> tuple[float | None, int | None]:
-        """Returns the time of the slowest broker, and the broker; no time if writes use up the throttle."""
+    def seconds(self, total_rate: float, *, writes: bool) -> tuple[float | None, int | None]:
+        """Returns the time of the slowest broker, and the broker; no time if writes use up the rate."""
         slowest: tuple[float, int | None] = (0.0, None)
         for port, size in sorted(self.copied.items()):
-            rate = throttle - writes * self.written[port]
+            rate = total_rate - writes * self.written[port]
             if size and rate <= 0:
                 return None, port[1]
             if size and size / rate > slowest[0]:
@@ -186,7 +191,11 @@ class Ports:
 
 
 def schedule_batches(
-    rows: Iterable[Row], partitions: int | None, limit: int | None, finish: datetime | None
+    rows: Iterable[Row],
+    partitions: int | None,
+    limit: int | None,
+    finish: datetime | None,
+    measured_rate: float | None = None,
 ) -> Iterator[Row]:
     """Yields the batches of all clusters (`tables.replicas.SCHEDULE`), in the order of their files.
 
@@ -195,14 +204,16 @@ def schedule_batches(
             `throttle` (bytes/s) and `mean_bytes` of the cluster; sorted by cluster, topic, and partition.
         partitions, limit: maximum number of partitions, and of bytes, in a batch.
         finish: time at which the last batch must be complete.
+        measured_rate: bytes/s that replace the throttle in the times.
     """
     for cluster, changed in groupby(rows, key=lambda row: row["cluster"]):
         cluster_rows = list(changed)
         throttle, mean = cluster_rows[0]["throttle"], cluster_rows[0]["mean_bytes"] or 0.0
-        bound, _ = Ports.of_rows(cluster_rows, mean).seconds(throttle, writes=False)
+        rate = measured_rate or throttle
+        bound, _ = Ports.of_rows(cluster_rows, mean).seconds(rate, writes=False)
         most = min(partitions or MAX_PARTITIONS, MAX_PARTITIONS)
         batches = [
-            _batch_row(cluster, ordinal, batch, throttle, mean)
+            _batch_row(cluster, ordinal, batch, throttle, rate, mean)
             for ordinal, (batch, _) in enumerate(split_batches(cluster_rows, most, limit), start=1)
         ]
         starts = _latest_starts([batch["max_seconds"] for batch in batches], finish)
@@ -210,10 +221,10 @@ def schedule_batches(
             yield batch | {"lower_bound_seconds": bound, "latest_start": start}
 
 
-def _batch_row(cluster: str, ordinal: int, batch: Sequence[Row], throttle: float, mean: float) -> Row:
+def _batch_row(cluster: str, ordinal: int, batch: Sequence[Row], throttle: float, rate: float, mean: float) -> Row:
     ports, name = Ports.of_rows(batch, mean), f"{REASSIGN}-{ordinal:03}.json"
-    fastest, _ = ports.seconds(throttle, writes=False)
-    slowest, broker = ports.seconds(throttle, writes=True)
+    fastest, _ = ports.seconds(rate, writes=False)
+    slowest, broker = ports.seconds(rate, writes=True)
     return {
         "cluster": cluster,
         "batch": ordinal,

@@ -36,6 +36,8 @@ def test_wrong_usage(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> N
     """Said in one line, with exit code 2."""
     assert replicas.main(["reassign", "--sample", "--remove", "three"]) == 2
     assert replicas.main(["reassign", "--sample", "--tolerance", "-1"]) == 2
+    assert replicas.main(["reassign", "--sample", "--measured-rate", "1"]) == 2
+    assert "--measured-rate requires --throttle or --bandwidth" in caplog.text
     assert replicas.main(["place", "--fleet", str(Path(__file__).parents[2] / "conf/sample-fleet")]) == 2
     assert "requests: looked for requests.parquet" in caplog.text
     for command in ("place", "reassign", "check", "operate"):

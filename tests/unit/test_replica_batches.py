@@ -143,6 +143,8 @@ def test_time_of_a_batch() -> None:
     assert batch["execute"].endswith("reassign-001.json --throttle 10000000 --execute")
     (batch,) = schedule_batches([_timed(0, [1, 2], [2, 1]), _timed(1, [1], [3], bytes=None)], None, None, None)
     assert (batch["partitions"], batch["copied_bytes"], batch["min_seconds"]) == (2, 50_000_000, 5.0)
+    (batch,) = schedule_batches([_timed(0, [1, 2], [1, 3])], None, None, None, 12_000_000)
+    assert (batch["min_seconds"], batch["max_seconds"], batch["throttle"]) == (100 / 12, 10.0, 10_000_000)
 
 
 def test_writes_that_use_up_the_throttle() -> None:
@@ -170,3 +172,5 @@ def test_bandwidths_that_say_nothing(wrong: dict[str, Any]) -> None:
         Bandwidth(**wrong)
     with pytest.raises(ConfigError):
         Bandwidth(throttle=1, headroom=1.0)
+    with pytest.raises(ConfigError):
+        Bandwidth(throttle=1, measured_rate=0)
