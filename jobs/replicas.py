@@ -13,7 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, FleetError
 from spark_assign.advice.zones import compare_zone_traffic
-from spark_assign.cli.cluster_changes import CHANGE_OPTIONS, CHANGES, broker_ids, integer, planned_reassignment
+from spark_assign.cli.cluster_changes import (
+    BALANCE_OPTIONS,
+    CHANGE_OPTIONS,
+    CHANGES,
+    broker_ids,
+    integer,
+    load_goals,
+    planned_reassignment,
+)
 from spark_assign.cli.job import Commands, Job, Options, job, spark_session
 from spark_assign.cli.job_tables import on_fleet, stored_history
 from spark_assign.cli.options import (
@@ -50,9 +58,16 @@ from spark_assign.stores.locations import is_path, join, split_run_id
 from spark_assign.stores.run_store import check_output, read_run, write_run
 from spark_assign.tables.errors import ConfigError, Fault
 from spark_assign.tables.groups import LOADS, REPLICAS
-from spark_assign.tables.replicas import BROKERS, REASSIGN_TABLES, REQUESTS, SCHEDULE, SIZES
+from spark_assign.tables.replicas import BROKERS, CAPACITIES, REASSIGN_TABLES, REQUESTS, SCHEDULE, SIZES
 
-SHAPES = {"replicas": REPLICAS, "brokers": BROKERS, "sizes": SIZES, "requests": REQUESTS, "loads": LOADS}
+SHAPES = {
+    "replicas": REPLICAS,
+    "brokers": BROKERS,
+    "sizes": SIZES,
+    "requests": REQUESTS,
+    "loads": LOADS,
+    "capacities": CAPACITIES,
+}
 
 CONDITIONS = {
     "place": ("rejected", "requests were rejected"),
@@ -125,9 +140,11 @@ def checking(options: Options) -> int:
 
 @_command(
     "reassign",
-    "Reassign replicas after a change, with as few moves as possible. Reads replicas, brokers, sizes, and loads.",
+    "Reassign replicas after a change, or to balance loads. As few as possible move. Reads replicas, brokers, sizes, "
+    "loads, and capacities.",
 )
 @CHANGE_OPTIONS
+@BALANCE_OPTIONS
 @click.option(
     "--partitions-per-batch",
     metavar="N",
@@ -179,22 +196,26 @@ def reassigning(options: Options) -> int:
     timing = {name: value for name, value in timing.items() if value is not None}
     if not is_timed and (flags := [*timing, *["finish_by"] * bool(options.finish_by)]):
         raise ConfigError(f"--{flags[0].replace('_', '-')} requires --throttle or --bandwidth")
+    goals = load_goals(options)
     spark = _begin(options, "reassign")
-    tables = _read(spark, options, ("replicas", "brokers", "sizes", *["loads"] * is_timed), ("replicas", "brokers"))
-    loads = tables.pop("loads", None)
-    plan = planned_reassignment(ReplicaFleet(**tables), options)
-    frames = {name: getattr(plan, name) for name in ("placement", "moves", "metrics", "rejected")}
+    extra = ["loads"] * (is_timed or goals is not None) + ["capacities"] * (goals is not None)
+    tables = _read(spark, options, ("replicas", "brokers", "sizes", *extra), ("replicas", "brokers"))
+    plan = planned_reassignment(ReplicaFleet(**tables), options, goals)
+    names = ("placement", "moves", "metrics", *["balance"] * (goals is not None), "rejected")
+    frames = {name: getattr(plan, name) for name in names}
     if is_timed:
         frames["schedule"] = schedule(
             plan,
             Bandwidth(options.throttle, options.bandwidth, **timing),
-            loads,
+            plan.fleet.loads,
             partitions_per_batch=options.partitions_per_batch,
             bytes_per_batch=options.bytes_per_batch,
             finish=options.finish_by and options.finish_by.replace(tzinfo=UTC),
         )
     results = _write(spark, options, "reassign", frames)
     print(report.summarize_reassignment(results["metrics"], results["rejected"]), flush=True)
+    if goals is not None:
+        print("\n" + report.summarize_balance(results["balance"]), flush=True)
     if is_timed:
         print("\n" + report.summarize_schedule(results["schedule"]), flush=True)
     in_batches = {"partitions_per_batch": options.partitions_per_batch, "bytes_per_batch": options.bytes_per_batch}

@@ -8,7 +8,8 @@ import click
 
 from spark_assign.cli.job import Options
 from spark_assign.cli.options import compose_options, given_values, is_sample, named_values
-from spark_assign.replicas import ClusterChange, ReplicaFleet, reassign
+from spark_assign.replicas import ClusterChange, LoadGoals, ReplicaFleet, reassign
+from spark_assign.replicas.kernel.load_goals import GOALS
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.tables.errors import ConfigError
 
@@ -45,12 +46,61 @@ CHANGE_OPTIONS = compose_options(
 )
 """Options of a change of clusters."""
 
+BALANCE_OPTIONS = compose_options(
+    click.option(
+        "--balance",
+        metavar="GOAL[=X],…",
+        help=f"Balance loads by goals, in order of priority ({', '.join(GOALS)}), each with the maximum deviation of a "
+        "broker from its share, as a fraction of the share (default: --tolerance).",
+    ),
+    click.option("--hard", metavar="GOAL,…", help="With --balance: goals that must be met (default: none)."),
+    click.option(
+        "--capacity-threshold",
+        metavar="X",
+        type=float,
+        help="With --balance: fraction of its capacity, from the table capacities, that a broker may use (default: "
+        "0.8).",
+    ),
+    click.option(
+        "--max-moved-bytes",
+        metavar="N",
+        type=int,
+        help="With --balance: maximum number of bytes that move in a cluster (default: no limit). Requires sizes.",
+    ),
+)
+"""Options of goals for loads."""
 
-def planned_reassignment(fleet: ReplicaFleet, options: Options) -> Reassignment:
+
+def load_goals(options: Options) -> LoadGoals | None:
+    """Returns the goals for loads (`BALANCE_OPTIONS`); None without any.
+
+    Raises:
+        ConfigError: A goal is unknown or listed twice, a number is out of range, or `--balance` is missing.
+    """
+    if options.balance is None:
+        if given := given_values(options, ("hard", "capacity_threshold", "max_moved_bytes")):
+            raise ConfigError(f"--{next(iter(given)).replace('_', '-')} requires --balance, for example --balance disk")
+        return None
+    if options.voluntary is not None:
+        raise ConfigError("--voluntary has no effect with --balance. Give one of them.")
+    tolerances: dict[str, float] = {}
+    for word in _words(options.balance):
+        goal, _, tolerance = word.partition("=")
+        if goal in tolerances:
+            raise ConfigError(f"--balance: {goal} is listed twice. Remove one of them")
+        try:
+            tolerances[goal] = float(tolerance) if tolerance else options.tolerance
+        except ValueError:
+            raise ConfigError(f"--balance {word}: {tolerance!r} isn't a number, for example {goal}=0.1") from None
+    threshold = {} if options.capacity_threshold is None else {"capacity_threshold": options.capacity_threshold}
+    return LoadGoals(tolerances, _words(options.hard), max_moved_bytes=options.max_moved_bytes, **threshold)
+
+
+def planned_reassignment(fleet: ReplicaFleet, options: Options, goals: LoadGoals | None = None) -> Reassignment:
     """Returns the reassignment of a change (`CHANGE_OPTIONS`)."""
     if options.tolerance < 0:
         raise ConfigError(f"--tolerance {options.tolerance}: expected 0 or more, for example 0.1 for 10 %")
-    if is_sample(options) and not given_values(options, CHANGES):
+    if is_sample(options) and goals is None and not given_values(options, CHANGES):
         options.remove, options.add = SAMPLE_CHANGE
         print(f"No change given, so a broker is replaced: --remove {options.remove} --add {options.add}", flush=True)
     return reassign(
@@ -58,6 +108,7 @@ def planned_reassignment(fleet: ReplicaFleet, options: Options) -> Reassignment:
         _change(fleet, options),
         tolerance=options.tolerance,
         voluntary=None if options.voluntary is None else options.voluntary == "yes",
+        goals=goals,
     )
 
 

@@ -14,8 +14,8 @@ from spark_assign.fleet import Fleet
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import Fault, FleetError
-from spark_assign.tables.groups import REPLICAS
-from spark_assign.tables.replicas import ADDED, BROKERS, FACTORS, PARTITIONS, RACKS, REMOVED, SIZES
+from spark_assign.tables.groups import LOADS, REPLICAS
+from spark_assign.tables.replicas import ADDED, BROKERS, CAPACITIES, FACTORS, PARTITIONS, RACKS, REMOVED, SIZES
 from spark_assign.tables.schema_check import check_schemas
 
 
@@ -56,17 +56,27 @@ class ReplicaFleet(CheckedTables):
         replicas: cluster, topic, partition, replicas (array of broker ids, preferred leader first).
         brokers: cluster, broker_id, rack_id?, fenced?, cordoned?, offline_log_dirs?.
         sizes: cluster, topic, partition, bytes (of one replica); optional.
+        loads: cluster, topic, partition, group_id?, in_bytes_per_second? (`tables.groups.LOADS`); for goals only.
+        capacities: cluster, broker_id, disk_bytes?, in_bytes_per_second?, out_bytes_per_second?; for goals only.
 
     Raises:
         FleetError: A column is missing or has a wrong type; lists all faults.
     """
 
-    schemas: ClassVar = {"replicas": REPLICAS, "brokers": BROKERS, "sizes": SIZES}
+    schemas: ClassVar = {
+        "replicas": REPLICAS,
+        "brokers": BROKERS,
+        "sizes": SIZES,
+        "loads": LOADS,
+        "capacities": CAPACITIES,
+    }
     required = ("replicas", "brokers")
 
     replicas: DataFrame
     brokers: DataFrame
     sizes: DataFrame | None = None
+    loads: DataFrame | None = None
+    capacities: DataFrame | None = None
 
 
 def replica_fleet(fleet: Fleet | ReplicaFleet) -> ReplicaFleet:

@@ -7,7 +7,7 @@ task plans a cluster; many tasks plan many clusters.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import ClassVar
 
@@ -19,10 +19,11 @@ from spark_assign.fleet import Fleet
 from spark_assign.replicas.fleet import ClusterChange, ReplicaFleet, replica_fleet
 from spark_assign.replicas.kernel import reassign_table as kernel
 from spark_assign.replicas.kernel import reassignment_facts as kinds
+from spark_assign.replicas.kernel.load_goals import CAPACITY_COLUMNS, LoadGoals
 from spark_assign.spark.tagged_pass import run_pass, to_facts, union
 from spark_assign.stores.result import LazyResult
-from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.replicas import CLUSTER_REJECTED, METRICS, MOVES, PLACEMENT, REASSIGN_TABLES
+from spark_assign.tables.errors import ConfigError, Fault, FleetError
+from spark_assign.tables.replicas import BALANCE, CLUSTER_REJECTED, METRICS, MOVES, PLACEMENT, REASSIGN_TABLES
 from spark_assign.tables.schema_fields import tagged_schema
 
 ROWS_PER_TASK = 250_000
@@ -33,7 +34,7 @@ TOLERANCE = 0.1
 
 _IDS = ArrayType(IntegerType())
 REASSIGNMENT_ROWS = tagged_schema(
-    {"metrics": METRICS, "rejected": CLUSTER_REJECTED},
+    {"metrics": METRICS, "balance": BALANCE, "rejected": CLUSTER_REJECTED},
     topic=StringType(),
     partition=IntegerType(),
     previous_replicas=_IDS,
@@ -91,10 +92,15 @@ class Reassignment(LazyResult):
         return self._rows(kernel.METRICS, METRICS)
 
     @cached_property
+    def balance(self) -> DataFrame:
+        """One row per broker and goal: its load before and after, and the bounds (`tables.replicas.BALANCE`)."""
+        return self._rows(kernel.BALANCE, BALANCE)
+
+    @cached_property
     def after(self) -> ReplicaFleet:
         """The planned clusters after the reassignment."""
         replicas = self.placement.select("cluster", "topic", "partition", "replicas")
-        return ReplicaFleet(replicas, _brokers_after(self.fleet, self.change), self.fleet.sizes)
+        return replace(self.fleet, replicas=replicas, brokers=_brokers_after(self.fleet, self.change))
 
 
 def reassign(
@@ -103,6 +109,7 @@ def reassign(
     *,
     tolerance: float = TOLERANCE,
     voluntary: bool | None = None,
+    goals: LoadGoals | None = None,
 ) -> Reassignment:
     """Plans a reassignment of replicas.
 
@@ -112,20 +119,46 @@ def reassign(
         tolerance: Maximum deviation of a broker from its even share, as a fraction of the share.
         voluntary: Whether replicas that could stay may move to bring brokers within the tolerance. By default, only in
             clusters to which the change adds brokers. Otherwise only the moves that the hard constraints require.
+        goals: Goals for the loads of brokers, for which replicas and leaders move beside the required moves. The
+            `tolerance` then only counts brokers out of tolerance in `metrics`.
 
     Raises:
         FleetError: A table or column is missing, has a wrong type, or has a null in a key.
-        ConfigError: The tolerance is below 0.
+        ConfigError: The tolerance is below 0, or `voluntary` is given beside goals.
     """
     if tolerance < 0:
         raise ConfigError(f"tolerance is {tolerance}, expected 0 or more, for example 0.1 for 10 %")
-    tables, change = replica_fleet(fleet), change or ClusterChange()
+    if goals is not None and voluntary is not None:
+        raise ConfigError("expected either goals or voluntary: goals have their own moves")
+    original, change = replica_fleet(fleet), change or ClusterChange()
+    tables = _tables_for_goals(original, goals)
     tables.check_keys()
     change.check_keys()
     facts = _gather_facts(tables, change)
     tasks = max(1, -(-facts.count() // ROWS_PER_TASK))
-    work = partial(kernel.reassign_clusters, tolerance=tolerance, voluntary=voluntary)
-    return Reassignment(run_pass(facts, ["cluster"], tasks, work, REASSIGNMENT_ROWS, 50_000), tables, change)
+    work = partial(kernel.reassign_clusters, tolerance=tolerance, voluntary=voluntary, goals=goals)
+    return Reassignment(run_pass(facts, ["cluster"], tasks, work, REASSIGNMENT_ROWS, 50_000), original, change)
+
+
+def _tables_for_goals(fleet: ReplicaFleet, goals: LoadGoals | None) -> ReplicaFleet:
+    """Returns the tables that the goals need.
+
+    Raises:
+        FleetError: A table is missing.
+    """
+    needs_rates = goals is not None and goals.needs_rates
+    faults = []
+    if goals is not None and goals.needs_sizes and fleet.sizes is None:
+        remedy = "Give cluster, topic, partition, bytes with --table sizes=LOCATION, or leave out disk"
+        faults.append(Fault("sizes", "bytes", "the table is missing, so the bytes of replicas are unknown", remedy))
+    if needs_rates and fleet.loads is None:
+        remedy = "Take them from two snapshots (diff --loads), or leave out in, out, and leader-in"
+        faults.append(Fault("loads", "in_bytes_per_second", "the table is missing, so rates are unknown", remedy))
+    if faults:
+        raise FleetError(faults)
+    return replace(
+        fleet, loads=fleet.loads if needs_rates else None, capacities=None if goals is None else fleet.capacities
+    )
 
 
 # --- facts; replicas.kernel.reassignment_facts documents their columns -----------------------------------------------
@@ -159,10 +192,32 @@ def _to_facts(tables: ReplicaFleet | ClusterChange) -> list[DataFrame]:
     }
     facts = []
     for name, table in tables.tables().items():
-        kind, amount = kind_and_amount[name]
-        copied = {column: column for column in kinds.FACTS.names[2:] if column in tables.schemas[name].names}
-        facts.append(to_facts(table, kinds.FACTS, kind, amount=amount, **copied))
+        if name == "loads":
+            facts += _rate_facts(table)
+        elif name == "capacities":
+            facts += [
+                to_facts(table, kinds.FACTS, kinds.CAPACITY, broker_id="broker_id", topic=F.lit(column), amount=column)
+                for column in sorted(set(CAPACITY_COLUMNS.values()))
+            ]
+        else:
+            kind, amount = kind_and_amount[name]
+            copied = {column: column for column in kinds.FACTS.names[2:] if column in tables.schemas[name].names}
+            facts.append(to_facts(table, kinds.FACTS, kind, amount=amount, **copied))
     return facts
+
+
+def _rate_facts(loads: DataFrame) -> list[DataFrame]:
+    """Returns what is written to each partition, and what its groups read: what is written, once per group, and once
+    if no group is listed."""
+    rates = loads.groupBy("cluster", "topic", "partition").agg(
+        F.max("in_bytes_per_second").alias("rate"), F.count_distinct("group_id").alias("groups")
+    )
+    written = F.round("rate").cast("long")
+    amounts = {kinds.IN_RATE: written, kinds.READ_RATE: written * F.greatest("groups", F.lit(1))}
+    return [
+        to_facts(rates, kinds.FACTS, kind, topic="topic", partition="partition", amount=amount)
+        for kind, amount in amounts.items()
+    ]
 
 
 def _brokers_after(fleet: ReplicaFleet, change: ClusterChange) -> DataFrame:

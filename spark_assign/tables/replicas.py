@@ -32,6 +32,10 @@ REJECTED = schema(_TOPIC, "code string, detail string")
 SIZES = schema(_TOPIC, "partition int, bytes long?")
 """Bytes of one replica of each partition. An unknown size counts as the mean of its cluster."""
 
+CAPACITIES = schema(_BROKER, "disk_bytes long?, in_bytes_per_second long?, out_bytes_per_second long?")
+"""Capacity of each broker: of its disks, and of what it receives and sends. Unknown capacities don't limit anything,
+but a column must have a value for all brokers of a cluster, or for none."""
+
 REMOVED = schema(_BROKER)
 ADDED = schema(_BROKER, "rack_id string?")
 RACKS = ADDED
@@ -64,6 +68,15 @@ tolerance moves fewer; `moves_above_bound`: `moved` less `lower_bound`. `leaders
 preferred leader. `leaders_reordered`: changes of the preferred leader in partitions without moves.
 `brokers_out_of_tolerance`, `leaders_out_of_tolerance`: brokers out of tolerance of their share of replicas (of bytes if
 sizes are known), and of preferred leaders."""
+
+BALANCE = schema(
+    _BROKER,
+    "goal string, is_hard boolean, load_before double, load_after double, share double, min_load double",
+    "max_load double, capacity double?",
+)
+"""One row per broker and goal of `--balance`. `goal`: disk (bytes), in, out, leader-in (bytes/s), count (replicas), or
+leaders. `is_hard`: whether the goal must be met. `share`: even share, proportional to the capacity; 0 for a broker that
+can't have replicas. `min_load`, `max_load`: bounds by the tolerance and the capacity threshold."""
 
 CLUSTER_REJECTED = schema("cluster string, code string, detail string")
 
@@ -208,7 +221,13 @@ OPERATED_ZONES = schema(
 partitions, before and after, and their cost per day in `currency`; null if a rack or the traffic is unknown."""
 
 PLACE_TABLES = {"placements": PLACEMENTS, "rejected": REJECTED}
-REASSIGN_TABLES = {"placement": PLACEMENT, "moves": MOVES, "metrics": METRICS, "rejected": CLUSTER_REJECTED}
+REASSIGN_TABLES = {
+    "placement": PLACEMENT,
+    "moves": MOVES,
+    "metrics": METRICS,
+    "balance": BALANCE,
+    "rejected": CLUSTER_REJECTED,
+}
 CHECK_TABLES = {"brokers": BROKER_CHECK, "racks": RACK_CHECK, "problems": PROBLEMS, "clusters": CLUSTER_CHECK}
 OPERATION_TABLES = {
     "steps": STEPS,

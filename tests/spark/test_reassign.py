@@ -12,6 +12,7 @@ from spark_assign import FleetError
 from spark_assign.replicas import (
     Bandwidth,
     ClusterChange,
+    LoadGoals,
     Reassignment,
     ReplicaCheck,
     ReplicaFleet,
@@ -206,3 +207,33 @@ def test_times_of_batches(spark: SparkSession) -> None:
     without_sizes = reassign(ReplicaFleet(replicas, brokers))
     with pytest.raises(FleetError, match="the table is missing, so times are unknown"):
         schedule(without_sizes, Bandwidth(throttle=1_000))
+
+
+def test_balance_by_loads(spark: SparkSession) -> None:
+    """Each cluster on its own: one is balanced, one has no sizes; capacities and rates are read."""
+    brokers = dataframe(spark, BROKERS, [(name, id, None, None, None) for name in ("c", "d") for id in range(2)])
+    replicas = dataframe(spark, REPLICAS, [(name, "t", at, [0, 1]) for name in ("c", "d") for at in range(4)])
+    key = "cluster string, topic string, partition int"
+    sizes = dataframe(spark, f"{key}, bytes long", [("c", "t", at, 100) for at in range(4)])
+    rows = [("c", "t", at, group, 10.0) for at in range(4) for group in (None, "g", "h")]
+    loads = dataframe(spark, f"{key}, group_id string, in_bytes_per_second double", rows)
+    capacity = "cluster string, broker_id int, out_bytes_per_second long"
+    capacities = dataframe(spark, capacity, [("c", 0, 100), ("c", 1, 300)])
+    fleet = ReplicaFleet(replicas, brokers, sizes, loads, capacities)
+    plan = reassign(fleet, goals=LoadGoals({"disk": 0.1, "out": 0.1}, hard=["out"], max_moved_bytes=0))
+    balance = {(row["goal"], row["broker_id"]): row for row in plan.balance.collect()}
+    # One follower and two groups read 10 bytes/s of each partition.
+    after = {key: (row["load_before"], row["load_after"], row["capacity"]) for key, row in balance.items()}
+    assert after == {
+        ("disk", 0): (400, 400, None),
+        ("disk", 1): (400, 400, None),
+        ("out", 0): (120, 30, 100),
+        ("out", 1): (0, 90, 300),
+    }
+    assert [(row["cluster"], row["code"]) for row in plan.rejected.collect()] == [("d", "no-sizes")]
+    assert plan.metrics.collect()[0]["moved"] == 0
+    plan.unpersist()
+    with pytest.raises(FleetError, match=r"sizes.bytes: the table is missing"):
+        reassign(ReplicaFleet(replicas, brokers), goals=LoadGoals({"disk": 0.1}))
+    with pytest.raises(FleetError, match=r"loads.in_bytes_per_second: the table is missing"):
+        reassign(ReplicaFleet(replicas, brokers), goals=LoadGoals({"in": 0.1}))

@@ -39,6 +39,12 @@ def test_wrong_usage(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> N
     assert replicas.main(["reassign", "--sample", "--measured-rate", "1"]) == 2
     assert "--measured-rate requires --throttle or --bandwidth" in caplog.text
     assert replicas.main(["place", "--fleet", str(Path(__file__).parents[2] / "conf/sample-fleet")]) == 2
+    assert replicas.main(["reassign", "--sample", "--hard", "disk"]) == 2
+    assert replicas.main(["reassign", "--sample", "--balance", "disk=x"]) == 2
+    assert replicas.main(["reassign", "--sample", "--balance", "disk"]) == 2
+    assert "--hard requires --balance, for example --balance disk" in caplog.text
+    assert "--balance disk=x: 'x' isn't a number, for example disk=0.1" in caplog.text
+    assert "sizes.bytes: the table is missing" in caplog.text
     assert "requests: looked for requests.parquet" in caplog.text
     for command in ("place", "reassign", "check", "operate"):
         assert replicas.main([command]) == 2

@@ -38,6 +38,9 @@ from spark_assign.replicas.kernel.replica_cluster import (
     usable_replicas,
 )
 
+_ANY_TOLERANCE = 1e9
+"""A tolerance that no broker exceeds."""
+
 
 @dataclass(frozen=True)
 class LowerBound:
@@ -66,15 +69,21 @@ class ReassignmentPlan:
     leader_shares: BrokerShares
 
 
-def reassign(cluster: ReplicaCluster, tolerance: float, *, voluntary: bool) -> ReassignmentPlan:
-    """Plans a cluster; each replication factor must be from 1 to the number of usable brokers."""
+def reassign(
+    cluster: ReplicaCluster, tolerance: float, *, voluntary: bool, balanced_leaders: bool = True
+) -> ReassignmentPlan:
+    """Plans a cluster; each replication factor must be from 1 to the number of usable brokers.
+
+    Without `balanced_leaders`, only leaders that lose their replica change.
+    """
     shares = fair_shares(cluster, tolerance)
     kept = most_kept(cluster)
     staying = choose_kept(cluster, kept, shares)
     assigned = fill_vacancies(cluster, staying, shares)
     balance_replicas(cluster, assigned, shares, voluntary=voluntary)
     shares_of_leaders = leader_shares(cluster, tolerance)
-    leader = choose_leaders(cluster, assigned, shares_of_leaders)
+    bounds = shares_of_leaders if balanced_leaders else leader_shares(cluster, _ANY_TOLERANCE)
+    leader = choose_leaders(cluster, assigned, bounds)
     replicas = [
         [first, *(broker for broker in brokers if broker != first)]
         for first, brokers in zip(leader, assigned, strict=True)

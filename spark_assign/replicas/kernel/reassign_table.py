@@ -5,16 +5,20 @@ The `kind` of a row determines which columns it uses, beside cluster:
     placement  topic, partition, previous_replicas (null for a new partition), new_replicas, bytes; and of each move its
                moved_from (null for an additional replica), moved_to, and reason: parallel lists
     metrics    `tables.replicas.METRICS`
+    balance    `tables.replicas.BALANCE`
     rejected   code, detail
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
 from spark_assign.groups.kernel.tagged_rows import tagged, tagged_rows
+from spark_assign.replicas.kernel.load_goals import LoadGoals, plan_goals
 from spark_assign.replicas.kernel.reassign import (
     ReassignmentPlan,
     broker_loads,
@@ -25,12 +29,12 @@ from spark_assign.replicas.kernel.reassign import (
 from spark_assign.replicas.kernel.reassignment_facts import NamedCluster, RejectedError, read_cluster, split_by_cluster
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster, usable_replicas
 
-PLACEMENT, METRICS, REJECTED = "placement", "metrics", "rejected"
+PLACEMENT, METRICS, BALANCE, REJECTED = "placement", "metrics", "balance", "rejected"
 """Kinds of result rows."""
 
 
 def reassign_clusters(
-    facts: pa.Table, schema: pa.Schema, tolerance: float, voluntary: bool | None
+    facts: pa.Table, schema: pa.Schema, tolerance: float, voluntary: bool | None, goals: LoadGoals | None = None
 ) -> Iterator[pa.Table]:
     """Plans the clusters of a table of facts (`reassignment_facts`); yields tagged rows.
 
@@ -39,16 +43,25 @@ def reassign_clusters(
         schema: Schema of the tagged rows.
         tolerance: Maximum deviation of a broker from its even share, as a fraction of the share.
         voluntary: Whether replicas that could stay may move for balance; `None`: only if the change adds brokers.
+        goals: Goals for loads, for which replicas move as well.
     """
     for name, cluster_facts in split_by_cluster(facts):
         try:
             named = read_cluster(cluster_facts)
+            may_move = named.voluntary if voluntary is None else voluntary
+            plan = reassign(
+                named.cluster, tolerance, voluntary=may_move and goals is None, balanced_leaders=goals is None
+            )
+            loads: list[dict[str, Any]] = []
+            if goals is not None:
+                replicas, loads = plan_goals(named, plan.replicas, goals)
+                plan = replace(plan, replicas=replicas)
         except RejectedError as error:
             yield tagged_rows(REJECTED, [{"cluster": name, "code": error.code, "detail": str(error)}], schema)
             continue
-        plan = reassign(named.cluster, tolerance, voluntary=named.voluntary if voluntary is None else voluntary)
         yield _partition_rows(name, named, plan, schema)
         yield tagged_rows(METRICS, [{"cluster": name} | _compute_metrics(named.cluster, plan)], schema)
+        yield tagged_rows(BALANCE, [{"cluster": name} | row for row in loads], schema)
 
 
 def _partition_rows(name: str, named: NamedCluster, plan: ReassignmentPlan, schema: pa.Schema) -> pa.Table:

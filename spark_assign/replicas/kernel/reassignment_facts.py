@@ -9,6 +9,9 @@
     SIZE       topic, partition, amount (bytes)
     FACTOR     topic, amount: its new replication factor
     COUNT      topic, amount: its new number of partitions
+    IN_RATE    topic, partition, amount (bytes/s written)
+    READ_RATE  topic, partition, amount (bytes/s that consumers read)
+    CAPACITY   broker_id, topic (column of `tables.replicas.CAPACITIES`), amount
 
 Rows can have any order. Brokers are sorted by id, partitions by topic (in byte order) and partition.
 """
@@ -27,7 +30,8 @@ from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import key_ranges
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster
 
-BROKER, REMOVED, ADDED, RACK, PARTITION, SIZE, FACTOR, COUNT = range(8)
+KINDS = range(11)
+BROKER, REMOVED, ADDED, RACK, PARTITION, SIZE, FACTOR, COUNT, IN_RATE, READ_RATE, CAPACITY = KINDS
 
 FENCED, CORDONED = 1, 2
 _EXCLUDED = {FENCED: "fenced-broker", CORDONED: "cordoned-broker"}
@@ -69,6 +73,12 @@ class NamedCluster:
     partition: IntArray
     voluntary: bool
     """Whether the change adds brokers, so that voluntary moves are allowed by default."""
+    in_rate: IntArray
+    """Bytes/s written to each partition; 0 if unknown."""
+    read_rate: IntArray
+    """Bytes/s that consumers read from each partition; 0 if unknown."""
+    capacities: dict[str, dict[int, int]]
+    """Capacities by column of `tables.replicas.CAPACITIES`, and by broker id."""
 
 
 def split_by_cluster(facts: pa.Table) -> Iterator[tuple[str, pa.Table]]:
@@ -88,7 +98,7 @@ def read_cluster(facts: pa.Table) -> NamedCluster:
         RejectedError: facts that contradict each other, or an impossible change.
     """
     kind = facts["kind"].to_numpy()
-    rows = {tag: facts.filter(pa.array(kind == tag)) for tag in range(8)}
+    rows = {tag: facts.filter(pa.array(kind == tag)) for tag in KINDS}
     racks, excluded = _brokers(rows)
     ids = np.array(sorted(racks), np.int64)
     rack_names = sorted({rack for rack in racks.values() if rack is not None}, key=str.encode)
@@ -111,6 +121,9 @@ def read_cluster(facts: pa.Table) -> NamedCluster:
         topic=topics,
         partition=partition,
         voluntary=rows[ADDED].num_rows > 0,
+        in_rate=np.array([rate or 0 for rate in _amounts(rows[IN_RATE], topics, partition)], np.int64),
+        read_rate=np.array([rate or 0 for rate in _amounts(rows[READ_RATE], topics, partition)], np.int64),
+        capacities=_capacities(rows[CAPACITY]),
     )
 
 
@@ -260,9 +273,28 @@ def _weights(rows: pa.Table, topics: list[str], partition: IntArray) -> tuple[In
     """Returns the bytes of each partition (at least 1; the mean if unknown) and True, or without sizes 1s and False."""
     if not rows.num_rows:
         return np.ones(len(partition), np.int64), False
-    keys = zip(rows["topic"].to_pylist(), rows["partition"].to_pylist(), strict=True)
-    sizes = dict(zip(keys, rows["amount"].to_pylist(), strict=True))
-    known = [size for size in sizes.values() if size is not None]
+    known = [size for size in rows["amount"].to_pylist() if size is not None]
     mean = sum(known) // max(len(known), 1)
-    weights = (sizes.get(key) for key in zip(topics, partition.tolist(), strict=True))
+    weights = _amounts(rows, topics, partition)
     return np.array([max(1, mean if size is None else size) for size in weights], np.int64), True
+
+
+def _amounts(rows: pa.Table, topics: list[str], partition: IntArray) -> list[int | None]:
+    """Returns the amount of each partition; None if unknown."""
+    if not rows.num_rows:
+        return [None] * len(topics)
+    keys = zip(rows["topic"].to_pylist(), rows["partition"].to_pylist(), strict=True)
+    amounts = dict(zip(keys, rows["amount"].to_pylist(), strict=True))
+    return [amounts.get(key) for key in zip(topics, partition.tolist(), strict=True)]
+
+
+def _capacities(rows: pa.Table) -> dict[str, dict[int, int]]:
+    """Returns known capacities, by column and broker id."""
+    capacities: dict[str, dict[int, int]] = {}
+    for row in rows.select(["topic", "broker_id", "amount"]).to_pylist():
+        if row["amount"] is None:
+            continue
+        if capacities.setdefault(row["topic"], {}).setdefault(row["broker_id"], row["amount"]) != row["amount"]:
+            detail = f"capacities: broker {row['broker_id']} is listed twice. Remove one of the rows"
+            raise RejectedError("duplicate-broker", detail)
+    return capacities

@@ -73,6 +73,37 @@ def summarize_reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
     return "\n".join([heading, *table, *_rejected_lines(rejected, ["cluster"], num_rejected)])
 
 
+@progress("balancing loads", 1)
+def summarize_balance(balance: DataFrame) -> str:
+    """Returns one line per cluster and goal: loads as multiples of the share, and brokers out of bounds.
+
+    Args:
+        balance: Table `balance` of `replicas.reassign`, computed or read back.
+    """
+    slack = 1e-9 * F.col("share")
+    columns = []
+    for name in ("load_before", "load_after"):
+        ratio_to_share = F.when(F.col("share") > 0, F.col(name) / F.col("share"))
+        is_outside = (F.col(name) > F.col("max_load") + slack) | (F.col(name) < F.col("min_load") - slack)
+        columns += [
+            F.min(ratio_to_share).alias(f"min_{name}"),
+            F.max(ratio_to_share).alias(f"max_{name}"),
+            F.count(F.when(is_outside, 1)).alias(f"out_{name}"),
+        ]
+    grouped = balance.groupBy("cluster", "goal").agg(F.first("is_hard").alias("is_hard"), *columns)
+    order = (F.desc("out_load_after"), F.desc("out_load_before"), F.col("cluster"), F.col("goal"))
+    rows = [
+        [
+            *(row["cluster"], row["goal"], "hard" if row["is_hard"] else "soft"),
+            *("–".join(ratio(row[f"{bound}_{name}"]) for bound in _BOUNDS) for name in ("load_before", "load_after")),
+            f"{row['out_load_before']:,} → {row['out_load_after']:,}",
+        ]
+        for row in collected(grouped.orderBy(*order).limit(_LIMIT), "goals")
+    ]
+    header = ["cluster", "goal", "kind", "before/share", "after/share", "brokers out of bounds"]
+    return "\n".join(_left_aligned(header, rows)) if rows else "No cluster was balanced."
+
+
 @progress("checking replicas", 1)
 def summarize_check(clusters: DataFrame, problems: DataFrame) -> str:
     """Returns one line per cluster, and the first problems.
