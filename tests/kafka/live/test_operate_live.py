@@ -1,8 +1,8 @@
 """Predicted = actual: random operations on brokers in three racks, with classic, consumer, and share groups.
 
 Before each operation a snapshot is taken. `operate` predicts from it the rebalances and epochs of each group, and which
-groups stop. The history reads from the records what came; the members' listeners report what they gave up. The default
-run has four operations; the full run has twenty, a fourth broker in the rack of the first, and more groups.
+groups stop. The history reads from the records what came; the members' listeners report what they gave up. The full
+run has twenty operations, a fourth broker in the rack of the first, and more groups; with small sizes, it has four.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.kafka.group_members import Consumer, wait_until_settled
 from tests.kafka.live_groups import Row, Tables, create_topics, events, fleet, offsets_records, read
 from tests.sizes import drawn
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.once]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.once, pytest.mark.full]
 
 SEED = 30
 TOPICS = {"op.a": {0: [1, 2], 1: [2, 3], 2: [3, 1], 3: [1, 3]}, "op.b": {0: [2, 1], 1: [3, 2], 2: [1, 2]}}
