@@ -46,14 +46,14 @@ class Live:
         return [row for row in self.tables[table] if row["group_id"] == group]
 
     def owners_at(self, group: str, at_ms: int) -> history_truth.Owners:
-        """Who has what at a moment, by client."""
+        """Who has what at a moment, by client; without standbys and warmups, which the story doesn't have."""
         clients = {row["member_id"]: client(group, row) for row in self.of("memberships", group)}
         found: defaultdict[str, set[Item]] = defaultdict(set)
         for row in self.of("memberships", group):
             if lasts(row, at_ms):
                 found[clients[row["member_id"]]] |= set()
         for row in self.of("ownership", group):
-            if lasts(row, at_ms):
+            if lasts(row, at_ms) and row["role"] != "standby":
                 found[clients[row["member_id"]]] |= set(items(row))
         return {name: frozenset(owned) for name, owned in found.items()}
 
