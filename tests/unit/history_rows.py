@@ -39,6 +39,7 @@ def rebalance(name: str, generation: int, seconds: float, **more: Any) -> Row:
     row |= {
         "stable_time": at(seconds),
         "idle": False,
+        "follow_up": None,
         "state": "Stable",
         "assignor": "range",
         "leader": f"{name}-0",
@@ -48,6 +49,7 @@ def rebalance(name: str, generation: int, seconds: float, **more: Any) -> Row:
     row |= {
         "partitions": 12,
         "moved": 4,
+        "moved_without_state": None,
         "cause": f"{name}-2 left",
         "paused_partition_ms": 18_000,
         "longest_pause_ms": 9_000,
