@@ -125,7 +125,7 @@ def placing(options: Options) -> int:
 )
 @stored_run(
     "--plan",
-    "Stored run of replicas reassign: also find the partitions that it changes, and whose replicas are others now.",
+    "Stored run of replicas reassign: also find the partitions that it changes and that have other replicas now.",
 )
 def checking(options: Options) -> int:
     """Checks the replicas of a fleet."""

@@ -43,7 +43,7 @@ def member(
 
 
 def written(*generations: Sequence[Mapping[str, Any]], minutes: int = 1) -> Log:
-    """A generation every so many minutes."""
+    """Generations at regular intervals."""
     log = Log()
     for number, members in enumerate(generations, 1):
         log.write(number * minutes * MINUTE, "GroupMetadata", generation(number, members, protocol="stream"))

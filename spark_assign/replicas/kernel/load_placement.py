@@ -36,7 +36,7 @@ class BoundedLoad:
     most: FloatArray
 
     def is_outside(self, load: IntArray) -> BoolArray:
-        """Returns a mask of the brokers whose load is outside the bounds."""
+        """Returns a mask of the brokers with a load outside the bounds."""
         slack = EPSILON * max(float(self.share.max(initial=0)), 1.0)
         outside: BoolArray = (load > self.most + slack) | (load < self.least - slack)
         return outside

@@ -3,8 +3,8 @@
 Batches run one after the other, and the busiest port of a batch (a broker that sends, or one that receives) determines
 its time. So the sum of these maxima should be small; the busiest port of the whole reassignment is a lower bound.
 
-The partitions are taken by descending size. Each goes to the batch whose busiest port grows least; among equals, to
-the one in which the ports of the partition are used least.
+The partitions are taken by descending size. Each goes to the batch in which the busiest port grows least; among
+equals, to the one in which the ports of the partition are used least.
 
 Example: two partitions move from broker 1 to 3, and two from 2 to 4, all of the same size, in batches of two
 partitions. Each batch gets one of each, and takes as long as one partition. With both from 1 to 3 in one batch, each

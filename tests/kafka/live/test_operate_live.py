@@ -47,7 +47,7 @@ REPLICATED = {
 RELEASES = {"op-plain": "4.4.0", "op-racked": "4.4.0", "op-cooperative": "4.4.0", "op-old": "4.3.1"}
 """Java clients of classic groups. A snapshot has a range of releases; the user of a fleet can know more."""
 RACKED = ("op-racked", "op-cooperative")
-"""Those of them of 4.4.0 whose leaders have a rack."""
+"""Groups of 4.4.0 clients with a rack-aware leader."""
 LATER_ROUND = "partitions that were revoked before"
 """How the history describes the second round of a cooperative rebalance."""
 

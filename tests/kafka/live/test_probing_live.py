@@ -1,5 +1,5 @@
-"""Predicted = actual, rebalance by rebalance: real Streams applications on the classic protocol, of two releases, whose
-tasks move after warmups. Probing rebalances are a minute apart."""
+"""Predicted = actual, rebalance by rebalance: real Streams applications on the classic protocol, of two releases.
+Their tasks move after warmups. Probing rebalances are a minute apart."""
 
 from __future__ import annotations
 

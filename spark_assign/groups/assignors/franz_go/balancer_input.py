@@ -23,20 +23,19 @@ class FranzGoRules:
     withholds.
 
     Attributes:
-        repairs: partitions are restored to their owners after balancing (1.22).
-        prefers_originals: a member that steals prefers partitions that it owned before (before 1.22).
+        before_1_22: a member that steals prefers partitions that it owned before, and partitions aren't restored to
+            their owners after balancing.
         trusts_stale_claims: a claim of an older generation counts as ownership: the partition isn't withheld. If
             subscriptions differ, such a claim can stop the leader, or lead to two owners (before 1.21.4).
     """
 
-    repairs: bool = True
-    prefers_originals: bool = False
+    before_1_22: bool = False
     trusts_stale_claims: bool = False
 
 
 FRANZ_GO_1_22 = FranzGoRules()
-FRANZ_GO_1_21 = FranzGoRules(repairs=False, prefers_originals=True)
-FRANZ_GO_1_20 = FranzGoRules(repairs=False, prefers_originals=True, trusts_stale_claims=True)
+FRANZ_GO_1_21 = FranzGoRules(before_1_22=True)
+FRANZ_GO_1_20 = FranzGoRules(before_1_22=True, trusts_stale_claims=True)
 
 
 @dataclass(frozen=True)

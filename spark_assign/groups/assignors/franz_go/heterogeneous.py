@@ -128,7 +128,7 @@ class _Reached:
 
 @dataclass
 class _GoHeap:
-    """A heap like Go's `container/heap`, whose order of equal elements matters."""
+    """A heap like Go's `container/heap`: the order of equal elements matters."""
 
     items: list[_Reached] = field(default_factory=list)
 
@@ -242,12 +242,12 @@ def plan_heterogeneous(group: FranzGoGroup, order: Sequence[int], stale: Sequenc
     load = [len(partitions) for partitions in partitions_by_member]
     owner = list(original_owner)
     _assign_unassigned(group, order, partitions_by_member, owner, load)
-    if group.rules.prefers_originals:
+    if group.rules.before_1_22:
         graph: StealGraph = OriginalsFirst(group, order, owner, load, original_owner)
     else:
         graph = StealGraph(group, order, owner, load)
     stolen = _balance(graph, partitions_by_member, load)
-    repaired = group.rules.repairs and restore_owners(group, order, partitions_by_member, original_owner)
+    repaired = not group.rules.before_1_22 and restore_owners(group, order, partitions_by_member, original_owner)
     for member, partitions in enumerate(partitions_by_member):
         for partition in partitions:
             owner[partition] = member
@@ -275,7 +275,7 @@ def _assign_unassigned(
         unassigned = [partition for partition in group.partitions_of(topic) if owner[partition] == NO_MEMBER]
         if not unassigned or not group.subscribers[topic]:
             continue
-        if group.rules.prefers_originals:
+        if group.rules.before_1_22:
             for partition in unassigned:  # among equals the first subscriber
                 owner[partition] = member = min(group.subscribers[topic], key=load.__getitem__)
                 partitions_by_member[member].append(partition)
