@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -81,3 +82,16 @@ class Heap(Generic[Item]):
             at = child
         rows[at] = last
         return at
+
+
+def in_poll_order(rows: Iterable[tuple[Any, Item]]) -> list[Item]:
+    """Returns items in the order of polls from a queue to which all were added before, in this order.
+
+    Args:
+        rows: priority and item. If all priorities differ, the order is theirs.
+    """
+    rows = list(rows)
+    if len({priority for priority, _ in rows}) == len(rows):
+        return [item for _, item in sorted(rows, key=itemgetter(0))]
+    heap = Heap(rows)
+    return [heap.poll() for _ in rows]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from spark_assign.java.priority_queue import Heap
+from spark_assign.java.priority_queue import Heap, in_poll_order
 
 
 def polled(heap: Heap[str]) -> str:
@@ -60,3 +60,12 @@ def test_a_changed_priority_moves_nothing() -> None:
     heap.reprioritize(0, 9)
     assert heap.items() == [0, 1, 2, 3]
     assert [heap.poll() for _ in range(4)] == [0, 1, 2, 3]
+
+
+def test_all_are_added_before_the_first_poll() -> None:
+    """The order is that of polls, whether or not priorities are equal."""
+    for seed in range(100):
+        random = Random(seed)
+        rows = [(random.randrange(1 + seed % 2 * 1_000), number) for number in range(12)]
+        heap = Heap(rows)
+        assert in_poll_order(rows) == [heap.poll() for _ in rows]

@@ -28,7 +28,7 @@ from functools import partial
 
 import numpy as np
 
-from spark_assign.java.priority_queue import Heap
+from spark_assign.java.priority_queue import in_poll_order
 from spark_assign.streams.kernel.classic_application import RUNNING, ClassicApplication, ClientState
 from spark_assign.streams.kernel.client_queue import ClientQueue, FirstOfFew, UndeterminedFirstError
 from spark_assign.streams.kernel.client_tag_standbys import (
@@ -167,6 +167,15 @@ class Movements:
                 reporters[task].append(client)
         self._reporters = reporters
         """Clients that report offsets of each task, by id; the lag of all others is the end offset."""
+        self._caught_up = {
+            task: [client for client in of if self._is_acceptable(client.lags[task])] for task, of in reporters.items()
+        }
+        """Those that have caught up. If clients that report nothing had, there would be no movement."""
+        self._lowest_lag = {
+            task: min([client.lags[task] for client in of] + [self._ends[task]] * (len(of) < len(clients)))
+            for task, of in reporters.items()
+        }
+        """The lowest lag of all clients."""
 
     def run(self) -> None:
         """Steps 6 and 7."""
@@ -190,10 +199,6 @@ class Movements:
     def _is_acceptable(self, lag: int) -> bool:
         return lag == RUNNING or self._acceptable == _MAX_LAG or 0 <= lag <= self._acceptable
 
-    def _caught_up(self, task: TaskId) -> list[ClientState]:
-        """Returns the clients that have caught up. If clients that report nothing had, there would be no movement."""
-        return [client for client in self._reporters[task] if self._is_acceptable(client.lags[task])]
-
     def _by_lag(self, task: TaskId) -> Iterator[ClientState]:
         """Yields the clients by lag, then by id."""
         reporters, end = self._reporters[task], self._ends[task]
@@ -206,21 +211,16 @@ class Movements:
     def _must_move(self, client: ClientState, task: TaskId) -> bool:
         """Checks whether the client hasn't caught up and another one is closer."""
         lag = client.lags.get(task, self._ends[task])
-        if self._is_acceptable(lag):
-            return False
-        lowest = min((other.lags[task] for other in self._reporters[task]), default=lag)
-        if len(self._reporters[task]) < len(self._clients):
-            lowest = min(lowest, self._ends[task])
-        return lowest < lag
+        return self._lowest_lag[task] < lag and not self._is_acceptable(lag)
 
-    def _collect(self, tasks_of: Callable[[ClientState], Iterable[TaskId]]) -> Heap[tuple[TaskId, ClientState]]:
+    def _collect(self, tasks_of: Callable[[ClientState], Iterable[TaskId]]) -> list[tuple[TaskId, ClientState]]:
         """Returns the movements, by the number of clients that have caught up, then by task."""
-        heap: Heap[tuple[TaskId, ClientState]] = Heap()
-        for client in self._clients:
-            for task in sorted(tasks_of(client)):
-                if self._must_move(client, task):
-                    heap.add((len(self._caught_up(task)), task), (task, client))
-        return heap
+        return in_poll_order(
+            ((len(self._caught_up[task]), task), (task, client))
+            for client in self._clients
+            for task in sorted(tasks_of(client))
+            if self._must_move(client, task)
+        )
 
     # --- moves ----------------------------------------------------------------------------------------------------
 
@@ -228,9 +228,8 @@ class Movements:
         """Step 6: runs a task at a caught-up client with its standby, any caught-up client, or the closest one."""
         movements = self._collect(lambda client: client.active & self._reporters.keys())
         self._trace.movements += len(movements)
-        while len(movements):
-            task, target = movements.poll()
-            caught_up, weight = self._caught_up(task), target.load
+        for task, target in movements:
+            caught_up, weight = self._caught_up[task], target.load
             source = queue.poll_first([client for client in caught_up if task in client.standby])
             if source is None:
                 source = queue.poll_first(caught_up)
@@ -249,11 +248,9 @@ class Movements:
     def _move_standbys(self, queue: FirstOfFew | ClientQueue) -> None:
         """Step 7: puts a standby at a caught-up client without the task, or the closest one."""
         warmups = self._trace.warmups
-        movements = self._collect(lambda client: client.standby - warmups[client.process_id])
-        while len(movements):
-            task, target = movements.poll()
+        for task, target in self._collect(lambda client: client.standby - warmups[client.process_id]):
             weight = target.load
-            source = queue.poll_first([client for client in self._caught_up(task) if not client.has(task)])
+            source = queue.poll_first([client for client in self._caught_up[task] if not client.has(task)])
             if source is None:
                 for client in self._by_lag(task):
                     if client is target:
