@@ -142,7 +142,7 @@ def advise(fleet: Fleet, params: AdviceParams | None = None, settings: Settings 
         topic_ids=True,
         owned_order=True,
         loads=True,
-        leaders=Adviser.ZONES not in missing,
+        leaders=None if Adviser.ZONES in missing else "preferred",
     )
     work = map_arrow_batches(partial(advise_groups, params=_group_params(fleet, params, settings, missing)))
     results = [

@@ -160,7 +160,7 @@ def measure_zone_traffic(fleet: Fleet, params: ZoneParams | None = None) -> Zone
     if missing := faults(fleet):
         raise FleetError(missing)
     group_facts = facts.facts_by_group(
-        fleet, ["range"], topic_ids=fleet.groups is not None, owned_order=True, loads=True, leaders=True
+        fleet, ["range"], topic_ids=fleet.groups is not None, owned_order=True, loads=True, leaders="preferred"
     )
     work = map_arrow_batches(partial(kernel.measure_traffic, params=params))
     return ZoneTraffic(group_facts.mapInArrow(work, from_arrow_schema(kernel.ZONE_ROWS)), fleet, params)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
@@ -20,6 +20,7 @@ from pyspark.sql.types import ArrayType, DataType
 from spark_assign.groups.kernel import facts as kinds
 from spark_assign.groups.windows import assign_by_windows
 from spark_assign.spark.fleet_check import Sizes
+from spark_assign.spark.partition_leaders import with_leaders
 from spark_assign.spark.partition_slices import from_lists, to_bitmaps
 from spark_assign.spark.subscription_lists import list_members, list_topics, to_lists
 from spark_assign.spark.tagged_pass import union
@@ -27,6 +28,8 @@ from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
 if TYPE_CHECKING:
     from spark_assign.fleet import Fleet
+
+Leaders = Literal["current", "preferred"]
 
 MANY_TOPICS = 64
 """Average number of topics per member from which rows of subscriptions are made into lists."""
@@ -129,14 +132,14 @@ def gather_facts(
 
 
 def facts_by_group(
-    fleet: Fleet, assignors: Collection[str] = (), *, leaders: bool = False, **included: bool
+    fleet: Fleet, assignors: Collection[str] = (), *, leaders: Leaders | None = None, **included: bool
 ) -> DataFrame:
     """Returns all facts of the fleet, with the facts of each group in one Spark task.
 
     Args:
         fleet: see `gather_facts`.
         assignors: window assignors (`groups.windows`) to run on every group.
-        leaders: whether to include the racks of preferred leaders.
+        leaders: include the racks of these leaders.
         included: optional facts and columns (`gather_facts`).
 
     Returns:
@@ -261,13 +264,13 @@ def _racks_matter(fleet: Fleet) -> bool:
     return fleet.racks_known and fleet.sizes.racked_members > 0
 
 
-def _replica_racks(facts: DataFrame, fleet: Fleet, *, leaders: bool = False) -> DataFrame:
+def _replica_racks(facts: DataFrame, fleet: Fleet, *, leaders: Leaders | None = None) -> DataFrame:
     """Returns the racks of the replicas of each topic, in groups with racks: the parallel lists `at` and `racks`.
 
     Args:
         facts: facts by group, so that aggregating the members of a group needs no shuffle.
         fleet: the fleet with replicas and brokers.
-        leaders: whether to add `leader_racks`.
+        leaders: add `leader_racks` of these leaders.
     """
     rack = F.when(F.col("kind") == kinds.MEMBER, F.col("rack_id"))
     topic = F.when(F.col("kind").isin(kinds.SUBSCRIPTION, kinds.LISTED_TOPIC), F.col("topic"))
@@ -276,15 +279,15 @@ def _replica_racks(facts: DataFrame, fleet: Fleet, *, leaders: bool = False) -> 
         *GROUP_KEY, F.explode("topics").alias("topic")
     )
     # A left join, because an inner join filters its input and so prevents a shared shuffle.
-    layouts = topics_with_racks.join(replica_racks(fleet), ["cluster", "topic"], "left")
+    layouts = topics_with_racks.join(replica_racks(fleet, leaders or "preferred"), ["cluster", "topic"], "left")
     names = ("at", "racks", *(["leader_racks"] if leaders else []))
     lists = (F.coalesce(name, F.array().cast(_COLUMNS[name])).alias(name) for name in names)
     return _fact(layouts, kinds.REPLICA_RACKS, "topic", *lists)
 
 
-def replica_racks(fleet: Fleet) -> DataFrame:
+def replica_racks(fleet: Fleet, leaders: Leaders = "preferred") -> DataFrame:
     """Returns parallel lists per cluster and topic: `at` (partitions), `racks` (of their replicas), and `leader_racks`
-    (of their preferred leaders; null if unknown).
+    (of their current or preferred leaders; null if unknown).
     """
     assert fleet.replicas is not None
     assert fleet.brokers is not None
@@ -292,10 +295,11 @@ def replica_racks(fleet: Fleet) -> DataFrame:
     rack: Column = F.expr(
         "filter(transform(replicas, each -> try_element_at(rack_of, each)), rack -> rack is not null)"
     )
-    leader = F.expr("try_element_at(rack_of, try_element_at(replicas, 1))").alias("leader_racks")
+    leader = F.expr("try_element_at(rack_of, leader)").alias("leader_racks")
     layout = F.collect_list(F.struct("partition", rack.alias("racks"), leader))
     return (
-        fleet.replicas.select("cluster", "topic", "partition", "replicas")
+        with_leaders(fleet.replicas if leaders == "current" else fleet.replicas.drop("leader"))
+        .select("cluster", "topic", "partition", "replicas", "leader")
         .join(broker_racks, "cluster")
         .groupBy("cluster", "topic")
         .agg(layout.alias("layout"))

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from spark_assign.fleet import Fleet
 from spark_assign.replicas.kernel.group_effects import coordinator_hashes
 from spark_assign.replicas.kernel.spread_leaders import leader_moves
+from spark_assign.spark.partition_leaders import with_leaders
 from spark_assign.spark.tagged_pass import run_pass
 from spark_assign.tables.replicas import COORDINATORS, LEADER_MOVES
 from spark_assign.tables.schema_fields import schema
@@ -25,7 +26,7 @@ _GROUP = ["cluster", "group_id"]
 _PARTITION = ["cluster", "topic", "partition"]
 _RATES = ("commits_per_second", "rebalances_per_second")
 _SHARED = schema("cluster string, group_id string, hash long")
-_LOADS = schema("cluster string, topic string, partition int, replicas array<int>, load double")
+_LOADS = schema("cluster string, topic string, partition int, replicas array<int>, leader int, load double")
 
 
 def partition_loads(fleet: Fleet, groups: DataFrame, history: Mapping[str, DataFrame] | None) -> DataFrame:
@@ -37,8 +38,8 @@ def partition_loads(fleet: Fleet, groups: DataFrame, history: Mapping[str, DataF
         history: tables `groups` and `commits` of `tables.history.HISTORY_TABLES`, for the rates; None if unknown.
 
     Returns:
-        cluster, topic, partition, replicas, groups, members, keys, commits_per_second?, rebalances_per_second?, load.
-        `keys`: groups or share partitions. `load`: commits per second if they are known, else keys.
+        cluster, topic, partition, replicas, leader, groups, members, keys, commits_per_second?, rebalances_per_second?,
+        load. `keys`: groups or share partitions. `load`: commits per second if they are known, else keys.
     """
     rates = _rates(history) if history else groups.select(*_GROUP).distinct()
     unknown = {name: F.lit(None).cast("double") for name in _RATES} if history is None else {}
@@ -56,7 +57,7 @@ def partition_loads(fleet: Fleet, groups: DataFrame, history: Mapping[str, DataF
     )
     counted = offsets.unionByName(_share_partitions(fleet, groups), allowMissingColumns=True)
     internal = fleet.replicas.where(F.col("topic").isin(OFFSETS_TOPIC, SHARE_TOPIC))  # type: ignore[union-attr]
-    rows = internal.where(F.size("replicas") > 0).join(counted, _PARTITION, "left")
+    rows = with_leaders(internal.where(F.size("replicas") > 0)).join(counted, _PARTITION, "left")
     rows = rows.fillna(0, ["groups", "members", "keys"])
     load: Column = F.col("keys").cast("double")
     if history is not None:
@@ -115,8 +116,7 @@ def coordinator_rows(brokers: DataFrame, loads: DataFrame) -> DataFrame:
     """Returns `tables.replicas.COORDINATORS` of brokers (cluster, broker_id) from `partition_loads`."""
     hottest = F.max(F.struct("load", (-F.col("partition")).alias("least"))).alias("hottest")
     sums = ("groups", "members", "keys")
-    leader = F.get("replicas", F.lit(0)).alias("broker_id")
-    counted = loads.groupBy("cluster", "topic", leader).agg(
+    counted = loads.groupBy("cluster", "topic", F.col("leader").alias("broker_id")).agg(
         F.count(F.lit(1)).alias("partitions"), *(F.sum(name).alias(name) for name in sums), *_summed_rates(), hottest
     )
     rows = counted.join(brokers, ["cluster", "broker_id"], "left_semi").withColumns(

@@ -27,6 +27,7 @@ from spark_assign.replicas.partition_changes import COUNTS, reassigned_partition
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.spark.arrow_batches import dataframe_of_rows, map_arrow_batches
 from spark_assign.spark.caching import cached
+from spark_assign.spark.partition_leaders import with_leaders
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.spark.tagged_pass import run_pass
 from spark_assign.stores.result import Result
@@ -46,7 +47,9 @@ BROKER_RELEASES = ("4.0", "4.1", "4.2", "4.3", "4.4")
 ALL: Literal["all"] = "all"
 _GROUP = ["cluster", "group_id"]
 _EVENT = ["step", "event", "broker_id"]
-_ORDER_FACTS = schema("cluster string, replicas array<int>, groups long, partitions long, brokers array<int>")
+_ORDER_FACTS = schema(
+    "cluster string, replicas array<int>, leader int, groups long, partitions long, brokers array<int>"
+)
 _HASHED = schema("cluster string, group_id string, members long, racked_members long, hash long")
 _MAX_NAMED = 10
 
@@ -90,7 +93,8 @@ def operate(
 ) -> Operation:
     """Computes what an operation does to the groups of a fleet. Give one of `restart`, `down`, and `reassignment`.
 
-    The leader of a partition is taken to be the first of its replicas, and every replica to be in sync.
+    The leader of a partition is the current one, if the fleet has it (`replicas.leader`), else the first of its
+    replicas. Every replica is taken to be in sync.
 
     Args:
         fleet: groups, members, subscriptions, topics, replicas, and brokers, for example a snapshot.
@@ -205,8 +209,9 @@ def _restart_orders(fleet: Fleet, groups: DataFrame, order: DataFrame) -> DataFr
     )
     offsets = coordinated.withColumn("topic", F.lit(OFFSETS_TOPIC))
     weights = (
-        fleet.replicas.join(offsets, ["cluster", "topic", "partition"], "left")  # type: ignore[union-attr]
-        .groupBy("cluster", "replicas")
+        with_leaders(fleet.replicas)  # type: ignore[arg-type]
+        .join(offsets, ["cluster", "topic", "partition"], "left")
+        .groupBy("cluster", "replicas", "leader")
         .agg(F.coalesce(F.sum("groups"), F.lit(0)).alias("groups"), F.count(F.lit(1)).alias("partitions"))
         .where(F.size("replicas") > 0)
     )
@@ -319,8 +324,9 @@ def _group_rows(after: Fleet, groups: DataFrame, changes: DataFrame, effects: Da
     )
     planned = plan(after).metrics.select(*_GROUP, F.col("moved").alias("moved_partitions"))
     runs = (F.col("max_rebalances") > 0) | (F.col("max_epochs") > 0)
-    leaders = after.replicas.where(F.col("topic") == OFFSETS_TOPIC).select(  # type: ignore[union-attr]
-        "cluster", F.col("partition").alias("coordinator_partition"), F.get("replicas", F.lit(0)).alias("coordinator")
+    offsets = after.replicas.where(F.col("topic") == OFFSETS_TOPIC)  # type: ignore[union-attr]
+    leaders = with_leaders(offsets).select(
+        "cluster", F.col("partition").alias("coordinator_partition"), F.col("leader").alias("coordinator")
     )
     zero = ["coordinator_moves", "leaders_moved", "paused_partitions", "bounces", *_SUMS]
     rows = (

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.replicas.kernel import group_effects as rules
 from spark_assign.replicas.reassignment import Reassignment
+from spark_assign.spark.partition_leaders import with_leaders
 from spark_assign.tables.replicas import GROUP_EVENT_ROWS
 
 COUNTS = GROUP_EVENT_ROWS.names[GROUP_EVENT_ROWS.names.index("hosted") : GROUP_EVENT_ROWS.names.index("group_type")]
@@ -23,15 +24,20 @@ def restarted_partitions(replicas: DataFrame, order: DataFrame, event: str, *, s
         replicas: all partitions.
         order: cluster, brokers (in the order of their restarts).
         event: what happens to the brokers.
-        stays: whether a leader that moved stays where it is.
+        stays: whether a leader that moved stays where it is. Otherwise, leaders that aren't the preferred ones return
+            at the first visit, too.
     """
-    rows = replicas.join(F.broadcast(order), "cluster").withColumn("visited", F.array_intersect("brokers", "replicas"))
+    rows = with_leaders(replicas).join(F.broadcast(order), "cluster")
+    rows = rows.withColumn("visited", F.array_intersect("brokers", "replicas"))
     single, first = F.size("replicas") == 1, F.get("replicas", F.lit(0))
-    moved = _moved_from(F.col("replicas"), F.col("visited"))
+    moved = _moved_from(F.col("replicas"), F.col("leader"), F.col("visited"))
+    returns = (F.col("leader") != first) & ~single
 
     def visit(broker: Column) -> Column:
-        leaves = F.array_contains(moved, broker) if stays else (broker == first) & ~single
-        return F.struct(broker.alias("broker"), F.when(leaves, 1 if stays else 2).otherwise(0).alias("leaders"))
+        leaders = F.when(F.array_contains(moved, broker), 1)
+        if not stays:
+            leaders = F.when(returns & (broker == F.get("visited", F.lit(0))), 1).when((broker == first) & ~single, 2)
+        return F.struct(broker.alias("broker"), leaders.otherwise(0).alias("leaders"))
 
     visits = F.explode(F.transform("visited", visit)).alias("visit")
     broker = F.col("visit.broker")
@@ -47,7 +53,7 @@ def restarted_partitions(replicas: DataFrame, order: DataFrame, event: str, *, s
     )
 
 
-def _moved_from(replicas: Column, visited: Column) -> Column:
+def _moved_from(replicas: Column, leader: Column, visited: Column) -> Column:
     """Returns the brokers that move the leader when they restart, if it stays there: see `kernel.restart_order`."""
 
     def visit(state: Column, broker: Column) -> Column:
@@ -56,15 +62,18 @@ def _moved_from(replicas: Column, visited: Column) -> Column:
         moved = F.concat(state["moved"], F.when(moves, F.array(broker)).otherwise(F.array().cast("array<int>")))
         return F.struct(F.when(moves, following).otherwise(state["leader"]).alias("leader"), moved.alias("moved"))
 
-    start = F.struct(F.get(replicas, F.lit(0)).alias("leader"), F.array().cast("array<int>").alias("moved"))
+    start = F.struct(leader.alias("leader"), F.array().cast("array<int>").alias("moved"))
     return F.aggregate(visited, start, visit, lambda state: state["moved"])
 
 
 def reassigned_partitions(reassignment: Reassignment) -> DataFrame:
     """Returns the partitions that a reassignment changes (step 1), and its new partitions (step 2)."""
     before, after = _racks(reassignment.fleet.brokers, "before"), _racks(reassignment.after.brokers, "after")
+    leaders = with_leaders(reassignment.fleet.replicas).select("cluster", "topic", "partition", "leader")
     rows = (
-        reassignment.changes.join(F.broadcast(before), "cluster", "left")
+        reassignment.changes.drop("leader")
+        .join(leaders, ["cluster", "topic", "partition"], "left")
+        .join(F.broadcast(before), "cluster", "left")
         .join(F.broadcast(after), "cluster", "left")
         .withColumnsRenamed({"previous_replicas": "old", "replicas": "new"})
     )
@@ -73,7 +82,7 @@ def reassigned_partitions(reassignment: Reassignment) -> DataFrame:
     both = F.concat(old_racks, added)
     removed = F.size(new_racks) != F.size(both)
     sets = [F.sort_array(F.array_distinct(racks)) for racks in (old_racks, both, new_racks)]
-    leader = F.get("old", F.lit(0))
+    leader = F.col("leader")
     moved = _changes(
         rows.where(F.col("old").isNotNull()),
         event=F.lit(rules.REASSIGN),

@@ -75,8 +75,14 @@ OWNED_LISTS = schema(
 """The same as lists with an element per slice, usually one row per member. `positions`: as `position` in OWNED_SLICES;
 null: sorted by topic and partition."""
 
-REPLICAS = schema("cluster string, topic string, partition int, replicas array<int>")
-"""`replicas`: broker IDs, preferred leader first."""
+REPLICAS = StructType(
+    [
+        *columns("cluster string, topic string, partition int, replicas array<int>"),
+        *_if_given(leader=IntegerType()),
+    ]
+)
+"""`replicas`: broker IDs, preferred leader first. `leader`: ID of the current leader; null if there is none, or it is
+unknown: then the preferred leader counts."""
 
 BROKERS = StructType(
     [

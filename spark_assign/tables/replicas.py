@@ -182,12 +182,12 @@ OPERATED_GROUPS = schema(
     "moved_partitions long?, advice string?",
 )
 """One row per group with members. `coordinator_partition`: its partition of `__consumer_offsets`; `coordinator`: the
-preferred leader of that partition. `causes`: causes of its effects. `…_rebalances`: rebalances in which members rejoin.
-`…_epochs`: new group epochs, without a rebalance. `…_seconds`: partition-seconds without consumption; null if unknown.
-`coordinator_moves`: maximum number of moves to another coordinator. `leaders_moved`: maximum number of moves of leaders
-of its partitions. `paused_partitions`: most partitions that stop at once. `moved_partitions`: partitions that get
-another owner if the assignor runs after the operation; null if it doesn't run, or is unknown. `advice`: what to change
-in the clients before, and what it saves."""
+leader of that partition, after a change. `causes`: causes of its effects. `…_rebalances`: rebalances in which members
+rejoin. `…_epochs`: new group epochs, without a rebalance. `…_seconds`: partition-seconds without consumption; null if
+unknown. `coordinator_moves`: maximum number of moves to another coordinator. `leaders_moved`: maximum number of moves
+of leaders of its partitions. `paused_partitions`: most partitions that stop at once. `moved_partitions`: partitions
+that get another owner if the assignor runs after the operation; null if it doesn't run, or is unknown. `advice`: what
+to change in the clients before, and what it saves."""
 
 ORDERS = schema(
     "cluster string, order string, leaders_return boolean, brokers array<int>, coordinators_moved long",
@@ -202,7 +202,7 @@ COORDINATORS = schema(
     "commits_per_second double?, rebalances_per_second double?, hottest_partition int, hottest_load double",
 )
 """One row per broker and internal topic (`__consumer_offsets`, `__share_group_state`), before the operation.
-`partitions`: partitions of the topic with the broker as preferred leader. `groups`, `members`: those that it
+`partitions`: partitions of the topic that the broker leads. `groups`, `members`: those that it
 coordinates. `keys`: groups, or share partitions. `…_per_second`: null without a history. `hottest_partition`: partition
 with the highest load. `hottest_load`: its commits per second, or its keys without a history."""
 
@@ -211,7 +211,8 @@ LEADER_MOVES = schema(
     "previous_replicas array<int>, replicas array<int>, load double",
 )
 """Moves of leaders of the internal topics that spread the load of coordinators, without copying data.
-`previous_replicas`, `replicas`: order of the replicas before and after. `load`: as `hottest_load`."""
+`previous_replicas`, `replicas`: order of the replicas before and after; the same if the
+preferred leader leads again. `load`: as `hottest_load`."""
 
 OPERATED_ZONES = schema(
     "cluster string, group_id string, cross_zone_bytes_before long?, cross_zone_bytes_after long?",

@@ -112,6 +112,27 @@ def test_a_rolling_restart(fleet: Fleet) -> None:
     assert sum(row["coordinator_moves"] for row in best) == orders["fewest-moves", False]["coordinators_moved"]
 
 
+def test_current_leaders(spark: SparkSession, fleet: Fleet) -> None:
+    """They lead until they stop, or until leaders return; without one, the preferred leader counts."""
+    replicas = [("c", "t", each, [1, 2], 2 if each < 5 else None) for each in range(6)]
+    replicas += [("c", "other", 0, [1], 1)]
+    replicas += [("c", "__consumer_offsets", each, [1, 2], 2) for each in range(4)]
+    led = replace(fleet, replicas=dataframe(spark, f"{REPLICAS}, leader int", replicas))
+    operation, stays = (operate(led, restart=[1, 2], leaders_return=returns) for returns in (True, False))
+    moved = [[row["leaders_moved"] for row in each.steps.orderBy("step").collect()] for each in (operation, stays)]
+    assert moved == [[9 + 2, 0], [1, 10]]
+    orders = {row["leaders_return"]: row for row in operation.orders.where("order = 'given'").collect()}
+    assert {returns: row["leaders_moved"] for returns, row in orders.items()} == {True: 11, False: 11}
+    assert {row["coordinator"] for row in operation.groups.collect()} == {2}
+    (coordinator,) = (row for row in operation.coordinators.collect() if row["partitions"])
+    assert (coordinator["broker_id"], coordinator["partitions"]) == (2, 4)
+    assert {row["from_broker_id"] for row in operation.leader_moves.collect()} == {2}
+    files = tool_files(changes_of_leader_moves(operation.leader_moves)).where("kind = 'reassign'").collect()
+    assert all(each["replicas"] == [1, 2] for each in json.loads(files[0]["content"])["partitions"])
+    (step,) = operate(led, reassignment=reassign(led, ClusterChange.from_values(led, removed=[2]))).steps.collect()
+    assert step["leaders_moved"] in (9, 10)
+
+
 def test_a_broker_is_removed(spark: SparkSession, fleet: Fleet) -> None:
     """Replicas move across racks: epochs of the consumer group, rebalances of the classic ones with racks."""
     added = ClusterChange.from_values(fleet, removed=[3], added={4: "r9"}, partitions={"other": 2})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from itertools import permutations
 from typing import Any
 
@@ -119,14 +120,16 @@ def test_the_partition_of_a_group() -> None:
     assert rules.coordinator_hashes(["polygenelubricants", "a", "", "orders-service"]).tolist() == [0, 97, 0, 23943117]
 
 
-def moves(replicas: list[list[int]], order: tuple[int, ...]) -> int:
-    """Moves of leaders that stay, partition by partition."""
+def moves(replicas: list[list[int]], leaders: list[int], order: Sequence[int], *, returning: bool = False) -> int:
+    """Moves of leaders, partition by partition; leaders stay, or return after each restart of one of their replicas."""
     count = 0
-    for brokers in replicas:
-        leader = brokers[0]
+    for brokers, leader in zip(replicas, leaders, strict=True):
         for broker in order:
             if leader == broker and len(brokers) > 1:
                 leader = next(other for other in brokers if other != broker)
+                count += 1
+            if returning and broker in brokers and leader != brokers[0]:
+                leader = brokers[0]
                 count += 1
     return count
 
@@ -136,18 +139,24 @@ def test_order_against_all_orders(seed: int) -> None:
     """The counts are those of a loop, and no order of few brokers has fewer moves."""
     draw = random.Random(seed)
     replicas = [draw.sample(range(10, 15), draw.choice([1, 2, 3])) for _ in range(12)]
-    leadership = Leadership(replicas, [1] * 12, [2] * 12)
+    leader = [draw.choice(brokers) for brokers in replicas]
+    leadership = Leadership(replicas, leader, [1] * 12, [2] * 12)
     orders = list(permutations(range(10, 15)))
     for order in orders[::7]:
-        assert leadership.count(order) == (moves(replicas, order), 2 * moves(replicas, order))
-    assert leadership.count(fewest_moves(leadership, range(10, 15)))[0] == min(moves(replicas, each) for each in orders)
+        assert leadership.count(order) == (moves(replicas, leader, order), 2 * moves(replicas, leader, order))
+    assert leadership.count(fewest_moves(leadership, range(10, 15)))[0] == min(
+        moves(replicas, leader, each) for each in orders
+    )
+    some = [10, 12, 13]
+    returning = moves(replicas, leader, some, returning=True)
+    assert leadership.count_returning(some) == (returning, 2 * returning)
 
 
 def test_order_of_many_brokers() -> None:
     """Every broker restarts once, with no more moves than in the given order, although some have no replicas."""
     draw = random.Random(1)
     replicas = [draw.sample(range(20), draw.choice([1, 2, 3])) for _ in range(300)]
-    leadership = Leadership(replicas, [draw.randrange(3) for _ in replicas], [1] * 300)
+    leadership = Leadership(replicas, [each[0] for each in replicas], [draw.randrange(3) for _ in replicas], [1] * 300)
     order = fewest_moves(leadership, range(25))
     assert sorted(order) == list(range(25))
     assert leadership.count(order) < leadership.count(range(25))
@@ -155,7 +164,10 @@ def test_order_of_many_brokers() -> None:
 
 def test_orders_of_clusters() -> None:
     """Four rows per cluster: the given order, and the best one; each with leaders that return, and that stay."""
-    rows = [{"cluster": "c", "replicas": pair, "groups": 1, "partitions": 3} for pair in ([1, 2], [2, 3], [3, 1])]
+    rows = [
+        {"cluster": "c", "replicas": pair, "leader": pair[0], "groups": 1, "partitions": 3}
+        for pair in ([1, 2], [2, 3], [3, 1])
+    ]
     table = pa.Table.from_pylist([row | {"brokers": [1, 2, 3]} for row in rows])
     (found,) = restart_orders(table, to_arrow_schema(ORDERS))
     assert [tuple(row.values()) for row in found.to_pylist()] == [

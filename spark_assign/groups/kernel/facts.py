@@ -26,7 +26,7 @@ OWNED_ORDER
          member_id, topic, position, at: partitions of a topic in the order in which a member reports them; topics are
          ordered by position
 REPLICA_RACKS
-         topic, and the parallel lists at (partitions), racks (of the replicas), leader_racks (of the preferred leader)
+         topic, and the parallel lists at (partitions), racks (of the replicas), leader_racks (of the leader)
 INITIALIZED
          topic, first, step, count: a row of `initialized`
 LOAD     topic, and the parallel lists at (partitions), in_rates, in_rate_stddevs, out_rates, lags, byte_rates (null if

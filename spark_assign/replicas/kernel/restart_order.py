@@ -5,7 +5,8 @@ Principles, in order of priority: fewest moves of coordinators (each counts for 
 When a broker stops, each partition that it leads goes to the first other replica in the order of its list, which are
 all up, because one broker restarts at a time. If leaders don't return (`auto.leader.rebalance.enable=false`), a
 partition moves again only if its new leader restarts later. So a broker should restart after the brokers to which its
-leaders go; the first one can't. If leaders return after each restart, each partition moves twice in any order.
+leaders go; the first one can't. If leaders return after each restart, each partition moves twice in any order; one with
+another leader than the preferred one at the start returns once, at the first restart of one of its replicas.
 
 Example: partitions [1, 2], [2, 3], and [3, 1], one group each. In the order 1, 2, 3: the first moves to 2, back to 1;
 the second moves to 3, back to 2; the third moves to 1: 5 moves. In the order 1, 3, 2: the first moves to 2, back to 1;
@@ -29,6 +30,8 @@ from spark_assign.numeric.array_types import IntArray
 
 GIVEN, FEWEST = "given", "fewest-moves"
 EXACT_BROKERS = 6
+NEVER = np.iinfo(np.int64).max
+"""Position of a broker that doesn't restart."""
 MAX_TRIALS = 400
 """Maximum number of exchanges that are tried."""
 
@@ -40,16 +43,20 @@ class Leadership:
 
     Attributes:
         replicas: shape (num_lists, max_replicas), broker indexes, preferred leader first; -1 after the last replica.
+        leader: broker index of the current leader of each list.
         weights: shape (2, num_lists): groups that the partitions coordinate, and partitions; 0 for a single replica,
             which can't move.
     """
 
-    def __init__(self, replicas: Sequence[Sequence[int]], groups: Sequence[int], partitions: Sequence[int]) -> None:
-        """Takes the lists of broker IDs and their weights."""
+    def __init__(
+        self, replicas: Sequence[Sequence[int]], leader: Sequence[int], groups: Sequence[int], partitions: Sequence[int]
+    ) -> None:
+        """Takes the lists of broker IDs, their current leaders (of these IDs), and their weights."""
         width = max((2, *(len(brokers) for brokers in replicas)))
         padded = np.array([[*brokers, *[-1] * (width - len(brokers))] for brokers in replicas], np.int64)
         self.brokers, indexes = np.unique(padded, return_inverse=True)
         self.replicas = np.where(padded < 0, -1, indexes.reshape(padded.shape))
+        self.leader = np.searchsorted(self.brokers, np.asarray(leader, np.int64))
         self.weights = np.array([groups, partitions], np.int64) * (padded[:, 1] >= 0)
 
     def indexes(self, brokers: Sequence[int]) -> IntArray:
@@ -59,16 +66,21 @@ class Leadership:
 
     def count(self, brokers: Sequence[int]) -> Moves:
         """Returns the coordinators and leaders that move if the brokers restart in an order and leaders stay."""
-        order = self.indexes(brokers)
-        rank = np.full(len(self.brokers) + 1, len(order), np.int64)  # the last one is that of index -1
-        rank[order] = np.arange(len(order))
-        visited = np.take_along_axis(self.replicas, np.argsort(rank[self.replicas], axis=1, kind="stable"), axis=1)
-        leader, moves = self.replicas[:, 0], np.zeros(2, np.int64)
+        rank, visited = self._visits(brokers)
+        leader, moves = self.leader, np.zeros(2, np.int64)
         for column in range(visited.shape[1]):
-            moved = (visited[:, column] == leader) & (rank[leader] < len(order))
+            moved = (visited[:, column] == leader) & (rank[leader] < NEVER)
             moves += self.weights @ moved
             leader = np.where(moved, self.next_leader(leader), leader)
         return int(moves[0]), int(moves[1])
+
+    def _visits(self, brokers: Sequence[int]) -> tuple[IntArray, IntArray]:
+        """Returns the position of each broker index in an order (`NEVER`: none), and the replicas in this order."""
+        order = self.indexes(brokers)
+        rank = np.full(len(self.brokers) + 1, NEVER, np.int64)  # the last one is that of index -1
+        rank[order] = np.arange(len(order))
+        visits = np.argsort(rank[self.replicas], axis=1, kind="stable")
+        return rank, np.take_along_axis(self.replicas, visits, axis=1)
 
     def next_leader(self, leader: IntArray) -> IntArray:
         """Returns the first replica of each list that isn't the leader; of a single replica, the leader."""
@@ -77,12 +89,16 @@ class Leadership:
 
     def count_returning(self, brokers: Sequence[int]) -> Moves:
         """Returns the same if all leaders return after each restart: each moves away and back."""
-        groups, partitions = 2 * (self.weights @ np.isin(self.replicas[:, 0], self.indexes(brokers)))
+        rank, visited = self._visits(brokers)
+        preferred, first = self.replicas[:, 0], visited[:, 0]
+        returns = (self.leader != preferred) & (rank[first] < NEVER)
+        later = (rank[preferred] < NEVER) & ~(returns & (first == preferred))
+        groups, partitions = self.weights @ (2 * later + returns)
         return int(groups), int(partitions)
 
     def fewest_leaders_next(self, brokers: Sequence[int]) -> list[int]:
         """Returns the brokers, each time the one that leads the fewest groups, then partitions, at that time."""
-        leader, order, remaining = self.replicas[:, 0].copy(), [], self.indexes(brokers).tolist()
+        leader, order, remaining = self.leader, [], self.indexes(brokers).tolist()
         while remaining:
             led = [np.bincount(leader, weights, len(self.brokers)) for weights in self.weights]
             broker = min(remaining, key=lambda broker: (led[0][broker], led[1][broker]))
@@ -110,13 +126,14 @@ def restart_orders(facts: pa.Table, schema: pa.Schema) -> Iterable[pa.Table]:
     """Yields the orders of each cluster with their moves (`tables.replicas.ORDERS`).
 
     Args:
-        facts: cluster, replicas, groups, partitions, brokers (of the cluster, in the given order).
+        facts: cluster, replicas, leader, groups, partitions, brokers (of the cluster, in the given order).
         schema: schema of the result.
     """
     for cluster in pc.unique(facts["cluster"]).sort().to_pylist():
         rows = facts.filter(pc.equal(facts["cluster"], cluster)).to_pylist()
-        rows.sort(key=lambda row: row["replicas"])
-        leadership = Leadership(*([row[name] for row in rows] for name in ("replicas", "groups", "partitions")))
+        rows.sort(key=lambda row: (row["replicas"], row["leader"]))
+        columns = ([row[name] for row in rows] for name in ("replicas", "leader", "groups", "partitions"))
+        leadership = Leadership(*columns)
         given = rows[0]["brokers"]
         orders = {GIVEN: given, FEWEST: fewest_moves(leadership, given)}
         yield pa.Table.from_pylist(

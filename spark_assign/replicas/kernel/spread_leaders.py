@@ -52,20 +52,24 @@ def leader_moves(facts: pa.Table, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yields the leader moves of each topic (`tables.replicas.LEADER_MOVES`).
 
     Args:
-        facts: cluster, topic, partition, replicas, load.
+        facts: cluster, topic, partition, replicas, leader (the current one), load.
         schema: schema of the result.
     """
     topics: dict[tuple[str, str], list[dict[str, object]]] = defaultdict(list)
     for row in facts.sort_by([(name, "ascending") for name in ("cluster", "topic", "partition")]).to_pylist():
         topics[row["cluster"], row["topic"]].append(row)
     for rows in topics.values():
-        replicas: list[list[int]] = [row["replicas"] for row in rows]  # type: ignore[misc]
+        replicas: list[list[int]] = [_leader_first(row["replicas"], row["leader"]) for row in rows]  # type: ignore[arg-type]
         leaders = spread_leaders(replicas, [row["load"] for row in rows])  # type: ignore[misc]
         moved = [
             row
-            | {"from_broker_id": brokers[0], "to_broker_id": leader, "previous_replicas": brokers}
-            | {"replicas": [leader, *(broker for broker in brokers if broker != leader)]}
+            | {"from_broker_id": brokers[0], "to_broker_id": leader, "previous_replicas": row["replicas"]}
+            | {"replicas": _leader_first(row["replicas"], leader)}  # type: ignore[arg-type]
             for row, brokers, leader in zip(rows, replicas, leaders, strict=True)
             if leader != brokers[0]
         ]
         yield pa.Table.from_pylist(moved, schema)
+
+
+def _leader_first(brokers: list[int], leader: int) -> list[int]:
+    return [leader, *(broker for broker in brokers if broker != leader)]

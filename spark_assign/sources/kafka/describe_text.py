@@ -22,7 +22,7 @@ Line = tuple[str, int, str]
 """File, line number from 1, text."""
 
 _PARTITION = re.compile(
-    r"\s*Topic:\s*(\S+)\s+Partition:\s*(\d+)\s+Leader:\s*\S+\s+Replicas:\s*([\d,\s]*?)\s*(?:Isr:|$)"
+    r"\s*Topic:\s*(\S+)\s+Partition:\s*(\d+)\s+Leader:\s*(\S+)\s+Replicas:\s*([\d,\s]*?)\s*(?:Isr:|$)"
 )
 _TOPIC = re.compile(r"\s*Topic:\s*(\S+)\s+(?:TopicId:\s*(\S+)\s+)?.*?PartitionCount:\s*(\d+)")
 _NO_MEMBERS = re.compile(r"Consumer group '(.*)' has no active members\.")
@@ -89,12 +89,14 @@ class _Found:
     counts: dict[str, tuple[int, Line]] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     replicas: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    leaders: dict[tuple[str, int], int | None] = field(default_factory=dict)
     groups: dict[str, _Group] = field(default_factory=lambda: defaultdict(_Group))
 
     def topic_line(self, line: Line) -> None:
         if partition := _PARTITION.match(line[2]):
-            replicas = [int(broker) for broker in partition[3].split(",") if broker.strip()]
-            self.replicas[partition[1], int(partition[2])] = replicas
+            key, leader = (partition[1], int(partition[2])), partition[3]
+            self.leaders[key] = int(leader) if leader.isdecimal() else None  # `none`, or -1 before 2.x
+            self.replicas[key] = [int(broker) for broker in partition[4].split(",") if broker.strip()]
         elif topic := _TOPIC.match(line[2]):
             self.counts[topic[1]] = int(topic[3]), line
             if topic[2]:
@@ -165,7 +167,8 @@ class _Found:
         for topic, (count, _) in sorted(self.counts.items()):
             rows.add("topics", topic=topic, partitions=count, topic_id=self.ids.get(topic))
         for (topic, partition), replicas in sorted(self.replicas.items()):
-            rows.add("replicas", topic=topic, partition=partition, replicas=replicas)
+            leader = self.leaders[topic, partition]
+            rows.add("replicas", topic=topic, partition=partition, replicas=replicas, leader=leader)
         for broker in sorted({broker for replicas in self.replicas.values() for broker in replicas}):
             rows.add("brokers", broker_id=broker)
         for group_id, group in sorted(self.groups.items()):

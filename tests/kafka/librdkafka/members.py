@@ -1,7 +1,8 @@
 """Consumers of librdkafka, by way of confluent-kafka, run in a process of its own.
 
 Reads lines of JSON, as java/OldConsumers.java does: {"start": a member} and {"leave": a member}, with Java's classes as
-assignors; "revoking_ms" is how long it takes to give up partitions, and "rack" and "metadata_max_age_ms" are as there.
+assignors; "revoking_ms" is how long it takes to give up partitions; "rack", "metadata_max_age_ms", and
+"session_timeout_ms" are as there.
 At the end of the input all leave. Each time that a member gets partitions or gives some up is a line of JSON on
 standard output: {"group", "client_id", "event": "assigned|revoked|lost", "partitions": [[topic, partition], ...],
 "at_ms"}.
@@ -53,7 +54,7 @@ for line in filter(str.strip, sys.stdin):
     settings = {"bootstrap.servers": SERVERS, "group.id": member["group"], "client.id": member["client_id"]}
     settings |= {"partition.assignment.strategy": ASSIGNORS[member["assignor"].rpartition(".")[2]], "log_level": 0}
     names = {"instance_id": "group.instance.id", "rack": "client.rack"}
-    names |= {"metadata_max_age_ms": "topic.metadata.refresh.interval.ms"}
+    names |= {"metadata_max_age_ms": "topic.metadata.refresh.interval.ms", "session_timeout_ms": "session.timeout.ms"}
     settings |= {setting: member[name] for name, setting in names.items() if member.get(name)}
     leaves = threading.Event()
     revoking_s = member.get("revoking_ms", 0) / 1000

@@ -2,7 +2,8 @@
 
 Before each operation a snapshot is taken. `operate` predicts from it the rebalances and epochs of each group, and which
 groups stop. The history reads from the records what came; the members' listeners report what they gave up. The full
-run has twenty operations, a fourth broker in the rack of the first, and more groups; with small sizes, it has four.
+run has twenty operations, a fourth broker in the rack of the first, and more groups; with small sizes, it has four. If
+a busy machine costs a member its session, all starts again, with the same operations.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tests.kafka import broker_operations, client_libraries, group_members, mave
 from tests.kafka.broker import Cluster, cluster
 from tests.kafka.broker_operations import ACROSS, DOWN, ELECT, GROW, RESTART, WITHIN, Operation
 from tests.kafka.conftest import RACKS
+from tests.kafka.coordinator_log import HeldUpError, expirations, repeated
 from tests.kafka.group_members import Consumer, wait_until_settled
 from tests.kafka.live_groups import Row, Tables, create_topics, events, fleet, offsets_records, read
 from tests.sizes import drawn
@@ -37,6 +39,9 @@ from tests.sizes import drawn
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.once, pytest.mark.full]
 
 SEED = 30
+SESSION_MS = 60_000
+"""The longest that brokers allow groups of their own protocols. No operation keeps a member from its coordinator so
+long."""
 TOPICS = {"op.a": {0: [1, 2], 1: [2, 3], 2: [3, 1], 3: [1, 3]}, "op.b": {0: [2, 1], 1: [3, 2], 2: [1, 2]}}
 REPLICATED = {
     "offsets.topic.replication.factor": "3",
@@ -64,6 +69,7 @@ def _consumers(
             assignor,
             protocol,
             rack=RACKS[each] if racked else None,
+            session_timeout_ms=SESSION_MS if protocol == "classic" else None,
             heartbeat_interval_ms=500 if protocol == "classic" else None,
             metadata_max_age_ms=500,
         )
@@ -109,16 +115,21 @@ def _kinds(random: Random) -> list[str]:
 
 
 def play(_broker: Cluster, folder: Path) -> Story:
-    """Members join on brokers of their own; then one operation after the other."""
+    """Members join on brokers of their own; then one operation after the other. No member may lose its session."""
+    return repeated(lambda attempt: _attempt(folder, attempt))
+
+
+def _attempt(folder: Path, attempt: int) -> Story:
     random, is_full = Random(SEED), bool(drawn(0, 1))
     racks = (*RACKS, *RACKS[:1] * is_full)
-    files = [folder / name for name in ("newest", "old", "librdkafka")]
+    files = [folder / f"{name}-{attempt}" for name in ("newest", "old", "librdkafka")]
     with ExitStack() as stack:
         started = stack.enter_context(cluster(maven.kafka_classpath(), racks, properties=REPLICATED))
         create_topics(started, TOPICS)
         sizes = Counter(each.group for each in NEWEST + OLD)
         for kind, group in (("consumer", "op-consumer"), ("share", "op-share")):
-            started.configure_group(group, {f"{kind}.heartbeat.interval.ms": "500"})
+            times = {"heartbeat.interval.ms": "500", "session.timeout.ms": str(SESSION_MS)}
+            started.configure_group(group, {f"{kind}.{name}": value for name, value in times.items()})
         stack.enter_context(group_members.running(started, NEWEST, files[0]))
         older = replace(started, class_path=maven.applications_classpath())
         stack.enter_context(group_members.running(older, OLD, files[1]))
@@ -144,6 +155,8 @@ def play(_broker: Cluster, folder: Path) -> Story:
                 started.processes[operation.brokers[0] - 1].start()
                 broker_operations.elect(started)
                 broker_operations.wait_until_calm(started)
+            if any(expirations(group, started.group_log()) for group in sizes):
+                raise HeldUpError
         return Story(steps, events(filter(Path.exists, files)), offsets_records(started))
 
 
