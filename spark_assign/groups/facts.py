@@ -295,11 +295,11 @@ def replica_racks(fleet: Fleet, leaders: Leaders = "preferred") -> DataFrame:
     rack: Column = F.expr(
         "filter(transform(replicas, each -> try_element_at(rack_of, each)), rack -> rack is not null)"
     )
-    leader = F.expr("try_element_at(rack_of, leader)").alias("leader_racks")
+    leader = F.expr("try_element_at(rack_of, leader_id)").alias("leader_racks")
     layout = F.collect_list(F.struct("partition", rack.alias("racks"), leader))
     return (
-        with_leaders(fleet.replicas if leaders == "current" else fleet.replicas.drop("leader"))
-        .select("cluster", "topic", "partition", "replicas", "leader")
+        with_leaders(fleet.replicas if leaders == "current" else fleet.replicas.drop("leader_id"))
+        .select("cluster", "topic", "partition", "replicas", "leader_id")
         .join(broker_racks, "cluster")
         .groupBy("cluster", "topic")
         .agg(layout.alias("layout"))

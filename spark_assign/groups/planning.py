@@ -281,6 +281,13 @@ def gather_plan_facts(fleet: Fleet, patterns: Mapping[str, str], *, loads: bool 
     loads = loads or any_configured or WEIGHTED_STICKY in selected
     topic_ids = any_configured or not selected.isdisjoint(TOPIC_ID_ASSIGNORS)
     owned_order = topic_ids or CONFIGURED in selected or any(uses_owned_order(name) for name in patterns.values())
+    leaders = any_configured or any(name.endswith("@franz-go-1.21") for name in patterns.values())
     return facts.facts_by_group(
-        fleet, window_assignors, user_data=bool(custom), topic_ids=topic_ids, owned_order=owned_order, loads=loads
+        fleet,
+        window_assignors,
+        leaders="current" if leaders else None,
+        user_data=bool(custom),
+        topic_ids=topic_ids,
+        owned_order=owned_order,
+        loads=loads,
     )

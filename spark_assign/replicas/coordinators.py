@@ -26,7 +26,7 @@ _GROUP = ["cluster", "group_id"]
 _PARTITION = ["cluster", "topic", "partition"]
 _RATES = ("commits_per_second", "rebalances_per_second")
 _SHARED = schema("cluster string, group_id string, hash long")
-_LOADS = schema("cluster string, topic string, partition int, replicas array<int>, leader int, load double")
+_LOADS = schema("cluster string, topic string, partition int, replicas array<int>, leader_id int, load double")
 
 
 def partition_loads(fleet: Fleet, groups: DataFrame, history: Mapping[str, DataFrame] | None) -> DataFrame:
@@ -38,10 +38,10 @@ def partition_loads(fleet: Fleet, groups: DataFrame, history: Mapping[str, DataF
         history: tables `groups` and `commits` of `tables.history.HISTORY_TABLES`, for the rates; None if unknown.
 
     Returns:
-        cluster, topic, partition, replicas, leader, groups, members, keys, commits_per_second?, rebalances_per_second?,
-        load. `keys`: groups or share partitions. `load`: commits per second if they are known, else keys.
+        cluster, topic, partition, replicas, leader_id, groups, members, keys, commits_per_second?,
+        rebalances_per_second?, load. `keys`: groups or share partitions. `load`: commits per second, or keys.
     """
-    rates = _rates(history) if history else groups.select(*_GROUP).distinct()
+    rates = group_rates(history) if history else groups.select(*_GROUP).distinct()
     unknown = {name: F.lit(None).cast("double") for name in _RATES} if history is None else {}
     offsets = (
         groups.join(rates, _GROUP, "left")
@@ -67,7 +67,7 @@ def partition_loads(fleet: Fleet, groups: DataFrame, history: Mapping[str, DataF
     return rows.withColumn("load", load)
 
 
-def _rates(history: Mapping[str, DataFrame]) -> DataFrame:
+def group_rates(history: Mapping[str, DataFrame]) -> DataFrame:
     """Returns the rates of each group over the time between the first and the last record of its cluster."""
     groups, commits = history["groups"], history["commits"]
     spans = groups.groupBy("cluster").agg(
@@ -116,7 +116,7 @@ def coordinator_rows(brokers: DataFrame, loads: DataFrame) -> DataFrame:
     """Returns `tables.replicas.COORDINATORS` of brokers (cluster, broker_id) from `partition_loads`."""
     hottest = F.max(F.struct("load", (-F.col("partition")).alias("least"))).alias("hottest")
     sums = ("groups", "members", "keys")
-    counted = loads.groupBy("cluster", "topic", F.col("leader").alias("broker_id")).agg(
+    counted = loads.groupBy("cluster", "topic", F.col("leader_id").alias("broker_id")).agg(
         F.count(F.lit(1)).alias("partitions"), *(F.sum(name).alias(name) for name in sums), *_summed_rates(), hottest
     )
     rows = counted.join(brokers, ["cluster", "broker_id"], "left_semi").withColumns(

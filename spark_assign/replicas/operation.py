@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups.planning import plan
+from spark_assign.replicas.assignor_times import assignor_times
 from spark_assign.replicas.coordinators import OFFSETS_TOPIC, coordinator_rows, leader_move_rows, partition_loads
 from spark_assign.replicas.kernel import group_effects as rules
 from spark_assign.replicas.kernel.restart_order import FEWEST, GIVEN, restart_orders
@@ -48,7 +49,7 @@ ALL: Literal["all"] = "all"
 _GROUP = ["cluster", "group_id"]
 _EVENT = ["step", "event", "broker_id"]
 _ORDER_FACTS = schema(
-    "cluster string, replicas array<int>, leader int, groups long, partitions long, brokers array<int>"
+    "cluster string, replicas array<int>, leader_id int, groups long, partitions long, brokers array<int>"
 )
 _HASHED = schema("cluster string, group_id string, members long, racked_members long, hash long")
 _MAX_NAMED = 10
@@ -65,6 +66,7 @@ class Operation(Result):
         orders: of a restart: the given order of brokers, and the one with the fewest moves; else empty.
         coordinators: what each broker coordinates before the operation.
         leader_moves: moves of leaders of internal topics that would spread this load.
+        assignor_times: how long the assignor of each group takes, and the timeout that it must meet.
         rejected: clusters that the reassignment rejected.
     """
 
@@ -76,6 +78,7 @@ class Operation(Result):
     orders: DataFrame
     coordinators: DataFrame
     leader_moves: DataFrame
+    assignor_times: DataFrame
     rejected: DataFrame
 
 
@@ -93,7 +96,7 @@ def operate(
 ) -> Operation:
     """Computes what an operation does to the groups of a fleet. Give one of `restart`, `down`, and `reassignment`.
 
-    The leader of a partition is the current one, if the fleet has it (`replicas.leader`), else the first of its
+    The leader of a partition is the current one, if the fleet has it (`replicas.leader_id`), else the first of its
     replicas. Every replica is taken to be in sync.
 
     Args:
@@ -107,7 +110,8 @@ def operate(
             (`auto.leader.rebalance.enable`).
         downtime_seconds: time that each restarted broker is down.
         broker_release: release of the brokers. With 4.0, racks of replicas don't matter.
-        history: tables of a history (`History.tables`), for the commits and rebalances per second of coordinators.
+        history: tables of a history (`History.tables`), for the commits and rebalances per second of coordinators, and
+            the timeouts of members.
 
     Raises:
         ConfigError: not exactly one operation is given, a number is negative, or the release is unknown.
@@ -157,6 +161,7 @@ def operate(
         orders,
         coordinator_rows(fleet.brokers, loads),  # type: ignore[arg-type]
         leader_move_rows(loads),
+        assignor_times(fleet, groups.join(changed, "cluster", "left_semi"), history, broker_release),
         rejected,
     )
 
@@ -211,7 +216,7 @@ def _restart_orders(fleet: Fleet, groups: DataFrame, order: DataFrame) -> DataFr
     weights = (
         with_leaders(fleet.replicas)  # type: ignore[arg-type]
         .join(offsets, ["cluster", "topic", "partition"], "left")
-        .groupBy("cluster", "replicas", "leader")
+        .groupBy("cluster", "replicas", "leader_id")
         .agg(F.coalesce(F.sum("groups"), F.lit(0)).alias("groups"), F.count(F.lit(1)).alias("partitions"))
         .where(F.size("replicas") > 0)
     )
@@ -326,7 +331,7 @@ def _group_rows(after: Fleet, groups: DataFrame, changes: DataFrame, effects: Da
     runs = (F.col("max_rebalances") > 0) | (F.col("max_epochs") > 0)
     offsets = after.replicas.where(F.col("topic") == OFFSETS_TOPIC)  # type: ignore[union-attr]
     leaders = with_leaders(offsets).select(
-        "cluster", F.col("partition").alias("coordinator_partition"), F.col("leader").alias("coordinator")
+        "cluster", F.col("partition").alias("coordinator_partition"), F.col("leader_id").alias("coordinator")
     )
     zero = ["coordinator_moves", "leaders_moved", "paused_partitions", "bounces", *_SUMS]
     rows = (

@@ -30,8 +30,8 @@ def restarted_partitions(replicas: DataFrame, order: DataFrame, event: str, *, s
     rows = with_leaders(replicas).join(F.broadcast(order), "cluster")
     rows = rows.withColumn("visited", F.array_intersect("brokers", "replicas"))
     single, first = F.size("replicas") == 1, F.get("replicas", F.lit(0))
-    moved = _moved_from(F.col("replicas"), F.col("leader"), F.col("visited"))
-    returns = (F.col("leader") != first) & ~single
+    moved = _moved_from(F.col("replicas"), F.col("leader_id"), F.col("visited"))
+    returns = (F.col("leader_id") != first) & ~single
 
     def visit(broker: Column) -> Column:
         leaders = F.when(F.array_contains(moved, broker), 1)
@@ -69,10 +69,9 @@ def _moved_from(replicas: Column, leader: Column, visited: Column) -> Column:
 def reassigned_partitions(reassignment: Reassignment) -> DataFrame:
     """Returns the partitions that a reassignment changes (step 1), and its new partitions (step 2)."""
     before, after = _racks(reassignment.fleet.brokers, "before"), _racks(reassignment.after.brokers, "after")
-    leaders = with_leaders(reassignment.fleet.replicas).select("cluster", "topic", "partition", "leader")
+    leaders = with_leaders(reassignment.fleet.replicas).select("cluster", "topic", "partition", "leader_id")
     rows = (
-        reassignment.changes.drop("leader")
-        .join(leaders, ["cluster", "topic", "partition"], "left")
+        reassignment.changes.join(leaders, ["cluster", "topic", "partition"], "left")
         .join(F.broadcast(before), "cluster", "left")
         .join(F.broadcast(after), "cluster", "left")
         .withColumnsRenamed({"previous_replicas": "old", "replicas": "new"})
@@ -82,7 +81,7 @@ def reassigned_partitions(reassignment: Reassignment) -> DataFrame:
     both = F.concat(old_racks, added)
     removed = F.size(new_racks) != F.size(both)
     sets = [F.sort_array(F.array_distinct(racks)) for racks in (old_racks, both, new_racks)]
-    leader = F.col("leader")
+    leader = F.col("leader_id")
     moved = _changes(
         rows.where(F.col("old").isNotNull()),
         event=F.lit(rules.REASSIGN),

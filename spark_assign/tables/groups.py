@@ -78,10 +78,10 @@ null: sorted by topic and partition."""
 REPLICAS = StructType(
     [
         *columns("cluster string, topic string, partition int, replicas array<int>"),
-        *_if_given(leader=IntegerType()),
+        *_if_given(leader_id=IntegerType()),
     ]
 )
-"""`replicas`: broker IDs, preferred leader first. `leader`: ID of the current leader; null if there is none, or it is
+"""`replicas`: broker IDs, preferred leader first. `leader_id`: the current leader; null if there is none, or it is
 unknown: then the preferred leader counts."""
 
 BROKERS = StructType(

@@ -214,6 +214,18 @@ LEADER_MOVES = schema(
 `previous_replicas`, `replicas`: order of the replicas before and after; the same if the
 preferred leader leads again. `load`: as `hottest_load`."""
 
+ASSIGNOR_TIMES = schema(
+    "cluster string, group_id string, group_type string?, assignor string?, leader_library string?, members long",
+    "partitions long, heterogeneous boolean, rebalances_per_second double?, max_assignor_ms double?, timeout string?",
+    "timeout_ms long?, timeout_share double?, assignment_interval_ms long?, finding string?",
+)
+"""One row per group with members, of the clusters that change. `heterogeneous`: whether members subscribe to different
+topics. `rebalances_per_second`: null without a history. `max_assignor_ms`: estimated upper bound of the time that the
+assignor takes; null if it wasn't measured. `timeout`: client setting that limits it in a classic group. `timeout_ms`:
+its lowest value among the members on record, else its default. `timeout_share`: `max_assignor_ms` divided by it.
+`assignment_interval_ms`: recommended `consumer.assignment.interval.ms` of a consumer group; null before Kafka 4.3.
+`finding`: what to change, if the time is above half of the timeout, or the interval above its default."""
+
 OPERATED_ZONES = schema(
     "cluster string, group_id string, cross_zone_bytes_before long?, cross_zone_bytes_after long?",
     "cost_before double?, cost_after double?, currency string",
@@ -237,5 +249,6 @@ OPERATION_TABLES = {
     "orders": ORDERS,
     "coordinators": COORDINATORS,
     "leader_moves": LEADER_MOVES,
+    "assignor_times": ASSIGNOR_TIMES,
     "rejected": CLUSTER_REJECTED,
 }

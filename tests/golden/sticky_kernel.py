@@ -35,7 +35,7 @@ _USED = pa.schema(
         for name in (
             *("cluster", "group_id", "kind", "group_type", "subscription_type", "member_id", "group_instance_id"),
             *("rack_id", "generation_id", "user_data_generation_id", "position", "topic", "partitions", "topic_id"),
-            *("first", "step", "count", "at", "racks"),
+            *("first", "step", "count", "at", "racks", "leader_racks"),
         )
     ]
 )
@@ -103,7 +103,8 @@ def _facts_of(row: Row, runs: bool) -> Iterator[dict[str, Any]]:
             yield {"kind": OWNED_ORDER, "member_id": member["id"], "topic": topic, "position": place, "at": at}
     for topic, replicas in (row.get("replica_racks") or {}).items():
         racks = [sorted({rack for rack in of if rack is not None}) for of in replicas]
-        yield {"kind": REPLICA_RACKS, "topic": topic, "at": list(range(len(racks))), "racks": racks}
+        leaders = {"leader_racks": row["leader_racks"][topic]} if "leader_racks" in row else {}
+        yield {"kind": REPLICA_RACKS, "topic": topic, "at": list(range(len(racks))), "racks": racks} | leaders
 
 
 def _owned(owned: list[tuple[str, int]], runs: bool) -> Iterator[tuple[str, int, int, int]]:

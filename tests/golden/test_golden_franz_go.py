@@ -11,6 +11,7 @@ from spark_assign import plan
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, METRICS, ORDER_DEPENDENT, REJECTED
 from spark_assign.spark.caching import cached
 from tests.golden import franz_go_rows, tables, vectors
+from tests.recorded_lines import read_rows
 
 STICKY = ("sticky", "cooperative-sticky")
 LUCKY = {"franz-go:relg-cooperative-sticky-a0145"}
@@ -61,6 +62,23 @@ def test_releases_before_1_22(strategy: str, release: str, independent: int) -> 
             assert row["stable"], row["case"]
             sure += 1
     assert sure == independent
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("strategy", "independent"), [("sticky", 45), ("cooperative-sticky", 36)])
+def test_racks_of_leaders(strategy: str, independent: int) -> None:
+    """1.21 with racks: nothing called sure differs, what is all sure was always answered alike, and racks matter."""
+    recorded = read_rows(vectors.FOLDER / "client-franz-go-racks.jsonl.gz")
+    rows = [row for row in recorded if row["strategy"] == strategy]
+    planned = franz_go_rows.planned(rows, f"{strategy}@franz-go-1.21")
+    without = franz_go_rows.planned([row | {"replica_racks": None} for row in rows], f"{strategy}@franz-go-1.21")
+    for row in rows:
+        answer = planned[row["case"]]
+        for theirs in franz_go_rows.answers(row):
+            assert not franz_go_rows.wrong(answer, theirs), row["case"]
+        assert row["stable"] or answer.order_dependent, row["case"]
+    assert sum(not answer.order_dependent for answer in planned.values()) == independent
+    assert any(franz_go_rows.wrong(without[row["case"]], franz_go_rows.owners(row["expect"])) for row in rows)
 
 
 @pytest.mark.once

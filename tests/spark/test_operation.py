@@ -17,6 +17,7 @@ from jobs import replicas as job
 from jobs import report
 from spark_assign import ConfigError, Fleet, FleetError
 from spark_assign.replicas import ClusterChange, Operation, changes_of_leader_moves, operate, reassign, tool_files
+from spark_assign.replicas.assignor_times import assignor_times
 from spark_assign.replicas.kernel.group_effects import coordinator_hashes
 from spark_assign.report.results import summary
 from tests.frames import dataframe
@@ -117,7 +118,7 @@ def test_current_leaders(spark: SparkSession, fleet: Fleet) -> None:
     replicas = [("c", "t", each, [1, 2], 2 if each < 5 else None) for each in range(6)]
     replicas += [("c", "other", 0, [1], 1)]
     replicas += [("c", "__consumer_offsets", each, [1, 2], 2) for each in range(4)]
-    led = replace(fleet, replicas=dataframe(spark, f"{REPLICAS}, leader int", replicas))
+    led = replace(fleet, replicas=dataframe(spark, f"{REPLICAS}, leader_id int", replicas))
     operation, stays = (operate(led, restart=[1, 2], leaders_return=returns) for returns in (True, False))
     moved = [[row["leaders_moved"] for row in each.steps.orderBy("step").collect()] for each in (operation, stays)]
     assert moved == [[9 + 2, 0], [1, 10]]
@@ -172,7 +173,14 @@ def test_the_load_of_coordinators(spark: SparkSession, fleet: Fleet) -> None:
     commits = dataframe(
         spark, "cluster string, group_id string, commits long", [("c", "eager", 700), ("c", "eager", 300)]
     )
-    operation = operate(shared, down=1, history={"groups": dataframe(spark, times, past), "commits": commits})
+    timeouts = "cluster string, group_id string, session_timeout_ms int, rebalance_timeout_ms int, end_time timestamp"
+    members = [("c", "eager", 9_000, 60_000, None), ("c", "eager", 6_000, 70_000, None), ("c", "eager", 1, 1, start)]
+    history = {
+        "groups": dataframe(spark, times, past),
+        "commits": commits,
+        "memberships": dataframe(spark, timeouts, members),
+    }
+    operation = operate(shared, down=1, history=history)
     rows = {(row["topic"], row["broker_id"]): row for row in operation.coordinators.collect()}
     hashes = coordinator_hashes([f"modern:AAAAAAAAAAAAAAAAAAAAAQ:{each}" for each in range(6)])
     counts = Counter(int(hashed) % 3 for hashed in hashes)
@@ -193,6 +201,39 @@ def test_the_load_of_coordinators(spark: SparkSession, fleet: Fleet) -> None:
         ("reassign", "rollback", "preferred-leaders"), operation.leader_moves.count()
     )
     assert json.loads(files["rollback"]["content"])["partitions"][-1]["replicas"][0] == 1
+
+    slow = {row["group_id"]: row for row in operation.assignor_times.collect()}
+    assert {group: (row["timeout"], row["timeout_ms"]) for group, row in slow.items()} == {
+        "eager": ("max.poll.interval.ms", 60_000),
+        "modern": (None, None),
+        "cooperative": ("max.poll.interval.ms", 300_000),
+        "away": ("session.timeout.ms", 45_000),
+    }
+    assert {row["rebalances_per_second"] for row in slow.values()} == {0.05}
+    assert not any(row["heterogeneous"] or row["finding"] for row in slow.values())
+
+
+def test_assignors_that_take_long(spark: SparkSession, fleet: Fleet) -> None:
+    """librdkafka's cooperative-sticky grows with a power of members and partitions; the broker's needs an interval."""
+    groups = [
+        ("c", "eager", "classic", "cooperative-sticky", "librdkafka", 400, 2_500),
+        ("c", "away", "classic", "cooperative-sticky", "Java", 400, 2_500),
+        ("c", "cooperative", "classic", "sticky", "franz-go", 400, 2_500),
+        ("c", "modern", "consumer", "uniform", None, 9_000, 500_000),
+    ]
+    described = "group_type string, assignor string, leader_library string, members long, partitions long"
+    given = dataframe(spark, f"cluster string, group_id string, {described}", groups)
+    rows = {row["group_id"]: row for row in assignor_times(fleet, given, None, "4.4").collect()}
+    assert rows["eager"]["max_assignor_ms"] == pytest.approx(29_000, rel=0.01)  # measured: 29,304
+    assert rows["eager"]["finding"].startswith(
+        "cooperative-sticky takes up to 29.0 s, 65 % of session.timeout.ms: raise"
+    )
+    assert (rows["away"]["max_assignor_ms"], rows["away"]["finding"]) == (15_000.0, None)
+    assert (rows["cooperative"]["max_assignor_ms"], rows["cooperative"]["timeout_share"]) == (None, None)
+    assert rows["modern"]["assignment_interval_ms"] == 15_000
+    assert "consumer.assignment.interval.ms=15000" in rows["modern"]["finding"]
+    before = assignor_times(fleet, given.where("group_id = 'modern'"), None, "4.2").collect()
+    assert [(row["assignment_interval_ms"], row["finding"]) for row in before] == [(None, None)]
 
 
 def test_bad_input(fleet: Fleet) -> None:

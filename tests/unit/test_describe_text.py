@@ -76,11 +76,11 @@ def test_topics(read: Snapshot) -> None:
         ("prod", "orders", 3, "PDqtFm2FTRmCJRFreBcepw"),
         ("prod", "payments", 1, None),
     ]
-    assert _rows(read, "replicas", "topic", "partition", "replicas") == [
-        ("orders", 0, [1, 2]),
-        ("orders", 1, [2, 3]),
-        ("orders", 2, [3, 1]),
-        ("payments", 0, [3]),
+    assert _rows(read, "replicas", "topic", "partition", "replicas", "leader_id") == [
+        ("orders", 0, [1, 2], 1),
+        ("orders", 1, [2, 3], 2),
+        ("orders", 2, [3, 1], None),
+        ("payments", 0, [3], 3),
     ]
     assert _rows(read, "brokers", "broker_id", "rack_id") == [(1, None), (2, None), (3, None)]
 

@@ -51,7 +51,7 @@ def test_random_clusters(seed: int) -> None:
 def test_rows_in_any_order() -> None:
     """One row per leader that moves, with the new order of replicas; each topic on its own."""
     facts = [
-        {"cluster": "c", "topic": topic, "partition": number, "replicas": [1, 2], "leader": 1, "load": float(load)}
+        {"cluster": "c", "topic": topic, "partition": number, "replicas": [1, 2], "leader_id": 1, "load": float(load)}
         for topic in ("__share_group_state", "__consumer_offsets")
         for number, load in enumerate((5, 4))
     ]

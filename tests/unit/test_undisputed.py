@@ -134,7 +134,7 @@ def test_franz_go(specs: GroupSpecs, assignor: str, rules: FranzGoRules) -> None
     planned = franz_go_assignors.assign_by_franz_go(specs, library[0], every, rules)
     cooperative = library[0] == "cooperative-sticky"
     claims = franz_go_assignors._read_generations(specs, cooperative)
-    _same(specs, planned, franz_go_assignors._one_by_one(specs, every, *claims, cooperative, rules))
+    _same(specs, planned, franz_go_assignors._one_by_one(specs, every, *claims, cooperative, rules, {}))
 
 
 @pytest.mark.parametrize("assignor", ["sticky@2.4", "cooperative-sticky@2.4"])

@@ -47,8 +47,16 @@ from tests.plan_rows import facts_table, plan_rows
         ("sticky@franz-go-1.21", "franz-go 1.21.7 (given)", GIVEN, "franz-go 1.21.7 (given), as 1.21"),
         ("range@franz-go", "franz-go 1.21.7 (given)", GIVEN, "franz-go 1.21.7 (given)"),
         (
-            *("sticky@franz-go-1.21", "franz-go 1.21.7 (given), with racks", OTHER),
-            "franz-go 1.21, but led by franz-go 1.21.7 (given), with racks",
+            *("sticky@franz-go-1.21", "franz-go 1.21.7 (given), with racks", GIVEN),
+            "franz-go 1.21.7 (given), with racks, as 1.21",
+        ),
+        (
+            *("sticky@franz-go-1.21", "franz-go 1.21.7 (given), with racks, those of leaders unknown", OTHER),
+            "franz-go 1.21, but led by franz-go 1.21.7 (given), with racks, those of leaders unknown",
+        ),
+        (
+            *("range@franz-go", "franz-go 1.21.7 (given), with racks", OTHER),
+            "franz-go 1.22, but led by franz-go 1.21.7 (given), with racks",
         ),
         ("roundrobin", "franz-go 1.21.7 (given), with racks", GIVEN, "franz-go 1.21.7 (given), with racks"),
         ("sticky", "franz-go (sure)", OTHER, "today's Java, but led by franz-go (sure)"),
@@ -75,9 +83,10 @@ def test_leaders_there_and_back(leader: tuple[str, str | None, str | None]) -> N
     assert words == "Sarama (sure), with static members"
     assert read_leader(words) == ("Sarama", None, "sure")
     assert format_leader("Java", "3.4+", "sure", static=True) == "Java 3.4+ (sure)"
-    words = format_leader("franz-go", "1.21.7", "given", racks=True)
-    assert words == "franz-go 1.21.7 (given), with racks"
-    assert read_leader(words) == ("franz-go", "1.21.7", "given")
+    for known, suffix in ((True, ", with racks"), (False, ", with racks, those of leaders unknown")):
+        words = format_leader("franz-go", "1.21.7", "given", racks=True, leader_racks=known)
+        assert words == f"franz-go 1.21.7 (given){suffix}"
+        assert read_leader(words) == ("franz-go", "1.21.7", "given")
 
 
 def test_leaders_of_a_plan() -> None:

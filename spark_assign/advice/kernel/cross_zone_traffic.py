@@ -26,9 +26,8 @@ from typing import Any
 import numpy as np
 
 from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS
-from spark_assign.groups.kernel.facts import REPLICA_RACKS
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.java.key_index import to_int_array
+from spark_assign.groups.kernel.leader_racks import read_leader_racks
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 
@@ -79,24 +78,7 @@ def read_partition_racks(specs: GroupSpecs) -> PartitionRacks:
     near = np.zeros((len(specs.rack_sets), len(specs.racks)), bool)
     for index, rack_set in enumerate(specs.rack_sets):
         near[index, list(rack_set)] = True
-    return PartitionRacks(start, _leader_racks(specs, start), near, replicas, np.where(known, bytes_per_day, -1))
-
-
-def _leader_racks(specs: GroupSpecs, start: IntArray) -> IntArray:
-    """Returns the rack of the preferred leader of each partition; -1 if unknown."""
-    facts, topics = specs.facts, specs.topics
-    leader = np.full(int(start[-1]), -1, np.int64)
-    rows, topic = topics.find_rows(facts, REPLICA_RACKS, specs.fact_group_index)
-    partitions_at, racks = facts.column("at", rows), facts.column("leader_racks", rows)
-    topic = np.repeat(topic, to_int_array(partitions_at.value_lengths(), 0))
-    partition = to_int_array(partitions_at.flatten(), -1)
-    coded = racks.flatten().dictionary_encode()
-    known = {name: rack for rack, name in enumerate(specs.racks)}
-    rack = np.array([known.get(name, -1) for name in coded.dictionary.to_pylist()] + [-1], np.int64)
-    rack = rack[to_int_array(coded.indices, -1)]
-    exists = (partition >= 0) & (partition < topics.partitions[topic])
-    leader[start[topic[exists]] + partition[exists]] = rack[exists]
-    return leader
+    return PartitionRacks(start, read_leader_racks(specs, start), near, replicas, np.where(known, bytes_per_day, -1))
 
 
 @dataclass(frozen=True)

@@ -244,7 +244,7 @@ RULE_SOURCE_TEXTS = {
 }
 """Text of each kind, after `by the rules of`."""
 
-_STATIC, _RACKS = ", with static members", ", with racks"
+_STATIC, _RACKS, _UNKNOWN_RACKS = ", with static members", ", with racks", ", with racks, those of leaders unknown"
 TO_NAME = frozenset({GUESS, UNKNOWN})
 """Kinds for which naming the leader improves the plan."""
 
@@ -258,7 +258,13 @@ class RuleSource:
 
 
 def format_leader(
-    library: str | None, releases: str | None, certainty: str | None, *, static: bool = False, racks: bool = False
+    library: str | None,
+    releases: str | None,
+    certainty: str | None,
+    *,
+    static: bool = False,
+    racks: bool = False,
+    leader_racks: bool = False,
 ) -> str | None:
     """Returns the text of `metrics.leader_client`; None if the library is unknown.
 
@@ -266,8 +272,9 @@ def format_leader(
         library, releases, certainty: library, releases, and confidence of the leader, as far as known.
         static: whether the group has static members. The text says so if the library orders static members differently
             from Java clients, so that its assignment can differ from the plan.
-        racks: whether members have racks. The text says so if the release uses the racks of leaders
-            (`uses_leader_racks`), which the plan doesn't know.
+        racks: whether members have racks. The text says so if the release uses the racks of the brokers that lead
+            (`uses_leader_racks`).
+        leader_racks: whether the plan knows these racks.
 
     Examples:
         >>> format_leader("Java", "2.8-3.3", "likely")
@@ -277,7 +284,7 @@ def format_leader(
         return None
     text = " ".join(each for each in (library, releases, f"({certainty})" if certainty else None) if each)
     if racks and uses_leader_racks(library, releases):
-        return text + _RACKS
+        return text + (_RACKS if leader_racks else _UNKNOWN_RACKS)
     return text + _STATIC if static and library in LIBRARIES_WITHOUT_STATIC_ORDER else text
 
 
@@ -290,7 +297,7 @@ def read_leader(text: str | None) -> tuple[str | None, str | None, str | None]:
     """
     if text is None:
         return None, None, None
-    name, _, certainty = text.removesuffix(_STATIC).removesuffix(_RACKS).partition(" (")
+    name, _, certainty = text.removesuffix(_STATIC).removesuffix(_UNKNOWN_RACKS).removesuffix(_RACKS).partition(" (")
     library, _, releases = name.partition(" ")
     return library, releases or None, certainty.rstrip(")") or None
 
@@ -324,13 +331,18 @@ def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
     if (
         not is_emulated(name, library)
         or str(leader).endswith(_STATIC)
-        or (str(leader).endswith(_RACKS) and name != "roundrobin")
+        or (str(leader).endswith((_RACKS, _UNKNOWN_RACKS)) and not _follows_racks(assignor, str(leader)))
         or assignor_of_leader(name, library, releases) != assignor
     ):
         return RuleSource(OTHER, f"{rules}, but led by {leader}")
     is_exact = release in ("", releases) or (release == library and (releases or library != "franz-go"))
     as_of = "" if is_exact else f", as {rules.removeprefix(f'{library} ')}"
     return RuleSource(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}")
+
+
+def _follows_racks(assignor: str, leader: str) -> bool:
+    """Checks whether an assignor does what a leader that uses racks of leaders does."""
+    return assignor == "roundrobin" or (assignor.endswith("@franz-go-1.21") and leader.endswith(_RACKS))
 
 
 def count_rules(rows: Iterable[tuple[str, str | None, int]]) -> Counter[str]:

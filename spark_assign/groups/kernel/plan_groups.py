@@ -40,6 +40,7 @@ from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, IndexedFacts
 from spark_assign.groups.kernel.faults import rejected_table
 from spark_assign.groups.kernel.group_metrics import LOAD_METRICS, group_metrics, load_metrics, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.groups.kernel.leader_racks import groups_with_leaders
 from spark_assign.groups.kernel.leader_rules import format_leader
 from spark_assign.groups.kernel.ownership_changes import Ownership, SubscriptionIndex
 from spark_assign.groups.kernel.read_specs import open_pass
@@ -245,13 +246,11 @@ def read_leaders(specs: GroupSpecs) -> list[tuple[str | None, str | None, str | 
 def _leader_texts(specs: GroupSpecs) -> list[str | None]:
     """Returns a text for the leader of each group, such as `Java 2.8-3.3 (likely)`."""
     is_static = specs.instance_id.is_valid().to_numpy(zero_copy_only=False)
-    has_static, has_racks = (
-        mask_from_indexes(specs.members.group[each], specs.num_groups).tolist()
-        for each in (is_static, specs.members.rack >= 0)
-    )
+    groups = (specs.members.group[is_static], specs.members.group[specs.members.rack >= 0], groups_with_leaders(specs))
+    known = zip(*(mask_from_indexes(each, specs.num_groups).tolist() for each in groups), strict=True)
     return [
-        format_leader(*leader, static=static, racks=racks)
-        for leader, static, racks in zip(read_leaders(specs), has_static, has_racks, strict=True)
+        format_leader(*leader, static=static, racks=racks, leader_racks=leader_racks)
+        for leader, (static, racks, leader_racks) in zip(read_leaders(specs), known, strict=True)
     ]
 
 

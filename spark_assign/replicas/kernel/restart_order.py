@@ -126,13 +126,13 @@ def restart_orders(facts: pa.Table, schema: pa.Schema) -> Iterable[pa.Table]:
     """Yields the orders of each cluster with their moves (`tables.replicas.ORDERS`).
 
     Args:
-        facts: cluster, replicas, leader, groups, partitions, brokers (of the cluster, in the given order).
+        facts: cluster, replicas, leader_id, groups, partitions, brokers (of the cluster, in the given order).
         schema: schema of the result.
     """
     for cluster in pc.unique(facts["cluster"]).sort().to_pylist():
         rows = facts.filter(pc.equal(facts["cluster"], cluster)).to_pylist()
-        rows.sort(key=lambda row: (row["replicas"], row["leader"]))
-        columns = ([row[name] for row in rows] for name in ("replicas", "leader", "groups", "partitions"))
+        rows.sort(key=lambda row: (row["replicas"], row["leader_id"]))
+        columns = ([row[name] for row in rows] for name in ("replicas", "leader_id", "groups", "partitions"))
         leadership = Leadership(*columns)
         given = rows[0]["brokers"]
         orders = {GIVEN: given, FEWEST: fewest_moves(leadership, given)}

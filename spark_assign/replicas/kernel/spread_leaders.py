@@ -52,14 +52,14 @@ def leader_moves(facts: pa.Table, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yields the leader moves of each topic (`tables.replicas.LEADER_MOVES`).
 
     Args:
-        facts: cluster, topic, partition, replicas, leader (the current one), load.
+        facts: cluster, topic, partition, replicas, leader_id (the current one), load.
         schema: schema of the result.
     """
     topics: dict[tuple[str, str], list[dict[str, object]]] = defaultdict(list)
     for row in facts.sort_by([(name, "ascending") for name in ("cluster", "topic", "partition")]).to_pylist():
         topics[row["cluster"], row["topic"]].append(row)
     for rows in topics.values():
-        replicas: list[list[int]] = [_leader_first(row["replicas"], row["leader"]) for row in rows]  # type: ignore[arg-type]
+        replicas: list[list[int]] = [_leader_first(row["replicas"], row["leader_id"]) for row in rows]  # type: ignore[arg-type]
         leaders = spread_leaders(replicas, [row["load"] for row in rows])  # type: ignore[misc]
         moved = [
             row

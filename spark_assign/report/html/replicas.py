@@ -31,6 +31,7 @@ def build_replica_section(rows: ReplicaRows) -> parts.Section:
         parts.any_table("Orders of a restart", rows.orders),
         parts.any_table("Coordinators before the operation, by broker", rows.coordinators),
         parts.any_table("Leader moves that spread coordinators", rows.leader_moves),
+        parts.any_table("Assignors that take long", rows.assignor_times),
         parts.any_table("Cross-zone traffic and its price per day, before and after", rows.zones),
         parts.rejected_table(rows.rejected),
     ]
@@ -164,12 +165,15 @@ def replica_rows(tables: Mapping[str, DataFrame]) -> ReplicaRows:
         "orders": ["cluster", "order", "leaders_return"],
         "coordinators": ["cluster", "topic", "broker_id"],
         "leader_moves": ["cluster", "topic", "partition"],
+        "assignor_times": [F.desc("max_assignor_ms"), "cluster", "group_id"],
         "zones": [F.desc_nulls_last("cost_after"), "cluster", "group_id"],
         "rejected": ["cluster", "code"],
     }
     if "groups" in tables:
         affected = tables["groups"].where(F.size("causes") > 0).select(*_AFFECTED)
         tables = {**tables, "groups": affected.withColumn("causes", F.array_join("causes", ", "))}
+    if "assignor_times" in tables:
+        tables = {**tables, "assignor_times": tables["assignor_times"].where("finding IS NOT NULL")}
     if "leader_moves" in tables:
         tables = {**tables, "leader_moves": tables["leader_moves"].drop("previous_replicas")}
     for name, brokers in {"orders": "brokers", "leader_moves": "replicas"}.items():

@@ -201,6 +201,7 @@ class ReplicaRows:
         problem_counts: code, partitions; where not all problems are in the page.
         steps, orders, coordinators, leader_moves: `tables.replicas.STEPS`, `ORDERS`, `COORDINATORS`, and
             `LEADER_MOVES` of an operation.
+        assignor_times: `tables.replicas.ASSIGNOR_TIMES` of the groups with a finding.
         groups: `tables.replicas.OPERATED_GROUPS` of the groups that it affects.
         zones: `tables.replicas.OPERATED_ZONES`, if a price was given.
         rejected: cluster, code, detail.
@@ -219,6 +220,7 @@ class ReplicaRows:
     orders: Rows = ()
     coordinators: Rows = ()
     leader_moves: Rows = ()
+    assignor_times: Rows = ()
     zones: Rows = ()
     rejected: Rows = ()
 

@@ -177,8 +177,8 @@ def summarize_operation(tables: Mapping[str, DataFrame], top: int = _LIMIT) -> s
         tables: Tables of `replicas.operate`, computed or read back.
         top: Maximum number of rows in each list.
     """
-    names = ("steps", "groups", "orders", "coordinators", "leader_moves", "rejected")
-    steps, groups, orders, coordinators, leader_moves, rejected = (tables[name] for name in names)
+    names = ("steps", "groups", "orders", "coordinators", "leader_moves", "assignor_times", "rejected")
+    steps, groups, orders, coordinators, leader_moves, assignor_times, rejected = (tables[name] for name in names)
     sums = ("coordinator_moves", "min_rebalances", "max_rebalances", "min_epochs", "max_epochs")
     rebalancing = F.count(F.when(F.col("max_rebalances") > 0, 1)).alias("rebalancing")
     (totals,) = collected(groups.agg(*total_columns("groups", sums), rebalancing))
@@ -234,6 +234,9 @@ def summarize_operation(tables: Mapping[str, DataFrame], top: int = _LIMIT) -> s
     lines += ["", *_left_aligned(header, rows)] if rows else []
     if moves := leader_moves.count():
         lines += ["", f"{moves:,} moves of leaders spread this load (table leader_moves)"]
+    slow = assignor_times.where("finding IS NOT NULL").orderBy(F.desc("max_assignor_ms"), "cluster", "group_id")
+    findings = [f"{group_name(row)}: {row['finding']}" for row in collected(slow.limit(top), "assignor times")]
+    lines += ["", *findings] if findings else []
     return "\n".join([*lines, *_rejected_lines(rejected, ["cluster"], rejected.count())])
 
 

@@ -151,7 +151,7 @@ def _add_topics(rows: SnapshotRows, topics: Collection[Any]) -> None:
                 topic=topic.name,
                 partition=partition.partition_index,
                 replicas=list(partition.replica_nodes),
-                leader=partition.leader_id if partition.leader_id >= 0 else None,
+                leader_id=partition.leader_id if partition.leader_id >= 0 else None,
             )
 
 

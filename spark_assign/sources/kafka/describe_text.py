@@ -168,7 +168,7 @@ class _Found:
             rows.add("topics", topic=topic, partitions=count, topic_id=self.ids.get(topic))
         for (topic, partition), replicas in sorted(self.replicas.items()):
             leader = self.leaders[topic, partition]
-            rows.add("replicas", topic=topic, partition=partition, replicas=replicas, leader=leader)
+            rows.add("replicas", topic=topic, partition=partition, replicas=replicas, leader_id=leader)
         for broker in sorted({broker for replicas in self.replicas.values() for broker in replicas}):
             rows.add("brokers", broker_id=broker)
         for group_id, group in sorted(self.groups.items()):

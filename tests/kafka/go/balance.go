@@ -6,8 +6,10 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"os"
+	"reflect"
 	"slices"
 	"sort"
+	"unsafe"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -29,6 +31,7 @@ func (o owned) MarshalJSON() ([]byte, error) {
 type member struct {
 	ID             string
 	Instance       *string
+	Rack           *string
 	Topics         []string
 	Owned          []owned
 	Generation     *int32
@@ -39,6 +42,8 @@ type group struct {
 	Strategy string
 	Topics   map[string]int32
 	Members  []member
+	// The rack of the leader of each partition, which only the consumer tells its balancer.
+	LeaderRacks map[string][]string `json:"leader_racks"`
 }
 
 var balancers = map[string]kgo.GroupBalancer{
@@ -53,6 +58,7 @@ func metadata(m member, cooperative bool) []byte {
 	meta := kmsg.NewConsumerMemberMetadata()
 	meta.Version = 3
 	meta.Topics = m.Topics
+	meta.Rack = m.Rack
 	had := map[string][]int32{}
 	for _, each := range m.Owned {
 		had[each.Topic] = append(had[each.Topic], each.Partition)
@@ -109,6 +115,10 @@ func plan(g group) (map[string][]owned, error) {
 	balancer, asked, err := balancers[g.Strategy].MemberBalancer(joined)
 	if err != nil {
 		return nil, err
+	}
+	if consumer, ok := balancer.(*kgo.ConsumerBalancer); ok && g.LeaderRacks != nil {
+		racks := reflect.ValueOf(consumer).Elem().FieldByName("partitionRacks")
+		*(*map[string][]string)(unsafe.Pointer(racks.UnsafeAddr())) = g.LeaderRacks
 	}
 	// The leader, here the first member, counts topics that it subscribes to itself, also if nobody knows of them.
 	partitions := map[string]int32{}

@@ -4,8 +4,8 @@ Sticky reads claims from the user data. Cooperative-sticky reads them from the s
 otherwise from the user data, where Java clients before 3.4 report only the generation. In that case it withholds what
 these members own without seeing that they own it. If no member of a group has a generation, all count as equal.
 
-The balancers ignore racks unless they are configured to use them. Undisputed groups are planned on slices, many at
-once; other groups partition by partition.
+Only 1.21 uses racks without being configured to: those of members, and of the brokers that lead. Undisputed groups are
+planned on slices, many at once; other groups, and those with racks, partition by partition.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import numpy as np
 from spark_assign.groups.assignors.franz_go.balancer_input import (
     FRANZ_GO_1_22,
     NO_MEMBER,
+    NO_MEMBER_RACK,
+    NO_RACK,
     FranzGoGroup,
     FranzGoRules,
     MemberHeap,
@@ -35,9 +37,10 @@ from spark_assign.groups.kernel.group_specs import (
     GroupSpecs,
     assignment_order,
 )
+from spark_assign.groups.kernel.leader_racks import read_leader_racks
 from spark_assign.java.key_index import byte_ranks
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress, invert
+from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress, invert, mask_from_indexes
 from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
@@ -47,10 +50,23 @@ def assign_by_franz_go(
     """Assigns the selected groups by franz-go's `sticky` or `cooperative-sticky`."""
     cooperative = assignor == "cooperative-sticky"
     generation, readable = _read_generations(specs, cooperative)
-    undisputed = find_undisputed(specs, selected, np.ones(len(specs.members), bool), readable)
+    racks = _read_racks(specs) if rules.uses_racks else {}
+    without_racks = selected & ~mask_from_indexes(np.array([*racks], np.int64), specs.num_groups)
+    undisputed = find_undisputed(specs, without_racks, np.ones(len(specs.members), bool), readable)
     assignments = plan_undisputed(specs, undisputed, byte_assignment_order(specs), cooperative=cooperative)
     disputed = selected & ~undisputed.groups
-    return assignments.concat(_one_by_one(specs, disputed, generation, readable, cooperative, rules))
+    return assignments.concat(_one_by_one(specs, disputed, generation, readable, cooperative, rules, racks))
+
+
+def _read_racks(specs: GroupSpecs) -> dict[int, tuple[IntArray, IntArray]]:
+    """Returns, for each group in which a member and a leader have a rack, the index of partition 0 of each topic and
+    the racks of leaders.
+    """
+    start = np.append(0, np.cumsum(np.maximum(specs.topics.partitions, 0)))
+    leader_rack = read_leader_racks(specs, start)
+    groups = np.repeat(specs.topics.group, np.diff(start))[leader_rack != NO_RACK]
+    members = specs.members
+    return dict.fromkeys(np.intersect1d(groups, members.group[members.rack >= 0]).tolist(), (start, leader_rack))
 
 
 def _one_by_one(
@@ -60,11 +76,14 @@ def _one_by_one(
     readable: BoolArray,
     cooperative: bool,
     rules: FranzGoRules,
+    racks: dict[int, tuple[IntArray, IntArray]],
 ) -> GroupAssignments:
     """Assigns the selected groups partition by partition."""
     if not selected.any():
         return GroupAssignments.of(EMPTY_SLICES)
-    results = [_plan(specs, *group, generation, readable, cooperative, rules) for group in _groups(specs, selected)]
+    results = [
+        _plan(specs, *group, generation, readable, cooperative, rules, racks) for group in _groups(specs, selected)
+    ]
     *columns, order_dependent = (np.concatenate(each) for each in zip(*results, strict=True))
     dependent_columns = (column[order_dependent] for column in columns[:3])
     return replace(GroupAssignments.of_partitions(*columns), order_dependent=compress(*dependent_columns))
@@ -128,6 +147,7 @@ def _plan(
     readable: BoolArray,
     cooperative: bool,
     rules: FranzGoRules,
+    racks: dict[int, tuple[IntArray, IntArray]],
 ) -> tuple[IntArray, ...]:
     """Returns member, topic, and partition of everything that is assigned in one group; the reason; whether it is
     withheld; and whether it is order-dependent.
@@ -146,7 +166,15 @@ def _plan(
         owners[~np.isin(owners, topic_subscribers)] = NO_MEMBER
     lists = [each.tolist() for each in subscribers]
     in_vain = [len(each) < len(members) for each, count in zip(subscribers, partitions, strict=True) if not count]
-    group = FranzGoGroup(len(members), partitions.tolist(), lists, previous.tolist(), stale, rules)
+    leader_rack, member_rack = [], []
+    if (known := racks.get(int(specs.members.group[members[0]]))) is not None:
+        start, leaders = known
+        leader_rack = leaders[np.repeat(start[topics], partitions) + ranges_by_length(partitions)].tolist()
+        rack = specs.members.rack[members]
+        member_rack = np.where(rack >= 0, rack, NO_MEMBER_RACK).tolist()
+    group = FranzGoGroup(
+        len(members), partitions.tolist(), lists, previous.tolist(), stale, rules, leader_rack, member_rack
+    )
     result = plan_group(group, unmatched_subscriptions=any(in_vain))
     owner = np.array(result.owner, np.int64)
     topic, partition = np.repeat(topics, partitions), ranges_by_length(partitions)

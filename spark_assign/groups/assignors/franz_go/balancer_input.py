@@ -13,6 +13,7 @@ import numpy as np
 from spark_assign.numeric.array_types import IntArray
 
 NO_MEMBER = -1
+NO_RACK, NO_MEMBER_RACK = -1, -2
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,17 @@ class FranzGoRules:
             their owners after balancing.
         trusts_stale_claims: a claim of an older generation counts as ownership: the partition isn't withheld. If
             subscriptions differ, such a claim can stop the leader, or lead to two owners (before 1.21.4).
+        uses_racks: members prefer partitions with a leader in their rack, as soon as a member has a rack (1.21; later
+            releases only if they are configured to).
     """
 
     before_1_22: bool = False
     trusts_stale_claims: bool = False
+    uses_racks: bool = False
 
 
 FRANZ_GO_1_22 = FranzGoRules()
-FRANZ_GO_1_21 = FranzGoRules(before_1_22=True)
+FRANZ_GO_1_21 = FranzGoRules(before_1_22=True, uses_racks=True)
 FRANZ_GO_1_20 = FranzGoRules(before_1_22=True, trusts_stale_claims=True)
 
 
@@ -52,6 +56,8 @@ class FranzGoGroup:
             `NO_MEMBER`.
         stale: partition to the stale owner that might get it back: of all other owners, again the newest and first.
         rules: behavior of the balancer.
+        leader_rack: rack of the leader of each partition, or `NO_RACK`; empty if racks aren't used.
+        member_rack: rack of each member, or `NO_MEMBER_RACK`, which no leader has.
     """
 
     num_members: int
@@ -60,6 +66,8 @@ class FranzGoGroup:
     owner: list[int]
     stale: dict[int, int] = field(default_factory=dict)
     rules: FranzGoRules = FRANZ_GO_1_22
+    leader_rack: list[int] = field(default_factory=list)
+    member_rack: list[int] = field(default_factory=list)
 
     @cached_property
     def first(self) -> list[int]:
@@ -140,6 +148,11 @@ class MemberHeap:
             load[member] += rounds
         self._heap = heap
         return members + self._take_each(num_remaining)
+
+    @property
+    def least_load(self) -> int:
+        """Returns the load of the least loaded member."""
+        return self._load[self._heap[0]]
 
     def _take_each(self, num_times: int) -> list[int]:
         """Does the same one by one."""

@@ -6,7 +6,8 @@ Principles, in order of priority
 
 Steps
     1. Return: a disputed partition goes back to the owner of an older generation, if that is at least two below.
-    2. Fill: each unassigned partition goes to the subscriber with the fewest partitions.
+    2. Fill: each unassigned partition goes to the subscriber with the fewest partitions (in 1.21 among equals to one
+       in the rack of its leader).
     3. Balance: a member with the fewest partitions steals from one with at least two more, directly or along a path of
        members that steal from each other, as long as there is one.
     4. Restore: partitions go back to their owners without changing loads (`restore_owners`; since 1.22).
@@ -27,6 +28,7 @@ from dataclasses import dataclass, field
 
 from spark_assign.groups.assignors.franz_go.balancer_input import (
     NO_MEMBER,
+    NO_RACK,
     FranzGoGroup,
     LoadLevels,
     MemberHeap,
@@ -277,7 +279,11 @@ def _assign_unassigned(
             continue
         if group.rules.before_1_22:
             for partition in unassigned:  # among equals the first subscriber
-                owner[partition] = member = min(group.subscribers[topic], key=load.__getitem__)
+                rack = group.leader_rack[partition] if group.leader_rack else NO_RACK
+                racks = group.member_rack or load
+                owner[partition] = member = min(
+                    group.subscribers[topic], key=lambda each: (load[each], rack != NO_RACK and racks[each] != rack)
+                )
                 partitions_by_member[member].append(partition)
                 load[member] += 1
             continue

@@ -5,7 +5,8 @@ order counts as possible, even if today's Go doesn't produce it. A partition isn
 owner in all orders:
 
 - In homogeneous groups, loads decide, and the order of topics affects only the position at which a partition is
-  assigned. All possible positions are examined (`order_dependent_positions`).
+  assigned. All possible positions are examined (`order_dependent_positions`). With racks, the orders of the topics with
+  unassigned partitions are tried.
 - In heterogeneous groups, all orders are tried if there are few. If none of them moves a partition with an owner, only
   topics with unassigned partitions count. If there are too many orders, all partitions of topics with several
   subscribers are order-dependent.
@@ -81,7 +82,15 @@ def _plan_homogeneous_group(group: FranzGoGroup) -> BalancedGroup:
     if not outcomes:
         owner = plan_homogeneous(group, owners_after_returns(group, sorted(group.stale))).owner
         return BalancedGroup(owner, [True] * len(owner), True)
-    pairs = [(outcome, plan_homogeneous(group, outcome.owner)) for outcome in outcomes]
+    if group.leader_rack:
+        open_topics = sorted({group.topic[at] for at, member in enumerate(outcomes[0].owner) if member == NO_MEMBER})
+        if factorial(len(open_topics)) * len(outcomes) > _max_orders(group):
+            owner = plan_homogeneous(group, outcomes[0].owner).owner
+            return BalancedGroup(owner, [True] * len(owner), True)
+        orders: list[tuple[int, ...] | None] = [*permutations(open_topics)]
+    else:
+        orders = [None]
+    pairs = [(outcome, plan_homogeneous(group, outcome.owner, order)) for outcome in outcomes for order in orders]
     return _merge(
         [BalancedGroup(planned.owner, _order_dependent(group, outcome, planned), True) for outcome, planned in pairs]
     )
@@ -90,13 +99,15 @@ def _plan_homogeneous_group(group: FranzGoGroup) -> BalancedGroup:
 def _order_dependent(group: FranzGoGroup, outcome: StaleOwnerOutcome, planned: HomogeneousAssignment) -> list[bool]:
     """Returns a mask of the order-dependent partitions after one outcome of the returns."""
     order_dependent = [False] * len(planned.owner)
-    topic = np.array([group.topic[partition] for partition in planned.unassigned], np.int64)
-    for position in np.flatnonzero(order_dependent_positions(topic, np.array(planned.new_owner, np.int64))).tolist():
-        order_dependent[planned.unassigned[position]] = True
     # A member whose partitions are order-dependent might lose other ones.
-    changing_members = planned.from_members & (
-        outcome.order_dependent_members | {planned.owner[partition] for partition in planned.unassigned}
-    )
+    changing_members = set(outcome.order_dependent_members)
+    if not group.leader_rack:  # with racks, each order of the topics is tried
+        topic = np.array([group.topic[partition] for partition in planned.unassigned], np.int64)
+        dependent = order_dependent_positions(topic, np.array(planned.new_owner, np.int64))
+        for position in np.flatnonzero(dependent).tolist():
+            order_dependent[planned.unassigned[position]] = True
+        changing_members |= {planned.owner[partition] for partition in planned.unassigned}
+    changing_members &= planned.from_members
     for partition, owners in enumerate(zip(planned.owner, outcome.owner, strict=True)):
         order_dependent[partition] |= partition in outcome.order_dependent or not changing_members.isdisjoint(owners)
     return order_dependent
@@ -132,7 +143,7 @@ def _plan_all_orders(
     group: FranzGoGroup, topics: list[int], stale: list[int], first: HeterogeneousAssignment
 ) -> list[HeterogeneousAssignment] | None:
     """Returns the assignments of all orders that might matter; None if there are too many."""
-    max_orders = max(min(MAX_ORDERS, _MAX_PARTITIONS // max(len(group.owner), 1)), 1)
+    max_orders = _max_orders(group)
     owners = owners_after_returns(group, stale)
     unassigned_topics = sorted(
         {group.topic[partition] for partition, member in enumerate(owners) if member == NO_MEMBER}
@@ -151,6 +162,10 @@ def _plan_all_orders(
         orders = product(permutations(topics), permutations(stale))
         return [plan_heterogeneous(group, order, returns) for order, returns in orders]
     return None
+
+
+def _max_orders(group: FranzGoGroup) -> int:
+    return max(min(MAX_ORDERS, _MAX_PARTITIONS // max(len(group.owner), 1)), 1)
 
 
 def _none_returns(group: FranzGoGroup, stale: list[int]) -> bool:
