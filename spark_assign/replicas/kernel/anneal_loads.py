@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from spark_assign.replicas.kernel.load_placement import LoadPlacement
 
-_CYCLES, _ROUNDS, _ROUNDS_PER_REPLICA = 6, 10_000, 400
-"""The maximum number of cycles, and of changes in each: in total, and per replica."""
+_CYCLES, _WITHOUT_GAIN, _ROUNDS, _ROUNDS_PER_REPLICA = 20, 4, 10_000, 400
+"""The maximum number of cycles, of those in a row without a better placement, and of changes in each: in total, and per
+replica."""
 
 _HOTTEST, _COLDEST = 0.2, 0.01
 """First and last temperature of a cycle; bytes count as a multiple of what the greedy steps move."""
@@ -17,7 +18,7 @@ _HOTTEST, _COLDEST = 0.2, 0.01
 _EXCHANGES, _SINGLE_MOVES, _TRIES = 0.45, 0.35, 8
 """Fractions of the kinds of changes, and the number of partitions that are drawn for an exchange."""
 
-_LOWEST, _HIGHEST, _PRIORITY = 1.0, 30.0, 2.0
+_LOWEST, _HIGHEST, _PRIORITY = 0.3, 30.0, 2.0
 """First and last penalty of the violation of the last goal in a cycle, and the factor from a goal to the one before."""
 
 
@@ -25,8 +26,8 @@ def anneal(balance: LoadPlacement) -> list[list[int]]:
     """Returns the best placement that simulated annealing finds, starting from the greedy one.
 
     The penalty of violations rises as the temperature falls, so that a path to a better placement can lead through
-    worse ones. Each cycle starts from the best placement so far; after three cycles, one without a
-    better placement is the last.
+    worse ones. Cycles start by turns from the best placement so far and from the greedy one, until several in a row
+    don't find a better placement.
     """
     draw = random.Random(0)
     best, placement = balance.score(), [list(row) for row in balance.replicas]
@@ -34,8 +35,9 @@ def anneal(balance: LoadPlacement) -> list[list[int]]:
     priorities = [_PRIORITY ** (len(balance.loads) - 1 - goal) for goal in range(len(balance.loads))]
     per_leader = 1e-3 / len(balance.size)
     rounds = min(_ROUNDS, _ROUNDS_PER_REPLICA * sum(map(len, placement)))
+    greedy, without_gain = placement, 0
     for cycle in range(_CYCLES):
-        balance.place(placement)
+        balance.place(greedy if cycle % 2 else placement)
         first = best
         for ordinal in range(rounds):
             progress = ordinal / rounds
@@ -62,7 +64,8 @@ def anneal(balance: LoadPlacement) -> list[list[int]]:
             for step in reversed(undo):
                 balance.change(*step)
             balance.violation = before
-        if best == first and cycle > 1:
+        without_gain = without_gain + 1 if best == first else 0
+        if without_gain == _WITHOUT_GAIN:
             break
     return placement
 
