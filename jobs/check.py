@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
@@ -25,7 +26,7 @@ from spark_assign.cli.options import (
 )
 from spark_assign.cli.owners import group_filter_options, read_owners, with_owners
 from spark_assign.cli.plan_kinds import rejected_of_all_kinds
-from spark_assign.groups.alerts import MAX_GROWTH, THRESHOLDS, alerts
+from spark_assign.groups.alerts import MAX_GROWTH, THRESHOLDS, alerts, streams_alerts
 from spark_assign.history.alerts import history_alerts
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import MOST_GROUPS, write_metrics
@@ -36,13 +37,17 @@ from spark_assign.stores.run_store import read_run
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import ALERTS, GROUP_KEY
-from spark_assign.tables.stored_plan import STORED_PLAN_TABLES
+from spark_assign.tables.stored_plan import STORED_PLAN_TABLES, STREAMS
 
 EXIT_CODES = f"""LOCATION is a folder, URI, or catalog prefix that another job wrote to. Without @RUN_ID, the run that
 finished last is read. {exit_codes("groups exceed a threshold", "alerts")}"""
+STREAMS_THRESHOLDS = ("max_moved_without_state", "max_restore_time")
 HISTORY_THRESHOLDS = ("max_rebalances_per_day", "max_pause", "max_unreadable")
 GROWTH = f"Alert if max/mean of a group that could be balanced better grows by this factor (default: {MAX_GROWTH})."
 REJECTED = "Alert if more than N groups and Connect clusters are rejected (default: 0)."
+WITHOUT_STATE = "Alert if more than N active tasks of a Streams group move to a process without their state."
+RESTORE_TIME = """Alert if a classic Streams application restores state for longer than TIME, for example 10m. The plan
+needs --restore-bytes-per-second."""
 REBALANCES = "With --history: alert if a group has more than N rebalances in 24 hours."
 PAUSE = "With --history: alert if a rebalance pauses a partition longer than TIME, for example 30s."
 UNREADABLE = "With --history: alert if more than N records can't be decoded."
@@ -56,6 +61,8 @@ LOOKBACK = "With --history: check only the last TIME of the history, for example
 @stored_run("--history", "Stored history of groups (job history).")
 @click.option("--max-growth", metavar="FACTOR", type=float, default=MAX_GROWTH, help=GROWTH)
 @click.option("--max-rejected", metavar="N", type=int, default=0, help=REJECTED)
+@click.option("--max-moved-without-state", metavar="N", type=click.IntRange(min=0), help=WITHOUT_STATE)
+@click.option("--max-restore-time", metavar="TIME", type=DURATION, help=RESTORE_TIME)
 @click.option("--max-rebalances-per-day", metavar="N", type=int, help=REBALANCES)
 @click.option("--max-pause", metavar="TIME", type=DURATION, help=PAUSE)
 @click.option("--max-unreadable", metavar="N", type=int, help=UNREADABLE)
@@ -83,6 +90,9 @@ def main(options: Options) -> int:
         limits |= {"max_growth": options.max_growth, "max_rejected": options.max_rejected}
         drifted = _drifted_groups(options, spark)
         found.append(alerts(rejected_of_all_kinds(plan.tables), drifted, **limits))
+        if of_streams := given_values(options, STREAMS_THRESHOLDS):
+            limits |= of_streams
+            found += _streams_alerts(plan.tables, **of_streams)
         outcome.run_id, outcome.attempt = plan.manifest.run_id, plan.manifest.attempt
         outcome.locations["plan"] = location
         names.append(plan.manifest.run_id)
@@ -137,12 +147,24 @@ def check_usage(options: Options) -> None:
         raise ConfigError("Nothing to check. Use --plan LOCATION, --history LOCATION, both, or --sample.")
     if options.drift and not options.plan:
         raise ConfigError("--drift needs --plan.")
+    for name in STREAMS_THRESHOLDS:
+        if getattr(options, name) is not None and not options.plan:
+            raise ConfigError(f"--{name.replace('_', '-')} needs --plan.")
     for name in (*HISTORY_THRESHOLDS, "lookback"):
         if getattr(options, name) is not None and not options.history:
             raise ConfigError(f"--{name.replace('_', '-')} needs --history.")
     if options.history and all(getattr(options, name) is None for name in HISTORY_THRESHOLDS):
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in HISTORY_THRESHOLDS)
         raise ConfigError(f"--history needs a threshold: one of {flags}.")
+
+
+def _streams_alerts(
+    tables: Mapping[str, DataFrame], max_moved_without_state: int | None = None, max_restore_time: int | None = None
+) -> list[DataFrame]:
+    """Returns the alerts of Streams groups, if the plan has such groups."""
+    metrics = tables.get(f"{STREAMS}metrics")
+    limits = {"max_moved_without_state": max_moved_without_state, "max_restore_ms": max_restore_time}
+    return [] if metrics is None else [streams_alerts(metrics, **limits)]
 
 
 def _drifted_groups(options: Options, spark: SparkSession) -> DataFrame | None:

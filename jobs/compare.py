@@ -1,15 +1,18 @@
-"""Compare assignors for every group of a fleet, now and after what-if changes, and recommend one, with reasons."""
+"""Compare assignors for every group of a fleet, now and after what-if changes, and recommend one, with reasons. Streams
+groups are compared with and without their standbys."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import partial
 
 import click
+from pyspark.sql import functions as F
 
 from spark_assign import Fleet, compare
 from spark_assign.cli.job import Options, job
-from spark_assign.cli.job_tables import on_fleet, store_or_cache
+from spark_assign.cli.job_tables import on_fleet, store_or_cache_all
 from spark_assign.cli.options import (
     PAUSE_TIMES,
     exit_codes,
@@ -19,8 +22,12 @@ from spark_assign.cli.options import (
     time_options,
 )
 from spark_assign.cli.owners import group_filter_options
+from spark_assign.cli.plan_kinds import has_streams_groups, streams_options
 from spark_assign.comparison.what_if import WhatIf, parse_what_if
+from spark_assign.report.results import summary
 from spark_assign.simulation.settings import Settings
+from spark_assign.stores.result import LazyResult
+from spark_assign.streams import compare_streams
 
 ASSIGNORS = "those of the group's protocol: Kafka's client-side assignors, or uniform and server-range"
 CHANGES = """Changes: as-is (the default); leave:GROUPS:COUNT and join:GROUPS:COUNT: COUNT members leave or join each
@@ -40,6 +47,7 @@ GROUPS, MEMBERS and TOPICS are shell patterns. A name can precede a change:
     multiple=True,
     help="Change to apply before comparing, for example leave:payments-*:1. See below for the syntax. Repeatable.",
 )
+@streams_options()
 @time_options(PAUSE_TIMES)
 @result_options("groups in the summary of each change")
 def main(options: Options) -> int:
@@ -51,10 +59,16 @@ def main(options: Options) -> int:
 def _run(options: Options, place: str | None, fleet: Fleet, what_ifs: list[WhatIf]) -> int:
     assignors = options.assignors.split(",") if options.assignors is not None else None
     comparison = compare(fleet, assignors, what_ifs, Settings(**given_values(options, PAUSE_TIMES)))
-    inputs = {"fleet": place, "assignors": options.assignors, "what_ifs": list(options.what_if)}
-    comparison = store_or_cache(options, comparison, inputs=inputs)
-    comparison.show(options.top)
-    return int(options.fail_on == "rejected" and not comparison.rejected.isEmpty())
+    of_streams = given_values(options, ("standby_replicas", "restore_bytes_per_second"))
+    compared: list[LazyResult] = [comparison]
+    if has_streams_groups(fleet):
+        is_other_kind = F.coalesce(F.col("rejected") == "streams-group", F.lit(False))
+        compared = [replace(comparison, rows=comparison.rows.where(~is_other_kind))]
+        compared += [compare_streams({each.name: each.apply(fleet) for each in what_ifs}, **of_streams)]
+    inputs = {"fleet": place, "assignors": options.assignors, "what_ifs": list(options.what_if), **of_streams}
+    compared = store_or_cache_all(options, compared, inputs=inputs)
+    print("\n\n".join(filter(None, (summary(each, options.top) for each in compared))), flush=True)
+    return int(options.fail_on == "rejected" and any(not each.rejected.isEmpty() for each in compared))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ With --loads, report the load of partitions: the busiest partitions, and how lon
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import click
 from pyspark.sql import DataFrame, SparkSession
@@ -26,17 +26,22 @@ from spark_assign.cli.options import (
     top,
 )
 from spark_assign.cli.owners import group_filter_options, select_groups, select_tables
+from spark_assign.report.results import summary
 from spark_assign.report.text.loads_and_sizes import summarize_loads
 from spark_assign.sources.files.snapshot_offsets import Offsets, loads_between
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import check_output, previous_run, read_run
+from spark_assign.streams import StreamsDrift, find_streams_drift
 from spark_assign.tables.advice import LOADS_TABLES
-from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.stored_plan import KINDS, STREAMS
 
 PREVIOUS = "previous"
+PLANS = KINDS[""] | {f"{STREAMS}{name}": KINDS[STREAMS][name] for name in ("tasks", "metrics")}
+"""Schemas of the tables of a stored plan that are read."""
+
 STATES = f"""LOCATION is a snapshot, LOCATION@RUN_ID a stored plan; the states can be of different kinds, for
 example a plan and a later snapshot. {PREVIOUS} is the run before that of --after, in the order of run IDs; if there is
 none, every group counts as added. With --loads, both are snapshots, and the loads are computed from their offsets;
@@ -73,12 +78,15 @@ def main(options: Options) -> int:
         before = {name: table.limit(0) for name, table in after.items()}
     else:
         before = _read_state(options, spark, options.before)
-    drift = find_drift(before, after)
-    tables = _write(options, drift) if options.output else {"groups": cached(drift.groups), "topics": drift.topics}
-    drift = drift.with_tables(tables)
+    drift, of_streams = find_drift(before, after), find_streams_drift(before, after)
+    found: list[Drift | StreamsDrift] = [drift] if of_streams is None else [drift, of_streams]
+    if options.output:
+        found = _write(options, found)
+    else:
+        found = [each.with_tables({**each.tables, "groups": cached(each.groups)}) for each in found]
     print(f"From {options.before or 'no earlier run'} to {options.after}")
-    drift.show(options.top)
-    return int(options.fail_on == "changes" and _has_changes(drift.groups, drift.topics))
+    print("\n\n".join(summary(each, options.top) for each in found), flush=True)
+    return int(options.fail_on == "changes" and any(map(_has_changes, found)))
 
 
 def check_usage(options: Options) -> None:
@@ -126,14 +134,16 @@ def _stored_loads(options: Options, spark: SparkSession) -> DataFrame:
     return store_and_read(options, {"loads": loads}, schemas=LOADS_TABLES, inputs=inputs)["loads"]
 
 
-def _has_changes(groups: DataFrame, topics: DataFrame) -> bool:
-    return not groups.where("change <> 'unchanged'").isEmpty() or not topics.isEmpty()
+def _has_changes(drift: Drift | StreamsDrift) -> bool:
+    if not drift.groups.where("change <> 'unchanged'").isEmpty():
+        return True
+    return isinstance(drift, Drift) and not drift.topics.isEmpty()
 
 
 def _read_state(options: Options, spark: SparkSession, text: str) -> Fleet | Mapping[str, DataFrame]:
     place, run_id = split_run_id(text)
     if run_id is not None:
-        return select_tables(spark, read_run(spark, place, run_id).tables, options)
+        return select_tables(spark, read_run(spark, place, run_id, schemas=PLANS).tables, options)
     fleet = read_fleet(spark, place, format=options.format, options=options.option)
     return select_groups(spark, fleet, options)
 
@@ -149,15 +159,21 @@ def _previous(options: Options, spark: SparkSession) -> str | None:
     return None if before is None else f"{place}@{before}"
 
 
-def _write(options: Options, drift: Drift) -> Mapping[str, DataFrame]:
-    """Returns the tables, written and read back."""
-    return store_and_read(
+def _write(options: Options, drifts: Sequence[Drift | StreamsDrift]) -> list[Drift | StreamsDrift]:
+    """Returns the drifts, with their tables written and read back."""
+    schemas = {name: schema for each in drifts for name, schema in each.with_prefix(each.schemas).items()}
+
+    def with_stored(read: Callable[[str], DataFrame]) -> list[Drift | StreamsDrift]:
+        return [each.with_tables({name: read(f"{each.prefix}{name}") for name in each.schemas}) for each in drifts]
+
+    stored = store_and_read(
         options,
-        drift.tables,
-        schemas=DRIFT_TABLES,
+        {name: table for each in drifts for name, table in each.with_prefix(each.tables).items()},
+        schemas=schemas,
         inputs={"before": options.before, "after": options.after},
-        found=(lambda read: _has_changes(read("groups"), read("topics"))) if options.fail_on else None,
+        found=(lambda read: any(map(_has_changes, with_stored(read)))) if options.fail_on else None,
     )
+    return with_stored(stored.__getitem__)
 
 
 if __name__ == "__main__":

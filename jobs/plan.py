@@ -29,7 +29,7 @@ from spark_assign.cli.options import (
     top,
 )
 from spark_assign.cli.owners import group_filter_options, read_owners, run_with_owners, select_groups
-from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, union_fleets, write_plans
+from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, streams_options, union_fleets, write_plans
 from spark_assign.groups.explaining import explain_moves, is_group_named
 from spark_assign.report.formatting import group_name, listed, without_uuids
 from spark_assign.report.openmetrics import write_metrics
@@ -74,19 +74,7 @@ log = logging.getLogger("spark_assign.plan")
     help="Assignor for groups of the streams protocol: streams-sticky (of Kafka 4.4) or streams-sticky@4.3 (of 4.2 and "
     "4.3; default: streams-sticky). Classic Streams applications have their own.",
 )
-@click.option(
-    "--standby-replicas",
-    metavar="N",
-    type=click.IntRange(min=0),
-    help="Number of standby replicas per task with state of Streams groups (default: as each group is configured).",
-)
-@click.option(
-    "--restore-bytes-per-second",
-    metavar="N",
-    type=click.FloatRange(min=0, min_open=True),
-    help="What a process restores from changelogs. With it, classic Streams applications are followed until every task "
-    "is at its final owner (default: only the next rebalance).",
-)
+@streams_options()
 @click.option(
     "--what-if",
     metavar="CHANGE",

@@ -23,10 +23,16 @@ from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import StoredRun, read_run
 from spark_assign.tables import connect, replicas, simulation
 from spark_assign.tables.advice import ADVISE_TABLES
-from spark_assign.tables.comparison import COMPARE_TABLES, DRIFT_TABLES
+from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.errors import ConfigError, SourceError
-from spark_assign.tables.groups import OFFSETS, PLAN_TABLES
-from spark_assign.tables.stored_plan import CONNECT, STORED_PLAN_TABLES, num_rows_of_kinds
+from spark_assign.tables.groups import OFFSETS
+from spark_assign.tables.stored_plan import (
+    CONNECT,
+    STORED_COMPARE_TABLES,
+    STORED_PLAN_TABLES,
+    STREAMS,
+    num_rows_of_kinds,
+)
 
 EXIT_CODES = """Exit codes: 0 written; 1 written, and the plan has what --fail-on names; 2 wrong usage, or nothing is
 stored where it was looked for; 3 failure. A place is a folder, URI or catalog prefix that another job wrote to; of its
@@ -49,7 +55,7 @@ OF_JOBS: dict[str, Mapping[str, StructType]] = {
     "simulation": {**simulation.SIMULATION_TABLES, "comparison": simulation.COMPARISON},
     "connect": connect.SIMULATION_TABLES | STORED_PLAN_TABLES,
     "replicas": REPLICA_TABLES,
-    "comparison": COMPARE_TABLES,
+    "comparison": STORED_COMPARE_TABLES,
     "drift": DRIFT_TABLES,
     "advice": ADVISE_TABLES,
 }
@@ -125,7 +131,7 @@ def main(options: Options) -> int:
     if options.sample:
         options.fleet = fleet_or_sample(options, __file__)
         options.plan, options.history = (sample_run(spark, __file__, job) for job in ("plan", "history"))
-    plan = read_run(spark, *split_run_id(options.plan), schemas=PLAN_TABLES) if options.plan else None
+    plan = read_run(spark, *split_run_id(options.plan), schemas=STORED_PLAN_TABLES) if options.plan else None
     select = partial(run_with_owners, owners=owners, teams=options.owner, groups=options.group)
     plan = select(plan) if plan else None
     simulations = {name: stored(spark, "simulation", place) for name, place in named(options.simulation)}
@@ -142,15 +148,18 @@ def main(options: Options) -> int:
     whence = [(NAMES[job], each) for job, each in found.items()]
     whence += [(f"{NAMES['simulation']}, {name}", each) for name, each in simulations.items()]
     tables = {job: each.tables for job, each in found.items()}
+    compared = tables.get("comparison", {})
+    of_streams = with_prefix(STREAMS, compared) | with_prefix(STREAMS, plan.tables if plan else {})
     page = report(
         plan if plan is None or plan.manifest.rows["metrics"] or plan.manifest.rows["rejected"] else None,
-        comparison=tables.get("comparison", {}).get("comparison"),
+        comparison=compared.get("comparison"),
         simulation={name: each.tables for name, each in simulations.items()} or None,
         connect=of_connect(tables["connect"]) if "connect" in tables else None,
         replicas=tables.get("replicas"),
         drift=found.get("drift"),
         advice=tables.get("advice", {}).get("advice"),
         history=tables.get("history"),
+        streams=of_streams or None,
         offsets=offsets(spark, options) if options.fleet else None,
         title=options.title,
         sources=[(name, run_of(each)) for name, each in whence],
@@ -195,10 +204,15 @@ def of_connect(tables: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
     """
     if "costs" in tables:
         return tables
-    found = {name.removeprefix(CONNECT): table for name, table in tables.items() if name.startswith(CONNECT)}
+    found = with_prefix(CONNECT, tables)
     if not found:
         raise SourceError("--connect: the run is a plan without Connect clusters. Plan a fleet that has them.")
     return found
+
+
+def with_prefix(prefix: str, tables: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """Returns the tables of a kind of groups, without the prefix of their names."""
+    return {name.removeprefix(prefix): table for name, table in tables.items() if name.startswith(prefix)}
 
 
 def run_of(found: StoredRun) -> str:

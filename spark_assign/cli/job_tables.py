@@ -158,11 +158,19 @@ def store_or_cache(options: Options, result: R, *, inputs: Mapping[str, Any]) ->
         result: the result.
         inputs: inputs for the manifest.
     """
-    result = result.with_tagged_rows(cached(result.tagged_rows()))
+    (stored,) = store_or_cache_all(options, [result], inputs=inputs)
+    return stored
+
+
+def store_or_cache_all(options: Options, results: Sequence[R], *, inputs: Mapping[str, Any]) -> list[R]:
+    """Returns the results of several kinds of groups as `store_or_cache` does, stored as one run."""
+    results = [result.with_tagged_rows(cached(result.tagged_rows())) for result in results]
     if not options.output:
-        return result
-    stored = store_and_read(options, result.tables, schemas=result.schemas, inputs=inputs, found=options.fail_on)
-    return result.with_tables(stored)
+        return results
+    tables = {name: table for each in results for name, table in each.with_prefix(each.tables).items()}
+    schemas = {name: schema for each in results for name, schema in each.with_prefix(each.schemas).items()}
+    stored = store_and_read(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
+    return [each.with_tables({name: stored[f"{each.prefix}{name}"] for name in each.tables}) for each in results]
 
 
 def sample_run(spark: SparkSession, job_file: str, job: str) -> str:

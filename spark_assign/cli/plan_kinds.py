@@ -8,9 +8,11 @@ from functools import reduce
 from types import SimpleNamespace
 from typing import Any
 
+import click
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_assign.cli.options import Decorator, compose_options
 from spark_assign.connect import ConnectFleet, plan_connect
 from spark_assign.fleet import Fleet
 from spark_assign.groups.planning import Plan
@@ -90,13 +92,37 @@ def plan_other_kinds(
     plans: list[LazyResult] = []
     if fleet is not None and fleet.sizes.share_groups:
         plans.append(plan_share(fleet))
-    if fleet is not None and fleet.subtopologies is not None:
-        sizes = fleet.sizes
-        if sizes.streams_groups or sizes.subtopologies or sizes.tasks:
-            plans.append(plan_streams(fleet, streams_assignor, **streams_options))
+    if fleet is not None and has_streams_groups(fleet):
+        plans.append(plan_streams(fleet, streams_assignor, **streams_options))
     if clusters is not None:
         plans.append(plan_connect(clusters))
     return plans
+
+
+def has_streams_groups(fleet: Fleet) -> bool:
+    """Checks whether a fleet has Streams groups, and the table that their plan needs."""
+    sizes = fleet.sizes
+    return fleet.subtopologies is not None and bool(sizes.streams_groups or sizes.subtopologies or sizes.tasks)
+
+
+def streams_options() -> Decorator:
+    """Returns `--standby-replicas` and `--restore-bytes-per-second`."""
+    return compose_options(
+        click.option(
+            "--standby-replicas",
+            metavar="N",
+            type=click.IntRange(min=0),
+            help="Number of standby replicas per task with state of Streams groups (default: as each group is "
+            "configured).",
+        ),
+        click.option(
+            "--restore-bytes-per-second",
+            metavar="N",
+            type=click.FloatRange(min=0, min_open=True),
+            help="What a process restores from changelogs. With it, classic Streams applications are followed until "
+            "every task is at its final owner (default: only the next rebalance).",
+        ),
+    )
 
 
 def without_other_kinds(planned: Plan, prefixes: Sequence[str]) -> Plan:

@@ -31,6 +31,7 @@ from spark_assign.stores.result import LazyResult
 from spark_assign.tables.comparison import COMPARE_TABLES, COMPARISON
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.schema_fields import nullable
+from spark_assign.tables.stored_plan import STORED_COMPARE_TABLES
 
 _NULLABLE = StructType(nullable(**{field.name: field.dataType for field in COMPARISON}))
 
@@ -50,6 +51,7 @@ class Comparison(LazyResult):
     """
 
     schemas: ClassVar = COMPARE_TABLES
+    stored_with: ClassVar = STORED_COMPARE_TABLES
 
     @cached_property
     def comparison(self) -> DataFrame:

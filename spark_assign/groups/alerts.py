@@ -1,7 +1,7 @@
 """Alerts: the groups of a plan that exceed a threshold.
 
 Covers groups that can't be planned, and groups whose largest member has grown relative to the mean since an earlier run
-although the partitions could be spread more evenly.
+although the partitions could be spread more evenly; and Streams groups that restore too much, or for too long.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ THRESHOLDS = {
     "rebalances": "max_rebalances_per_day",
     "pause": "max_pause",
     "unreadable": "max_unreadable",
+    "without-state": "max_moved_without_state",
+    "restore": "max_restore_time",
 }
-"""Alert types and the threshold of each; the last three concern history (`history.alerts`)."""
+"""Alert types and the threshold of each; `rebalances`, `pause`, and `unreadable` concern history (`history.alerts`)."""
 
 _SAME = 1e-9
 """Tolerance for quotients of equal counts, which can differ in the last bits."""
@@ -48,10 +50,8 @@ def alerts(
     if max_rejected < 0:
         raise ConfigError(f"max_rejected {max_rejected}: expected 0 or more")
     too_many = rejected.limit(max_rejected + 1).agg((F.count(F.lit(1)) > max_rejected).alias("too_many"))
-    nulls = (F.lit(None).cast("double").alias(name) for name in ("max_over_mean_before", "max_over_mean_after"))
     groups = rejected.crossJoin(F.broadcast(too_many)).where("too_many")
-    detail = F.concat_ws(": ", "code", "detail")
-    groups = groups.select("cluster", "group_id", F.lit("rejected").alias("alert"), *nulls, detail.alias("detail"))
+    groups = _without_balance(groups, "rejected", F.concat_ws(": ", "code", "detail"))
     if drifted is not None:
         groups = groups.unionByName(_grown(drifted, max_growth))
     return groups.select(*ALERTS.fieldNames())
@@ -73,3 +73,38 @@ def _grown(drifted: DataFrame, max_growth: float) -> DataFrame:
         "max_over_mean_after",
         F.concat_ws(", ", F.format_string("%.2f would be even", most_even), *counts).alias("detail"),
     )
+
+
+def streams_alerts(
+    metrics: DataFrame, *, max_moved_without_state: int | None = None, max_restore_ms: int | None = None
+) -> DataFrame:
+    """Returns one row per Streams group and exceeded threshold (columns: `tables.groups.ALERTS`), lazily.
+
+    Args:
+        metrics: the table `metrics` of a plan (`tables.streams.METRICS`).
+        max_moved_without_state: maximum number of active tasks of a group that move to a process without their state.
+        max_restore_ms: maximum time until every task of a classic application is at its final owner and all state is
+            restored, in milliseconds. Applications that aren't followed (`rounds`) raise no alert.
+
+    Raises:
+        ConfigError: a threshold is negative.
+    """
+    for name, limit in (("max_moved_without_state", max_moved_without_state), ("max_restore_ms", max_restore_ms)):
+        if limit is not None and limit < 0:
+            raise ConfigError(f"{name} {limit}: expected 0 or more")
+    moved, seconds = F.lit(max_moved_without_state), F.lit((max_restore_ms or 0) / 1000)
+    detail = "%d of %d tasks move without their state; the limit is %d"
+    without_state = F.format_string(detail, "moved_without_state", "tasks", moved)
+    time = F.coalesce(F.format_string("after %.0f s", "caught_up_seconds"), F.lit("after more rebalances than planned"))
+    late = F.concat(F.lit("caught up "), time, F.format_string("; the limit is %.0f s", seconds))
+    never = F.col("probing_rebalances").isNotNull() & F.col("caught_up_seconds").isNull()
+    exceeds = F.coalesce((F.col("caught_up_seconds") > seconds) | never, F.lit(False))
+    groups = _without_balance(metrics.where(F.col("moved_without_state") > moved), "without-state", without_state)
+    restoring = metrics.where(exceeds & F.lit(max_restore_ms is not None))
+    return groups.unionByName(_without_balance(restoring, "restore", late))
+
+
+def _without_balance(rows: DataFrame, alert: str, detail: Column) -> DataFrame:
+    """Returns the rows as alerts that don't concern balance."""
+    nulls = (F.lit(None).cast("double").alias(name) for name in ("max_over_mean_before", "max_over_mean_after"))
+    return rows.select("cluster", "group_id", F.lit(alert).alias("alert"), *nulls, detail.alias("detail"))

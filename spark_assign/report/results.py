@@ -47,6 +47,8 @@ SUMMARIES: Mapping[str, Callable[[Any, int], str]] = {
         of.availability, of.rejected, of.variants or ("configured",), top
     )[0],
     "Sizing": lambda of, top: loads_and_sizes.summarize_sizes(of.sizes, of.rejected, top),
+    "StreamsComparison": share_and_streams.summarize_streams_comparison,
+    "StreamsDrift": share_and_streams.summarize_streams_drift,
     "StreamsPlan": share_and_streams.summarize_streams_plan,
     "Upgrade": lambda of, top: migration.summarize_upgrade(of.upgrades, of.rejected, top),
     "VariantSimulation": lambda of, top: simulation.summarize_comparison(of.comparison, of.rejected, top),
@@ -69,6 +71,8 @@ SECTIONS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "Reassignment": ("replicas", lambda of: of.tables),
     "ReplicaCheck": ("replicas", lambda of: of.tables),
     "Simulation": ("simulation", lambda of: of if of.variants else {"configured": of.tables}),
+    "StreamsComparison": ("streams", lambda of: of.tables),
+    "StreamsPlan": ("streams", lambda of: of.tables),
     "VariantSimulation": ("simulation", lambda of: of if of.variants else {COMPARED_VARIANTS[0]: of.tables}),
 }
 """The argument of `report.html.report` for each result that has a page with sections of its own."""

@@ -1,5 +1,7 @@
 """Plans Kafka Streams, on the streams protocol (KIP-1071) and the classic one: active and standby tasks of members."""
 
+from spark_assign.streams.compare import StreamsComparison, compare_streams
+from spark_assign.streams.drift import StreamsDrift, find_streams_drift
 from spark_assign.streams.kernel.task_assignor_api import (
     StreamsGroupAssignment,
     StreamsGroupSpec,
@@ -10,11 +12,15 @@ from spark_assign.streams.plan import StreamsPlan, plan_streams
 from spark_assign.streams.topology import read_topology
 
 __all__ = [
+    "StreamsComparison",
+    "StreamsDrift",
     "StreamsGroupAssignment",
     "StreamsGroupSpec",
     "StreamsMemberSpec",
     "StreamsPlan",
     "TaskAssignorError",
+    "compare_streams",
+    "find_streams_drift",
     "plan_streams",
     "read_topology",
 ]

@@ -284,8 +284,9 @@ PLAN_TABLES: dict[str, StructType] = {
 
 ALERTS = schema(_GROUP, "alert string, max_over_mean_before double?, max_over_mean_after double?, detail string")
 """One row per group and exceeded threshold. `alert`: `rejected` (code and remedy in `detail`) or `imbalance` (its
-`max_over_mean` has grown); of a history `rebalances` (too many), `pause` (too long), or `unreadable` (records that
-can't be decoded)."""
+`max_over_mean` has grown); of Streams groups `without-state` (too many tasks move without their state) or `restore`
+(takes too long); of a history `rebalances` (too many), `pause` (too long), or `unreadable` (records that can't be
+decoded)."""
 
 # --- the manifest of written tables ----------------------------------------------------------------------
 

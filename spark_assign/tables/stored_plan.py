@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import StructType
 
-from spark_assign.tables import connect, groups, share, streams
+from spark_assign.tables import comparison, connect, groups, share, streams
 
 SHARE, STREAMS, CONNECT = "share_", "streams_", "connect_"
 """Prefixes of the tables of share groups (`share_changes`), Streams groups, and Connect clusters."""
@@ -20,6 +20,15 @@ KINDS: dict[str, dict[str, StructType]] = {
 """Schemas of the tables by the prefix of their kind; empty: consumer groups."""
 
 STORED_PLAN_TABLES = {f"{prefix}{name}": schema for prefix, tables in KINDS.items() for name, schema in tables.items()}
+
+STORED_COMPARE_TABLES, STORED_DRIFT_TABLES = (
+    consumer_tables | {f"{STREAMS}{name}": schema for name, schema in streams_tables.items()}
+    for consumer_tables, streams_tables in (
+        (comparison.COMPARE_TABLES, streams.COMPARE_TABLES),
+        (comparison.DRIFT_TABLES, streams.DRIFT_TABLES),
+    )
+)
+"""Schemas of the tables of a stored comparison and drift; those of Streams groups exist only if such groups do."""
 
 TABLES_OF_OTHER_KINDS = STORED_PLAN_TABLES.keys() - groups.PLAN_TABLES.keys()
 """Names of the tables that a run has only if the fleet has such groups or Connect clusters."""

@@ -85,3 +85,39 @@ PLAN_TABLES: dict[str, StructType] = {
     "restores": RESTORES,
     "rejected": REJECTED,
 }
+
+COMPARISON = schema(
+    _GROUP,
+    "what_if string, assignor string, members long, processes long, tasks long, standby_replicas long",
+    "min_active long, max_active long, min_standby long, max_standby long, moved_active long",
+    "moved_without_state long, moved_standby long, unassigned_standby long, warmups long?, pending_moves long?",
+    "state_bytes long?, standby_bytes long?, probing_rebalances long?, caught_up_seconds double?",
+    "restored_bytes long?, stopped_task_seconds double?, moved_without_standbys long",
+    "restored_bytes_without_standbys long?, stopped_task_seconds_without_standbys double?",
+)
+"""One row per Streams group and what-if change. Most columns are those of the table `metrics` of a plan. The last three
+are `moved_without_state`, `restored_bytes`, and `stopped_task_seconds` of the same change if the group had no standbys,
+so that the difference is what its standbys save. `moved_without_standbys`: active tasks that would move to a process
+without their state. `restored_bytes_without_standbys`: bytes that would be restored.
+`stopped_task_seconds_without_standbys`: time for which active tasks would restore their state before they run, summed
+over tasks."""
+
+COMPARE_REJECTED = schema(_GROUP, "what_if string, code string, detail string")
+"""One row per group that can't be planned and what-if change."""
+
+COMPARE_TABLES: dict[str, StructType] = {"comparison": COMPARISON, "rejected": COMPARE_REJECTED}
+
+DRIFT_GROUPS = schema(
+    _GROUP,
+    "change string, members_before long, members_after long, joined long, left long, tasks_before long",
+    "tasks_after long, moved_active long, moved_standby long",
+)
+"""One row per Streams group of either state that has tasks. `change`: `added`, `removed`, `changed`, or `unchanged`.
+`members_before`, `members_after`, `joined`, `left`: numbers of members with tasks. `tasks_before`, `tasks_after`:
+active tasks. `moved_active`, `moved_standby`: active tasks and standbys that a member has only afterward."""
+
+DRIFT_TASKS = schema(_GROUP, _TASK, "from_members array<string>, to_members array<string>")
+"""One row per task and role with other owners. `from_members`: members that had it only before; `to_members`: members
+that have it only afterward. A task can have several standbys."""
+
+DRIFT_TABLES: dict[str, StructType] = {"groups": DRIFT_GROUPS, "tasks": DRIFT_TASKS}

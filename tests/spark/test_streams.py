@@ -9,14 +9,18 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs import check as check_job
+from jobs import compare as compare_job
+from jobs import diff as diff_job
 from jobs import plan as plan_job
 from spark_assign import ConfigError, Fleet, FleetError, plan
+from spark_assign.groups.alerts import streams_alerts
 from spark_assign.report.text.share_and_streams import summarize_streams_plan
 from spark_assign.streams import plan_streams
 from spark_assign.tables.groups import INPUT_TABLES
 from tests.frames import frame_of
 from tests.spark import fleets
-from tests.spark.fleets import shuffled, stored, tuples
+from tests.spark.fleets import shuffled, stored, tuples, written_as_json
 
 pytestmark = pytest.mark.spark
 
@@ -146,6 +150,8 @@ def test_a_classic_application(spark: SparkSession, seed: int) -> None:
     ]
     totals = "probing_rebalances", "caught_up_seconds", "restored_bytes", "stopped_task_seconds"
     assert tuples(planned.metrics, *totals) == [(1, 60.0, 4_000_000_000, 0.0)]
+    late = ("orders", "restore", "caught up after 60 s; the limit is 59 s")
+    assert tuples(streams_alerts(planned.metrics, max_restore_ms=59_000), "group_id", "alert", "detail") == [late]
     printed = " ".join(summarize_streams_plan(planned).splitlines()[-1].split())
     assert printed == "c/orders 1 60 s 4.00 GB 0"
     assert tuples(planned.rows) == tuples(plan_streams(shuffled(orders, seed), restore_bytes_per_second=1e8).rows)
@@ -195,6 +201,18 @@ def test_the_job(fleet: Fleet, folder: Path, tmp_path: Path, capsys: pytest.Capt
         (1, "member-left"),
     ]
     assert [row["standby_replicas"] for row in stored(tmp_path, "streams_metrics")] == [0]
+    thresholds = ["--max-rejected", "1", "--max-moved-without-state", "0", "--max-restore-time", "10m"]
+    assert check_job.main(["--plan", str(tmp_path), *thresholds, "--fail-on", "alerts"]) == 1
+    assert "1 of 3 tasks move without their state; the limit is 0" in capsys.readouterr().out
+    assert check_job.main(["--history", str(tmp_path), "--max-restore-time", "10m"]) == 2
+    sides = ["--before", str(folder), "--after", f"{tmp_path}@r", "--output", str(tmp_path / "drift"), "--run-id", "r"]
+    assert diff_job.main([*sides, "--output-format", "json", "--fail-on", "changes"]) == 1
+    assert "Streams groups: 1 added, removed, or changed; 3 tasks and 0 standbys moved" in capsys.readouterr().out
+    (group,) = stored(tmp_path / "drift", "streams_groups")
+    assert [group[name] for name in ("change", "members_before", "members_after", "left")] == ["changed", 2, 1, 1]
+    tasks = stored(tmp_path / "drift", "streams_tasks")
+    moves = sorted((row["subtopology"], row["task"], row["role"], *row["from_members"]) for row in tasks)
+    assert moves == [("0", 0, "active", "a"), ("0", 1, "active", "a"), ("0", 1, "standby", "b"), ("1", 0, "active")]
 
 
 @pytest.mark.once
@@ -211,3 +229,22 @@ def test_wrong_usage(
     """Said before a session is started."""
     assert plan_job.main(["--fleet", "x", *arguments]) == 2
     assert message in caplog.text + capsys.readouterr().err
+
+
+@pytest.mark.once
+def test_compare_with_and_without_standbys(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A host is lost: 4.4 GB are restored, as b has most of the state of one task; without it, 8 GB are."""
+    place, out = written_as_json(tmp_path / "classic", CLASSIC), str(tmp_path / "out")
+    arguments = ["--fleet", str(place), "--what-if", "lost=leave-members:a", "--restore-bytes-per-second", "1e8"]
+    arguments += ["--output", out, "--run-id", "r", "--output-format", "json", "--fail-on", "rejected"]
+    assert compare_job.main(arguments) == 0
+    (row,) = stored(tmp_path / "out", "streams_comparison")
+    assert (row["what_if"], row["moved_without_state"], row["moved_without_standbys"]) == ("lost", 1, 2)
+    assert (row["restored_bytes"], row["restored_bytes_without_standbys"]) == (4_400_000_000, 8_000_000_000)
+    assert (row["stopped_task_seconds"], row["stopped_task_seconds_without_standbys"]) == (52, 160)
+    assert stored(tmp_path / "out", "comparison") == []
+    printed = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "Streams groups, what if lost (in parentheses: without their standbys):" in printed
+    assert printed[-1] == "c/orders 1 2 0 2 1 (2) 44 s 4.40 GB (8.00 GB) 52 (160)"

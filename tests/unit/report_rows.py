@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_assign.groups.kernel.client_libraries import plan_switch
-from spark_assign.report.html import CompareRows, ConnectRows, DriftRows, PlanRows, ReplicaRows, SimulationRows
+from spark_assign.report.html import (
+    CompareRows,
+    ConnectRows,
+    DriftRows,
+    PlanRows,
+    ReplicaRows,
+    SimulationRows,
+    StreamsRows,
+)
 from spark_assign.report.html.report_data import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS, AdviceRows
 from spark_assign.report.listed_groups import SUMS, num_affected, over_share
 from tests.unit import history_rows
@@ -156,6 +164,7 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
             rejected=[key | {"code": "unknown-assignor", "detail": name}],
         ),
         "connect": connect(name),
+        "streams": streams(key),
         "replicas": replicas(name),
         "drift": drift(name, key),
         "advice": advice(name),
@@ -229,6 +238,21 @@ def connect(name: str) -> ConnectRows:
             for each, grows in (("sessioned", 1), ("eager", 2))
             for at in (0, 600, 1_200)
         ],
+    )
+
+
+def streams(key: Row) -> StreamsRows:
+    """A classic application that is followed, in its next rebalance and after a change."""
+    numbers = ("members", "processes", "tasks", "standby_replicas", "min_active", "max_active", "min_standby")
+    numbers += ("max_standby", "moved_active", "moved_without_state", "moved_standby", "probing_rebalances")
+    row = key | dict.fromkeys(numbers, 2) | {"assignor": "high-availability", "caught_up_seconds": 90.0}
+    row |= {"restored_bytes": 4_000_000_000, "stopped_task_seconds": 51.6}
+    bare = {"moved_without_standbys": 3, "restored_bytes_without_standbys": 8_000_000_000}
+    return StreamsRows(
+        totals={"groups": 1, "tasks": 2, "moved_active": 2, "moved_without_state": 1, "moved_standby": 0},
+        metrics=[row],
+        comparison=[row | bare | {"what_if": "join:*:1", "stopped_task_seconds_without_standbys": None}],
+        rejected=[key | {"code": "bad-task", "detail": key["group_id"]}],
     )
 
 

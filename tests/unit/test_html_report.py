@@ -86,7 +86,9 @@ def test_every_section_is_there_and_sound(full: str) -> None:
     for name in ("aria-labelledby", "aria-describedby", "aria-controls", "for"):
         assert {word for value in page.values(name) for word in value.split()} <= set(ids)
     sections = {"summary", "worst", "balance", "members", "reasons", "comparison", "time", "connect", "replicas"}
-    assert sections | {"drift", "history", "rejected"} <= set(ids)
+    assert sections | {"streams", "drift", "history", "rejected"} <= set(ids)
+    shown = " ".join(page.texts)
+    assert re.search(r"join:\*:1\s+2\s.*?4\.00 GB\s+52\s+8\.00 GB\s+–", shown, re.DOTALL)
     assert page.elements["h1"] == page.elements["main"] == page.elements["nav"] == page.elements["header"] == 1
     assert all(next_ - last <= 1 for last, next_ in zip(page.headings, page.headings[1:], strict=False))
 

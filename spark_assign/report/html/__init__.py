@@ -11,6 +11,7 @@ from spark_assign.report.html.report_data import (
     PlanRows,
     ReplicaRows,
     SimulationRows,
+    StreamsRows,
 )
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "PlanRows",
     "ReplicaRows",
     "SimulationRows",
+    "StreamsRows",
     "render_report",
     "report",
 ]

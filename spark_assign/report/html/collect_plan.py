@@ -31,6 +31,7 @@ from spark_assign.report.html.report_data import (
     PlanRows,
 )
 from spark_assign.report.html.simulation import simulation_rows
+from spark_assign.report.html.streams import streams_rows
 from spark_assign.report.listed_groups import (
     SUMS,
     any_of,
@@ -62,6 +63,7 @@ def report(
     drift: Tables | StoredRun | None = None,
     advice: DataFrame | None = None,
     history: Tables | None = None,
+    streams: Tables | None = None,
     *,
     daily: DailyRows | None = None,
     offsets: DataFrame | None = None,
@@ -82,6 +84,7 @@ def report(
             the page names the two compared runs.
         advice: the ranked recommendations (`Advice.advice`), the first section of the page.
         history: tables of a history, by name (`tables.history.HISTORY_TABLES`, and those of a replay).
+        streams: tables of a `StreamsPlan`, of a `StreamsComparison`, or of both, by name without prefix.
         daily: rows of the daily sections (`report.html.collect_daily.daily_rows`), which come first.
         offsets: offsets of the planned snapshot (`tables.groups.OFFSETS`); the page then marks partitions without
             traffic.
@@ -105,6 +108,7 @@ def report(
         drift=None if drift is None else _drift_rows(drift),
         advice=None if advice is None else advice_rows(advice),
         history=None if history is None else history_rows(history),
+        streams=None if streams is None else streams_rows(streams),
         daily=daily,
         title=title,
         sources=sources,

@@ -18,6 +18,7 @@ from spark_assign.report.html.report_data import (
     PlanRows,
     ReplicaRows,
     SimulationRows,
+    StreamsRows,
 )
 from spark_assign.tables.errors import missing_extra
 
@@ -40,6 +41,7 @@ def render_report(
     drift: DriftRows | None = None,
     advice: AdviceRows | None = None,
     history: HistoryRows | None = None,
+    streams: StreamsRows | None = None,
     *,
     daily: DailyRows | None = None,
     tables: Sequence[Table] = (),
@@ -49,7 +51,7 @@ def render_report(
     """Returns the page, with a section for each given argument.
 
     Args:
-        plan, comparison, simulation, connect, replicas, drift, advice, history: see `report_data`.
+        plan, comparison, simulation, connect, replicas, drift, advice, history, streams: see `report_data`.
         daily: rows of the daily sections, which come first; the page then uses the width of the window.
         tables: tables of a result without sections of its own; the page then uses the width of the window.
         title: heading of the page.
@@ -70,6 +72,7 @@ def render_report(
     from spark_assign.report.html import plan_section
     from spark_assign.report.html import replicas as replica_placement
     from spark_assign.report.html import simulation as simulations
+    from spark_assign.report.html import streams as streams_groups
 
     script = _file("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -87,6 +90,7 @@ def render_report(
         drift=drifts.build_drift_section(drift) if drift else None,
         advice=comparisons.build_advice_section(advice) if advice else None,
         history=histories.build_history_section(history) if history else None,
+        streams=streams_groups.build_streams_section(streams) if streams else None,
         daily=dailies.build_daily_parts(daily) if daily else [dailies.Part("Tables", (), tables)] if tables else None,
         sources=sources,
     )

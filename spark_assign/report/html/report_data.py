@@ -187,6 +187,23 @@ class ConnectRows:
 
 
 @dataclass(frozen=True)
+class StreamsRows:
+    """Streams groups: the plan, and a comparison under what-if changes.
+
+    Attributes:
+        totals: groups, and sums of tasks, moved_active, moved_without_state, moved_standby over all of them.
+        metrics: `tables.streams.METRICS`, those with most tasks that move without their state first.
+        comparison: `tables.streams.COMPARISON`, those that would restore most without standbys first.
+        rejected: cluster, group_id, code, detail.
+    """
+
+    totals: Row = field(default_factory=dict)
+    metrics: Rows = ()
+    comparison: Rows = ()
+    rejected: Rows = ()
+
+
+@dataclass(frozen=True)
 class ReplicaRows:
     """A placement, a reassignment, or a check of replicas, or an operation on brokers.
 

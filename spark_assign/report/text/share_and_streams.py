@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import aligned, count, duration, format_bytes, group_name, number
+from spark_assign.report.formatting import Row, Rows, aligned, change, count, duration, format_bytes, group_name, number
 from spark_assign.report.listed_groups import collected, read_rejected_lines, total_columns
 from spark_assign.share.plan import SharePlan
 from spark_assign.spark.progress import progress
-from spark_assign.streams.plan import StreamsPlan
+from spark_assign.streams import StreamsComparison, StreamsDrift, StreamsPlan
 from spark_assign.tables.groups import GROUP_KEY
 
 _DEFAULT_LIMIT = 10
 _SHARE_SUMS = ("members", "partitions", "assignments", "assigned", "revoked", "unassigned")
+_DRIFT_SUMS = ("moved_active", "moved_standby")
 _STREAMS_SUMS = ("members", "tasks", "moved_active", "moved_without_state", "moved_standby", "unassigned_standby")
 
 
@@ -101,3 +105,75 @@ def _followed_lines(plan: StreamsPlan, limit: int) -> list[str]:
         for row in collected(followed, "restoring_groups")
     ]
     return ["Classic applications until every task is at its final owner:", *aligned([header, *rows])]
+
+
+@progress("comparing streams groups", 1)
+def summarize_streams_comparison(comparison: StreamsComparison, limit: int = _DEFAULT_LIMIT) -> str:
+    """Returns a table per what-if change. Reads at most a screenful of rows of each.
+
+    Args:
+        comparison: The comparison.
+        limit: Maximum number of groups listed for each change, those that must restore most first.
+    """
+    (row,) = collected(comparison.comparison.agg(F.sort_array(F.collect_set("what_if")).alias("what_ifs")))
+    order = [F.desc("stopped_task_seconds"), F.desc("moved_without_state"), F.desc("moved_active")]
+    lines: list[str] = []
+    for name in row["what_ifs"] if limit else ():
+        rows = comparison.comparison.where(F.col("what_if") == name).orderBy(*order, *GROUP_KEY).limit(limit)
+        lines += ["", *_compared_lines(name, collected(rows, "groups"))]
+    return "\n".join([*lines[1:], *read_rejected_lines(comparison.rejected, comparison.rejected.count())])
+
+
+def _compared_lines(what_if: str, rows: Rows) -> list[str]:
+    """Returns the groups under a change; the value without standbys is in parentheses if standbys change it."""
+    is_followed = any(row["probing_rebalances"] is not None for row in rows)
+    table = [["group", "members", "tasks", "standby replicas", "moved", "without state"]]
+    table[0] += ["caught up after", "restored", "stopped task-seconds"] if is_followed else []
+    for row in rows:
+        cells = [group_name(row), *(number(row[name]) for name in ("members", "tasks", "standby_replicas"))]
+        cells += [number(row["moved_active"]), _with_and_without(row, "moved_without_state", "moved", number)]
+        if is_followed:
+            cells += [
+                duration(row["caught_up_seconds"]),
+                _with_and_without(row, "restored_bytes", "restored_bytes", format_bytes),
+                _with_and_without(row, "stopped_task_seconds", "stopped_task_seconds", number),
+            ]
+        table.append(cells)
+    title = f"Streams groups, what if {what_if} (in parentheses: without their standbys):"
+    return [title, *aligned(table)]
+
+
+def _with_and_without(row: Row, name: str, without: str, text: Callable[[Any], str]) -> str:
+    value, bare = (None if each is None else round(each) for each in (row[name], row[f"{without}_without_standbys"]))
+    return text(value) if value == bare else f"{text(value)} ({text(bare)})"
+
+
+@progress("looking for drift of streams groups", 1)
+def summarize_streams_drift(drift: StreamsDrift, limit: int = _DEFAULT_LIMIT) -> str:
+    """Returns the totals, and the groups with most tasks that changed owners. Reads at most a screenful of rows.
+
+    Args:
+        drift: The drift.
+        limit: Maximum number of groups listed.
+    """
+    changed = drift.groups.where("change <> 'unchanged'")
+    (totals,) = collected(changed.agg(*total_columns("groups", _DRIFT_SUMS)))
+    moved = f"{count(totals['moved_active'], 'task')} and {count(totals['moved_standby'], 'standby')} moved"
+    lines = [f"Streams groups: {totals['groups']:,} added, removed, or changed; {moved}"]
+    order = [F.desc(name) for name in ("moved_active", "moved_standby")]
+    rows = collected(changed.orderBy(*order, *GROUP_KEY).limit(limit), "groups")
+    if rows:
+        header = ["group", "change", "members", "joined/left", "tasks", "moved", "standbys moved"]
+        cells = [
+            [
+                group_name(row),
+                row["change"],
+                change(number(row["members_before"]), number(row["members_after"])),
+                f"{row['joined']:,}/{row['left']:,}",
+                change(number(row["tasks_before"]), number(row["tasks_after"])),
+                *(number(row[name]) for name in _DRIFT_SUMS),
+            ]
+            for row in rows
+        ]
+        lines += ["", *aligned([header, *cells], words=(0, 1))]
+    return "\n".join(lines)
