@@ -28,6 +28,7 @@ from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.groups import OFFSETS
 from spark_assign.tables.stored_plan import (
     CONNECT,
+    KINDS,
     STORED_COMPARE_TABLES,
     STORED_PLAN_TABLES,
     STREAMS,
@@ -59,6 +60,7 @@ OF_JOBS: dict[str, Mapping[str, StructType]] = {
     "drift": DRIFT_TABLES,
     "advice": ADVISE_TABLES,
 }
+OF_PLAN = KINDS[""] | {f"{STREAMS}{name}": schema for name, schema in KINDS[STREAMS].items()}
 OTHERWISE = {
     "simulation": (
         "comparison",
@@ -131,7 +133,7 @@ def main(options: Options) -> int:
     if options.sample:
         options.fleet = fleet_or_sample(options, __file__)
         options.plan, options.history = (sample_run(spark, __file__, job) for job in ("plan", "history"))
-    plan = read_run(spark, *split_run_id(options.plan), schemas=STORED_PLAN_TABLES) if options.plan else None
+    plan = read_run(spark, *split_run_id(options.plan), schemas=OF_PLAN) if options.plan else None
     select = partial(run_with_owners, owners=owners, teams=options.owner, groups=options.group)
     plan = select(plan) if plan else None
     simulations = {name: stored(spark, "simulation", place) for name, place in named(options.simulation)}
