@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import store_and_read, store_fleet, stored_history
+from spark_assign.cli.job_tables import read_topologies, store_and_read, store_fleet, stored_history
 from spark_assign.cli.options import (
     DURATION,
     REPEATABLE,
@@ -46,11 +46,13 @@ from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import for_spark, is_path
 from spark_assign.stores.run_store import check_output
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.groups import OFFSETS, TOPICS
+from spark_assign.tables.groups import CHANGELOGS, OFFSETS, TOPICS
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, REPLAY_TABLES
 
 SOURCES = ("bootstrap_server", "segments", "records", "sample", "history")
-TOPICS_AND_ENDS = Shape("A snapshot", {"topics": TOPICS, "offsets": OFFSETS, "end_offsets": END_OFFSETS}, ())
+TOPICS_AND_ENDS = Shape(
+    "A snapshot", {"topics": TOPICS, "offsets": OFFSETS, "end_offsets": END_OFFSETS, "changelogs": CHANGELOGS}, ()
+)
 THRESHOLDS = {
     "commit_gap": "commit_gap_ms",
     "deploy_gap": "deploy_gap_ms",
@@ -64,6 +66,7 @@ REQUIRED = {
     "checkpoint": "follow",
     "interval": "follow",
     "output_fleet": "as_of",
+    "topology": "as_of",
 }
 """Options that require another one."""
 
@@ -133,6 +136,13 @@ REQUIRED = {
     "--as-of", metavar="TIME", help="Write the fleet as of TIME, for example 2026-11-20T10:00:00Z, to --output-fleet."
 )
 @location_option("--output-fleet", "Folder, URI, or catalog prefix for the fleet of --as-of.")
+@click.option(
+    "--topology",
+    metavar="GROUP=FILE",
+    multiple=True,
+    help="With --as-of: file with the text of Topology.describe() of a classic Streams application (default: derived "
+    f"from tasks and topic names).{REPEATABLE}",
+)
 @click.option("--follow", is_flag=True, help="Append new records of --bootstrap-server to --archive.")
 @location_option("--archive", "Folder or table for the records of --follow.")
 @location_option("--checkpoint", "With --follow, if --archive is a table: folder for the progress.", metavar="DIR")
@@ -218,9 +228,13 @@ def _show(options: Options, history: Any, tables: Mapping[str, DataFrame], known
     """
     parts = []
     if options.as_of:
-        counts = store_fleet(Fleet.as_of(history, options.as_of, topics=known.get("topics")), options.output_fleet)
-        rows = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+        tables_of_snapshot = {name: known.get(name) for name in ("topics", "changelogs")}
+        topologies = read_topologies(options.topology)
+        fleet = Fleet.as_of(history, options.as_of, **tables_of_snapshot, topologies=topologies)
+        counts = store_fleet(fleet, options.output_fleet)
+        rows = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
         parts.append(f"Fleet as of {options.as_of}: {rows}\nWritten to {options.output_fleet}")
+        parts += application_texts(fleet, options.top)
         options.outcome.locations["fleet"] = options.output_fleet
     if options.details:
         parts.append(format_histories(tables, options.details, options.top) or no_match_text(options.details))
@@ -228,6 +242,17 @@ def _show(options: Options, history: Any, tables: Mapping[str, DataFrame], known
         parts.append(summarize_replay(tables["replay_summary"], tables["replay_rejected"], options.top))
     print("\n\n".join(parts or [summarize_history(tables, options.top)]), flush=True)
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
+
+
+def application_texts(fleet: Fleet, limit: int) -> list[str]:
+    """Returns why classic Streams applications can't be planned, and what of them is only likely, as a text."""
+    assert fleet.groups is not None
+    notes = F.explode(F.concat(F.array(F.concat(F.lit("not planned: "), "problem")), "caveats"))
+    rows = fleet.groups.where("caveats is not null").select("cluster", "group_id", notes.alias("note"))
+    found = rows.where("note is not null").orderBy("cluster", "group_id", "note").limit(limit + 1).collect()
+    lines = [f"  {row.cluster}/{row.group_id}: {row.note}" for row in found[:limit]]
+    more = ["  … (more in the table groups: problem, caveats)"] if len(found) > limit else []
+    return ["\n".join(["Classic Streams applications:", *lines, *more])] if lines else []
 
 
 def _records(spark: SparkSession, options: Options) -> DataFrame:
@@ -292,7 +317,9 @@ def _known_tables(spark: SparkSession, options: Options, location: str | None) -
         return {}
     shape = replace(TOPICS_AND_ENDS, required=("topics",)) if options.fleet else TOPICS_AND_ENDS
     tables = read_tables(spark, shape, location, format=options.format, options=options.option, tables=options.table)
-    known: dict[str, DataFrame] = {name: tables[name] for name in ("topics", "end_offsets") if name in tables}
+    known: dict[str, DataFrame] = {
+        name: tables[name] for name in ("topics", "end_offsets", "changelogs") if name in tables
+    }
     if "end_offsets" not in tables and "offsets" in tables:
         ends = tables["offsets"].where("end_offset is not null").groupBy("cluster", "topic", "partition")
         known["end_offsets"] = ends.agg(F.max("end_offset").alias("end_offset"))

@@ -18,7 +18,7 @@ import click
 
 from spark_assign.cli.cluster_snapshots import Task, read_clusters, take_snapshots
 from spark_assign.cli.job import FAILURE, Options, job, spark_session
-from spark_assign.cli.job_tables import last_snapshot_time, store_snapshot
+from spark_assign.cli.job_tables import last_snapshot_time, read_topologies, store_snapshot
 from spark_assign.cli.options import (
     DURATION,
     REPEATABLE,
@@ -251,23 +251,9 @@ def _kafka_snapshot(options: Options) -> Snapshot:
         groups=options.group or None,
         topics=options.topic or None,
         loads=_loads(options),
-        topologies=_topologies(options),
+        topologies=read_topologies(options.topology),
         progress=_progress(options),
     )
-
-
-def _topologies(options: Options) -> dict[str, str]:
-    """Returns the text of each given topology, by group ID."""
-    topologies = {}
-    for value in options.topology:
-        group_id, equals, file = value.rpartition("=")
-        if not (group_id and equals and file):
-            raise ConfigError(f"--topology {value}: expected GROUP=FILE, for example orders=topology.txt.")
-        try:
-            topologies[group_id] = Path(file).read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"--topology {value}: the file can't be read: {error}.") from error
-    return topologies
 
 
 def _progress(options: Options) -> Callable[[str], None]:

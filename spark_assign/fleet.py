@@ -113,7 +113,15 @@ class Fleet:
         return read_fleet(spark, location, format=format, options=options, tables=tables)
 
     @classmethod
-    def as_of(cls, history: History, timestamp: datetime | str, *, topics: DataFrame | None = None) -> Fleet:
+    def as_of(
+        cls,
+        history: History,
+        timestamp: datetime | str,
+        *,
+        topics: DataFrame | None = None,
+        changelogs: DataFrame | None = None,
+        topologies: Mapping[str, str] | None = None,
+    ) -> Fleet:
         """Returns the fleet as it was at a past time, ready for `plan`, `compare`, or `find_drift`.
 
         It includes consumer groups and share groups, with members, generations, subscriptions, ownership, assignor,
@@ -121,10 +129,15 @@ class Fleet:
         that time. The state of a group before its first record is unknown. Outside of share groups, a partition has at
         most one owner.
 
+        Classic Streams applications have processes, tasks, and topology. `groups` has two more columns for them: why
+        an application can't be planned (`problem`), and what is only likely (`caveats`).
+
         Args:
             history: the decoded records of the coordinators.
             timestamp: a datetime with a time zone, or text such as `2026-11-23T08:00:00Z`, inclusive.
             topics: cluster, topic, partitions. Default: the largest partition owned or committed until then, plus one.
+            changelogs: end offsets and sizes of changelogs (`tables.groups.CHANGELOGS`), which aren't on record.
+            topologies: texts of `Topology.describe()` by group ID. Default: derived from tasks and names of topics.
 
         Raises:
             ConfigError: the timestamp is invalid, has no time zone, or no records cover it.
@@ -143,7 +156,7 @@ class Fleet:
         """
         from spark_assign.history.fleet_as_of import fleet_as_of  # importing upward only if called
 
-        return fleet_as_of(history, timestamp, topics=topics)
+        return fleet_as_of(history, timestamp, topics=topics, changelogs=changelogs, topologies=topologies or {})
 
     @cached_property
     def sizes(self) -> Sizes:

@@ -6,6 +6,7 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -210,6 +211,20 @@ def stored_history(spark: SparkSession, location: str) -> StoredRun:
     if "rebalances" not in run.tables:
         raise SourceError(f"{location} has no history of groups, but {', '.join(sorted(run.tables))}")
     return run
+
+
+def read_topologies(values: Sequence[str]) -> dict[str, str]:
+    """Returns the text of each topology that `--topology GROUP=FILE` gives, by group ID. Raises ConfigError."""
+    topologies = {}
+    for value in values:
+        group_id, equals, file = value.rpartition("=")
+        if not (group_id and equals and file):
+            raise ConfigError(f"--topology {value}: expected GROUP=FILE, for example orders=topology.txt.")
+        try:
+            topologies[group_id] = Path(file).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"--topology {value}: the file can't be read: {error}.") from error
+    return topologies
 
 
 def store_fleet(fleet: Fleet, location: str) -> dict[str, int]:

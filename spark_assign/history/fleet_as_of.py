@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import Fleet
 from spark_assign.history.history import History
+from spark_assign.history.past_applications import past_applications
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, MEMBERS, SUBSCRIPTIONS
+from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, MEMBER_KEY, MEMBERS, SUBSCRIPTIONS
 
 _CONSUMER_GROUP_TYPES = ("classic", "consumer", "share")
+_APPLICATION_COLUMNS = ("standby_replicas", "leader_process_id", "problem", "caveats")
+"""Columns of `groups` that only classic Streams applications have."""
 
 
-def fleet_as_of(history: History, timestamp: datetime | str, *, topics: DataFrame | None = None) -> Fleet:
+def fleet_as_of(
+    history: History,
+    timestamp: datetime | str,
+    *,
+    topics: DataFrame | None = None,
+    changelogs: DataFrame | None = None,
+    topologies: Mapping[str, str] = MappingProxyType({}),
+) -> Fleet:
     """Returns the fleet as of a time, as `Fleet.as_of` does.
 
     The tables are lazy: each is one pass over the records, unless `history` reads stored rows. One query over the
@@ -26,23 +38,45 @@ def fleet_as_of(history: History, timestamp: datetime | str, *, topics: DataFram
     moment = F.timestamp_micros(F.lit(micros))
     is_covered = F.col("cluster").isin(clusters)
     last_rebalances = _last_rebalance(history.rebalances.where(is_covered & (F.col("time") <= moment)))
-    # Connectors and the tasks of Kafka Streams are no partitions.
+    memberships, subscriptions, ownership, streams_members = (
+        getattr(history, name).where(is_covered & _is_valid_at(moment))
+        for name in ("memberships", "subscriptions_over_time", "ownership", "streams_members")
+    )
+    sizes = _topics(history, is_covered, moment) if topics is None else topics
+    applications = past_applications(
+        streams_members,
+        subscriptions,
+        history.groups.where(is_covered),
+        sizes,
+        topologies,
+        lists_changelogs=topics is not None,
+        has_end_offsets=changelogs is not None,
+    )
+    # Connectors and the tasks of streams groups (KIP-1071) are no partitions. A group can have been classic before.
     protocol_type = F.coalesce(F.col("protocol_type"), F.lit("consumer"))
     is_consumer_group = F.col("group_type").isin(*_CONSUMER_GROUP_TYPES) & protocol_type.eqNullSafe("consumer")
+    of_groups = applications.select(*GROUP_KEY, *_APPLICATION_COLUMNS, F.lit(True).alias("is_application"))
     # There are few groups compared with their members: they are broadcast.
-    group_types = history.groups.where(is_covered & is_consumer_group).select(*GROUP_KEY, "group_type")
-    live_groups = F.broadcast(group_types.join(last_rebalances, GROUP_KEY))
-    memberships = history.memberships.where(is_covered & _is_valid_at(moment))
-    subscriptions = history.subscriptions_over_time.where(is_covered & _is_valid_at(moment))
-    ownership = history.ownership.where(is_covered & _is_valid_at(moment) & (F.col("role") == "partition"))
+    group_types = history.groups.where(is_covered).join(of_groups, GROUP_KEY, "left")
+    group_types = group_types.where(is_consumer_group | F.col("is_application"))
+    live_groups = F.broadcast(
+        group_types.select(*GROUP_KEY, "group_type", *_APPLICATION_COLUMNS).join(last_rebalances, GROUP_KEY)
+    )
     member_rows = memberships.join(live_groups.select(*GROUP_KEY, "generation_id"), GROUP_KEY)
+    positions = streams_members.select(*MEMBER_KEY, "position")
+    member_rows = member_rows.join(positions, MEMBER_KEY, "left")
+    member_rows = member_rows.join(applications.select(*GROUP_KEY, F.inline("members")), MEMBER_KEY, "left")
+    is_partition = F.col("role") == "partition"
     return Fleet(
-        topics=_topics(history, is_covered, moment) if topics is None else topics,
+        topics=sizes,
         # All members are in the generation of their group.
         members=member_rows.select(*(name for name in MEMBERS.names if name in member_rows.columns)),
         subscriptions=_rows_of_groups(subscriptions, live_groups).select(*SUBSCRIPTIONS.names),
-        owned_slices=_rows_of_groups(ownership, live_groups).select(*ASSIGNMENT_SLICES.names),
+        owned_slices=_rows_of_groups(ownership.where(is_partition), live_groups).select(*ASSIGNMENT_SLICES.names),
         groups=_groups(live_groups, memberships),
+        subtopologies=applications.select(*GROUP_KEY, F.inline("subtopologies")),
+        tasks=applications.select(*GROUP_KEY, F.inline("tasks")),
+        changelogs=None if changelogs is None else _rows_of_groups(changelogs, applications),
     )
 
 
@@ -101,10 +135,10 @@ def _groups(live_groups: DataFrame, memberships: DataFrame) -> DataFrame:
     has_consumer = F.bool_or(F.col("session_timeout_ms").isNull()).alias("has_consumer_protocol")
     protocols = memberships.groupBy(*GROUP_KEY).agg(has_consumer)
     current_type = F.when(F.col("has_consumer_protocol"), "consumer").otherwise("classic")
-    can_change = F.col("group_type").isin("classic", "consumer") & F.col("has_consumer_protocol").isNotNull()
+    can_change = (F.col("group_type") != "share") & F.col("has_consumer_protocol").isNotNull()
     rows = live_groups.join(protocols, GROUP_KEY, "left")
     group_type = F.when(can_change, current_type).otherwise(F.col("group_type")).alias("group_type")
-    return rows.select(*GROUP_KEY, "assignor", group_type, "state")
+    return rows.select(*GROUP_KEY, "assignor", group_type, "state", *_APPLICATION_COLUMNS)
 
 
 def _topics(history: History, is_covered: Column, moment: Column) -> DataFrame:

@@ -81,6 +81,11 @@ class History(LazyResult):
         return rows.select(*HISTORY_TABLES["ownership"].names)
 
     @cached_property
+    def streams_members(self) -> DataFrame:
+        """A row per member and generation of a classic Streams application, with the bytes that it sent and got."""
+        return self._table("streams_members")
+
+    @cached_property
     def commits(self) -> DataFrame:
         """A row per partition that a group committed: number of commits, rate, and gaps."""
         once = F.inline_outer("once").alias("number", "at_ms", "offset")

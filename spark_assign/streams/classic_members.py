@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +31,7 @@ from spark_assign.wire.streams_protocol import RUNNING, TaskId
 
 _UNKNOWN = -3
 """Kafka's value for offsets that a member doesn't know (`Task.UNKNOWN_OFFSET`)."""
-_REMEDY = "Give the topology (snapshot --topology)"
+_REMEDY = "Give the topology (--topology)"
 
 _Row = dict[str, Any]
 
@@ -101,6 +102,7 @@ def read_application(
     *,
     topology: str | None = None,
     group_ids: Collection[str] = (),
+    lists_changelogs: bool = True,
 ) -> Application:
     """Returns what the members of an application reveal; malformed bytes are its problem.
 
@@ -110,6 +112,8 @@ def read_application(
         topics: number of partitions of the cluster's topics.
         topology: the text of `Topology.describe()`, or None.
         group_ids: IDs of other groups: topics that start with a longer ID belong to that application.
+        lists_changelogs: whether `topics` has the changelogs. Without these, only an application without state has a
+            known topology.
     """
     try:
         decoded = [decode_member(member) for member in members]
@@ -130,6 +134,8 @@ def read_application(
     try:
         sources = _derive_sources(decoded)
         names = {name: topics[name] for name in topics if _application_of(name, application_id, group_ids)}
+        if not lists_changelogs:
+            _require_no_state(decoded, sources, topology)
         if topology is None:
             rows, caveats = _derive_topology(application_id, decoded, sources, topics, names)
         else:
@@ -215,8 +221,8 @@ def _derive_sources(members: Sequence[DecodedMember]) -> dict[str, int]:
         topic = min(one ^ other)
         has, lacks = (first, second) if topic in one else (second, first)
         raise TopologyError(
-            f"Two topologies in one group: member {has} subscribes to {topic}, and member {lacks} doesn't. Take the "
-            "snapshot when all members have the same release of the application"
+            f"Two topologies in one group: member {has} subscribes to {topic}, and member {lacks} doesn't. Read "
+            "the group at a time when all members have the same release of the application"
         )
     sources: dict[str, int] = {}
     for member in members:
@@ -226,7 +232,7 @@ def _derive_sources(members: Sequence[DecodedMember]) -> dict[str, int]:
             if sources.setdefault(topic, task.subtopology) != task.subtopology:
                 raise TopologyError(
                     f"Two topologies in one group: {topic} is in the subtopologies {sources[topic]} and "
-                    f"{task.subtopology}. Take the snapshot after the next rebalance"
+                    f"{task.subtopology}. Read the group after the next rebalance"
                 )
     return sources
 
@@ -308,6 +314,19 @@ def _derive_topology(
     return rows, [
         "changelogs of Streams applications are recognized by their names and sizes (to be sure, use --topology)"
     ] if likely else []
+
+
+def _require_no_state(members: Sequence[DecodedMember], sources: Mapping[str, int], topology: str | None) -> None:
+    """Raises TopologyError unless no subtopology can have changelogs, according to the members or a given topology."""
+    stateless = _find_state(members, sources)[1]
+    if topology is not None:
+        with suppress(ConfigError):  # `_given_topology` reports it
+            stateless = {int(row["subtopology"]) for row in read_topology(topology, "", ()) if not row["stateful"]}
+    if others := sorted(set(sources.values()) - stateless):
+        raise TopologyError(
+            f"The changelogs of the subtopologies {', '.join(map(str, others))} aren't on record. Add the topics of "
+            "the cluster, for example a snapshot (--fleet)"
+        )
 
 
 def _find_state(members: Sequence[DecodedMember], sources: Mapping[str, int]) -> tuple[set[int], set[int]]:

@@ -94,6 +94,13 @@ Classic Streams applications have `partition`, `active`, and `standby`, which in
 `generation_id`: the generation in which the member received the slice. `topic` is the topic ID if the name is unknown:
 KIP-848 records contain only the ID."""
 
+STREAMS_MEMBERS = schema(
+    _GROUP, "member_id string, position int, generation_id int, subscription binary?, assignment binary?", _TIME_RANGE
+)
+"""One row per member and generation of a classic Streams application, from which its tasks and topology at a time are
+derived. `position`: index of the member in the record. `generation_id`: the generation. `subscription` and
+`assignment`: bytes of the member and of its leader (ConsumerProtocol), with the Streams user data."""
+
 COMMITS = schema(
     _GROUP,
     "topic string, partition int, commits long, start_time timestamp, end_time timestamp",
@@ -133,6 +140,7 @@ HISTORY_TABLES: dict[str, StructType] = {
     "memberships": MEMBERSHIPS,
     "subscriptions_over_time": SUBSCRIPTIONS_OVER_TIME,
     "ownership": OWNERSHIP,
+    "streams_members": STREAMS_MEMBERS,
     "commits": COMMITS,
     "pauses": PAUSES,
     "deploys": DEPLOYS,

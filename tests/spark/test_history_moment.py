@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.history import application_texts
 from spark_assign import Fleet, plan
 from spark_assign.history.history import History
 from spark_assign.history.schemas import HISTORY_ROWS
+from spark_assign.streams import plan_streams
 from spark_assign.tables.errors import ConfigError
 from tests.spark.fleets import tuples
+from tests.unit.test_classic_members import PROCESSES
+from tests.unit.test_history_streams import member as streams_member
 
 pytestmark = [pytest.mark.spark]
 Row = dict[str, Any]
@@ -67,6 +71,17 @@ def commits(group_id: str, topic: str, partition: int, since: datetime) -> Row:
     return {"cluster": "c", "group_id": group_id, **row}
 
 
+def application(group_id: str, members: list[Row], owned: list[dict[str, tuple[int, int, int]]]) -> list[Row]:
+    """A classic Streams application from ten to eleven, which then has the streams protocol."""
+    rows = [group(group_id, "streams"), rebalance(group_id, 3, TEN, "stream"), rebalance(group_id, 4, ELEVEN, "sticky")]
+    for position, (each, has) in enumerate(zip(members, owned, strict=True)):
+        rows += member(group_id, each["memberId"], TEN, ELEVEN, has)
+        key = {"cluster": "c", "group_id": group_id, "member_id": each["memberId"], "position": position}
+        sent = {"subscription": each["subscription"], "assignment": each["assignment"], "generation_id": 3}
+        rows.append({**key, **sent, "kind": "streams_members", "start_time": TEN, "end_time": ELEVEN})
+    return rows
+
+
 ROWS: list[Row] = [
     group("orders", "classic"),
     rebalance("orders", 1, TEN, "range"),
@@ -105,11 +120,16 @@ ROWS: list[Row] = [
 ]
 
 
+def history_of(spark: SparkSession, rows: list[Row]) -> History:
+    """A history with these rows."""
+    values = [tuple(row.get(name) for name in HISTORY_ROWS.names) for row in rows]
+    return History(spark.createDataFrame(values, HISTORY_ROWS).coalesce(1))
+
+
 @pytest.fixture(scope="module")
 def history(spark: SparkSession) -> History:
     """What is told of eight groups."""
-    rows = [tuple(row.get(name) for name in HISTORY_ROWS.names) for row in ROWS]
-    return History(spark.createDataFrame(rows, HISTORY_ROWS).coalesce(1))
+    return history_of(spark, ROWS)
 
 
 def test_the_fleet_of_a_moment(history: History) -> None:
@@ -162,6 +182,45 @@ def test_what_was_written_in_a_moment_has_happened(history: History) -> None:
         ("orders", "cooperative-sticky", "classic", "Stable"),
         ("shared", "simple", "share", "Stable"),
     ]
+
+
+def test_streams_applications_of_a_moment(spark: SparkSession) -> None:
+    """They are planned like those of a snapshot; what can't be read or isn't on record is named."""
+    members = [streams_member("a", 0, [(0, 0), (0, 1), (1, 0)]), streams_member("b", 1, [(1, 1)])]
+    rows = application("app", members, [{"t0": (0, 1, 2), "t1": (0, 1, 1)}, {"t1": (1, 1, 1)}])
+    rows += application("newer", [streams_member("n", 0, [(0, 0)], version=12)], [{"t0": (0, 1, 1)}])
+    history = history_of(spark, rows)
+    counts = [("c", "t0", 2), ("c", "t1", 2), ("c", "app-counts-changelog", 2), ("c", "app-eu-sums-changelog", 3)]
+    topics = spark.createDataFrame(counts, "cluster string, topic string, partitions int")
+    ends = [("c", group_id, "app-counts-changelog", at, 9, 100) for group_id in ("app", "other") for at in (0, 1)]
+    schema = "cluster string, group_id string, topic string, partition int, end_offset long, bytes long"
+    text = (
+        "Sub-topology: 0\n Source: S (topics: [t0])\n Sub-topology: 1\n Source: T (topics: [t1])\n"
+        " Processor: P (stores: [counts])"
+    )
+    changelogs = spark.createDataFrame(ends, schema)
+    fleet = Fleet.as_of(history, TEN, topics=topics, changelogs=changelogs, topologies={"app": text})
+    assert fleet.groups is not None
+    assert tuples(fleet.groups, "group_id", "group_type", "standby_replicas", "problem", "caveats") == [
+        ("app", "classic", 0, None, ["end offsets of changelogs are those of the given table, not of this time"]),
+        ("newer", "classic", None, "member n: SubscriptionInfo: version 12: expected 1 to 11", []),
+    ]
+    assert application_texts(fleet, 1) == [
+        "Classic Streams applications:\n"
+        "  c/app: end offsets of changelogs are those of the given table, not of this time\n"
+        "  … (more in the table groups: problem, caveats)"
+    ]
+    assert tuples(fleet.members, "member_id", "process_id", "position") == [
+        ("a", PROCESSES[0], 0),
+        ("b", PROCESSES[1], 1),
+        ("n", None, 0),
+    ]
+    planned = plan_streams(fleet)
+    assert tuples(planned.metrics, "group_id", "tasks", "stateful_tasks", "moved_active") == [("app", 4, 2, 0)]
+    unknown = Fleet.as_of(history, TEN).groups
+    assert unknown is not None
+    ((problem,),) = tuples(unknown.where("group_id = 'app'"), "problem")
+    assert problem.startswith("The changelogs of the subtopologies 0, 1 aren't on record. Add the topics")
 
 
 def test_plans_go_on_from_there(spark: SparkSession, history: History) -> None:

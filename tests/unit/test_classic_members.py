@@ -104,6 +104,28 @@ def test_members_and_tasks() -> None:
     assert "num.standby.replicas is at least 1" in application.caveats[1]
 
 
+@pytest.mark.parametrize(
+    "topology",
+    [
+        None,
+        "Sub-topology: 0\n Source: S (topics: [clicks])\n" + "Sub-topology: 1\n "
+        "Source: T (topics: [orders])\n Processor: P (stores: [counts])",
+    ],
+)
+def test_topics_without_changelogs(topology: str | None) -> None:
+    """Only an application without state has a topology then."""
+    known = {"clicks": 3, "orders": 2}
+    application = read_application("app", members(), known, topology=topology, lists_changelogs=False)
+    assert application.problem == (
+        "The changelogs of the subtopologies 1 aren't on record. Add the topics of the cluster, for example a snapshot "
+        "(--fleet)"
+    )
+    assert application.tasks["a"]
+    stateless = "Sub-topology: 0\n Source: S (topics: [clicks])\nSub-topology: 1\n Source: T (topics: [orders])"
+    application = read_application("app", members(), known, topology=stateless, lists_changelogs=False)
+    assert [row["changelog_topics"] for row in application.subtopologies] == [[], []]
+
+
 def test_while_a_probing_rebalance_is_pending() -> None:
     """Standbys restore from what they last reported, and the leader is in the process that requests the rebalance."""
     application = _read(members(1_750_000_000_000), group_ids=["app-eu"])

@@ -21,6 +21,7 @@ from spark_assign.tables.errors import ConfigError
         (["--bootstrap-server", "b:9092", "--follow"], "--follow needs --archive LOCATION"),
         (["--sample", "--as-of", "2026-11-23T08:03:16Z"], "--as-of needs --output-fleet LOCATION"),
         (["--sample", "--output-fleet", "x"], "--output-fleet needs --as-of"),
+        (["--sample", "--topology", "app=x"], "--topology needs --as-of"),
         (["--sample", "--archive", "x"], "--archive needs --follow"),
         (["--records", "x", "--interval", "60s"], "--interval needs --follow"),
         (["--records", "x", "--command-config", "f"], "--command-config needs --bootstrap-server"),

@@ -98,6 +98,19 @@ def test_tasks_over_time() -> None:
     ]
 
 
+def test_bytes_over_time() -> None:
+    """Each member in each generation, up to the next one; groups without Streams have none."""
+    columns = "member_id", "position", "generation_id", "start_time", "end_time"
+    assert written(*SCALED_OUT[:2]).table_rows("streams_members", *columns) == [
+        ("a", 0, 1, MINUTE, 2 * MINUTE),
+        ("a", 0, 2, 2 * MINUTE, None),
+        ("b", 1, 2, 2 * MINUTE, None),
+    ]
+    log = Log()
+    log.write(0, "GroupMetadata", generation(1, [classic_member("a", {"t0": [0]})]))
+    assert log.table_rows("streams_members", "member_id") == []
+
+
 @pytest.mark.parametrize(("process", "lost"), [(1, 2), (0, 0)])
 def test_a_task_without_its_state(process: int, lost: int) -> None:
     """a leaves; b gets its tasks, with their state only if a was in its process."""

@@ -28,6 +28,7 @@ from spark_assign.history.kernel.group_rows import (
     membership_rows,
     ownership_rows,
     rebalance_rows,
+    streams_member_rows,
     subscription_rows,
 )
 from spark_assign.history.kernel.pauses import find_pauses
@@ -102,6 +103,7 @@ def _build_group_rows(timeline: Timeline, thresholds: HistoryThresholds) -> Iter
     yield "memberships", membership_rows(changes)
     yield "subscriptions_over_time", subscription_rows(timeline)
     yield "ownership", ownership_rows(timeline)
+    yield "streams_members", streams_member_rows(timeline)
     yield "pauses", _to_rows(pauses.pauses)
     yield "deploys", _to_rows(deploys)
     yield "unreadable", _to_rows(timeline.unreadable)

@@ -1,10 +1,13 @@
-"""Builds the rows of one group for the tables groups, rebalances, memberships, subscriptions, and ownership."""
+"""Builds the rows of one group for the tables groups, rebalances, memberships, subscriptions, ownership, and
+streams_members.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from spark_assign.history.kernel.departures import CRASHED, RESTARTED, STILL_MEMBER, SURE, Departure
@@ -20,6 +23,7 @@ from spark_assign.history.kernel.timeline import (
     Timeline,
 )
 from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING
+from spark_assign.wire import streams_protocol
 
 Row = Mapping[str, Any]
 """A row of a table of `tables.history` without cluster and group, with times in milliseconds."""
@@ -315,6 +319,20 @@ def _ended_subscriptions(
     """Yields the subscriptions in `since` that are not in `topics`."""
     for topic in since.keys() - set(topics):
         yield {"member_id": member_id, "topic": topic, "start_time": since[topic], "end_time": until}
+
+
+def streams_member_rows(timeline: Timeline) -> Iterator[Row]:
+    """Yields a row per member of each generation of a classic Streams application."""
+    for generation, after in zip_longest(timeline.generations, timeline.generations[1:]):
+        if generation.assignor == streams_protocol.PROTOCOL:
+            for member in generation.members:
+                yield {
+                    **{name: getattr(member, name) for name in ("member_id", "position", "subscription")},
+                    "generation_id": generation.generation_id,
+                    "assignment": member.assignment_bytes,
+                    "start_time": generation.at_ms,
+                    "end_time": after.at_ms if after else None,
+                }
 
 
 # --- ownership ----------------------------------------------------------------------------------------------------
