@@ -144,15 +144,8 @@ class Fleet:
 
         Examples:
             >>> history = read_history(spark.read.parquet("conf/sample-history/records.parquet"))
-            >>> then = Fleet.as_of(history, "2026-11-23T08:03:16Z").members.where("group_id = 'payments-ledger'")
-            >>> then.select("group_instance_id", "client_id").orderBy("client_id").show()
-            +-----------------+-----------------+
-            |group_instance_id|        client_id|
-            +-----------------+-----------------+
-            |         ledger-0|payments-ledger-0|
-            |         ledger-1|payments-ledger-1|
-            |         ledger-2|payments-ledger-2|
-            +-----------------+-----------------+
+            >>> Fleet.as_of(history, "2026-11-23T08:03:16Z").members.where("group_id = 'payments-ledger'").count()
+            3
         """
         from spark_assign.history.fleet_as_of import fleet_as_of  # importing upward only if called
 
@@ -305,12 +298,8 @@ class Fleet:
             FleetError: a column is missing, or neither rows nor patterns are given.
 
         Examples:
-            >>> fleet.with_partitions(topic="t", factor=2).topics.select("topic", "partitions").show()
-            +-----+----------+
-            |topic|partitions|
-            +-----+----------+
-            |    t|         6|
-            +-----+----------+
+            >>> fleet.with_partitions(topic="t", factor=2).topics.where("topic = 't'").first().partitions
+            6
         """
         from spark_assign.comparison import what_if as fleet_changes
 
@@ -365,12 +354,8 @@ class Fleet:
 
         Examples:
             >>> fast = fleet.with_capacity(5_000, group_id="payments-*")
-            >>> fast.groups.where("group_id = 'payments-eu'").select("group_id", "capacity").show()
-            +-----------+--------+
-            |   group_id|capacity|
-            +-----------+--------+
-            |payments-eu|  5000.0|
-            +-----------+--------+
+            >>> fast.groups.where("group_id = 'payments-eu'").first().capacity
+            5000.0
         """
         from spark_assign.comparison import what_if as fleet_changes
 

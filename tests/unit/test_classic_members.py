@@ -17,6 +17,7 @@ from spark_assign.sources.kafka import streams_applications
 from spark_assign.sources.kafka.groups import ListedGroup
 from spark_assign.sources.kafka.offsets import LeaderOffset
 from spark_assign.streams.classic_members import Application, StreamsMember, read_application
+from spark_assign.tables.errors import ConfigError
 from spark_assign.wire import consumer_protocol
 from tests.unit.test_topology import TEXT
 
@@ -322,7 +323,7 @@ def test_a_source_topic_as_changelog_has_its_committed_offset() -> None:
 @pytest.mark.parametrize("value", ["app", "=topology.txt", "app=", "app=/no/such/file"])
 def test_topologies_are_files_of_groups(value: str) -> None:
     """Anything else is a message."""
-    from jobs import snapshot as job
+    from spark_assign.cli.job_tables import read_topologies
 
-    with pytest.raises(job.ConfigError, match="--topology"):
-        job._topologies(SimpleNamespace(topology=[value]))
+    with pytest.raises(ConfigError, match="--topology"):
+        read_topologies([value])
