@@ -52,23 +52,23 @@ def test_retry_after(pauses: list[float], header: str, pause: float) -> None:
 
 def test_bearer_tokens(tmp_path: Path) -> None:
     """One that is given, and one of a token endpoint; neither shows."""
-    with serving(connect_stub.cluster({}) | {"/token": {"access_token": "fetched-4711"}}) as stub:
-        given = _configured(tmp_path, "bearer.auth.credentials.source=STATIC_TOKEN\nbearer.auth.token=given-4711\n")
+    with serving(connect_stub.cluster({}) | {"/token": {"access_token": "fetched-t0ken"}}) as stub:
+        given = _configured(tmp_path, "bearer.auth.credentials.source=STATIC_TOKEN\nbearer.auth.token=given-t0ken\n")
         endpoint = f"bearer.auth.issuer.endpoint.url={stub.url}/token\nbearer.auth.client.id=i\n"
-        fetched = _configured(tmp_path, f"{endpoint}bearer.auth.client.secret=s-4711\nbearer.auth.scope=connect\n")
+        fetched = _configured(tmp_path, f"{endpoint}bearer.auth.client.secret=s-t0ken\nbearer.auth.scope=connect\n")
         for settings in (given, fetched):
             ConnectHttp([stub.url], settings).get("/")
     assert stub.requested == ["/", "/token", "/"]
-    assert [headers["Authorization"] for headers in stub.headers[::2]] == ["Bearer given-4711", "Bearer fetched-4711"]
+    assert [headers["Authorization"] for headers in stub.headers[::2]] == ["Bearer given-t0ken", "Bearer fetched-t0ken"]
     assert stub.bodies[1] == "grant_type=client_credentials&scope=connect"
-    assert "4711" not in repr((given, fetched))
+    assert "t0ken" not in repr((given, fetched))
 
 
 def test_no_secret_in_what_a_worker_says(tmp_path: Path) -> None:
     """A proxy that shows what it was sent."""
-    with serving({"/": (403, {"message": "no entry for any-4711"}), "/token": {"access_token": "any-4711"}}) as stub:
+    with serving({"/": (403, {"message": "no entry for any-t0ken"}), "/token": {"access_token": "any-t0ken"}}) as stub:
         endpoint = f"bearer.auth.issuer.endpoint.url={stub.url}/token\nbearer.auth.client.id=i\n"
-        for text in ("bearer.auth.token=any-4711\n", f"{endpoint}bearer.auth.client.secret=s\n"):
+        for text in ("bearer.auth.token=any-t0ken\n", f"{endpoint}bearer.auth.client.secret=s\n"):
             http = ConnectHttp([stub.url], _configured(tmp_path, text))
             with pytest.raises(SourceError, match=r"403 Forbidden \(no entry for \[hidden\]\)"):
                 http.get("/")
@@ -77,9 +77,9 @@ def test_no_secret_in_what_a_worker_says(tmp_path: Path) -> None:
 def test_basic_auth_in_the_file(tmp_path: Path) -> None:
     """basic.auth.user.info; no .netrc of this machine is looked into."""
     with serving({"/": ROOT}) as stub:
-        ConnectHttp([stub.url], _configured(tmp_path, "basic.auth.user.info=reader:4711\n")).get("/")
+        ConnectHttp([stub.url], _configured(tmp_path, "basic.auth.user.info=reader:t0ken\n")).get("/")
         ConnectHttp([stub.url], HttpSettings()).get("/")
-    assert [headers.get("Authorization") for headers in stub.headers] == ["Basic cmVhZGVyOjQ3MTE=", None]
+    assert [headers.get("Authorization") for headers in stub.headers] == ["Basic cmVhZGVyOnQwa2Vu", None]
 
 
 def test_proxies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,18 +87,18 @@ def test_proxies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving({"http://connect.internal:8083/": ROOT}) as named, serving({}) as other:
         monkeypatch.setenv("http_proxy", other.url)
         host, port = named.host_and_port.split(":")
-        for text in (f"proxy.url=http://me:4711@{named.host_and_port}\n", f"proxy.host={host}\nproxy.port={port}\n"):
+        for text in (f"proxy.url=http://me:t0ken@{named.host_and_port}\n", f"proxy.host={host}\nproxy.port={port}\n"):
             assert ConnectHttp(["http://connect.internal:8083"], _configured(tmp_path, text)).get("/") == ROOT
-        assert named.headers[0]["Proxy-Authorization"] == "Basic bWU6NDcxMQ=="
+        assert named.headers[0]["Proxy-Authorization"] == "Basic bWU6dDBrZW4="
         assert other.requested == []
         monkeypatch.setenv("http_proxy", named.url)
         assert ConnectHttp(["http://connect.internal:8083"], HttpSettings()).get("/") == ROOT
-    settings = _configured(tmp_path, f"proxy.url=http://me:4711@{named.host_and_port}\n", attempts=2)
+    settings = _configured(tmp_path, f"proxy.url=http://me:t0ken@{named.host_and_port}\n", attempts=2)
     with pytest.raises(
         SourceError, match=r"the proxy does not let us through \(.*refused\), 2 attempts.*proxy.url"
     ) as error:
         ConnectHttp(["http://connect.internal:8083"], settings).get("/")
-    assert "4711" not in str(error.value)
+    assert "t0ken" not in str(error.value)
 
 
 def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,16 +166,16 @@ def test_what_makes_no_sense(tmp_path: Path, text: str, settings: dict[str, Any]
 def test_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
     """--connect-config is that file; a token over http:// in the clear is warned of, and shows nowhere."""
     file, out = tmp_path / "connect.properties", tmp_path / "out"
-    file.write_text("bearer.auth.token=given-4711\n")
+    file.write_text("bearer.auth.token=given-t0ken\n")
     with serving(connect_stub.cluster({})) as stub:
         arguments = ["--connect-url", stub.url, "--connect-config", str(file), "--output-format", "json"]
         assert job.main([*arguments, "--fleet-dir", str(out)]) == 0
-        assert stub.headers[0]["Authorization"] == "Bearer given-4711"
+        assert stub.headers[0]["Authorization"] == "Bearer given-t0ken"
         file.write_text("ssl.keystore.location=nowhere.p12\n")
         assert job.main([*arguments, "--fleet-dir", str(tmp_path / "none")]) == 2
     printed = capsys.readouterr()
     assert "ssl.keystore.location nowhere.p12: No such file" in caplog.text
     assert "without encryption" in caplog.text
-    assert "4711" not in printed.out + printed.err + caplog.text + "".join(
+    assert "t0ken" not in printed.out + printed.err + caplog.text + "".join(
         each.read_text() for each in out.rglob("*") if each.is_file()
     )
