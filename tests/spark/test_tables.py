@@ -21,7 +21,9 @@ CSV = {
     ),
     "subscriptions": "member_id,topic,cluster,group_id\nm1,orders,c,g\nm2,orders,c,g\n",
     "owned": "cluster,group_id,member_id,topic,partition\nc,g,m1,orders,0\n",
-    "replicas": 'cluster,topic,partition,replicas\nc,orders,0,"1,2,3"\nc,orders,1,2\nc,orders,2,"[3, 1]"\n',
+    "replicas": (
+        'cluster,topic,partition,replicas,leader_id\nc,orders,0,"1,2,3",2\nc,orders,1,2,\nc,orders,2,"[3, 1]",3\n'
+    ),
     "brokers": "cluster,broker_id,rack_id\nc,1,r1\nc,2,r2\nc,3,\n",
 }
 

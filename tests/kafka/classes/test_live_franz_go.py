@@ -46,7 +46,8 @@ def generated(strategy: str, seed: int, *, racks: bool) -> list[Row]:
     for row in rows:
         known = row["replica_racks"] if racks else None
         row["replica_racks"] = known
-        row["leader_racks"] = {topic: [each[0] or "" for each in replicas] for topic, replicas in (known or {}).items()}
+        if known is not None:
+            row["leader_racks"] = {topic: [each[0] or "" for each in replicas] for topic, replicas in known.items()}
         if all(each["generation"] is each.get("user_generation") is None for each in row["members"]):
             for each in row["members"]:
                 each["generation"] = 1
