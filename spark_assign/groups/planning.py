@@ -281,7 +281,8 @@ def gather_plan_facts(fleet: Fleet, patterns: Mapping[str, str], *, loads: bool 
     loads = loads or any_configured or WEIGHTED_STICKY in selected
     topic_ids = any_configured or not selected.isdisjoint(TOPIC_ID_ASSIGNORS)
     owned_order = topic_ids or CONFIGURED in selected or any(uses_owned_order(name) for name in patterns.values())
-    leaders = any_configured or any(name.endswith("@franz-go-1.21") for name in patterns.values())
+    has_franz_go = any_configured and fleet.sizes.franz_go_groups > 0
+    leaders = has_franz_go or any(name.endswith("@franz-go-1.21") for name in patterns.values())
     return facts.facts_by_group(
         fleet,
         window_assignors,

@@ -91,8 +91,8 @@ def past_applications(
 
 
 def _with_longer_names(rows: DataFrame, column: str, keys: DataFrame) -> DataFrame:
-    """Returns cluster, group_id, name, and other columns of the rows whose name starts with the ID of an application
-    and a dash.
+    """Returns cluster, group_id, name, and partitions (if the table has them) of the rows in which the name starts with
+    the ID of an application and a dash.
     """
     named = rows.select(
         "cluster", F.col(column).alias("name"), *(name for name in ("partitions",) if name in rows.columns)

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.fleet import Fleet
 from spark_assign.replicas.coordinators import group_rates
+from spark_assign.spark.subscription_lists import count_subscribers
 from spark_assign.tables.replicas import ASSIGNOR_TIMES
 
 NEAR = 0.5
@@ -37,9 +38,9 @@ DEFAULT_INTERVAL_MS, MAX_INTERVAL_MS = 1_000, 15_000
 """Default of `consumer.assignment.interval.ms`, and the highest value that brokers allow by default
 (`group.consumer.max.assignment.interval.ms`)."""
 _GROUP = ["cluster", "group_id"]
-_TIMEOUTS_MS = {"session.timeout.ms": 45_000, "max.poll.interval.ms": 300_000}
-"""The timeouts with their defaults, for clients whose timeouts aren't on record."""
-_JAVA, _SESSION = "max.poll.interval.ms", "session.timeout.ms"
+_POLL, _SESSION = "max.poll.interval.ms", "session.timeout.ms"
+_TIMEOUTS_MS = {_SESSION: 45_000, _POLL: 300_000}
+"""The timeouts with their defaults, for clients without timeouts on record."""
 
 
 def assignor_times(
@@ -54,8 +55,9 @@ def assignor_times(
             timeouts; None if unknown.
         broker_release: release of the brokers.
     """
-    subscribed = fleet.subscription_rows.groupBy(*_GROUP).agg(
-        F.count(F.lit(1)).alias("subscriptions"), F.count_distinct("topic").alias("topics")
+    by_topic = count_subscribers(fleet.subscriptions, fleet.subscription_lists)
+    subscribed = by_topic.groupBy(*_GROUP).agg(
+        F.sum("subscribers").alias("subscriptions"), F.count(F.lit(1)).alias("topics")
     )
     rows = groups.join(subscribed, _GROUP, "left").fillna(0, ["subscriptions", "topics"])
     if history is None:
@@ -70,13 +72,13 @@ def assignor_times(
         rows = rows.join(rates, _GROUP, "left").join(timeouts, _GROUP, "left")
     is_classic = F.coalesce("group_type", F.lit("classic")) == "classic"
     is_java = F.coalesce("leader_library", F.lit("Java")) == "Java"
-    default = F.when(is_java, _TIMEOUTS_MS[_JAVA]).otherwise(_TIMEOUTS_MS[_SESSION])
+    default = F.when(is_java, _TIMEOUTS_MS[_POLL]).otherwise(_TIMEOUTS_MS[_SESSION])
     recorded = F.when(is_java, F.col("rebalance")).otherwise(F.col("session"))
     has_interval = (F.col("group_type") == "consumer") & F.lit(broker_release >= "4.3")
     rows = (
         rows.withColumn("heterogeneous", F.col("subscriptions") != F.col("members") * F.col("topics"))
         .withColumn("max_assignor_ms", F.round(_assignor_ms(is_classic), 1))
-        .withColumn("timeout", F.when(is_classic, F.when(is_java, _JAVA).otherwise(_SESSION)))
+        .withColumn("timeout", F.when(is_classic, F.when(is_java, _POLL).otherwise(_SESSION)))
         .withColumn("timeout_ms", F.when(is_classic, F.coalesce(recorded, default)).cast("long"))
         .withColumn("timeout_share", F.round(F.col("max_assignor_ms") / F.col("timeout_ms"), 3))
         .withColumn("assignment_interval_ms", F.when(has_interval, _interval_ms()))

@@ -51,6 +51,7 @@ _MEASURES = {
     "static_members": ("members", "if(group_instance_id is null, 0, 1)"),
     "share_groups": ("groups", "if(group_type = 'share', 1, 0)"),
     "streams_groups": ("groups", "if(group_type = 'streams', 1, 0)"),
+    "franz_go_groups": ("groups", "if(leader_library = 'franz-go', 1, 0)"),
     "pairs": ("subscription_lists", "bigint(array_size(member_ids)) * array_size(topics)"),
     "names": ("subscription_lists", "array_size(member_ids) + array_size(topics)"),
     "listed_slices": ("owned_lists", "array_size(topics)"),
@@ -74,6 +75,7 @@ class Sizes:
     Attributes:
         racked_members, static_members: members with a rack, and with an instance ID.
         share_groups, streams_groups: rows of `groups` with this type.
+        franz_go_groups: rows of `groups` with a leader that is franz-go.
         subscriptions: subscriptions as rows of a member and a topic, although they may be given as lists.
         subscription_facts: rows of `subscriptions`, and names in `subscription_lists`.
         owned_slices: slices, although they may be given as lists.
@@ -84,6 +86,7 @@ class Sizes:
     static_members: int
     share_groups: int
     streams_groups: int
+    franz_go_groups: int
     subscriptions: int
     subscription_facts: int
     owned: int

@@ -32,6 +32,17 @@ def all_topics(subscriptions: DataFrame | None, lists: DataFrame | None) -> Data
     return union(table.select(*GROUP_KEY, "topic") for table in tables).distinct()
 
 
+def count_subscribers(subscriptions: DataFrame | None, lists: DataFrame | None) -> DataFrame:
+    """Returns the number of members that subscribe to each topic of a group, from one or both of the tables: cluster,
+    group_id, topic, subscribers.
+    """
+    tables = [] if subscriptions is None else [subscriptions.withColumn("subscribers", F.lit(1))]
+    if lists is not None:
+        tables.append(list_topics(lists.withColumn("subscribers", F.size(_names("member_ids"))), "subscribers"))
+    rows = union(table.select(*GROUP_KEY, "topic", "subscribers") for table in tables)
+    return rows.groupBy(*GROUP_KEY, "topic").agg(F.sum("subscribers").alias("subscribers"))
+
+
 def to_rows(lists: DataFrame) -> DataFrame:
     """Returns one row per member and topic: cluster, group_id, member_id, topic. Duplicates are kept."""
     members = lists.select(*GROUP_KEY, F.explode(_names("member_ids")).alias("member_id"), "topics")
@@ -51,10 +62,12 @@ def list_members(lists: DataFrame) -> DataFrame:
     return lists.select(*GROUP_KEY, F.explode(_names("member_ids")).alias("member_id"), _hash())
 
 
-def list_topics(lists: DataFrame) -> DataFrame:
-    """Returns the topics of the lists that have members: cluster, group_id, topic, list (hash of its content)."""
+def list_topics(lists: DataFrame, *more: str) -> DataFrame:
+    """Returns the topics of the lists that have members: cluster, group_id, topic, list (hash of its content), and more
+    columns of the lists.
+    """
     lists = lists.where("member_ids IS NULL OR size(member_ids) > 0")
-    return lists.select(*GROUP_KEY, F.explode(_names("topics")).alias("topic"), _hash())
+    return lists.select(*GROUP_KEY, F.explode(_names("topics")).alias("topic"), _hash(), *more)
 
 
 def without_members(lists: DataFrame, leavers: DataFrame) -> DataFrame:

@@ -20,6 +20,7 @@ from spark_assign.replicas import ClusterChange, Operation, changes_of_leader_mo
 from spark_assign.replicas.assignor_times import assignor_times
 from spark_assign.replicas.kernel.group_effects import coordinator_hashes
 from spark_assign.report.results import summary
+from spark_assign.spark.subscription_lists import to_lists
 from tests.frames import dataframe
 
 pytestmark = pytest.mark.spark
@@ -224,6 +225,8 @@ def test_assignors_that_take_long(spark: SparkSession, fleet: Fleet) -> None:
     described = "group_type string, assignor string, leader_library string, members long, partitions long"
     given = dataframe(spark, f"cluster string, group_id string, {described}", groups)
     rows = {row["group_id"]: row for row in assignor_times(fleet, given, None, "4.4").collect()}
+    lists = replace(fleet, subscriptions=None, subscription_lists=to_lists(fleet.subscription_rows))
+    assert {row["group_id"]: row for row in assignor_times(lists, given, None, "4.4").collect()} == rows
     assert rows["eager"]["max_assignor_ms"] == pytest.approx(29_000, rel=0.01)  # measured: 29,304
     assert rows["eager"]["finding"].startswith(
         "cooperative-sticky takes up to 29.0 s, 65 % of session.timeout.ms: raise"

@@ -35,7 +35,7 @@ def read_leader_racks(specs: GroupSpecs, start: IntArray) -> IntArray:
 
 
 def groups_with_leaders(specs: GroupSpecs) -> IntArray:
-    """Returns the groups (with duplicates) whose facts have the racks of leaders."""
+    """Returns the groups (with duplicates) that have the racks of leaders in their facts."""
     rows, topic = specs.topics.find_rows(specs.facts, REPLICA_RACKS, specs.fact_group_index)
     lengths = to_int_array(specs.facts.column("leader_racks", rows).value_lengths(), 0)
     return specs.topics.group[topic[lengths > 0]]
