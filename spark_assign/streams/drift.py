@@ -100,4 +100,6 @@ def find_streams_drift(
 
 
 def _tasks(state: Fleet | Mapping[str, DataFrame]) -> DataFrame | None:
-    return state.tasks if isinstance(state, Fleet) else state.get(f"{STREAMS}tasks")
+    if isinstance(state, Fleet):
+        return state.tasks if state.sizes.tasks else None
+    return state.get(f"{STREAMS}tasks")
