@@ -25,7 +25,7 @@ from spark_assign.cli.options import (
     top,
 )
 from spark_assign.cli.owners import group_filter_options, read_owners, with_owners
-from spark_assign.cli.plan_kinds import rejected_of_all_kinds
+from spark_assign.cli.plan_kinds import rejected_of_all_kinds, streams_thresholds
 from spark_assign.groups.alerts import MAX_GROWTH, THRESHOLDS, alerts, streams_alerts
 from spark_assign.history.alerts import history_alerts
 from spark_assign.report.listed_groups import collected
@@ -45,9 +45,6 @@ STREAMS_THRESHOLDS = ("max_moved_without_state", "max_restore_time")
 HISTORY_THRESHOLDS = ("max_rebalances_per_day", "max_pause", "max_unreadable")
 GROWTH = f"Alert if max/mean of a group that could be balanced better grows by this factor (default: {MAX_GROWTH})."
 REJECTED = "Alert if more than N groups and Connect clusters are rejected (default: 0)."
-WITHOUT_STATE = "Alert if more than N active tasks of a Streams group move to a process without their state."
-RESTORE_TIME = """Alert if a classic Streams application restores state for longer than TIME, for example 10m. The plan
-needs --restore-bytes-per-second."""
 REBALANCES = "With --history: alert if a group has more than N rebalances in 24 hours."
 PAUSE = "With --history: alert if a rebalance pauses a partition longer than TIME, for example 30s."
 UNREADABLE = "With --history: alert if more than N records can't be decoded."
@@ -61,8 +58,7 @@ LOOKBACK = "With --history: check only the last TIME of the history, for example
 @stored_run("--history", "Stored history of groups (job history).")
 @click.option("--max-growth", metavar="FACTOR", type=float, default=MAX_GROWTH, help=GROWTH)
 @click.option("--max-rejected", metavar="N", type=int, default=0, help=REJECTED)
-@click.option("--max-moved-without-state", metavar="N", type=click.IntRange(min=0), help=WITHOUT_STATE)
-@click.option("--max-restore-time", metavar="TIME", type=DURATION, help=RESTORE_TIME)
+@streams_thresholds()
 @click.option("--max-rebalances-per-day", metavar="N", type=int, help=REBALANCES)
 @click.option("--max-pause", metavar="TIME", type=DURATION, help=PAUSE)
 @click.option("--max-unreadable", metavar="N", type=int, help=UNREADABLE)

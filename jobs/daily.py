@@ -26,9 +26,19 @@ from spark_assign.cli.cluster_snapshots import read_labels
 from spark_assign.cli.job import FAILURE, Options, job, spark_session
 from spark_assign.cli.job_tables import stored_history
 from spark_assign.cli.notifications import notify, notify_options
-from spark_assign.cli.options import DURATION, REPEATABLE, exit_codes, fail_on, location_option, sample, top
+from spark_assign.cli.options import (
+    DURATION,
+    REPEATABLE,
+    exit_codes,
+    fail_on,
+    given_values,
+    location_option,
+    sample,
+    top,
+)
 from spark_assign.cli.outcome import write
 from spark_assign.cli.owners import Owner, group_filter_options, read_owners, tables_with_owners
+from spark_assign.cli.plan_kinds import streams_options, streams_thresholds
 from spark_assign.cli.settings_file import from_file
 from spark_assign.cli.steps import Step, StepOutcome, failed, problem, run_steps
 from spark_assign.report.formatting import listed
@@ -41,9 +51,9 @@ from spark_assign.sources.files.snapshot_files import last_taken
 from spark_assign.stores.cluster_folders import KEYS, SUMMARY, folder_name
 from spark_assign.stores.run_store import StoredRun, previous_run, read_run
 from spark_assign.tables.advice import ADVISE_TABLES
-from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.groups import ALERTS, PLAN_TABLES
+from spark_assign.tables.groups import ALERTS
+from spark_assign.tables.stored_plan import REPORTED_PLAN_TABLES, STORED_DRIFT_TABLES, STREAMS, tables_of_kind
 
 
 @job(__doc__, exit_codes("groups exceed a threshold", "alerts"), name="daily")
@@ -91,6 +101,8 @@ from spark_assign.tables.groups import ALERTS, PLAN_TABLES
     default="2m",
     help="Alert if a partition pauses for longer (default: 2m).",
 )
+@streams_options()
+@streams_thresholds()
 @location_option("--output", "Folder for the runs of all steps, and for the pages of each day.", required=True)
 @click.option("--run-id", metavar="ID", help="Name of the day's run (default: the date in UTC, such as 20261127).")
 @notify_options("default: alerts.json in --output")
@@ -152,6 +164,8 @@ def check_usage(options: Options) -> None:
         raise ConfigError("No clusters given. Use --clusters FILE, --no-snapshot with --fleet-dir, or --sample.")
     if options.no_snapshot and not options.fleet_dir and not options.clusters:
         raise ConfigError("--no-snapshot needs --fleet-dir DIR.")
+    if options.max_restore_time is not None and options.restore_bytes_per_second is None:
+        raise ConfigError("--max-restore-time needs --restore-bytes-per-second, so that restores have a time.")
 
 
 def _fleet(options: Options) -> str:
@@ -189,27 +203,30 @@ def _steps(options: Options, outcomes: Mapping[str, StepOutcome]) -> Iterator[Se
             for name, (values, archive) in archives.items()
             if _was_read(options, outcomes, name)
         ]
-    yield [Step("plan", [*fleet, "--output", store["plans"], *run_id], ("snapshot",), required=True)]
+    streams = _words(options, ("standby_replicas", "restore_bytes_per_second"))
+    yield [Step("plan", [*fleet, *streams, "--output", store["plans"], *run_id], ("snapshot",), required=True)]
     diff = ["--before", "previous", "--after", plan, "--output", store["drifts"], *run_id]
     yield [Step("diff", diff, ("plan",))]
     past: list[str] = []
     if source := _history_source(options, [archive for _, archive in archives.values()]):
-        source += [
-            word
-            for flag in ("commit_gap", "deploy_gap")
-            if (value := getattr(options, flag)) is not None
-            for word in (f"--{flag.replace('_', '-')}", f"{value}ms")
-        ]
+        source += _words(options, ("commit_gap", "deploy_gap"), "ms")
         needs = ("snapshot", *map(_step_name, archives))
         yield [Step("history", [*source, "--replay", "--output", store["histories"], *run_id], needs)]
         past = ["--history", f"{store['histories']}@{options.run_id}", "--max-pause", f"{options.max_pause}ms"]
         past += ["--max-rebalances-per-day", str(options.max_rebalances_per_day)]
     metrics = ["--openmetrics", f"{options.output}/{options.run_id}/metrics.prom"]
     drift = ["--drift", f"{store['drifts']}@{options.run_id}", "--max-growth", str(options.max_growth)]
+    drift += _words(options, ("max_moved_without_state",)) + _words(options, ("max_restore_time",), "ms")
     check = ["--plan", plan, *drift, *past, *metrics, "--output", store["alerts"], *run_id]
     yield [Step("check", check, ("plan", "diff", "history"))]
     advise = [*(["--sample"] if options.sample else fleet), "--output", store["advice"], *run_id]
     yield [Step("advise", advise, ("snapshot",))]
+
+
+def _words(options: Options, names: Sequence[str], unit: str = "") -> list[str]:
+    """Returns the given ones of these options as words for a job."""
+    given = given_values(options, names)
+    return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", f"{value}{unit}")]
 
 
 def _archives(options: Options) -> dict[str, tuple[Mapping[str, Any], str]]:
@@ -276,8 +293,13 @@ def _collect(
 ) -> tuple[DailyRows, dict[str, Any]]:
     """Returns the rows of the daily sections, and the arguments of `report` for the other sections."""
     runs: dict[str, StoredRun] = {}
-    sources = {"plan": ("plans", PLAN_TABLES), "diff": ("drifts", DRIFT_TABLES), "advise": ("advice", ADVISE_TABLES)}
-    for step, (folder, schemas) in {**sources, "check": ("alerts", {"alerts": ALERTS})}.items():
+    sources = {
+        "plan": ("plans", REPORTED_PLAN_TABLES),
+        "diff": ("drifts", STORED_DRIFT_TABLES),
+        "advise": ("advice", ADVISE_TABLES),
+        "check": ("alerts", {"alerts": ALERTS}),
+    }
+    for step, (folder, schemas) in sources.items():
         if not failed(outcomes[step]):
             runs[step] = read_run(spark, f"{options.output}/{folder}", options.run_id, schemas=schemas)
     times: dict[str, tuple[datetime, datetime]] = {}
@@ -298,7 +320,9 @@ def _collect(
         missing=[f"The step {name} {problem(outcome)}" for name, outcome in outcomes.items() if failed(outcome)],
     )
     plan = StoredRun(runs["plan"].manifest, tables["plan"])
-    return rows, {"plan": plan, "drift": tables["diff"] if has_earlier else None, "history": history}
+    streams = tables_of_kind(STREAMS, plan.tables) or None
+    drift = tables["diff"] if has_earlier else None
+    return rows, {"plan": plan, "drift": drift, "history": history, "streams": streams}
 
 
 def _table(tables: Mapping[str, Mapping[str, DataFrame]], step: str, name: str) -> DataFrame | None:

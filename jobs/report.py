@@ -23,16 +23,17 @@ from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import StoredRun, read_run
 from spark_assign.tables import connect, replicas, simulation
 from spark_assign.tables.advice import ADVISE_TABLES
-from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.groups import OFFSETS
 from spark_assign.tables.stored_plan import (
     CONNECT,
-    KINDS,
+    REPORTED_PLAN_TABLES,
     STORED_COMPARE_TABLES,
+    STORED_DRIFT_TABLES,
     STORED_PLAN_TABLES,
     STREAMS,
     num_rows_of_kinds,
+    tables_of_kind,
 )
 
 EXIT_CODES = """Exit codes: 0 written; 1 written, and the plan has what --fail-on names; 2 wrong usage, or nothing is
@@ -57,10 +58,9 @@ OF_JOBS: dict[str, Mapping[str, StructType]] = {
     "connect": connect.SIMULATION_TABLES | STORED_PLAN_TABLES,
     "replicas": REPLICA_TABLES,
     "comparison": STORED_COMPARE_TABLES,
-    "drift": DRIFT_TABLES,
+    "drift": STORED_DRIFT_TABLES,
     "advice": ADVISE_TABLES,
 }
-OF_PLAN = KINDS[""] | {f"{STREAMS}{name}": schema for name, schema in KINDS[STREAMS].items()}
 OTHERWISE = {
     "simulation": (
         "comparison",
@@ -133,7 +133,7 @@ def main(options: Options) -> int:
     if options.sample:
         options.fleet = fleet_or_sample(options, __file__)
         options.plan, options.history = (sample_run(spark, __file__, job) for job in ("plan", "history"))
-    plan = read_run(spark, *split_run_id(options.plan), schemas=OF_PLAN) if options.plan else None
+    plan = read_run(spark, *split_run_id(options.plan), schemas=REPORTED_PLAN_TABLES) if options.plan else None
     select = partial(run_with_owners, owners=owners, teams=options.owner, groups=options.group)
     plan = select(plan) if plan else None
     simulations = {name: stored(spark, "simulation", place) for name, place in named(options.simulation)}
@@ -151,7 +151,7 @@ def main(options: Options) -> int:
     whence += [(f"{NAMES['simulation']}, {name}", each) for name, each in simulations.items()]
     tables = {job: each.tables for job, each in found.items()}
     compared = tables.get("comparison", {})
-    of_streams = with_prefix(STREAMS, compared) | with_prefix(STREAMS, plan.tables if plan else {})
+    of_streams = tables_of_kind(STREAMS, compared) | tables_of_kind(STREAMS, plan.tables if plan else {})
     page = report(
         plan if plan is None or plan.manifest.rows["metrics"] or plan.manifest.rows["rejected"] else None,
         comparison=compared.get("comparison"),
@@ -206,15 +206,10 @@ def of_connect(tables: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:
     """
     if "costs" in tables:
         return tables
-    found = with_prefix(CONNECT, tables)
+    found = tables_of_kind(CONNECT, tables)
     if not found:
         raise SourceError("--connect: the run is a plan without Connect clusters. Plan a fleet that has them.")
     return found
-
-
-def with_prefix(prefix: str, tables: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """Returns the tables of a kind of groups, without the prefix of their names."""
-    return {name.removeprefix(prefix): table for name, table in tables.items() if name.startswith(prefix)}
 
 
 def run_of(found: StoredRun) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from spark_assign.tables import comparison, connect, groups, share, streams
@@ -21,6 +22,9 @@ KINDS: dict[str, dict[str, StructType]] = {
 
 STORED_PLAN_TABLES = {f"{prefix}{name}": schema for prefix, tables in KINDS.items() for name, schema in tables.items()}
 
+REPORTED_PLAN_TABLES = groups.PLAN_TABLES | {f"{STREAMS}{name}": schema for name, schema in KINDS[STREAMS].items()}
+"""Schemas of the tables that the sections of consumer and Streams groups in a report read."""
+
 STORED_COMPARE_TABLES, STORED_DRIFT_TABLES = (
     consumer_tables | {f"{STREAMS}{name}": schema for name, schema in streams_tables.items()}
     for consumer_tables, streams_tables in (
@@ -32,6 +36,11 @@ STORED_COMPARE_TABLES, STORED_DRIFT_TABLES = (
 
 TABLES_OF_OTHER_KINDS = STORED_PLAN_TABLES.keys() - groups.PLAN_TABLES.keys()
 """Names of the tables that a run has only if the fleet has such groups or Connect clusters."""
+
+
+def tables_of_kind(prefix: str, tables: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """Returns the tables of a kind of groups, without the prefix of their names."""
+    return {name.removeprefix(prefix): table for name, table in tables.items() if name.startswith(prefix)}
 
 
 def num_rows_of_kinds(rows: Mapping[str, int], table: str) -> int:

@@ -13,6 +13,7 @@ from jobs import check as check_job
 from jobs import compare as compare_job
 from jobs import diff as diff_job
 from jobs import plan as plan_job
+from jobs import report as report_job
 from spark_assign import ConfigError, Fleet, FleetError, plan
 from spark_assign.groups.alerts import streams_alerts
 from spark_assign.report.text.share_and_streams import summarize_streams_plan
@@ -213,6 +214,9 @@ def test_the_job(fleet: Fleet, folder: Path, tmp_path: Path, capsys: pytest.Capt
     tasks = stored(tmp_path / "drift", "streams_tasks")
     moves = sorted((row["subtopology"], row["task"], row["role"], *row["from_members"]) for row in tasks)
     assert moves == [("0", 0, "active", "a"), ("0", 1, "active", "a"), ("0", 1, "standby", "b"), ("1", 0, "active")]
+    page = tmp_path / "page.html"
+    assert report_job.main(["--drift", str(tmp_path / "drift"), "--output-file", str(page)]) == 0
+    assert "Streams groups that changed" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.once

@@ -313,5 +313,11 @@ def drift(name: str, key: Row) -> DriftRows:
             key | {"from_member_id": f"{name}-0", "to_member_id": to_member, "partitions": 2}
             for to_member in (f"{name}-1", None)
         ],
+        streams=[
+            key
+            | {f"{what}_{when}": 3 for what in ("members", "tasks") for when in ("before", "after")}
+            | dict.fromkeys(("joined", "left", "moved_active", "moved_standby"), 2)
+            | {"change": "changed"}
+        ],
         about={"before": name, "after": "tuesday"},
     )

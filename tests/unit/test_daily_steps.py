@@ -108,6 +108,14 @@ def test_the_history_is_read_from_the_clusters(steps: Steps, tmp_path: Path) -> 
     assert steps.run(tmp_path, "--no-snapshot")[1] == []  # reads what the folder has
 
 
+def test_thresholds_of_streams_groups(steps: Steps, tmp_path: Path) -> None:
+    """Go to `check`, and what they need to `plan`."""
+    limits = ["--max-moved-without-state", "0", "--max-restore-time", "600000ms"]
+    steps.run(tmp_path, "--no-history", *limits, "--restore-bytes-per-second", "1e8")
+    assert "--restore-bytes-per-second 100000000.0" in " ".join(steps.words["plan"])
+    assert " ".join(limits) in " ".join(steps.words["check"])
+
+
 def test_without_a_plan_there_is_no_page(steps: Steps, tmp_path: Path) -> None:
     """The page of the day before stays."""
     steps.codes = {"plan": 2}
@@ -123,6 +131,7 @@ def test_without_a_plan_there_is_no_page(steps: Steps, tmp_path: Path) -> None:
         (["--no-snapshot"], "--no-snapshot needs --fleet-dir"),
         (["--sample", "--records", "r"], "--sample can't be used with"),
         (["--clusters", "c", "--records", "r", "--no-history"], "--no-history and --records are both given"),
+        (["--sample", "--max-restore-time", "10m"], "--max-restore-time needs --restore-bytes-per-second"),
     ],
 )
 def test_wrong_usage(words: list[str], problem: str) -> None:

@@ -16,6 +16,7 @@ from spark_assign.report.html.group_view import Matrix, matrix
 from spark_assign.report.html.report_data import DRAWN_GROUPS, MOST_ROWS, DriftRows
 from spark_assign.report.listed_groups import any_of, collected, num_rows
 from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.stored_plan import STREAMS
 
 MAX_MATRIX_MEMBERS = 12
 """Maximum number of members on each side of a matrix. The page omits larger ones."""
@@ -32,6 +33,7 @@ def build_drift_section(rows: DriftRows) -> dict[str, Any]:
         groups_table("Groups in which most has changed", rows.groups, CHANGES),
         _members_table(rows.members),
         _topics_table(rows.topics),
+        _streams_table(rows.streams),
     ]
     return {"sentences": _drift_sentences(rows), "tables": tables, "movement": _movements(rows.pairs)}
 
@@ -121,6 +123,19 @@ def _topics_table(rows: Rows) -> parts.Table:
     )
 
 
+def _streams_table(rows: Rows) -> parts.Table:
+    return parts.table_of(
+        "Streams groups that changed",
+        rows,
+        [
+            *(("Group", False, group_name), parts.words("Change", "change"), _sizes("members")),
+            *(*parts.figures("joined", "left"), _sizes("tasks"), parts.figure("Moved", "moved_active")),
+            parts.figure("Standbys moved", "moved_standby"),
+        ],
+        _limit_note(rows, f"{STREAMS}groups"),
+    )
+
+
 def _limit_note(rows: Rows, table: str) -> str:
     return f"Shown are {MOST_ROWS}; the table {table} has all." if len(rows) == MOST_ROWS else ""
 
@@ -143,7 +158,7 @@ def drift_rows(tables: Mapping[str, DataFrame], about: Mapping[str, str] | None 
     """Returns the rows of the changes between two runs that the page displays.
 
     Args:
-        tables: `tables.comparison.DRIFT_TABLES`, those that are there.
+        tables: `tables.stored_plan.STORED_DRIFT_TABLES`, those that are there.
         about: `before` and `after`, the names of the two runs, if they are known.
     """
     found: dict[str, Rows] = {}
@@ -165,6 +180,11 @@ def drift_rows(tables: Mapping[str, DataFrame], about: Mapping[str, str] | None 
         found["members"] = collected(tables["members"].orderBy(*GROUP_KEY, "change", "member_id").limit(MOST_ROWS))
     if "topics" in tables:
         found["topics"] = collected(tables["topics"].orderBy("cluster", "topic").limit(MOST_ROWS))
+    if f"{STREAMS}groups" in tables:
+        of_streams = tables[f"{STREAMS}groups"].where("change <> 'unchanged'")
+        found["streams"] = collected(
+            of_streams.orderBy(F.desc("moved_active"), F.desc("moved_standby"), *GROUP_KEY).limit(MOST_ROWS)
+        )
     return DriftRows(**found, about=dict(about or {}))
 
 

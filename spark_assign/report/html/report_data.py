@@ -130,6 +130,7 @@ class DriftRows:
         groups, members, topics: rows of these tables, what is the same left out; most changed groups first.
         worse: rows of groups whose imbalance has grown, most first.
         pairs: of the most changed groups: cluster, group_id, from_member_id, to_member_id, partitions.
+        streams: `tables.streams.DRIFT_GROUPS` of Streams groups that changed, those in which most tasks moved first.
         about: `before` and `after`, the names of the two runs, if they are known.
     """
 
@@ -139,6 +140,7 @@ class DriftRows:
     topics: Rows = ()
     worse: Rows = ()
     pairs: Rows = ()
+    streams: Rows = ()
     about: Mapping[str, str] = field(default_factory=dict)
 
 
