@@ -11,6 +11,8 @@ Principles
     4. Clusters of up to `SEARCHED_REPLICAS` replicas are then searched by simulated annealing with a fixed seed; the
        best placement counts: the smallest violations in the order of goals, then the fewest moved bytes, then the
        fewest changes of leaders.
+    5. If all goals are met in a cluster of a few brokers and dozens of partitions, a nearly exact search follows
+       (`branch_and_bound`).
 
 Racks, distinct and usable brokers, and the limit of moved bytes hold after every change.
 
@@ -29,6 +31,7 @@ import numpy as np
 
 from spark_assign.numeric.segmented_arrays import key_ranges
 from spark_assign.replicas.kernel.anneal_loads import anneal
+from spark_assign.replicas.kernel.branch_and_bound import branch_and_bound
 from spark_assign.replicas.kernel.load_placement import CHARGE, EPSILON, BoundedLoad, LoadPlacement
 from spark_assign.replicas.kernel.replica_cluster import ReplicaCluster
 
@@ -62,7 +65,8 @@ def balance_loads(
     for goal in range(len(loads)):
         balance.improve(goal)
     if sum(map(len, replicas)) <= SEARCHED_REPLICAS:
-        return anneal(balance)
+        balance.place(anneal(balance))
+        return branch_and_bound(balance)
     return balance.replicas
 
 
