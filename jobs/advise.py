@@ -68,6 +68,18 @@ from spark_assign.cli.owners import group_filter_options
     help="Without --only: retention of topics in days, which is the data that a moved replica copies (default: 7).",
 )
 @click.option(
+    "--restore-bytes-per-second",
+    type=float,
+    help="Without --only: bytes that an instance of a Streams application restores from changelogs per second "
+    "(default: 50000000).",
+)
+@click.option(
+    "--min-stopped-task-seconds",
+    type=float,
+    help="Without --only: minimum savings of a setting of a Streams application when an instance is lost or joins, in "
+    "task-seconds for which tasks restore before they run (default: 60).",
+)
+@click.option(
     "--headroom",
     type=float,
     help="Reserve of a member, as a share of its load, with which it catches up after a pause (default: 0.2).",

@@ -1,9 +1,10 @@
 """Recommends changes for a whole fleet, ranked, from the results of all advisers.
 
 Size, assignor, and zones are computed in one pass over complete groups (`advice.kernel.advise_groups`), membership in
-another, because it simulates. Replica moves are computed over all groups that read a partition; that pass uses the same
-shuffle as the first. The results, a few rows per group, are repartitioned by cluster, and conflicts are resolved there
-(`advice.kernel.advise`).
+another, because it simulates, and settings of classic Streams applications in a third, because it plans their tasks
+(`advice.kernel.streams_settings`). Replica moves are computed over all groups that read a partition; that pass uses the
+same shuffle as the first. The results, a few rows per group, are repartitioned by cluster, and conflicts are resolved
+there (`advice.kernel.advise`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from spark_assign.advice.kernel.advice_items import AdviceParams, Adviser
 from spark_assign.advice.kernel.advise_groups import FACTS, GroupParams, advise_groups
 from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
 from spark_assign.advice.kernel.membership_modes import MembershipParams
+from spark_assign.advice.kernel.streams_settings import STREAMS_ROWS, measure_streams_settings
 from spark_assign.advice.kernel.zones import ZONE_ROWS, measure_reads
 from spark_assign.advice.membership import advise_membership
 from spark_assign.advice.size import SizingParams, size_params
@@ -39,6 +41,7 @@ from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.result import LazyResult
+from spark_assign.streams.plan import run_streams_pass
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
@@ -149,6 +152,9 @@ def advise(fleet: Fleet, params: AdviceParams | None = None, settings: Settings 
         group_facts.mapInArrow(work, from_arrow_schema(FACTS)),
         _membership_facts(fleet, settings, params.restart_time_ms),
     ]
+    if fleet.sizes.subtopologies:
+        measure = partial(measure_streams_settings, bytes_per_second=params.restore_bytes_per_second)
+        results.append(run_streams_pass(fleet, measure, from_arrow_schema(STREAMS_ROWS)))
     if Adviser.ZONES not in missing:
         results.append(_replica_moves(fleet, group_facts, params))
     resolve = map_arrow_batches(partial(kernel.advise, params=params, missing=missing))

@@ -179,6 +179,7 @@ MODES: Mapping[str | None, Mode] = {
         params=(
             *("price_per_consumer_hour", "price_per_paused_hour", "change_cost", "max_payback_months"),
             *("deploys_per_month", "min_members", "min_balance_gain", "retention_days", "headroom", "quantile"),
+            *("restore_bytes_per_second", "min_stopped_task_seconds"),
             *_PRICES,
         ),
         params_ms=("restart_time",),

@@ -13,10 +13,11 @@ from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups.facts import racks_of_brokers
-from spark_assign.spark.tagged_pass import run_pass, to_facts, union
+from spark_assign.spark.tagged_pass import Kernel, run_pass, to_facts, union
 from spark_assign.stores.result import LazyResult
 from spark_assign.streams.kernel import plan_groups as kernel
 from spark_assign.streams.kernel import streams_group_input as kinds
@@ -125,9 +126,20 @@ def plan_streams(
         raise ConfigError(f"restore_bytes_per_second is {restore_bytes_per_second}, expected more than 0")
     params = replace(_build_params(assignor, standby_replicas), restore_bytes_per_second=restore_bytes_per_second)
     plan_groups = partial(kernel.plan_streams_groups, params=params)
+    return StreamsPlan(run_streams_pass(fleet, plan_groups, PLAN_ROWS), fleet)
+
+
+def run_streams_pass(fleet: Fleet, work: Kernel, schema: StructType) -> DataFrame:
+    """Returns the tagged rows of a kernel for all Streams groups of a fleet that has subtopologies.
+
+    Args:
+        fleet: the fleet.
+        work: the kernel, from the facts of complete groups (`streams.kernel.streams_group_input`).
+        schema: schema of the tagged rows.
+    """
     sizes = fleet.sizes
     tasks = max(1, -(-(sizes.members + sizes.subtopologies + sizes.tasks) // ROWS_PER_SPARK_TASK))
-    return StreamsPlan(run_pass(gather_facts(fleet), GROUP_KEY, tasks, plan_groups, PLAN_ROWS), fleet)
+    return run_pass(gather_facts(fleet), GROUP_KEY, tasks, work, schema)
 
 
 def _build_params(assignor: str | TaskAssignor, standby_replicas: int | None) -> kernel.StreamsPlanParams:

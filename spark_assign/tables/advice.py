@@ -145,19 +145,19 @@ ADVICE = schema(
 `category`: `behind` (a group falls behind), `money`, `pause`, `balance`, or `unknown` (missing data). `group_id`: null
 for a recommendation for the whole cluster. `action`: `scale-up`, `scale-down`, `more-partitions`, `assignor`,
 `rebalance`, a recommendation of `advise_membership` (`static`, `dynamic`, `cooperative`, `session`, …),
-`follower-fetching`, `replicas-reorder`, `replicas-move`, `readings`, `capacity`, or `racks`. `description`: the action
-with its figures. `gain`, `cost`: in their units; null if unknown. `payback_months`: months until the gain has paid the
-cost; null if their units differ. `command`: job with flags that shows details or writes files. `settings`: lines to
-paste."""
+`follower-fetching`, `replicas-reorder`, `replicas-move`, `standbys`, `fewer-standbys`, `recovery-lag`, `readings`,
+`capacity`, or `racks`. `description`: the action with its figures. `gain`, `cost`: in their units; null if unknown.
+`payback_months`: months until the gain has paid the cost; null if their units differ. `command`: job with flags that
+shows details or writes files. `settings`: lines to paste."""
 
 NOT_RECOMMENDED = schema(
     "cluster string, group_id string?, adviser string, action string?, code string, detail string",
     "gain double?, gain_unit string?, cost double?, cost_unit string?",
 )
-"""One row per change that was considered and isn't recommended. `adviser`: `size`, `assignor`, `membership`, `zones`,
-or `replicas`. `action`: as in ADVICE; null if the adviser has no recommendation. `code`: `below-cost`, `superseded` (by
-a recommendation that `detail` names), `included` (in another recommendation), `falls-behind`, `costs-more`,
-`not-possible`, `not-known`, `nothing-to-do`, or the rejection code of the adviser. The other columns are those of
-ADVICE."""
+"""One row per change that was considered and isn't recommended. `adviser`: `streams`, `size`, `assignor`,
+`membership`, `zones`, or `replicas`. `action`: as in ADVICE; null if the adviser has no recommendation. `code`:
+`below-cost`, `superseded` (by a recommendation that `detail` names), `included` (in another recommendation),
+`falls-behind`, `costs-more`, `not-possible`, `not-known`, `nothing-to-do`, or the rejection code of the adviser. The
+other columns are those of ADVICE."""
 
 ADVISE_TABLES: dict[str, StructType] = {"advice": ADVICE, "not_recommended": NOT_RECOMMENDED, "rejected": REJECTED}

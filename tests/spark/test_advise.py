@@ -10,10 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs import advise as job
 from jobs import report
-from spark_assign import AdviceParams, advise
+from spark_assign import AdviceParams, Fleet, advise
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import INPUT_TABLES
 from tests.docs import given
+from tests.frames import frame_of
 from tests.spark.fleets import assert_declared, kept, mixed, shuffled, stored, tuples, two_members
 
 pytestmark = [pytest.mark.spark]
@@ -57,6 +59,22 @@ def test_rows_in_any_order(spark: SparkSession, seed: int) -> None:
     by_hand = {("follower-fetching", None): (17.28 + 3.456) * 30, ("rebalance", "billing"): 51.84 * 30}
     found = {(row["action"], row["group_id"]): row["gain"] for row in advice if row["category"] == "money"}
     assert found == pytest.approx(by_hand), "docs/zones.md has these by hand"
+
+
+def test_streams_applications(spark: SparkSession) -> None:
+    """Each of two hosts has 36 GB of state, which the other one restores in 12 minutes at 50 MB/s; three tasks stop."""
+    rows = {name: [{"cluster": "c"} | row for row in table] for name, table in given.CLASSIC.items()}
+    rows["members"].append({"cluster": "c", "group_id": "faulty", "member_id": "m", "process_id": "p"})
+    rows["groups"].append({"cluster": "c", "group_id": "faulty", "group_type": "classic"})
+    rows["subtopologies"].append({"cluster": "c", "group_id": "faulty", "subtopology": "0", "source_topics": ["t"]})
+    found = kept(advise(Fleet(**{name: frame_of(spark, INPUT_TABLES[name], table) for name, table in rows.items()})))
+    advice = found.advice.where("group_id is not null")
+    assert tuples(advice, "group_id", "action", "gain", "cost", "settings") == [
+        ("returns", "standbys", 2160.0, 72.0, "num.standby.replicas=1")
+    ]
+    declined = found.not_recommended.where("group_id is not null")
+    assert tuples(declined, "group_id", "adviser", "code") == [("returns", "streams", "nothing-to-do")]
+    assert tuples(found.rejected, "group_id", "code") == [("faulty", "bad-process-id")]
 
 
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

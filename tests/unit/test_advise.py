@@ -11,6 +11,7 @@ import pytest
 
 from spark_assign.advice.kernel.advice_items import AdviceParams
 from spark_assign.advice.kernel.advise import ADVICE_ROWS, FACT_KINDS, advise
+from spark_assign.advice.kernel.streams_settings import STREAMS_ROWS
 
 PARAMS = AdviceParams()
 Rows = list[dict[str, Any]]
@@ -389,6 +390,56 @@ def test_what_has_to_be_known() -> None:
     assert kinds(run({**unknown, "cost_at_most": 1.1})[0]) == []
 
 
+# --- Streams applications -----------------------------------------------------------------------------------
+
+
+def streams(setting: str, value: int, **more: Any) -> dict[str, Any]:
+    """What is measured of one value of a setting; the current one unless it is said."""
+    row = dict.fromkeys(STREAMS_ROWS.names) | {"kind": "streams", "setting": setting, "value": value}
+    row |= {"cluster": "c", "group_id": "g", "is_current": True, "instances": 2, "stateful_tasks": 4}
+    return row | {"restored_bytes": 10**9, "stopped_task_seconds": 0.0, "standby_bytes": 10**9} | more
+
+
+def test_streams_settings_have_to_save_enough() -> None:
+    """A minute for which tasks stop, unless you say otherwise; other advisers' rejections aren't repeated."""
+    current = streams("num.standby.replicas", 0, moved_without_state=2, stopped_task_seconds=80.0)
+    other = streams("num.standby.replicas", 1, moved_without_state=0, stopped_task_seconds=20.0, is_current=False)
+    lag = streams("acceptable.recovery.lag", 10, code="not-known", detail="No sizes")
+    refused = {"kind": "rejected", "adviser": "zones", "code": "streams-group", "detail": "It has tasks"}
+    advice, declined, rejected = run(current, other, lag, refused)
+    assert [(row["action"], row["category"], row["gain"], row["cost"]) for row in advice] == [
+        ("standbys", "pause", 60.0, 1.0)
+    ]
+    assert ([(row["adviser"], row["code"]) for row in declined], rejected) == (
+        [("replicas", "nothing-to-do"), ("streams", "not-known")],
+        [],
+    )
+    advice, declined, _ = run(current, other, params=replace(PARAMS, min_stopped_task_seconds=61))
+    assert (advice, codes(declined, "streams")) == ([], ["below-cost"])
+    assert declined[1]["detail"].startswith(
+        "Saves 60 task-seconds per lost instance, and the minimum is 61. Keep a standby"
+    )
+    same = {**other, "stopped_task_seconds": 80.0}
+    assert codes(run(current, same, params=replace(PARAMS, min_stopped_task_seconds=0))[1], "streams") == ["below-cost"]
+
+
+def test_streams_settings_without_a_price() -> None:
+    """Standbys that no instance gets, and moves that wait: one is enough."""
+    standbys = [streams("num.standby.replicas", 2, unassigned_standby=4)]
+    standbys += [streams("num.standby.replicas", 1, unassigned_standby=0, is_current=False)]
+    lags = [streams("acceptable.recovery.lag", 10, pending_moves=1, restore_seconds=1.0)]
+    lags += [streams("acceptable.recovery.lag", 90, pending_moves=0, restore_seconds=9.0, is_current=False)]
+    assert kinds(run(*standbys, *lags)[0]) == ["recovery-lag", "fewer-standbys"]
+    assert codes(run({**lags[0], "pending_moves": 0}, lags[1])[1], "streams") == ["below-cost"]
+
+
+def test_a_rejected_streams_application() -> None:
+    """With the reason of the plan of its tasks."""
+    refused = [("size", "streams-group"), ("streams", "no-end-offsets")]
+    rows = [{"kind": "rejected", "adviser": adviser, "code": code, "detail": "x"} for adviser, code in refused]
+    assert [row["code"] for row in run(*rows)[2]] == ["no-end-offsets"]
+
+
 # --- all of it --------------------------------------------------------------------------------------------------
 
 
@@ -430,6 +481,8 @@ def test_no_group_is_left_out_and_rows_come_in_any_order(seed: int) -> None:
         ("max_payback_months", 0.0),
         ("min_members", 0),
         ("min_balance_gain", 0.0),
+        ("restore_bytes_per_second", 0.0),
+        ("min_stopped_task_seconds", -1.0),
     ],
 )
 def test_values_that_cannot_be(name: str, value: Any) -> None:

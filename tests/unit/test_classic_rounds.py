@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -12,8 +13,9 @@ from spark_assign.streams.kernel.classic_application import (
     ClassicConfig,
     ClassicMember,
     ClassicSubtopology,
+    read_clients,
 )
-from spark_assign.streams.kernel.classic_rounds import MAX_ROUNDS, ClassicRounds
+from spark_assign.streams.kernel.classic_rounds import MAX_ROUNDS, ClassicRounds, settle
 from tests.golden import streams_classic_rows as recorded
 
 P, Q = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
@@ -87,7 +89,8 @@ def test_the_number_of_warmups_limits_what_moves() -> None:
 
 
 def test_every_recorded_application_gets_where_it_should(seed: int) -> None:
-    """At the end, the assignment is the target of the last rebalance, nothing moves, and nothing is left to restore."""
+    """At the end, the assignment is the target of the last rebalance, nothing moves, and nothing is left to restore;
+    `settle` gets there with other warmups."""
     rows = [
         row
         for row in recorded.rows()
@@ -107,3 +110,26 @@ def test_every_recorded_application_gets_where_it_should(seed: int) -> None:
             assert standby == last.clients[process][1], row["case"]
         owners = {task for tasks in last.members.values() for task in tasks.active}
         assert owners == set(application.tasks), row["case"]
+        settled = settle(application)
+        assert settled is not None
+        for client in read_clients(settled):
+            active, standby = last.clients[client.process_id]
+            assert (client.previous_active, client.previous_standby) == (active, standby), row["case"]
+
+
+def test_what_an_application_is_after_all_rebalances() -> None:
+    """b has its task, and a has deleted its state; with standbys, each has that of the other; or nobody knows."""
+    found = settle(scaled_out(2))
+    assert found is not None
+    assert {each.member_id: (each.owned, each.offset_sums) for each in found.members} == {
+        "a": ([("t", 1)], {(0, 1): RUNNING}),
+        "b": ([("t", 0)], {(0, 0): RUNNING}),
+    }
+    application = scaled_out(2)
+    found = settle(replace(application, config=replace(application.config, num_standby_replicas=1)))
+    assert found is not None
+    assert (
+        sum(each.offset_sums == {(0, at): RUNNING, (0, 1 - at): 1_000_000} for each in found.members for at in (0, 1))
+        == 2
+    )
+    assert settle(replace(application, end_offsets=None)) is None

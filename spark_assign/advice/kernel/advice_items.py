@@ -34,6 +34,9 @@ class AdviceParams:
         follower_fetching: whether brokers have `replica.selector.class` set to `RackAwareReplicaSelector` today.
         headroom, quantile: as for `size_groups`.
         restart_time_ms: as for `advise_membership`.
+        restore_bytes_per_second: what an instance of a Streams application restores from changelogs per second.
+        min_stopped_task_seconds: minimum savings of a setting of a Streams application: time for which tasks restore
+            before they run, summed over tasks, each time that an instance is lost or joins.
 
     Examples:
         >>> AdviceParams(price_per_paused_hour=5.0, min_members=3).currency
@@ -54,16 +57,20 @@ class AdviceParams:
     headroom: float = SizingCriteria.headroom
     quantile: float = SizingCriteria.quantile
     restart_time_ms: int = MembershipParams.restart_time_ms
+    restore_bytes_per_second: float = 50_000_000.0
+    min_stopped_task_seconds: float = 60.0
 
     def fault(self) -> str | None:
         """Returns what is invalid; `None` if nothing is."""
         prices = ("price_per_gb", "price_per_consumer_hour", "change_cost", "price_per_paused_hour")
-        for name in (*prices, "deploys_per_month", "retention_days"):
+        for name in (*prices, "deploys_per_month", "retention_days", "min_stopped_task_seconds"):
             value = getattr(self, name)
             if value is not None and not (isfinite(value) and value >= 0):
                 return f"{name} is {value}; expected 0 or more"
         if not (isfinite(self.max_payback_months) and self.max_payback_months > 0):
             return f"max_payback_months is {self.max_payback_months}; expected a number above 0"
+        if not (isfinite(self.restore_bytes_per_second) and self.restore_bytes_per_second > 0):
+            return f"restore_bytes_per_second is {self.restore_bytes_per_second}; expected a number above 0"
         if self.min_members < 1:
             return f"min_members is {self.min_members}; expected 1 or more"
         if not 0 < self.min_balance_gain <= 1:
@@ -102,8 +109,9 @@ class Category(StrEnum):
 
 
 class Adviser(StrEnum):
-    """The advisers."""
+    """The advisers. If several reject a group, the first one counts."""
 
+    STREAMS = "streams"
     SIZE = "size"
     ASSIGNOR = "assignor"
     MEMBERSHIP = "membership"

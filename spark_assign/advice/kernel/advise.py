@@ -14,6 +14,7 @@ Facts are rows of the advisers' tables, tagged by `kind`:
     rejected   a group that the adviser `adviser` rejects: code, detail
     move       a change of replicas that saves something
     reader     a topic, and a group that reads it
+    streams    a setting of a classic Streams application and a value of it (`streams_settings`)
 
 A result row is tagged by its `kind`: advice, not-recommended, or rejected. All rows of a cluster are processed
 together, because follower fetching applies to the whole cluster.
@@ -43,6 +44,7 @@ from spark_assign.advice.kernel.proposals import GroupFindings, Row, propose_for
 from spark_assign.advice.kernel.replica_moves import MOVE, REORDER
 from spark_assign.advice.kernel.resolve_conflicts import ResolvedAdvice, resolve_conflicts
 from spark_assign.advice.kernel.size import UNKNOWN as NO_CAPACITY
+from spark_assign.advice.kernel.streams_settings import STREAMS_ROW
 from spark_assign.groups.kernel.tagged_rows import row_schema, tagged_rows
 
 FETCHING = "follower-fetching"
@@ -209,9 +211,10 @@ def _missing_fact_item(action: str, text: str, command: str, settings: str | Non
 
 
 ADVICE_ROW, NOT_RECOMMENDED, REJECTED = KINDS = ("advice", "not-recommended", "rejected")
-SIZE_ROW, CURVE_ROW, MEMBERSHIP_ROW, OPTION_ROW, COMPARED_ROW, REJECTED_ROW, MOVE_ROW, READER_ROW = FACT_KINDS = (
+SIZE_ROW, CURVE_ROW, MEMBERSHIP_ROW, OPTION_ROW, COMPARED_ROW, REJECTED_ROW, MOVE_ROW, READER_ROW = _KINDS = (
     *("size", "curve", "membership", "option", "compared", "rejected", "move", "reader"),
 )
+FACT_KINDS = (*_KINDS, STREAMS_ROW)
 
 _Rows = Mapping[str, Sequence[Row]]
 ADVICE_ROWS = row_schema(
@@ -283,6 +286,8 @@ def _groups(facts: _Rows) -> list[GroupFindings]:
         groups[row["group_id"]].membership = row
     for row in facts[OPTION_ROW]:
         groups[row["group_id"]].options[row["assignor"], row["follower_fetching"]] = row
+    for row in facts[STREAMS_ROW]:
+        groups[row["group_id"]].streams.append(row)
     for row in facts[REJECTED_ROW]:
         rejections, fault = groups[row["group_id"]].rejections, (row["code"], row["detail"])
         rejections[row["adviser"]] = min(rejections.get(row["adviser"], fault), fault)

@@ -18,6 +18,7 @@ from spark_assign.advice.kernel.advice_items import (
 )
 from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
 from spark_assign.advice.kernel.membership_options import KEEP
+from spark_assign.advice.kernel.propose_streams import propose_streams
 from spark_assign.advice.kernel.size import CANNOT_KEEP_UP, FALLBACK, UNDER_PROVISIONED
 from spark_assign.advice.kernel.zones import CLIENT_SIDE
 from spark_assign.groups.assignors.release_rules import client_assignor
@@ -52,6 +53,7 @@ class GroupFindings:
         options: rows of `zones`, by assignor (or `CURRENT`) and whether follower fetching is on.
         compared: rows of `comparison`, by assignor.
         rejections: code and detail by adviser that rejects the group.
+        streams: rows of `streams_settings`; empty if the group isn't a classic Streams application.
     """
 
     group_id: str
@@ -61,6 +63,7 @@ class GroupFindings:
     options: dict[tuple[str, bool], Row] = field(default_factory=dict)
     compared: dict[str, Row] = field(default_factory=dict)
     rejections: dict[str, tuple[str, str]] = field(default_factory=dict)
+    streams: list[Row] = field(default_factory=list)
 
     @property
     def known_assignor(self) -> str | None:
@@ -87,7 +90,7 @@ class GroupFindings:
     def has_findings(self) -> bool:
         """Whether any adviser has a result for the group."""
         has_members = any(row["members"] for row in (*self.options.values(), *self.compared.values()))
-        return bool(self.sizes) or self.membership is not None or has_members
+        return bool(self.sizes or self.streams) or self.membership is not None or has_members
 
     def runs(self, assignor: str) -> bool:
         """Checks whether the group runs with this assignor, ignoring release rules."""
@@ -171,7 +174,7 @@ def proposals(group: GroupFindings, params: AdviceParams, fetching: bool) -> lis
         propose_membership(group, params),
         propose_balance(group),
     )
-    return [item for item in items if item is not None]
+    return [*(item for item in items if item is not None), *propose_streams(group.streams, params)]
 
 
 def propose_to_keep_up(group: GroupFindings, params: AdviceParams, fetching: bool) -> AdviceItem | None:

@@ -34,6 +34,7 @@ from spark_assign.advice.kernel.advice_items import (
 from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
 from spark_assign.advice.kernel.membership_options import KEEP
 from spark_assign.advice.kernel.proposals import GroupFindings, Row, is_same, proposals
+from spark_assign.advice.kernel.propose_streams import TASK_SECONDS, list_kept_settings
 from spark_assign.advice.kernel.size import CANNOT_KEEP_UP, OVER_PROVISIONED, RIGHT_SIZED, UNDER_PROVISIONED, UNKNOWN
 
 SCALE_UP, SCALE_DOWN, PARTITIONS = "scale-up", "scale-down", "more-partitions"
@@ -59,7 +60,9 @@ class ResolvedAdvice:
     @property
     def keeps_owners(self) -> bool:
         """Whether all partitions keep their owners if the group follows the advice."""
-        return all(item.action in ("static", "dynamic", "session") for item in self.advice)
+        return all(
+            item.adviser == Adviser.STREAMS or item.action in ("static", "dynamic", "session") for item in self.advice
+        )
 
     def decline_size(self, code: Code, detail: str) -> None:
         """Adds a row that no other number of members is recommended."""
@@ -90,12 +93,17 @@ def resolve_conflicts(group: GroupFindings, params: AdviceParams, fetching: bool
         if first is None:
             first, resolved.assignor = item, item.assignor or group.assignor
     _add_size_advice(resolved, params)
-    resolved.not_recommended += _list_unproposed(group, {item.adviser for item in candidates}, fetching)
+    if group.streams:  # the other advisers reject it
+        resolved.not_recommended += list_kept_settings(group.streams, params)
+    else:
+        resolved.not_recommended += _list_unproposed(group, {item.adviser for item in candidates}, fetching)
     return resolved
 
 
 def _below_threshold(item: AdviceItem, params: AdviceParams) -> tuple[str, str] | None:
     """Returns code and detail if an item violates principle 1."""
+    if item.adviser == Adviser.STREAMS:
+        return _below_streams_threshold(item, params)
     if item.category in (Category.MONEY, Category.PAUSE) and not params.pays(item.gain, item.cost):
         return Code.BELOW_COST, below_cost(item, params)
     gain = item.gain or 0.0
@@ -103,6 +111,15 @@ def _below_threshold(item: AdviceItem, params: AdviceParams) -> tuple[str, str] 
         detail = f"Reduces the load of the most loaded member by {max(gain, 0):.0f}%, less than"
         return Code.BELOW_COST, f"{detail} {params.min_balance_gain:.0%}"
     return None
+
+
+def _below_streams_threshold(item: AdviceItem, params: AdviceParams) -> tuple[str, str] | None:
+    if item.gain is None:
+        return None
+    least = params.min_stopped_task_seconds if (item.gain_unit or "").startswith(TASK_SECONDS) else 1
+    if 0 < item.gain >= least:
+        return None
+    return Code.BELOW_COST, f"Saves {item.gain:,.0f} {item.gain_unit}, and the minimum is {least:,.0f}"
 
 
 def _worsens(item: AdviceItem, group: GroupFindings, params: AdviceParams, fetching: bool) -> tuple[str, str] | None:

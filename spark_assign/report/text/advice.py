@@ -88,7 +88,7 @@ def amount_with_unit(row: Row, name: str) -> str:
     value, unit = row[name], row[f"{name}_unit"]
     if value is None:
         return DASH
-    digits = 0 if unit.startswith(("partition-seconds", "messages", "%")) else 2
+    digits = 0 if unit.startswith(("partition-seconds", "task-seconds", "moves", "messages", "%")) else 2
     return f"{value:,.{digits}f} {unit}"
 
 

@@ -102,8 +102,12 @@ class ClassicRounds:
                     key = member.process_id, task
                     self._share[key] = max(share, self._share.get(key, 0.0))
 
-    def run(self) -> Iterator[Round]:
-        """Yields the rebalances, at most `MAX_ROUNDS`; then `restores` is complete."""
+    def run(self, *, until_probing: bool = False) -> Iterator[Round]:
+        """Yields the rebalances, at most `MAX_ROUNDS`; then `restores` is complete.
+
+        Args:
+            until_probing: whether to yield only those before the first probing rebalance.
+        """
         start, cause = 0.0, ""
         application = self._application
         for _ in range(MAX_ROUNDS):
@@ -117,7 +121,7 @@ class ClassicRounds:
             yield Round(start, cause, assignment, moved, stopped, missing)
             rejoins = {tasks.rejoin for tasks in assignment.members.values()}
             cause = AT_ONCE if AT_ONCE in rejoins else PROBING if PROBING in rejoins else ""
-            if not cause or application.end_offsets is None:
+            if not cause or application.end_offsets is None or (until_probing and cause == PROBING):
                 break
             interval = 0.0 if cause == AT_ONCE else application.config.probing_rebalance_interval_ms / 1000
             self._restore(start, interval)
@@ -169,8 +173,9 @@ class ClassicRounds:
                         self._close(key)
                 keys = [key for key in keys if key in self._open]
 
-    def _next(self, members: Mapping[str, MemberTasks]) -> ClassicApplication:
-        """Returns the application with what its members report at the next rebalance."""
+    def _next(self, members: Mapping[str, MemberTasks], *, keeps_disks: bool = True) -> ClassicApplication:
+        """Returns the application with what its members report at the next rebalance; without `keeps_disks`, processes
+        have deleted the state of tasks that they don't have (`state.cleanup.delay.ms`)."""
         application, ends = self._application, self._application.end_offset_sums
         offsets: dict[str, dict[TaskId, int]] = {member.member_id: {} for member in application.members}
         first: dict[str, str] = {}
@@ -187,7 +192,7 @@ class ClassicRounds:
                 offsets[member_id][task] = RUNNING if is_running else _to_offset(share, ends[task])
                 hosted.add((process, task))
         for (process, task), share in sorted(self._share.items()):
-            if (process, task) not in hosted and task in ends:
+            if keeps_disks and (process, task) not in hosted and task in ends:
                 offsets[first[process]][task] = _to_offset(share, ends[task])
         return replace(
             application,
@@ -204,6 +209,21 @@ class ClassicRounds:
                 for member in application.members
             ],
         )
+
+
+def settle(application: ClassicApplication) -> ClassicApplication | None:
+    """Returns an application once every task is at its final owner, all state is restored, and no other state is on
+    disk; None if that takes more than `MAX_ROUNDS` rebalances, or if end offsets can't be read.
+
+    The final owners don't depend on the number of warmups (`max.warmup.replicas`), so that all tasks move at once.
+    """
+    config = replace(application.config, max_warmup_replicas=len(application.stateful))
+    sizes = dict.fromkeys(application.stateful, 1.0)
+    rounds = ClassicRounds(replace(application, config=config), sizes, bytes_per_second=1e9)
+    *_, last = rounds.run()
+    if not last.assignment.is_stable:
+        return None
+    return replace(rounds._next(last.assignment.members, keeps_disks=False), config=application.config)
 
 
 def _to_offset(share: float, end: int) -> int:
