@@ -154,7 +154,7 @@ def advise(fleet: Fleet, params: AdviceParams | None = None, settings: Settings 
     ]
     if fleet.sizes.subtopologies:
         measure = partial(measure_streams_settings, bytes_per_second=params.restore_bytes_per_second)
-        results.append(run_streams_pass(fleet, measure, from_arrow_schema(STREAMS_ROWS)))
+        results.append(run_streams_pass(fleet, measure, from_arrow_schema(STREAMS_ROWS), loads=True))
     if Adviser.ZONES not in missing:
         results.append(_replica_moves(fleet, group_facts, params))
     resolve = map_arrow_batches(partial(kernel.advise, params=params, missing=missing))

@@ -129,17 +129,18 @@ def plan_streams(
     return StreamsPlan(run_streams_pass(fleet, plan_groups, PLAN_ROWS), fleet)
 
 
-def run_streams_pass(fleet: Fleet, work: Kernel, schema: StructType) -> DataFrame:
+def run_streams_pass(fleet: Fleet, work: Kernel, schema: StructType, *, loads: bool = False) -> DataFrame:
     """Returns the tagged rows of a kernel for all Streams groups of a fleet that has subtopologies.
 
     Args:
         fleet: the fleet.
         work: the kernel, from the facts of complete groups (`streams.kernel.streams_group_input`).
         schema: schema of the tagged rows.
+        loads: whether the facts of changelogs include the bytes/s that are written to them.
     """
     sizes = fleet.sizes
     tasks = max(1, -(-(sizes.members + sizes.subtopologies + sizes.tasks) // ROWS_PER_SPARK_TASK))
-    return run_pass(gather_facts(fleet), GROUP_KEY, tasks, work, schema)
+    return run_pass(gather_facts(fleet, loads=loads), GROUP_KEY, tasks, work, schema)
 
 
 def _build_params(assignor: str | TaskAssignor, standby_replicas: int | None) -> kernel.StreamsPlanParams:
@@ -152,9 +153,9 @@ def _build_params(assignor: str | TaskAssignor, standby_replicas: int | None) ->
     return kernel.StreamsPlanParams(assignor, kernel.ASSIGNORS[assignor], standby_replicas)
 
 
-def gather_facts(fleet: Fleet) -> DataFrame:
+def gather_facts(fleet: Fleet, *, loads: bool = False) -> DataFrame:
     """Returns the kernel's input, a row per fact (`streams.kernel.streams_group_input`); it includes the members of
-    other groups, which the kernel ignores."""
+    other groups, which the kernel ignores. For `loads`, see `run_streams_pass`."""
     member: _Columns = {"member_id": "member_id", "name": "process_id", "number": "position"}
     member |= _more(fleet.members, "rack_id", "client_tags", "error_code")
     subtopology: _Columns = {"name": "subtopology", "number": "partitions", "stateful": "stateful"}
@@ -170,7 +171,7 @@ def gather_facts(fleet: Fleet) -> DataFrame:
             (rows, kind, task | {"offset": "changelog_offset"})
             for rows, kind in ((fleet.tasks, kinds.TASK), (fleet.departed_tasks, kinds.DEPARTED_TASK))
         ),
-        *_classic_sources(fleet),
+        *_classic_sources(fleet, fleet.loads if loads else None),
     ]
     return union(to_facts(rows, kinds.FACTS, kind, **columns) for rows, kind, columns in sources if rows is not None)
 
@@ -181,8 +182,9 @@ def _more(rows: DataFrame | None, *names: str) -> _Columns:
     return {"more": F.to_json(F.struct(*present))} if present else {}
 
 
-def _classic_sources(fleet: Fleet) -> Iterator[_Source]:
-    """Yields the facts of classic applications: ownership, and the topics that `subtopologies` names."""
+def _classic_sources(fleet: Fleet, loads: DataFrame | None) -> Iterator[_Source]:
+    """Yields the facts of classic applications: ownership, and the topics that `subtopologies` names. If there are
+    loads, changelogs have `in_bytes_per_second`."""
     assert fleet.subtopologies is not None
     if "source_topics" not in fleet.subtopologies.columns:
         return
@@ -191,8 +193,15 @@ def _classic_sources(fleet: Fleet) -> Iterator[_Source]:
     for rows, kind in ((owners.ownership_slices(), kinds.OWNED), (owners.departed, kinds.DEPARTED_OWNED)):
         if rows is not None:
             yield rows, kind, _more(rows, "first", "step", "count") | {"member_id": "member_id", "name": "topic"}
-    changelog = _more(fleet.changelogs, "bytes") | {"name": "topic", "number": "partition", "offset": "end_offset"}
-    yield fleet.changelogs, kinds.CHANGELOG, changelog
+    changelogs = fleet.changelogs
+    if changelogs is not None and loads is not None and "in_bytes_per_second" in loads.columns:
+        partition = [*_TOPIC, "partition"]
+        of_all_groups = loads.where("group_id IS NULL").join(changelogs.select(*_TOPIC).distinct(), _TOPIC, "left_semi")
+        rates = of_all_groups.groupBy(*partition).agg(F.max("in_bytes_per_second").alias("in_bytes_per_second"))
+        changelogs = changelogs.join(rates, partition, "left")
+    changelog = _more(changelogs, "bytes", "in_bytes_per_second")
+    changelog |= {"name": "topic", "number": "partition", "offset": "end_offset"}
+    yield changelogs, kinds.CHANGELOG, changelog
     lists = [F.coalesce(name, F.array().cast("array<string>")) for name in _TOPIC_LISTS if name in applications.columns]
     named = applications.select(*GROUP_KEY, F.explode(F.concat(*lists)).alias("topic")).distinct()
     topics = named.join(fleet.topics.select("cluster", "topic", "partitions"), _TOPIC)

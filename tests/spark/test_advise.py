@@ -62,8 +62,11 @@ def test_rows_in_any_order(spark: SparkSession, seed: int) -> None:
 
 
 def test_streams_applications(spark: SparkSession) -> None:
-    """Each of two hosts has 36 GB of state, which the other one restores in 12 minutes at 50 MB/s; three tasks stop."""
+    """Each of two hosts has 36 GB of state, which the other one restores in 12 minutes at 50 MB/s; three tasks stop.
+    Each of six tasks writes 1 MB/s."""
     rows = {name: [{"cluster": "c"} | row for row in table] for name, table in given.CLASSIC.items()}
+    of_changelog = {"cluster": "c", "topic": "returns-totals-changelog", "in_bytes_per_second": 1e6}
+    rows["loads"] = [of_changelog | {"partition": at} for at in range(6)]
     rows["members"].append({"cluster": "c", "group_id": "faulty", "member_id": "m", "process_id": "p"})
     rows["groups"].append({"cluster": "c", "group_id": "faulty", "group_type": "classic"})
     rows["subtopologies"].append({"cluster": "c", "group_id": "faulty", "subtopology": "0", "source_topics": ["t"]})
@@ -72,6 +75,7 @@ def test_streams_applications(spark: SparkSession) -> None:
     assert tuples(advice, "group_id", "action", "gain", "cost", "settings") == [
         ("returns", "standbys", 2160.0, 72.0, "num.standby.replicas=1")
     ]
+    assert "and then 518.40 GB a day." in advice.first()["risk"]
     declined = found.not_recommended.where("group_id is not null")
     assert tuples(declined, "group_id", "adviser", "code") == [("returns", "streams", "nothing-to-do")]
     assert tuples(found.rejected, "group_id", "code") == [("faulty", "bad-process-id")]

@@ -78,6 +78,16 @@ def test_standbys_save_a_restore() -> None:
     assert [row["code"] for row in kept] == ["nothing-to-do"], "acceptable.recovery.lag"
 
 
+def test_what_standbys_read() -> None:
+    """Each of two tasks writes 0.5 MB/s to its changelog, which is 86.4 GB a day."""
+    rows = application([600 * MB] * 2)
+    rates = {"offset": 1_000_000, "bytes": 600 * MB, "in_bytes_per_second": 5e5}
+    rated = [fact(CHANGELOG, name="l", number=at, **rates) for at in (0, 1)]
+    (item,), _ = proposed([*(row for row in rows if row["kind"] != CHANGELOG), *rated])
+    assert "read this from brokers once, and then 86.40 GB a day." in item.risk
+    assert "and then all that is written to the changelogs." in proposed(rows)[0][0].risk
+
+
 def test_the_lost_instance_is_the_one_with_the_most_state() -> None:
     """m1, in any order of facts. Its task stops for 90 s, and a task of 200 MB goes to the other instance by warmup.
     With standbys no task stops, and the others restore both copies that m1 had: its task, and a standby of 100 MB."""

@@ -78,15 +78,15 @@ def _propose_standbys(current: Row, other: Row, params: AdviceParams) -> AdviceI
             command,
             setting,
         )
-    size = other["standby_bytes"] / GB
+    size, per_day = other["standby_bytes"] / GB, other["standby_bytes_per_day"]
+    writes = "all that is written to the changelogs" if per_day is None else f"{per_day / GB:,.2f} GB a day"
     return AdviceItem(
         Category.PAUSE,
         Adviser.STREAMS,
         "standbys",
         f"Keep a standby of each task with state. {_loss(current, 'without standbys', params)} With "
         f"standbys, {_loss_figures(other)}.",
-        f"Standbys need {size:,.2f} GB of disk. They read this from brokers once, and then all that is written to the "
-        f"changelogs. {_RESTART}",
+        f"Standbys need {size:,.2f} GB of disk. They read this from brokers once, and then {writes}. {_RESTART}",
         command,
         setting,
         gain=current["stopped_task_seconds"] - other["stopped_task_seconds"],

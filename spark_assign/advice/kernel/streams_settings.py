@@ -47,13 +47,18 @@ STREAMS_ROW, REJECTED_ROW = "streams", "rejected"
 STREAMS_ROWS = row_schema(
     "cluster string, group_id string, adviser string, setting string, value int64, is_current bool, instances int64",
     "stateful_tasks int64, moved_without_state int64, unassigned_standby int64, pending_moves int64",
-    "restored_bytes int64, stopped_task_seconds double, standby_bytes int64, restore_seconds double",
+    "restored_bytes int64, stopped_task_seconds double, standby_bytes int64, standby_bytes_per_day double",
+    "restore_seconds double",
     "code string, detail string",
 )
 """Schema of the result. `instances`: number of processes. `restore_seconds`: longest time in which a task restores the
-acceptable lag. The other figures are those of a plan (`tables.streams.METRICS`)."""
+acceptable lag. `standby_bytes_per_day`: bytes that standbys read from brokers per day, once their state is restored;
+null if the rates of changelogs are unknown. The other figures are those of a plan (`tables.streams.METRICS`)."""
 
 _RECOVERY_SECONDS = 10.0
+"""Longest time in which a task restores the proposed lag, well under a minute."""
+_UNKNOWN_SIZES = "The sizes or end offsets of its changelogs are unknown. Add them to changelogs (job snapshot)"
+_UNSTABLE = f"More than {MAX_ROUNDS} rebalances follow, so that the plan has no end"
 
 _Figures = dict[str, Any]
 _Sizes = Mapping[TaskId, float]
@@ -81,7 +86,8 @@ def _measure(facts: StreamsFacts, bytes_per_second: float) -> list[dict[str, Any
     if fault is None:
         try:
             group = ClassicGroupInput(facts, None)
-            settings = _Settings(group.application, group.sizes, bytes_per_second)
+            writes = group.sum_over_changelogs("in_bytes_per_second")
+            settings = _Settings(group.application, group.sizes, writes, bytes_per_second)
             return [{"kind": STREAMS_ROW, **row} for row in (*settings.standbys(), *settings.recovery_lags())]
         except UnknownOwnedPartitionsError as error:
             fault = "unknown-owned", f"Process {error} owns partitions, but none of a task of the topology"
@@ -96,11 +102,14 @@ class _Settings:
     Args:
         application: the application.
         sizes: bytes of each task with state; None if they are unknown.
+        writes: bytes/s written to the changelogs of each task with state; None if they are unknown.
         bytes_per_second: what an instance restores per second.
     """
 
-    def __init__(self, application: ClassicApplication, sizes: _Sizes | None, bytes_per_second: float) -> None:
-        self._application, self._sizes, self._rate = application, sizes, bytes_per_second
+    def __init__(
+        self, application: ClassicApplication, sizes: _Sizes | None, writes: _Sizes | None, bytes_per_second: float
+    ) -> None:
+        self._application, self._sizes, self._writes, self._rate = application, sizes, writes, bytes_per_second
         self._instances = len({member.process_id for member in application.members})
 
     def standbys(self) -> Iterator[_Figures]:
@@ -171,11 +180,15 @@ class _Settings:
             for client in clients
         }
         lost = max(sorted(state), key=state.__getitem__)
-        copies = sum(sizes[task] for client in clients for task in sorted(client.previous_standby))
+        standbys = [task for client in clients for task in sorted(client.previous_standby)]
         members = [member for member in settled.members if member.process_id != lost]
         leader = min(members, key=member_key).process_id if settled.leader_process == lost else settled.leader_process
         figures = self._follow(replace(settled, members=members, leader_process=leader), sizes)
-        return figures | {"standby_bytes": round(copies)}
+        writes = None if self._writes is None else 86_400 * sum(self._writes[task] for task in standbys)
+        return figures | {
+            "standby_bytes": round(sum(sizes[task] for task in standbys)),
+            "standby_bytes_per_day": writes,
+        }
 
     def _add_instance(self, lag: int, sizes: _Sizes) -> _Figures | None:
         """Returns the figures of an instance that joins without state; None if the plan isn't stable."""
@@ -218,10 +231,6 @@ class _Settings:
 
     def _unmeasured(self, setting: str, value: int, code: Code, detail: str) -> _Figures:
         return self._row(setting, value, code=str(code), detail=f"{setting}={value}: {detail}")
-
-
-_UNKNOWN_SIZES = "The sizes or end offsets of its changelogs are unknown. Add them to changelogs (job snapshot)"
-_UNSTABLE = f"More than {MAX_ROUNDS} rebalances follow, so that the plan has no end"
 
 
 def _round_down(value: float) -> int:

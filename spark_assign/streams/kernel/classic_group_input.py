@@ -310,11 +310,15 @@ class ClassicGroupInput:
     @cached_property
     def sizes(self) -> dict[TaskId, float] | None:
         """Bytes of the changelogs of each stateful task; None if a size is unknown. New changelogs are empty."""
+        return self.sum_over_changelogs("bytes")
+
+    def sum_over_changelogs(self, column: str) -> dict[TaskId, float] | None:
+        """Returns the sum of a column for each stateful task; None if a value is unknown."""
         found: dict[TopicPartition, float] = {}
         for row in self._facts.rows[CHANGELOG]:
-            if (size := _more(row).get("bytes")) is None:
+            if (value := _more(row).get(column)) is None:
                 return None
-            found[row["name"], row["number"]] = size
+            found[row["name"], row["number"]] = value
         application = self.application
         return {
             task: sum(found.get(partition, 0.0) for partition in application.changelog_partitions(task))

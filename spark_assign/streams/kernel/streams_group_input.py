@@ -14,7 +14,7 @@ Only for classic applications (`classic_group_input`)
     DEPARTED_OWNED  the columns of OWNED, for a member that left
     TOPIC           name, number (partitions)
     RACKS           name (topic), number (partition), more (racks of the replicas)
-    CHANGELOG       name (topic), number (partition), offset (end offset), more (size)
+    CHANGELOG       name (topic), number (partition), offset (end offset), more (size, bytes/s)
 
 `more` has columns as JSON. Groups of other kinds are ignored. Rows are sorted first, so that their order doesn't
 matter.
