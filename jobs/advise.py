@@ -69,12 +69,13 @@ from spark_assign.cli.owners import group_filter_options
 )
 @click.option(
     "--restore-bytes-per-second",
-    type=float,
-    help="Without --only: bytes that an instance of a Streams application restores from changelogs per second "
-    "(default: 50000000).",
+    metavar="N",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Without --only: what a process of a Streams application restores from changelogs (default: 50000000).",
 )
 @click.option(
     "--min-stopped-task-seconds",
+    metavar="N",
     type=float,
     help="Without --only: minimum savings of a setting of a Streams application when an instance is lost or joins, in "
     "task-seconds for which tasks restore before they run (default: 60).",
