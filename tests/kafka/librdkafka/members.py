@@ -26,6 +26,7 @@ ASSIGNORS = {
 }
 
 CALLS = {"assign": "assigned", "revoke": "revoked", "lost": "lost"}
+WRITING = threading.Lock()
 
 
 def poll(settings: dict[str, object], topics: list[str], revoking_s: float, leaves: threading.Event) -> None:
@@ -34,7 +35,8 @@ def poll(settings: dict[str, object], topics: list[str], revoking_s: float, leav
     def report(event: str, partitions: list[TopicPartition]) -> None:
         line = {"group": settings["group.id"], "client_id": settings["client.id"], "event": event}
         pairs = [[each.topic, each.partition] for each in partitions]
-        print(json.dumps(line | {"partitions": pairs, "at_ms": time.time_ns() // 1_000_000}), flush=True)
+        with WRITING:  # a line and its end are two writes, and another member's can come between them
+            print(json.dumps(line | {"partitions": pairs, "at_ms": time.time_ns() // 1_000_000}), flush=True)
         time.sleep(revoking_s if event == "revoked" else 0)
 
     consumer = Consumer(settings)
