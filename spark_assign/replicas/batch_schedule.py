@@ -6,11 +6,20 @@ Principles
     2. The throttle bounds what a broker sends and what it receives for the partitions of the batch. New writes count,
        too, and so does what replicas in sync fetch from the leader (`KafkaApis`), so that writes slow a copy down.
     3. The broker with the most bytes for its throttle ends last. A batch starts when the one before is complete.
-    4. A rate that a complete batch measured replaces the throttle in the times of the others.
+    4. The throttle is a mean over the last 11 s since the first copy (`ReplicationQuotaManager`, `SimpleRate`). A
+       follower that has reached it and has nothing else to fetch waits for 1 s. What it could have copied meanwhile
+       is lost once that second leaves the window. So a copy gets from 10/11 of the throttle to all of it, and the
+       follower can wait once more before the fetch with which it joins the in-sync replicas. A batch can make up for
+       the time since the one before, if the window still has it.
+    5. A fetch ends after 1 MiB of a partition, also within a record batch, which is then sent again
+       (`replica.fetch.max.bytes`). Both count. Record batches of more than 512 KiB lose up to half of the throttle,
+       those of 16 KiB 1 %. Their sizes are unknown here, so times are without this.
+    6. A rate that a complete batch measured has all of this. It replaces the throttle in the times of the others.
 
 Example: partition p (100 MB, written with 1 MB/s) has its leader on broker 1, a follower on 2, and moves from 2 to 3.
 With 10 MB/s, broker 3 receives 100 MB, at least 10 s. Meanwhile, 1 MB/s of new writes comes in, so broker 3 needs
-100 / (10 - 1) = 11.1 s, and broker 1, which also sends 1 MB/s to broker 2, 100 / (10 - 2) = 12.5 s: 10 s to 12.5 s.
+100 / (10 - 1) = 11.1 s, and broker 1, which also sends 1 MB/s to broker 2, 100 / (10 - 2) = 12.5 s. With waits, this is
+12.5 * 11 / 10 + 1 = 14.75 s: 10 s to 14.75 s.
 """
 
 from __future__ import annotations
@@ -34,6 +43,10 @@ from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.replicas import SCHEDULE
 
 Row = dict[str, Any]
+WINDOW_SECONDS = 11
+"""The longest time that the rate of a throttle is a mean of (`replication.quota.window.num` samples of 1 s)."""
+FETCH_BACKOFF_SECONDS = 1
+"""How long a follower waits if it leaves all partitions out of a fetch (`replica.fetch.backoff.ms`)."""
 TOOL = "kafka-reassign-partitions.sh --bootstrap-server BROKER:PORT --reassignment-json-file"
 
 
@@ -209,11 +222,10 @@ def schedule_batches(
     for cluster, changed in groupby(rows, key=lambda row: row["cluster"]):
         cluster_rows = list(changed)
         throttle, mean = cluster_rows[0]["throttle"], cluster_rows[0]["mean_bytes"] or 0.0
-        rate = measured_rate or throttle
-        bound, _ = Ports.of_rows(cluster_rows, mean).seconds(rate, writes=False)
+        bound, _ = Ports.of_rows(cluster_rows, mean).seconds(measured_rate or throttle, writes=False)
         most = min(partitions or MAX_PARTITIONS, MAX_PARTITIONS)
         batches = [
-            _batch_row(cluster, ordinal, batch, throttle, rate, mean)
+            _batch_row(cluster, ordinal, batch, throttle, measured_rate, mean)
             for ordinal, (batch, _) in enumerate(split_batches(cluster_rows, most, limit), start=1)
         ]
         starts = _latest_starts([batch["max_seconds"] for batch in batches], finish)
@@ -221,10 +233,14 @@ def schedule_batches(
             yield batch | {"lower_bound_seconds": bound, "latest_start": start}
 
 
-def _batch_row(cluster: str, ordinal: int, batch: Sequence[Row], throttle: float, rate: float, mean: float) -> Row:
+def _batch_row(
+    cluster: str, ordinal: int, batch: Sequence[Row], throttle: float, measured_rate: float | None, mean: float
+) -> Row:
     ports, name = Ports.of_rows(batch, mean), f"{REASSIGN}-{ordinal:03}.json"
-    fastest, _ = ports.seconds(rate, writes=False)
-    slowest, broker = ports.seconds(rate, writes=True)
+    fastest, _ = ports.seconds(measured_rate or throttle, writes=False)
+    slowest, broker = ports.seconds(measured_rate or throttle, writes=True)
+    if slowest and not measured_rate:
+        slowest = slowest * WINDOW_SECONDS / (WINDOW_SECONDS - FETCH_BACKOFF_SECONDS) + FETCH_BACKOFF_SECONDS
     return {
         "cluster": cluster,
         "batch": ordinal,

@@ -93,9 +93,9 @@ SCHEDULE = schema(
 """One row per batch of a reassignment, in order. `batch`: number of the batch, from 1. `name`: file of the batch.
 `copied_bytes`: bytes that new replicas copy. `throttle`: bytes/s for each broker, in each direction.
 `slowest_broker_id`: broker that ends last. `min_seconds`: time without new writes. `max_seconds`: time with new writes
-at the measured rates; null if they use up the throttle. `lower_bound_seconds`: no batches and no order of them take
-less in total. `latest_start`: when the batch must start for the last one to be complete in time. `execute`, `verify`:
-commands; verify removes the throttle when all is done."""
+at the measured rates, and with waits of followers; null if new writes use up the throttle. `lower_bound_seconds`: no
+batches and no order of them take less in total. `latest_start`: when the batch must start for the last one to be
+complete in time. `execute`, `verify`: commands; verify removes the throttle when all is done."""
 
 # --- check ------------------------------------------------------------------------------------------------
 

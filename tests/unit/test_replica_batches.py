@@ -136,15 +136,17 @@ def _timed(partition: int, previous: list[int], replicas: list[int], **values: A
 
 
 def test_time_of_a_batch() -> None:
-    """The slowest broker counts; new writes, and what replicas in sync fetch, take from the throttle."""
+    """The slowest broker counts; new writes, what replicas in sync fetch, and waits take from the throttle."""
     (batch,) = schedule_batches([_timed(0, [1, 2], [1, 3])], None, None, None)
-    assert (batch["min_seconds"], batch["max_seconds"]) == (10.0, 12.5)
+    assert (batch["min_seconds"], batch["max_seconds"]) == (10.0, 14.75)
     assert (batch["slowest_broker_id"], batch["copied_bytes"], batch["latest_start"]) == (1, 100_000_000, None)
     assert batch["execute"].endswith("reassign-001.json --throttle 10000000 --execute")
     (batch,) = schedule_batches([_timed(0, [1, 2], [2, 1]), _timed(1, [1], [3], bytes=None)], None, None, None)
     assert (batch["partitions"], batch["copied_bytes"], batch["min_seconds"]) == (2, 50_000_000, 5.0)
     (batch,) = schedule_batches([_timed(0, [1, 2], [1, 3])], None, None, None, 12_000_000)
     assert (batch["min_seconds"], batch["max_seconds"], batch["throttle"]) == (100 / 12, 10.0, 10_000_000)
+    (batch,) = schedule_batches([_timed(0, [1, 2], [2, 1])], None, None, None)
+    assert (batch["min_seconds"], batch["max_seconds"], batch["slowest_broker_id"]) == (0.0, 0.0, None)
 
 
 def test_writes_that_use_up_the_throttle() -> None:
@@ -159,8 +161,8 @@ def test_latest_starts() -> None:
     finish = datetime(2026, 11, 27, 12, tzinfo=UTC)
     first, second = schedule_batches(rows, 1, None, finish)
     assert (first["latest_start"], second["latest_start"]) == (
-        datetime(2026, 11, 27, 11, 59, 40, tzinfo=UTC),
-        datetime(2026, 11, 27, 11, 59, 50, tzinfo=UTC),
+        datetime(2026, 11, 27, 11, 59, 36, tzinfo=UTC),
+        datetime(2026, 11, 27, 11, 59, 48, tzinfo=UTC),
     )
     assert first["lower_bound_seconds"] == second["lower_bound_seconds"] == 10.0
 
