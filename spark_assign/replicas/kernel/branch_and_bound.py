@@ -28,11 +28,12 @@ from spark_assign.numeric.array_types import FloatArray, IntArray
 from spark_assign.replicas.kernel.load_placement import EPSILON, LoadPlacement
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER
 
-SEARCHED_CHOICES = 3_000
-"""Largest number of choices of replicas and leaders, over all partitions, of a cluster that is searched."""
+SEARCHED_PARTITIONS, SEARCHED_CHOICES = 100, 3_000
+"""Largest number of partitions, and of choices of replicas and leaders over all partitions, that are searched."""
 
-_CELLS = 2_000_000
-"""Largest number of loads (nodes of a level x choices x goals x brokers) that are computed at once."""
+_CELLS, _ALL_CELLS, _PASSES = 2_000_000, 40_000_000, 10
+"""Largest number of loads (nodes x choices x goals x brokers) that are computed for a level and for all levels, and of
+passes. They bound the time and the memory."""
 
 _PER_LEADER = 1e-4
 """Cost of a changed leader, in bytes: less than a byte in total."""
@@ -55,13 +56,16 @@ class _Choices(NamedTuple):
 def branch_and_bound(balance: LoadPlacement) -> list[list[int]]:
     """Returns the best placement that the search finds, starting from one within all bounds."""
     num_choices = sum(comb(len(balance.usable), len(row)) * len(row) for row in balance.replicas)
-    if any(balance.violation) or num_choices > SEARCHED_CHOICES:
+    is_large = len(balance.size) > SEARCHED_PARTITIONS or num_choices > SEARCHED_CHOICES
+    if is_large or any(balance.violation) or balance.moved_bytes == balance.required_bytes:
         return balance.replicas
     order = sorted(range(len(balance.size)), key=lambda partition: (-balance.size[partition], partition))
     choices = [_choices(balance, partition) for partition in order]
     rest_costs = [_rest_costs(balance, order[level:]) for level in range(1, len(order) + 1)]
     required = np.append(np.cumsum([choice.cost[0] for choice in choices[::-1]])[::-1], 0.0)
-    while better := _search(balance, choices, rest_costs, required):
+    for _ in range(_PASSES):
+        if not (better := _search(balance, choices, rest_costs, required)):
+            break
         balance.place([row for _, row in sorted(zip(order, better, strict=True))])
     return balance.replicas
 
@@ -78,6 +82,7 @@ def _search(
     least = np.array(balance.least)[:, balance.usable] - slack
     load = np.sum([[_load(balance, partition, row) for partition, row in enumerate(balance.current)]], axis=1)
     moved, path = np.zeros(1), []
+    cells = min(_CELLS, _ALL_CELLS // len(choices)) // most.size
     for level, choice in enumerate(choices):
         node, chosen = np.nonzero(moved[:, None] + choice.cost + required[level + 1] < balance.moved_bytes)
         moved, load = moved[node] + choice.cost[chosen], load[node] + choice.change[chosen]
@@ -89,7 +94,7 @@ def _search(
         bound = moved + rest
         stays = np.flatnonzero(bound < balance.moved_bytes)
         following = len(choices[level + 1].rows) if level + 1 < len(choices) else 1
-        stays = _select(stays, bound, tightness, max(1, _CELLS // (following * most.size)))
+        stays = _select(stays, bound, tightness, max(1, cells // following))
         if not len(stays):
             return None
         path.append((node[stays], chosen[stays]))
