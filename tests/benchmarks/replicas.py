@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -90,10 +93,12 @@ class Cluster:
         return f"{self.brokers} brokers, {self.partitions * FACTOR / 1e6:,.1f}M replicas"
 
 
+LOADS_BALANCED = "loads of a skewed cluster balanced"
 CHANGES = {
     "5 brokers removed": ["--remove", "0,1,2,3,4"],
     "5 brokers added": ["--add", "1000=rack0,1001=rack1,1002=rack2,1003=rack3,1004=rack4"],
     "a skewed cluster balanced": ["--voluntary", "yes"],
+    LOADS_BALANCED: ["--balance", "disk,in,out,leader-in,count,leaders", "--hard", "disk,in,out"],
 }
 """Options of the job by what changes."""
 
@@ -101,7 +106,8 @@ CHANGES = {
 def reassignment(bench: Bench) -> None:
     """Seconds, memory, and moves of the job `replicas reassign`, at the sizes that Cruise Control has published."""
     if bench.quick:
-        _measure_reassignment(bench, Cluster(20, 2_000, 20), "5 brokers removed")
+        for change in ("5 brokers removed", LOADS_BALANCED):
+            _measure_reassignment(bench, Cluster(20, 2_000, 20), change)
         return
     for cluster in (Cluster(200, 333_334), Cluster(270, 433_334), Cluster(215, 933_334)):
         for change in CHANGES:
@@ -110,26 +116,39 @@ def reassignment(bench: Bench) -> None:
 
 def _measure_reassignment(bench: Bench, cluster: Cluster, change: str) -> None:
     """Runs the job as a process of its own, which writes all tables and the files for Kafka's tools."""
-    folder, output = _written(bench, cluster, "skewed" in change), bench.folder / "reassigned"
+    loaded = change == LOADS_BALANCED
+    folder, output = _written(bench, cluster, "skewed" in change, loaded), bench.folder / "reassigned"
     command = ["./spark-submit.sh", "--conf", f"spark.driver.memory={REASSIGN_HEAP}", "replicas", "reassign"]
     command += ["--fleet", str(folder), "--output", str(output), *CHANGES[change]]
     spent = run_process(command)
-    [row] = ds.dataset(output / "metrics", format="parquet", partitioning="hive").to_table().to_pylist()
+    [row] = _stored(output, "metrics").to_pylist()  # there is none if a hard goal isn't met
+    loads = _stored(output, "balance").to_pylist() if loaded else []
+    unmet = Counter(load["goal"] for load in loads if not load["min_load"] <= load["load_after"] <= load["max_load"])
     shutil.rmtree(output)
-    if row["brokers_out_of_tolerance"] or row["leaders_out_of_tolerance"]:
+    if not loaded and (row["brokers_out_of_tolerance"] or row["leaders_out_of_tolerance"]):
         raise AssertionError(f"{change}: not balanced: {row}")
     name, size = f"reassign, {change}", f"{cluster}"
     bench.report(Result(name, size, spent.wall, "s", bench.goal("<= 120"), f"processor {spent.processor:.1f} s"))
     jvm, python = spent.peaks["jvm"], spent.peaks["python"]
     memory = f"JVM {jvm:.0f} (heap {REASSIGN_HEAP}), Python {python:.0f}"
     bench.report(Result("of that, peak memory", size, jvm + python, "MiB", bench.goal("<= 4096"), memory))
+    if loaded:
+        share = 100 * row["moved_bytes"] / (FACTOR * pc.sum(_stored(folder, "sizes")["bytes"]).as_py())
+        detail = f"{row['moved']:,} moves, brokers out of bounds by goal: {dict(unmet)}"
+        bench.report(Result("of that, moved bytes", size, share, "% of all bytes", None, detail))
+        return
     ratio, moves = row["moved"] / row["lower_bound"], f"{row['moved']:,} moves"
     bench.report(Result("of that, moves", size, ratio, "x lower bound", bench.goal("<= 1"), moves))
 
 
-def _written(bench: Bench, cluster: Cluster, skewed: bool) -> Path:
-    """The tables of a cluster as Parquet, placed by Kafka's rules; written once."""
-    folder = bench.folder / f"reassign-{cluster.brokers}-{cluster.partitions}{'-skewed' if skewed else ''}"
+def _stored(folder: Path, table: str) -> pa.Table:
+    return ds.dataset(folder / table, format="parquet", partitioning="hive").to_table()
+
+
+def _written(bench: Bench, cluster: Cluster, skewed: bool, loaded: bool) -> Path:
+    """The tables of a cluster as Parquet, placed by Kafka's rules; written once. Sizes and rates are log-normal."""
+    suffix = ("-skewed" if skewed else "") + ("-loaded" if loaded else "")
+    folder = bench.folder / f"reassign-{cluster.brokers}-{cluster.partitions}{suffix}"
     if folder.exists():
         return folder
     shares = [1 / (at + 1) for at in range(cluster.topics)]
@@ -143,6 +162,13 @@ def _written(bench: Bench, cluster: Cluster, skewed: bool) -> Path:
     replicas = placed.select("cluster", "topic", "partition", "replicas")
     if skewed:
         replicas = replicas.withColumn("replicas", F.transform("replicas", _skew))
+    if loaded:
+        key = ("cluster", "topic", "partition")
+        drawn = replicas.select(*key, F.randn(1).alias("size"), F.randn(2).alias("rate"))
+        sizes_drawn = drawn.select(*key, (1e7 * F.exp("size")).cast("long").alias("bytes"))
+        rates_drawn = drawn.select(*key, (1e4 * F.exp("rate")).alias("in_bytes_per_second"))
+        sizes_drawn.write.parquet(str(folder / "sizes"))
+        rates_drawn.write.parquet(str(folder / "loads"))
     brokers.write.parquet(str(folder / "brokers"))
     replicas.write.parquet(str(folder / "replicas"))
     return folder
