@@ -95,7 +95,8 @@ def streams_alerts(
     moved, seconds = F.lit(max_moved_without_state), F.lit((max_restore_ms or 0) / 1000)
     detail = "%d of %d tasks move without their state; the limit is %d"
     without_state = F.format_string(detail, "moved_without_state", "tasks", moved)
-    time = F.coalesce(F.format_string("after %.0f s", "caught_up_seconds"), F.lit("after more rebalances than planned"))
+    after = F.when(F.col("caught_up_seconds").isNotNull(), F.format_string("after %.0f s", "caught_up_seconds"))
+    time = after.when(F.col("never_caught_up") > 0, "never").otherwise("after more rebalances than planned")
     late = F.concat(F.lit("caught up "), time, F.format_string("; the limit is %.0f s", seconds))
     never = F.col("probing_rebalances").isNotNull() & F.col("caught_up_seconds").isNull()
     exceeds = F.coalesce((F.col("caught_up_seconds") > seconds) | never, F.lit(False))

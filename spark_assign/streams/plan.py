@@ -19,6 +19,7 @@ from spark_assign.fleet import Fleet
 from spark_assign.groups.facts import racks_of_brokers
 from spark_assign.spark.tagged_pass import Kernel, run_pass, to_facts, union
 from spark_assign.stores.result import LazyResult
+from spark_assign.streams.kernel import followed_rounds
 from spark_assign.streams.kernel import plan_groups as kernel
 from spark_assign.streams.kernel import streams_group_input as kinds
 from spark_assign.streams.kernel.sticky_task_assignor import STICKY
@@ -33,6 +34,7 @@ ROWS_PER_SPARK_TASK = 200_000
 """Approximate number of facts per Spark task, which bounds the memory of a worker; a group is never split."""
 
 _TOPIC = ["cluster", "topic"]
+_RATES = "in_bytes_per_second", "in_messages_per_second"
 _TOPIC_LISTS = "source_topics", "changelog_topics"
 
 _Columns = dict[str, str | Column]
@@ -77,12 +79,12 @@ class StreamsPlan(LazyResult):
     @cached_property
     def rounds(self) -> DataFrame:
         """The rebalances of classic applications until every task is at its final owner (`tables.streams.ROUNDS`)."""
-        return self._rows(kernel.ROUND, PLAN_TABLES["rounds"])
+        return self._rows(followed_rounds.ROUND, PLAN_TABLES["rounds"])
 
     @cached_property
     def restores(self) -> DataFrame:
         """The state that is restored in these rebalances, a row per task and process (`tables.streams.RESTORES`)."""
-        return self._rows(kernel.RESTORE, PLAN_TABLES["restores"])
+        return self._rows(followed_rounds.RESTORE, PLAN_TABLES["restores"])
 
 
 def plan_streams(
@@ -108,6 +110,7 @@ def plan_streams(
         standby_replicas: overrides the configuration of all groups (`groups.standby_replicas`).
         restore_bytes_per_second: what a process restores from changelogs per second. With it, classic applications are
             followed until every task is at its final owner (`rounds`, `restores`), if `changelogs.bytes` is known.
+            Changelogs grow while their tasks run, if `loads` has their rates.
 
     Returns:
         The plan. Its tables are lazy, and all come from one pass over the fleet. The fleet's rows are counted and
@@ -126,7 +129,8 @@ def plan_streams(
         raise ConfigError(f"restore_bytes_per_second is {restore_bytes_per_second}, expected more than 0")
     params = replace(_build_params(assignor, standby_replicas), restore_bytes_per_second=restore_bytes_per_second)
     plan_groups = partial(kernel.plan_streams_groups, params=params)
-    return StreamsPlan(run_streams_pass(fleet, plan_groups, PLAN_ROWS), fleet)
+    is_followed = restore_bytes_per_second is not None
+    return StreamsPlan(run_streams_pass(fleet, plan_groups, PLAN_ROWS, loads=is_followed), fleet)
 
 
 def run_streams_pass(fleet: Fleet, work: Kernel, schema: StructType, *, loads: bool = False) -> DataFrame:
@@ -136,7 +140,7 @@ def run_streams_pass(fleet: Fleet, work: Kernel, schema: StructType, *, loads: b
         fleet: the fleet.
         work: the kernel, from the facts of complete groups (`streams.kernel.streams_group_input`).
         schema: schema of the tagged rows.
-        loads: whether the facts of changelogs include the bytes/s that are written to them.
+        loads: whether the facts of changelogs include the rates at which they grow.
     """
     sizes = fleet.sizes
     tasks = max(1, -(-(sizes.members + sizes.subtopologies + sizes.tasks) // ROWS_PER_SPARK_TASK))
@@ -184,7 +188,7 @@ def _more(rows: DataFrame | None, *names: str) -> _Columns:
 
 def _classic_sources(fleet: Fleet, loads: DataFrame | None) -> Iterator[_Source]:
     """Yields the facts of classic applications: ownership, and the topics that `subtopologies` names. If there are
-    loads, changelogs have `in_bytes_per_second`."""
+    loads, changelogs have their rates."""
     assert fleet.subtopologies is not None
     if "source_topics" not in fleet.subtopologies.columns:
         return
@@ -194,12 +198,12 @@ def _classic_sources(fleet: Fleet, loads: DataFrame | None) -> Iterator[_Source]
         if rows is not None:
             yield rows, kind, _more(rows, "first", "step", "count") | {"member_id": "member_id", "name": "topic"}
     changelogs = fleet.changelogs
-    if changelogs is not None and loads is not None and "in_bytes_per_second" in loads.columns:
+    if changelogs is not None and loads is not None:
         partition = [*_TOPIC, "partition"]
         of_all_groups = loads.where("group_id IS NULL").join(changelogs.select(*_TOPIC).distinct(), _TOPIC, "left_semi")
-        rates = of_all_groups.groupBy(*partition).agg(F.max("in_bytes_per_second").alias("in_bytes_per_second"))
+        rates = of_all_groups.groupBy(*partition).agg(*(F.max(name).alias(name) for name in _RATES))
         changelogs = changelogs.join(rates, partition, "left")
-    changelog = _more(changelogs, "bytes", "in_bytes_per_second")
+    changelog = _more(changelogs, "bytes", *_RATES)
     changelog |= {"name": "topic", "number": "partition", "offset": "end_offset"}
     yield changelogs, kinds.CHANGELOG, changelog
     lists = [F.coalesce(name, F.array().cast("array<string>")) for name in _TOPIC_LISTS if name in applications.columns]

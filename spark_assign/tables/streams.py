@@ -32,7 +32,8 @@ METRICS = schema(
     "moved_active long, moved_without_state long, moved_standby long, unassigned_active long",
     "unassigned_standby long, warmups long?, withheld long?, pending_moves long?, follow_up string?, "
     "order_dependent long?, assumed_offsets long?, state_bytes long?, standby_bytes long?, probing_rebalances long?, "
-    "caught_up_seconds double?, restored_bytes long?, stopped_task_seconds double?",
+    "caught_up_seconds double?, restored_bytes long?, stopped_task_seconds double?, never_caught_up long?, "
+    "changelog_bytes_per_second double?",
 )
 """One row per planned group. `assignor`: in the classic protocol `high-availability`, `sticky`, `legacy-sticky`, or
 `fallback`, if end offsets can't be read. `stateful_tasks`: tasks with state, which standbys replicate.
@@ -50,11 +51,13 @@ unknown `changelog_offset`, which count as caught up. `state_bytes`: size of the
 size of the state that standbys and warmups have on disks in addition, once it is restored. Both are null if
 `changelogs.bytes` is unknown.
 
-The last four columns are totals of `rounds` and `restores`, and null without these. `probing_rebalances`: number of
+The last six columns are totals of `rounds` and `restores`, and null without these. `probing_rebalances`: number of
 probing rebalances that follow. `caught_up_seconds`: time until every task is at its final owner and all state is
-restored; null if that takes more than 200 rebalances, or if end offsets can't be read. `restored_bytes`: bytes that all
-processes restore. `stopped_task_seconds`: time for which active tasks restore their state before they run, summed over
-tasks."""
+restored; null if that takes more than 200 rebalances, if a standby or warmup never catches up, or if end offsets can't
+be read. `restored_bytes`: bytes that all processes restore. `stopped_task_seconds`: time for which active tasks restore
+their state before they run, summed over tasks. `never_caught_up`: number of standbys and warmups that never catch up,
+because their changelogs grow at least as fast as the process restores them. `changelog_bytes_per_second`: rate at which
+all changelogs grow while their tasks run; null if no rate is known (`loads`), so that their sizes are fixed."""
 
 ROUNDS = schema(
     _GROUP,
@@ -75,7 +78,8 @@ RESTORES = schema(
 )
 """One row per task and process that restores its state in these rebalances. `role`: `active` (the task stops
 meanwhile) or `standby` (or a warmup). `bytes`: size of the state that is missing. `start_seconds`: time since the
-planned rebalance. `restore_seconds`: time until it is restored; null if the process loses the task before."""
+planned rebalance. `restore_seconds`: time until it is restored, with what the task writes meanwhile; null if the
+process loses the task before, or if it never catches up."""
 
 PLAN_TABLES: dict[str, StructType] = {
     "tasks": TASKS,

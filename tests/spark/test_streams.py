@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,19 @@ def test_a_classic_application(spark: SparkSession, seed: int) -> None:
     printed = " ".join(summarize_streams_plan(planned).splitlines()[-1].split())
     assert printed == "c/orders 1 60 s 4.00 GB 0"
     assert tuples(planned.rows) == tuples(plan_streams(shuffled(orders, seed), restore_bytes_per_second=1e8).rows)
+    loads = [{"cluster": "c", "topic": "l", "partition": at, "in_bytes_per_second": 2e8} for at in range(2)]
+    growing = plan_streams(
+        replace(orders, loads=frame_of(spark, INPUT_TABLES["loads"], loads)), restore_bytes_per_second=1e8
+    )
+    assert tuples(growing.metrics, *totals, "never_caught_up", "changelog_bytes_per_second") == [
+        (1, None, 6_000_000_000, 0.0, 1, 4e8)
+    ]
+    never = "orders", "caught up never; the limit is 59 s"
+    assert tuples(streams_alerts(growing.metrics, max_restore_ms=59_000), "group_id", "detail") == [never]
+    assert summarize_streams_plan(growing).splitlines()[-1] == (
+        "c/orders: 1 of its standbys and warmups never catch up. Changelogs grow as fast as they are restored "
+        "(0.40 GB/s together)."
+    )
     left = plan_streams(orders.with_members_left(group_id="orders", member_id="a"))
     assert tuples(left.metrics, *totals) == [(None, None, None, None)]
     assert tuples(left.moves, "task", "role", "from_member_id", "to_member_id", "reason", "state") == [

@@ -246,7 +246,7 @@ def streams(key: Row) -> StreamsRows:
     numbers = ("members", "processes", "tasks", "standby_replicas", "min_active", "max_active", "min_standby")
     numbers += ("max_standby", "moved_active", "moved_without_state", "moved_standby", "probing_rebalances")
     row = key | dict.fromkeys(numbers, 2) | {"assignor": "high-availability", "caught_up_seconds": 90.0}
-    row |= {"restored_bytes": 4_000_000_000, "stopped_task_seconds": 51.6}
+    row |= {"restored_bytes": 4_000_000_000, "stopped_task_seconds": 51.6, "never_caught_up": 0}
     bare = {"moved_without_standbys": 3, "restored_bytes_without_standbys": 8_000_000_000}
     return StreamsRows(
         totals={"groups": 1, "tasks": 2, "moved_active": 2, "moved_without_state": 1, "moved_standby": 0},

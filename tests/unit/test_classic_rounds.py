@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from spark_assign.streams.kernel.changelogs import Changelogs
 from spark_assign.streams.kernel.classic_application import (
     RUNNING,
     ClassicApplication,
@@ -16,14 +17,13 @@ from spark_assign.streams.kernel.classic_application import (
     read_clients,
 )
 from spark_assign.streams.kernel.classic_rounds import MAX_ROUNDS, ClassicRounds, settle
+from spark_assign.streams.kernel.state_restores import Growth
 from tests.golden import streams_classic_rows as recorded
 
 P, Q = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
 
 
-def scaled_out(
-    tasks: int, *, has_state: bool = True, interval_ms: int = 60_000, warmups: int = 2
-) -> ClassicApplication:
+def scaled_out(tasks: int, *, has_state: bool = True, standbys: int = 0) -> ClassicApplication:
     """a runs all tasks and b, of a process with a lower ID, is new; without state, a has left."""
     sums = {(0, at): RUNNING for at in range(tasks)} if has_state else {}
     owner = ClassicMember("a", Q, owned=[("t", at) for at in range(tasks)], offset_sums=sums)
@@ -32,7 +32,7 @@ def scaled_out(
         [ClassicSubtopology(["t"], ["l"], has_store=True)],
         {"t": tasks},
         {"l": [1_000_000] * tasks},
-        config=ClassicConfig(probing_rebalance_interval_ms=60_000),
+        config=ClassicConfig(num_standby_replicas=standbys, probing_rebalance_interval_ms=60_000),
         leader_process=Q,
     )
 
@@ -46,10 +46,10 @@ def test_a_warmup_and_two_rebalances() -> None:
         (60.0, "probing", 0, 0, 0),
         (60.0, "at-once", 1, 0, 0),
     ]
-    (restore,) = rounds.restores
+    (restore,) = rounds.state.restores
     assert (restore.process_id, restore.member_id, restore.task, restore.role) == (P, "b", (0, 0), "standby")
     assert (restore.bytes, restore.start, restore.end) == (4e9, 0.0, 40.0)
-    assert rounds.stopped_seconds == 0
+    assert rounds.state.stopped_seconds == 0
 
 
 def test_a_slow_restore_takes_more_probing_rebalances() -> None:
@@ -67,8 +67,8 @@ def test_tasks_without_state_stop() -> None:
     """The process shares its rate: the small task is restored after twice its time, the large one after the sum."""
     rounds = ClassicRounds(scaled_out(2, has_state=False), {(0, 0): 1e9, (0, 1): 3e9}, 1e8)
     assert [each.stopped for each in rounds.run()] == [2]
-    assert rounds.stopped_seconds == pytest.approx(60.0)
-    ends = {restore.task: restore.end for restore in rounds.restores}
+    assert rounds.state.stopped_seconds == pytest.approx(60.0)
+    ends = {restore.task: restore.end for restore in rounds.state.restores}
     assert ends == {(0, 0): pytest.approx(20.0), (0, 1): pytest.approx(40.0)}
 
 
@@ -86,6 +86,74 @@ def test_the_number_of_warmups_limits_what_moves() -> None:
         0,
     ]
     assert sum(each.moved for each in rounds) == 6
+
+
+def test_a_task_writes_while_its_warmup_restores() -> None:
+    """4 GB at 100 MB/s, of which the task writes 20: 50 s. A process reads 5 GB in this time."""
+    growth = {(0, 0): Growth(2e7, 0.0)}
+    rounds = ClassicRounds(scaled_out(2), {(0, 0): 4e9, (0, 1): 4e9}, 1e8, growth)
+    assert [(each.start, each.cause, each.moved) for each in rounds.run()][1:] == [
+        (60.0, "probing", 0),
+        (60.0, "at-once", 1),
+    ]
+    (restore,) = rounds.state.restores
+    assert (restore.bytes, restore.end, restore.restored) == (4e9, pytest.approx(50.0), pytest.approx(5e9))
+
+
+@pytest.mark.parametrize(("records_per_second", "moves_at"), [(0.0, 60.0), (1_000.0, 120.0)])
+def test_the_lag_is_that_to_the_end_of_now(records_per_second: float, moves_at: float) -> None:
+    """After 60 s, 60 MB of 6.06 GB are missing: 9,901 of 1,000,000 records, or 10,495 of 1,060,000. The acceptable
+    lag is 10,000."""
+    growth = {(0, 0): Growth(1e6, records_per_second)}
+    rounds = list(ClassicRounds(scaled_out(2), {(0, 0): 6e9, (0, 1): 6e9}, 1e8, growth).run())
+    assert [each.start for each in rounds if each.moved] == [moves_at]
+
+
+def test_a_warmup_never_catches_up() -> None:
+    """Its task writes as much as the process restores. After the second probing rebalance, nothing can change."""
+    growth = dict.fromkeys([(0, 0), (0, 1)], Growth(1e8, 1_000.0))
+    rounds = ClassicRounds(scaled_out(2), {(0, 0): 4e9, (0, 1): 4e9}, 1e8, growth)
+    assert [(each.start, each.missing) for each in rounds.run()] == [(0.0, 4e9), (60.0, 4e9)]
+    assert (rounds.state.num_behind, [each.end for each in rounds.state.restores]) == (1, [None])
+
+
+def test_a_stopped_task_writes_nothing() -> None:
+    """The tasks of a lost host restore as long as if they wrote nothing."""
+    sizes = {(0, 0): 1e9, (0, 1): 3e9}
+    growth = dict.fromkeys(sizes, Growth(9e7, 0.0))
+    rounds = ClassicRounds(scaled_out(2, has_state=False), sizes, 1e8, growth)
+    list(rounds.run())
+    assert rounds.state.stopped_seconds == pytest.approx(60.0)
+
+
+def test_a_standby_that_has_caught_up_slows_the_others() -> None:
+    """Each gets 50 MB/s, of which its task writes 10: 1 GB takes 25 s. Of 3 GB, 2 are left then, at 100 - 10 - 10."""
+    sizes = {(0, 0): 1e9, (0, 1): 3e9}
+    rounds = ClassicRounds(scaled_out(2, standbys=1), sizes, 1e8, dict.fromkeys(sizes, Growth(1e7, 0.0)))
+    list(rounds.run())
+    ends = {restore.task: restore.end for restore in rounds.state.restores if restore.process_id == P}
+    assert ends == {(0, 0): pytest.approx(25.0), (0, 1): pytest.approx(50.0)}
+
+
+def test_growth_of_changelogs() -> None:
+    """Without a rate of messages, they are as large as before; a task without rates isn't known to grow."""
+    application = replace(
+        scaled_out(3), subtopologies=[ClassicSubtopology(["t"], ["l", "m"]), ClassicSubtopology(["u"], ["n"])]
+    )
+    application = replace(application, num_partitions={"t": 2, "u": 1})
+    rows: dict[tuple[str, int], dict[str, float | None]] = {
+        ("l", 0): {"end_offset": 100, "bytes": 5_000, "in_bytes_per_second": 50.0},
+        ("l", 1): {"end_offset": 0, "bytes": 0, "in_bytes_per_second": 7.0},
+        ("m", 0): {"end_offset": 100, "bytes": 500, "in_bytes_per_second": 9.0, "in_messages_per_second": 3.0},
+        ("m", 1): {"end_offset": 100, "bytes": 500, "in_messages_per_second": 3.0},
+        ("n", 0): {"end_offset": 100, "bytes": 500},
+    }
+    changelogs = Changelogs(application, rows)
+    assert changelogs.sizes == {(0, 0): 5_500, (0, 1): 500, (1, 0): 500}
+    assert changelogs.growth == {(0, 0): Growth(59.0, 4.0), (0, 1): Growth(7.0, 0.0)}
+    assert changelogs.bytes_per_second == 66.0
+    unknown = Changelogs(application, {("l", 0): {"end_offset": 100, "bytes": None}})
+    assert (unknown.sizes, unknown.growth, unknown.bytes_per_second) == (None, None, None)
 
 
 def test_every_recorded_application_gets_where_it_should(seed: int) -> None:

@@ -86,8 +86,8 @@ def _measure(facts: StreamsFacts, bytes_per_second: float) -> list[dict[str, Any
     if fault is None:
         try:
             group = ClassicGroupInput(facts, None)
-            writes = group.sum_over_changelogs("in_bytes_per_second")
-            settings = _Settings(group.application, group.sizes, writes, bytes_per_second)
+            writes = group.changelogs.sum_of("in_bytes_per_second")
+            settings = _Settings(group.application, group.changelogs.sizes, writes, bytes_per_second)
             return [{"kind": STREAMS_ROW, **row} for row in (*settings.standbys(), *settings.recovery_lags())]
         except UnknownOwnedPartitionsError as error:
             fault = "unknown-owned", f"Process {error} owns partitions, but none of a task of the topology"
@@ -215,8 +215,8 @@ class _Settings:
         return {
             "moved_without_state": first.stopped,
             "pending_moves": 0 if trace is None else trace.movements,
-            "restored_bytes": round(sum(restore.bytes - restore.missing for restore in rounds.restores)),
-            "stopped_task_seconds": rounds.stopped_seconds,
+            "restored_bytes": round(sum(restore.restored for restore in rounds.state.restores)),
+            "stopped_task_seconds": rounds.state.stopped_seconds,
         }
 
     def _has_lag_between(self, low: int, high: int) -> bool:

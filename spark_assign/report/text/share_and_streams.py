@@ -94,17 +94,24 @@ def _followed_lines(plan: StreamsPlan, limit: int) -> list[str]:
     order = [F.desc_nulls_first("caught_up_seconds"), F.desc("restored_bytes"), *map(F.col, GROUP_KEY)]
     followed = plan.metrics.where("probing_rebalances is not null").orderBy(*order).limit(limit)
     header = ["group", "probing rebalances", "caught up after", "restored", "stopped task-seconds"]
+    found = collected(followed, "restoring_groups")
     rows = [
         [
             group_name(row),
             number(row["probing_rebalances"]),
-            duration(row["caught_up_seconds"]),
+            "never" if row["never_caught_up"] else duration(row["caught_up_seconds"]),
             format_bytes(row["restored_bytes"]),
             f"{row['stopped_task_seconds']:,.0f}",
         ]
-        for row in collected(followed, "restoring_groups")
+        for row in found
     ]
-    return ["Classic applications until every task is at its final owner:", *aligned([header, *rows])]
+    never = [
+        f"{group_name(row)}: {row['never_caught_up']:,} of its standbys and warmups never catch up. Changelogs grow as "
+        f"fast as they are restored ({format_bytes(row['changelog_bytes_per_second'])}/s together)."
+        for row in found
+        if row["never_caught_up"]
+    ]
+    return ["Classic applications until every task is at its final owner:", *aligned([header, *rows]), *never]
 
 
 @progress("comparing streams groups", 1)

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from spark_assign.groups.kernel.faults import format_row
+from spark_assign.streams.kernel.changelogs import Changelogs
 from spark_assign.streams.kernel.classic_application import (
     BALANCE_SUBTOPOLOGY,
     HIGH_AVAILABILITY,
@@ -308,22 +309,15 @@ class ClassicGroupInput:
         return sum(end[task[1]] for end in found if task[1] < len(end))
 
     @cached_property
-    def sizes(self) -> dict[TaskId, float] | None:
-        """Bytes of the changelogs of each stateful task; None if a size is unknown. New changelogs are empty."""
-        return self.sum_over_changelogs("bytes")
-
-    def sum_over_changelogs(self, column: str) -> dict[TaskId, float] | None:
-        """Returns the sum of a column for each stateful task; None if a value is unknown."""
-        found: dict[TopicPartition, float] = {}
-        for row in self._facts.rows[CHANGELOG]:
-            if (value := _more(row).get(column)) is None:
-                return None
-            found[row["name"], row["number"]] = value
-        application = self.application
-        return {
-            task: sum(found.get(partition, 0.0) for partition in application.changelog_partitions(task))
-            for task in application.stateful
-        }
+    def changelogs(self) -> Changelogs:
+        """Sizes of the changelogs, and how they grow."""
+        return Changelogs(
+            self.application,
+            {
+                (row["name"], row["number"]): {"end_offset": row["offset"], **_more(row)}
+                for row in self._facts.rows[CHANGELOG]
+            },
+        )
 
     @cached_property
     def _racks(self) -> dict[str, list[list[str | None]]]:

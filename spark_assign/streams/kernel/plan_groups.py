@@ -33,7 +33,7 @@ import pyarrow as pa
 from spark_assign.streams.kernel.classic_application import STICKY as PUBLIC_STICKY
 from spark_assign.streams.kernel.classic_application import ClassicApplication, UnknownOwnedPartitionsError
 from spark_assign.streams.kernel.classic_group_input import ClassicGroupInput, find_classic_fault
-from spark_assign.streams.kernel.classic_rounds import ClassicRounds, Restore, Round
+from spark_assign.streams.kernel.followed_rounds import follow_rounds
 from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING
 from spark_assign.streams.kernel.sticky_task_assignor import STICKY, STICKY_4_3, assign_tasks
 from spark_assign.streams.kernel.streams_group_input import (
@@ -51,8 +51,8 @@ ASSIGNORS: dict[str, TaskAssignor] = {STICKY: assign_tasks, STICKY_4_3: partial(
 FALLBACK = "fallback"
 """Name of the class that replaces the default in the classic protocol if end offsets can't be read."""
 
-TASK, MOVE, METRICS, ROUND, RESTORE, REJECTED = "task", "move", "metrics", "round", "restore", "rejected"
-"""Kinds of result rows."""
+TASK, MOVE, METRICS, REJECTED = "task", "move", "metrics", "rejected"
+"""Kinds of result rows; `followed_rounds` has the others."""
 
 _MAX_BUFFERED_ROWS = 20_000
 """Number of rows that the pass keeps as Python objects before it converts them to a table."""
@@ -96,7 +96,7 @@ def _plan_group(facts: StreamsFacts, params: StreamsPlanParams) -> _Rows:
     try:
         if facts.is_classic:
             classic = ClassicGroupInput(facts, params.standby_replicas)
-            rows, totals = _follow_rounds(classic, params.restore_bytes_per_second)
+            rows, totals = follow_rounds(classic, params.restore_bytes_per_second)
             rows += _plan_classic_group(classic, totals)
         else:
             rows = list(_plan_streams_group(facts, params))
@@ -143,44 +143,11 @@ def _plan_classic_group(classic: ClassicGroupInput, totals: Mapping[str, Any]) -
     yield from _move_rows(group_input, moves)
     planned = {"warmups": len(warmups), "withheld": len(withheld), "assumed_offsets": classic.assumed_offsets}
     planned |= _classic_metrics(application, plan)
-    if (sizes := classic.sizes) is not None:
+    if (sizes := classic.changelogs.sizes) is not None:
         copies = (sizes.get(task, 0.0) * len(members) for task, members in target.standby.items())
         planned |= {"state_bytes": round(sum(sizes.values())), "standby_bytes": round(sum(copies))}
     settled = replace(target, standby=_without(target.standby, warmups))
     yield {"kind": METRICS, **_compute_metrics(group_input, settled, moves), **planned, **totals}
-
-
-def _follow_rounds(
-    classic: ClassicGroupInput, bytes_per_second: float | None
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Returns the rows of rounds and restores, and their totals: columns of `metrics`."""
-    if bytes_per_second is None or not classic.application.members or (sizes := classic.sizes) is None:
-        return [], {}
-    rounds = ClassicRounds(classic.application, sizes, bytes_per_second)
-    followed = list(rounds.run())
-    last = followed[-1]
-    ends = [last.start, *(restore.end for restore in rounds.restores if restore.end is not None)]
-    totals = {
-        "probing_rebalances": sum(each.cause == PROBING for each in followed),
-        "caught_up_seconds": max(ends) if last.assignment.is_stable else None,
-        "restored_bytes": round(sum(restore.bytes - restore.missing for restore in rounds.restores)),
-        "stopped_task_seconds": rounds.stopped_seconds,
-    }
-    return list(_round_rows(followed, rounds.restores)), totals
-
-
-def _round_rows(rounds: Iterable[Round], restores: Iterable[Restore]) -> _Rows:
-    for at, each in enumerate(rounds, 1):
-        columns = {"round": at, "start_seconds": each.start, "cause": each.cause or None, "moved_active": each.moved}
-        columns |= {"stopped_active": each.stopped, "restore_bytes": round(each.missing)}
-        plan = each.assignment
-        columns["withheld"] = sum(len(tasks.withheld) for tasks in plan.members.values())
-        columns["warmups"] = sum(map(len, plan.trace.warmups.values())) if plan.trace is not None else 0
-        yield {"kind": ROUND, "pending_moves": plan.trace.movements if plan.trace is not None else 0, **columns}
-    for restore in restores:
-        row = {"kind": RESTORE, "member_id": restore.member_id, "role": restore.role, "bytes": round(restore.bytes)}
-        row |= {"subtopology": str(restore.task[0]), "task": restore.task[1], "start_seconds": restore.start}
-        yield row | {"restore_seconds": None if restore.end is None else restore.end - restore.start}
 
 
 def _classic_metrics(application: ClassicApplication, plan: ClassicAssignment) -> dict[str, Any]:
