@@ -31,10 +31,12 @@ from spark_assign.cli.options import (
     top,
 )
 from spark_assign.cli.owners import group_filter_options
+from spark_assign.cli.plan_kinds import has_streams_groups
 from spark_assign.connect import simulate as connect
 from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
 from spark_assign.report.html.simulation import VARIANTS, charted_ownership
 from spark_assign.report.text.connect import draw_protocol_comparison, format_protocol_comparison
+from spark_assign.report.text.share_and_streams import summarize_streams_simulation
 from spark_assign.report.text.simulation import (
     summarize_comparison,
     summarize_local_simulation,
@@ -47,6 +49,8 @@ from spark_assign.simulation.simulation import simulate_fleet
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.stores.run_store import check_output
+from spark_assign.streams import simulate_streams
+from spark_assign.streams.simulation import VARIANTS as STREAMS_VARIANTS
 from spark_assign.tables.connect import SIMULATION_TABLES as CONNECT_TABLES
 from spark_assign.tables.errors import ConfigError
 
@@ -93,6 +97,19 @@ log = logging.getLogger("spark_assign.simulate")
     "--broker-release",
     type=click.Choice(BROKER_RELEASES),
     help="Kafka release of the brokers. Only KIP-848 groups differ (default: 4.4).",
+)
+@click.option(
+    "--restore-bytes-per-second",
+    metavar="N",
+    type=click.FloatRange(min=0, min_open=True),
+    help="What a process restores from changelogs. With it, classic Streams applications are simulated as well, "
+    "configured or static (default: they are rejected).",
+)
+@click.option(
+    "--leave-group-on-close",
+    is_flag=True,
+    help="Let members of Streams applications leave their group when their instance closes (default: as configured; "
+    "by Kafka's default, they stay until their session times out).",
 )
 @compose_options(
     *(
@@ -141,6 +158,8 @@ def check_usage(options: Options) -> None:
             "events",
             "compare",
             "store_trace",
+            "restore_bytes_per_second",
+            "leave_group_on_close",
             "group",
             "owners",
             "owner",
@@ -159,6 +178,14 @@ def check_usage(options: Options) -> None:
     fleet_or_sample(options, __file__)  # raises
     if options.pictures_dir:
         raise ConfigError("--pictures-dir requires --scenario. To draw a fleet, use --output and the job report.")
+    if options.leave_group_on_close and options.restore_bytes_per_second is None:
+        raise ConfigError("--leave-group-on-close requires --restore-bytes-per-second.")
+    if options.restore_bytes_per_second is not None and (
+        options.compare or not set(options.variant) <= set(STREAMS_VARIANTS)
+    ):
+        raise ConfigError(
+            f"--restore-bytes-per-second requires --variant {' or '.join(STREAMS_VARIANTS)}, and no --compare."
+        )
     if len(options.variant) > 1:
         raise ConfigError("A fleet is simulated with one --variant. To compare variants, use --compare.")
 
@@ -268,9 +295,28 @@ def run_fleet(options: Options, spark: SparkSession) -> int:
         return _exit_code(options, stored["rejected"])
     variant = (options.variant or ("configured",))[0]
     simulation = simulate(fleet, events, variant, settings)
-    stored = _store(options, dict(simulation.tables) | (_large_tables(options, simulation) if options.output else {}))
-    print(summarize_simulation(stored["availability"], stored["rejected"], [variant], options.top)[0], flush=True)
-    return _exit_code(options, stored["rejected"])
+    results = dict(simulation.tables) | (_large_tables(options, simulation) if options.output else {})
+    streams = None
+    if options.restore_bytes_per_second is not None and has_streams_groups(fleet):
+        streams = simulate_streams(
+            fleet,
+            events,
+            variant,
+            settings,
+            restore_bytes_per_second=options.restore_bytes_per_second,
+            leaves_on_close=options.leave_group_on_close or None,
+        )
+        results["rejected"] = results["rejected"].where("code != 'streams-group'")
+        results |= streams.with_prefix(streams.tables)
+    stored = _store(options, results)
+    rejected = stored["rejected"]
+    if streams is None or not stored["availability"].isEmpty() or not rejected.isEmpty():
+        print(summarize_simulation(stored["availability"], rejected, [variant], options.top)[0], flush=True)
+    if streams is not None:
+        streams = streams.with_tables({name: stored[f"{streams.prefix}{name}"] for name in streams.tables})
+        print(summarize_streams_simulation(streams, options.top), flush=True)
+        rejected = rejected.unionByName(streams.rejected)
+    return _exit_code(options, rejected)
 
 
 def _large_tables(options: Options, simulation: Simulation) -> dict[str, DataFrame]:

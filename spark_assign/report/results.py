@@ -50,6 +50,7 @@ SUMMARIES: Mapping[str, Callable[[Any, int], str]] = {
     "StreamsComparison": share_and_streams.summarize_streams_comparison,
     "StreamsDrift": share_and_streams.summarize_streams_drift,
     "StreamsPlan": share_and_streams.summarize_streams_plan,
+    "StreamsSimulation": share_and_streams.summarize_streams_simulation,
     "Upgrade": lambda of, top: migration.summarize_upgrade(of.upgrades, of.rejected, top),
     "VariantSimulation": lambda of, top: simulation.summarize_comparison(of.comparison, of.rejected, top),
     "ZoneTraffic": lambda of, top: zones.summarize_zones(

@@ -33,6 +33,7 @@ from spark_assign.tables.simulation import (
     VARIANT_TABLES,
     with_variant,
 )
+from spark_assign.tables.stored_plan import STORED_SIMULATION_TABLES
 
 EVENTS_PER_TASK, MEMBERS_PER_TASK, MAX_TASKS = 5_000, 20_000, 1_000
 """Sizes of a task of some seconds. The restart of a member takes a few rebalances."""
@@ -67,7 +68,7 @@ class Simulation(Result):
     """
 
     schemas: ClassVar = SIMULATION_SUMMARY_TABLES
-    stored_with: ClassVar = SIMULATION_TABLES
+    stored_with: ClassVar = STORED_SIMULATION_TABLES
 
     facts: DataFrame
     variants: tuple[str, ...]
@@ -227,7 +228,7 @@ def simulate_fleet(
             raise ConfigError(f"unknown variant {variant!r}. Use one of {', '.join(VARIANTS)}")
     if until_ms is not None and until_ms < 0:
         raise ConfigError(f"until_ms is {until_ms}, expected 0 or more milliseconds")
-    group_events = _to_group_events(_check_events(events), fleet)
+    group_events = events_by_group(events, fleet)
     tasks = _count_tasks(fleet, group_events, len(variants))
     facts = gather_facts(fleet, group_events, settings).repartition(tasks, *GROUP_KEY)
     of_variants = VariantSimulation if tuple(variants) == COMPARED_VARIANTS else Simulation
@@ -252,20 +253,20 @@ def simulate_variants(fleet: Fleet, events: DataFrame, settings: Settings | None
     return simulation
 
 
-def _check_events(events: DataFrame) -> DataFrame:
+def events_by_group(events: DataFrame, fleet: Fleet) -> DataFrame:
+    """Returns the events with those of a whole cluster repeated for each of its groups.
+
+    Raises:
+        FleetError: a column is missing or has a wrong type, or an event has no cluster.
+    """
     checked, faults = check_schema("events", events, schemas.EVENTS)
     if not faults and not checked.where(F.col("cluster").isNull()).isEmpty():
         faults = [Fault("events", "cluster", "rows have no cluster", "Name the cluster of every event")]
     if faults:
         raise FleetError(faults)
-    return checked
-
-
-def _to_group_events(events: DataFrame, fleet: Fleet) -> DataFrame:
-    """Returns the events with those of a whole cluster repeated for each of its groups."""
     groups = fleet.members.select(*GROUP_KEY).distinct()
-    of_cluster = events.where(F.col("group_id").isNull()).drop("group_id").join(groups, "cluster")
-    return events.where(F.col("group_id").isNotNull()).unionByName(of_cluster)
+    of_cluster = checked.where(F.col("group_id").isNull()).drop("group_id").join(groups, "cluster")
+    return checked.where(F.col("group_id").isNotNull()).unionByName(of_cluster)
 
 
 def _count_tasks(fleet: Fleet, events: DataFrame, num_variants: int) -> int:

@@ -1,4 +1,5 @@
-"""Plans Kafka Streams, on the streams protocol (KIP-1071) and the classic one: active and standby tasks of members."""
+"""Plans Kafka Streams, on the streams protocol (KIP-1071) and the classic one: active and standby tasks of members.
+Simulates classic applications over time."""
 
 from spark_assign.streams.compare import StreamsComparison, compare_streams
 from spark_assign.streams.drift import StreamsDrift, find_streams_drift
@@ -9,6 +10,7 @@ from spark_assign.streams.kernel.task_assignor_api import (
     TaskAssignorError,
 )
 from spark_assign.streams.plan import StreamsPlan, plan_streams
+from spark_assign.streams.simulation import StreamsSimulation, simulate_streams
 from spark_assign.streams.topology import read_topology
 
 __all__ = [
@@ -18,9 +20,11 @@ __all__ = [
     "StreamsGroupSpec",
     "StreamsMemberSpec",
     "StreamsPlan",
+    "StreamsSimulation",
     "TaskAssignorError",
     "compare_streams",
     "find_streams_drift",
     "plan_streams",
     "read_topology",
+    "simulate_streams",
 ]

@@ -161,7 +161,7 @@ def gather_facts(fleet: Fleet, *, loads: bool = False) -> DataFrame:
     """Returns the kernel's input, a row per fact (`streams.kernel.streams_group_input`); it includes the members of
     other groups, which the kernel ignores. For `loads`, see `run_streams_pass`."""
     member: _Columns = {"member_id": "member_id", "name": "process_id", "number": "position"}
-    member |= _more(fleet.members, "rack_id", "client_tags", "error_code")
+    member |= _more(fleet.members, "rack_id", "client_tags", "error_code", "group_instance_id")
     subtopology: _Columns = {"name": "subtopology", "number": "partitions", "stateful": "stateful"}
     subtopology |= _more(fleet.subtopologies, "source_topics", "changelog_topics")
     group: _Columns = {"text": "group_type", "number": "standby_replicas"}

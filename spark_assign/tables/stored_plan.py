@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from spark_assign.tables import comparison, connect, groups, share, streams
+from spark_assign.tables import comparison, connect, groups, share, simulation, streams
 
 SHARE, STREAMS, CONNECT = "share_", "streams_", "connect_"
 """Prefixes of the tables of share groups (`share_changes`), Streams groups, and Connect clusters."""
@@ -33,6 +33,11 @@ STORED_COMPARE_TABLES, STORED_DRIFT_TABLES = (
     )
 )
 """Schemas of the tables of a stored comparison and drift; those of Streams groups exist only if such groups do."""
+
+STORED_SIMULATION_TABLES = simulation.SIMULATION_TABLES | {
+    f"{STREAMS}{name}": schema for name, schema in streams.SIMULATION_TABLES.items()
+}
+"""Schemas of the tables of a stored simulation; those of Streams applications exist only if they are simulated."""
 
 TABLES_OF_OTHER_KINDS = STORED_PLAN_TABLES.keys() - groups.PLAN_TABLES.keys()
 """Names of the tables that a run has only if the fleet has such groups or Connect clusters."""

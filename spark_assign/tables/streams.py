@@ -6,6 +6,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign.tables.groups import REJECTED
 from spark_assign.tables.schema_fields import schema
+from spark_assign.tables.simulation import REBALANCES
 
 _GROUP = "cluster string, group_id string"
 _TASK = "subtopology string, task int, role string"
@@ -89,6 +90,21 @@ PLAN_TABLES: dict[str, StructType] = {
     "restores": RESTORES,
     "rejected": REJECTED,
 }
+
+STEPS = schema(
+    _GROUP,
+    "step int, at_ms long, event string, member_ids array<string>, rebalances int, moved_active long, "
+    "moved_without_state long, stopped_task_seconds double, restored_bytes long, never_caught_up long",
+)
+"""One row per classic application and event of a simulation; the instances of a rolling restart that restart together
+are one row. The numbers are of the time until the next event, or until all is restored. `step`: from 1. `at_ms`:
+milliseconds since the start. `member_ids`: members to which the event happens, all those of an instance. `rebalances`:
+generations that started. `moved_active`: active tasks that another member took over; `moved_without_state`: those that
+moved to a process without their state. `stopped_task_seconds`: time for which no member runs a task, because the member
+has closed or restores the state, summed over tasks. `restored_bytes`: bytes that all processes restore.
+`never_caught_up`: standbys and warmups that never catch up, in the row of the last event (others: 0)."""
+
+SIMULATION_TABLES: dict[str, StructType] = {"steps": STEPS, "rebalances": REBALANCES, "rejected": REJECTED}
 
 COMPARISON = schema(
     _GROUP,

@@ -45,6 +45,7 @@ class Specs:
         stateless, stateful: Number of tasks without state, and with.
         records, record_bytes: Number of records, and size of their keys.
         threads: Threads of each instance.
+        is_static: Whether instances have an instance ID.
     """
 
     application_id: str
@@ -58,6 +59,7 @@ class Specs:
     records: int = 2_000
     record_bytes: int = 8
     threads: tuple[int, ...] = (1, 2, 1)
+    is_static: bool = False
 
     @property
     def settings(self) -> dict[str, str]:
@@ -83,6 +85,7 @@ class Specs:
             (clicks,),
             (orders,),
             threads=self.threads[number],
+            instance_id=f"{self.application_id}-{number}" if self.is_static else None,
             protocol="classic",
             session_timeout_ms=self.session_timeout_ms,
             settings={

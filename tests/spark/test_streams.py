@@ -18,8 +18,10 @@ from jobs import report as report_job
 from spark_assign import ConfigError, Fleet, FleetError, plan
 from spark_assign.groups.alerts import streams_alerts
 from spark_assign.report.text.share_and_streams import summarize_streams_plan
-from spark_assign.streams import plan_streams
+from spark_assign.simulation import Settings
+from spark_assign.streams import plan_streams, simulate_streams
 from spark_assign.tables.groups import INPUT_TABLES
+from spark_assign.tables.simulation import EVENTS, GROUP_SETTINGS, MEMBER_SETTINGS
 from tests.frames import frame_of
 from tests.spark import fleets
 from tests.spark.fleets import shuffled, stored, tuples, written_as_json
@@ -182,6 +184,37 @@ def test_a_classic_application(spark: SparkSession, seed: int) -> None:
     assert tuples(plan(orders, "range").rejected, "group_id", "code") == [("orders", "streams-group")]
     with pytest.raises(ConfigError, match="restore_bytes_per_second is 0"):
         plan_streams(orders, restore_bytes_per_second=0)
+
+
+def test_a_rolling_restart_of_a_classic_application(spark: SparkSession, seed: int) -> None:
+    """a returns at 15 s. b is static, but a waits for its own old session, which ends 10 s after 9 s, so that its tasks
+    stop for 9 s each. b restores task 0, gets it after the probing rebalance, and keeps it when it restarts."""
+    orders = Fleet(**{name: frame_of(spark, INPUT_TABLES[name], rows) for name, rows in CLASSIC.items()})
+    rolling = {"cluster": "c", "at_ms": 10_000, "event": "rolling-restart", "down_ms": 5_000, "pause_ms": 300_000}
+    events = frame_of(spark, EVENTS, [rolling])
+    settings = Settings(
+        poll_interval_ms=0,
+        groups=frame_of(spark, GROUP_SETTINGS, [_GROUP | {"session_timeout_ms": 10_000}]),
+        members=frame_of(spark, MEMBER_SETTINGS, [_GROUP | {"member_id": "b", "group_instance_id": "i"}]),
+    )
+    simulated = simulate_streams(orders, events, settings=settings, restore_bytes_per_second=1e8)
+    assert simulated.rejected.collect() == []
+    costs = "rebalances", "moved_active", "moved_without_state", "stopped_task_seconds", "restored_bytes"
+    assert tuples(simulated.steps, "at_ms", "event", "member_ids", *costs) == [
+        (10_000, "member-restarts", ["a"], 3, 1, 0, 18.0, 4_000_000_000),
+        (315_000, "member-restarts", ["b"], 0, 0, 0, 5.0, 0),
+    ]
+    assert tuples(simulated.rebalances, "generation_id", "start_ms", "joined_ms", "members", "assignor") == [
+        (2, 15_000, 19_000, 2, "stream"),
+        (3, 79_000, 82_000, 2, "stream"),
+        (4, 82_000, 82_000, 2, "stream"),
+    ]
+    again = simulate_streams(shuffled(orders, seed), events, settings=settings, restore_bytes_per_second=1e8)
+    assert tuples(simulated.rows) == tuples(again.rows)
+    with pytest.raises(ConfigError, match="variant 'eager'"):
+        simulate_streams(orders, events, "eager", restore_bytes_per_second=1e8)
+    with pytest.raises(ConfigError, match="restore_bytes_per_second is 0"):
+        simulate_streams(orders, events, restore_bytes_per_second=0)
 
 
 @pytest.fixture(scope="module")

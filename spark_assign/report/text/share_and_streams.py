@@ -8,16 +8,25 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import Row, Rows, aligned, change, count, duration, format_bytes, group_name, number
-from spark_assign.report.listed_groups import collected, read_rejected_lines, total_columns
+from spark_assign.report.listed_groups import any_of, collected, read_rejected_lines, total_columns
 from spark_assign.share.plan import SharePlan
 from spark_assign.spark.progress import progress
-from spark_assign.streams import StreamsComparison, StreamsDrift, StreamsPlan
+from spark_assign.streams import StreamsComparison, StreamsDrift, StreamsPlan, StreamsSimulation
 from spark_assign.tables.groups import GROUP_KEY
 
 _DEFAULT_LIMIT = 10
 _SHARE_SUMS = ("members", "partitions", "assignments", "assigned", "revoked", "unassigned")
 _DRIFT_SUMS = ("moved_active", "moved_standby")
 _STREAMS_SUMS = ("members", "tasks", "moved_active", "moved_without_state", "moved_standby", "unassigned_standby")
+_STEP_SUMS = (
+    "rebalances",
+    "moved_active",
+    "moved_without_state",
+    "stopped_task_seconds",
+    "restored_bytes",
+    "never_caught_up",
+)
+_COSTS = "rebalances", "moved", "without state", "stopped task-seconds", "restored", "never caught up"
 
 
 @progress("planning share groups", 1)
@@ -112,6 +121,42 @@ def _followed_lines(plan: StreamsPlan, limit: int) -> list[str]:
         if row["never_caught_up"]
     ]
     return ["Classic applications until every task is at its final owner:", *aligned([header, *rows]), *never]
+
+
+@progress("simulating Streams applications", 1)
+def summarize_streams_simulation(simulation: StreamsSimulation, limit: int = _DEFAULT_LIMIT) -> str:
+    """Returns the costs of the applications over all events, and the events of the first one. Reads at most a screenful
+    of rows.
+
+    Args:
+        simulation: The simulation.
+        limit: Maximum number of applications listed, those with the longest stops first, and of events.
+    """
+    sums = [F.sum(name).alias(name) for name in _STEP_SUMS]
+    of_groups = simulation.steps.groupBy(*GROUP_KEY).agg(F.count("*").alias("steps"), *sums)
+    largest = of_groups.orderBy(F.desc("stopped_task_seconds"), *GROUP_KEY).limit(limit)
+    rows = collected(largest, "groups")
+    lines = []
+    if rows:
+        table = [[group_name(row), number(row["steps"]), *_costs(row)] for row in rows]
+        lines = ["Classic Streams applications, over all events:", *aligned([["group", "events", *_COSTS], *table])]
+        of_first = simulation.steps.where(any_of(rows[:1])).orderBy("step").limit(limit)
+        table = [
+            [duration(row["at_ms"] / 1000), row["event"], *_costs(row), ", ".join(row["member_ids"])]
+            for row in collected(of_first, "steps")
+        ]
+        lines += ["", f"Events of {group_name(rows[0])}:"]
+        lines += aligned([["at", "event", *_COSTS, "members"], *table], (1, len(_COSTS) + 2))
+    return "\n".join([*lines, *read_rejected_lines(simulation.rejected)])
+
+
+def _costs(row: Row) -> list[str]:
+    return [
+        *(number(row[name]) for name in _STEP_SUMS[:3]),
+        f"{row['stopped_task_seconds']:,.0f}",
+        format_bytes(row["restored_bytes"]),
+        number(row["never_caught_up"]),
+    ]
 
 
 @progress("comparing streams groups", 1)

@@ -339,6 +339,10 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
             self.queue.schedule(now, self.run_if_current, member, member.epoch, self.rejoin, reason)
         elif group.state is State.PREPARING_REBALANCE or group.generation_id != member.generation_id:
             self.schedule_error(member)  # the group started another rebalance in the meantime
+        self.on_assignment(member)
+
+    def on_assignment(self, member: ClassicMember) -> None:
+        """Handles an assignment that the member has applied (`ConsumerPartitionAssignor.onAssignment`)."""
 
     # --- topics -----------------------------------------------------------------------------------------------
 

@@ -13,6 +13,9 @@ from spark_assign.simulation.kernel.simulated_classic_group import SimulatedClas
 from spark_assign.simulation.kernel.simulated_consumer_group import SimulatedConsumerGroup
 from spark_assign.simulation.kernel.simulated_group import EVENT, InitialState, SimulatedGroup
 
+_OF_INSTANCES = ("member-leaves", "member-restarts", "member-crashes")
+"""Events that happen to all members of a process."""
+
 Again = tuple[Event, Callable[[], None] | None]
 """The event that restarts a member, and a callback for the time when its process is up."""
 
@@ -38,11 +41,16 @@ class EventHandlers:
     def handle(self, event: Event) -> None:
         """Applies an event now."""
         self._trace_event(event)
-        getattr(self, event.event.replace("-", "_"))(event)
+        handler = getattr(self, event.event.replace("-", "_"))
+        if event.event not in _OF_INSTANCES or event.member_id not in self.group.members:
+            handler(event)
+            return
+        for name in self.group.instance_members(str(event.member_id)) or [event.member_id]:
+            handler(event if name == event.member_id else replace(event, member_id=name, new_member_id=None))
 
     def _trace_event(self, event: Event) -> None:
         group = self.group
-        group.last_event_generation = group.number
+        group.event_happens(event)
         if group.trace is not None:
             values = {each.name: getattr(event, each.name) for each in fields(event)[2:]}
             shown = [f"{name}={value}" for name, value in values.items() if value is not None]
@@ -66,13 +74,14 @@ class EventHandlers:
 
     def member_leaves(self, event: Event) -> None:
         """Closes a member for good. It sends LeaveGroup, even if it is static."""
-        self._close(self._running(event), leaves=True)
+        member = self._running(event)
+        self._close(member, leaves=self.group.leaves_on_close(member, returns=False))
 
     def member_restarts(self, event: Event, when_up: Callable[[], None] | None = None) -> None:
         """Closes a member and starts it again, then calls `when_up`. A static member sends no LeaveGroup (KIP-345)."""
         member = self._running(event)
         self.restarted += 1
-        self._close(member, leaves=member.group_instance_id is None, again=(event, when_up))
+        self._close(member, leaves=self.group.leaves_on_close(member, returns=True), again=(event, when_up))
 
     def _close(self, member: SimulatedMember, *, leaves: bool, again: Again | None = None) -> None:
         """Closes the consumer: it gives up what it owns, sends LeaveGroup if `leaves`, and restarts if `again` is
@@ -112,13 +121,15 @@ class EventHandlers:
 
     def rolling_restart(self, event: Event) -> None:
         """Restarts all running members in batches, with a pause after each batch."""
-        members = sorted(each.name for each in self.group.members.values() if each.running)
-        self._next_batch(event, members)
+        instances: dict[tuple[str, ...], None] = {}
+        for name in sorted(each.name for each in self.group.members.values() if each.running):
+            instances[tuple(self.group.instance_members(name))] = None
+        self._next_batch(event, list(instances))
 
-    def _next_batch(self, event: Event, members: list[str]) -> None:
-        """Restarts the next members of a rolling restart; the batch after them follows when they are up."""
-        batch, rest = members[: event.parallelism or 1], members[event.parallelism or 1 :]
-        there = [name for name in batch if self.group.members[name].running]
+    def _next_batch(self, event: Event, instances: list[tuple[str, ...]]) -> None:
+        """Restarts the next instances of a rolling restart; the batch after them follows when they are up."""
+        batch, rest = instances[: event.parallelism or 1], instances[event.parallelism or 1 :]
+        there = [name for names in batch for name in names if self.group.members[name].running]
         up = len(there)
 
         def is_up() -> None:
@@ -230,14 +241,23 @@ class GroupSimulation:
         events: sorted events (`events.in_order`).
         traced: whether to record the trace.
         owners: whether to record ownership intervals.
+        group: the group, if it isn't a group of consumers.
     """
 
-    def __init__(self, initial_state: InitialState, events: Iterable[Event], *, traced: bool, owners: bool) -> None:
+    def __init__(
+        self,
+        initial_state: InitialState,
+        events: Iterable[Event],
+        *,
+        traced: bool,
+        owners: bool,
+        group: SimulatedGroup[Any] | None = None,
+    ) -> None:
         self.initial_state = initial_state
         of_kind: type[SimulatedGroup[Any]] = (
             SimulatedConsumerGroup if initial_state.is_consumer_protocol else SimulatedClassicGroup
         )
-        self.group = of_kind(initial_state, traced=traced, owners=owners)
+        self.group = of_kind(initial_state, traced=traced, owners=owners) if group is None else group
         self.event_handlers = EventHandlers(
             self.group, initial_state.assignors, new_members_static=initial_state.new_members_static
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 KAFKA_DEFAULT = ("range", "cooperative-sticky")
 """The default of `partition.assignment.strategy`."""
@@ -100,6 +102,13 @@ class TimingConfig:
             if getattr(self, beat) >= getattr(self, timeout):
                 return f"{beat} is {getattr(self, beat)}, expected less than {timeout}, {getattr(self, timeout)}"
         return None
+
+    def with_exceptions(self, times: Mapping[str, int | None]) -> TimingConfig:
+        """Returns the times of a group, some of which can differ. A rebalance waits for max_poll_interval_ms."""
+        known: dict[str, Any] = {name: value for name, value in times.items() if value is not None}
+        if "max_poll_interval_ms" in known:
+            known.setdefault("rebalance_timeout_ms", known["max_poll_interval_ms"])
+        return replace(self, **known)
 
     def group_config(self) -> GroupConfig:
         """Returns the broker's configs for a KIP-848 group."""

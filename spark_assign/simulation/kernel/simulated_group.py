@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from spark_assign.java.hash_map import string_hash
 from spark_assign.simulation.kernel.assignment_request import Topics
-from spark_assign.simulation.kernel.events import EventQueue
+from spark_assign.simulation.kernel.events import Event, EventQueue
 from spark_assign.simulation.kernel.member import SimulatedMember
 from spark_assign.simulation.kernel.ownership_log import BEING_REVOKED, UNOWNED, OwnershipLog, SimulatedTopics
 from spark_assign.simulation.kernel.settings import TimingConfig
@@ -190,6 +190,18 @@ class SimulatedGroup(ABC, Generic[M]):
     @abstractmethod
     def stop_heartbeats(self, member: M, state: str) -> None:
         """Stops the heartbeats of a member."""
+
+    def leaves_on_close(self, member: M, *, returns: bool) -> bool:
+        """Checks whether a member that closes sends LeaveGroup. A static member that returns doesn't (KIP-345)."""
+        return member.group_instance_id is None or not returns
+
+    def instance_members(self, name: str) -> list[str]:
+        """Returns the first IDs of all members that run in the same process as a member, which restart together."""
+        return [name]
+
+    def event_happens(self, event: Event) -> None:
+        """Handles an event of a scenario, or one restart of a rolling restart, before it happens."""
+        self.last_event_generation = self.number
 
     @abstractmethod
     def poll_timeout(self, member: M) -> None:

@@ -136,11 +136,8 @@ class SimulationInput:
         return [(hash_, rank) if valid else (at, len(names) + at) for at, (valid, hash_, rank) in enumerate(known)]
 
     def _timing(self, defaults: TimingConfig) -> TimingConfig:
-        numbers = [pair for row in self.rows[GROUP] for pair in zip(GROUP_TIMES, row["numbers"], strict=True)]
-        configured: dict[str, Any] = {name: value for name, value in numbers if value is not None}
-        if "max_poll_interval_ms" in configured:
-            configured.setdefault("rebalance_timeout_ms", configured["max_poll_interval_ms"])
-        timing = replace(defaults, **configured)
+        times = dict(pair for row in self.rows[GROUP] for pair in zip(GROUP_TIMES, row["numbers"], strict=True))
+        timing = defaults.with_exceptions(times)
         if fault := timing.fault():
             raise InvalidGroupError("bad-settings", f"settings: {fault}")
         return timing

@@ -73,6 +73,7 @@ def _names(text: str) -> list[str]:
 
 _STRATEGIES = {name: name for name in (NO_RACKS, MIN_TRAFFIC, BALANCE_SUBTOPOLOGY)}
 _ASSIGNOR = "assignor"
+_LEAVES = "leaves_on_close"
 _SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "task.assignor.class": (_ASSIGNOR, _ASSIGNORS.__getitem__),
     "internal.task.assignor.class": (_ASSIGNOR, _ASSIGNORS.__getitem__),
@@ -84,6 +85,7 @@ _SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "rack.aware.assignment.traffic_cost": ("traffic_cost", _number),
     "rack.aware.assignment.non_overlap_cost": ("non_overlap_cost", _number),
     "rack.aware.assignment.tags": ("rack_aware_tags", _names),
+    "internal.leave.group.on.close": (_LEAVES, {"true": True, "false": False}.__getitem__),
 }
 """Attribute of `ClassicConfig`, and reader of the value, for each setting of Kafka Streams."""
 
@@ -201,6 +203,7 @@ class ClassicGroupInput:
 
     Attributes:
         application: the application.
+        leaves_on_close: whether instances leave the group when they close.
         assumed_offsets: number of standbys whose offsets are unknown, so that they count as caught up.
 
     Args:
@@ -218,6 +221,7 @@ class ClassicGroupInput:
         if standby_replicas is not None:
             settings["num_standby_replicas"] = standby_replicas
         assignor = settings.pop(_ASSIGNOR, HIGH_AVAILABILITY)
+        self.leaves_on_close = settings.pop(_LEAVES, False)
         rows = facts.rows[MEMBER]
         first = min(rows, key=lambda row: (row["number"] is None, row["number"] or 0, row["member_id"]), default=None)
         order = more.get("standby_task_order")

@@ -222,6 +222,8 @@ class StateRestores:
 
     def advance(self, until: float) -> None:
         """Restores what is possible until a time. If that is infinite, until nothing more can be restored."""
+        if until <= self.now:
+            return
         if self._num_without_member and until < inf:
             self.stopped_seconds += self._num_without_member * (until - self.now)
         by_process = self._by_process(self._open)

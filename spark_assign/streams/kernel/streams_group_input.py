@@ -14,7 +14,12 @@ Only for classic applications (`classic_group_input`)
     DEPARTED_OWNED  the columns of OWNED, for a member that left
     TOPIC           name, number (partitions)
     RACKS           name (topic), number (partition), more (racks of the replicas)
-    CHANGELOG       name (topic), number (partition), offset (end offset), more (size, bytes/s)
+    CHANGELOG       name (topic), number (partition), offset (end offset), more (size, rates)
+
+Only in a simulation (`simulate_applications`)
+
+    EVENT           more (a row of the events)
+    SETTINGS        member_id (null: the group), more (times of the group, or settings of the member)
 
 `more` has columns as JSON. Groups of other kinds are ignored. Rows are sorted first, so that their order doesn't
 matter.
@@ -39,6 +44,7 @@ from spark_assign.java.hash_map import HashTable, java_key, string_hash, string_
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
 
 GROUP, SUBTOPOLOGY, MEMBER, TASK, DEPARTED_TASK, OWNED, DEPARTED_OWNED, TOPIC, RACKS, CHANGELOG = range(10)
+EVENT, SETTINGS = 10, 11
 FACTS = pa.schema(
     {
         "cluster": pa.string(),
@@ -63,7 +69,7 @@ class StreamsFacts:
 
     cluster: str
     group_id: str
-    rows: dict[int, list[Row]] = field(default_factory=lambda: {kind: [] for kind in range(CHANGELOG + 1)})
+    rows: dict[int, list[Row]] = field(default_factory=lambda: {kind: [] for kind in range(SETTINGS + 1)})
 
     @property
     def is_classic(self) -> bool:
