@@ -96,7 +96,7 @@ def simulate_streams(
         restore_bytes_per_second, settings.timing, variant == "static", leaves_on_close
     )
     simulate = partial(kernel.simulate_applications, params=params)
-    facts = union([gather_facts(fleet), *_events_and_settings(events_by_group(events, fleet), settings)])
+    facts = union([gather_facts(fleet, loads=True), *_events_and_settings(events_by_group(events, fleet), settings)])
     tasks = min(1 + fleet.sizes.members // MEMBERS_PER_TASK, MAX_TASKS)
     return StreamsSimulation(run_pass(facts, GROUP_KEY, tasks, simulate, _ROWS))
 

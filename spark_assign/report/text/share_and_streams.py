@@ -142,7 +142,7 @@ def summarize_streams_simulation(simulation: StreamsSimulation, limit: int = _DE
         lines = ["Classic Streams applications, over all events:", *aligned([["group", "events", *_COSTS], *table])]
         of_first = simulation.steps.where(any_of(rows[:1])).orderBy("step").limit(limit)
         table = [
-            [duration(row["at_ms"] / 1000), row["event"], *_costs(row), ", ".join(row["member_ids"])]
+            [f"{row['at_ms'] / 1000:,.0f} s", row["event"], *_costs(row), ", ".join(row["member_ids"])]
             for row in collected(of_first, "steps")
         ]
         lines += ["", f"Events of {group_name(rows[0])}:"]
