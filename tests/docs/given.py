@@ -112,10 +112,10 @@ CLASSIC: dict[str, list[dict[str, Any]]] = {
         | {"topic": "returns-totals-changelog", "partition": at, "end_offset": 10_000_000, "bytes": 12_000_000_000}
         for at in range(6)
     ],
-    "events": [{"at_ms": 10_000, "event": "rolling-restart", "down_ms": 20_000, "pause_ms": 120_000}],
 }
 """docs/streams.md and docs/simulate.md: a classic application on two hosts, with six tasks of 12 GB each."""
-JSON_FLEETS = {"zones-fleet": ZONES, "classic-fleet": CLASSIC}
+RESTART = [{"at_ms": 10_000, "event": "rolling-restart", "down_ms": 20_000, "pause_ms": 120_000}]
+JSON_FLEETS = {"zones-fleet": ZONES, "classic-fleet": CLASSIC | {"events": RESTART}}
 
 
 def fill(folder: Path) -> None:
