@@ -7,7 +7,7 @@ Each plan starts from the application with the setting once every task is at its
 next rebalance, which starts from what members report. Then the application is followed up to the first probing
 rebalance: tasks that move later do so with their state, and an application can have hundreds of such rebalances.
 
-An instance that has to restore the acceptable lag is stopped meanwhile, so that Kafka wants it to take "well under a
+A task stops while an instance restores the acceptable lag, so that Kafka recommends a lag that takes "well under a
 minute" (`StreamsConfig.ACCEPTABLE_RECOVERY_LAG_CONFIG`). The proposed lag takes `_RECOVERY_SECONDS` at most.
 
 A result row has the columns of `STREAMS_ROWS` and one of two kinds:
