@@ -82,6 +82,17 @@ def test_racks_of_leaders(strategy: str, independent: int) -> None:
 
 
 @pytest.mark.once
+def test_range_by_racks_of_leaders() -> None:
+    """1.21 with racks: no partition differs, and racks matter."""
+    recorded = read_rows(vectors.FOLDER / "client-franz-go-racks.jsonl.gz")
+    rows = [row for row in recorded if row["strategy"] == "range"]
+    planned, without = (franz_go_rows.planned(rows, f"range@{name}") for name in ("franz-go-1.21", "franz-go"))
+    for row in rows:
+        assert planned[row["case"]].assigned == franz_go_rows.owners(row["expect"]), row["case"]
+    assert any(planned[row["case"]].assigned != without[row["case"]].assigned for row in rows)
+
+
+@pytest.mark.once
 @pytest.mark.parametrize(("strategy", "hanging"), [("sticky", 0), ("cooperative-sticky", 2)])
 def test_every_answer_keeps_the_contract(strategy: str, hanging: int) -> None:
     """Ours and theirs are whole; what stays and how many partitions members have is alike in every answer.

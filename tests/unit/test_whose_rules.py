@@ -45,7 +45,8 @@ from tests.plan_rows import facts_table, plan_rows
         ("range@franz-go", "franz-go 1.20 (given)", GIVEN, "franz-go 1.20 (given)"),
         ("sticky@franz-go-1.20", "franz-go 1.21.3 (given)", GIVEN, "franz-go 1.21.3 (given), as 1.20"),
         ("sticky@franz-go-1.21", "franz-go 1.21.7 (given)", GIVEN, "franz-go 1.21.7 (given), as 1.21"),
-        ("range@franz-go", "franz-go 1.21.7 (given)", GIVEN, "franz-go 1.21.7 (given)"),
+        ("range@franz-go", "franz-go 1.21.3 (given)", GIVEN, "franz-go 1.21.3 (given)"),
+        ("range@franz-go-1.21", "franz-go 1.21.7 (given)", GIVEN, "franz-go 1.21.7 (given), as 1.21"),
         (
             *("sticky@franz-go-1.21", "franz-go 1.21.7 (given), with racks", GIVEN),
             "franz-go 1.21.7 (given), with racks, as 1.21",
@@ -55,8 +56,12 @@ from tests.plan_rows import facts_table, plan_rows
             "franz-go 1.21, but led by franz-go 1.21.7 (given), with racks, those of leaders unknown",
         ),
         (
-            *("range@franz-go", "franz-go 1.21.7 (given), with racks", OTHER),
-            "franz-go 1.22, but led by franz-go 1.21.7 (given), with racks",
+            *("range@franz-go-1.21", "franz-go 1.21.7 (given), with racks", GIVEN),
+            "franz-go 1.21.7 (given), with racks, as 1.21",
+        ),
+        (
+            *("range@franz-go", "franz-go 1.21.3 (given), with racks", OTHER),
+            "franz-go 1.22, but led by franz-go 1.21.3 (given), with racks",
         ),
         ("roundrobin", "franz-go 1.21.7 (given), with racks", GIVEN, "franz-go 1.21.7 (given), with racks"),
         ("sticky", "franz-go (sure)", OTHER, "today's Java, but led by franz-go (sure)"),

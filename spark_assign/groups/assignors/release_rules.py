@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 
 LIBRARY_ASSIGNORS: dict[str, tuple[str, ...]] = {
     "franz-go": ("range", "roundrobin", "sticky", "cooperative-sticky"),
-    "franz-go-1.21": ("sticky", "cooperative-sticky"),
+    "franz-go-1.21": ("range", "sticky", "cooperative-sticky"),
     "franz-go-1.20": ("sticky", "cooperative-sticky"),
     "librdkafka": ("range", "roundrobin", "cooperative-sticky"),
 }
@@ -222,9 +222,11 @@ def assignor_of_leader(assignor: str | None, library: str | None, releases: str 
     """
     if assignor is None or library is None:
         return assignor
-    numbers = _parse_numbers(releases) if library == "franz-go" and assignor in ("sticky", "cooperative-sticky") else ()
+    numbers = _parse_numbers(releases) if library == "franz-go" else ()
     if numbers and numbers < (1, 22):
-        return f"{assignor}@franz-go-1.{21 if numbers >= (1, 21, 4) else 20}"
+        older = f"franz-go-1.{21 if numbers >= (1, 21, 4) else 20}"
+        if assignor in LIBRARY_ASSIGNORS[older]:
+            return f"{assignor}@{older}"
     key = (assignor, library)
     if parse_library_assignor(f"{assignor}@{library}") is not None:
         return assignor if KAFKA_EQUIVALENTS.get(key) == assignor else f"{assignor}@{library}"

@@ -82,3 +82,14 @@ def test_what_is_called_sure_is_the_same_in_every_process(strategy: str, balance
         answer = planned[row["case"]]
         assert franz_go_rows.broken(row, answer.assigned, answer.withheld) == [], f"{row['case']}"
     assert 0.3 * PROCESSES * len(rows) < independent <= came < PROCESSES * len(rows)
+
+
+@pytest.mark.parametrize("balance", ["go-1.21.7.mod"], indirect=True)
+def test_range_of_1_21_is_the_same(balance: tuple[Path, str], seed: int) -> None:
+    """No partition differs, and the racks of leaders matter."""
+    program, library = balance
+    rows = generated("range", seed, racks=True)
+    planned, without = (franz_go_rows.planned(rows, f"range@{name}") for name in (library, "franz-go"))
+    for row, theirs in zip(rows, answered(program, rows), strict=True):
+        assert planned[row["case"]].assigned == theirs, row["case"]
+    assert sum(planned[row["case"]].assigned != without[row["case"]].assigned for row in rows) > len(rows) / 10

@@ -1,4 +1,4 @@
-"""Assigns groups as franz-go's sticky balancers do.
+"""Assigns groups as franz-go's sticky balancers do, and as its range does in 1.21.
 
 Sticky reads claims from the user data. Cooperative-sticky reads them from the subscription if that has a generation;
 otherwise from the user data, where Java clients before 3.4 report only the generation. In that case it withholds what
@@ -27,6 +27,7 @@ from spark_assign.groups.assignors.franz_go.balancer_input import (
 )
 from spark_assign.groups.assignors.franz_go.homogeneous import plan_steals
 from spark_assign.groups.assignors.franz_go.order_dependence import order_dependent_positions, plan_group
+from spark_assign.groups.assignors.franz_go.range_by_leader_racks import assign_range_by_leader_racks
 from spark_assign.groups.assignors.sticky.retained_partitions import keep_by_partition
 from spark_assign.groups.assignors.undisputed_groups import UndisputedGroups, find_undisputed
 from spark_assign.groups.kernel.group_specs import (
@@ -47,10 +48,13 @@ from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 def assign_by_franz_go(
     specs: GroupSpecs, assignor: str, selected: BoolArray, rules: FranzGoRules = FRANZ_GO_1_22
 ) -> GroupAssignments:
-    """Assigns the selected groups by franz-go's `sticky` or `cooperative-sticky`."""
+    """Assigns the selected groups by franz-go's `sticky`, `cooperative-sticky`, or `range` of 1.21."""
+    racks = _read_racks(specs) if rules.uses_racks else {}
+    if assignor == "range":
+        lists = specs.list_subscribers(byte_assignment_order(specs))
+        return GroupAssignments.of(assign_range_by_leader_racks(specs, lists, selected, racks))
     cooperative = assignor == "cooperative-sticky"
     generation, readable = _read_generations(specs, cooperative)
-    racks = _read_racks(specs) if rules.uses_racks else {}
     without_racks = selected & ~mask_from_indexes(np.array([*racks], np.int64), specs.num_groups)
     undisputed = find_undisputed(specs, without_racks, np.ones(len(specs.members), bool), readable)
     assignments = plan_undisputed(specs, undisputed, byte_assignment_order(specs), cooperative=cooperative)
