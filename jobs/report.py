@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.cli.job import Options, job, spark_session
@@ -19,6 +20,7 @@ from spark_assign.cli.owners import group_filter_options, read_owners, run_with_
 from spark_assign.report.html import report
 from spark_assign.report.openmetrics import publish
 from spark_assign.sources.files.tables import Shape, read_tables
+from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import StoredRun, read_run
 from spark_assign.tables import connect, replicas, simulation
@@ -31,6 +33,7 @@ from spark_assign.tables.stored_plan import (
     STORED_COMPARE_TABLES,
     STORED_DRIFT_TABLES,
     STORED_PLAN_TABLES,
+    STORED_SIMULATION_TABLES,
     STREAMS,
     num_rows_of_kinds,
     tables_of_kind,
@@ -54,7 +57,7 @@ REPLICA_TABLES = {
     "zones": replicas.OPERATED_ZONES,
 }
 OF_JOBS: dict[str, Mapping[str, StructType]] = {
-    "simulation": {**simulation.SIMULATION_TABLES, "comparison": simulation.COMPARISON},
+    "simulation": {**STORED_SIMULATION_TABLES, "comparison": simulation.COMPARISON},
     "connect": connect.SIMULATION_TABLES | STORED_PLAN_TABLES,
     "replicas": REPLICA_TABLES,
     "comparison": STORED_COMPARE_TABLES,
@@ -152,6 +155,13 @@ def main(options: Options) -> int:
     tables = {job: each.tables for job, each in found.items()}
     compared = tables.get("comparison", {})
     of_streams = tables_of_kind(STREAMS, compared) | tables_of_kind(STREAMS, plan.tables if plan else {})
+    simulated = [
+        each.tables[f"{STREAMS}steps"].withColumn("variant", F.lit(name))
+        for name, each in simulations.items()
+        if f"{STREAMS}steps" in each.tables
+    ]
+    if simulated:
+        of_streams["steps"] = union(simulated)
     page = report(
         plan if plan is None or plan.manifest.rows["metrics"] or plan.manifest.rows["rejected"] else None,
         comparison=compared.get("comparison"),

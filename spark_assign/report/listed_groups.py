@@ -24,6 +24,16 @@ from spark_assign.tables.groups import GROUP_KEY
 SUMS = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
 """Metrics that are summed over groups."""
 
+STEP_SUMS = (
+    "rebalances",
+    "moved_active",
+    "moved_without_state",
+    "stopped_task_seconds",
+    "restored_bytes",
+    "never_caught_up",
+)
+"""Columns of `tables.streams.STEPS` that are summed over the events of an application."""
+
 
 def even_share(row: Row) -> int:
     """Returns the minimum number of partitions of a group's largest member."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jobs import check as check_job
 from jobs import compare as compare_job
@@ -17,6 +18,7 @@ from jobs import plan as plan_job
 from jobs import report as report_job
 from spark_assign import ConfigError, Fleet, FleetError, plan
 from spark_assign.groups.alerts import streams_alerts
+from spark_assign.report.html.streams import streams_rows
 from spark_assign.report.text.share_and_streams import summarize_streams_plan
 from spark_assign.simulation import Settings
 from spark_assign.streams import plan_streams, simulate_streams
@@ -209,6 +211,9 @@ def test_a_rolling_restart_of_a_classic_application(spark: SparkSession, seed: i
         (3, 79_000, 82_000, 2, "stream"),
         (4, 82_000, 82_000, 2, "stream"),
     ]
+    steps = simulated.steps.withColumn("variant", F.lit("now"))
+    (row,) = streams_rows({"steps": steps}).simulated
+    assert (row["variant"], row["steps"], row["rebalances"], row["stopped_task_seconds"]) == ("now", 2, 3, 23.0)
     again = simulate_streams(shuffled(orders, seed), events, settings=settings, restore_bytes_per_second=1e8)
     assert tuples(simulated.rows) == tuples(again.rows)
     with pytest.raises(ConfigError, match="variant 'eager'"):

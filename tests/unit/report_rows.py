@@ -252,6 +252,7 @@ def streams(key: Row) -> StreamsRows:
         totals={"groups": 1, "tasks": 2, "moved_active": 2, "moved_without_state": 1, "moved_standby": 0},
         metrics=[row],
         comparison=[row | bare | {"what_if": "join:*:1", "stopped_task_seconds_without_standbys": None}],
+        simulated=[row | {"variant": key["group_id"], "steps": 2, "rebalances": 3}],
         rejected=[key | {"code": "bad-task", "detail": key["group_id"]}],
     )
 

@@ -190,18 +190,21 @@ class ConnectRows:
 
 @dataclass(frozen=True)
 class StreamsRows:
-    """Streams groups: the plan, and a comparison under what-if changes.
+    """Streams groups: the plan, a comparison under what-if changes, and simulations.
 
     Attributes:
         totals: groups, and sums of tasks, moved_active, moved_without_state, moved_standby over all of them.
         metrics: `tables.streams.METRICS`, those with most tasks that move without their state first.
         comparison: `tables.streams.COMPARISON`, those that would restore most without standbys first.
+        simulated: cluster, group_id, variant (the name of the simulation), steps, and sums of rebalances, moved_active,
+            moved_without_state, stopped_task_seconds, restored_bytes, never_caught_up; those that stop longest first.
         rejected: cluster, group_id, code, detail.
     """
 
     totals: Row = field(default_factory=dict)
     metrics: Rows = ()
     comparison: Rows = ()
+    simulated: Rows = ()
     rejected: Rows = ()
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from spark_assign.report.formatting import Row, Rows, count, duration, format_bytes, group_name, number
 from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.report_data import MOST_ROWS, StreamsRows
-from spark_assign.report.listed_groups import collected, total_columns
+from spark_assign.report.listed_groups import STEP_SUMS, collected, total_columns
 from spark_assign.tables.groups import GROUP_KEY
 
 _SUMS = ("tasks", "moved_active", "moved_without_state", "moved_standby")
@@ -25,9 +25,9 @@ _TIMES = (
 
 
 def build_streams_section(rows: StreamsRows) -> parts.Section:
-    """Returns the section on Streams groups: their plan, and a comparison with and without standbys."""
-    tables = [_plan_table(rows), _comparison_table(rows.comparison), parts.rejected_table(rows.rejected)]
-    return parts.Section(_sentences(rows.totals), tables)
+    """Returns the section on Streams groups: their plan, a comparison with and without standbys, and simulations."""
+    tables = [_plan_table(rows), _comparison_table(rows.comparison), _simulated_table(rows.simulated)]
+    return parts.Section(_sentences(rows.totals), [*tables, parts.rejected_table(rows.rejected)])
 
 
 def _sentences(totals: Row) -> list[str]:
@@ -100,8 +100,27 @@ def _comparison_table(rows: Rows) -> parts.Table:
     )
 
 
+def _simulated_table(rows: Rows) -> parts.Table:
+    """Returns one line per application and simulation."""
+    return parts.table_of(
+        "Classic Streams applications over all simulated events, those that stop longest first",
+        rows,
+        [
+            *(_GROUP, parts.words("Simulation", "variant"), parts.figure("Events", "steps")),
+            *(parts.figure("Rebalances", "rebalances"), parts.figure("Moved", "moved_active")),
+            parts.figure("Without state", "moved_without_state"),
+            *(parts.figure(*column) for column in _TIMES[1:]),
+            parts.figure("Never caught up", "never_caught_up"),
+        ],
+        "Stopped task-seconds: time for which no member runs a task, summed over tasks.",
+    )
+
+
 def streams_rows(tables: Mapping[str, DataFrame]) -> StreamsRows:
-    """Returns the displayed rows of a `StreamsPlan`, a `StreamsComparison`, or both, from their tables by name."""
+    """Returns the displayed rows of a `StreamsPlan`, a `StreamsComparison`, and simulations, from their tables by name.
+
+    `steps` has the column `variant`, the name of the simulation, in addition to those of `tables.streams.STEPS`.
+    """
     order = [F.desc(name) for name in ("moved_without_state", "moved_active")]
     found: dict[str, Any] = {}
     if "metrics" in tables:
@@ -110,6 +129,10 @@ def streams_rows(tables: Mapping[str, DataFrame]) -> StreamsRows:
     if "comparison" in tables:
         compared = tables["comparison"].orderBy(F.desc("moved_without_standbys"), *order, *GROUP_KEY, "what_if")
         found["comparison"] = collected(compared.limit(MOST_ROWS))
+    if "steps" in tables:
+        costs = tables["steps"].groupBy(*GROUP_KEY, "variant").agg(*total_columns("steps", STEP_SUMS))
+        longest = costs.orderBy(F.desc("stopped_task_seconds"), *GROUP_KEY, "variant")
+        found["simulated"] = collected(longest.limit(MOST_ROWS))
     if "rejected" in tables:
         found["rejected"] = collected(tables["rejected"].orderBy(*GROUP_KEY, "code").limit(MOST_ROWS))
     return StreamsRows(**found)

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import Row, Rows, aligned, change, count, duration, format_bytes, group_name, number
-from spark_assign.report.listed_groups import any_of, collected, read_rejected_lines, total_columns
+from spark_assign.report.listed_groups import STEP_SUMS, any_of, collected, read_rejected_lines, total_columns
 from spark_assign.share.plan import SharePlan
 from spark_assign.spark.progress import progress
 from spark_assign.streams import StreamsComparison, StreamsDrift, StreamsPlan, StreamsSimulation
@@ -18,14 +18,6 @@ _DEFAULT_LIMIT = 10
 _SHARE_SUMS = ("members", "partitions", "assignments", "assigned", "revoked", "unassigned")
 _DRIFT_SUMS = ("moved_active", "moved_standby")
 _STREAMS_SUMS = ("members", "tasks", "moved_active", "moved_without_state", "moved_standby", "unassigned_standby")
-_STEP_SUMS = (
-    "rebalances",
-    "moved_active",
-    "moved_without_state",
-    "stopped_task_seconds",
-    "restored_bytes",
-    "never_caught_up",
-)
 _COSTS = "rebalances", "moved", "without state", "stopped task-seconds", "restored", "never caught up"
 
 
@@ -132,7 +124,7 @@ def summarize_streams_simulation(simulation: StreamsSimulation, limit: int = _DE
         simulation: The simulation.
         limit: Maximum number of applications listed, those with the longest stops first, and of events.
     """
-    sums = [F.sum(name).alias(name) for name in _STEP_SUMS]
+    sums = [F.sum(name).alias(name) for name in STEP_SUMS]
     of_groups = simulation.steps.groupBy(*GROUP_KEY).agg(F.count("*").alias("steps"), *sums)
     largest = of_groups.orderBy(F.desc("stopped_task_seconds"), *GROUP_KEY).limit(limit)
     rows = collected(largest, "groups")
@@ -152,7 +144,7 @@ def summarize_streams_simulation(simulation: StreamsSimulation, limit: int = _DE
 
 def _costs(row: Row) -> list[str]:
     return [
-        *(number(row[name]) for name in _STEP_SUMS[:3]),
+        *(number(row[name]) for name in STEP_SUMS[:3]),
         f"{row['stopped_task_seconds']:,.0f}",
         format_bytes(row["restored_bytes"]),
         number(row["never_caught_up"]),
