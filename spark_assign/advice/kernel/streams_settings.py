@@ -90,7 +90,7 @@ def _measure(facts: StreamsFacts, bytes_per_second: float) -> list[dict[str, Any
             settings = _Settings(group.application, group.changelogs.sizes, writes, bytes_per_second)
             return [{"kind": STREAMS_ROW, **row} for row in (*settings.standbys(), *settings.recovery_lags())]
         except UnknownOwnedPartitionsError as error:
-            fault = "unknown-owned", f"Process {error} owns partitions, but none of a task of the topology"
+            fault = "unknown-owned", str(error)
         except Exception as error:  # one application must not affect other groups
             fault = "assignor-failed", f"{type(error).__name__}: {error}"
     return [{"kind": REJECTED_ROW, "code": fault[0], "detail": fault[1]}]

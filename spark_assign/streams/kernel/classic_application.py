@@ -258,7 +258,16 @@ class ClientState:
 
 
 class UnknownOwnedPartitionsError(Exception):
-    """A process owns partitions, but none of an existing task; Kafka throws IllegalStateException."""
+    """A process owns partitions, but none of an existing task; Kafka throws IllegalStateException.
+
+    Args:
+        process_id: the process.
+    """
+
+    def __init__(self, process_id: str) -> None:
+        super().__init__(
+            f"Process {process_id} owns partitions, but none of a task of the topology, so that Kafka's leader fails"
+        )
 
 
 def read_clients(application: ClassicApplication) -> list[ClientState]:

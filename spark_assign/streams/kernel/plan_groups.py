@@ -101,8 +101,7 @@ def _plan_group(facts: StreamsFacts, params: StreamsPlanParams) -> _Rows:
         else:
             rows = list(_plan_streams_group(facts, params))
     except UnknownOwnedPartitionsError as error:
-        detail = f"Process {error} owns partitions, but none of a task of the topology, so that Kafka's leader fails"
-        rows = [{"kind": REJECTED, "code": "unknown-owned", "detail": detail}]
+        rows = [{"kind": REJECTED, "code": "unknown-owned", "detail": str(error)}]
     except Exception as error:  # one group, or an assignor of the user, must not affect other groups
         rows = [{"kind": REJECTED, "code": "assignor-failed", "detail": f"{type(error).__name__}: {error}"}]
     yield from rows

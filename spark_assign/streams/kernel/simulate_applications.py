@@ -86,6 +86,8 @@ def _simulate(facts: StreamsFacts, params: ApplicationSimulationParams) -> list[
             return [*_step_rows(simulation), *map(_rebalance_row, simulation.group.rebalances)]
         except tuple(_CODES) as error:
             fault = _CODES[type(error)], str(error)
+        except Exception as error:  # one application must not affect other groups
+            fault = "assignor-failed", f"{type(error).__name__}: {error}"
     return [{"kind": REJECTED, "code": fault[0], "detail": fault[1]}]
 
 
