@@ -46,6 +46,17 @@ def test_a_member_that_comes_back_static() -> None:
     assert played.event_handlers.restarted == 2
 
 
+def test_a_static_member_that_returns_does_not_change_the_rebalance_before() -> None:
+    """It gets the assignment of the same generation again; the rebalance of c3 has ended long before."""
+    joins = at(10_000, "member-starts", "c3")
+    (alone,) = play(stage(TWO, EAGER, static=True, partitions=4), joins).group.rebalances
+    restarts = at(60_000, "member-restarts", "c2", down_ms=1_000)
+    (found,) = play(stage(TWO, EAGER, static=True, partitions=4), joins, restarts).group.rebalances
+    numbers = ("start_ms", "end_ms", "revoked", "lost", "assigned", "moved")
+    assert [getattr(found, name) for name in numbers] == [getattr(alone, name) for name in numbers]
+    assert found.end_ms < 20_000
+
+
 def test_a_static_member_is_back_after_a_round() -> None:
     """The group is stable again, so that it takes its place without another one."""
     played = play(

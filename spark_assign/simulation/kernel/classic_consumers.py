@@ -323,17 +323,22 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
             return
         if given_up:
             current.revoked += self.finish_revocation(member, given_up)
+        returns = member.assigned_generation_id == member.generation_id  # a static member, without a rebalance
         if assigned != member.owned:
             had = set(member.owned)
             added = [each for each in assigned if each not in had]
-            current.assigned += len(added)
-            current.moved += self.ownership_log.assign(added, member, now)
+            moved = self.ownership_log.assign(added, member, now)
+            if not returns:
+                current.assigned += len(added)
+                current.moved += moved
             member.owned = assigned
             self.trace_callback(member, "assigned", added)
         if group.protocol_name == "sticky":
             member.remembered = assigned
         member.remembered_generation[str(group.protocol_name)] = member.generation_id
-        current.end_ms = now
+        if not returns:
+            current.end_ms = now
+        member.assigned_generation_id = member.generation_id
         if given_up or member.topics != member.joined_topics:
             reason = "it gave up partitions" if given_up else CHANGED
             self.queue.schedule(now, self.run_if_current, member, member.epoch, self.rejoin, reason)

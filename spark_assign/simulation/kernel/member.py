@@ -96,10 +96,12 @@ class ClassicMember(SimulatedMember):
         snapshot: the metadata of the last assignment that it computed as the leader.
         joined_topics: the topics of its last JoinGroup.
         subscribed_owned: the list `owned` if all its partitions are known to be of `joined_topics`.
+        assigned_generation_id: the generation of its last assignment, also one before it restarted.
     """
 
     cooperative: bool = False
     generation_id: int = NO_GENERATION
+    assigned_generation_id: int = NO_GENERATION
     remembered: list[int] | None = None
     remembered_generation: dict[str, int] = field(default_factory=dict)
     metadata: dict[int, int] = field(default_factory=dict)
