@@ -203,7 +203,8 @@ def _steps(options: Options, outcomes: Mapping[str, StepOutcome]) -> Iterator[Se
             for name, (values, archive) in archives.items()
             if _was_read(options, outcomes, name)
         ]
-    streams = _words(options, ("standby_replicas", "restore_bytes_per_second"))
+    rate = _words(options, ("restore_bytes_per_second",))
+    streams = [*_words(options, ("standby_replicas",)), *rate]
     yield [Step("plan", [*fleet, *streams, "--output", store["plans"], *run_id], ("snapshot",), required=True)]
     diff = ["--before", "previous", "--after", plan, "--output", store["drifts"], *run_id]
     yield [Step("diff", diff, ("plan",))]
@@ -219,7 +220,7 @@ def _steps(options: Options, outcomes: Mapping[str, StepOutcome]) -> Iterator[Se
     drift += _words(options, ("max_moved_without_state",)) + _words(options, ("max_restore_time",), "ms")
     check = ["--plan", plan, *drift, *past, *metrics, "--output", store["alerts"], *run_id]
     yield [Step("check", check, ("plan", "diff", "history"))]
-    advise = [*(["--sample"] if options.sample else fleet), "--output", store["advice"], *run_id]
+    advise = [*(["--sample"] if options.sample else fleet), *rate, "--output", store["advice"], *run_id]
     yield [Step("advise", advise, ("snapshot",))]
 
 

@@ -102,8 +102,8 @@ log = logging.getLogger("spark_assign.simulate")
     "--restore-bytes-per-second",
     metavar="N",
     type=click.FloatRange(min=0, min_open=True),
-    help="What a process restores from changelogs. With it, classic Streams applications are simulated as well, "
-    "configured or static (default: they are rejected).",
+    help="What a process restores from changelogs. With it, classic Streams applications are simulated as well, with "
+    "--variant configured or static (default: they are rejected).",
 )
 @click.option(
     "--leave-group-on-close",

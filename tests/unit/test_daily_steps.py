@@ -109,10 +109,11 @@ def test_the_history_is_read_from_the_clusters(steps: Steps, tmp_path: Path) -> 
 
 
 def test_thresholds_of_streams_groups(steps: Steps, tmp_path: Path) -> None:
-    """Go to `check`, and what they need to `plan`."""
+    """Go to `check`, and what they need to `plan`, and to `advise`."""
     limits = ["--max-moved-without-state", "0", "--max-restore-time", "600000ms"]
     steps.run(tmp_path, "--no-history", *limits, "--restore-bytes-per-second", "1e8")
-    assert "--restore-bytes-per-second 100000000.0" in " ".join(steps.words["plan"])
+    for job in ("plan", "advise"):
+        assert "--restore-bytes-per-second 100000000.0" in " ".join(steps.words[job])
     assert " ".join(limits) in " ".join(steps.words["check"])
 
 

@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from spark_assign.advice.kernel.advice_items import Adviser, Code
 from spark_assign.groups.kernel.tagged_rows import row_schema
+from spark_assign.streams.kernel.changelogs import Changelogs
 from spark_assign.streams.kernel.classic_application import (
     HIGH_AVAILABILITY,
     ClassicApplication,
@@ -85,9 +86,7 @@ def _measure(facts: StreamsFacts, bytes_per_second: float) -> list[dict[str, Any
         fault = "no-members", "The application has no members, so there is nothing to advise"
     if fault is None:
         try:
-            group = ClassicGroupInput(facts, None)
-            writes = group.changelogs.sum_of("in_bytes_per_second")
-            settings = _Settings(group.application, group.changelogs.sizes, writes, bytes_per_second)
+            settings = _Settings(ClassicGroupInput(facts, None).changelogs, bytes_per_second)
             return [{"kind": STREAMS_ROW, **row} for row in (*settings.standbys(), *settings.recovery_lags())]
         except UnknownOwnedPartitionsError as error:
             fault = "unknown-owned", str(error)
@@ -100,17 +99,14 @@ class _Settings:
     """The settings of one application, and the plans that measure them.
 
     Args:
-        application: the application.
-        sizes: bytes of each task with state; None if they are unknown.
-        writes: bytes/s written to the changelogs of each task with state; None if they are unknown.
+        changelogs: the application, and its changelogs.
         bytes_per_second: what an instance restores per second.
     """
 
-    def __init__(
-        self, application: ClassicApplication, sizes: _Sizes | None, writes: _Sizes | None, bytes_per_second: float
-    ) -> None:
-        self._application, self._sizes, self._writes, self._rate = application, sizes, writes, bytes_per_second
-        self._instances = len({member.process_id for member in application.members})
+    def __init__(self, changelogs: Changelogs, bytes_per_second: float) -> None:
+        self._application, self._rate = changelogs.application, bytes_per_second
+        self._sizes, self._growth = changelogs.sizes, changelogs.growth or {}
+        self._instances = len({member.process_id for member in self._application.members})
 
     def standbys(self) -> Iterator[_Figures]:
         """Yields a row for the current number of standbys, and one for the number to compare it with."""
@@ -184,7 +180,8 @@ class _Settings:
         members = [member for member in settled.members if member.process_id != lost]
         leader = min(members, key=member_key).process_id if settled.leader_process == lost else settled.leader_process
         figures = self._follow(replace(settled, members=members, leader_process=leader), sizes)
-        writes = None if self._writes is None else 86_400 * sum(self._writes[task] for task in standbys)
+        is_known = self._growth.keys() >= settled.stateful
+        writes = 86_400 * sum(self._growth[task].bytes_per_second for task in standbys) if is_known else None
         return figures | {
             "standby_bytes": round(sum(sizes[task] for task in standbys)),
             "standby_bytes_per_day": writes,
@@ -209,7 +206,7 @@ class _Settings:
 
     def _follow(self, application: ClassicApplication, sizes: _Sizes) -> _Figures:
         """Returns the figures of a rebalance and of those that follow before the first probing rebalance."""
-        rounds = ClassicRounds(application, sizes, self._rate)
+        rounds = ClassicRounds(application, sizes, self._rate, self._growth)
         first, *_ = rounds.run(until_probing=True)
         trace = first.assignment.trace
         return {

@@ -27,16 +27,12 @@ class Changelogs:
     @cached_property
     def sizes(self) -> dict[TaskId, float] | None:
         """Bytes of the changelogs of each stateful task; None if a size is unknown. New changelogs are empty."""
-        return self.sum_of("bytes")
-
-    def sum_of(self, column: str) -> dict[TaskId, float] | None:
-        """Returns the sum of a column for each stateful task; None if a value is unknown."""
-        values = {partition: row.get(column) for partition, row in self.partitions.items()}
-        if None in values.values():
+        sizes = {partition: row.get("bytes") for partition, row in self.partitions.items()}
+        if None in sizes.values():
             return None
         application = self.application
         return {
-            task: sum(values.get(partition) or 0.0 for partition in application.changelog_partitions(task))
+            task: sum(sizes.get(partition) or 0.0 for partition in application.changelog_partitions(task))
             for task in application.stateful
         }
 
