@@ -47,6 +47,7 @@ from spark_assign.simulation.scenarios import SCENARIOS, Scenario, simulate_scen
 from spark_assign.simulation.settings import BROKER_RELEASES
 from spark_assign.simulation.simulation import simulate_fleet
 from spark_assign.sources.files.tables import read_fleet
+from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.stores.run_store import check_output
 from spark_assign.streams import simulate_streams
@@ -221,7 +222,7 @@ def _store_connect(options: Options, tables: dict[str, connect.Rows], folder: Pa
     options.output = str(folder)  # a path, not a catalog
     if options.output_format not in (None, "parquet") or options.output_option:
         spark = spark_session("simulate", options)
-        frames = {name: spark.createDataFrame(rows, CONNECT_TABLES[name]) for name, rows in tables.items()}
+        frames = {name: dataframe_of_rows(spark, rows, CONNECT_TABLES[name]) for name, rows in tables.items()}
         store_run(options, frames, schemas=CONNECT_TABLES, inputs=inputs, found=options.fail_on)
         return
     outcome = options.outcome.of_run(options.fail_on)

@@ -10,9 +10,11 @@ import gc
 import os
 import sys
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import PySparkException
 
 from tests import seeds, selection
 
@@ -88,6 +90,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # The executors are started in the folder of the run, wherever pytest was called.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(path) for path in sys.path if path])
+    if os.environ.get("SPARK_ASSIGN_TEST_ENGINE") == "embedded":
+        from spark_assign.spark.engine import ENGINE, embedded_session
+
+        os.environ[ENGINE] = "embedded"
+        yield embedded_session()
+        return
     remote = os.environ.get("SPARK_ASSIGN_TEST_REMOTE")
     builder = SparkSession.builder.remote(remote) if remote else SparkSession.builder.master("local[2]")
     warehouse = tmp_path_factory.mktemp("warehouse")
@@ -106,4 +114,5 @@ def _forget_cached_tables(request: pytest.FixtureRequest) -> Iterator[None]:
     """Every query is held against every cached table, so that a long run would slow down."""
     yield
     if "spark" in request.fixturenames and not request.node.get_closest_marker("keeps_cached"):
-        request.getfixturevalue("spark").catalog.clearCache()
+        with suppress(PySparkException):
+            request.getfixturevalue("spark").catalog.clearCache()

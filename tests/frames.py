@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign.connect import ConnectFleet
 from spark_assign.connect.simulate import ConnectScenario
+from spark_assign.spark.engine import dataframe_of
 from spark_assign.tables.connect import EVENTS, INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.groups import ONLY_IF_GIVEN
 
@@ -28,7 +29,7 @@ def dataframe(spark: SparkSession, schema: StructType | str, rows: Iterable[Sequ
     whole = [(*row, *[None] * (len(arrow) - max(len(row), least))) for row in rows]
     columns = list(zip(*whole, strict=True)) or [()] * len(arrow)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, names=arrow.names), parsed)
+    return dataframe_of(spark, pa.Table.from_arrays(arrays, names=arrow.names), parsed)
 
 
 def frame_of(spark: SparkSession, schema: StructType, rows: Iterable[Mapping[str, Any]]) -> DataFrame:

@@ -19,7 +19,7 @@ from spark_assign.fleet import Fleet
 from spark_assign.groups.faulty_groups import without_faulty_groups
 from spark_assign.simulation.facts import gather_facts
 from spark_assign.simulation.settings import Settings
-from spark_assign.spark.arrow_batches import map_arrow_batches
+from spark_assign.spark.arrow_batches import dataframe_of_rows, map_arrow_batches
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import MEMBERSHIP_TABLES
 from spark_assign.tables.errors import ConfigError
@@ -109,7 +109,7 @@ def advise_membership(
     params, settings = params or MembershipParams(), settings or Settings()
     if fault := params.fault():
         raise ConfigError(f"advise_membership: {fault}")
-    no_events = fleet.members.sparkSession.createDataFrame([], EVENTS)
+    no_events = dataframe_of_rows(fleet.members.sparkSession, [], EVENTS)
     facts = gather_facts(fleet, no_events, settings).unionByName(_member_facts(fleet), allowMissingColumns=True)
     tasks = min(1 + fleet.sizes.members // MEMBERS_PER_TASK, MAX_TASKS)
     work = map_arrow_batches(partial(kernel.advise_membership, params=params, timing=settings.timing))

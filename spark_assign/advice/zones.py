@@ -245,8 +245,8 @@ def _brokers_by_rack(brokers: DataFrame) -> DataFrame:
 
 def _new_replicas() -> Column:
     """Returns the new replica list; successive partitions use different brokers of the target rack."""
-    old = "previous_replicas[replica_index]"
-    new = "of_brokers[partition % size(of_brokers)]"
+    old = "get(previous_replicas, replica_index)"
+    new = "get(of_brokers, partition % size(of_brokers))"
     first = f"concat(array({{}}), filter(previous_replicas, each -> each != {old}))"
     return F.expr(
         f"CASE WHEN kind = '{REORDER}' THEN {first.format(old)} WHEN NOT follower_fetching THEN {first.format(new)} "

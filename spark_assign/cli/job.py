@@ -274,10 +274,7 @@ def _options(ctx: click.Context) -> Options:
 
 
 def spark_session(job: str, options: Options) -> SparkSession:
-    """Returns the active Spark session, or a new one. With `--verbose`, a new one shows Spark's warnings."""
-    from pyspark.sql import SparkSession
+    """Returns the active session, or a new one. With `--verbose`, a new one shows Spark's warnings."""
+    from spark_assign.spark.engine import start_session
 
-    builder = SparkSession.builder.appName(f"spark_assign {job}")
-    if options.verbose:
-        builder = builder.config("spark.log.level", "WARN")
-    return builder.getOrCreate()
+    return start_session(f"spark_assign {job}", {"spark.log.level": "WARN"} if options.verbose else {})

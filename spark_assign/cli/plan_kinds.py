@@ -18,6 +18,7 @@ from spark_assign.fleet import Fleet
 from spark_assign.groups.planning import Plan
 from spark_assign.share import plan_share
 from spark_assign.sources.files.tables import Shape, find_tables, read_tables
+from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.stores.result import LazyResult
@@ -199,7 +200,7 @@ def write_plans(
     for each in other_plans:
         schemas |= each.with_prefix(each.schemas)
     if consumer_plan is None:
-        rows: Any = SimpleNamespace(**{name: spark.createDataFrame([], schema) for name, schema in schemas.items()})
+        rows: Any = SimpleNamespace(**{name: dataframe_of_rows(spark, [], schema) for name, schema in schemas.items()})
     else:
         rows = without_other_kinds(consumer_plan, [each.prefix for each in other_plans])
     return write_run(

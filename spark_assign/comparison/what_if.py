@@ -57,6 +57,7 @@ def leavers(fleet: Fleet, *, cluster: str, group_id: str, member_id: str, count:
     if count is None:
         return found
     by_id = Window.partitionBy(*GROUP_KEY).orderBy(string_order("member_id"))
+    by_id = by_id.rowsBetween(Window.unboundedPreceding, Window.currentRow)  # Sail has no ranges of binary values
     return found.withColumn("nth", F.row_number().over(by_id)).where(F.col("nth") <= count).drop("nth")
 
 

@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
@@ -19,6 +18,7 @@ from pyspark.sql.types import ArrayType, DataType
 
 from spark_assign.groups.kernel import facts as kinds
 from spark_assign.groups.windows import assign_by_windows
+from spark_assign.spark.engine import windows_shuffle_again
 from spark_assign.spark.fleet_check import Sizes
 from spark_assign.spark.partition_leaders import with_leaders
 from spark_assign.spark.partition_slices import from_lists, to_bitmaps
@@ -149,7 +149,7 @@ def facts_by_group(
     assignors = assignors if _has_rows(fleet) else ()
     rows = gather_facts(fleet, **included).repartition(num_tasks, *GROUP_KEY)
     if not _racks_matter(fleet):
-        return _repartition_if_strict(assign_by_windows(rows, assignors, GROUP_KEY, static=static), num_tasks)
+        return _together_again(assign_by_windows(rows, assignors, GROUP_KEY, static=static), num_tasks)
     rows = _keep_all_columns(rows)
     windowed = assign_by_windows(rows, assignors, GROUP_KEY, static=static)
     return _union([windowed, _replica_racks(rows, fleet, leaders=leaders)]).repartition(num_tasks, *GROUP_KEY)
@@ -172,7 +172,7 @@ def facts_by_group_and_state(
     assignors = assignors if any(map(_has_rows, fleets.values())) else ()
     fleets_with_racks = {name: fleet for name, fleet in fleets.items() if _racks_matter(fleet)}
     if not fleets_with_racks:
-        return _repartition_if_strict(assign_by_windows(rows, assignors, key, static=static), num_tasks)
+        return _together_again(assign_by_windows(rows, assignors, key, static=static), num_tasks)
     rows = _keep_all_columns(rows)
     layouts = [
         _replica_racks(rows.where(F.col("what_if") == name), fleet).withColumn("what_if", F.lit(name))
@@ -181,17 +181,9 @@ def facts_by_group_and_state(
     return _union([assign_by_windows(rows, assignors, key, static=static), *layouts]).repartition(num_tasks, *GROUP_KEY)
 
 
-def _repartition_if_strict(rows: DataFrame, num_tasks: int) -> DataFrame:
-    """Repartitions by group if Spark requires it after the windows.
-
-    The rows are already shuffled by group, so that windows keep groups in one task. The exception is
-    `spark.sql.requireAllClusterKeysForDistribution`.
-    """
-    try:
-        strict = rows.sparkSession.conf.get("spark.sql.requireAllClusterKeysForDistribution", "false")
-    except PySparkException:  # the session does not expose its configuration
-        return rows
-    return rows.repartition(num_tasks, *GROUP_KEY) if strict == "true" else rows
+def _together_again(rows: DataFrame, num_tasks: int) -> DataFrame:
+    """Returns rows that windows have read, with the rows of each group in one task. Windows usually keep them there."""
+    return rows.repartition(num_tasks, *GROUP_KEY) if windows_shuffle_again(rows.sparkSession) else rows
 
 
 def _keep_all_columns(rows: DataFrame) -> DataFrame:

@@ -12,6 +12,7 @@ from spark_assign.groups.facts import facts_by_group
 from spark_assign.groups.kernel.facts import index_facts
 from spark_assign.groups.kernel.faults import find_faults, rejected_table
 from spark_assign.spark.arrow_batches import map_arrow_batches
+from spark_assign.spark.engine import dataframe_of
 from spark_assign.tables.groups import GROUP_KEY, REJECTED
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def faulty_groups(fleet: Fleet) -> DataFrame:
     if len(rows) > LOCAL_ROWS:
         return rejected
     table = pa.Table.from_pylist([row.asDict() for row in rows], schema=_ARROW)
-    return rejected.sparkSession.createDataFrame(table, REJECTED)
+    return dataframe_of(rejected.sparkSession, table, REJECTED)
 
 
 _ARROW = pa.schema([(name, pa.string()) for name in REJECTED.names])

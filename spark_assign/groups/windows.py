@@ -86,8 +86,8 @@ def number_partitions(ranked: DataFrame, group: Sequence[str]) -> DataFrame:
         group: the columns that identify a group.
     """
     topic_partitions = F.when(F.col("line") == 1, F.col("partitions").cast("long"))
-    topics = Window.partitionBy(*group).orderBy(string_order("topic"))
-    cumulative = F.sum(topic_partitions).over(topics.rangeBetween(Window.unboundedPreceding, Window.currentRow))
+    topics = Window.partitionBy(*group).orderBy(string_order("topic"), "line")
+    cumulative = F.sum(topic_partitions).over(topics.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     return ranked.withColumn("row_number", cumulative - F.col("partitions"))
 
 

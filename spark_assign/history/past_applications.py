@@ -30,7 +30,9 @@ _SNAPSHOT_ENDS = "end offsets of changelogs are those of the given table, not of
 
 
 def _rows_of(schema: StructType) -> ArrayType:
-    return ArrayType(StructType([field for field in schema if field.name not in GROUP_KEY]))
+    # Without metadata of fields, which Sail doesn't parse.
+    fields = [StructField(field.name, field.dataType) for field in schema if field.name not in GROUP_KEY]
+    return ArrayType(StructType(fields))
 
 
 PAST_APPLICATIONS = StructType(

@@ -42,10 +42,10 @@ def partition_loads(fleet: Fleet, groups: DataFrame, history: Mapping[str, DataF
         rebalances_per_second?, load. `keys`: groups or share partitions. `load`: commits per second, or keys.
     """
     rates = group_rates(history) if history else groups.select(*_GROUP).distinct()
-    unknown = {name: F.lit(None).cast("double") for name in _RATES} if history is None else {}
+    unknown = [F.lit(None).cast("double").alias(name) for name in _RATES] if history is None else []
     offsets = (
         groups.join(rates, _GROUP, "left")
-        .withColumns(unknown)
+        .select("*", *unknown)
         .groupBy("cluster", F.col("coordinator_partition").alias("partition"))
         .agg(
             F.count(F.lit(1)).alias("groups"),

@@ -110,7 +110,7 @@ def _rack_rows(brokers: DataFrame) -> DataFrame:
 
 def _problems(fleet: ReplicaFleet, min_replicas: int) -> DataFrame:
     """Returns `tables.replicas.PROBLEMS`."""
-    fenced = F.coalesce("fenced", F.lit(False))
+    fenced = F.when(F.col("fenced"), True).otherwise(False)
     # All brokers without a rack form one rack, as in `StripedReplicaPlacer`.
     rack = F.coalesce(F.concat(F.lit("rack "), "rack_id"), F.lit("no rack"))
     broker_entry = F.struct(F.col("broker_id"), F.struct(rack.alias("rack"), fenced.alias("fenced")))

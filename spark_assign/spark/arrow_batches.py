@@ -13,12 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from spark_assign.spark.engine import dataframe_of
+
 
 def dataframe_of_rows(spark: SparkSession, rows: Iterable[Mapping[str, Any]], schema: StructType) -> DataFrame:
     """Returns rows of the driver as a DataFrame with the columns of a schema; missing columns are null."""
     nullable = StructType([StructField(field.name, field.dataType) for field in schema])
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=to_arrow_schema(nullable))
-    return spark.createDataFrame(table, nullable)
+    return dataframe_of(spark, table, nullable)
 
 
 def map_arrow_batches(

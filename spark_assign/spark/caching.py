@@ -7,9 +7,16 @@ from contextlib import suppress
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from spark_assign.spark.engine import is_embedded, stored_copy
+
 
 def cached(table: DataFrame) -> DataFrame:
-    """Returns the table, persisted if the session supports it (Databricks serverless computes it per query)."""
+    """Returns the table, persisted if the session supports it (Databricks serverless computes it per query).
+
+    The embedded engine computes the table at once, into a temporary file, because it caches nothing.
+    """
+    if is_embedded(table.sparkSession):
+        return stored_copy(table)
     try:
         return table.persist()
     except PySparkException:

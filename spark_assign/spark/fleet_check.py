@@ -142,7 +142,8 @@ def _rows(table: str, rows: DataFrame) -> DataFrame:
     key = _show(_KEYS[table]) if table in _UNIQUE else F.when(fault.isNotNull(), _show(_KEYS[table]))
     measures = {name: F.expr(value if table == of else "0L") for name, (of, value) in _MEASURES.items()}
     return rows.select(
-        F.coalesce(fault, F.lit(_LOOKED.index((table, None)))).alias("what"),
+        # Not coalesce, of which Sail and the DataFrame's schema disagree whether it can be null.
+        F.when(fault.isNull(), F.lit(_LOOKED.index((table, None)))).otherwise(fault).alias("what"),
         key.alias("key"),
         *(value.cast("long").alias(name) for name, value in measures.items()),
     )

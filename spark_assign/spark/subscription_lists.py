@@ -51,9 +51,12 @@ def to_rows(lists: DataFrame) -> DataFrame:
 
 def to_lists(rows: DataFrame) -> DataFrame:
     """Returns subscriptions as one list per distinct set of topics: cluster, group_id, member_ids, topics."""
-    topics = F.sort_array(F.collect_set(F.struct("topic")))["topic"].alias("topics")
-    members = F.collect_list(F.struct("member_id"))["member_id"].alias("member_ids")
-    return rows.groupBy(*MEMBER_KEY).agg(topics).groupBy(*GROUP_KEY, "topics").agg(members)
+    topics = F.sort_array(F.collect_set(F.struct("topic"))).alias("topics")
+    of_member = rows.groupBy(*MEMBER_KEY).agg(topics).withColumn("topics", F.col("topics.topic").cast("array<string>"))
+    # Sorted, so that the hash of a list is the same in each query that computes it.
+    members = F.sort_array(F.collect_list(F.struct("member_id"))).alias("members")
+    lists = of_member.groupBy(*GROUP_KEY, "topics").agg(members)
+    return lists.select(*GROUP_KEY, "topics", F.col("members.member_id").cast("array<string>").alias("member_ids"))
 
 
 def list_members(lists: DataFrame) -> DataFrame:
@@ -85,11 +88,13 @@ def with_members(lists: DataFrame, joiners: DataFrame, topics: Sequence[str] | N
         joiners: the new members.
         topics: topics that they subscribe to. None: all subscribed topics of their group.
     """
-    new = joiners.groupBy(*GROUP_KEY).agg(F.collect_list("member_id").alias("member_ids"))
+    new = joiners.groupBy(*GROUP_KEY).agg(F.sort_array(F.collect_list("member_id")).alias("member_ids"))
     if topics is not None:
         new = new.withColumn("topics", F.array(*map(F.lit, topics)).cast("array<string>"))
     else:
-        new = new.join(list_topics(lists).groupBy(*GROUP_KEY).agg(F.collect_set("topic").alias("topics")), GROUP_KEY)
+        new = new.join(
+            list_topics(lists).groupBy(*GROUP_KEY).agg(F.sort_array(F.collect_set("topic")).alias("topics")), GROUP_KEY
+        )
     return lists.unionByName(new, allowMissingColumns=True)
 
 

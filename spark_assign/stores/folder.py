@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
+from spark_assign.spark.arrow_batches import dataframe_of_rows
+from spark_assign.spark.engine import plain_schema, shares_files
 from spark_assign.stores import local_parquet
 from spark_assign.stores.locations import file_system, join, local_path
 from spark_assign.stores.typed_text import CSV_READ, CSV_WRITE
@@ -68,7 +68,7 @@ class FolderTarget(Target):
             fields = [
                 StructField(each.name, StringType()) if each.name in lists else each for each in self.schemas[table]
             ]
-            reader = reader.schema(StructType(fields))  # without a schema, Spark runs a job to infer it
+            reader = reader.schema(plain_schema(StructType(fields)))  # without a schema, Spark runs a job to infer it
         settings = {**(CSV_READ | {"multiLine": "true"} if attempt.format == "csv" else {}), **attempt.options}
         frame = reader.options(**settings).load(self._path(table, attempt.run_id, attempt.id))
         for name, kind in lists.items():
@@ -101,7 +101,7 @@ class FolderTarget(Target):
     def manifest_rows(self) -> list[dict[str, Any]] | None:
         """Returns all rows of the manifest, read without Spark, or None if that isn't possible."""
         folder = local_parquet.local_folder(self.output)
-        if folder is None or not local_parquet.is_local_spark(self.spark) or not (folder / "manifest").is_dir():
+        if folder is None or not shares_files(self.spark) or not (folder / "manifest").is_dir():
             return None
         return local_parquet.manifest_rows(folder)
 
@@ -153,7 +153,7 @@ class FolderTarget(Target):
 
 def one_row(spark: SparkSession, row: Mapping[str, Any]) -> DataFrame:
     """Returns a row of the manifest as a DataFrame that needs neither a Python worker nor a shuffle."""
-    return spark.createDataFrame(pa.Table.from_pylist([dict(row)], to_arrow_schema(MANIFEST)), MANIFEST).coalesce(1)
+    return dataframe_of_rows(spark, [row], MANIFEST).coalesce(1)
 
 
 def remove_attempts(output: str, tables: Iterable[str], run_id: str, attempt: str, *, older: bool) -> None:

@@ -12,8 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from spark_assign.stores.locations import local_path
 
 
@@ -21,12 +19,6 @@ def local_folder(location: str) -> Path | None:
     """Returns a folder as a local path, or None if only Spark can access it. Mounted volumes have their own rules."""
     local = None if location.startswith("/Volumes/") else local_path(location)
     return None if local is None else Path(local)
-
-
-def is_local_spark(spark: SparkSession) -> bool:
-    """Checks whether Spark runs only in this process, so that a path has the same meaning for both."""
-    remote = type(spark).__module__.startswith("pyspark.sql.connect")
-    return not remote and (spark.conf.get("spark.master", "") or "").startswith("local")
 
 
 def append_manifest(folder: Path, row: Mapping[str, Any]) -> None:

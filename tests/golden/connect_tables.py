@@ -6,12 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType
 
 from spark_assign.connect import ConnectFleet, ConnectPlan
+from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.tables.connect import INPUT_TABLES
 from tests.golden.connect_rows import Listed, Row
 
@@ -86,8 +84,7 @@ def fleet_of(spark: SparkSession, tables: Tables) -> ConnectFleet:
 
 def dataframe(spark: SparkSession, name: str, rows: list[dict[str, Any]]) -> DataFrame:
     """Rows of one table; columns that they lack are null."""
-    schema = StructType([StructField(field.name, field.dataType) for field in INPUT_TABLES[name].fields])
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=to_arrow_schema(schema)), schema)
+    return dataframe_of_rows(spark, rows, INPUT_TABLES[name])
 
 
 def planned(plan: ConnectPlan) -> dict[str, dict[str, Any]]:

@@ -43,7 +43,7 @@ def with_lists(fleet: Fleet) -> Fleet:
     key = ["cluster", "group_id"]  # structs, because collect_list drops nulls
     topics, members = (F.array_sort(F.collect_list(F.struct(name))).alias("all") for name in ("topic", "member_id"))
     of_members = fleet.subscriptions.groupBy(*key, "member_id").agg(topics)
-    lists = of_members.groupBy(*key, F.col("all.topic").alias("topics")).agg(members)
+    lists = of_members.groupBy(*key, F.transform("all", lambda each: each["topic"]).alias("topics")).agg(members)
     return replace(
         fleet,
         subscriptions=None,

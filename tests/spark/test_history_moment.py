@@ -14,6 +14,7 @@ from spark_assign.history.history import History
 from spark_assign.history.schemas import HISTORY_ROWS
 from spark_assign.streams import plan_streams
 from spark_assign.tables.errors import ConfigError
+from tests.frames import frame_of
 from tests.spark.fleets import tuples
 from tests.unit.test_classic_members import PROCESSES
 from tests.unit.test_history_streams import member as streams_member
@@ -122,8 +123,7 @@ ROWS: list[Row] = [
 
 def history_of(spark: SparkSession, rows: list[Row]) -> History:
     """A history with these rows."""
-    values = [tuple(row.get(name) for name in HISTORY_ROWS.names) for row in rows]
-    return History(spark.createDataFrame(values, HISTORY_ROWS).coalesce(1))
+    return History(frame_of(spark, HISTORY_ROWS, rows).coalesce(1))
 
 
 @pytest.fixture(scope="module")

@@ -180,7 +180,7 @@ class SimulationInput:
         """
         owned: dict[str, list[int]] = defaultdict(list)
         owners: dict[int, str] = {}
-        for row in self.rows[OWNED]:
+        for row in sorted(self.rows[OWNED], key=lambda row: (row["topic"], row["member_id"])):
             first, step, count = row["numbers"]
             topic, member_id = topic_index[row["topic"]], row["member_id"]
             for partition in range(first, first + step * count, step):

@@ -22,6 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.files.tables import temporary_settings
+from spark_assign.spark.engine import dataframe_of
 from spark_assign.spark.progress import progress
 from spark_assign.stores.catalog import retry_conflicts
 from spark_assign.stores.cluster_folders import KEYS
@@ -131,7 +132,7 @@ def _check(spark: SparkSession, target: str, snapshot: Snapshot) -> None:
 
 def _replace(spark: SparkSession, target: str, key: str, clusters: Sequence[str], table: pa.Table) -> None:
     """Replaces the rows of clusters in a table."""
-    rows = spark.createDataFrame(table, from_arrow_schema(table.schema))
+    rows = dataframe_of(spark, table, from_arrow_schema(table.schema))
     if not spark.catalog.tableExists(target):
         _create(spark, target, key, rows)
     columns = spark.table(target).columns

@@ -1,0 +1,167 @@
+"""The engine behind a session: Spark, or Sail, which runs embedded in this process. Only this module knows which.
+
+Sail (the package `pysail`) is a server of the Spark Connect protocol, written in Rust, that runs Python functions in
+threads of its own process. It needs no Java, so the first answer takes three seconds. A pipeline is the same on both
+engines. What differs is behind the functions of this module:
+
+- Windows on Sail shuffle rows again (`windows_shuffle_again`).
+- Sail caches nothing; a temporary Parquet file takes the place of a cached table (`caching`).
+- A path has the same meaning for Python and for the engine, or not (`shares_files`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+from weakref import WeakSet
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ENGINE = "SPARK_ASSIGN_ENGINE"
+"""Environment variable that names the engine of commands: `embedded` or `spark`."""
+
+_EMBEDDED: WeakSet[SparkSession] = WeakSet()
+"""Sessions of the embedded engine."""
+
+_STRICT = "spark.sql.requireAllClusterKeysForDistribution"
+"""Setting with which Spark shuffles for windows although the rows of a group are in one task already."""
+
+_MAX_MESSAGE_BYTES = 16 * 2**20
+"""Largest table that is sent to the embedded engine in a message; messages are limited to 128 MB."""
+
+_ROWS_PER_FILE_PIECE = 1_000_000
+
+
+def is_available() -> bool:
+    """Checks whether the embedded engine is installed (extra `embedded`). Wheels of it exist for most platforms."""
+    return find_spec("pysail") is not None
+
+
+def embedded_session() -> SparkSession:
+    """Returns a session of the embedded engine. Its server starts with the first session and ends with the process.
+
+    Raises:
+        ImportError: the package `pysail` isn't installed.
+    """
+    session: SparkSession = SparkSession.builder.remote(_server_address()).getOrCreate()
+    if session not in _EMBEDDED:
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        session.conf.set("spark.sql.shuffle.partitions", str(os.cpu_count() or 1))
+        _EMBEDDED.add(session)
+    return session
+
+
+@cache
+def _server_address() -> str:
+    os.environ.setdefault("RUST_LOG", "error")  # otherwise the server logs every session on standard error
+    from pysail.spark import SparkConnectServer
+
+    server = SparkConnectServer("127.0.0.1", 0)
+    server.start(background=True)
+    atexit.register(server.stop)
+    host, port = server.listening_address or ("", 0)
+    return f"sc://{host}:{port}"
+
+
+def start_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
+    """Returns the session of a command: of the embedded engine if the environment says so, otherwise of Spark.
+
+    Args:
+        app_name: name of a Spark application.
+        settings: further settings of a Spark application.
+    """
+    if os.environ.get(ENGINE) == "embedded":
+        return embedded_session()
+    builder = SparkSession.builder.appName(app_name)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def is_embedded(spark: SparkSession) -> bool:
+    """Checks whether `embedded_session` has made a session."""
+    return spark in _EMBEDDED
+
+
+def shares_files(spark: SparkSession) -> bool:
+    """Checks whether the engine runs in this process only, so that a path has the same meaning for both."""
+    is_remote = type(spark).__module__.startswith("pyspark.sql.connect")
+    return is_embedded(spark) if is_remote else _setting(spark, "spark.master").startswith("local")
+
+
+def windows_shuffle_again(spark: SparkSession) -> bool:
+    """Checks whether windows over more columns than the rows are partitioned by shuffle the rows again.
+
+    Spark does so only with a setting. Sail always does, and knows none of Spark's settings.
+    """
+    return _setting(spark, _STRICT, unknown="true") == "true"
+
+
+def stored_copy(table: DataFrame) -> DataFrame:
+    """Computes a table into a temporary Parquet file, and returns the stored rows. The file exists until the process
+    ends."""
+    folder, schema = str(_new_folder()), plain_schema(table.schema)
+    table.write.parquet(folder)
+    return table.sparkSession.read.schema(schema).parquet(folder)
+
+
+def dataframe_of(spark: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
+    """Returns a table of this process as a DataFrame. A large one reaches the embedded engine as a Parquet file."""
+    schema = plain_schema(schema)
+    if table.nbytes <= _MAX_MESSAGE_BYTES or not is_embedded(spark):
+        return spark.createDataFrame(table, schema)
+    from pyarrow import parquet
+
+    folder = _new_folder()
+    folder.mkdir()
+    parquet.write_table(table, folder / "rows.parquet", row_group_size=_ROWS_PER_FILE_PIECE)
+    return spark.read.schema(schema).parquet(str(folder))
+
+
+def plain_schema(schema: StructType) -> StructType:
+    """Returns a schema with nullable fields at every level and without metadata.
+
+    Sail doesn't parse metadata, and reads a required field of a null struct in a Parquet file as 0 or "".
+    """
+    return StructType([StructField(field.name, _plain_type(field.dataType)) for field in schema])
+
+
+def _plain_type(kind: DataType) -> DataType:
+    if isinstance(kind, ArrayType):
+        return ArrayType(_plain_type(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(_plain_type(kind.keyType), _plain_type(kind.valueType))
+    return plain_schema(kind) if isinstance(kind, StructType) else kind
+
+
+@cache
+def _temporary_folder() -> Path:
+    folder = tempfile.mkdtemp(prefix="spark-assign-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+def _new_folder() -> Path:
+    return _temporary_folder() / uuid4().hex
+
+
+def _setting(spark: SparkSession, name: str, unknown: str = "") -> str:
+    """Returns a setting of a session; `unknown` if the engine doesn't know it, "" if the session doesn't show it."""
+    try:
+        value = spark.conf.get(name, None)
+    except PySparkException:
+        return ""
+    return unknown if value is None else str(value)
