@@ -4,17 +4,12 @@ Spark silently turns a value that doesn't parse into null. A partition that beca
 each reader also returns a `Check` with the rows that didn't parse. `verify` runs the checks of a complete fleet in
 one job.
 
-A query for values that don't parse costs seconds in a JVM that has just started, but a small local file is read in
-milliseconds. If every value of such a file is plain (`is_plain`), it has no check. Values that aren't plain can
-still be valid; only Spark decides about them.
+This is only for files that the driver can't read, and for options of Spark's readers: `local_tables` reads others.
 """
 
 from __future__ import annotations
 
-import csv
 import json
-import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -27,17 +22,15 @@ from pyspark.sql.types import (
     ArrayType,
     BooleanType,
     DataType,
-    IntegerType,
     LongType,
     StringType,
     StructField,
     StructType,
 )
 
-from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.cluster_folders import name_of
-from spark_assign.stores.locations import local_path
-from spark_assign.tables.errors import SourceError
+from spark_assign.stores.text_values import noun
+from spark_assign.tables.errors import SourceError, is_engine_failure
 
 _MALFORMED = "_malformed_record"
 _MAX_DISPLAYED = 5
@@ -64,16 +57,10 @@ def read_csv(
     """Reads csv files or folders with a header. Quotes inside quotes are doubled (RFC 4180).
 
     Columns are typed by name, in any order; unknown ones stay strings. An empty field is null, and `""` is an empty
-    string. There is no check if all values are known to parse.
+    string. There is no check if there are no columns.
     """
     settings = {**CSV_READ, **options, "header": "true", "inferSchema": "false"}
-    local = [local_path(path) if not options else None for path in paths]
-    headers = [_local_header(path) for path in local]
-    if None not in headers and any(header != headers[0] for header in headers):
-        return _several_headers(spark, table, schema, dict(zip(paths, map(str, headers), strict=True)))
-    columns = None if None in headers else headers[0]
-    if columns is None:
-        local, columns = [None], spark.read.options(**settings).csv(paths[0]).columns
+    columns = spark.read.options(**settings).csv(paths[0]).columns
     if not columns:
         return spark.read.options(**settings).csv(list(paths)), None
     # Strings by position; without enforceSchema Spark compares every file's header with the first one's.
@@ -86,12 +73,10 @@ def read_csv(
     types = {field.name: field.dataType for field in schema.fields}
     kinds = [types.get(name, StringType()) for name in columns]
     typed = [_parsed(name, kind).alias(name) for name, kind in zip(columns, kinds, strict=True)]
-    if all(path is not None and is_plain(path, kinds) for path in local):
-        return raw.select(*typed), None
     problems = [
         F.when(
             _is_bad(name, types[name]),
-            F.concat(F.lit(f'{table}.{name}: "'), _text(name), F.lit(f'" is not {_noun(types[name])}')),
+            F.concat(F.lit(f'{table}.{name}: "'), _text(name), F.lit(f'" is not {noun(types[name])}')),
         )
         for name in columns
         if name in types and not isinstance(types[name], StringType)
@@ -104,34 +89,6 @@ def read_csv(
         F.coalesce(F.col(_MALFORMED), F.concat_ws(", ", *fields)).alias("record"),
     )
     return raw.select(*typed), Check(table, schema, check.where("problem is not null"))
-
-
-def _several_headers(
-    spark: SparkSession, table: str, schema: StructType, headers: Mapping[str, str]
-) -> tuple[DataFrame, Check | None]:
-    """Reads local csv files with different headers as one table. Columns that a file lacks are null.
-
-    `headers` has the header of each file by path.
-    """
-    paths_by_header = [
-        [path for path in headers if headers[path] == header] for header in dict.fromkeys(headers.values())
-    ]
-    frames, checks = zip(*(read_csv(spark, table, schema, paths, {}) for paths in paths_by_header), strict=True)
-    rows = [check.rows for check in checks if check is not None]
-    return union(frames), Check(table, schema, reduce(DataFrame.union, rows)) if rows else None
-
-
-def _local_header(local: str | None) -> list[str] | None:
-    """Returns the header of a local csv file without a Spark job, or None if Spark must read it."""
-    if local is None or not local.endswith(".csv"):
-        return None
-    try:
-        with open(local, encoding="utf-8", newline="") as lines:
-            header = next(csv.reader(lines), [])
-    except (OSError, UnicodeDecodeError, csv.Error):
-        return None
-    plain = all(name and name == name.strip() and name.isprintable() for name in header)
-    return header if header and plain and len({name.lower() for name in header}) == len(header) else None
 
 
 def read_json(
@@ -170,6 +127,8 @@ def verify(checks: Sequence[Check]) -> None:
         ]
         rows = reduce(DataFrame.unionByName, problem_rows).collect()  # a few of each check
     except PySparkException as error:
+        if is_engine_failure(error):
+            raise
         tables = ", ".join(check.table for check in checks)
         raise SourceError(f"{tables}: a file cannot be read: {str(error).strip().splitlines()[0]}") from error
     schemas = {check.table: check.schema for check in checks}
@@ -216,15 +175,6 @@ def _is_bad(name: str, kind: DataType) -> Column:
     return (F.trim(_text(name)) != "") & fails
 
 
-def _noun(kind: DataType) -> str:
-    """Returns the description of a type for messages."""
-    if kind == ArrayType(IntegerType()):
-        return "a list of ints (1,2,3)"
-    if kind == ArrayType(StringType()):
-        return 'a list of names (a,b or ["a","b"])'
-    return f"a valid {kind.simpleString()}"
-
-
 def _problem_of_json(table: str, schema: StructType, record: str) -> str:
     """Returns a description of the column of a malformed JSON record that doesn't parse. Spark doesn't report it."""
     try:
@@ -235,7 +185,7 @@ def _problem_of_json(table: str, schema: StructType, record: str) -> str:
         return f"{table}: not a json object"
     for field in schema.fields:
         if not _json_fits(row.get(field.name), field.dataType):
-            return f"{table}.{field.name}: {json.dumps(row[field.name])} is not {_noun(field.dataType)}"
+            return f"{table}.{field.name}: {json.dumps(row[field.name])} is not {noun(field.dataType)}"
     return f"{table}: the record does not parse"
 
 
@@ -253,47 +203,3 @@ def _json_fits(value: Any, kind: DataType) -> bool:
         return isinstance(value, bool)
     bits = 63 if isinstance(kind, LongType) else 31
     return isinstance(value, int) and not isinstance(value, bool) and -(2**bits) <= value < 2**bits
-
-
-_MAX_PLAIN_BYTES = 4 * 1024 * 1024
-_TEXT_PATTERN = r'(?:"[^"\r\0]*"|[^",\r\0]*)'
-_LIST_PATTERN = r'(?:"\[?[0-9]{1,9}(?:, ?[0-9]{1,9})*\]?"|[0-9]{0,9}|"")'
-_VALUE_PATTERNS: dict[type[DataType], str] = {
-    IntegerType: "-?[0-9]{1,9}",
-    LongType: "-?[0-9]{1,18}",
-    BooleanType: "true|false",
-}
-
-
-def is_plain(path: str, kinds: Sequence[DataType]) -> bool:
-    """Checks without Spark whether every field of a small local csv file is empty or a plain value of its column's
-    type.
-
-    Never raises: files that can't be read, or are large, aren't plain.
-
-    Args:
-        path: a csv file in the dialect of `CSV_READ`.
-        kinds: the types of its columns, in order.
-    """
-    fields = [_plain_field_pattern(kind) for kind in kinds]
-    try:
-        if os.path.getsize(path) > _MAX_PLAIN_BYTES:
-            return False
-        with open(path, encoding="utf-8", newline="") as file:
-            lines = file.read().split("\n")
-    except (OSError, UnicodeDecodeError):
-        return False
-    # No field matches a quote that is still open at the end of a line, or a carriage return.
-    plain = re.compile(",".join(field for field in fields if field is not None))
-    rows = lines[1:-1] if lines[-1] == "" else lines[1:]
-    return None not in fields and all(map(plain.fullmatch, rows))
-
-
-def _plain_field_pattern(kind: DataType) -> str | None:
-    """Returns the regular expression of a plain field of a type, or None if there is none."""
-    if isinstance(kind, StringType):
-        return _TEXT_PATTERN
-    if kind == ArrayType(IntegerType()):
-        return _LIST_PATTERN
-    value = _VALUE_PATTERNS.get(type(kind))
-    return None if value is None else f'(?:(?:{value})?|"(?:{value})?")'

@@ -6,6 +6,7 @@ planned at all.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -58,6 +59,16 @@ def missing_extra(need: str, extra: str) -> ConfigError:
     """
     remedy = f"run ./spark-submit.sh --set-up spark,{extra} in a clone, or pip install '.[{extra}]' elsewhere"
     return ConfigError(f"{need}, which isn't installed: {remedy}")
+
+
+_ENGINE_FAILURE = re.compile(
+    r"Py4JNetworkError|ConnectionRefusedError|ConnectionResetError|StatusCode.UNAVAILABLE|SparkContext was shut down"
+)
+
+
+def is_engine_failure(error: BaseException) -> bool:
+    """Checks whether an error means that Spark or the embedded engine doesn't run any more, whatever it was reading."""
+    return bool(_ENGINE_FAILURE.search(f"{type(error).__name__}: {error}")) or "stopped SparkContext" in str(error)
 
 
 def reason(error: BaseException) -> str:

@@ -69,8 +69,7 @@ def test_as_spark_lists_it(spark: SparkSession, tmp_path: Path, monkeypatch: pyt
     for name in NAMES:
         for _ in range(2):
             write_folder(snapshots.of_kafka(name), tmp_path / "a fleet", "csv")
-    for module in ("sources.files.tables", "stores.typed_text"):
-        monkeypatch.setattr(f"spark_assign.{module}.local_path", lambda place: None)
+    monkeypatch.setattr("spark_assign.sources.files.tables.local_path", lambda place: None)
     assert members(spark, f"file://{tmp_path}/a fleet") == dict.fromkeys(NAMES, 2)
 
 

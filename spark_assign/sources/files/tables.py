@@ -9,7 +9,6 @@ JVM behind it, so they also work on Spark Connect.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,19 +16,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.fleet import Fleet
+from spark_assign.sources.files.snapshot_versions import check_contents, check_versions
+from spark_assign.spark.engine import shares_files
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores import typed_text
 from spark_assign.stores.cluster_folders import SUMMARY, is_cluster, key_of, split_by_cluster
+from spark_assign.stores.file_faults import FileFaults
+from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, read_parquet, read_text
 from spark_assign.stores.locations import for_spark, is_path, join, local_path
-from spark_assign.tables.errors import SourceError, reason
+from spark_assign.tables.errors import SourceError, is_engine_failure, reason
 from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, REQUIRED_TABLES
-from spark_assign.tables.schema_check import check_version
 
 _FILE_FORMATS = ("parquet", "csv", "json")
 _SUFFIX = re.compile(r"\.(parquet|csv|json|jsonl|ndjson)(\.(gz|bz2|zst|lz4|snappy|deflate))?$")
@@ -104,10 +106,13 @@ def read_tables(
         raise SourceError(_missing(missing, location, format))
 
     checks: list[typed_text.Check] = []
+    faults = FileFaults()
     frames: dict[str, DataFrame] = {}
     for name, table_sources in sources.items():
-        read = [_read(spark, name, shape.schemas[name], source, options, checks) for source in table_sources]
-        frames[name] = union(read)
+        found = [_read(spark, name, shape.schemas[name], source, options, checks, faults) for source in table_sources]
+        if read := [frame for frame in found if frame is not None]:
+            frames[name] = union(read)
+    faults.verify()
     typed_text.verify(checks)
     return frames
 
@@ -146,11 +151,16 @@ def _read(
     source: TableSource,
     options: Mapping[str, str],
     checks: list[typed_text.Check],
-) -> DataFrame:
-    """Reads a table, and adds the check of its values to `checks`. Raises SourceError if Spark can't read it."""
+    faults: FileFaults,
+) -> DataFrame | None:
+    """Reads a table, and adds its check or its faults; None if it has a fault. Raises SourceError if Spark has one."""
     try:
         if source.format is None:
             frame = spark.table(source.names[0])
+        elif (local := _local_files(spark, source, options)) is not None:
+            if source.format == "parquet":
+                return read_parquet(spark, table, local, faults)
+            return read_text(spark, table, schema, source.format, local, faults, is_document=bool(options))
         elif source.format in ("csv", "json"):
             read = typed_text.read_csv if source.format == "csv" else typed_text.read_json
             frame, check = read(spark, table, schema, source.names, options)
@@ -163,10 +173,22 @@ def _read(
     except SourceError:
         raise
     except Exception as error:  # classic PySpark lets Java's own exceptions through
-        if "Job aborted" in str(error) and "Caused by: " not in str(error):
+        if is_engine_failure(error) or ("Job aborted" in str(error) and "Caused by: " not in str(error)):
             raise  # Spark itself has failed, whatever is in the table
         raise SourceError(f"{table}: {source} cannot be read: {reason(error)}") from error
     return frame
+
+
+def _local_files(spark: SparkSession, source: TableSource, options: Mapping[str, str]) -> list[str] | None:
+    """Returns the paths of a source that this process reads and checks, or None if only Spark can read it."""
+    is_document = source.format == "json" and options == {"multiLine": "true"}
+    if source.format not in _FILE_FORMATS or (options and not is_document) or not shares_files(spark):
+        return None
+    paths = [None if name.startswith("/Volumes/") else local_path(name) for name in source.names]
+    local = [path for path in paths if path is not None and os.path.exists(path)]
+    if len(local) < len(paths) or any(file.path.endswith(UNREADABLE_SUFFIXES) for file in list_files(local)):
+        return None
+    return local
 
 
 def _in_catalog(spark: SparkSession, prefix: str, tables: Sequence[str]) -> dict[str, list[TableSource]]:
@@ -175,7 +197,7 @@ def _in_catalog(spark: SparkSession, prefix: str, tables: Sequence[str]) -> dict
     for name in (f"{prefix}.snapshots", f"{prefix}.connect_snapshots"):
         if _table_exists(spark, name):
             content = spark.table(name).select(F.lit(name).alias("name"), "content")
-            _check_contents(content)
+            check_contents(content)
     return {table: [TableSource((name,))] for table, name in names.items() if _table_exists(spark, name)}
 
 
@@ -194,7 +216,8 @@ def _in_folder(
     files = _files(spark, location)
     files_by_key = {key: split_by_cluster(files, key) for key in sorted(set(map(key_of, schemas.values())))}
     prefixes = {prefix for parts in files_by_key.values() for prefix, names in parts.items() if SUMMARY in names}
-    _check_versions(spark, [join(location, f"{prefix}{SUMMARY}") for prefix in sorted(prefixes)])
+    summaries = [join(location, f"{prefix}{SUMMARY}") for prefix in sorted(prefixes)]
+    check_versions(spark, {summary: local_path(summary) for summary in summaries})
     found: dict[str, list[TableSource]] = {}
     for table, schema in schemas.items():
         cluster_files = files_by_key[key_of(schema)]
@@ -216,29 +239,6 @@ def _in_folder(
         if found_sources:
             found[table] = [TableSource(names, kind) for kind, names in by_format.items()]
     return found
-
-
-def _check_versions(spark: SparkSession, summaries: Sequence[str]) -> None:
-    """Raises SourceError if a snapshot with one of these files `snapshot.json` has another schema version."""
-    remote = []
-    for summary in summaries:
-        path = local_path(summary)
-        if path is None or not os.path.isfile(path):
-            remote.append(summary)
-            continue
-        with contextlib.suppress(ValueError):
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-            check_version(summary, content.get("schema_version") if isinstance(content, dict) else None)
-    if remote:
-        files = spark.read.text(remote, wholetext=True)
-        _check_contents(files.select(F.col("_metadata.file_path").alias("name"), F.col("value").alias("content")))
-
-
-def _check_contents(summaries: DataFrame) -> None:
-    """Raises SourceError if a row has the content of a `snapshot.json` (columns: name, content) of another version."""
-    version = F.get_json_object("content", "$.schema_version").cast("int").alias("version")
-    for row in summaries.groupBy(version).agg(F.min("name").alias("name")).limit(10).collect():  # one row per version
-        check_version(unquote(row["name"]), row["version"])
 
 
 def _in_one_folder(folder: str, format: str | None, table: str, files: Sequence[str]) -> TableSource | None:
@@ -300,7 +300,9 @@ def _files(spark: SparkSession, location: str) -> list[str]:
         reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
         try:
             uris = reader.load(location).inputFiles()
-        except AnalysisException as error:
+        except Exception as error:
+            if is_engine_failure(error):
+                raise
             if _NOT_FOUND.search(str(error)):
                 raise SourceError(f"there is no folder {location}. {_hint(location)}") from error
             raise SourceError(f"{location} cannot be listed: {reason(error)}") from error

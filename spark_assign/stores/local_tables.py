@@ -1,0 +1,265 @@
+"""Reads tables from local files on the driver, the same for both engines: csv, JSON lines, and the footers of Parquet.
+
+Spark's own readers turn a value that doesn't parse into null, replace bytes that aren't UTF-8, and need jobs for a
+check. Here a file is checked while it is read. Small tables are passed to the session as they are; large ones by a
+temporary Parquet file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+from pyarrow import parquet
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import DataType, StringType, StructField, StructType
+
+from spark_assign.spark.engine import dataframe_of
+from spark_assign.spark.tagged_pass import union
+from spark_assign.stores.file_faults import FileFaults, UnreadableFileError, name_of_path
+from spark_assign.stores.local_text import read_csv_file, read_header, read_json_document, read_json_file
+from spark_assign.stores.text_values import arrow_type, noun, parse_column
+from spark_assign.tables.errors import SourceError
+
+_MAX_BYTES_IN_MEMORY = 16 * 1024 * 1024
+"""Size of a table from which it is written to a temporary file while it is read."""
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_NULL = "void"
+"""The type of a column that some writers give to a file with only nulls in it."""
+UNREADABLE_SUFFIXES = (".lz4", ".snappy", ".deflate")
+"""Suffixes of compressed files that only Spark can read."""
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    """A file of a table, and the values of its columns that are in the names of folders (`cluster=eu/`)."""
+
+    path: str
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def list_files(sources: Sequence[str]) -> list[LocalFile]:
+    """Returns the files of a table that has these files and folders, sorted, without hidden ones (`_SUCCESS`, `.crc`).
+
+    As in Spark, of the folders in a folder only those of partitions (`name=value`) are read.
+    """
+    return [file for source in sources for file in _files_of(source, {})]
+
+
+def _files_of(source: str, partition: Mapping[str, str | None]) -> Iterator[LocalFile]:
+    if not os.path.isdir(source):
+        yield LocalFile(source, partition)
+        return
+    for name in sorted(os.listdir(source)):
+        path = os.path.join(source, name)
+        key, equals, value = name.partition("=")
+        if name[0] in "._":
+            continue
+        if not os.path.isdir(path):
+            yield LocalFile(path, partition)
+        elif equals:
+            yield from _files_of(path, {**partition, key: None if value == _NULL_PARTITION else unquote(value)})
+
+
+def read_text(
+    spark: SparkSession,
+    table: str,
+    schema: StructType,
+    kind: str,
+    sources: Sequence[str],
+    faults: FileFaults,
+    *,
+    is_document: bool = False,
+) -> DataFrame | None:
+    """Reads csv or JSON-lines files as one table; columns that a file lacks are null.
+
+    Args:
+        spark: a session on this machine.
+        table: the name of the table in messages.
+        schema: the types of the columns. Csv files can have others, which are strings.
+        kind: `csv` or `json`.
+        sources: files and folders.
+        faults: gets the values that don't parse, and the files that can't be read.
+        is_document: whether each JSON file is one object or an array of objects, in any number of lines.
+
+    Returns:
+        the table, or None if it has a fault.
+    """
+    files = list_files(sources)
+    types = {each.name: each.dataType for each in schema.fields}
+    columns: dict[str, DataType] = {} if kind == "csv" else dict(types)
+    readers: list[tuple[LocalFile, Callable[[], Iterator[pa.Table]]]] = []
+    for file in files:
+        with _reported(table, file.path, faults):
+            if kind == "csv":
+                names = read_header(file.path)
+                columns |= {name: types.get(name, StringType()) for name in names}
+                if names:
+                    readers.append((file, partial(read_csv_file, table, file.path, names, schema, faults)))
+            else:
+                read = read_json_document if is_document else read_json_file
+                readers.append((file, partial(read, table, file.path, schema, faults)))
+        columns |= {name: types.get(name, StringType()) for name in file.partition}
+    if not columns and not faults.has(table) and files:
+        faults.add_file(table, files[0].path, "it is empty", "Write a header with the names of the columns")
+    if faults.has(table) and not columns:
+        return None
+    whole = StructType([StructField(name, each) for name, each in columns.items()])
+    frame = _frame(spark, _rows(table, readers, whole, faults), whole)
+    return None if faults.has(table) else frame
+
+
+@contextlib.contextmanager
+def _reported(table: str, path: str, faults: FileFaults) -> Iterator[None]:
+    """Adds an UnreadableFileError inside the context to the faults of a table."""
+    try:
+        yield
+    except UnreadableFileError as error:
+        faults.add_file(table, path, error.problem, error.remedy)
+
+
+def _rows(
+    table: str,
+    readers: Sequence[tuple[LocalFile, Callable[[], Iterator[pa.Table]]]],
+    schema: StructType,
+    faults: FileFaults,
+) -> Iterator[pa.Table]:
+    """Yields the rows of all files with all columns."""
+    for file, read in readers:
+        if faults.is_full(table):
+            return
+        with _reported(table, file.path, faults):
+            for rows in read():
+                yield _with_all_columns(table, file, rows, schema, faults)
+
+
+def _with_all_columns(table: str, file: LocalFile, rows: pa.Table, schema: StructType, faults: FileFaults) -> pa.Table:
+    """Returns rows with the columns of a schema: those of the file, of its folders, and null for others."""
+    columns = []
+    for each in schema.fields:
+        kind = arrow_type(each.dataType)
+        if each.name in file.partition:
+            value, is_bad = parse_column(pa.array([file.partition[each.name]], pa.string()), each.dataType)
+            if is_bad is not None:
+                problem = f'{table}.{each.name}: "{file.partition[each.name]}" is not {noun(each.dataType)}'
+                faults.add_value(table, problem, file.path, name_of_path(os.path.dirname(file.path)), 1)
+            columns.append(pa.repeat(value[0], len(rows)))
+        else:
+            found = each.name in rows.column_names
+            columns.append(rows[each.name].cast(kind) if found else pa.nulls(len(rows), kind))
+    return pa.table(columns, schema.names)
+
+
+def _frame(spark: SparkSession, rows: Iterator[pa.Table], schema: StructType) -> DataFrame:
+    """Returns rows as a DataFrame, by a temporary file if they are many."""
+    arrow_schema = pa.schema([(each.name, arrow_type(each.dataType)) for each in schema.fields])
+    head: list[pa.Table] = []
+    size = 0
+    for piece in rows:
+        head.append(piece)
+        size += piece.nbytes
+        if size > _MAX_BYTES_IN_MEMORY:
+            break
+    else:
+        return dataframe_of(spark, pa.concat_tables([arrow_schema.empty_table(), *head]), schema)
+    folder = tempfile.mkdtemp(dir=_temporary_folder())
+    # Several files, so that several tasks read them.
+    writer: parquet.ParquetWriter | None = None
+    for number, piece in enumerate(itertools.chain(head, rows)):
+        if number % 8 == 0:
+            if writer is not None:
+                writer.close()
+            writer = parquet.ParquetWriter(os.path.join(folder, f"{number:06d}.parquet"), arrow_schema)
+        writer.write_table(piece)
+    if writer is not None:
+        writer.close()
+    return spark.read.schema(schema).parquet(path_for_session(spark, folder))
+
+
+@cache
+def _temporary_folder() -> str:
+    """Returns a folder that is removed when the process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="spark_assign-")
+    _kept.append(folder)
+    return folder.name
+
+
+_kept: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def path_for_session(spark: SparkSession, path: str) -> str:
+    """Returns a local path as the URI that a session on this machine opens.
+
+    Spark takes a URI as it is. The embedded engine decodes `%XX`, and would find no file, without an error.
+    """
+    is_embedded = type(spark).__module__.startswith("pyspark.sql.connect")
+    return f"file://{quote(path) if is_embedded else path}"
+
+
+# --- Parquet -------------------------------------------------------------------------------------------------------
+
+
+def read_parquet(spark: SparkSession, table: str, sources: Sequence[str], faults: FileFaults) -> DataFrame | None:
+    """Reads Parquet files as one table; columns that a file lacks are null.
+
+    Args:
+        spark: a session on this machine.
+        table: the name of the table in messages.
+        sources: files and folders.
+        faults: gets the files that aren't Parquet files, and those whose columns have other types than in other files.
+
+    Returns:
+        the table, or None if it has a fault.
+    """
+    files = list_files(sources)
+    types: dict[str, tuple[str, str]] = {}
+    paths_by_columns: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for file in files:
+        found = _columns_of(table, file.path, faults)
+        paths_by_columns.setdefault(tuple(found.items()), []).append(file.path)
+        for name, kind in found.items():
+            if kind == _NULL:
+                continue
+            first, path = types.setdefault(name, (kind, file.path))
+            if first != kind:
+                problem = f"{name} is {kind}, but {first} in {name_of_path(path)}"
+                faults.add_file(table, file.path, problem, "Write both files with the same type")
+    if faults.has(table):
+        return None
+    is_partitioned = any(file.partition for file in files)
+    groups = list(paths_by_columns.values()) if len(paths_by_columns) > 1 else [list(sources)]
+    if is_partitioned and len(groups) > 1:
+        raise SourceError(
+            f"{table}: {sources[0]} has files with different columns in folders of partitions. Write it again"
+        )
+    return union(spark.read.parquet(*(path_for_session(spark, path) for path in paths)) for paths in groups)
+
+
+def _columns_of(table: str, path: str, faults: FileFaults) -> dict[str, str]:
+    """Returns the name of the type of each column of a Parquet file, from its footer."""
+    try:
+        schema = parquet.read_schema(path)
+    except (OSError, pa.ArrowException, ValueError) as error:
+        is_empty = not os.path.getsize(path) if os.path.exists(path) else False
+        problem = "it is empty" if is_empty else str(error).splitlines()[0].rstrip(".")
+        faults.add_file(table, path, problem, "Write or copy the file again")
+        return {}
+    return {each.name: _type_name(each.type) for each in schema}
+
+
+def _type_name(kind: pa.DataType) -> str:
+    """Returns the name of a type in Spark, or Arrow's if Spark has none."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    try:
+        return from_arrow_type(kind).simpleString()
+    except Exception:  # an unsupported type, whose exception differs between versions of PySpark
+        return str(kind)
