@@ -20,6 +20,7 @@ from spark_assign.groups.faulty_groups import without_faulty_groups
 from spark_assign.simulation.facts import gather_facts
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import dataframe_of_rows, map_arrow_batches
+from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import MEMBERSHIP_TABLES
 from spark_assign.tables.errors import ConfigError
@@ -110,12 +111,12 @@ def advise_membership(
     if fault := params.fault():
         raise ConfigError(f"advise_membership: {fault}")
     no_events = dataframe_of_rows(fleet.members.sparkSession, [], EVENTS)
-    facts = gather_facts(fleet, no_events, settings).unionByName(_member_facts(fleet), allowMissingColumns=True)
+    facts = union([gather_facts(fleet, no_events, settings), _member_facts(fleet)])
     tasks = min(1 + fleet.sizes.members // MEMBERS_PER_TASK, MAX_TASKS)
     work = map_arrow_batches(partial(kernel.advise_membership, params=params, timing=settings.timing))
     rows = facts.repartition(tasks, *GROUP_KEY).mapInArrow(work, from_arrow_schema(kernel.MEMBERSHIP_ROWS))
     rejected = fleet.rejected.withColumn("kind", F.lit(kernel.REJECTED))
-    return MembershipAdvice(rows.unionByName(rejected, allowMissingColumns=True))
+    return MembershipAdvice(union([rows, rejected]))
 
 
 def _member_facts(fleet: Fleet) -> DataFrame:
@@ -126,4 +127,4 @@ def _member_facts(fleet: Fleet) -> DataFrame:
     if fleet.groups is None:
         return members
     groups = without_faulty_groups(fleet.groups, fleet).select(*GROUP_KEY, kind, "group_type")
-    return members.unionByName(groups, allowMissingColumns=True)
+    return union([members, groups])

@@ -26,6 +26,7 @@ from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.spark import subscription_lists
 from spark_assign.spark.java_order import string_order
 from spark_assign.spark.shell_patterns import matches
+from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS, ONLY_IF_GIVEN, OWNERSHIP
 
@@ -80,7 +81,7 @@ def without_members(fleet: Fleet, leavers: DataFrame) -> Fleet:
     if fleet.tasks is not None:
         had = fleet.tasks.join(leavers, MEMBER_KEY, "left_semi")
         before = fleet.departed_tasks
-        change["departed_tasks"] = had if before is None else before.unionByName(had, allowMissingColumns=True)
+        change["departed_tasks"] = had if before is None else union([before, had])
     return replace(fleet, **change)
 
 
@@ -99,7 +100,7 @@ def with_joiners(fleet: Fleet, new: DataFrame, topics: list[str] | None) -> Flee
     """Returns the fleet with these additional members, who own nothing."""
     _require_columns("joiners", new, MEMBER_KEY)
     known = [field.name for field in MEMBERS.fields if field.name in new.columns]
-    members = fleet.members.unionByName(new.select(*known), allowMissingColumns=True)
+    members = union([fleet.members, new.select(*known)])
     if fleet.subscriptions is None:
         assert fleet.subscription_lists is not None
         lists = subscription_lists.with_members(fleet.subscription_lists, new, topics)
@@ -171,7 +172,7 @@ def with_counts(fleet: Fleet, counts: DataFrame) -> Fleet:
     _require_columns("partitions", counts, [*_TOPIC, "partitions"])
     others = fleet.topics.join(counts.select(*_TOPIC), _TOPIC, "left_anti")
     new = counts.select(*_TOPIC, F.col("partitions").try_cast("int").alias("partitions"))
-    return replace(fleet, topics=others.unionByName(new, allowMissingColumns=True))
+    return replace(fleet, topics=union([others, new]))
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from spark_assign.replicas.kafka_tool_files import CHANGED, MAX_PARTITIONS, REASSIGN
 from spark_assign.replicas.kernel.reassignment_batches import split_batches
 from spark_assign.replicas.reassignment import Reassignment
+from spark_assign.spark.arrow_batches import sorted_rows
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.replicas import SCHEDULE
 
@@ -128,12 +129,12 @@ def schedule(
     arrow_schema = to_arrow_schema(SCHEDULE)
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        changed = (row for batch in batches for row in batch.to_pylist())
+        changed = sorted_rows(batches, key)
         limits = (partitions_per_batch, bytes_per_batch)
         for batch in schedule_batches(changed, *limits, finish, bandwidth.measured_rate):
             yield pa.RecordBatch.from_pylist([batch], arrow_schema)
 
-    return rows.repartition("cluster").sortWithinPartitions(*key).mapInArrow(write, SCHEDULE)
+    return rows.repartition("cluster").mapInArrow(write, SCHEDULE)
 
 
 def _throttles(placed: DataFrame, bandwidth: Bandwidth) -> DataFrame:

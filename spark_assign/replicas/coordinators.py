@@ -17,7 +17,7 @@ from spark_assign.fleet import Fleet
 from spark_assign.replicas.kernel.group_effects import coordinator_hashes
 from spark_assign.replicas.kernel.spread_leaders import leader_moves
 from spark_assign.spark.partition_leaders import with_leaders
-from spark_assign.spark.tagged_pass import run_pass
+from spark_assign.spark.tagged_pass import run_pass, union
 from spark_assign.tables.replicas import COORDINATORS, LEADER_MOVES
 from spark_assign.tables.schema_fields import schema
 
@@ -55,7 +55,7 @@ def partition_loads(fleet: Fleet, groups: DataFrame, history: Mapping[str, DataF
         )
         .withColumn("topic", F.lit(OFFSETS_TOPIC))
     )
-    counted = offsets.unionByName(_share_partitions(fleet, groups), allowMissingColumns=True)
+    counted = union([offsets, _share_partitions(fleet, groups)])
     internal = fleet.replicas.where(F.col("topic").isin(OFFSETS_TOPIC, SHARE_TOPIC))  # type: ignore[union-attr]
     rows = with_leaders(internal.where(F.size("replicas") > 0)).join(counted, _PARTITION, "left")
     rows = rows.fillna(0, ["groups", "members", "keys"])

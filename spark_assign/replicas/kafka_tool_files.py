@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.replicas.kernel.reassignment_batches import split_batches
 from spark_assign.replicas.reassignment import Reassignment
+from spark_assign.spark.arrow_batches import sorted_rows
 from spark_assign.stores.locations import file_system, join
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.replicas import TOOL_FILES
@@ -56,15 +57,14 @@ def tool_files(
             raise ConfigError(f"{name} is {limit}, expected 1 or more, or None for no limit")
     changes = plan.changes if isinstance(plan, Reassignment) else plan
     changed = changes.where(F.col("previous_replicas").isNotNull())
-    sorted_rows = changed.select(*CHANGED).repartition("cluster").sortWithinPartitions("cluster", "topic", "partition")
     schema = to_arrow_schema(TOOL_FILES)
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = (row for batch in batches for row in batch.to_pylist())
+        rows = sorted_rows(batches, ["cluster", "topic", "partition"])
         for file in to_tool_files(rows, partitions_per_batch, bytes_per_batch):
             yield pa.RecordBatch.from_pylist([file], schema)
 
-    return sorted_rows.mapInArrow(write, TOOL_FILES)
+    return changed.select(*CHANGED).repartition("cluster").mapInArrow(write, TOOL_FILES)
 
 
 def changes_of_leader_moves(leader_moves: DataFrame) -> DataFrame:

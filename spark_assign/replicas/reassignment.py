@@ -231,5 +231,5 @@ def _brokers_after(fleet: ReplicaFleet, change: ClusterChange) -> DataFrame:
         brokers = brokers.join(racks, ["cluster", "broker_id"], "left").withColumn("rack_id", rack).drop("new")
     if change.added is not None:
         added = change.added.select("cluster", "broker_id", "rack_id", F.lit(False).alias("fenced"))
-        brokers = brokers.unionByName(added, allowMissingColumns=True)
+        brokers = union([brokers, added])
     return brokers

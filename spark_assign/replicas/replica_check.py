@@ -91,10 +91,10 @@ def _broker_rows(fleet: ReplicaFleet) -> DataFrame:
     brokers = listed.join(counts, ["cluster", "broker_id"], "full").fillna(0, ["replicas", "leaders"])
     unfenced = F.count(F.when(~F.coalesce("fenced", F.lit(True)), 1))
     means = brokers.groupBy("cluster").agg(
-        *((F.sum(name) / unfenced).alias(f"mean_{name}") for name in ("replicas", "leaders"))
+        *((F.sum(name) / F.nullif(unfenced, F.lit(0))).alias(f"mean_{name}") for name in ("replicas", "leaders"))
     )
     over = (
-        F.when(F.col(f"mean_{name}") > 0, F.col(name) / F.col(f"mean_{name}")).alias(f"{name}_over_mean")
+        F.when(F.col(f"mean_{name}") > 0, F.col(name) / F.nullif(f"mean_{name}", F.lit(0.0))).alias(f"{name}_over_mean")
         for name in ("replicas", "leaders")
     )
     rows = brokers.join(F.broadcast(means), "cluster").select("*", *over)

@@ -57,8 +57,8 @@ def num_affected(row: Row) -> int:
 
 def over_share_column() -> Column:
     """Returns `over_share` as a column of `tables.groups.METRICS`."""
-    share = F.when(F.col("members") > 0, F.ceil(F.col("partitions") / F.col("members"))).otherwise(F.lit(0))
-    return F.greatest(F.col("max_per_member") - share, F.lit(0))
+    share = F.ceil(F.col("partitions") / F.nullif("members", F.lit(0)))  # not a condition: Sail divides all the same
+    return F.greatest(F.col("max_per_member") - F.when(share.isNull(), 0).otherwise(share), F.lit(0))
 
 
 def worst_first(metrics: DataFrame) -> DataFrame:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.simulation.kernel.classic_group_calls import run_calls
+from spark_assign.spark.arrow_batches import sorted_rows
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.schema_check import check_schema
@@ -55,13 +56,12 @@ def verify_classic_group(steps: DataFrame, *, named: str | None = RECORDED_GROUP
     counted = _count(shaped)
     _raise_null_keys(counted)
     tasks = 1 + counted["rows"] // STEPS_PER_TASK
-    ordered = shaped.repartition(tasks, *GROUP_KEY).sortWithinPartitions(*_KEY)
-    return ordered.mapInArrow(partial(_run_calls, group_id=named), CLASSIC_GROUP_RESULTS)
+    return shaped.repartition(tasks, *GROUP_KEY).mapInArrow(partial(_run_calls, group_id=named), CLASSIC_GROUP_RESULTS)
 
 
 def _run_calls(batches: Iterable[pa.RecordBatch], group_id: str | None) -> Iterator[pa.RecordBatch]:
     """Runs the steps of one task."""
-    steps = (row for batch in batches for row in zip(*(each.to_pylist() for each in batch.columns), strict=True))
+    steps = (tuple(row.values()) for row in sorted_rows(batches, _KEY))
     results = run_calls(steps, group_id)
     while rows := list(islice(results, _ROWS_PER_BATCH)):
         columns = dict(zip(_RESULTS.names, zip(*rows, strict=True), strict=True))

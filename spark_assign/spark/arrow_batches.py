@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from zipimport import zipimporter
 
@@ -62,6 +62,15 @@ def map_arrow_chunks(
             yield from table.to_batches()
 
     return done
+
+
+def sorted_rows(batches: Iterable[pa.RecordBatch], key: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a task, sorted. Sail doesn't keep the order of `sortWithinPartitions`."""
+    received = list(batches)
+    if received:
+        rows = pa.Table.from_batches(received).sort_by([(name, "ascending") for name in key])
+        for batch in rows.to_batches(max_chunksize=10_000):
+            yield from batch.to_pylist()
 
 
 def batches_to_chunks(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:

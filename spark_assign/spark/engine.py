@@ -20,12 +20,15 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 from uuid import uuid4
 from weakref import WeakSet
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+from spark_assign.tables.errors import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,6 +111,31 @@ def windows_shuffle_again(spark: SparkSession) -> bool:
     Spark does so only with a setting. Sail always does, and knows none of Spark's settings.
     """
     return _setting(spark, _STRICT, unknown="true") == "true"
+
+
+def location_for(spark: SparkSession, location: str) -> str:
+    """Returns a location as the engine of a session opens it.
+
+    Spark takes a location as it is. Sail decodes `%XX` and takes `*`, `?`, and braces for patterns; of a path that doesn't
+    exist, it reads no rows and raises no error.
+    """
+    path = location.removeprefix("file://")
+    is_local = path.startswith("/") or ":" not in path.partition("/")[0]
+    return f"file://{quote(os.path.abspath(path))}" if is_local and is_embedded(spark) else location
+
+
+def require_spark(spark: SparkSession, need: str) -> None:
+    """Checks that a session is able to do what only Spark can.
+
+    Args:
+        spark: the session.
+        need: what needs Spark, as the start of a sentence: `The catalog main.kafka`.
+
+    Raises:
+        ConfigError: the session is of the embedded engine. The message says which option chooses Spark.
+    """
+    if is_embedded(spark):
+        raise ConfigError(f"{need} needs Spark, but this is the embedded engine (Sail). Choose Spark by --env local")
 
 
 def stored_copy(table: DataFrame) -> DataFrame:

@@ -95,7 +95,7 @@ def with_members(lists: DataFrame, joiners: DataFrame, topics: Sequence[str] | N
         new = new.join(
             list_topics(lists).groupBy(*GROUP_KEY).agg(F.sort_array(F.collect_set("topic")).alias("topics")), GROUP_KEY
         )
-    return lists.unionByName(new, allowMissingColumns=True)
+    return union([lists, new])
 
 
 def _hash() -> Column:

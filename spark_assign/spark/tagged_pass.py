@@ -49,7 +49,17 @@ def _column(value: str | Column | None, field: StructField) -> Column:
 
 def union(tables: Iterable[DataFrame]) -> DataFrame:
     """Returns the rows of all tables; missing columns are null."""
-    return reduce(partial(DataFrame.unionByName, allowMissingColumns=True), tables)
+    listed = list(tables)
+    names = {name for table in listed for name in table.columns}
+    if any(names - set(table.columns) for table in listed):  # typed here, because Sail adds columns without a type
+        types = {field.name: field.dataType for table in listed for field in table.schema.fields}
+        listed = [
+            table.select(
+                "*", *(F.lit(None).cast(types[name]).alias(name) for name in sorted(types.keys() - set(table.columns)))
+            )
+            for table in listed
+        ]
+    return reduce(DataFrame.unionByName, listed)
 
 
 def run_pass(

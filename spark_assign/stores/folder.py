@@ -15,8 +15,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from spark_assign.spark.arrow_batches import dataframe_of_rows
-from spark_assign.spark.engine import plain_schema, shares_files
+from spark_assign.spark.engine import is_embedded, location_for, plain_schema, shares_files
 from spark_assign.stores import local_parquet
+from spark_assign.stores.file_faults import FileFaults
+from spark_assign.stores.local_tables import read_stored, read_text
 from spark_assign.stores.locations import file_system, join, local_path
 from spark_assign.stores.typed_text import CSV_READ, CSV_WRITE
 from spark_assign.tables.groups import MANIFEST
@@ -58,10 +60,15 @@ class FolderTarget(Target):
         for name in self._json_columns(table, attempt.format):
             frame = frame.withColumn(name, F.to_json(name))
         path = self._path(table, attempt.run_id, attempt.id)
-        frame.write.format(attempt.format or "parquet").options(**settings).save(path)
+        frame.write.format(attempt.format or "parquet").options(**settings).save(location_for(self.spark, path))
+        folder = local_parquet.local_folder(path)
+        if is_embedded(self.spark) and folder is not None and not folder.is_dir():  # Sail writes no file without rows
+            local_parquet.write_empty(folder, frame.schema, attempt.format or "parquet")
 
     def read(self, table: str, attempt: Attempt) -> DataFrame:
         """Returns one table of one attempt."""
+        if (frame := self._read_here(table, attempt)) is not None:
+            return frame
         reader = self.spark.read.format(attempt.format or "parquet")
         lists = self._json_columns(table, attempt.format)
         if attempt.format in (None, "parquet", "orc", "csv", "json"):
@@ -70,9 +77,27 @@ class FolderTarget(Target):
             ]
             reader = reader.schema(plain_schema(StructType(fields)))  # without a schema, Spark runs a job to infer it
         settings = {**(CSV_READ | {"multiLine": "true"} if attempt.format == "csv" else {}), **attempt.options}
-        frame = reader.options(**settings).load(self._path(table, attempt.run_id, attempt.id))
+        path = self._path(table, attempt.run_id, attempt.id)
+        frame = reader.options(**settings).load(location_for(self.spark, path))
         for name, kind in lists.items():
             frame = frame.withColumn(name, F.from_json(name, kind))
+        return frame
+
+    def _read_here(self, table: str, attempt: Attempt) -> DataFrame | None:
+        """Returns a table that this process reads itself, or None if the engine reads it.
+
+        Raises:
+            SourceError: the embedded engine would read no rows, because the files are gone.
+        """
+        kind = attempt.format or "parquet"
+        local = local_parquet.local_folder(self._path(table, attempt.run_id, attempt.id))
+        if local is None or not shares_files(self.spark) or kind not in ("parquet", "csv", "json") or attempt.options:
+            return None
+        if kind == "parquet":
+            return read_stored(self.spark, local, self.schemas[table]) if is_embedded(self.spark) else None
+        faults = FileFaults()
+        frame = read_text(self.spark, table, self.schemas[table], kind, [str(local)], faults)
+        faults.verify()
         return frame
 
     def here(self, table: str, run_id: str, attempt: str) -> Path | None:

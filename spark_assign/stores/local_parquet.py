@@ -12,6 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql.types import StructType
+
 from spark_assign.stores.locations import local_path
 
 
@@ -43,6 +45,19 @@ def manifest_rows(folder: Path) -> list[dict[str, Any]] | None:
         return [{**row, "finished_at": datetime.fromisoformat(row["finished_at"])} for row in rows]
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def write_empty(table: Path, schema: StructType, format: str) -> None:
+    """Writes a table without rows: a file that has its columns, as far as the format has them."""
+    from pyarrow import parquet
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    table.mkdir(parents=True)
+    if format == "parquet":
+        parquet.write_table(to_arrow_schema(schema).empty_table(), table / "part-0.parquet")
+    else:
+        header = ",".join(schema.names) + "\n" if format == "csv" else ""
+        (table / f"part-0.{format}").write_text(header, encoding="utf-8")
 
 
 def count_rows(table: Path) -> int | None:

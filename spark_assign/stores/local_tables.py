@@ -11,18 +11,19 @@ import contextlib
 import itertools
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from urllib.parse import quote, unquote
+from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import DataType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
-from spark_assign.spark.engine import dataframe_of
+from spark_assign.spark.engine import dataframe_of, is_embedded, location_for, plain_schema
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.file_faults import FileFaults, UnreadableFileError, name_of_path
 from spark_assign.stores.local_text import read_csv_file, read_header, read_json_document, read_json_file
@@ -31,6 +32,11 @@ from spark_assign.tables.errors import SourceError
 
 _MAX_BYTES_IN_MEMORY = 16 * 1024 * 1024
 """Size of a table from which it is written to a temporary file while it is read."""
+_MAX_PARQUET_BYTES_IN_MEMORY = 4 * 1024 * 1024
+"""Size of Parquet files up to which the embedded engine gets their rows at once."""
+_PIECE_ROWS = 250_000
+_MAX_TASKS = 64
+_NUMBERS = StructType([StructField("number", LongType())])
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _NULL = "void"
 """The type of a column that some writers give to a file with only nulls in it."""
@@ -181,7 +187,7 @@ def _frame(spark: SparkSession, rows: Iterator[pa.Table], schema: StructType) ->
         writer.write_table(piece)
     if writer is not None:
         writer.close()
-    return spark.read.schema(schema).parquet(path_for_session(spark, folder))
+    return spark.read.schema(schema).parquet(location_for(spark, f"file://{folder}"))
 
 
 @cache
@@ -193,15 +199,6 @@ def _temporary_folder() -> str:
 
 
 _kept: list[tempfile.TemporaryDirectory[str]] = []
-
-
-def path_for_session(spark: SparkSession, path: str) -> str:
-    """Returns a local path as the URI that a session on this machine opens.
-
-    Spark takes a URI as it is. The embedded engine decodes `%XX`, and would find no file, without an error.
-    """
-    is_embedded = type(spark).__module__.startswith("pyspark.sql.connect")
-    return f"file://{quote(path) if is_embedded else path}"
 
 
 # --- Parquet -------------------------------------------------------------------------------------------------------
@@ -235,12 +232,68 @@ def read_parquet(spark: SparkSession, table: str, sources: Sequence[str], faults
     if faults.has(table):
         return None
     is_partitioned = any(file.partition for file in files)
+    if is_embedded(spark):
+        kinds = {name: parquet.read_schema(path).field(name).type for name, (_, path) in types.items()}
+        of_folders = {name: StringType() for file in files for name in file.partition}
+        columns = {name: from_arrow_type(_value_type(kind)) for name, kind in kinds.items()} | of_folders
+        return _read_files(spark, files, StructType([StructField(name, each) for name, each in columns.items()]))
     groups = list(paths_by_columns.values()) if len(paths_by_columns) > 1 else [list(sources)]
     if is_partitioned and len(groups) > 1:
         raise SourceError(
             f"{table}: {sources[0]} has files with different columns in folders of partitions. Write it again"
         )
-    return union(spark.read.parquet(*(path_for_session(spark, path) for path in paths)) for paths in groups)
+    return union(spark.read.parquet(*(location_for(spark, f"file://{path}") for path in paths)) for paths in groups)
+
+
+def read_stored(spark: SparkSession, folder: Path, schema: StructType) -> DataFrame:
+    """Returns a table of Parquet files that a run has stored in a folder, read by the embedded engine.
+
+    Raises:
+        FileNotFoundError: the folder is gone, because the run was replaced.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} does not exist: the run was replaced while it was read. Read it again")
+    return _read_files(spark, list_files([str(folder)]), plain_schema(schema))
+
+
+def _read_files(spark: SparkSession, files: Sequence[LocalFile], schema: StructType) -> DataFrame:
+    """Reads Parquet files by pyarrow. The embedded engine itself would read no rows of a file that is gone.
+
+    Small files are read at once, others when the table is computed.
+    """
+    arrow_schema = pa.schema([(each.name, arrow_type(each.dataType)) for each in schema.fields])
+    if sum(os.path.getsize(file.path) for file in files) <= _MAX_PARQUET_BYTES_IN_MEMORY:
+        pieces = [piece for file in files for piece in _pieces(file, arrow_schema)]
+        return dataframe_of(spark, pa.concat_tables([arrow_schema.empty_table(), *pieces]), schema)
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch["number"].to_pylist():
+                for piece in _pieces(files[number], arrow_schema):
+                    yield from piece.to_batches()
+
+    numbers = dataframe_of(spark, pa.table({"number": pa.array(range(len(files)), pa.int64())}), _NUMBERS)
+    return numbers.repartition(min(len(files), _MAX_TASKS), "number").mapInArrow(read, schema)
+
+
+def _pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yields the rows of a Parquet file with the columns of a schema; null for those that the file lacks."""
+    content = parquet.ParquetFile(file.path)
+    names = [name for name in schema.names if name in content.schema_arrow.names]
+    for batch in content.iter_batches(batch_size=_PIECE_ROWS, columns=names):
+        columns = []
+        for each in schema:
+            if each.name in file.partition:
+                columns.append(pa.repeat(pa.scalar(file.partition[each.name], each.type), len(batch)))
+            elif each.name in names:
+                columns.append(batch[each.name].cast(each.type))
+            else:
+                columns.append(pa.nulls(len(batch), each.type))
+        yield pa.table(columns, schema=schema)
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _columns_of(table: str, path: str, faults: FileFaults) -> dict[str, str]:
@@ -257,9 +310,7 @@ def _columns_of(table: str, path: str, faults: FileFaults) -> dict[str, str]:
 
 def _type_name(kind: pa.DataType) -> str:
     """Returns the name of a type in Spark, or Arrow's if Spark has none."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
     try:
-        return from_arrow_type(kind).simpleString()
+        return from_arrow_type(_value_type(kind)).simpleString()
     except Exception:  # an unsupported type, whose exception differs between versions of PySpark
         return str(kind)

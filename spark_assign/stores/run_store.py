@@ -34,6 +34,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from spark_assign.spark.engine import require_spark
 from spark_assign.spark.progress import progress
 from spark_assign.stores import local_parquet
 from spark_assign.stores.catalog import CatalogTarget
@@ -249,7 +250,7 @@ def read_run(
     while manifest is not None:
         try:
             return _stored(target, manifest, options or {})
-        except PySparkException:
+        except (PySparkException, FileNotFoundError):
             # The files of a plan go away only after a newer one is in the manifest: then that one is meant.
             newest = _newest(target, wanted)
             if newest is None or newest.attempt == manifest.attempt:
@@ -317,7 +318,10 @@ def _local_folders(target: FolderTarget | CatalogTarget, names: Iterable[str], a
 
 def _target(spark: SparkSession, output: str, schemas: Mapping[str, StructType]) -> FolderTarget | CatalogTarget:
     """Returns the folder or catalog target of a location."""
-    return (FolderTarget if is_path(output) else CatalogTarget)(spark, output, schemas)
+    if is_path(output):
+        return FolderTarget(spark, output, schemas)
+    require_spark(spark, f"The catalog {output}")
+    return CatalogTarget(spark, output, schemas)
 
 
 def _newest(target: FolderTarget | CatalogTarget, run_id: str | None) -> Manifest | None:

@@ -16,6 +16,7 @@ from spark_assign.report.html import history as histories
 from spark_assign.report.html.daily import HANG, OUTAGE, DailyRows
 from spark_assign.report.html.report_data import MAPPED_GROUPS, MOST_ROWS
 from spark_assign.report.listed_groups import any_of, collected, num_rows
+from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.groups import GROUP_KEY
 
 _LISTED_PER_TEAM = 50
@@ -50,7 +51,7 @@ def daily_rows(
     if history is None or not times:
         return rows
     recent = {name: _between(history[name], time, times) for name, time in TIMES.items() if name in history}
-    events = recent["deploys"].unionByName(_without_rebalance(recent["pauses"]), allowMissingColumns=True)
+    events = union([recent["deploys"], _without_rebalance(recent["pauses"])])
     until = max(end for _, end in times.values())
     since = min((start for start, end in times.values() if start < end), default=until)
     rows = replace(rows, since=since, until=until)

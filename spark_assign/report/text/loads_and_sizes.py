@@ -93,7 +93,7 @@ def loads_by_group(loads: DataFrame) -> DataFrame:
     surplus = F.col("out_messages_per_second") - F.col("in_messages_per_second")
     drain = (
         F.when(F.col("lag") == 0, 0.0)
-        .when(surplus > 0, F.col("lag") / surplus)
+        .when(surplus > 0, F.col("lag") / F.nullif(surplus, F.lit(0.0)))
         .when(surplus <= 0, F.lit(_NEVER))
         .alias("drain_s")
     )

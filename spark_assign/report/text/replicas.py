@@ -83,7 +83,7 @@ def summarize_balance(balance: DataFrame) -> str:
     slack = 1e-9 * F.col("share")
     columns = []
     for name in ("load_before", "load_after"):
-        ratio_to_share = F.when(F.col("share") > 0, F.col(name) / F.col("share"))
+        ratio_to_share = F.when(F.col("share") > 0, F.col(name) / F.nullif("share", F.lit(0.0)))
         is_outside = (F.col(name) > F.col("max_load") + slack) | (F.col(name) < F.col("min_load") - slack)
         columns += [
             F.min(ratio_to_share).alias(f"min_{name}"),

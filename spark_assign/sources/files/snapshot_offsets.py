@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from spark_assign.sources.files.tables import Shape, read_tables
+from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.locations import is_path
 from spark_assign.tables.errors import FleetError, SourceError
 from spark_assign.tables.groups import LOADS, OFFSETS, SNAPSHOTS, TOPICS
@@ -153,7 +154,7 @@ def loads_between(before: Offsets, after: Offsets) -> DataFrame:
     group_rates = joined.where(F.col("committed_before").isNotNull() | F.col("committed_after").isNotNull()).withColumn(
         "out_messages_per_second", _rate("committed")
     )
-    rows = partition_rates.unionByName(group_rates, allowMissingColumns=True)
+    rows = union([partition_rates, group_rates])
     return check_schema("loads", rows, LOADS)[0].select(*LOADS.names)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import glob
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
@@ -13,10 +16,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from spark_assign.history.kernel import log_segments as segments
-from spark_assign.spark.arrow_batches import forget_zipped_pyspark
-from spark_assign.stores.locations import for_spark
+from spark_assign.spark.arrow_batches import dataframe_of_rows, forget_zipped_pyspark
+from spark_assign.spark.engine import shares_files
+from spark_assign.stores.locations import for_spark, local_path
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.history import RECORDS
+from spark_assign.tables.schema_fields import schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +31,10 @@ _MARKERS = from_arrow_schema(segments.MARKERS)
 _FOLDERS = "__consumer_offsets-*"
 _DEPTH = 3
 """Maximum depth of folders: a backup, its brokers, their disks."""
+_PATHS = schema("path string")
+_CONTENTS = schema("path string, content binary")
+_MAX_READERS = 200
+"""Maximum number of tasks that read local segments."""
 _EXAMPLE = "__consumer_offsets-12/00000000000000000000.log"
 
 
@@ -53,7 +62,7 @@ def log_segments(spark: SparkSession, location: str, cluster: str) -> LogSegment
         SourceError: the folder has no segment of that topic.
     """
     paths = _paths(spark, location)
-    files = spark.read.format("binaryFile").load(paths).select("path", "content")
+    files = _contents(spark, paths)
     with_markers = files.withColumn("markers", F.lit(None).cast(f"array<{_MARKERS.simpleString()}>"))
     copies = [segments.parse_path(path) for path in paths]
     partitions = {path.rpartition("/")[0] for path in paths}
@@ -67,14 +76,38 @@ def log_segments(spark: SparkSession, location: str, cluster: str) -> LogSegment
     return LogSegments(records, damaged)
 
 
+def _contents(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Returns path and content of files, a file per row."""
+    if not shares_files(spark) or not all(map(local_path, paths)):
+        return spark.read.format("binaryFile").load(list(paths)).select("path", "content")
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in batches:
+            for path in batch["path"].to_pylist():
+                content = Path(local_path(path) or path).read_bytes()
+                yield pa.RecordBatch.from_pydict({"path": [path], "content": pa.array([content], pa.binary())})
+
+    rows = dataframe_of_rows(spark, [{"path": path} for path in paths], _PATHS)
+    return rows.repartition(min(len(paths), _MAX_READERS)).mapInArrow(read, _CONTENTS)
+
+
 def _paths(spark: SparkSession, location: str) -> list[str]:
     """Returns the paths of the segments of one topic, sorted.
 
     Uses patterns, because Spark's recursive search skips names that start with an underscore.
     """
-    folder = for_spark(location).rstrip("/")
+    local = local_path(location) if shares_files(spark) else None
+    folder = (for_spark(location) if local is None else local).rstrip("/")
     depths = [f"{folder}{'/*' * depth}/{_FOLDERS}/*.log" for depth in range(_DEPTH + 1)]
-    found = [path for pattern in (f"{folder}/*.log", *depths) for path in _matching(spark, pattern)]
+    patterns = [f"{folder}/*.log", *depths]
+    if local is None:
+        found = [path for pattern in patterns for path in _matching(spark, pattern)]
+    else:
+        patterns = [f"{glob.escape(folder)}{pattern.removeprefix(folder)}" for pattern in patterns]
+        listed = {path for pattern in patterns for path in glob.glob(pattern)}
+        found = [f"file://{path}" for path in listed if re.search(segments.SEGMENT, path)]
     if not found:
         raise SourceError(f"{location} has no log segments of __consumer_offsets. Their paths end in {_EXAMPLE}.")
     return sorted(found)
