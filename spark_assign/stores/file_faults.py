@@ -63,7 +63,7 @@ def shortened(text: str, limit: int = 100) -> str:
 
 def name_of_path(path: str) -> str:
     """Returns the name of a local file for messages."""
-    return name_of(quote(path))
+    return name_of(quote(path, safe="/="))
 
 
 class UnreadableFileError(Exception):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -69,7 +70,8 @@ def pieces(path: str, *, quotes: bool, size: int = _PIECE_BYTES) -> Iterator[byt
                     remedy = "Close the quote" if quotes else "Write one JSON object per line"
                     raise UnreadableFileError(f"a row has more than {_MAX_RECORD_BYTES:,} bytes", remedy)
     except (OSError, pa.ArrowException) as error:
-        problem = (getattr(error, "strerror", None) or str(error)).splitlines()[0]
+        number = getattr(error, "errno", None)
+        problem = os.strerror(number) if number else str(error).splitlines()[0]
         remedy = "Copy or compress it again, or fix its name" if suffix else "Check the file and its permissions"
         raise UnreadableFileError(problem[:1].lower() + problem[1:], remedy) from error
     if rest:

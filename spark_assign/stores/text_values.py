@@ -33,7 +33,7 @@ _BLANKS = "".join(map(chr, range(0x21))) + "\x7f"
 """The characters that Spark removes around a number: blanks and control characters of ASCII."""
 _INT = re.compile(r"[+-]?[0-9]{1,4000}")
 _DOUBLE = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
-_SPECIAL = re.compile(r"nan|[+-]?inf(?:inity)?", re.IGNORECASE)
+_SPECIAL = re.compile(r"[+-]?NaN|(?i:nan|[+-]?inf(?:inity)?)")
 _BOOLEANS = {
     **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
     **dict.fromkeys(("f", "false", "n", "no", "0"), False),
@@ -151,6 +151,8 @@ def _parse_list(text: str, kind: ArrayType) -> list[Any]:
             return []
         items = json_value(parse_json(text), kind)
     else:
+        if text.strip() == "]":
+            raise ValueError(text)
         inner = _BRACKETS.sub("", text)
         items = [parse_text(item, kind.elementType) for item in _COMMA.split(inner)] if inner else []
     if items is None or None in items:

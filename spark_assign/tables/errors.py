@@ -62,13 +62,15 @@ def missing_extra(need: str, extra: str) -> ConfigError:
 
 
 _ENGINE_FAILURE = re.compile(
-    r"Py4JNetworkError|ConnectionRefusedError|ConnectionResetError|StatusCode.UNAVAILABLE|SparkContext was shut down"
+    r"Py4JNetworkError|Connection(Refused|Reset)Error|StatusCode.UNAVAILABLE|SparkContext was shut down|"
+    r"stopped SparkContext"
 )
 
 
 def is_engine_failure(error: BaseException) -> bool:
     """Checks whether an error means that Spark or the embedded engine doesn't run any more, whatever it was reading."""
-    return bool(_ENGINE_FAILURE.search(f"{type(error).__name__}: {error}")) or "stopped SparkContext" in str(error)
+    text = f"{type(error).__name__}: {error}"
+    return bool(_ENGINE_FAILURE.search(text)) or ("Job aborted" in text and "Caused by: " not in text)
 
 
 def reason(error: BaseException) -> str:

@@ -170,11 +170,9 @@ def _read(
             merged = {"mergeSchema": "true"} if source.format == "parquet" and len(source.names) > 1 else {}
             frame = spark.read.format(source.format).options(**{**merged, **options}).load(list(source.names))
         _ = frame.schema  # Connect opens the files only now
-    except SourceError:
-        raise
     except Exception as error:  # classic PySpark lets Java's own exceptions through
-        if is_engine_failure(error) or ("Job aborted" in str(error) and "Caused by: " not in str(error)):
-            raise  # Spark itself has failed, whatever is in the table
+        if isinstance(error, SourceError) or is_engine_failure(error):
+            raise
         raise SourceError(f"{table}: {source} cannot be read: {reason(error)}") from error
     return frame
 
@@ -316,7 +314,7 @@ def _loads(spark: SparkSession, source: TableSource, options: Mapping[str, str])
     try:
         return bool(spark.read.format(str(source.format)).options(**options).load(source.names[0]).columns)
     except Exception as error:  # classic PySpark lets Java's own exception through for an unknown format
-        if "DATA_SOURCE_NOT_FOUND" in str(error):
+        if re.search("DATA_SOURCE_NOT_FOUND|No data source found", str(error)):
             raise SourceError(
                 f"Spark does not know the format {source.format}; add its package, for example by "
                 "--conf spark.jars.packages=…"

@@ -1,0 +1,318 @@
+"""Reading csv and JSON-lines files without Spark: what a value is, and what is a fault with table, file and row."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from spark_assign.stores import local_text
+from spark_assign.stores.file_faults import FileFaults, UnreadableFileError
+from spark_assign.stores.local_text import read_csv_file, read_header, read_json_document, read_json_file
+from spark_assign.stores.text_values import parse_column
+from spark_assign.tables.connect import STATE
+from spark_assign.tables.errors import SourceError
+
+SCHEMA = StructType(
+    [
+        StructField("name", StringType()),
+        StructField("count", IntegerType()),
+        StructField("replicas", ArrayType(IntegerType())),
+        StructField("rate", DoubleType()),
+    ]
+)
+INVALID = object()
+QUOTE = "t: a quote that isn't closed, or isn't doubled (\"\"), or is in a field without quotes"
+
+
+def read(folder: Path, content: bytes, file: str = "t.csv", schema: StructType = SCHEMA) -> list[dict[str, object]]:
+    """Returns the rows of a file with this content; raises what its faults are."""
+    path = folder / file
+    path.write_bytes(content)
+    faults = FileFaults()
+    if ".csv" in file:
+        tables = list(read_csv_file("t", str(path), read_header(str(path)), schema, faults))
+    else:
+        tables = list(read_json_file("t", str(path), schema, faults))
+    faults.verify()
+    return [row for table in tables for row in table.to_pylist()]
+
+
+def faults_of(folder: Path, content: bytes, file: str = "t.csv") -> list[str]:
+    """Returns the faults of a file, one each line."""
+    with pytest.raises(SourceError) as error:
+        read(folder, content, file)
+    return [line.removeprefix("  - ") for line in str(error.value).split("\n")[1:]]
+
+
+def parsed(texts: list[str | None], kind: DataType) -> list[object]:
+    """Returns values of a column, or INVALID."""
+    values, is_bad = parse_column(pa.array(texts, pa.string()), kind)
+    bad = [False] * len(texts) if is_bad is None else is_bad.to_pylist()
+    return [INVALID if wrong else value for value, wrong in zip(values.to_pylist(), bad, strict=True)]
+
+
+# --- values --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "valid", "invalid"),
+    [
+        (
+            IntegerType(),
+            {
+                "0": 0,
+                "-5": -5,
+                "+7": 7,
+                " 8\t": 8,
+                "007": 7,
+                "2147483647": 2147483647,
+                "-2147483648": -(2**31),
+                "": None,
+            },
+            ["x", "1.5", "1e3", "2147483648", "0x1", "\u0661", "1 2", "-", "9" * 5000, "\t"],
+        ),
+        (LongType(), {"9223372036854775807": 2**63 - 1, " ": None}, ["9223372036854775808", "1.0", "1_000"]),
+        (BooleanType(), {"true": True, "FALSE": False, " yes": True, "0": False, "": None}, ["2", "truefalse", "on"]),
+        (DoubleType(), {"1.5": 1.5, "1e3": 1000.0, "-.5": -0.5, "inf": float("inf"), "2f": 2.0}, ["1,5", "0x1", "1_0"]),
+        (
+            ArrayType(IntegerType()),
+            {"1": [1], "1,2,3": [1, 2, 3], "[1, 2]": [1, 2], "": [], "[]": [], " [ ] ": [], None: None},
+            ["1,x", "1,,2", "1;2", "99999999999"],
+        ),
+        (
+            ArrayType(StringType()),
+            {"a,b": ["a", "b"], '["a","b,c"]': ["a", "b,c"], "[]": [], '["x", 5]': ["x", "5"]},
+            ['["a', "[null]"],
+        ),
+        (TimestampType(), {}, ["2026-11-23T12:00:00", "yesterday"]),
+    ],
+    ids=str,
+)
+def test_values(kind: DataType, valid: dict[str | None, object], invalid: list[str]) -> None:
+    """Alone, and in one column, so that neither parser has a chance to differ from the other."""
+    for text, value in valid.items():
+        assert parsed([text], kind) == [value], text
+    for text in invalid:
+        assert parsed([text], kind) == [INVALID], text
+    both = [*valid, *invalid]
+    assert parsed(both, kind) == [*valid.values(), *([INVALID] * len(invalid))]
+
+
+def test_times() -> None:
+    """With an offset from UTC; a time without one could mean any."""
+    [found] = parsed(["2026-11-23T12:00:00.5+02:00"], TimestampType())
+    assert found.isoformat() == "2026-11-23T10:00:00.500000+00:00"  # type: ignore[attr-defined]
+
+
+# --- csv -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_dialect(tmp_path: Path) -> None:
+    """Columns in any order, others as text; nulls and empty strings; quotes; line ends in quotes; a byte order mark."""
+    text = '\ufeffcount,"note",name\r\n1,"said ""hi"", left",a\r\n\r\n,,""\r\n 2 ,"two\nlines", b\n'
+    assert read(tmp_path, text.encode()) == [
+        {"count": 1, "note": 'said "hi", left', "name": "a"},
+        {"count": None, "note": None, "name": ""},
+        {"count": 2, "note": "two\nlines", "name": " b"},
+    ]
+    assert read(tmp_path, b"name,count\rx,1\ry,2") == [{"name": "x", "count": 1}, {"name": "y", "count": 2}]
+    assert read(tmp_path, b"name") == read(tmp_path, b"name\n\n") == []
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1 << 20])
+def test_pieces_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, seed: int) -> None:
+    """As Python's reader reads it, wherever a piece of the file ends."""
+    monkeypatch.setattr(local_text.pieces, "__kwdefaults__", {"size": size})
+    random_ = random.Random(seed)
+    rows = [["".join(random_.choices('ab,"\n\r é', k=random_.randrange(1, 6))) for _ in range(3)] for _ in range(40)]
+    text = io.StringIO(newline="")
+    csv.writer(text, quoting=csv.QUOTE_MINIMAL).writerows([["x", "y", "z"], *rows])
+    found = read(tmp_path, text.getvalue().encode())
+    assert [list(row.values()) for row in found] == rows
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"name,count\na,1\nb,two\n", 't.count: "two" is not a valid int, in t.csv: name=b, count=two (row 2)'),
+        (b"name,count\na,1\nb\n", "t: the row does not have 2 fields, in t.csv: b (row 2)"),
+        (b"name,count\na,1,2\n", "t: the row does not have 2 fields, in t.csv: a,1,2 (row 1)"),
+        (
+            b"name,count\na,1\ncaf\xe9,2\n",
+            r't.name: "caf\xe9" is not UTF-8. Save the file as UTF-8, in t.csv: name=caf\xe9, count=2 (row 2)',
+        ),
+        (
+            b'name,count\na,1\nx"y,2\n',
+            f'{QUOTE}, in t.csv: x"y,2 (row 2)',
+        ),
+        (
+            b'name,count\n"x"y,2\n',
+            f'{QUOTE}, in t.csv: "x"y,2 (row 1)',
+        ),
+        (
+            b'name,count\n"a""b",1\n"x,2\ny,3\n',
+            f'{QUOTE}, in t.csv: "x,2 (row 2)',
+        ),
+    ],
+)
+def test_faults_of_csv(tmp_path: Path, content: bytes, fault: str) -> None:
+    """Each with its table, value, file, and row."""
+    assert faults_of(tmp_path, content) == [fault]
+
+
+def test_a_few_faults_are_displayed(tmp_path: Path) -> None:
+    """In the order of the rows; long ones are cut."""
+    found = faults_of(tmp_path, b"name,count\n" + b"a,x\n" * 30_000)
+    assert len(found) == 6
+    assert [line[-7:] for line in found[:5]] == [f"(row {row})" for row in range(1, 6)]
+    assert found[5] == "… and more"
+    [line] = faults_of(tmp_path, b"name,count\n" + b"a" * 100_000 + b"," + b"x" * 100_000 + b"\n")
+    assert len(line) < 1000
+
+
+def unreadable(folder: Path, content: bytes, file: str = "t.csv") -> str:
+    """Returns why a file can't be read at all."""
+    with pytest.raises(UnreadableFileError) as error:
+        read(folder, content, file)
+    return f"{error.value.problem}. {error.value.remedy}"
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    """Compressed ones that end early or aren't; two columns of one name; another encoding; no end of a row."""
+    long = "\n".join(map(str, range(10_000))).encode()
+    for suffix, compress in ((".gz", gzip.compress), (".bz2", bz2.compress)):
+        whole = compress(b"name\n" + long)
+        assert len(read(tmp_path, whole, f"t.csv{suffix}")) == 10_000
+        assert len(read(tmp_path, whole + compress(b"\nx\n"), f"t.csv{suffix}")) == 10_001
+        assert unreadable(tmp_path, whole[:-100], f"t.csv{suffix}").startswith("truncated compressed stream. Copy")
+        assert "fix its name" in unreadable(tmp_path, b"name\nx\n", f"t.csv{suffix}")
+    assert unreadable(tmp_path, b"name,Name\n") == "the header has the column Name twice. Remove or rename one of them"
+    assert unreadable(tmp_path, "name\nx\n".encode("utf-16")) == "it is UTF-16. Save the file as UTF-8"
+    assert unreadable(tmp_path, b"caf\xe9\nx\n") == "the header is not UTF-8. Save the file as UTF-8"
+    assert unreadable(tmp_path, b'"name\nx\n').startswith("the header isn't csv")
+    with pytest.raises(UnreadableFileError, match="no such file or directory"):
+        read_header(str(tmp_path / "none.csv"))
+
+
+def test_a_row_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory stays bounded."""
+    monkeypatch.setattr(local_text, "_MAX_RECORD_BYTES", 1000)
+    monkeypatch.setattr(local_text.pieces, "__kwdefaults__", {"size": 100})
+    assert unreadable(tmp_path, b'name\n"' + b"x\n" * 1000) == "a row has more than 1,000 bytes. Close the quote"
+
+
+# --- JSON ----------------------------------------------------------------------------------------------------------
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    """Missing and unknown fields, empty lines; and with a value that Arrow leaves to Python."""
+    lines = b'\xef\xbb\xbf{"name":"a","count":-1,"replicas":[1,2],"rate":1,"more":{"x":[1,{}]}}\r\n\n  \n{"rate":1e3}\n'
+    expected = [
+        {"name": "a", "count": -1, "replicas": [1, 2], "rate": 1.0},
+        {"name": None, "count": None, "replicas": None, "rate": 1000.0},
+    ]
+    assert read(tmp_path, lines, "t.json") == expected
+    with_number = lines + b'{"name":1.10,"rate":"Infinity"}'
+    more = {"name": "1.10", "count": None, "replicas": None, "rate": float("inf")}
+    assert read(tmp_path, with_number, "t.json") == [*expected, more]
+    assert read(tmp_path, b"", "t.json") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (b'{"count":"3"}', 't.count: "3" is not a valid int'),
+        (b'{"count":2.0}', "t.count: 2.0 is not a valid int"),
+        (b'{"count":2147483648}', "t.count: 2147483648 is not a valid int"),
+        (b'{"count":true}', "t.count: true is not a valid int"),
+        (b'{"rate":"5"}', 't.rate: "5" is not a valid double'),
+        (b'{"replicas":[1,"x"]}', 't.replicas: [1,"x"] is not a list of ints (1,2,3)'),
+        (b'{"replicas":3}', "t.replicas: 3 is not a list of ints (1,2,3)"),
+        (b'{"count":1,"count":2}', "t.count: the row has it more than once. Leave one"),
+        (rb'{"name":"\ud800"}', "t.name: half of a surrogate pair isn't a character. Save the file as UTF-8"),
+        (b'{"name":"caf\xe9"}', "t: the row is not UTF-8. Save the file as UTF-8"),
+        (b"not json", "t: not a json object"),
+        (b"null", "t: not a json object"),
+        (b'{"count":1}null', "t: not a json object"),
+        (b'{"count":1}{"count":2}', "t: not a json object"),
+        (b'[{"count":1}]', "t: not a json object. Write one object per line, without an array around them"),
+        (b'{"name":' + b"[" * 100_000, "t: the row is nested too deeply. Write one JSON object per line"),
+    ],
+)
+def test_faults_of_json(tmp_path: Path, line: bytes, fault: str) -> None:
+    """Of the second row, with its table, value, file, and row."""
+    [found] = faults_of(tmp_path, b'{"name":"a"}\n' + line + b"\n", "t.json")
+    assert found.startswith(f"{fault}, in t.json: ")
+    assert found.endswith(" (row 2)")
+
+
+def test_both_json_parsers_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Arrow's, for plain rows, and Python's, for all others."""
+    random_ = random.Random(seed)
+    values = {
+        "name": [None, "", "a", "é\u2028", "😀", '"\\/\b'],
+        "count": [None, 0, -1, 2**31 - 1],
+        "replicas": [None, [], [1, None, 3]],
+        "rate": [None, 0, 1.5, 1e300, -0.0, 0.1],
+        "other": [None, {"a": [1]}, "x"],
+    }
+    rows = [{name: random_.choice(each) for name, each in values.items() if random_.random() < 0.8} for _ in range(300)]
+    content = "\n".join(json.dumps(row, ensure_ascii=random_.random() < 0.5) for row in rows).encode()
+    by_arrow = read(tmp_path, content, "t.json")
+    assert by_arrow == [{name: row.get(name) for name in SCHEMA.names} for row in rows]
+    monkeypatch.setattr(local_text, "_parse_plain_json", lambda *_: None)
+    assert read(tmp_path, content, "t.json") == by_arrow
+
+
+def test_lists_of_structs(tmp_path: Path) -> None:
+    """As a snapshot of Connect writes them, in csv and in JSON."""
+    items = '[{"kind":"task","connector":"files","task":0},{"kind":"connector","connector":"a, b"}]'
+    expected = [
+        {"kind": "task", "connector": "files", "task": 0},
+        {"kind": "connector", "connector": "a, b", "task": None},
+    ]
+    quoted = items.replace('"', '""')
+    [row] = read(tmp_path, f'connect_cluster,assignment\nc,"{quoted}"\n'.encode(), schema=STATE)
+    assert row["assignment"] == expected
+    [row] = read(tmp_path, f'{{"connect_cluster":"c","assignment":{items}}}'.encode(), "t.json", STATE)
+    assert row["assignment"] == expected
+
+
+def test_documents(tmp_path: Path) -> None:
+    """An object in several lines, or an array of objects."""
+    path = tmp_path / "snapshot.json"
+    for text, counts in (('{\n "count": 1\n}\n', [1]), ('[{"count": 1},\n{"count": 2}]', [1, 2])):
+        path.write_text(text)
+        [rows] = read_json_document("t", str(path), SCHEMA, FileFaults())
+        assert rows["count"].to_pylist() == counts
+    for content, message in (
+        (b"{", "it isn't JSON"),
+        (b'{"count":"x"}', '"x" is not a valid int'),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"name":"\xff"}', "not UTF-8"),
+    ):
+        path.write_bytes(content)
+        faults = FileFaults()
+        assert list(read_json_document("t", str(path), SCHEMA, faults)) == []
+        with pytest.raises(SourceError, match=message):
+            faults.verify()
