@@ -1,7 +1,7 @@
 """What all tests share: the seed, the marks of tests/selection.toml, and one lazy Spark session.
 
-The session is classic. `SPARK_ASSIGN_TEST_REMOTE="local[2]" pytest tests/spark` runs the same tests on Spark Connect,
-with a server of their own.
+The session is of the embedded engine. `SPARK_ASSIGN_TEST_ENGINE=spark pytest tests/spark` runs the same tests on
+classic Spark; with `SPARK_ASSIGN_TEST_REMOTE="local[2]"`, they run on Spark Connect, with a server of their own.
 """
 
 from __future__ import annotations
@@ -84,18 +84,18 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session of all Spark tests, with two cores."""
+    """The session of all Spark tests: of the embedded engine, or of Spark with two cores."""
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # The executors are started in the folder of the run, wherever pytest was called.
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(path) for path in sys.path if path])
-    if os.environ.get("SPARK_ASSIGN_TEST_ENGINE") == "embedded":
+    if selection.is_embedded():
         from spark_assign.spark.engine import ENGINE, embedded_session
 
         os.environ[ENGINE] = "embedded"
         yield embedded_session()
         return
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # The executors are started in the folder of the run, wherever pytest was called.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(path) for path in sys.path if path])
     remote = os.environ.get("SPARK_ASSIGN_TEST_REMOTE")
     builder = SparkSession.builder.remote(remote) if remote else SparkSession.builder.master("local[2]")
     warehouse = tmp_path_factory.mktemp("warehouse")

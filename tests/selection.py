@@ -1,7 +1,11 @@
-"""Marks tests: `full` and `connect` as tests/selection.toml lists them, and `spark` if they start a session."""
+"""Marks tests as tests/selection.toml lists them, and `spark` if they start a session.
+
+Tests that are marked `classic` are skipped on the embedded engine.
+"""
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,6 +22,12 @@ def listed() -> dict[str, dict[str, str]]:
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
+def is_embedded() -> bool:
+    """Whether the tests share a session of the embedded engine, and not one of Spark."""
+    by_default = "spark" if os.environ.get("SPARK_ASSIGN_TEST_REMOTE") else "embedded"
+    return os.environ.get("SPARK_ASSIGN_TEST_ENGINE", by_default) == "embedded"
+
+
 def mark(items: Iterable[pytest.Item]) -> None:
     """Adds the marks to the collected tests."""
     marks = listed()
@@ -27,6 +37,8 @@ def mark(items: Iterable[pytest.Item]) -> None:
         for name, tests in marks.items():
             if reason := _reason(item.nodeid, tests):
                 item.add_marker(getattr(pytest.mark, name)(reason))
+        if is_embedded() and item.get_closest_marker("classic"):
+            item.add_marker(pytest.mark.skip("needs Spark: SPARK_ASSIGN_TEST_ENGINE=spark"))
 
 
 def _reason(test: str, tests: Mapping[str, str]) -> str | None:

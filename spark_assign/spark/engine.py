@@ -116,8 +116,8 @@ def windows_shuffle_again(spark: SparkSession) -> bool:
 def location_for(spark: SparkSession, location: str) -> str:
     """Returns a location as the engine of a session opens it.
 
-    Spark takes a location as it is. Sail decodes `%XX` and takes `*`, `?`, and braces for patterns; of a path that doesn't
-    exist, it reads no rows and raises no error.
+    Spark takes a location as it is. Sail decodes `%XX`, and takes `*`, `?`, and braces for patterns. Of a path that
+    doesn't exist, it reads no rows, without an error.
     """
     path = location.removeprefix("file://")
     is_local = path.startswith("/") or ":" not in path.partition("/")[0]

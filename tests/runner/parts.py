@@ -16,7 +16,7 @@ PYTHON = str(ROOT / ".venv" / "bin" / "python")
 FAST = ("ruff", "format", "mypy", "unit")
 """The parts that need neither Java nor Spark."""
 DEFAULT = (
-    *("ruff", "format", "live", "spark", "unit", "mypy"),
+    *("ruff", "format", "live", "spark", "embedded", "unit", "mypy"),
     *("docs", "e2e", "classes", "connect", "golden", "airflow", "benchmarks", "browser"),
 )
 """The parts of the default run, in their order: the longest of each lane first."""
@@ -47,6 +47,8 @@ FEWEST: Mapping[str, int] = {
     "browser": 14,
 }
 """For each part the number of tests that its default run has at least."""
+ENGINE_VARIABLE = "SPARK_ASSIGN_TEST_ENGINE"
+"""Engine of the session that tests share: `embedded` or `spark`."""
 FULL_VARIABLE = "SPARK_ASSIGN_TEST_FULL"
 """Set to 1 for all parts of a full run: tests that draw a sample by default then take everything."""
 
@@ -103,8 +105,10 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
     other_spark = _environment(f"spark-{spark}", f"pyspark=={spark}.*", "spark,kafka,report,test")
     # No pyspark: Airflow's Spark provider brings pyspark-client, and the two overwrite each other's files.
     airflow = _environment("airflow", "pytest>=8", "kafka,airflow")
-    on_connect = {"SPARK_ASSIGN_TEST_REMOTE": "local[2]", **REPEATED}
+    embedded, classic = {ENGINE_VARIABLE: "embedded"}, {ENGINE_VARIABLE: "spark"}
+    on_connect = {**classic, "SPARK_ASSIGN_TEST_REMOTE": "local[2]", **REPEATED}
     what_changes = ("spark",) if whole or full else ("spark/test_custom_assignor.py", "spark/test_tables.py")
+    of_session = ("spark", "golden", "kafka/classes")
     repeated = "spark and not once"
     tests = partial(_tests, full=full)
     every = [
@@ -113,9 +117,10 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
         Part("mypy", (PYTHON, "-m", "mypy"), budget=50),
         tests("unit", "unit", workers=2, budget=50),
         tests("golden", "golden", marks="not spark", workers=2, budget=80),
-        tests("spark", "spark", "golden", "kafka/classes", marks="spark", budget=500),
+        tests("embedded", *of_session, marks="spark and not classic", workers=2, environment=embedded, budget=150),
+        tests("spark", *of_session, marks="spark" if full else "classic or repeated", environment=classic, budget=250),
         tests("connect", "spark", "golden", marks=repeated if full else "connect", environment=on_connect, budget=200),
-        tests("docs", "docs", budget=330),
+        tests("docs", "docs", environment=embedded, budget=150),
         tests("classes", "kafka/classes", marks="not spark", workers=2, budget=80),
         tests("live", "kafka/live", lane=Lane.WAITING, budget=710),
         tests("clock", "kafka/clock", lane=Lane.ALONE),
@@ -123,7 +128,7 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
         tests("benchmarks", "benchmarks", budget=60),
         tests("airflow", "airflow", set_up=airflow, budget=90),
         tests("browser", "browser", budget=40),
-        tests(OTHER_SPARK, "golden", *what_changes, marks=repeated, set_up=other_spark, environment=REPEATED),
+        tests(OTHER_SPARK, "golden", *what_changes, marks=repeated, set_up=other_spark, environment=classic | REPEATED),
         Part("faults", (PYTHON, "-m", "tests.mutation.faults"), lane=Lane.ALONE, seconds=60 * 60),
     ]
     return {part.name: part for part in every}
