@@ -231,18 +231,23 @@ def read_parquet(spark: SparkSession, table: str, sources: Sequence[str], faults
                 faults.add_file(table, file.path, problem, "Write both files with the same type")
     if faults.has(table):
         return None
-    is_partitioned = any(file.partition for file in files)
     if is_embedded(spark):
         kinds = {name: parquet.read_schema(path).field(name).type for name, (_, path) in types.items()}
         of_folders = {name: StringType() for file in files for name in file.partition}
         columns = {name: from_arrow_type(_value_type(kind)) for name, kind in kinds.items()} | of_folders
         return _read_files(spark, files, StructType([StructField(name, each) for name, each in columns.items()]))
-    groups = list(paths_by_columns.values()) if len(paths_by_columns) > 1 else [list(sources)]
-    if is_partitioned and len(groups) > 1:
-        raise SourceError(
-            f"{table}: {sources[0]} has files with different columns in folders of partitions. Write it again"
+    if len(paths_by_columns) <= 1:
+        return spark.read.parquet(*(location_for(spark, f"file://{path}") for path in sources))
+    if any(file.partition for file in files):
+        problem = "files in folders of partitions have different columns"
+        raise SourceError(f"{table}: {sources[0]} cannot be read: {problem}. Write it again")
+    # Spark reads a column of type null as int, which has no type in common with strings.
+    return union(
+        spark.read.parquet(*(location_for(spark, f"file://{path}") for path in paths)).drop(
+            *(name for name, kind in columns if kind == _NULL)
         )
-    return union(spark.read.parquet(*(location_for(spark, f"file://{path}") for path in paths)) for paths in groups)
+        for columns, paths in paths_by_columns.items()
+    )
 
 
 def read_stored(spark: SparkSession, folder: Path, schema: StructType) -> DataFrame:

@@ -1,0 +1,138 @@
+"""Tables of several local files: other columns, other types, damaged ones, and partitions in the names of folders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from pyspark.sql import SparkSession
+
+from spark_assign.sources.files.snapshot_offsets import Offsets
+from spark_assign.sources.files.tables import Shape, read_tables
+from spark_assign.stores import local_tables
+from spark_assign.tables.errors import SourceError
+from spark_assign.tables.groups import INPUT_TABLES, OFFSETS
+
+pytestmark = pytest.mark.spark
+
+SHAPE = Shape("A fleet", INPUT_TABLES, ())
+CSV = "cluster,topic,partitions\n"
+
+
+def rows(spark: SparkSession, folder: Path, table: str = "topics") -> list[dict[str, object]]:
+    """Returns the rows of a table, sorted."""
+    found = read_tables(spark, SHAPE, str(folder))[table].collect()
+    return sorted((row.asDict() for row in found), key=str)
+
+
+def fault(spark: SparkSession, folder: Path) -> str:
+    """Returns why a folder can't be read."""
+    with pytest.raises(SourceError) as error:
+        read_tables(spark, SHAPE, str(folder))
+    return str(error.value)
+
+
+def write(path: Path, **columns: object) -> None:
+    """Writes a Parquet file, and the folders that it is in."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pa.table(columns), path)
+
+
+def test_parquet_files_with_other_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """A column that a file lacks, or has only nulls of, is null, in one folder and in the folders of two clusters."""
+    expected = [
+        {"cluster": "c", "topic": "a", "partitions": 1, "topic_id": "x"},
+        {"cluster": "c", "topic": "b", "partitions": 2, "topic_id": None},
+        {"cluster": "c", "topic": "d", "partitions": 3, "topic_id": None},
+    ]
+    for homes in (["topics"] * 3, ["cluster=us%20100%25", "cluster=a b", "cluster=c"]):
+        base = tmp_path / homes[0]
+        paths = [
+            base / home / ("topics.parquet" if base.name != "topics" else f"{number}.parquet")
+            for number, home in enumerate(homes)
+        ]
+        write(paths[0], cluster=["c"], topic=["a"], partitions=pa.array([1], pa.int32()), topic_id=["x"])
+        write(paths[1], topic=["b"], partitions=pa.array([2], pa.int32()), cluster=["c"])
+        write(paths[2], topic=["d"], partitions=pa.array([3], pa.int32()), cluster=["c"], topic_id=pa.nulls(1))
+        assert rows(spark, base) == expected
+
+
+def test_parquet_files_that_do_not_fit(spark: SparkSession, tmp_path: Path) -> None:
+    """All with table, file, and remedy: types that differ, a damaged footer, an empty file."""
+    home = tmp_path / "topics"
+    write(home / "1.parquet", cluster=["c"], topic=["a"], partitions=[1])
+    write(home / "2.parquet", cluster=["c"], topic=["a"], partitions=["1"])
+    (home / "3.parquet").write_bytes(b"")
+    (home / "4.parquet").write_bytes((home / "1.parquet").read_bytes()[:-20])
+    message = fault(spark, tmp_path)
+    assert message.startswith("files that cannot be read:\n")
+    assert (
+        f"topics: file://{home}/2.parquet cannot be read: partitions is string, but bigint in 1.parquet. "
+        "Write both files with the same type" in message
+    )
+    assert f"topics: file://{home}/3.parquet cannot be read: it is empty. Write or copy the file again" in message
+    assert f"topics: file://{home}/4.parquet cannot be read: " in message
+
+
+def test_csv_files_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    """Other columns in each, partitions in the names of folders, and hidden files; all faults at once."""
+    home = tmp_path / "topics"
+    (home / "cluster=a%2Fb").mkdir(parents=True)
+    (home / "cluster=__HIVE_DEFAULT_PARTITION__").mkdir()
+    (home / "1.csv").write_text("topic,partitions,note\nt,1,x\n")
+    (home / "cluster=a%2Fb" / "2.csv").write_text("topic,partitions\nu,2\n")
+    (home / "cluster=__HIVE_DEFAULT_PARTITION__" / "3.csv").write_text("partitions,topic\n3,v\n")
+    (home / "_SUCCESS").write_text("")
+    assert rows(spark, tmp_path) == [
+        {"topic": "t", "partitions": 1, "note": "x", "cluster": None},
+        {"topic": "u", "partitions": 2, "note": None, "cluster": "a/b"},
+        {"topic": "v", "partitions": 3, "note": None, "cluster": None},
+    ]
+    (home / "1.csv").write_text("topic,partitions,topic\nt,1,x\n")
+    (home / "cluster=a%2Fb" / "2.csv").write_text("topic,partitions\nu,two\n")
+    message = fault(spark, tmp_path)
+    assert f"topics: file://{home}/1.csv cannot be read: the header has the column topic twice" in message
+    assert (
+        'topics.partitions: "two" is not a valid int, in cluster=a%2Fb/2.csv: topic=u, partitions=two (row 1)'
+        in message
+    )
+
+
+def test_a_large_table(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is passed by a temporary file, with the same rows."""
+    text = CSV + "".join(f"c,t{number},{number}\n" for number in range(1000))
+    (tmp_path / "topics.csv").write_text(text)
+    expected = rows(spark, tmp_path)
+    monkeypatch.setattr(local_tables, "_MAX_BYTES_IN_MEMORY", 1000)
+    assert rows(spark, tmp_path) == expected
+    assert len(expected) == 1000
+
+
+def test_offsets_of_a_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    """Their time is in `snapshot.json`, an object in several lines."""
+    (tmp_path / "offsets.csv").write_text(",".join(OFFSETS.names) + "\nc,g,t,0,1,2,1\n")
+    summary = {"schema_version": 1, "cluster": "c", "taken_at": "2026-11-23T12:00:00Z", "source": {"x": 1}}
+    (tmp_path / "snapshot.json").write_text(json.dumps(summary, indent=2))
+    [row] = Offsets.read(spark, str(tmp_path)).snapshots.collect()
+    assert (row.cluster, row.kafka_cluster_id) == ("c", None)
+    assert row.taken_at.isoformat().startswith("2026-11-23T12:00:00")
+
+
+def test_a_dead_engine_is_not_blamed_on_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    """Its error is passed on as it is."""
+
+    class Dead:
+        """A session whose JVM has died."""
+
+        conf = spark.conf
+
+        @property
+        def read(self) -> object:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    write(tmp_path / "topics.parquet", cluster=["c"], topic=["a"], partitions=[1])
+    with pytest.raises(ConnectionRefusedError):
+        read_tables(Dead(), SHAPE, str(tmp_path), tables={"members": f"{tmp_path}/topics.parquet"})  # type: ignore[arg-type]
