@@ -57,10 +57,8 @@ def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
     document = {**asdict(outcome), "version": VERSION, "summary": summary, "tables": tables}
     printed = json.dumps(document, indent=2, ensure_ascii=False) if format == "json" else "\n".join(_yaml(document))
     # JSON allows characters in a text that a terminal obeys, and that YAML doesn't allow.
-    shown = (
-        each if each.isprintable() or each == "\n" or each > "\uffff" else f"\\u{ord(each):04x}" for each in printed
-    )
-    print("".join(shown))
+    is_shown = (each.isprintable() or each == "\n" or each > "\uffff" for each in printed)
+    print("".join(e if shown else f"\\u{ord(e):04x}" for e, shown in zip(printed, is_shown, strict=True)))
     return exit_code
 
 
