@@ -76,9 +76,8 @@ def _lines(fault: Any, model: type[BaseModel], settings: Mapping[str, Any]) -> l
     if kind == "value_error":
         return [f"{location}: {line}" if location else line for line in str(context["error"]).splitlines()]
     if kind == "literal_error":
-        return [
-            f"{location} is {_shown(fault['input'])}. {did_you_mean(_cut(str(fault['input'])), _names(context['expected']))}"
-        ]
+        remedy = did_you_mean(_cut(str(fault["input"])), _names(context["expected"]))
+        return [f"{location} is {_shown(fault['input'])}. {remedy}"]
     inner = _model(_annotation(model, path))
     if kind in ("list_type", "tuple_type"):
         expected = "a list of strings" if inner is None else f"tables [[{path[-1]}]]"

@@ -121,9 +121,9 @@ def safe_run_id(run_id: str) -> str:
 def new_attempt(replaced: str | None = None) -> str:
     """Returns the ID of an attempt that starts now. IDs sort by start time, and after the one that is replaced."""
     started = datetime.now(UTC)
-    if replaced is not None:  # the clock of its driver can be ahead
+    if replaced is not None and replaced >= f"{started:{STARTED}}":  # the clock of its driver was ahead
         before = datetime.strptime(replaced.partition("-")[0], STARTED).replace(tzinfo=UTC)
-        started = max(started, before + timedelta(microseconds=1))
+        started = before + timedelta(microseconds=1)
     return f"{started:{STARTED}}-{secrets.token_hex(3)}"
 
 

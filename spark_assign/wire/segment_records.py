@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -66,7 +66,8 @@ def read_batches(data: bytes, batches: BatchColumns) -> tuple[pa.Table, dict[int
     """
     left = max_decompressed(int((batches.end - batches.body).sum()))
     table, is_regular, left = _read_regular(data, batches, left)
-    rows, errors = [], {}
+    rows: list[tuple[Any, ...]] = []
+    errors: dict[int, str] = {}
     for index, batch in zip(np.flatnonzero(~is_regular).tolist(), batches.rows(~is_regular), strict=True):
         try:
             records = read_batch(data, batch, left, MAX_RECORDS - table.num_rows - len(rows))
@@ -215,7 +216,8 @@ def read_batch(data: bytes, batch: Batch, max_bytes: int | None = None, max_reco
         return _read_messages(data[batch.position : batch.end], limit)
     body = decompress(batch.attributes & CODEC, data[batch.body : batch.end], limit)
     append_time = batch.max_timestamp if batch.attributes & APPEND_TIME else None
-    records_read, at = [], 0
+    records_read: list[Record] = []
+    at = 0
     try:
         for _ in range(batch.number):
             if len(records_read) >= max_records and at < len(body):
