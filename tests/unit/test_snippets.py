@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import fnmatch
 import io
+import itertools
 import json
 import re
 import subprocess
@@ -42,6 +44,8 @@ NAMES = [
 SIZED = {"needed": 3, "saturation_members": 12, "capacity": 40.0}
 """What a manifest shows of a row of `sizes`."""
 FORMULAS = ("=", "-", "+", "@")
+WRITERS = ("shell_word", "shell_pattern_word")
+PACKAGE = Path(__file__).parents[2] / "spark_assign"
 STUBS = ("kafka-configs.sh", "kafka-consumer-groups.sh", "spark-assign")
 
 
@@ -67,6 +71,22 @@ def run_shell(tmp_path: Path) -> Any:
         return [call.split("\0")[:-1] for call in calls[:-1]]
 
     return run
+
+
+def test_no_other_way_to_write_a_name() -> None:
+    """In advice and reports, what follows an option of a command is a number or comes from `tables.quoting`."""
+    seen = 0
+    for path in sorted([*(PACKAGE / "advice").rglob("*.py"), *(PACKAGE / "report").rglob("*.py")]):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            parts = node.values if isinstance(node, ast.JoinedStr) else []
+            for before, value in itertools.pairwise(parts):
+                if isinstance(before, ast.Constant) and re.search(r"--[a-z-]+[ =]$", str(before.value)):
+                    assert isinstance(value, ast.FormattedValue)
+                    is_quoted = isinstance(value.value, ast.Call) and ast.unparse(value.value.func) in WRITERS
+                    is_number = value.format_spec is not None or ast.unparse(value.value) == "other['value']"
+                    assert is_quoted or is_number, f"{path}:{node.lineno}"
+                    seen += is_quoted
+    assert seen >= 8
 
 
 def test_what_is_written_is_one_line_that_printing_keeps() -> None:

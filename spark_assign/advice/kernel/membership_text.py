@@ -231,8 +231,8 @@ def _count(number: int, noun: str) -> str:
 
 def _broker_command(group_id: str, new: MembershipOption) -> str:
     """Returns the command that sets the session timeout of a KIP-848 group on the broker."""
-    name, config = shell_word(group_id), f"--add-config consumer.session.timeout.ms={new.session_ms}"
-    return f"kafka-configs.sh --bootstrap-server … --alter --entity-type groups --entity-name {name} {config}"
+    command = f"kafka-configs.sh --bootstrap-server … --alter --entity-type groups --entity-name {shell_word(group_id)}"
+    return f"{command} --add-config consumer.session.timeout.ms={new.session_ms}"
 
 
 def time(ms: int) -> str:
