@@ -20,7 +20,7 @@ from spark_assign.cli.owners import read_owners, tables_with_owners
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text, rows_of_first_groups
 from spark_assign.report.text import advice as text
-from spark_assign.report.text.loads_and_sizes import autoscaler, format_curves
+from spark_assign.report.text.loads_and_sizes import autoscaler, format_curves, reason_comment
 from spark_assign.report.text.zones import format_zone_options
 from spark_assign.simulation import Settings
 from spark_assign.stores.locations import is_path, join
@@ -145,9 +145,7 @@ def _format_sizes(options: Options, tables: Tables) -> str:
         return no_match_text(options.details)
     if not options.keda:
         return format_curves(sizes, curves)
-    return "\n---\n".join(
-        autoscaler(row) if row["needed"] else f"# {row['cluster']}/{row['group_id']}: {row['reason']}" for row in sizes
-    )
+    return "\n---\n".join(autoscaler(row) if row["needed"] else reason_comment(row) for row in sizes)
 
 
 def _format_membership(options: Options, tables: Tables) -> str:

@@ -11,7 +11,6 @@ import csv
 import io
 import json
 import math
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -25,8 +24,6 @@ from spark_assign.report.formatting import record_listed, visible
 VERSION = 1
 """Version of the document. New keys, tables, and columns don't change it."""
 
-_ESCAPED = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""Characters that JSON allows in a text and that a terminal obeys."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Starts of texts that a spreadsheet computes."""
 
@@ -59,7 +56,9 @@ def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
     summary = outcome.summary or text.getvalue().rstrip()
     document = {**asdict(outcome), "version": VERSION, "summary": summary, "tables": tables}
     printed = json.dumps(document, indent=2, ensure_ascii=False) if format == "json" else "\n".join(_yaml(document))
-    print(_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", printed))
+    # JSON allows characters in a text that a terminal obeys, and that YAML doesn't allow.
+    is_shown = (each.isprintable() or each == "\n" or each > "\uffff" for each in printed)
+    print("".join(e if shown else f"\\u{ord(e):04x}" for e, shown in zip(printed, is_shown, strict=True)))
     return exit_code
 
 

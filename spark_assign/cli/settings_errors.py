@@ -29,6 +29,7 @@ _EXPECTED = {
     "greater_than": "more than {gt:g}",
     "less_than_equal": "{le:g} or less",
 }
+_MAX_FAULTS, _MAX_CHARACTERS = 50, 200
 _RANGE_KINDS = ("greater_than_equal", "greater_than", "less_than_equal")
 
 
@@ -40,7 +41,9 @@ def faults(error: ValidationError, model: type[BaseModel], settings: Mapping[str
         model: the model of the settings.
         settings: the validated settings.
     """
-    return [line for fault in error.errors() for line in _lines(fault, model, settings)]
+    found = error.errors(include_url=False)
+    more = [f"… and {len(found) - _MAX_FAULTS:,} more"] if len(found) > _MAX_FAULTS else []
+    return [*(line for fault in found[:_MAX_FAULTS] for line in _lines(fault, model, settings)), *more]
 
 
 def listed(origin: str, lines: Sequence[str]) -> str:
@@ -73,7 +76,8 @@ def _lines(fault: Any, model: type[BaseModel], settings: Mapping[str, Any]) -> l
     if kind == "value_error":
         return [f"{location}: {line}" if location else line for line in str(context["error"]).splitlines()]
     if kind == "literal_error":
-        return [f"{location} is {fault['input']!r}. {did_you_mean(str(fault['input']), _names(context['expected']))}"]
+        remedy = did_you_mean(_cut(str(fault["input"])), _names(context["expected"]))
+        return [f"{location} is {_shown(fault['input'])}. {remedy}"]
     inner = _model(_annotation(model, path))
     if kind in ("list_type", "tuple_type"):
         expected = "a list of strings" if inner is None else f"tables [[{path[-1]}]]"
@@ -82,7 +86,16 @@ def _lines(fault: Any, model: type[BaseModel], settings: Mapping[str, Any]) -> l
     else:
         expected = _EXPECTED.get(kind, "").format(**context) or context.get("noun") or fault["msg"]
     type_name = "" if kind in _RANGE_KINDS else f" ({type(fault['input']).__name__})"
-    return [f"{location} is {fault['input']!r}{type_name}, expected {expected}"]
+    return [f"{location} is {_shown(fault['input'])}{type_name}, expected {expected}"]
+
+
+def _shown(value: Any) -> str:
+    """Returns the start of a value as Python writes it."""
+    return _cut(repr(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
 
 
 def _names(expected: str) -> list[str]:
@@ -104,7 +117,7 @@ def _location(path: Sequence[str | int], settings: Any, last: str = "{}") -> str
             before, names = (f"{before}{number}: ", "")
         else:
             settings = settings.get(part) if isinstance(settings, Mapping) else None
-            names = f"{names}.{part}" if names else str(part)
+            names = f"{names}.{_cut(part)}" if names else _cut(part)
     return f"{before}{last.format(names)}" if names else before.removesuffix(": ")
 
 

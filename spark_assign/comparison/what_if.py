@@ -255,7 +255,7 @@ def parse_what_if(text: str) -> WhatIf:
 
 
 def _parse_count(count: str, text: str) -> int:
-    if not count.isdecimal() or not 1 <= int(count) <= MAX_COUNT:
+    if not count.isdecimal() or len(count) > 20 or not 1 <= int(count) <= MAX_COUNT:
         raise ConfigError(f"What-if {text}: {count!r} isn't a valid count. Use a whole number from 1 to {MAX_COUNT:,}.")
     return int(count)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from spark_assign.report import charts
 from spark_assign.report.formatting import Row, Rows
+from spark_assign.tables.quoting import mermaid_text
 
 Mark = dict[str, Any]
 
@@ -96,16 +97,16 @@ def sequence_diagram(rows: Rows, total: int | None = None) -> str:
     # Member ids can contain Mermaid syntax, so the diagram uses aliases.
     alias = {name: "C" if name == COORDINATOR else f"m{index}" for index, name in enumerate(displayed.actors)}
     text = ["sequenceDiagram"]
-    text += [f"    participant {alias[name]} as {_escaped(name)}" for name in displayed.actors]
+    text += [f"    participant {alias[name]} as {mermaid_text(name)}" for name in displayed.actors]
     all_actors = ",".join(dict.fromkeys((alias[displayed.actors[0]], alias[displayed.actors[-1]])))
     for line in displayed.lines:
-        label = f"{_seconds(line.at_ms)} {_escaped(line.text)}"
+        label = f"{_seconds(line.at_ms)} {mermaid_text(line.text)}"
         if line.receiver is None:
             text.append(f"    Note over {all_actors if line.actor is None else alias[line.actor]}: {label}")
         else:
             arrow = "-->>" if line.answer else "->>"
             text.append(f"    {alias[str(line.actor)]}{arrow}{alias[line.receiver]}: {label}")
-    text += [f"    Note over {all_actors}: {_escaped(sentence)}" for sentence in displayed.left_out]
+    text += [f"    Note over {all_actors}: {mermaid_text(sentence)}" for sentence in displayed.left_out]
     return "\n".join(text) + "\n"
 
 
@@ -220,11 +221,3 @@ def _shorten(text: str, width: int) -> str:
 
 def _seconds(at_ms: int) -> str:
     return f"{at_ms / 1000:.3f}".rstrip("0").rstrip(".") + " s"
-
-
-_MERMAID_SYNTAX = re.compile(r"[#;%{}<>]|\bend\b", re.IGNORECASE)
-
-
-def _escaped(text: str) -> str:
-    """Returns the text with Mermaid's special characters, and its keyword `end`, as character codes."""
-    return _MERMAID_SYNTAX.sub(lambda match: f"#{ord(match[0][0])};{match[0][1:]}", text)

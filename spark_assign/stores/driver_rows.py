@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from spark_assign.stores.run_store import (
     finish_time,
     manifest_content,
     new_attempt,
+    newest_row,
     safe_run_id,
 )
 
@@ -58,7 +58,9 @@ def write_rows(
     """
     from pyarrow import parquet
 
-    run_id, attempt, started = safe_run_id(run_id), new_attempt(), time.monotonic()
+    run_id, started = safe_run_id(run_id), time.monotonic()
+    previous = newest_row(manifest_rows(folder) or (), run_id)
+    attempt = new_attempt(None if previous is None else previous["attempt"])
     try:
         for table, rows in tables.items():
             table_folder = folder / table / f"run_id={run_id}" / f"attempt={attempt}"
@@ -71,7 +73,7 @@ def write_rows(
         content = manifest_content("parquet", inputs, counts)
         if outcome is not None:
             content["outcome"] = dict(outcome(counts, _cannot_read))
-        finished_at = finish_time(max(_finished(folder, run_id), default=EPOCH))
+        finished_at = finish_time(EPOCH if previous is None else previous["finished_at"])
         manifest = Manifest(run_id, attempt, finished_at, round(time.monotonic() - started, 3), content)
         append_manifest(folder, manifest.row)
     except Exception:
@@ -79,11 +81,6 @@ def write_rows(
         raise
     remove_attempts(str(folder), tables, run_id, attempt, older=True)
     return manifest
-
-
-def _finished(folder: Path, run_id: str) -> list[datetime]:
-    """Returns the time at which each attempt of a run finished."""
-    return [row["finished_at"] for row in manifest_rows(folder) or [] if row["run_id"] == run_id]
 
 
 def _cannot_read(table: str) -> Any:

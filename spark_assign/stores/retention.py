@@ -78,13 +78,20 @@ def stored_attempts(spark: SparkSession | None, location: str) -> list[StoredAtt
 def expired(attempts: Iterable[StoredAttempt], keep: timedelta, now: datetime) -> list[StoredAttempt]:
     """Returns the attempts that finished, or started without finishing, longer ago than `keep`.
 
-    Of each location, the run that finished last is never among them.
+    Of each location, the run that finished last is never among them. An attempt that finished later than the run, but
+    started before it, goes with the run (`run_store`).
     """
-    newest: dict[str, StoredAttempt] = {}
-    for each in sorted(attempts, key=lambda each: each.last_used_at):
-        if each.finished_at is not None:
-            newest[each.location] = each
-    return [each for each in attempts if each.last_used_at < now - keep and each is not newest.get(each.location)]
+    attempts = list(attempts)
+    finished = sorted((each for each in attempts if each.finished_at), key=lambda each: each.last_used_at)
+    newest = {each.location: each.run_id for each in finished}
+    valid: dict[tuple[str, str], StoredAttempt] = {}
+    for each in sorted(finished, key=lambda each: each.attempt):
+        valid[each.location, each.run_id] = each
+
+    kept = {run for run in valid.values() if newest[run.location] == run.run_id}
+    old = {each for each in attempts if each.last_used_at < now - keep} - kept
+    gone = {(run.location, run.run_id) for run in valid.values() if run in old}
+    return [each for each in attempts if each in old or (each.finished_at and (each.location, each.run_id) in gone)]
 
 
 def remove(spark: SparkSession | None, attempts: Iterable[StoredAttempt]) -> None:

@@ -7,9 +7,10 @@ written last, names it. Hence:
 - A job that is killed leaves the previous run in place.
 - A second run with the same run_id replaces the first when its manifest row appears, and then removes the first.
 
-If two attempts of a run_id race, the one that finishes last is the run. Spark writes and reads the tables, so that
-any file system and Spark Connect work. In a local folder, the manifest and the counts need no Spark
-(`local_parquet`). Removal of replaced tables is best effort, and failures are logged.
+Of the finished attempts of a run_id, the one that started last is the run, and it removes those that started before
+it. Both follow one order, so if two attempts race, the run is complete at any time, whichever finishes first. Spark
+writes and reads the tables, so any file system and Spark Connect work. In a local folder, the manifest and counts need
+no Spark (`local_parquet`). Removal of replaced tables is best effort, and failures are logged.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ ManifestOutcome = Callable[[RowCounts, ReadTable], Mapping[str, Any]]
 """Returns the entries of the manifest that say how the job ends."""
 
 
+STARTED = "%Y%m%dT%H%M%S%fZ"
 KAFKA_RULES = "4.1 to 4.4"
 """The Kafka releases whose behavior plans follow."""
 
@@ -116,9 +118,13 @@ def safe_run_id(run_id: str) -> str:
     return safe if safe == run_id else f"{safe}-{hashlib.sha256(run_id.encode()).hexdigest()[:6]}"
 
 
-def new_attempt() -> str:
-    """Returns the ID of an attempt that starts now. IDs sort by start time."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(3)}"
+def new_attempt(replaced: str | None = None) -> str:
+    """Returns the ID of an attempt that starts now. IDs sort by start time, and after the one that is replaced."""
+    started = datetime.now(UTC)
+    if replaced is not None and replaced >= f"{started:{STARTED}}":  # the clock of its driver was ahead
+        before = datetime.strptime(replaced.partition("-")[0], STARTED).replace(tzinfo=UTC)
+        started = before + timedelta(microseconds=1)
+    return f"{started:{STARTED}}-{secrets.token_hex(3)}"
 
 
 def check_output(output: str) -> None:
@@ -186,6 +192,8 @@ def write_run(
     attempt = Attempt(safe_run_id(run_id), new_attempt(), format, options or {})
     started = time.monotonic()
     try:
+        previous = _newest(target, attempt.run_id)
+        attempt = replace(attempt, id=new_attempt(None if previous is None else previous.attempt))
         with progress("tables written", len(names) + (tagged_rows is not None)) as step:
             if tagged_rows is not None:
                 since = time.monotonic()
@@ -207,7 +215,6 @@ def write_run(
         content = manifest_content(format, inputs, {name: rows[name] for name in names}, spark=spark.version)
         if outcome is not None:
             content["outcome"] = dict(outcome(rows, lambda name: target.read(name, attempt)))
-        previous = _newest(target, attempt.run_id)
         finished_at = finish_time(EPOCH if previous is None else previous.finished_at)
         duration_s = round(time.monotonic() - started, 3)
         manifest = Manifest(attempt.run_id, attempt.id, finished_at, duration_s, content)
@@ -325,19 +332,28 @@ def _target(spark: SparkSession, output: str, schemas: Mapping[str, StructType])
 
 
 def _newest(target: FolderTarget | CatalogTarget, run_id: str | None) -> Manifest | None:
-    """Returns the manifest of the attempt that finished last, of one run or of all, or None."""
+    """Returns the manifest of a run, of the run that finished last if `run_id` is None, or None if there is none."""
     rows = target.manifest_rows()
     if rows is not None:
-        finished = [_manifest(row, row["finished_at"]) for row in rows if run_id in (None, row["run_id"])]
-        return max(finished, key=lambda manifest: (manifest.finished_at, manifest.attempt), default=None)
+        row = newest_row(rows, run_id)
+        return None if row is None else _manifest(row, row["finished_at"])
     frame = target.manifest()
     if frame is None:
         return None
-    frame = frame if run_id is None else frame.where(F.col("run_id") == run_id)
     # The time is read as a number, as Python would convert it to the local time zone.
-    newest = frame.withColumn("micros", F.unix_micros("finished_at")).drop("finished_at")
-    newest_rows = newest.orderBy(F.desc("micros"), F.desc("attempt")).limit(1).collect()  # one row at most
+    finished = frame.withColumn("micros", F.unix_micros("finished_at")).drop("finished_at")
+    if run_id is None:
+        last_rows = finished.orderBy(F.desc("micros"), F.desc("attempt")).limit(1).collect()  # one row at most
+        run_id = last_rows[0]["run_id"] if last_rows else ""
+    newest_rows = finished.where(F.col("run_id") == run_id).orderBy(F.desc("attempt")).limit(1).collect()  # one row
     return _manifest(newest_rows[0], EPOCH + timedelta(microseconds=newest_rows[0]["micros"])) if newest_rows else None
+
+
+def newest_row(rows: Sequence[Mapping[str, Any]], run_id: str | None) -> Mapping[str, Any] | None:
+    """Returns the row of `_newest`: of the finished attempts of the run, the one that started last."""
+    if run_id is None and rows:
+        run_id = max(rows, key=lambda row: (row["finished_at"], row["attempt"]))["run_id"]
+    return max((row for row in rows if row["run_id"] == run_id), key=lambda row: row["attempt"], default=None)
 
 
 def _manifest(row: Any, finished_at: datetime) -> Manifest:

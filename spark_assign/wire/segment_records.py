@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.wire.compression import decompress
+from spark_assign.wire.compression import decompress, max_decompressed
 from spark_assign.wire.crc32c import Bytes
 from spark_assign.wire.log_segment import APPEND_TIME, CODEC, Batch, BatchColumns
 from spark_assign.wire.reader import WireError
@@ -41,6 +41,8 @@ _REGULAR_BITS = 56
 """Maximum bits of a regular varint."""
 _REGULAR_BASE = 1 << 62
 """Maximum offset and timestamp of a regular batch: with a regular varint added, it fits in 64 bits."""
+MAX_RECORDS = 2_000_000
+"""Maximum number of records that are read at once. A record takes about 200 bytes of memory, however small it is."""
 _NOWHERE = 1 << 60
 """A position after any file."""
 
@@ -58,12 +60,19 @@ class Record(NamedTuple):
 
 
 def read_batches(data: bytes, batches: BatchColumns) -> tuple[pa.Table, dict[int, str]]:
-    """Returns the RECORDS of batches in their order, and the error of each batch that can't be read, by its index."""
-    table, is_regular = _read_regular(data, batches)
-    rows, errors = [], {}
+    """Returns the RECORDS of batches in their order, and the error of each batch that can't be read, by its index.
+
+    Together, the batches have at most MAX_RECORDS records, and become at most `max_decompressed` of their size.
+    """
+    left = max_decompressed(int((batches.end - batches.body).sum()))
+    table, is_regular, left = _read_regular(data, batches, left)
+    rows: list[tuple[Any, ...]] = []
+    errors: dict[int, str] = {}
     for index, batch in zip(np.flatnonzero(~is_regular).tolist(), batches.rows(~is_regular), strict=True):
         try:
-            for record in read_batch(data, batch):
+            records = read_batch(data, batch, left, MAX_RECORDS - table.num_rows - len(rows))
+            left -= sum(len(record.key or b"") + len(record.value or b"") for record in records)
+            for record in records:
                 at_ms = min(max(record.timestamp_ms, -_MAX_TIMESTAMP_MS), _MAX_TIMESTAMP_MS)
                 rows.append((index, *record._replace(timestamp_ms=at_ms)))
         except WireError as error:
@@ -75,12 +84,13 @@ def read_batches(data: bytes, batches: BatchColumns) -> tuple[pa.Table, dict[int
     return table, errors
 
 
-def _read_regular(data: bytes, batches: BatchColumns) -> tuple[pa.Table, BoolArray]:
-    """Returns the RECORDS of the regular batches, and which batches are regular."""
+def _read_regular(data: bytes, batches: BatchColumns, limit: int) -> tuple[pa.Table, BoolArray, int]:
+    """Returns the RECORDS of the regular batches, which batches are regular, and the rest of the limit of bytes."""
     is_regular = (batches.magic == 2) & (batches.base_offset < _REGULAR_BASE)
     is_regular &= (batches.base_timestamp > -_REGULAR_BASE) & (batches.base_timestamp < _REGULAR_BASE)
-    content, start, end = _decompress(data, batches, is_regular)
+    content, start, end = _decompress(data, batches, is_regular, limit)
     is_regular &= batches.number * _MIN_RECORD_SIZE <= end - start
+    is_regular &= np.cumsum(np.where(is_regular, batches.number, 0)) <= MAX_RECORDS
     view, number = np.frombuffer(content, np.uint8), np.where(is_regular, batches.number, 0)
     batch = np.repeat(np.arange(len(number)), number)
     at, record_end, batch_end = _find_records(content, start, end, number)
@@ -102,12 +112,14 @@ def _read_regular(data: bytes, batches: BatchColumns) -> tuple[pa.Table, BoolArr
     bounds = [bound[rows] for bound in (key_start, key_end, value_start, value_end)]
     keys, values = _take_bytes(content, bounds, [size[rows] < 0 for size in (key_size, value_size)])
     columns = [column[rows] for column in (batch, offset, timestamp)]
-    return pa.table([*columns, keys, values], schema=RECORDS), is_regular
+    return pa.table([*columns, keys, values], schema=RECORDS), is_regular, limit - int((end - start).sum())
 
 
-def _decompress(data: bytes, batches: BatchColumns, is_regular: BoolArray) -> tuple[bytes, IntArray, IntArray]:
+def _decompress(
+    data: bytes, batches: BatchColumns, is_regular: BoolArray, left: int
+) -> tuple[bytes, IntArray, IntArray]:
     """Returns the decompressed records of all batches, and the start and the end of each batch in these bytes. Batches
-    that can't be decompressed are marked as irregular.
+    that can't be decompressed, or only to more than the bytes that are left, are marked as irregular.
     """
     codecs = batches.attributes & CODEC
     if not codecs[is_regular].any():
@@ -116,7 +128,8 @@ def _decompress(data: bytes, batches: BatchColumns, is_regular: BoolArray) -> tu
     bounds = zip(codecs.tolist(), batches.body.tolist(), batches.end.tolist(), strict=True)
     for index, (codec, body, batch_end) in enumerate(bounds):
         try:
-            parts.append(decompress(codec, data[body:batch_end]) if is_regular[index] else b"")
+            parts.append(decompress(codec, data[body:batch_end], left) if is_regular[index] else b"")
+            left -= len(parts[-1])
         except WireError:
             parts.append(b"")
             is_regular[index] = False
@@ -194,15 +207,21 @@ def _take_bytes(content: bytes, bounds: list[IntArray], is_null: list[BoolArray]
 # --- one batch ----------------------------------------------------------------------------------------------------
 
 
-def read_batch(data: bytes, batch: Batch) -> list[Record]:
-    """Returns the records of a batch. Raises WireError if its bytes are malformed although the checksum is right."""
+def read_batch(data: bytes, batch: Batch, max_bytes: int | None = None, max_records: int = MAX_RECORDS) -> list[Record]:
+    """Returns the records of a batch. Raises WireError if its bytes are malformed although the checksum is right, and
+    if it has more records or decompressed bytes than may be read.
+    """
+    limit = max_decompressed(batch.end - batch.body) if max_bytes is None else max(max_bytes, 0)
     if batch.magic < 2:
-        return _read_messages(data[batch.position : batch.end])
-    body = decompress(batch.attributes & CODEC, data[batch.body : batch.end])
+        return _read_messages(data[batch.position : batch.end], limit)
+    body = decompress(batch.attributes & CODEC, data[batch.body : batch.end], limit)
     append_time = batch.max_timestamp if batch.attributes & APPEND_TIME else None
-    records_read, at = [], 0
+    records_read: list[Record] = []
+    at = 0
     try:
         for _ in range(batch.number):
+            if len(records_read) >= max_records and at < len(body):
+                raise WireError(f"more than {MAX_RECORDS} records are next to each other")
             length, at = varint(body, at)
             end = at + length
             if length < 0 or end > len(body):
@@ -235,19 +254,19 @@ def read_marker(data: bytes, batch: Batch) -> int | None:
 _MESSAGE_START = struct.Struct(">qiIbb")
 
 
-def _read_messages(data: bytes) -> list[Record]:
+def _read_messages(data: bytes, limit: int) -> list[Record]:
     """Returns all messages inside a message of format 0 or 1. The timestamp is -1 in format 0, which has none.
 
     Raises:
         WireError: the bytes are malformed.
     """
     try:
-        return list(_iter_messages(data))
+        return list(_iter_messages(data, limit))
     except struct.error as error:
         raise WireError(f"a message is cut off: {error}") from None
 
 
-def _iter_messages(data: bytes) -> Iterator[Record]:
+def _iter_messages(data: bytes, limit: int) -> Iterator[Record]:
     """Yields the message, or the messages that it contains in compressed form."""
     offset, magic, attributes, timestamp, key, value, _ = _read_message(data, 0)
     codec = attributes & CODEC
@@ -260,7 +279,7 @@ def _iter_messages(data: bytes) -> Iterator[Record]:
         )
     if value is None:
         raise WireError("a compressed message without a value")
-    content, position, messages = decompress(codec, value), 0, []
+    content, position, messages = decompress(codec, value, limit), 0, []
     while position < len(content):
         relative_offset, inner_magic, inner_attributes, inner_timestamp, inner_key, inner_value, position = (
             _read_message(content, position)

@@ -261,11 +261,16 @@ def test_one_cluster_of_several_that_cannot_be_read(tmp_path: Path, capsys: pyte
 
 
 def test_the_same_cluster_twice(tmp_path: Path) -> None:
-    """It would be planned twice."""
+    """It would be planned twice, so the second one isn't read. As a worker can lie, the others are."""
     answers = connect_stub.cluster({"files": FILES})
     with serving(answers) as one, serving(answers) as other:
-        with pytest.raises(SourceError, match="same Connect cluster"):
-            connect.snapshot(parse_targets([one.url, other.url]))
+        with serving(connect_stub.cluster({"files": FILES, "to s3/eu": SINK})) as third:
+            tables = connect.snapshot(parse_targets([f"a={one.url}", f"b={other.url}", f"c={third.url}"])).tables
+        assert _rows(tables, "clusters", "connect_cluster") == ["a", "c"]
+        ((cluster, error),) = _rows(tables, "unreadable", "connect_cluster", "error")
+        assert cluster == "b"
+        assert error.startswith("a and b are the same Connect cluster: both have the worker w1:8083")
+        assert {*_rows(tables, "tasks", "connect_cluster")} == {"a", "c"}
         with serving(answers | {"/": ROOT | {"kafka_cluster_id": "kafka-2"}}) as elsewhere:
             assert connect.snapshot(parse_targets([one.url, elsewhere.url])).rows()["clusters"] == 2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import struct
+import tracemalloc
 from collections.abc import Sequence
 
 import numpy as np
@@ -199,7 +200,59 @@ def test_who_wrote_in_a_transaction_is_known_and_how_it_ended() -> None:
 def test_what_is_not_compressed_is_refused(codec: int) -> None:
     for data in (b"no", b"\x82SNAPPY\x00" + b"\xff" * 30, b"\xff" * 20):
         with pytest.raises(WireError):
-            decompress(codec, data)
+            decompress(codec, data, 1 << 20)
+
+
+@pytest.mark.parametrize("codec", NAMES[1:])
+def test_a_stream_that_is_cut_off_or_too_large_is_a_fault(codec: str) -> None:
+    """Never the first part of it as if it were all."""
+    data, number = b"0123456789" * 300_000, NAMES.index(codec)
+    made = compressed(codec, data)
+    assert decompress(number, made, len(data)) == data
+    with pytest.raises(WireError, match=f"{codec}: it becomes more than"):
+        decompress(number, made, len(data) - 1)
+    with pytest.raises(WireError):
+        decompress(number, made[:-20], len(data))
+    assert decompress(number, compressed(codec, b"x" * (1 << 20)), 1 << 20) == b"x" * (1 << 20)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd", "lz4"])
+def test_a_segment_that_becomes_gigabytes(codec: str) -> None:
+    """Memory stays bounded, the sound batches beside it are read, and what is left out is named."""
+    empty = bytearray(batch_of([Record(0, 1, b"k", b"v")]))
+    body = compressed(codec, bytes(33 << 20))
+
+    def bomb(offset: int) -> bytes:
+        made = bytearray(empty[:61]) + body
+        struct.pack_into(">qi", made, 0, offset, len(made) - 12)
+        struct.pack_into(">h", made, 21, NAMES.index(codec))
+        struct.pack_into(">I", made, 17, their_crc32c(bytes(made[21:])))
+        return bytes(made)
+
+    data = batch_of(RECORDS) + b"".join(bomb(20 + number) for number in range(4))
+    before = pa.total_allocated_bytes()
+    tracemalloc.start()
+    (block,) = iter_blocks(data)
+    assert not isinstance(block, Damaged)
+    table, errors = read_batches(data, block)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 300 << 20
+    assert pa.total_allocated_bytes() - before < 1 << 20
+    assert table.num_rows == len(RECORDS)
+    assert set(errors) == set(range(1, 5))
+    assert sum("becomes more than" in error for error in errors.values()) >= 3
+
+
+def test_more_records_than_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record of six bytes takes more memory than bytes."""
+    monkeypatch.setattr(segment_records, "MAX_RECORDS", 5)
+    later = [each._replace(offset=each.offset + 10) for each in RECORDS]
+    data = batch_of(RECORDS) + batch_of(later, "gzip")
+    (block,) = iter_blocks(data)
+    assert not isinstance(block, Damaged)
+    table, errors = read_batches(data, block)
+    assert (table.num_rows, errors) == (4, {1: "more than 5 records are next to each other"})
 
 
 def test_no_mutation_is_fatal(seed: int) -> None:

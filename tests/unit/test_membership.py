@@ -133,7 +133,7 @@ def test_the_broker_assigns() -> None:
     (row,) = run(wider, g=group)[GROUP_ROW]
     assert row["settings"].splitlines()[1:] == [
         "group.instance.id=g-0",
-        "kafka-configs.sh --bootstrap-server … --alter --entity-type groups --entity-name g "
+        "kafka-configs.sh --bootstrap-server … --alter --entity-type groups --entity-name 'g' "
         "--add-config consumer.session.timeout.ms=90000",
     ]
 

@@ -208,8 +208,3 @@ def below_cost(item: AdviceItem, params: AdviceParams) -> str:
         return f"Saves nothing in total ({gain:,.2f} {item.gain_unit})"
     cost = f"{item.cost or 0:,.2f} {item.cost_unit}"
     return f"{gain:,.2f} {item.gain_unit} doesn't pay {cost} within {params.max_payback_months:,.0f} months"
-
-
-def quoted(group_id: str) -> str:
-    """Returns a group id, quoted for a shell."""
-    return "'" + group_id.replace("'", "'\\''") + "'"

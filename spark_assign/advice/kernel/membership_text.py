@@ -25,12 +25,13 @@ session expires.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from spark_assign.advice.kernel.membership_modes import CONSUMER, DYNAMIC, EAGER, MIXED, STATIC, MembershipParams
 from spark_assign.advice.kernel.membership_options import KEEP, MembershipChoice, MembershipOption, changed_modes
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, read_clients
+from spark_assign.tables.quoting import properties_value, shell_word, string_literal
 
 _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]"
 _DEPLOYMENT_POD = re.compile(rf"(?<![a-z0-9])[a-z0-9][a-z0-9-]*-{_RANDOM}{{6,10}}-{_RANDOM}{{5}}(?![a-z0-9])")
@@ -41,33 +42,36 @@ NO_STATIC_SUPPORT = {"kafkajs": "tulios/kafkajs#884", "kafka-go": "segmentio/kaf
 
 @dataclass(frozen=True)
 class LibrarySettings:
-    """Templates of a library's settings: instance id, session timeout, and assignor."""
+    """Templates of a library's settings: instance id, session timeout, and assignor; `quote` writes the instance id."""
 
     instance: str
     session: str
     assignor: str
     comment: str = "#"
+    quote: Callable[[str], str] = properties_value
 
 
 _PROPERTIES = LibrarySettings("group.instance.id={}", "session.timeout.ms={}", "partition.assignment.strategy={}")
 _JAVA = replace(
     _PROPERTIES, assignor="partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 )
-_PYTHON = LibrarySettings("group_instance_id='{}'", "session_timeout_ms={}", "")
+_PYTHON = LibrarySettings("group_instance_id={}", "session_timeout_ms={}", "", quote=string_literal)
 LIBRARY_SETTINGS: Mapping[str, LibrarySettings] = {
     "Java": _JAVA,
     "librdkafka": _PROPERTIES,
     "franz-go": LibrarySettings(
-        'kgo.InstanceID("{}")',
+        "kgo.InstanceID({})",
         "kgo.SessionTimeout({} * time.Millisecond)",
         "kgo.Balancers(kgo.CooperativeStickyBalancer())",
         "//",
+        string_literal,
     ),
     "Sarama": LibrarySettings(
-        'config.Consumer.Group.InstanceId = "{}"',
+        "config.Consumer.Group.InstanceId = {}",
         "config.Consumer.Group.Session.Timeout = {} * time.Millisecond",
         "",
         "//",
+        string_literal,
     ),
     "kafka-python": _PYTHON,
     "aiokafka": _PYTHON,
@@ -160,8 +164,9 @@ def settings(choice: MembershipChoice, clients: ClientFacts) -> str | None:
     syntax, lines = LIBRARY_SETTINGS.get(library, _JAVA), []
     if new.mode.membership != current.mode.membership:
         if new.mode.membership == STATIC:
-            lines += [f"{syntax.comment} {group_id}-0, {group_id}-1, …: a fixed id for each member"]
-            lines += [syntax.instance.format(f"{group_id}-0")]
+            first, second = (syntax.quote(f"{group_id}-{index}") for index in range(2))
+            lines += [f"{syntax.comment} {first}, {second}, …: a fixed id for each member"]
+            lines += [syntax.instance.format(first)]
         else:
             lines += [f"{syntax.comment} remove {syntax.instance.format('…')}"]
     if new.session_ms != current.session_ms:
@@ -226,8 +231,8 @@ def _count(number: int, noun: str) -> str:
 
 def _broker_command(group_id: str, new: MembershipOption) -> str:
     """Returns the command that sets the session timeout of a KIP-848 group on the broker."""
-    config = f"--add-config consumer.session.timeout.ms={new.session_ms}"
-    return f"kafka-configs.sh --bootstrap-server … --alter --entity-type groups --entity-name {group_id} {config}"
+    command = f"kafka-configs.sh --bootstrap-server … --alter --entity-type groups --entity-name {shell_word(group_id)}"
+    return f"{command} --add-config consumer.session.timeout.ms={new.session_ms}"
 
 
 def time(ms: int) -> str:

@@ -14,7 +14,6 @@ from spark_assign.advice.kernel.advice_items import (
     AdviceParams,
     Adviser,
     Category,
-    quoted,
 )
 from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
 from spark_assign.advice.kernel.membership_options import KEEP
@@ -24,6 +23,7 @@ from spark_assign.advice.kernel.zones import CLIENT_SIDE
 from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, SERVER_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, NOT_THERE, plan_switch
+from spark_assign.tables.quoting import shell_pattern_word
 
 Row = Mapping[str, Any]
 
@@ -208,7 +208,7 @@ def propose_to_keep_up(group: GroupFindings, params: AdviceParams, fetching: boo
         f"Use {best}: {proposed['needed']:,} members keep up with it, and {with_own} with {own}. The group has "
         f"{current['members']:,}.",
         f"{_SWITCH_RISK}. {steps}",
-        f"compare --details {quoted(group.group_id)}",
+        f"compare --details {shell_pattern_word(group.group_id)}",
         setting,
         best,
         max(0.0, current["max_load"] - proposed["max_load"]),
@@ -250,7 +250,7 @@ def propose_for_zones(group: GroupFindings, params: AdviceParams, fetching: bool
         f"{'Rebalance with' if is_own else 'Use'} {best}{rack_aware}: its cross-zone reads cost "
         f"{row['cost_per_day']:,.2f} {params.currency} a day instead of {current:,.2f}.{extra_cost}",
         f"{row['moved'] or 0:,} of {row['partitions']:,} partitions move once. {steps}".strip(),
-        f"advise --only zones --details {quoted(group.group_id)}",
+        f"advise --only zones --details {shell_pattern_word(group.group_id)}",
         setting,
         best,
     )
@@ -270,7 +270,7 @@ def propose_membership(group: GroupFindings, params: AdviceParams) -> AdviceItem
         row["recommendation"],
         row["summary"],
         " ".join(filter(None, risks)) or "Members restart once, one after the other.",
-        f"advise --only membership --details {quoted(group.group_id)}",
+        f"advise --only membership --details {shell_pattern_word(group.group_id)}",
         row["settings"],
         COOPERATIVE if "cooperative" in row["recommendation"] else group.assignor,
         gain,
@@ -300,7 +300,7 @@ def propose_balance(group: GroupFindings) -> AdviceItem | None:
         f"Use {best['assignor']}: its most loaded member has {best[name]:,.2f} times the mean in {unit}, and "
         f"{current[name]:,.2f} times with {group.assignor}.",
         f"{_SWITCH_RISK}. {steps}",
-        f"compare --details {quoted(group.group_id)}",
+        f"compare --details {shell_pattern_word(group.group_id)}",
         setting,
         best["assignor"],
         100 * (1 - best[name] / current[name]),

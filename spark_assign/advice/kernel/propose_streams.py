@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from glob import escape
 from typing import Any
 
-from spark_assign.advice.kernel.advice_items import AdviceItem, AdviceParams, Adviser, Category, Code, declined, quoted
+from spark_assign.advice.kernel.advice_items import AdviceItem, AdviceParams, Adviser, Category, Code, declined
 from spark_assign.advice.kernel.cross_zone_traffic import GB
 from spark_assign.advice.kernel.streams_settings import RECOVERY_LAG, STANDBYS
+from spark_assign.tables.quoting import shell_word
 
 Row = Mapping[str, Any]
 
@@ -126,7 +128,7 @@ def _propose_lag(current: Row, other: Row, params: AdviceParams) -> AdviceItem:
             f"{params.restore_bytes_per_second / 1e6:,.0f} MB/s per instance. If an instance joins, tasks stop for "
             f"{stopped:,.0f} task-seconds now, and for {less:,.0f} with {proposed:,}.",
             f"More tasks wait for warmups, and so for probing rebalances, before they move. {_RESTART}",
-            f"{command} --what-if {quoted('join:' + current['group_id'] + ':1')}",
+            f"{command} --what-if {shell_word('join:' + escape(current['group_id']) + ':1')}",
             setting,
             gain=stopped - less,
             gain_unit=f"{TASK_SECONDS} per new instance",

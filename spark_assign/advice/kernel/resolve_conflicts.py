@@ -29,13 +29,13 @@ from spark_assign.advice.kernel.advice_items import (
     Code,
     below_cost,
     declined,
-    quoted,
 )
 from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
 from spark_assign.advice.kernel.membership_options import KEEP
 from spark_assign.advice.kernel.proposals import GroupFindings, Row, is_same, proposals
 from spark_assign.advice.kernel.propose_streams import TASK_SECONDS, list_kept_settings
 from spark_assign.advice.kernel.size import CANNOT_KEEP_UP, OVER_PROVISIONED, RIGHT_SIZED, UNDER_PROVISIONED, UNKNOWN
+from spark_assign.tables.quoting import shell_pattern_word
 
 SCALE_UP, SCALE_DOWN, PARTITIONS = "scale-up", "scale-down", "more-partitions"
 _SWITCHES = ("assignor", "cooperative")
@@ -182,7 +182,7 @@ def _add_size_advice(resolved: ResolvedAdvice, params: AdviceParams) -> None:
 
 def _scale_up_item(group: GroupFindings, row: Row, params: AdviceParams) -> AdviceItem:
     """Returns the advice to add members, or partitions if no number of members keeps up."""
-    command = f"advise --only size --details {quoted(group.group_id)}"
+    command = f"advise --only size --details {shell_pattern_word(group.group_id)}"
     if row["verdict"] == CANNOT_KEEP_UP:
         capacity = row["capacity"] / (1 + params.headroom)
         return AdviceItem(
@@ -255,7 +255,7 @@ def _add_scale_down(resolved: ResolvedAdvice, row: Row, params: AdviceParams) ->
             SCALE_DOWN,
             f"Run {target:,} members instead of {members:,}.{spare} {row['reason']}",
             f"{_move_risk(curve)} The load is that of the readings, which must include the busiest hours.",
-            f"advise --only size --details {quoted(group.group_id)} --keda",
+            f"advise --only size --details {shell_pattern_word(group.group_id)} --keda",
             f"minReplicaCount: {target}",
             row["assignor"],
         ).in_money(params, params.consumers(members - target), curve["paused_partition_seconds"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from shlex import quote
 
 from spark_assign.advice.kernel.advice_items import Category
 from spark_assign.report.formatting import Row
+from spark_assign.tables.quoting import shell_word
 
 _SERVERS = "--bootstrap-server $BOOTSTRAP_SERVERS"
 _RESTART = "# Restart the members one at a time."
@@ -62,7 +62,7 @@ def settings_commands(group: str, settings: Sequence[str], confidence: str) -> C
 
     Another client-side assignor takes two rolling restarts, because all members must always have one in common.
     """
-    describe = f"kafka-consumer-groups.sh {_SERVERS} --describe --group {quote(group)}"
+    describe = f"kafka-consumer-groups.sh {_SERVERS} --describe --group {shell_word(group)}"
     both = [f"{setting},CURRENT-ASSIGNOR" for setting in settings if setting.startswith(_ASSIGNORS)]
     first = [*both, _RESTART] if both else []
     undo = ["# Restore the previous values of the settings above.", _RESTART]

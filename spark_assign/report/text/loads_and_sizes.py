@@ -30,6 +30,7 @@ from spark_assign.report.listed_groups import (
 )
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.quoting import comment_text, string_literal
 
 _PARTITION_KEY = ["cluster", "topic", "partition"]
 _NEVER = float("inf")
@@ -186,6 +187,11 @@ def format_curves(sizes: Rows, curves: Rows) -> str:
     return "\n".join(lines)
 
 
+def reason_comment(row: Row) -> str:
+    """Returns the name and the reason of a row of `sizes` as a comment of YAML."""
+    return f"# {comment_text(group_name(row))}: {comment_text(row['reason'])}"
+
+
 def autoscaler(row: Row) -> str:
     """Returns a KEDA `ScaledObject` for a group, as YAML.
 
@@ -198,23 +204,24 @@ def autoscaler(row: Row) -> str:
     """
     max_replicas = max(row["needed"], row["saturation_members"])
     lag = max(1, round(row["capacity"] * LAG_SECONDS))
+    name = string_literal(row["group_id"])
     return "\n".join(
         [
-            f"# {group_name(row)}: {row['reason']}",
+            reason_comment(row),
             "apiVersion: keda.sh/v1alpha1",
             "kind: ScaledObject",
             "metadata:",
-            f"  name: {row['group_id']}",
+            f"  name: {name}",
             "spec:",
             "  scaleTargetRef:",
-            f"    name: {row['group_id']}  # your Deployment or StatefulSet",
+            f"    name: {name}  # your Deployment or StatefulSet",
             f"  minReplicaCount: {row['needed']}",
             f"  maxReplicaCount: {max_replicas}  # more members don't reduce the maximum load",
             "  triggers:",
             "    - type: kafka",
             "      metadata:",
             "        bootstrapServers: <your brokers>",
-            f"        consumerGroup: {row['group_id']}",
+            f"        consumerGroup: {name}",
             f'        lagThreshold: "{lag}"  # {LAG_SECONDS} s of the capacity of a member',
         ]
     )

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ssl
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from http.cookiejar import DefaultCookiePolicy
-from typing import Any
+from typing import Any, TypeVar
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -13,13 +17,25 @@ from urllib3 import Retry
 
 from spark_assign.sources.auth.secret import Secret
 
-MAX_RESPONSE_BYTES = 512 << 20
+Result = TypeVar("Result")
+
+MAX_RESPONSE_BYTES = 128 << 20
 """Maximum size of a response in bytes. A Connect cluster with 10,000 connectors responds with about 100 MB."""
+MAX_RESPONSE_S = 300.0
+"""Maximum time from the first to the last byte of a response, in seconds."""
+_CHUNK_BYTES = 1 << 16
 
 MAX_PAUSE_S = 8.0
 MAX_RETRY_AFTER_S = 60
 PASSING = frozenset({408, 409, 429, 500, 502, 503, 504})
 """Status codes that are retried. Connect returns 409 during a rebalance, and 500 if a request times out behind one."""
+
+
+class _Session(requests.Session):
+    """Doesn't look where a redirect leads. requests would read its whole body, and parse the address."""
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        return None
 
 
 class TooLargeError(Exception):
@@ -86,7 +102,7 @@ class _OwnTls(HTTPAdapter):
 
 def session(context: ssl.SSLContext, header: Secret | None = None, retries: Retry | int = 0) -> requests.Session:
     """Returns a session that sends `Authorization: header`. `retries` is 0 if the caller retries."""
-    http = requests.Session()
+    http = _Session()
     http.auth = Authorization(header)
     http.cookies.set_policy(DefaultCookiePolicy(allowed_domains=()))
     for scheme in ("http://", "https://"):
@@ -95,15 +111,36 @@ def session(context: ssl.SSLContext, header: Secret | None = None, retries: Retr
 
 
 def body(response: requests.Response) -> bytes:
-    """Returns the content of a response that was requested with stream=True. Raises TooLargeError."""
-    chunks = []
-    length = 0
-    for chunk in response.iter_content(1 << 20):
-        length += len(chunk)
-        if length > MAX_RESPONSE_BYTES:
+    """Returns the content of a response that was requested with stream=True.
+
+    Raises TooLargeError, and TimeoutError after `MAX_RESPONSE_S`.
+    """
+    content, end = bytearray(), time.monotonic() + MAX_RESPONSE_S
+    for chunk in response.iter_content(_CHUNK_BYTES):
+        content += chunk
+        if len(content) > MAX_RESPONSE_BYTES:
             raise TooLargeError
-        chunks.append(chunk)
-    return b"".join(chunks)
+        if time.monotonic() > end:
+            raise TimeoutError
+    return bytes(content)
+
+
+def within(seconds: float, work: Callable[[], Result]) -> Result:
+    """Returns the result of a function. Raises TimeoutError if it takes longer.
+
+    A timeout of a socket is the time for each part of a response, so a server that sends one byte at a time is never
+    too slow for it. The function runs in a thread that doesn't keep the process alive.
+    """
+    result: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(work())
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return result.result(max(0.0, seconds))
 
 
 def cause(error: BaseException) -> BaseException:

@@ -86,7 +86,7 @@ def snapshot(
             step()
     if not any(rows.rows["clusters"] for rows in all_rows):
         raise SourceError("\n".join(row["error"] for rows in all_rows for row in rows.rows["unreadable"]))
-    _check_distinct_clusters(all_rows)
+    all_rows = _distinct_clusters(all_rows)
     source = {
         "kind": "connect",
         "urls": {target.name: list(target.urls) for target in clusters},
@@ -225,20 +225,29 @@ def _item(connector: str, task: int | None) -> dict[str, Any]:
     return {"kind": "connector" if task is None else "task", "connector": connector, "task": task}
 
 
-def _check_distinct_clusters(all_rows: Sequence[ConnectRows]) -> None:
-    """Raises SourceError if two targets are workers of one cluster, which would be planned twice."""
+def _distinct_clusters(all_rows: Sequence[ConnectRows]) -> list[ConnectRows]:
+    """Returns the rows of each target. If two targets are workers of one cluster, which would be planned twice, the
+    second one is unreadable. A worker can claim to be another one, so this doesn't end the snapshot.
+    """
     owner: dict[tuple[Any, ...], str] = {}
+    distinct = []
     for rows in all_rows:
         # Clusters in containers can all name their worker localhost:8083. One cluster also has the same connectors.
         connectors = frozenset(row["connector"] for row in rows.rows["connectors"])
         kafka_ids = [row["kafka_cluster_id"] for row in rows.rows["clusters"]]
-        for worker_id in (row["rest_worker_id"] for row in rows.rows["workers"]):
-            first = owner.setdefault((*kafka_ids, worker_id, connectors), rows.connect_cluster)
-            if first != rows.connect_cluster:
-                raise SourceError(
-                    f"{first} and {rows.connect_cluster} are the same Connect cluster: both have the worker "
-                    f"{worker_id} and the same connectors. Leave one out, or give both URLs as one cluster: URL,URL"
-                )
+        keys = {row["rest_worker_id"]: (*kafka_ids, row["rest_worker_id"], connectors) for row in rows.rows["workers"]}
+        shared = next((worker_id for worker_id, key in keys.items() if key in owner), None)
+        if shared is not None:
+            first, rows = owner[keys[shared]], ConnectRows(rows.connect_cluster)
+            error = (
+                f"{first} and {rows.connect_cluster} are the same Connect cluster: both have the worker {shared} and "
+                "the same connectors. Leave one out, or give both URLs as one cluster: URL,URL"
+            )
+            rows.add("unreadable", error=error)
+        else:
+            owner |= dict.fromkeys(keys.values(), rows.connect_cluster)
+        distinct.append(rows)
+    return distinct
 
 
 _EXTRA_COLUMNS = {

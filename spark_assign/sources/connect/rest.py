@@ -7,18 +7,24 @@ expand at all. Those connectors are read one by one.
 
 from __future__ import annotations
 
-import json
 import ssl
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote, urlsplit
+
+from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from spark_assign.sources.auth.secret import Secret, hidden
 from spark_assign.sources.connect.http_settings import CREDENTIALS_VARIABLE, HttpSettings
 from spark_assign.tables.errors import SourceError, missing_extra
 
+MAX_VALUES = 5_000_000
+"""Maximum number of commas and brackets of an answer. A parsed value takes more memory than its text."""
+ANSWER_TIMEOUTS, CLUSTER_TIMEOUTS = 10, 30
+"""Maximum time of one answer, and of all requests to a cluster, in units of the timeout."""
 UNASSIGNED = "UNASSIGNED"
 """AbstractStatus.State: the named worker has released it, and no other worker has it."""
 
@@ -61,45 +67,97 @@ class RestView:
         return statuses
 
 
+_TaskNumber = Annotated[int, Field(ge=0, lt=1 << 31)]
+
+
+class _Answer(BaseModel):
+    """A part of an answer. Fields that aren't read are ignored."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class _Root(_Answer):
+    version: str
+    kafka_cluster_id: str | None = None
+
+
+class _TaskId(_Answer):
+    task: _TaskNumber
+
+
+class _Task(_Answer):
+    id: _TaskId
+
+
+class _State(_Answer):
+    state: str
+    worker_id: str
+
+
+class _TaskState(_State):
+    id: _TaskNumber
+
+
+class _ConnectorInfo(_Answer):
+    type: str | None = None
+
+
+class _ConnectorStatus(_Answer):
+    type: str | None = None
+    connector: _State | None = None
+    tasks: Annotated[list[_TaskState], FailFast()] = []
+
+
+class _InfoWithTasks(_ConnectorInfo):
+    tasks: Annotated[list[_TaskId], FailFast()]
+
+
+class _Expanded(_Answer):
+    info: _InfoWithTasks
+    status: _ConnectorStatus
+
+
+_JSON: TypeAdapter[Any] = TypeAdapter(Any)
+_ROOT = TypeAdapter(_Root)
+_NAMES = TypeAdapter(Annotated[list[str], FailFast()])
+_LISTING = TypeAdapter(Annotated[dict[str, _Expanded] | list[Any], Field(union_mode="left_to_right")])
+_INFO = TypeAdapter(_ConnectorInfo)
+_TASKS = TypeAdapter(Annotated[list[_Task], FailFast()])
+_STATUS = TypeAdapter(_ConnectorStatus)
+
+
 def read(http: ConnectHttp) -> RestView:
     """Reads one cluster. Raises SourceError."""
-    root = http.get("/")
-    if not isinstance(root, dict) or "version" not in root:
-        raise SourceError(f"{http.url}/ answers, but not as a Connect worker. Give the root of its REST interface.")
-    names = http.get("/connectors")
-    expanded = http.get("/connectors?expand=status&expand=info")
-    # Releases before 2.3 return the plain list again.
-    expanded = expanded if isinstance(expanded, dict) else {}
     try:
-        connectors = [
-            _connector(name, expanded[name]["info"], expanded[name]["info"]["tasks"], expanded[name]["status"])
-            if name in expanded
-            else _read_connector(http, name)
-            for name in sorted({*names, *expanded})
-        ]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        root: _Root = http.get("/", _ROOT)
+    except _ShapeError:
         raise SourceError(
-            f"{http.url}/connectors: the answer is not as Connect gives it ({type(error).__name__}: {error}). "
-            "Is there a proxy that changes answers?"
+            f"{http.url}/ answers, but not as a Connect worker. Give the root of its REST interface."
         ) from None
+    names: list[str] = http.get("/connectors", _NAMES)
+    listing = http.get("/connectors?expand=status&expand=info", _LISTING)
+    # Releases before 2.3 return the plain list again.
+    expanded: dict[str, _Expanded] = listing if isinstance(listing, dict) else {}
+    connectors = [
+        _connector(name, expanded[name].info, expanded[name].info.tasks, expanded[name].status)
+        if name in expanded
+        else _read_connector(http, name)
+        for name in sorted({*names, *expanded})
+    ]
     return RestView(
-        root.get("version"),
-        root.get("kafka_cluster_id"),
-        tuple(connector for connector in connectors if connector is not None),
+        root.version, root.kafka_cluster_id, tuple(connector for connector in connectors if connector is not None)
     )
 
 
-def _connector(
-    name: str, info: Mapping[str, Any], task_ids: Sequence[Mapping[str, Any]], status: Mapping[str, Any]
-) -> Connector:
+def _connector(name: str, info: _ConnectorInfo, task_ids: Sequence[_TaskId], status: _ConnectorStatus) -> Connector:
     """Returns a connector from Connect's responses. `status` is empty if the connector has none."""
-    connector = status.get("connector")
+    state = status.connector
     return Connector(
         name,
-        info.get("type") or status.get("type"),
-        tuple(sorted(int(task_id["task"]) for task_id in task_ids)),
-        None if connector is None else Status(connector["state"], connector["worker_id"]),
-        {int(task["id"]): Status(task["state"], task["worker_id"]) for task in status.get("tasks", [])},
+        info.type or status.type,
+        tuple(sorted(task_id.task for task_id in task_ids)),
+        None if state is None else Status(state.state, state.worker_id),
+        {task.id: Status(task.state, task.worker_id) for task in status.tasks},
     )
 
 
@@ -107,14 +165,14 @@ def _read_connector(http: ConnectHttp, name: str) -> Connector | None:
     """Reads a connector that isn't in the expanded listing. Returns None if it was deleted meanwhile."""
     path = f"/connectors/{quote(name, safe='')}"
     try:
-        info = http.get(path)
-        task_ids = [task["id"] for task in http.get(f"{path}/tasks")]
+        info = http.get(path, _INFO)
+        task_ids = [task.id for task in http.get(f"{path}/tasks", _TASKS)]
     except NotFoundError:
         return None
     try:
-        status = http.get(f"{path}/status")
+        status = http.get(f"{path}/status", _STATUS)
     except NotFoundError:
-        status = {}
+        status = _ConnectorStatus()
     return _connector(name, info, task_ids, status)
 
 
@@ -132,6 +190,10 @@ _REMEDIES = {
 
 class NotFoundError(SourceError):
     """Raised for 404: the resource doesn't exist (anymore)."""
+
+
+class _ShapeError(SourceError):
+    """Raised for JSON that isn't as Connect gives it."""
 
 
 class ConnectHttp:
@@ -153,6 +215,7 @@ class ConnectHttp:
         token = str.__str__(header or "").partition(" ")[2]
         self._secrets = (*settings.secrets(), Secret(token))
         self._session = http_session.session(settings.tls_context(), header)
+        self._end = time.monotonic() + CLUSTER_TIMEOUTS * settings.timeout_s
         self._session.headers.update({"Accept": "application/json", "User-Agent": "spark-assign-snapshot"})
 
     @property
@@ -160,8 +223,8 @@ class ConnectHttp:
         """Returns the URL of the worker that gets the next request."""
         return self._urls[0]
 
-    def get(self, path: str) -> Any:
-        """Returns the JSON at a path. Raises NotFoundError for 404, and SourceError for every other failure.
+    def get(self, path: str, answer: TypeAdapter[Any] = _JSON) -> Any:
+        """Returns the answer at a path. Raises NotFoundError for 404, and SourceError for every other failure.
 
         Failures that can pass (no connection, a rebalance, an overloaded proxy) are retried, with doubling pauses or
         after the time of Retry-After, at most a minute.
@@ -172,7 +235,7 @@ class ConnectHttp:
         for attempt in range(1, self._settings.attempts + 1):
             url = f"{self._urls[0]}{path}"
             try:
-                return self._once(url)
+                return _parsed(url, self._once(url), answer)
             except _PassingError as error:
                 passing = error
             try:
@@ -190,49 +253,55 @@ class ConnectHttp:
             self._urls.append(self._urls.pop(0))
         raise AssertionError("unreachable")
 
-    def _once(self, url: str) -> Any:
-        """Sends a request once, and returns the response."""
+    def _once(self, url: str) -> bytes:
+        """Sends a request once, and returns the body of the response."""
         import requests
+        from urllib3.exceptions import HTTPError
+
+        left_s = self._end - time.monotonic()
+        if left_s <= 0:
+            limit_s = CLUSTER_TIMEOUTS * self._settings.timeout_s
+            raise SourceError(f"GET {url}: the cluster took more than {limit_s:,g} s. Raise --connect-timeout-s.")
 
         # A configured proxy overrides those of the environment only if each request names it.
         proxy = self._settings.proxy
         proxies = {scheme: str.__str__(proxy) for scheme in ("http", "https")} if proxy else None
-        try:
+
+        def respond() -> tuple[requests.Response, bytes]:
             with self._session.get(
                 url, timeout=self._settings.timeout_s, allow_redirects=False, stream=True, proxies=proxies
             ) as response:
-                body = self._http.body(response)
+                return response, self._http.body(response)
+
+        try:
+            response, body = self._http.within(min(left_s, ANSWER_TIMEOUTS * self._settings.timeout_s), respond)
         except self._http.TooLargeError:
             raise SourceError(
                 f"GET {url}: the answer has more than {self._http.MAX_RESPONSE_BYTES >> 20} MB. "
                 "Is it a Connect worker's REST address?"
             ) from None
-        except (requests.RequestException, OSError) as error:
+        except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             raise self._unreachable(url, error) from None
         if response.status_code != 200:
             raise self._error_of_status(url, response, body)
-        try:
-            return json.loads(body)
-        except ValueError:
-            raise SourceError(
-                f"GET {url}: the answer is no JSON ({_shortened(body)}). Is it a Connect worker's REST address?"
-            ) from None
+        return body
 
     def _error_of_status(self, url: str, response: requests.Response, body: bytes) -> Exception:
         """Returns the error of a response with a status other than 200. Secrets are removed."""
         try:
-            message = str(json.loads(body)["message"])
+            message = _shortened(str(from_json(body)["message"]), 1000)
         except (ValueError, KeyError, TypeError):
             message = _shortened(body)
         message = hidden(message, self._secrets)
         code = response.status_code
-        reason = f"{code} {response.reason}" + (f" ({message})" if message else "")
+        reason = f"{code} {_shortened(response.reason or '')}" + (f" ({message})" if message else "")
         remedy = _REMEDIES.get(code, "Look into the log of that worker")
         if code in self._http.PASSING:
             return _PassingError(reason, remedy, response)
         if 300 <= code < 400:
             return SourceError(
-                f"GET {url}: {reason}: leads to {response.headers.get('Location')}. Give that URL instead."
+                f"GET {url}: {reason}: leads to {_shortened(response.headers.get('Location', ''), 1000)}. "
+                "Give that URL instead."
             )
         kind = NotFoundError if code == 404 else SourceError
         return kind(f"GET {url}: {reason}. {remedy}.")
@@ -276,10 +345,30 @@ class _PassingError(Exception):
         self.reason, self.remedy, self.response = reason, remedy, response
 
 
-def _shortened(body: bytes) -> str:
-    """Returns the first 100 characters of a body in one line."""
-    text = " ".join(body.decode("utf-8", errors="replace").split())
-    return text if len(text) <= 100 else f"{text[:100]}…"
+def _parsed(url: str, body: bytes, answer: TypeAdapter[Any]) -> Any:
+    """Returns the answer in a body. Raises SourceError, and _ShapeError for JSON that isn't as Connect gives it."""
+    if sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise SourceError(f"GET {url}: the answer has more than {MAX_VALUES:,} values. Is it a Connect worker's?")
+    try:
+        return answer.validate_json(body)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    if fault["type"] == "json_invalid":
+        raise SourceError(
+            f"GET {url}: the answer is no JSON ({_shortened(body)}). Is it a Connect worker's REST address?"
+        )
+    where = _shortened(".".join(map(str, fault["loc"])))
+    raise _ShapeError(
+        f"GET {url}: the answer is not as Connect gives it ({where}: {fault['msg']}). Is there a proxy that changes "
+        "answers?"
+    )
+
+
+def _shortened(text: bytes | str, width: int = 100) -> str:
+    """Returns the first characters of a text in one line."""
+    text = text[: 4 * width + 400].decode("utf-8", errors="replace") if isinstance(text, bytes) else text
+    text = " ".join(text.split())
+    return text if len(text) <= width else f"{text[:width]}…"
 
 
 def host_and_port(url: str) -> str:

@@ -1,0 +1,84 @@
+"""Writes names into other languages, one function per language.
+
+Whoever can join a group chooses its ID, client IDs, and instance IDs. A name reaches a command, a settings file, or a
+diagram only through these functions. HTML, CSV, and metrics are written by libraries (Jinja, `csv`,
+prometheus-client). Each function returns one line of printable characters, so printing it doesn't change it.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+
+_PROPERTIES_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]")
+_LITERAL_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_SHELL_IN_QUOTES = "$`!"
+"""Characters that a shell obeys between double quotes."""
+_MERMAID_SYNTAX = re.compile(r"[#;%{}<>$&`\"]|\bend\b", re.IGNORECASE)
+
+
+def shell_word(text: str) -> str:
+    """Returns a text as one word of a POSIX shell.
+
+    A text with characters that aren't printable becomes `$'…'` (POSIX.1-2024; bash, ksh, zsh). NUL, which no argument
+    can have, becomes U+FFFD, so the word names nothing instead of something else.
+    """
+    if text.isprintable():
+        return "'" + text.replace("'", "'\\''") + "'"
+    text = text.replace("\0", "\ufffd")
+    octal = (
+        each if each.isprintable() and each not in "\\'" else "".join(f"\\{byte:03o}" for byte in _utf8(each))
+        for each in text
+    )
+    return f"$'{''.join(octal)}'"
+
+
+def shell_pattern_word(text: str) -> str:
+    """Returns a shell pattern that matches exactly this text (`spark.shell_patterns`), as one word of a shell."""
+    return shell_word(glob.escape(text))
+
+
+def properties_value(text: str) -> str:
+    """Returns a text as a value of a Java properties file (java.util.Properties.load).
+
+    Everything that isn't plain becomes `\\uXXXX`, so the line is harmless in a shell, too.
+    """
+    return "".join(each if _PROPERTIES_PLAIN.fullmatch(each) else _utf16(each) for each in text)
+
+
+def string_literal(text: str) -> str:
+    """Returns a text in double quotes, as a scalar of YAML, and a string literal of Python and Go.
+
+    The three have the escapes that are used in common. What a shell obeys between double quotes is escaped, too.
+    """
+    return f'"{"".join(map(_literal_character, text))}"'
+
+
+def comment_text(text: str) -> str:
+    """Returns a text for a comment that ends with the line: each line end or other control character as an escape."""
+    return "".join(each if each.isprintable() else _literal_character(each) for each in text)
+
+
+def mermaid_text(text: str) -> str:
+    """Returns a text for a label of a Mermaid diagram: its special characters, its keyword `end`, and everything that
+    isn't printable as character codes.
+    """
+    escaped = _MERMAID_SYNTAX.sub(lambda match: f"#{ord(match[0][0])};{match[0][1:]}", text)
+    return "".join(each if each.isprintable() else f"#{ord(each)};" for each in escaped)
+
+
+def _literal_character(character: str) -> str:
+    if character in _LITERAL_ESCAPES:
+        return _LITERAL_ESCAPES[character]
+    if character.isprintable() and character not in _SHELL_IN_QUOTES:
+        return character
+    return f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
+
+
+def _utf8(character: str) -> bytes:
+    return character.encode("utf-8", "replace")
+
+
+def _utf16(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

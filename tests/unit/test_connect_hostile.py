@@ -1,0 +1,187 @@
+"""A Connect worker that answers to do harm: it costs its own row of `unreadable`, and no other cluster."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+pytest.importorskip("requests", reason="reading Connect clusters is an extra")
+
+from spark_assign.sources.auth import http_session
+from spark_assign.sources.connect import cluster_snapshot, rest
+from spark_assign.sources.connect.cluster_snapshot import parse_targets
+from spark_assign.sources.connect.http_settings import HttpSettings
+from tests.unit import connect_stub
+from tests.unit.connect_stub import EXPANDED, ROOT, serving
+
+FILES = connect_stub.connector("files", {None: "w1:8083", 0: "w1:8083"})
+GOOD = connect_stub.cluster({"files": FILES})
+
+
+def changed(path: tuple[str | int, ...], value: Any) -> dict[str, Any]:
+    """The answers of a good cluster with another value in its expanded listing."""
+    listing = json.loads(json.dumps({"files": FILES}))
+    at = listing["files"]
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return GOOD | {EXPANDED: listing}
+
+
+def raw(path: str, text: str | bytes) -> dict[str, Any]:
+    """The answers of a good cluster with a body that json.dumps wouldn't write."""
+    return GOOD | {path: (200, text.encode() if isinstance(text, str) else text)}
+
+
+def redirect(to: str) -> dict[str, Any]:
+    """A redirect as the first answer."""
+    return GOOD | {"/": (302, b"x", {"Location": to})}
+
+
+HOSTILE: dict[str, dict[str, Any]] = {
+    "version is a number": GOOD | {"/": ROOT | {"version": 4}},
+    "version is null": GOOD | {"/": ROOT | {"version": None}},
+    "Kafka cluster is a list": GOOD | {"/": ROOT | {"kafka_cluster_id": ["x"]}},
+    "root is null": GOOD | {"/": None},
+    "deep root": raw("/", "[" * 200_000),
+    "deep version": raw("/", '{"version": ' + "[" * 5_000 + "]" * 5_000 + "}"),
+    "deep listing": raw(EXPANDED, '{"a":' * 100_000),
+    "deep message": GOOD | {"/": (400, b'{"message": ' + b"[" * 100_000)},
+    "names are a number": GOOD | {"/connectors": 7},
+    "a name is an object": GOOD | {"/connectors": [{}]},
+    "a name is null": GOOD | {"/connectors": ["files", None]},
+    "names are an object": GOOD | {"/connectors": {"files": 1}},
+    "state is a number": changed(("status", "connector", "state"), 7),
+    "state is an object": changed(("status", "tasks", 0, "state"), {}),
+    "worker is null": changed(("status", "connector", "worker_id"), None),
+    "worker is a number": changed(("status", "tasks", 0, "worker_id"), 8083),
+    "type is an object": changed(("info", "type"), {"a": 1}),
+    "type is a number": changed(("info", "type"), 3),
+    "task 2^40": changed(("info", "tasks", 0, "task"), 1 << 40),
+    "task -1": changed(("info", "tasks", 0, "task"), -1),
+    "task 1.5": changed(("status", "tasks", 0, "id"), 1.5),
+    "task is true": changed(("info", "tasks", 0, "task"), True),
+    "task infinity": changed(("info", "tasks", 0, "task"), float("inf")),
+    "task NaN": changed(("status", "tasks", 0, "id"), float("nan")),
+    "task of 5,000 digits": raw(EXPANDED, json.dumps({"files": FILES}).replace('"id": 0', '"id": ' + "9" * 5_000)),
+    "tasks are an object": changed(("info", "tasks"), {"a": 1}),
+    "status is null": changed(("status",), None),
+    "a lone surrogate in a worker": raw(EXPANDED, json.dumps({"files": FILES}).replace("w1:8083", "\\ud800")),
+    "a lone surrogate in a name": raw("/connectors", '["\\udfff"]'),
+    "a lone surrogate in a version": raw("/", '{"version": "\\ud800"}'),
+    "a lone surrogate in a message": GOOD | {"/": (400, b'{"message": "\\ud800"}')},
+    "no UTF-8": raw("/", b'{"version": "\xff\xfe"}'),
+    "a redirect to no address": redirect("http://[::1"),
+    "a redirect to no port": redirect("http://a:99999999/"),
+    "a redirect to no name": redirect("http://" + "a" * 70 + "." * 3 + "\xe4/"),
+    "a redirect without end": redirect("/"),
+    "an unknown encoding": GOOD | {"/": (200, b"x", {"Content-Encoding": "gzip"})},
+    "a reason of 60 KB": GOOD | {"/": (400, json.dumps({"message": "x" * 60_000}).encode())},
+    "too many values": raw("/", "[" + "[]," * 300_000 + "[]]"),
+}
+
+
+def take(hostile: str, good: str) -> tuple[list[str], list[str], list[str]]:
+    """The clusters that were read, those that weren't, and why."""
+    targets = parse_targets([f"hostile={hostile}", f"good={good}"])
+    tables = cluster_snapshot.snapshot(targets, http=HttpSettings(attempts=1)).tables
+    faults = tables["unreadable"].to_pylist()
+    read = tables["clusters"]["connect_cluster"].to_pylist()
+    return read, [row["connect_cluster"] for row in faults], [row["error"] for row in faults]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_it_costs_its_own_row(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever one cluster answers, the other one is read, and the error is short and names the address."""
+    monkeypatch.setattr(rest, "MAX_VALUES", 500_000)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with serving(HOSTILE[name]) as hostile, serving(GOOD) as good:
+        read, unreadable, errors = take(hostile.url, good.url)
+    assert (read, unreadable) == (["good"], ["hostile"])
+    assert errors[0].startswith((f"GET {hostile.url}", f"{hostile.url}/ answers"))
+    assert len(errors[0]) < 1_500
+
+
+@contextmanager
+def dripping(write: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that writes as it likes to each connection, in threads that end with it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer(connection: socket.socket) -> None:
+            with connection:
+                try:
+                    connection.recv(1 << 16)
+                    write(connection)
+                except OSError:
+                    pass
+
+        def accept() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def _drip(connection: socket.socket, head: bytes) -> None:
+    connection.sendall(head)
+    for _ in range(200):
+        time.sleep(0.02)
+        connection.sendall(b"x")
+
+
+def _endless(connection: socket.socket, head: bytes) -> None:
+    connection.sendall(head)
+    while True:
+        connection.sendall(b"1" * (1 << 16))
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+REDIRECT = b"HTTP/1.1 302 Found\r\nLocation: /x\r\n"
+
+
+@pytest.mark.parametrize("head", [OK + b"Content-Length: 1000000\r\n\r\n", OK + b"X: ", b"HTTP/1.1 2"])
+def test_one_byte_at_a_time(head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the body, in a header, and in the first line: the time for one answer is limited as a whole."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(rest, "ANSWER_TIMEOUTS", 0.03)
+    with serving(GOOD) as good, dripping(lambda connection: _drip(connection, head)) as url:
+        started = time.monotonic()
+        read, unreadable, errors = take(url, good.url)
+        assert time.monotonic() - started < 3.5
+    assert (read, unreadable) == (["good"], ["hostile"])
+    assert "no answer in time" in errors[0]
+
+
+@pytest.mark.parametrize("head", [OK + b"\r\n", REDIRECT + b"\r\n"])
+def test_a_body_without_end(head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an answer, and of a redirect, which requests would read to its end."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(http_session, "MAX_RESPONSE_BYTES", 4 << 20)
+    with serving(GOOD) as good, dripping(lambda connection: _endless(connection, head)) as url:
+        read, unreadable, errors = take(url, good.url)
+    assert (read, unreadable) == (["good"], ["hostile"])
+    assert "more than 4 MB" in errors[0]
+
+
+def test_names_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each connector that isn't in the listing takes requests of its own; the time of a cluster is limited, too."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(rest, "CLUSTER_TIMEOUTS", 0.02)
+    slow = GOOD | {"/connectors": [f"c{n}" for n in range(10_000)], EXPANDED: {}}
+    with serving(slow) as hostile, serving(GOOD) as good:
+        read, unreadable, errors = take(hostile.url, good.url)
+    assert (read, unreadable) == (["good"], ["hostile"])
+    assert "the cluster took more than 0.6 s" in errors[0]

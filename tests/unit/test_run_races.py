@@ -1,0 +1,155 @@
+"""Two writers of one run_id: in every order of their steps, a complete run stays readable."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+
+from spark_assign.stores import driver_rows, run_store
+from spark_assign.stores.driver_rows import write_rows
+from spark_assign.stores.local_parquet import manifest_rows
+from spark_assign.stores.retention import StoredAttempt, expired
+from spark_assign.stores.run_store import new_attempt, newest_row
+from spark_assign.tables.schema_fields import schema
+
+TABLES = {"a": schema("writer string"), "b": schema("writer string")}
+STEPS = 5
+"""Steps of a writer: read the manifest and start, write two tables, append the row, remove what it replaces."""
+
+
+def read(folder: Path) -> set[str] | None:
+    """The writers whose rows a reader gets, of all tables of the valid attempt; None: there is no run."""
+    row = newest_row(manifest_rows(folder) or (), "r")
+    if row is None:
+        return None
+    files = (folder / name / "run_id=r" / f"attempt={row['attempt']}" / "rows.parquet" for name in TABLES)
+    return {each["writer"] for file in files for each in parquet.ParquetFile(file).read().to_pylist()}
+
+
+class Turns:
+    """Lets threads take their steps one at a time. A thread waits before each step until it gets its turn."""
+
+    def __init__(self) -> None:
+        self._go = {name: threading.Semaphore(0) for name in "AB"}
+        self._done = threading.Semaphore(0)
+        self.finished: set[str] = set()
+
+    def start(self, name: str, work: Callable[[], Any]) -> threading.Thread:
+        """Starts a writer, which waits for its first turn."""
+
+        def run() -> None:
+            self._go[name].acquire()
+            with contextlib.suppress(OSError):  # its files are gone: it is the one that started first
+                work()
+            self.finished.add(name)
+            self._done.release()
+
+        thread = threading.Thread(target=run, name=name)
+        thread.start()
+        return thread
+
+    def step(self, name: str) -> None:
+        """Lets a writer take one step."""
+        if name not in self.finished:
+            self._go[name].release()
+            self._done.acquire()
+
+    def pause(self) -> None:
+        """Ends a step of the current writer, and waits for its next turn."""
+        self._done.release()
+        self._go[threading.current_thread().name].acquire()
+
+
+@contextmanager
+def stepwise(monkeypatch: pytest.MonkeyPatch, turns: Turns) -> Iterator[None]:
+    """Pauses `write_rows` between its steps."""
+
+    def before(name: str, home: Any) -> None:
+        real = getattr(home, name)
+
+        def paused(*args: Any, **more: Any) -> Any:
+            turns.pause()
+            return real(*args, **more)
+
+        patched.setattr(home, name, paused)
+
+    with monkeypatch.context() as patched:
+        before("write_table", parquet)
+        before("append_manifest", driver_rows)
+        before("remove_attempts", driver_rows)
+        yield
+
+
+def test_every_order_of_two_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the first complete run on, a reader gets the rows of one writer at any time, and at the end of the last."""
+
+    def write(name: str, folder: Path) -> None:
+        write_rows({table: [{"writer": name}] for table in TABLES}, folder, run_id="r", inputs={}, schemas=TABLES)
+
+    for number, of_a in enumerate(itertools.combinations(range(1, 2 * STEPS), STEPS - 1)):
+        order = ["A" if at in (0, *of_a) else "B" for at in range(2 * STEPS)]  # the writers differ in their names only
+        is_replacing = number % 3 > 0
+        folder, turns = tmp_path / str(number), Turns()
+        if is_replacing:
+            write("before", folder)
+        with stepwise(monkeypatch, turns):
+            threads = [turns.start(name, functools.partial(write, name, folder)) for name in "AB"]
+            is_written = is_replacing
+            for name in order:
+                turns.step(name)
+                is_written = is_written or bool(manifest_rows(folder))
+                found = read(folder)
+                assert (found is not None and len(found) == 1) or not is_written, (order, name, found)
+            for thread in threads:
+                thread.join(10)
+                assert not thread.is_alive()
+        assert read(folder) == {"B"}, order
+        shutil.rmtree(folder)
+
+
+def test_a_clock_that_goes_backward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is written again replaces the one before, even if that one's driver was an hour ahead."""
+    ahead = datetime.now(UTC) + timedelta(hours=1)
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return ahead
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run_store, "datetime", Clock)
+        first = write_rows({"a": [{"writer": "x"}]}, tmp_path, run_id="r", inputs={}, schemas=TABLES)
+    assert first.finished_at == ahead
+    for name in "yz":
+        rows = {table: [{"writer": name}] for table in TABLES}
+        second = write_rows(rows, tmp_path, run_id="r", inputs={}, schemas=TABLES)
+        assert second.attempt > first.attempt
+        assert second.finished_at > first.finished_at
+        assert read(tmp_path) == {name}
+        first = second
+    assert new_attempt("20000101T000000000000Z-ffffff") > f"{datetime.now(UTC):%Y%m%d}"
+
+
+def test_retention_follows_the_same_order() -> None:
+    """What started first and finished last has no files: the run stays, and the two go together."""
+    now = datetime(2026, 11, 28, tzinfo=UTC)
+
+    def attempt(started: int, finished_days_ago: int | None, run_id: str = "r") -> StoredAttempt:
+        at = None if finished_days_ago is None else now - timedelta(days=finished_days_ago)
+        return StoredAttempt("x", run_id, f"2026010{started}T000000000000Z-aaaaaa", at, 1)
+
+    first, second, other = attempt(1, 39), attempt(2, 41), attempt(3, 42, "s")
+    assert expired([first, second, other], timedelta(days=40), now) == [other]
+    newer = attempt(4, 1, "t")
+    assert expired([first, second, newer], timedelta(days=40), now) == [first, second]
