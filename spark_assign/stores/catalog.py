@@ -50,7 +50,11 @@ class CatalogTarget(Target):
         marked = frame.withColumn("run_id", F.lit(attempt.run_id)).withColumn("attempt", F.lit(attempt.id))
         retry_conflicts(partial(self._append, f"{self.output}.{table}", marked, attempt.format, attempt.options, _KEYS))
 
-    def read(self, table: str, attempt: Attempt) -> DataFrame:
+    def is_there(self, table: str, attempt: Attempt) -> bool:
+        """Returns True: Spark notices by itself if rows are gone."""
+        return True
+
+    def read(self, table: str, attempt: Attempt, *, own: bool = False) -> DataFrame:
         """Returns one table of one attempt, without the columns run_id and attempt."""
         frame = self.spark.table(f"{self.output}.{table}")
         attempt_rows = frame.where((F.col("run_id") == attempt.run_id) & (F.col("attempt") == attempt.id))

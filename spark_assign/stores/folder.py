@@ -65,40 +65,45 @@ class FolderTarget(Target):
         if is_embedded(self.spark) and folder is not None and not folder.is_dir():  # Sail writes no file without rows
             local_parquet.write_empty(folder, frame.schema, attempt.format or "parquet")
 
-    def read(self, table: str, attempt: Attempt) -> DataFrame:
-        """Returns one table of one attempt."""
-        if (frame := self._read_here(table, attempt)) is not None:
-            return frame
-        reader = self.spark.read.format(attempt.format or "parquet")
+    def read(self, table: str, attempt: Attempt, *, own: bool = False) -> DataFrame:
+        """Returns one table of one attempt; `own`: this process writes it, and checks later that it is still there."""
         lists = self._json_columns(table, attempt.format)
-        if attempt.format in (None, "parquet", "orc", "csv", "json"):
-            fields = [
-                StructField(each.name, StringType()) if each.name in lists else each for each in self.schemas[table]
-            ]
-            reader = reader.schema(plain_schema(StructType(fields)))  # without a schema, Spark runs a job to infer it
-        settings = {**(CSV_READ | {"multiLine": "true"} if attempt.format == "csv" else {}), **attempt.options}
-        path = self._path(table, attempt.run_id, attempt.id)
-        frame = reader.options(**settings).load(location_for(self.spark, path))
+        fields = [StructField(each.name, StringType()) if each.name in lists else each for each in self.schemas[table]]
+        schema = plain_schema(StructType(fields))
+        frame = None if own else self._read_here(table, attempt, schema)
+        if frame is None:
+            reader = self.spark.read.format(attempt.format or "parquet")
+            if attempt.format in (None, "parquet", "orc", "csv", "json"):
+                reader = reader.schema(schema)  # without a schema, Spark runs a job to infer it
+            settings = {**(CSV_READ | {"multiLine": "true"} if attempt.format == "csv" else {}), **attempt.options}
+            path = self._path(table, attempt.run_id, attempt.id)
+            frame = reader.options(**settings).load(location_for(self.spark, path))
         for name, kind in lists.items():
             frame = frame.withColumn(name, F.from_json(name, kind))
         return frame
 
-    def _read_here(self, table: str, attempt: Attempt) -> DataFrame | None:
+    def _read_here(self, table: str, attempt: Attempt, schema: StructType) -> DataFrame | None:
         """Returns a table that this process reads itself, or None if the engine reads it.
 
         Raises:
-            SourceError: the embedded engine would read no rows, because the files are gone.
+            FileNotFoundError: the files are gone; the embedded engine would read no rows.
+            SourceError: a file can't be read.
         """
         kind = attempt.format or "parquet"
         local = local_parquet.local_folder(self._path(table, attempt.run_id, attempt.id))
         if local is None or not shares_files(self.spark) or kind not in ("parquet", "csv", "json") or attempt.options:
             return None
         if kind == "parquet":
-            return read_stored(self.spark, local, self.schemas[table]) if is_embedded(self.spark) else None
+            return read_stored(self.spark, local, schema) if is_embedded(self.spark) else None
         faults = FileFaults()
-        frame = read_text(self.spark, table, self.schemas[table], kind, [str(local)], faults)
+        frame = read_text(self.spark, table, schema, kind, [str(local)], faults)
         faults.verify()
         return frame
+
+    def is_there(self, table: str, attempt: Attempt) -> bool:
+        """Checks whether the table of an attempt still exists. Spark notices by itself if files are gone."""
+        folder = local_parquet.local_folder(self._path(table, attempt.run_id, attempt.id))
+        return not is_embedded(self.spark) or folder is None or folder.is_dir()
 
     def here(self, table: str, run_id: str, attempt: str) -> Path | None:
         """Returns the local folder of one table of one attempt, or None if this machine doesn't see it.

@@ -41,6 +41,7 @@ from spark_assign.stores import local_parquet
 from spark_assign.stores.catalog import CatalogTarget
 from spark_assign.stores.folder import Attempt, FolderTarget
 from spark_assign.stores.locations import is_path, local_path
+from spark_assign.stores.whole_groups import split_group
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import PLAN_TABLES, SCHEMA_VERSION
 from spark_assign.tables.schema_check import check_version
@@ -202,7 +203,7 @@ def write_run(
                 target.write(_PLAN_ROWS_TABLE, tagged_rows, rows_attempt)
                 step()
                 log.info("computed in %.1f s", time.monotonic() - since)
-                plan = plan.with_tagged_rows(target.read(_PLAN_ROWS_TABLE, rows_attempt))
+                plan = plan.with_tagged_rows(target.read(_PLAN_ROWS_TABLE, rows_attempt, own=True))
             for name in names:
                 since = time.monotonic()
                 step(0, name)
@@ -212,6 +213,9 @@ def write_run(
                 log.info("wrote %s in %.1f s", name, time.monotonic() - since)
         # Counted from the stored tables, not from the plan: no second computation, and proof that they can be read.
         rows = _count(target, names, attempt)
+        _check_whole_groups(target, required, attempt)
+        if tagged_rows is not None and not target.is_there(_PLAN_ROWS_TABLE, attempt):
+            raise SourceError(f"{output}: a later run with the run_id {run_id} has replaced this one")
         content = manifest_content(format, inputs, {name: rows[name] for name in names}, spark=spark.version)
         if outcome is not None:
             content["outcome"] = dict(outcome(rows, lambda name: target.read(name, attempt)))
@@ -380,6 +384,21 @@ def _count(target: FolderTarget | CatalogTarget, names: Sequence[str], attempt: 
         sums = [F.count_if(F.col("of") == name).alias(name) for name in uncounted]
         counts |= reduce(DataFrame.union, tables).agg(*sums).collect()[0].asDict()  # one row
     return counts
+
+
+def _check_whole_groups(target: FolderTarget | CatalogTarget, names: Iterable[str], attempt: Attempt) -> None:
+    """Raises RuntimeError if a group is in several rows of `metrics` and `rejected`, of any kind of group."""
+    for prefix in sorted({name.rpartition("_")[0] for name in names}):
+        pair = [f"{prefix}_{name}" if prefix else name for name in _REQUIRED_TABLES]
+        if not target.schemas.keys() >= set(pair):
+            continue
+        folders = _local_folders(target, pair, attempt)
+        group = split_group([target.read(name, attempt) for name in pair], [folders.get(name) for name in pair])
+        if group is not None:
+            raise RuntimeError(
+                f"the group {group} was planned by two tasks, each from a part of its rows. The engine has split it: "
+                "report this with the engine's version and settings"
+            )
 
 
 def manifest_content(

@@ -1,0 +1,60 @@
+"""A group that two tasks have seen is an error, never a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_assign import Fleet, plan
+from spark_assign.groups import facts
+from spark_assign.spark import engine
+from spark_assign.stores.run_store import read_run, write_run
+from spark_assign.tables.errors import SourceError
+from tests.spark.fleets import fleet
+
+
+@pytest.mark.parametrize("format", ["parquet", "json"])
+def test_groups_that_were_split_are_not_stored(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
+) -> None:
+    """Without the second shuffle, Sail gives the topics of a group to several tasks."""
+    if not engine.windows_shuffle_again(spark):
+        spark.conf.set("spark.sql.requireAllClusterKeysForDistribution", "true")
+    topics = [("c", f"t{n}", 3) for n in range(20)]
+    members = [("c", f"g{n}", f"m{k}") for n in range(10) for k in range(2)]
+    split = fleet(spark, topics=topics, members=members, subscriptions=[(*m, t) for m in members for _, t, _ in topics])
+    monkeypatch.setattr(facts, "num_spark_tasks", lambda _: 1 if engine.is_embedded(spark) else 4)
+    monkeypatch.setattr(facts, "windows_shuffle_again", lambda _: False)
+    try:
+        with pytest.raises(RuntimeError, match=r"c/g\d was planned by two tasks"):
+            write_run(plan(split, "range"), str(tmp_path), run_id="r", format=format)
+    finally:
+        if not engine.is_embedded(spark):
+            spark.conf.unset("spark.sql.requireAllClusterKeysForDistribution")
+    with pytest.raises(SourceError, match="no finished run"):
+        read_run(spark, str(tmp_path))
+    monkeypatch.undo()
+    write_run(plan(split, "range"), str(tmp_path), run_id="r", format=format)
+    assert read_run(spark, str(tmp_path)).tables["metrics"].count() == 10
+
+
+def test_a_run_that_was_replaced_while_it_was_written_fails(
+    spark: SparkSession, small_fleet: Callable[..., Fleet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The embedded engine reads no rows of files that are gone, and says nothing."""
+    from spark_assign.stores.folder import FolderTarget
+
+    read = FolderTarget.read
+
+    def remove_and_read(target: FolderTarget, table: str, attempt: object, *, own: bool = False) -> object:
+        frame = read(target, table, attempt, own=own)  # type: ignore[arg-type]
+        if own:
+            target.remove("r", attempt.id, older=False)  # type: ignore[attr-defined]
+        return frame
+
+    monkeypatch.setattr(FolderTarget, "read", remove_and_read)
+    with pytest.raises(Exception, match=r"has replaced this one|NOT_EXIST|does not exist"):
+        write_run(plan(small_fleet(), "range"), str(tmp_path), run_id="r")
