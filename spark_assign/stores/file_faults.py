@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from urllib.parse import quote
 
 from spark_assign.stores.cluster_folders import name_of
@@ -64,6 +65,13 @@ def shortened(text: str, limit: int = 100) -> str:
 def name_of_path(path: str) -> str:
     """Returns the name of a local file for messages."""
     return name_of(quote(path, safe="/="))
+
+
+def problem_of(error: Exception) -> str:
+    """Returns why a file can't be opened or decoded, in a few words that start with a small letter."""
+    number = getattr(error, "errno", None)
+    problem: str = os.strerror(number) if number else str(error).splitlines()[0].rstrip(".")
+    return problem[:1].lower() + problem[1:]
 
 
 class UnreadableFileError(Exception):

@@ -25,7 +25,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 
 from spark_assign.spark.engine import dataframe_of, is_embedded, location_for, plain_schema
 from spark_assign.spark.tagged_pass import union
-from spark_assign.stores.file_faults import FileFaults, UnreadableFileError, name_of_path
+from spark_assign.stores.file_faults import FileFaults, UnreadableFileError, name_of_path, problem_of
 from spark_assign.stores.local_text import read_csv_file, read_header, read_json_document, read_json_file
 from spark_assign.stores.text_values import arrow_type, noun, parse_column
 from spark_assign.tables.errors import SourceError
@@ -34,6 +34,7 @@ _MAX_BYTES_IN_MEMORY = 16 * 1024 * 1024
 """Size of a table from which it is written to a temporary file while it is read."""
 _MAX_PARQUET_BYTES_IN_MEMORY = 4 * 1024 * 1024
 """Size of Parquet files up to which the embedded engine gets their rows at once."""
+_PIECES_PER_FILE = 4
 _PIECE_ROWS = 250_000
 _MAX_TASKS = 64
 _NUMBERS = StructType([StructField("number", LongType())])
@@ -178,15 +179,9 @@ def _frame(spark: SparkSession, rows: Iterator[pa.Table], schema: StructType) ->
         return dataframe_of(spark, pa.concat_tables([arrow_schema.empty_table(), *head]), schema)
     folder = tempfile.mkdtemp(dir=_temporary_folder())
     # Several files, so that several tasks read them.
-    writer: parquet.ParquetWriter | None = None
-    for number, piece in enumerate(itertools.chain(head, rows)):
-        if number % 8 == 0:
-            if writer is not None:
-                writer.close()
-            writer = parquet.ParquetWriter(os.path.join(folder, f"{number:06d}.parquet"), arrow_schema)
-        writer.write_table(piece)
-    if writer is not None:
-        writer.close()
+    pieces = itertools.chain(head, rows)
+    while some := list(itertools.islice(pieces, _PIECES_PER_FILE)):
+        parquet.write_table(pa.concat_tables(some), os.path.join(folder, f"{len(os.listdir(folder)):06d}.parquet"))
     return spark.read.schema(schema).parquet(location_for(spark, f"file://{folder}"))
 
 
@@ -306,9 +301,9 @@ def _columns_of(table: str, path: str, faults: FileFaults) -> dict[str, str]:
     try:
         schema = parquet.read_schema(path)
     except (OSError, pa.ArrowException, ValueError) as error:
-        is_empty = not os.path.getsize(path) if os.path.exists(path) else False
-        problem = "it is empty" if is_empty else str(error).splitlines()[0].rstrip(".")
-        faults.add_file(table, path, problem, "Write or copy the file again")
+        is_empty = os.path.exists(path) and not os.path.getsize(path)
+        problem = "it is empty" if is_empty else problem_of(error)
+        faults.add_file(table, path, problem, "Check its name, or write or copy it again")
         return {}
     return {each.name: _type_name(each.type) for each in schema}
 

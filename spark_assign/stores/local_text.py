@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from pyarrow import csv as arrow_csv
 from pyarrow import json as arrow_json
 from pyspark.sql.types import BinaryType, DataType, StringType, StructType, TimestampType
 
-from spark_assign.stores.file_faults import MAX_DISPLAYED, FileFaults, UnreadableFileError, shortened
+from spark_assign.stores.file_faults import MAX_DISPLAYED, FileFaults, UnreadableFileError, problem_of, shortened
 from spark_assign.stores.text_values import arrow_type, json_text, json_value, noun, parse_column, parse_json
 
 _PIECE_BYTES = 8 * 1024 * 1024
@@ -70,10 +69,8 @@ def pieces(path: str, *, quotes: bool, size: int = _PIECE_BYTES) -> Iterator[byt
                     remedy = "Close the quote" if quotes else "Write one JSON object per line"
                     raise UnreadableFileError(f"a row has more than {_MAX_RECORD_BYTES:,} bytes", remedy)
     except (OSError, pa.ArrowException) as error:
-        number = getattr(error, "errno", None)
-        problem = os.strerror(number) if number else str(error).splitlines()[0]
         remedy = "Copy or compress it again, or fix its name" if suffix else "Check the file and its permissions"
-        raise UnreadableFileError(problem[:1].lower() + problem[1:], remedy) from error
+        raise UnreadableFileError(problem_of(error), remedy) from error
     if rest:
         yield rest
 

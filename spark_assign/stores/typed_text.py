@@ -28,11 +28,13 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from spark_assign.spark.engine import require_spark
 from spark_assign.stores.cluster_folders import name_of
 from spark_assign.stores.text_values import noun
 from spark_assign.tables.errors import SourceError, is_engine_failure
 
 _MALFORMED = "_malformed_record"
+_NEED = "{}: {}, which is remote, compressed by a codec of Hadoop, or read with options,"
 _MAX_DISPLAYED = 5
 # The text that Spark reads as null. With the default, the empty string, `""` would be null too.
 _NULL_TEXT = "\x00"
@@ -59,6 +61,7 @@ def read_csv(
     Columns are typed by name, in any order; unknown ones stay strings. An empty field is null, and `""` is an empty
     string. There is no check if there are no columns.
     """
+    require_spark(spark, _NEED.format(table, paths[0]))
     settings = {**CSV_READ, **options, "header": "true", "inferSchema": "false"}
     columns = spark.read.options(**settings).csv(paths[0]).columns
     if not columns:
@@ -95,6 +98,7 @@ def read_json(
     spark: SparkSession, table: str, schema: StructType, paths: Sequence[str], options: Mapping[str, str]
 ) -> tuple[DataFrame, Check]:
     """Reads files or folders of JSON lines, one object per row. Ignores fields that the schema doesn't have."""
+    require_spark(spark, _NEED.format(table, paths[0]))
     columns = [StructField(field.name, field.dataType) for field in schema.fields]
     raw = (
         spark.read.options(**options, columnNameOfCorruptRecord=_MALFORMED)

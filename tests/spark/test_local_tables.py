@@ -73,7 +73,7 @@ def test_parquet_files_that_do_not_fit(spark: SparkSession, tmp_path: Path) -> N
         f"topics: file://{home}/2.parquet cannot be read: partitions is string, but bigint in 1.parquet. "
         "Write both files with the same type" in message
     )
-    assert f"topics: file://{home}/3.parquet cannot be read: it is empty. Write or copy the file again" in message
+    assert f"topics: file://{home}/3.parquet cannot be read: it is empty. Check its name, or write" in message
     assert f"topics: file://{home}/4.parquet cannot be read: " in message
 
 

@@ -2,8 +2,7 @@
 
 A folder has, for each table of `tables.groups.INPUT_TABLES`, a file `<table>.<parquet|csv|json>` or a folder
 `<table>/`; or it has one folder per cluster with these (`cluster_folders`), which are read as one fleet. A catalog has
-tables with these names. Only `tables.groups.REQUIRED_TABLES` are required. All calls use Spark's Python API and not the
-JVM behind it, so they also work on Spark Connect.
+tables with these names. Only `tables.groups.REQUIRED_TABLES` are required.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from pyspark.sql.types import StructType
 
 from spark_assign.fleet import Fleet
 from spark_assign.sources.files.snapshot_versions import check_contents, check_versions
-from spark_assign.spark.engine import shares_files
+from spark_assign.spark.engine import is_embedded, shares_files
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores import typed_text
 from spark_assign.stores.cluster_folders import SUMMARY, is_cluster, key_of, split_by_cluster
 from spark_assign.stores.file_faults import FileFaults
 from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, read_parquet, read_text
 from spark_assign.stores.locations import for_spark, is_path, join, local_path
-from spark_assign.tables.errors import SourceError, is_engine_failure, reason
+from spark_assign.tables.errors import SourceError, SparkAssignError, is_engine_failure, reason
 from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, REQUIRED_TABLES
 
 _FILE_FORMATS = ("parquet", "csv", "json")
@@ -171,7 +170,7 @@ def _read(
             frame = spark.read.format(source.format).options(**{**merged, **options}).load(list(source.names))
         _ = frame.schema  # Connect opens the files only now
     except Exception as error:  # classic PySpark lets Java's own exceptions through
-        if isinstance(error, SourceError) or is_engine_failure(error):
+        if isinstance(error, SparkAssignError) or is_engine_failure(error):
             raise
         raise SourceError(f"{table}: {source} cannot be read: {reason(error)}") from error
     return frame
@@ -183,7 +182,7 @@ def _local_files(spark: SparkSession, source: TableSource, options: Mapping[str,
     if source.format not in _FILE_FORMATS or (options and not is_document) or not shares_files(spark):
         return None
     paths = [None if name.startswith("/Volumes/") else local_path(name) for name in source.names]
-    local = [path for path in paths if path is not None and os.path.exists(path)]
+    local = [path for path in paths if path is not None and (is_embedded(spark) or os.path.exists(path))]
     if len(local) < len(paths) or any(file.path.endswith(UNREADABLE_SUFFIXES) for file in list_files(local)):
         return None
     return local
@@ -194,8 +193,7 @@ def _in_catalog(spark: SparkSession, prefix: str, tables: Sequence[str]) -> dict
     names = {table: f"{prefix}.{table}" for table in tables}
     for name in (f"{prefix}.snapshots", f"{prefix}.connect_snapshots"):
         if _table_exists(spark, name):
-            content = spark.table(name).select(F.lit(name).alias("name"), "content")
-            check_contents(content)
+            check_contents(spark.table(name).select(F.lit(name).alias("name"), "content"))
     return {table: [TableSource((name,))] for table, name in names.items() if _table_exists(spark, name)}
 
 
@@ -287,6 +285,8 @@ def _kind_of_all(source: str, files: list[str]) -> str:
 def _files(spark: SparkSession, location: str) -> list[str]:
     """Returns every file under the folder, relative to it, sorted, without hidden ones (`_SUCCESS`, `.crc`)."""
     local = local_path(location)
+    if local is not None and is_embedded(spark) and not os.path.exists(local):
+        raise SourceError(f"there is no folder {location}. {_hint(location)}")
     if local is not None and os.path.isdir(local):
         found = [
             os.path.relpath(os.path.join(folder, name), local)
