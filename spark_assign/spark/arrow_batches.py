@@ -41,7 +41,7 @@ def map_arrow_batches(
             rows = pa.Table.from_batches(received)
             received.clear()
             for table in work(rows):
-                yield from table.to_batches(max_chunksize=batch_rows)
+                yield from _with_rows(table.to_batches(max_chunksize=batch_rows))
 
     return done
 
@@ -59,9 +59,13 @@ def map_arrow_chunks(
     def done(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         forget_zipped_pyspark()
         for table in work(batches_to_chunks(batches, chunk_rows)):
-            yield from table.to_batches()
+            yield from _with_rows(table.to_batches())
 
     return done
+
+
+def _with_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return (batch for batch in batches if batch.num_rows)
 
 
 def sorted_rows(batches: Iterable[pa.RecordBatch], key: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -25,7 +25,8 @@ from uuid import uuid4
 from weakref import WeakSet
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from spark_assign.tables.errors import ConfigError
@@ -138,6 +139,12 @@ def require_spark(spark: SparkSession, need: str) -> None:
         raise ConfigError(f"{need} needs Spark, but this is the embedded engine (Sail). Choose Spark by --env local")
 
 
+def ratio(numerator: Column, denominator: Column) -> Column:
+    """Returns a ratio; null if the denominator is 0 or null. Sail can divide before it evaluates a condition."""
+    is_number = denominator != 0
+    return F.when(is_number, numerator / F.when(is_number, denominator).otherwise(1))
+
+
 def stored_copy(table: DataFrame) -> DataFrame:
     """Computes a table into a temporary Parquet file, and returns the stored rows. The file exists until the process
     ends."""
@@ -149,6 +156,7 @@ def stored_copy(table: DataFrame) -> DataFrame:
 def dataframe_of(spark: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
     """Returns a table of this process as a DataFrame. A large one reaches the embedded engine as a Parquet file."""
     schema = plain_schema(schema)
+    table = table.combine_chunks()  # Sail computes constant errors, such as a division by zero, for a chunk without rows
     if table.nbytes <= _MAX_MESSAGE_BYTES or not is_embedded(spark):
         return spark.createDataFrame(table, schema)
     from pyarrow import parquet
