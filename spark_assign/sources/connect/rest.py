@@ -258,10 +258,11 @@ class ConnectHttp:
         import requests
         from urllib3.exceptions import HTTPError
 
+        limit_s = CLUSTER_TIMEOUTS * self._settings.timeout_s
+        too_slow = SourceError(f"GET {url}: the cluster took more than {limit_s:,g} s. Raise --connect-timeout-s.")
         left_s = self._end - time.monotonic()
         if left_s <= 0:
-            limit_s = CLUSTER_TIMEOUTS * self._settings.timeout_s
-            raise SourceError(f"GET {url}: the cluster took more than {limit_s:,g} s. Raise --connect-timeout-s.")
+            raise too_slow
 
         # A configured proxy overrides those of the environment only if each request names it.
         proxy = self._settings.proxy
@@ -281,6 +282,8 @@ class ConnectHttp:
                 "Is it a Connect worker's REST address?"
             ) from None
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:
+            if time.monotonic() >= self._end:
+                raise too_slow from None
             raise self._unreachable(url, error) from None
         if response.status_code != 200:
             raise self._error_of_status(url, response, body)
