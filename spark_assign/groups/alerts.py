@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.spark.engine import ratio
+from spark_assign.spark.engine import divide
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import ALERTS
 
@@ -61,8 +61,8 @@ def alerts(
 def _grown(drifted: DataFrame, max_growth: float) -> DataFrame:
     """Returns an alert for each group that is less balanced than before, and less than it could be."""
     before, after = F.col("max_over_mean_before"), F.col("max_over_mean_after")
-    mean = ratio(F.col("partitions_after"), F.col("members_after"))
-    most_even = ratio(F.ceil(mean), mean)  # the most even distribution
+    mean = divide(F.col("partitions_after"), F.col("members_after"))
+    most_even = divide(F.ceil(mean), mean)  # the most even distribution
     exceeds = (after > before * max_growth + _SAME) & (after > most_even + _SAME)
     names = ("members", "partitions")
     counts = (F.format_string(f"%d → %d {name}", f"{name}_before", f"{name}_after") for name in names)

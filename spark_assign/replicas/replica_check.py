@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.fleet import Fleet
 from spark_assign.replicas.fleet import ReplicaFleet, replica_fleet
-from spark_assign.spark.engine import ratio
+from spark_assign.spark.engine import divide
 from spark_assign.stores.result import Result
 from spark_assign.tables.replicas import BROKER_CHECK, CHECK_TABLES, CLUSTER_CHECK, PROBLEMS, RACK_CHECK
 
@@ -92,9 +92,9 @@ def _broker_rows(fleet: ReplicaFleet) -> DataFrame:
     brokers = listed.join(counts, ["cluster", "broker_id"], "full").fillna(0, ["replicas", "leaders"])
     unfenced = F.count(F.when(~F.coalesce("fenced", F.lit(True)), 1))
     means = brokers.groupBy("cluster").agg(
-        *(ratio(F.sum(name), unfenced).alias(f"mean_{name}") for name in ("replicas", "leaders"))
+        *(divide(F.sum(name), unfenced).alias(f"mean_{name}") for name in ("replicas", "leaders"))
     )
-    over = (ratio(F.col(name), F.col(f"mean_{name}")).alias(f"{name}_over_mean") for name in ("replicas", "leaders"))
+    over = (divide(F.col(name), F.col(f"mean_{name}")).alias(f"{name}_over_mean") for name in ("replicas", "leaders"))
     rows = brokers.join(F.broadcast(means), "cluster").select("*", *over)
     return rows.select(*BROKER_CHECK.fieldNames())
 

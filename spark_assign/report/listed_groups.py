@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, listed, rejected_line, rejected_lines
-from spark_assign.spark.engine import ratio
+from spark_assign.spark.engine import divide
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -58,7 +58,7 @@ def num_affected(row: Row) -> int:
 
 def over_share_column() -> Column:
     """Returns `over_share` as a column of `tables.groups.METRICS`."""
-    share = F.ceil(ratio(F.col("partitions"), F.col("members")))
+    share = F.ceil(divide(F.col("partitions"), F.col("members")))
     return F.greatest(F.col("max_per_member") - F.when(share.isNull(), 0).otherwise(share), F.lit(0))
 
 

@@ -139,7 +139,7 @@ def require_spark(spark: SparkSession, need: str) -> None:
         raise ConfigError(f"{need} needs Spark, but this is the embedded engine (Sail). Choose Spark by --env local")
 
 
-def ratio(numerator: Column, denominator: Column) -> Column:
+def divide(numerator: Column, denominator: Column) -> Column:
     """Returns a ratio; null if the denominator is 0 or null. Sail can divide before it evaluates a condition."""
     is_number = denominator != 0
     return F.when(is_number, numerator / F.when(is_number, denominator).otherwise(1))
@@ -156,7 +156,8 @@ def stored_copy(table: DataFrame) -> DataFrame:
 def dataframe_of(spark: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
     """Returns a table of this process as a DataFrame. A large one reaches the embedded engine as a Parquet file."""
     schema = plain_schema(schema)
-    table = table.combine_chunks()  # Sail computes constant errors, such as a division by zero, for a chunk without rows
+    # For a chunk without rows, Sail raises the errors of all branches of a condition.
+    table = table.combine_chunks()
     if table.nbytes <= _MAX_MESSAGE_BYTES or not is_embedded(spark):
         return spark.createDataFrame(table, schema)
     from pyarrow import parquet

@@ -28,7 +28,7 @@ from spark_assign.report.listed_groups import (
     num_rows,
     total_columns,
 )
-from spark_assign.spark.engine import ratio
+from spark_assign.spark.engine import divide
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.quoting import comment_text, string_literal
@@ -95,7 +95,7 @@ def loads_by_group(loads: DataFrame) -> DataFrame:
     surplus = F.col("out_messages_per_second") - F.col("in_messages_per_second")
     drain = (
         F.when(F.col("lag") == 0, 0.0)
-        .when(surplus > 0, ratio(F.col("lag"), surplus))
+        .when(surplus > 0, divide(F.col("lag"), surplus))
         .when(surplus <= 0, F.lit(_NEVER))
         .alias("drain_s")
     )

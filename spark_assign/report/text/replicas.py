@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import DASH, Row, aligned, duration, group_name, partition_name, ratio
 from spark_assign.report.listed_groups import collected, num_rows, total_columns
-from spark_assign.spark.engine import ratio
+from spark_assign.spark.engine import divide
 from spark_assign.spark.progress import progress
 
 _LIMIT = 10
@@ -84,7 +84,7 @@ def summarize_balance(balance: DataFrame) -> str:
     slack = 1e-9 * F.col("share")
     columns = []
     for name in ("load_before", "load_after"):
-        ratio_to_share = ratio(F.col(name), F.col("share"))
+        ratio_to_share = divide(F.col(name), F.col("share"))
         is_outside = (F.col(name) > F.col("max_load") + slack) | (F.col(name) < F.col("min_load") - slack)
         columns += [
             F.min(ratio_to_share).alias(f"min_{name}"),

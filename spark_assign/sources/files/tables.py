@@ -22,13 +22,13 @@ from pyspark.sql.types import StructType
 
 from spark_assign.fleet import Fleet
 from spark_assign.sources.files.snapshot_versions import check_contents, check_versions
-from spark_assign.spark.engine import is_embedded, shares_files
+from spark_assign.spark.engine import is_embedded, require_spark, shares_files
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores import typed_text
 from spark_assign.stores.cluster_folders import SUMMARY, is_cluster, key_of, split_by_cluster
 from spark_assign.stores.file_faults import FileFaults
 from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, read_parquet, read_text
-from spark_assign.stores.locations import for_spark, is_path, join, local_path
+from spark_assign.stores.locations import file_system, for_spark, is_path, join, local_path
 from spark_assign.tables.errors import SourceError, SparkAssignError, is_engine_failure, reason
 from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, REQUIRED_TABLES
 
@@ -199,6 +199,7 @@ def _in_catalog(spark: SparkSession, prefix: str, tables: Sequence[str]) -> dict
 
 def _table_exists(spark: SparkSession, name: str) -> bool:
     """Checks whether a table exists. Raises SourceError if the catalog isn't accessible."""
+    require_spark(spark, f"The catalog table {name}")
     try:
         return spark.catalog.tableExists(name)
     except PySparkException as error:
@@ -293,6 +294,8 @@ def _files(spark: SparkSession, location: str) -> list[str]:
             for folder, _, names in os.walk(local, followlinks=True)
             for name in names
         ]
+    elif is_embedded(spark):
+        found = _list_remote(location)
     else:
         # Spark's own listing supports every file system that Spark can read, and opens no file.
         reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
@@ -307,6 +310,20 @@ def _files(spark: SparkSession, location: str) -> list[str]:
         root = "/" + os.path.normpath(urlparse(location).path).strip("/")
         found = [unquote(urlparse(uri).path).partition(root)[2].lstrip("/") for uri in uris]
     return sorted(name for name in found if not any(part[0] in "_." for part in name.split("/")))
+
+
+def _list_remote(location: str) -> list[str]:
+    """Returns every file under a URI that pyarrow can list, relative to it, for the embedded engine."""
+    from pyarrow import ArrowException, fs
+
+    try:
+        files, base = file_system(location)
+        entries = files.get_file_info(fs.FileSelector(base, recursive=True))
+    except FileNotFoundError as error:
+        raise SourceError(f"there is no folder {location}. {_hint(location)}") from error
+    except (ArrowException, OSError) as error:
+        raise SourceError(f"{location} cannot be listed: {reason(error)}. Spark might: --env local") from error
+    return [os.path.relpath(entry.path, base) for entry in entries if entry.is_file]
 
 
 def _loads(spark: SparkSession, source: TableSource, options: Mapping[str, str]) -> bool:
