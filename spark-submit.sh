@@ -146,7 +146,7 @@ size_of() { wc -c <"$1" | tr -d ' '; }
 # Plans the sample once more, with a JVM that writes down at its end what it has loaded. No job needs it: never fails.
 make_class_data() {
   if [[ "${SPARK_ASSIGN_CLASS_DATA:-yes}" == no ]] || ! (check_java) >/dev/null 2>&1; then return; fi
-  local spark place folder partial log started=$SECONDS
+  local spark place folder partial log line started=$SECONDS
   spark="$(find_pyspark 2>/dev/null)" || return 0 # an environment without Spark
   check_java
   place="$(class_data_place "$spark")"
@@ -155,10 +155,10 @@ make_class_data() {
   mkdir -p "$folder"
   find "$folder" -type f -mmin +60 -delete # of other versions, and what was interrupted
   say "Keeping the class data of the JVM under ${folder#"$ROOT/"}, about 180 MB (SPARK_ASSIGN_CLASS_DATA=no: none) …"
-  # A run beside this one sees a whole file or none.
-  if SPARK_ASSIGN_CLASS_DATA=no "$ROOT/spark-submit.sh" \
+  # A run beside this one sees a whole file or none. The printed line ends after its JVM has written the file.
+  if line="$(SPARK_ASSIGN_CLASS_DATA=no "$ROOT/spark-submit.sh" --dry-run \
     --conf "spark.driver.extraJavaOptions=$QUIET -XX:ArchiveClassesAtExit='$partial'" \
-    plan --sample --output "$partial.plan" >"$log" 2>&1 &&
+    plan --sample --output "$partial.plan" 2>"$log")" && bash -c "$line" >>"$log" 2>&1 &&
     [[ -s "$partial" ]] && mv -f "$partial" "$place.$(size_of "$partial").jsa" 2>>"$log"; then
     say "Kept in $((SECONDS - started)) s."
   else
@@ -202,6 +202,8 @@ setting() { # KEY: its value on the command line, else in the environment's file
   printf '%s' "$value"
 }
 has_setting() { [[ -n "$(setting "$1")" ]]; }
+
+quoted() { "$PYTHON" -c 'import shlex, sys; print(shlex.join(sys.argv[1:]))' "$@"; } # words as one line of a shell
 
 # --- the command line -----------------------------------------------------------------------------------
 
@@ -285,21 +287,22 @@ else
     job_file="local://$image/jobs/$job.py"
   fi
   # Given as settings and not through the environment, so that a printed line works wherever it is pasted.
-  command=(env "SPARK_HOME=$spark_home" "$spark_home/bin/spark-submit" --name "spark_assign $job"
-    --properties-file "$ROOT/conf/spark/$environment.conf")
+  submit=(--name "spark_assign $job" --properties-file "$ROOT/conf/spark/$environment.conf")
+  zip=""
   if [[ -z "$image" ]]; then
-    command+=(--py-files "$(build_zip)${py_files:+,$py_files}")
+    zip="$(build_zip)"
+    submit+=(--py-files "$zip${py_files:+,$py_files}")
   elif [[ -n "$py_files" ]]; then
-    command+=(--py-files "$py_files")
+    submit+=(--py-files "$py_files")
   fi
   if [[ -z "$cluster" ]] && ! has_setting spark.pyspark.driver.python; then
-    command+=(--conf "spark.pyspark.driver.python=$PYTHON")
+    submit+=(--conf "spark.pyspark.driver.python=$PYTHON")
   fi
-  has_setting spark.pyspark.python || command+=(--conf "spark.pyspark.python=${PYSPARK_PYTHON:-$PYTHON}")
+  has_setting spark.pyspark.python || submit+=(--conf "spark.pyspark.python=${PYSPARK_PYTHON:-$PYTHON}")
   if [[ -n "$cluster" ]]; then
     # The driver's log settings travel with it; an image has its own.
     if [[ -z "$image" ]] && ! has_setting spark.files && ! has_setting spark.driver.extraJavaOptions; then
-      command+=(--files "$ROOT/conf/spark/log4j2.properties"
+      submit+=(--files "$ROOT/conf/spark/log4j2.properties"
         --driver-java-options "-Dlog4j2.configurationFile=log4j2.properties")
     fi
   elif ! has_setting spark.driver.extraJavaOptions; then
@@ -309,7 +312,7 @@ else
     fi
     # Where they do not fit after all, for example with a larger heap, the JVM goes on without them and without a word.
     [[ -z "$class_data" ]] || QUIET+=" -Xshare:auto -XX:SharedArchiveFile='$class_data' -Xlog:disable"
-    command+=(--driver-java-options "$QUIET")
+    submit+=(--driver-java-options "$QUIET")
   fi
   # Where Spark's own jars, the settings, or the command line have no library, the one that the job needs of Maven.
   if [[ "$environment" == local && "$job" =~ ^(history|daily)$ && ${#libraries[@]} -eq 0 ]] &&
@@ -318,13 +321,32 @@ else
     package="$(PYTHONPATH="$ROOT" "$PYTHON" -c 'import sys; from jobs._entry import kafka_source; print(*kafka_source(sys.argv[1:])[1:])' "$job" "$@")"
     [[ -z "$package" ]] || libraries=(--packages "$package")
   fi
-  command+=(${libraries[@]+"${libraries[@]}"})
-  for setting in ${conf[@]+"${conf[@]}"}; do command+=(--conf "$setting"); done
-  command+=("$job_file" "$@")
+  submit+=(${libraries[@]+"${libraries[@]}"})
+  for setting in ${conf[@]+"${conf[@]}"}; do submit+=(--conf "$setting"); done
+  if [[ -n "$cluster" || -n "$dry_run" ]]; then
+    command=(env "SPARK_HOME=$spark_home" "$spark_home/bin/spark-submit" "${submit[@]}" "$job_file" "$@")
+  else
+    # The job starts the JVM by these same options, so its streams, signals, and exit code are its own: spark-submit would
+    # merge standard error into standard output. It starts the JVM after its checks.
+    path="$ROOT:$zip" # Python keeps compiled modules of a folder, but not of a zip, which has the version
+    for file in ${py_files//,/ }; do
+      [[ "$file" != *.py ]] || file="$(dirname "$file")"
+      path+=":$file"
+    done
+    if [[ -f "$spark_home/python/pyspark/__init__.py" ]]; then # another Spark than that of the Python environment
+      path="$spark_home/python:$(printf '%s:' "$spark_home"/python/lib/py4j-*-src.zip)$path"
+    fi
+    files=""
+    [[ -n "${HADOOP_CONF_DIR:-}" || "$(setting spark.master)" != local* ]] || files=yes
+    driver="$(setting spark.pyspark.driver.python)" workers="$(setting spark.pyspark.python)"
+    command=(env "SPARK_HOME=$spark_home" "PYTHONPATH=$path${PYTHONPATH:+:$PYTHONPATH}" PYTHONHASHSEED=0
+      "PYSPARK_PYTHON=${workers:-${PYSPARK_PYTHON:-$PYTHON}}" "SPARK_ASSIGN_LOCAL_FILES=$files"
+      "PYSPARK_SUBMIT_ARGS=$(quoted "${submit[@]}" pyspark-shell)" "${driver:-$PYTHON}" "$job_file" "$@")
+  fi
 fi
 
 if [[ -n "$dry_run" ]]; then
-  "$PYTHON" -c 'import shlex, sys; print(shlex.join(sys.argv[1:]))' "${command[@]}"
+  quoted "${command[@]}"
 else
   exec "${command[@]}"
 fi

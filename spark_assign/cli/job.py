@@ -19,14 +19,25 @@ from click.core import ParameterSource
 from spark_assign.cli.options import CONFIG, location_option
 from spark_assign.cli.outcome import Outcome, find_option, write
 from spark_assign.cli.printed import PRINT_FORMAT, run_and_print
+from spark_assign.cli.process import (
+    INTERRUPTED,
+    STOPS,
+    TERMINATED,
+    Terminated,
+    leave,
+    sigterm_raises,
+    starting_session,
+    with_output_written,
+)
 from spark_assign.report.formatting import visible
 from spark_assign.tables.errors import SparkAssignError, reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WRONG_INPUT, FAILURE, INTERRUPTED = 2, 3, 130
-"""Exit codes of all jobs. 0 and 1 depend on the job: 1 if it found what `--fail-on` names, otherwise 0."""
+WRONG_INPUT, FAILURE = 2, 3
+"""Exit codes of all jobs, besides those of signals (`cli.process`). 0 and 1 depend on the job: 1 if it found what
+`--fail-on` names, otherwise 0."""
 
 OUTCOME = location_option(
     "--outcome", "Write how the job ended to FILE as JSON: a path, or a URI that pyarrow can write to.", metavar="FILE"
@@ -72,7 +83,8 @@ def run_job(
         log_format: `text`, or `json`: everything on standard error is a JSON object per line.
 
     Returns:
-        the exit code of the job; 2 for wrong input; 3 for a failure, including an outcome file that can't be written.
+        the exit code of the job; 2 for wrong input; 3 for a failure, including an outcome file that can't be written;
+        130 after Ctrl-C, and 143 after SIGTERM.
     """
     outcome = outcome or Outcome(job)
     handler = logging.StreamHandler(sys.stderr)
@@ -97,7 +109,11 @@ def run_job(
         log.error("%s failed: %s: %s (more with --verbose)", job, kind, message, exc_info=verbose)
         outcome.failed(kind, message)
         exit_code = FAILURE
-    except BaseException as error:  # an interrupt is passed on, but the outcome file must report it
+    except (KeyboardInterrupt, Terminated) as error:
+        exit_code, word = next((code, word) for code, (kind, word) in STOPS.items() if isinstance(error, kind))
+        log.error("%s: %s", job, word)
+        outcome.failed(type(error).__name__, word)
+    except BaseException as error:  # passed on, but the outcome file must report it
         outcome.failed(type(error).__name__, "the job was stopped")
         raise
     finally:
@@ -156,8 +172,18 @@ class Command(click.Command):
     """A click command that is called with its arguments and returns an exit code."""
 
     def __call__(self, words: Sequence[str] | None = None) -> int:
-        """Runs the command with these arguments (default: of the process). Wrong usage is a message and exit code 2."""
-        words = sys.argv[1:] if words is None else list(words)
+        """Runs the command with these arguments and returns its exit code. Wrong usage is a message and exit code 2.
+
+        Without arguments, they are those of the process, which ends after the command.
+        """
+        if words is not None:
+            return self._run(list(words))
+        with sigterm_raises():
+            exit_code = with_output_written(partial(self._run, sys.argv[1:]), str(self.name))
+        leave(exit_code)
+        return exit_code
+
+    def _run(self, words: list[str]) -> int:
         try:
             exit_code = self.main(words, self.name, standalone_mode=False)
         except click.ClickException as error:
@@ -172,8 +198,9 @@ class Command(click.Command):
             outcome.failed("UsageError", error.format_message())
             _write(outcome, WRONG_INPUT, find_option(words, "--outcome"), logging.getLogger("spark_assign"))
             return WRONG_INPUT
-        except click.Abort:
-            return INTERRUPTED
+        except (click.Abort, Terminated) as error:  # before the job began
+            exit_code = TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+            print(f"{self.name}: {STOPS[exit_code][1]}", file=sys.stderr)
         return int(exit_code or 0)
 
 
@@ -277,4 +304,5 @@ def spark_session(job: str, options: Options) -> SparkSession:
     """Returns the active session, or a new one. With `--verbose`, a new one shows Spark's warnings."""
     from spark_assign.spark.engine import start_session
 
-    return start_session(f"spark_assign {job}", {"spark.log.level": "WARN"} if options.verbose else {})
+    with starting_session():
+        return start_session(f"spark_assign {job}", {"spark.log.level": "WARN"} if options.verbose else {})

@@ -7,15 +7,16 @@ the steps that it needs had ended. Hence a killed job can be called again, too.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from spark_assign.cli.process import STOPS
 from spark_assign.report.formatting import record_listed
 from spark_assign.tables.errors import SparkAssignError
 
@@ -78,7 +79,7 @@ def run_steps(
         SparkAssignError: a required step failed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with record_listed(), ThreadPoolExecutor(parallel) as pool:  # what the steps list isn't printed
+    with record_listed(), _thread_pool(parallel) as pool:  # what the steps list isn't printed
         for steps in batches:
             outcome = partial(_outcome, folder, outcomes, run)
             ended = pool.map(outcome, steps) if len(steps) > 1 else map(outcome, steps)
@@ -86,6 +87,20 @@ def run_steps(
             for step in steps:
                 if step.required and failed(outcomes[step.key]):
                     raise SparkAssignError(f"{step.key} {problem(outcomes[step.key])} The previous page is unchanged.")
+
+
+@contextmanager
+def _thread_pool(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Returns a thread pool, which doesn't wait for its threads after a signal (`cli.process.leave`)."""
+    pool, waits = ThreadPoolExecutor(threads), False
+    try:
+        yield pool
+        waits = True
+    except Exception:
+        waits = True
+        raise
+    finally:
+        pool.shutdown(wait=waits, cancel_futures=not waits)
 
 
 def _outcome(
@@ -101,6 +116,8 @@ def _outcome(
     print(f"{step.job} {' '.join(step.words)}", flush=True)
     file.unlink(missing_ok=True)
     exit_code = run(step, ["--outcome", str(file)])
+    if exit_code in STOPS:  # the signal was for all steps
+        raise STOPS[exit_code][0]
     return _read(file) or {"exit_code": exit_code, "started_at": "", "finished_at": "", "error": None}
 
 

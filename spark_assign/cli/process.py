@@ -1,0 +1,93 @@
+"""The process of a job: signals that end it, and standard output, which has the result and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit codes after SIGINT (Ctrl-C) and SIGTERM, as shells report them."""
+
+
+class Terminated(BaseException):
+    """The process got SIGTERM. Like `KeyboardInterrupt`, it isn't an error of the job."""
+
+
+STOPS: dict[int, tuple[type[BaseException], str]] = {
+    INTERRUPTED: (KeyboardInterrupt, "interrupted"),
+    TERMINATED: (Terminated, "terminated"),
+}
+"""What a signal raises in the main thread, and the word for it in messages, by exit code."""
+
+_lock = threading.Lock()
+_session_started = False
+
+
+def _terminate(number: int, frame: Any) -> NoReturn:
+    raise Terminated
+
+
+@contextlib.contextmanager
+def sigterm_raises() -> Iterator[None]:
+    """Makes SIGTERM raise `Terminated` in the main thread, so that a job can report its end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def starting_session() -> Iterator[None]:
+    """Protects this process from the session that the first call starts.
+
+    A JVM inherits standard error as its standard output, where it prints warnings. SIGINT raises `KeyboardInterrupt`
+    afterward: Spark's handler calls the JVM, which can be in the middle of another call.
+    """
+    global _session_started
+    with _lock:
+        if _session_started:
+            yield
+            return
+        sys.stdout.flush()
+        out, on_interrupt = os.dup(1), signal.getsignal(signal.SIGINT)
+        os.dup2(2, 1)
+        try:
+            yield
+            _session_started = True
+        finally:
+            os.dup2(out, 1)
+            os.close(out)
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, on_interrupt)
+
+
+def with_output_written(run: Callable[[], int], name: str) -> int:
+    """Runs a command, flushes standard output, and returns the exit code: 3 if standard output can't be written."""
+    exit_code = 0
+    try:
+        exit_code = run()
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes again when it ends
+        if exit_code != 3:  # otherwise, the job has reported it
+            print(f"{name}: standard output can't be written: {error.strerror}", file=sys.stderr)
+        return 3
+    return exit_code
+
+
+def leave(exit_code: int) -> None:
+    """Ends the process after a signal, if other threads would keep it alive until their jobs end."""
+    alive = [each for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
+    if exit_code in STOPS and alive:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(exit_code)
