@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, compare
 from spark_assign.cli.job import Options, job
+from spark_assign.cli.job_names import check_assignors
 from spark_assign.cli.job_tables import on_fleet, store_or_cache_all
 from spark_assign.cli.options import (
     PAUSE_TIMES,
@@ -52,7 +53,10 @@ GROUPS, MEMBERS and TOPICS are shell patterns. A name can precede a change:
 @result_options("groups in the summary of each change")
 def main(options: Options) -> int:
     """Loads the fleet, compares the assignors, writes the tables, and prints the summary."""
-    what_ifs = [parse_what_if(text) for text in options.what_if or ("as-is",)]  # errors come before Spark starts
+    # Errors come before Spark starts.
+    what_ifs = [parse_what_if(text) for text in options.what_if or ("as-is",)]
+    check_assignors(options.assignors.split(",") if options.assignors is not None else ())
+    Settings(**given_values(options, PAUSE_TIMES))
     return on_fleet("compare", options, __file__, partial(_run, what_ifs=what_ifs))
 
 

@@ -21,7 +21,7 @@ import click
 from click.core import ParameterSource
 
 from spark_assign.cli.job import Commands, Job, Options, job, spark_session
-from spark_assign.cli.options import DURATION, LOCATION
+from spark_assign.cli.options import DURATION, location_option
 from spark_assign.cli.settings_errors import did_you_mean
 from spark_assign.cli.settings_file import defaults, from_file, has_sections, validated
 from spark_assign.report.formatting import DASH, aligned, cell, listed
@@ -55,7 +55,7 @@ CONFIG = click.option(
 @click.option(
     "--check", metavar="FILE", type=click.Path(path_type=Path), help="Check a settings file, and list its faults."
 )
-@click.option("--prune", metavar="LOCATION", type=LOCATION, help=PRUNE)
+@location_option("--prune", PRUNE)
 @click.option("--keep", metavar="TIME", type=DURATION, help="With --prune: age of the oldest run to keep, such as 30d.")
 @click.option("--dry-run", is_flag=True, help="With --prune: list the runs, and remove none.")
 def main(options: Options) -> int:

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from spark_assign.cli.cluster_snapshots import read_labels
 from spark_assign.cli.job import FAILURE, Options, job, spark_session
 from spark_assign.cli.job_tables import stored_history
+from spark_assign.cli.locations import require_input
 from spark_assign.cli.notifications import notify, notify_options
 from spark_assign.cli.options import (
     DURATION,
@@ -116,8 +117,7 @@ def main(options: Options) -> int:
     spark = spark_session("daily", options)
     outcomes: dict[str, StepOutcome] = {}
     run_steps(_steps(options, outcomes), day / "steps", options.parallel, partial(_run, options), outcomes)
-    owners = read_owners(spark, _owners_location(options), options.owner)
-    rows, details = _collect(options, spark, owners, outcomes)
+    rows, details = _collect(options, spark, read_owners(spark, _owners_location(options), options.owner), outcomes)
     _write_pages(options, day, rows, details)
     _write_metrics(day, rows)
     incomplete = sorted(name for name, outcome in outcomes.items() if failed(outcome))
@@ -136,8 +136,7 @@ def main(options: Options) -> int:
     options.outcome.ended(code)
     counts = ", ".join(f"{name} {number:,}" for name, number in options.outcome.counts.items())
     lines = [f"{part.heading}: {' '.join(part.sentences)}" for part in build_daily_parts(rows)]
-    lines += [f"daily {options.run_id}: {counts}"]
-    options.outcome.summary = "\n".join(lines)
+    options.outcome.summary = "\n".join([*lines, f"daily {options.run_id}: {counts}"])
     write(options.outcome, str(day / "outcome.json"))
     print(f"{options.outcome.summary}\nPage: {day / 'index.html'}, also {Path(options.output) / 'index.html'}")
     for name, table in rows.tables().items():
@@ -149,8 +148,9 @@ def main(options: Options) -> int:
             if row["stale"]
         ]
         state = options.notify_state or f"{options.output}/alerts.json"
-        is_complete = not failed(outcomes["check"])
-        notify(options.notify, state, options.outcome, [*rows.alerts, *stale], is_complete=is_complete)
+        notify(
+            options.notify, state, options.outcome, [*rows.alerts, *stale], is_complete=not failed(outcomes["check"])
+        )
     return code
 
 
@@ -164,6 +164,10 @@ def check_usage(options: Options) -> None:
         raise ConfigError("No clusters given. Use --clusters FILE, --no-snapshot with --fleet-dir, or --sample.")
     if options.no_snapshot and not options.fleet_dir and not options.clusters:
         raise ConfigError("--no-snapshot needs --fleet-dir DIR.")
+    if options.no_snapshot:
+        require_input(_fleet(options))
+    elif options.clusters:
+        import_module(_module("snapshot")).clusters_of(options.clusters)
     if options.max_restore_time is not None and options.restore_bytes_per_second is None:
         raise ConfigError("--max-restore-time needs --restore-bytes-per-second, so that restores have a time.")
 
@@ -321,8 +325,7 @@ def _collect(
         missing=[f"The step {name} {problem(outcome)}" for name, outcome in outcomes.items() if failed(outcome)],
     )
     plan = StoredRun(runs["plan"].manifest, tables["plan"])
-    streams = tables_of_kind(STREAMS, plan.tables) or None
-    drift = tables["diff"] if has_earlier else None
+    drift, streams = tables["diff"] if has_earlier else None, tables_of_kind(STREAMS, plan.tables) or None
     return rows, {"plan": plan, "drift": drift, "history": history, "streams": streams}
 
 

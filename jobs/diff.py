@@ -32,7 +32,7 @@ from spark_assign.sources.files.snapshot_offsets import Offsets, loads_between
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import split_run_id
-from spark_assign.stores.run_store import check_output, previous_run, read_run
+from spark_assign.stores.run_store import previous_run, read_run
 from spark_assign.streams import StreamsDrift, find_streams_drift
 from spark_assign.tables.advice import LOADS_TABLES
 from spark_assign.tables.errors import ConfigError
@@ -64,8 +64,6 @@ LOADS = (
 def main(options: Options) -> int:
     """Loads both states, finds the drift or the loads, writes the tables, and prints the summary."""
     check_usage(options)
-    if options.output:
-        check_output(options.output)
     spark = spark_session("diff", options)
     if options.loads:
         print(summarize_loads(_stored_loads(options, spark), options.top), flush=True)
@@ -96,6 +94,11 @@ def check_usage(options: Options) -> None:
             raise ConfigError("--sample needs --loads.")
         if not options.before or not options.after:
             raise ConfigError("Use --before and --after, each with a snapshot or a stored plan.")
+        if options.before == PREVIOUS and split_run_id(options.after)[1] is None:
+            raise ConfigError(
+                f"--before {PREVIOUS} requires a stored run, but --after {options.after} is a snapshot. Use --after "
+                f"{options.after}@RUN_ID."
+            )
         return
     if bool(options.after) == options.sample or (options.before and options.sample):
         raise ConfigError("With --loads, use either --after LOCATION, with or without --before, or --sample.")
@@ -150,11 +153,7 @@ def _read_state(options: Options, spark: SparkSession, text: str) -> Fleet | Map
 
 def _previous(options: Options, spark: SparkSession) -> str | None:
     place, run_id = split_run_id(options.after)
-    if run_id is None:
-        raise ConfigError(
-            f"--before {PREVIOUS} requires a stored run, but --after {options.after} is a snapshot. Use --after "
-            f"{options.after}@RUN_ID."
-        )
+    assert run_id is not None  # see check_usage
     before = previous_run(spark, place, run_id)
     return None if before is None else f"{place}@{before}"
 

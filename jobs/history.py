@@ -44,7 +44,6 @@ from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka, to_its_end
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import for_spark, is_path
-from spark_assign.stores.run_store import check_output
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import CHANGELOGS, OFFSETS, TOPICS
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, REPLAY_TABLES
@@ -156,8 +155,7 @@ REQUIRED = {
 def main(options: Options) -> int:
     """Loads, calls, writes, and prints."""
     check_usage(options)
-    if options.output:
-        check_output(options.output)
+    read_topologies(options.topology)  # errors come before Spark starts
     spark = spark_session("history", options)
     if options.follow:
         return _follow(spark, options)
@@ -237,7 +235,8 @@ def _show(options: Options, history: Any, tables: Mapping[str, DataFrame], known
         parts += application_texts(fleet, options.top)
         options.outcome.locations["fleet"] = options.output_fleet
     if options.details:
-        parts.append(format_histories(tables, options.details, options.top) or no_match_text(options.details))
+        text = format_histories(tables, options.details, options.top)
+        parts.append(text or no_match_text(options.details, tables["groups"]))
     if options.replay:
         parts.append(summarize_replay(tables["replay_summary"], tables["replay_rejected"], options.top))
     print("\n\n".join(parts or [summarize_history(tables, options.top)]), flush=True)

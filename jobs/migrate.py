@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, MigrationParams, plan_migration, plan_upgrade
 from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.job_names import CLIENT_LIBRARIES, SERVER_ASSIGNORS
 from spark_assign.cli.job_tables import on_fleet, read_fleet_and_settings, store_or_cache
 from spark_assign.cli.options import (
     PAUSE_TIMES,
@@ -31,7 +32,9 @@ from spark_assign.cli.options import (
     time_options,
 )
 from spark_assign.cli.owners import group_filter_options
+from spark_assign.comparison.what_if import require_client
 from spark_assign.migration.cooperative_upgrade import plan_cooperative_upgrade, supported_clients
+from spark_assign.migration.upgrade import check_upgrade
 from spark_assign.report.formatting import Rows
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
 from spark_assign.report.text import migration as text
@@ -78,6 +81,7 @@ UPGRADE, PROTOCOL, COOPERATIVE = "With --to-release", "Without --to-release", "W
 @click.option(
     "--server-assignor",
     metavar="NAME",
+    type=click.Choice(SERVER_ASSIGNORS),
     help=f"{PROTOCOL}: assignor of the broker after the migration: uniform or server-range (default: uniform).",
 )
 @click.option(
@@ -94,6 +98,7 @@ UPGRADE, PROTOCOL, COOPERATIVE = "With --to-release", "Without --to-release", "W
 @click.option(
     "--library",
     metavar="LIBRARY",
+    type=click.Choice(CLIENT_LIBRARIES, case_sensitive=False),
     help=f"{PROTOCOL}: client library of members with a client ID that shows none: Java, librdkafka, … (default: "
     "unknown, a warning).",
 )
@@ -126,6 +131,10 @@ def check_usage(options: Options) -> None:
             if getattr(options, name) != ():
                 problem = f"needs {flag}." if target is None else f"can't be used with {flag}."
                 raise ConfigError(f"--{name.replace('_', '-')} {problem}")
+    if options.to_release:
+        check_upgrade(options.to_release, options.assignor)
+    for client in (options.leader_client or {}).values():
+        require_client(*_library_and_release(client))
     if options.to_cooperative and "/" not in options.to_cooperative:
         raise ConfigError(f"--to-cooperative {options.to_cooperative}: expected CLUSTER/GROUP.")
 
@@ -141,12 +150,16 @@ def _migrate(options: Options, place: str | None, fleet: Fleet) -> int:
 
 def _upgrade(options: Options, place: str | None, fleet: Fleet) -> int:
     for glob, client in reversed((options.leader_client or {}).items()):  # the first match wins
-        library, _, version = client.partition("@")
-        fleet = fleet.with_leader_client(library, version or None, group_id=glob)
+        fleet = fleet.with_leader_client(*_library_and_release(client), group_id=glob)
     upgrade = plan_upgrade(fleet, options.to_release, assignor=options.assignor)
     arguments = {name: getattr(options, name) for name in ("to_release", "assignor", "leader_client")}
     upgrade = store_or_cache(options, upgrade, inputs={"fleet": place, **arguments})
     return _print(options, upgrade, "upgrades", GROUP_KEY, text.format_restarts)
+
+
+def _library_and_release(client: str) -> tuple[str, str | None]:
+    library, _, release = client.partition("@")
+    return library, release or None
 
 
 def _switch_to_cooperative(options: Options) -> int:
@@ -174,7 +187,7 @@ def _print(
     else:
         steps = result.tables["steps"]
         groups, rows = first_groups_with_steps(result.tables[name], steps, options.details, order, options.top)
-        print(format_steps(groups, rows) if groups else no_match_text(options.details), flush=True)
+        print(format_steps(groups, rows) if groups else no_match_text(options.details, result.tables[name]), flush=True)
     return int(options.fail_on == "rejected" and not result.rejected.isEmpty())
 
 

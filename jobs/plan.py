@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from spark_assign import Fleet, plan
 from spark_assign.cli import plan_settings
 from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.locations import require_output
 from spark_assign.cli.options import (
     config_option,
     exit_codes,
@@ -32,13 +33,14 @@ from spark_assign.cli.owners import group_filter_options, read_owners, run_with_
 from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, streams_options, union_fleets, write_plans
 from spark_assign.groups.explaining import explain_moves, is_group_named
 from spark_assign.report.formatting import group_name, listed, without_uuids
+from spark_assign.report.listed_groups import similar_name
 from spark_assign.report.openmetrics import write_metrics
 from spark_assign.report.results import summary
 from spark_assign.report.text.plan_summary import summarize
 from spark_assign.sources.files.tables import interpreted
 from spark_assign.spark.tagged_pass import union
-from spark_assign.stores.run_store import check_output, stored_run
-from spark_assign.tables.errors import ConfigError
+from spark_assign.stores.run_store import stored_run
+from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.stored_plan import num_rows_of_kinds
 
@@ -96,11 +98,13 @@ def main(options: Options) -> int:
     if not plan_settings.is_given(options):
         options.config = SETTINGS if SETTINGS.exists() else None
         options.sample = options.config is None
-        print(SAMPLE, flush=True)
+        print(SAMPLE, file=sys.stderr)
     settings = plan_settings.load(options.config, flags(options))
-    _ = settings.changes  # checked before Spark takes its time to start
+    settings.check()
     if options.explain:
         check_explain(options)
+    else:
+        require_output(settings.output.location)
     spark = spark_session("plan", options)
     with interpreted(spark, [settings.fleet.location, *settings.fleet.tables.values()]):
         return _run(options, settings, spark)
@@ -138,8 +142,6 @@ def _leader_client(glob: str, client: str) -> dict[str, str | None]:
 def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSession) -> int:
     started = time.monotonic()
     input, output = settings.fleet, settings.output
-    if not options.explain:
-        check_output(output.location)
     fleet, clusters = read_fleets(
         spark, input.location, format=input.format, options=input.options, tables=input.tables
     )
@@ -148,6 +150,7 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
         fleet = union_fleets(fleet, applications)
     owners = read_owners(spark, settings.owners, settings.owner)
     log.info("read the fleet's tables in %.1f s", time.monotonic() - started)
+    all_groups = fleet
     if fleet is not None:
         fleet = select_groups(spark, fleet, settings)
         for client in reversed(settings.leader_client):  # the first matching pattern wins
@@ -189,6 +192,9 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     options.outcome.wrote(manifest, output.location)
     num_rejected = num_rows_of_kinds(manifest.rows, "rejected")
     options.outcome.counts = {"groups": num_rows_of_kinds(manifest.rows, "metrics"), "rejected": num_rejected}
+    if settings.group and all_groups is not None and not options.outcome.counts["groups"]:
+        similar = "".join(similar_name(all_groups.members, "group_id", glob) for glob in settings.group)
+        log.warning("No group matches --group %s.%s", ", ".join(settings.group), similar)
     stored = stored_run(spark, output.location, manifest, options=output.options)
     if options.openmetrics:
         write_metrics(stored, options.openmetrics)
@@ -217,9 +223,13 @@ def _explain(options: Options, settings: plan_settings.PlanSettings, fleet: Flee
     tables = [table for table in (fleet.members, fleet.groups, fleet.departed) if table is not None]
     groups = union([table.where(is_group_named(group)).select(*GROUP_KEY) for table in tables])
     if groups.isEmpty():
-        raise ConfigError(f"The fleet has no group {group}. Use the ID of a group, or CLUSTER/GROUP.")
+        similar = similar_name(union([table.select("group_id") for table in tables]), "group_id", group.split("/")[-1])
+        raise ConfigError(f"The fleet has no group {group}.{similar} Use the ID of a group, or CLUSTER/GROUP.")
     planned = plan(fleet.filter_groups(groups), settings.choice)
-    rows = listed("moves", explain_moves(planned, group, topic, int(partition)))
+    try:
+        rows = listed("moves", explain_moves(planned, group, topic, int(partition)))
+    except SourceError as error:
+        raise SourceError(f"{error}{similar_name(fleet.topics, 'topic', topic)}") from error
     reasons = " ".join(row["explanation"] for row in rows)
     print(f"{name} of {group_name(rows[0])}: {without_uuids(reasons)}")
     return 0

@@ -18,6 +18,7 @@ from spark_assign.cli.cluster_changes import (
     CHANGE_OPTIONS,
     CHANGES,
     broker_ids,
+    change_values,
     integer,
     load_goals,
     planned_reassignment,
@@ -55,7 +56,7 @@ from spark_assign.replicas.placement import ALGORITHMS
 from spark_assign.report.text import replicas as report
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path, join, split_run_id
-from spark_assign.stores.run_store import check_output, read_run, write_run
+from spark_assign.stores.run_store import read_run, write_run
 from spark_assign.tables.errors import ConfigError, Fault
 from spark_assign.tables.groups import LOADS, REPLICAS
 from spark_assign.tables.replicas import BROKERS, CAPACITIES, REASSIGN_TABLES, REQUESTS, SCHEDULE, SIZES
@@ -197,6 +198,7 @@ def reassigning(options: Options) -> int:
     if not is_timed and (flags := [*timing, *["finish_by"] * bool(options.finish_by)]):
         raise ConfigError(f"--{flags[0].replace('_', '-')} requires --throttle or --bandwidth")
     goals = load_goals(options)
+    change_values(options)  # errors come before Spark starts
     spark = _begin(options, "reassign")
     extra = ["loads"] * (is_timed or goals is not None) + ["capacities"] * (goals is not None)
     tables = _read(spark, options, ("replicas", "brokers", "sizes", *extra), ("replicas", "brokers"))
@@ -265,11 +267,14 @@ def operating(options: Options) -> int:
         raise ConfigError(f"{flags} are different operations. Give one of them.")
     if is_sample(options) and not given and not changes:
         options.restart = ALL
-        print("No operation given, so all brokers restart: --restart all", flush=True)
+        print("No operation given, so all brokers restart: --restart all", file=sys.stderr)
     elif not given and not changes:
         raise ConfigError("No operation given. Use --restart, --down, or a change such as --remove ID.")
     if options.price_per_gb is not None and not changes:
         raise ConfigError("--price-per-gb requires a change such as --remove ID, after which leaders stay elsewhere.")
+    broker_ids("--restart", None if options.restart == ALL else options.restart)  # errors come before Spark starts
+    broker_ids("--down", options.down)
+    change_values(options)
     return on_fleet("replicas operate", options, __file__, _operate, loads=options.price_per_gb is not None)
 
 
@@ -312,10 +317,8 @@ def _write_tool_files(options: Options, files: DataFrame) -> None:
 
 
 def _begin(options: Options, name: str) -> SparkSession:
-    """Returns the session, after the checks of input and output."""
+    """Returns the session, after the check of the input."""
     fleet_or_sample(options, __file__)  # raises
-    if options.output:
-        check_output(options.output)
     return spark_session(f"replicas {name}", options)
 
 

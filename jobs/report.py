@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import sample_run, stored_history
+from spark_assign.cli.locations import require_input
 from spark_assign.cli.options import fail_on, fleet_or_sample, input_options, stored_run
 from spark_assign.cli.owners import group_filter_options, read_owners, run_with_owners
 from spark_assign.report.html import report
@@ -129,9 +130,10 @@ def main(options: Options) -> int:
         raise ConfigError("--sample can't be used with --fleet, --plan, or --history. Use only one of them.")
     if options.fleet and not options.plan:
         raise ConfigError("--fleet needs --plan.")
+    check_file(options.output_file)
+    named(options.simulation)  # raises
     spark = spark_session("report", options)
     started = time.monotonic()
-    check_file(options.output_file)
     owners = read_owners(spark, options.owners, options.owner)
     if options.sample:
         options.fleet = fleet_or_sample(options, __file__)
@@ -233,6 +235,8 @@ def named(given: Sequence[str]) -> list[tuple[str, str]]:
     names = [name for name, _, _ in pairs]
     if len(set(names)) < len(names):
         raise SourceError(f"--simulation {' '.join(given)}: give each a name of its own, such as eager={pairs[0][2]}")
+    for _, _, place in pairs:
+        require_input(place)
     return [(name, place) for name, _, place in pairs]
 
 

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import read_fleet_and_settings, store_and_read, store_run
 from spark_assign.cli.options import (
-    LOCATION,
     TIMES,
     compose_options,
     fail_on,
@@ -49,7 +48,6 @@ from spark_assign.simulation.simulation import simulate_fleet
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.stores.driver_rows import write_rows
-from spark_assign.stores.run_store import check_output
 from spark_assign.streams import simulate_streams
 from spark_assign.streams.simulation import VARIANTS as STREAMS_VARIANTS
 from spark_assign.tables.connect import SIMULATION_TABLES as CONNECT_TABLES
@@ -74,11 +72,9 @@ log = logging.getLogger("spark_assign.simulate")
 )
 @input_options()
 @group_filter_options()
-@click.option(
+@location_option(
     "--events",
-    type=LOCATION,
-    metavar="LOCATION",
-    help="File, folder, or catalog table of the events (default: the table events of the fleet; for the sample fleet a "
+    "File, folder, or catalog table of the events (default: the table events of the fleet; for the sample fleet a "
     "rolling restart of every group).",
 )
 @click.option(
@@ -128,7 +124,9 @@ log = logging.getLogger("spark_assign.simulate")
 @fail_on("rejected", "groups are rejected")
 @top()
 @location_option(
-    "--pictures-dir", "Folder for the pictures of a scenario (default: the current folder).", metavar="DIR"
+    "--pictures-dir",
+    "Folder for the pictures of a scenario (default: the current folder).",
+    metavar="DIR",
 )
 @click.option(
     "--picture", type=click.Choice(["svg", "png", "pdf"]), default="svg", help="Format of the pictures (default: svg)."
@@ -177,6 +175,7 @@ def check_usage(options: Options) -> None:
     if options.scenario:
         return
     fleet_or_sample(options, __file__)  # raises
+    Settings(**_times(options))  # raises
     if options.pictures_dir:
         raise ConfigError("--pictures-dir requires --scenario. To draw a fleet, use --output and the job report.")
     if options.leave_group_on_close and options.restore_bytes_per_second is None:
@@ -274,8 +273,6 @@ def _draw(options: Options, scenario: Scenario, group: Mapping[str, Any], data: 
 
 def run_fleet(options: Options, spark: SparkSession) -> int:
     """Simulates events of a fleet, or compares variants."""
-    if options.output:
-        check_output(options.output)
     location = fleet_or_sample(options, __file__)
     elsewhere = (options.table or {}) | ({"events": options.events} if options.events else {})
     is_deployment = is_sample(options) and "events" not in elsewhere

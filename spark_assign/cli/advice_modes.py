@@ -11,10 +11,10 @@ from spark_assign.advice.kernel.advice_items import AdviceParams
 from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
 from spark_assign.advice.kernel.membership_modes import MembershipParams
 from spark_assign.advice.membership import advise_membership
-from spark_assign.advice.size import SizingParams, size_groups
+from spark_assign.advice.size import SizingParams, size_groups, size_params
 from spark_assign.advice.zones import CHANGES, changes, measure_zone_traffic
 from spark_assign.cli.job import Options
-from spark_assign.cli.job_tables import store_or_cache, with_capacities
+from spark_assign.cli.job_tables import read_capacities, store_or_cache, with_capacities
 from spark_assign.cli.options import TIMES, given_values
 from spark_assign.cli.owners import read_owners, tables_with_owners
 from spark_assign.replicas import tool_files, write_tool_files
@@ -79,6 +79,10 @@ def check_usage(options: Options) -> None:
         raise ConfigError(f"{flag} doesn't apply to --only {options.only}. Leave out one of them.")
     if options.keda and not options.details:
         raise ConfigError("--keda needs --details.")
+    read_capacities(options.capacity)
+    settings = Settings(**given_values(options, TIMES))
+    if options.only == SIZE:
+        size_params(_sizing(**MODES[SIZE].given_params(options)), settings)
 
 
 def run_mode(options: Options, location: str | None, fleet: Fleet) -> int:
@@ -104,11 +108,15 @@ def _advise(fleet: Fleet, settings: Settings, **params: Any) -> LazyResult:
 
 
 def _size(fleet: Fleet, _: Settings, **params: Any) -> LazyResult:
+    return size_groups(fleet, _sizing(**params))
+
+
+def _sizing(**params: Any) -> SizingParams:
     if "assignors" in params:
         params["assignors"] = params["assignors"].split(",")
     if "member_counts" in params:
         params["member_counts"] = _read_counts(params["member_counts"])
-    return size_groups(fleet, SizingParams(**params))
+    return SizingParams(**params)
 
 
 def _read_counts(words: str) -> list[int]:
@@ -132,7 +140,7 @@ def _format_advice(options: Options, tables: Tables) -> str:
     )
     by_rank = sorted(rows, key=lambda row: row["rank"])
     lines = [*text.format_advice(by_rank), *text.format_not_recommended(declined)]
-    return "\n".join(lines).lstrip("\n") or no_match_text(options.details)
+    return "\n".join(lines).lstrip("\n") or no_match_text(options.details, tables["advice"])
 
 
 def _format_sizes(options: Options, tables: Tables) -> str:
@@ -142,7 +150,7 @@ def _format_sizes(options: Options, tables: Tables) -> str:
         tables["sizes"], tables["curves"], options.details, GROUP_KEY, options.top, by
     )
     if not sizes:
-        return no_match_text(options.details)
+        return no_match_text(options.details, tables["sizes"])
     if not options.keda:
         return format_curves(sizes, curves)
     return "\n---\n".join(autoscaler(row) if row["needed"] else reason_comment(row) for row in sizes)
@@ -151,12 +159,12 @@ def _format_sizes(options: Options, tables: Tables) -> str:
 def _format_membership(options: Options, tables: Tables) -> str:
     advice = tables["membership_advice"]
     groups, rows = text.groups_with_options(advice, tables["options"], options.details, options.top)
-    return text.format_membership(groups, rows) if groups else no_match_text(options.details)
+    return text.format_membership(groups, rows) if groups else no_match_text(options.details, advice)
 
 
 def _format_zones(options: Options, tables: Tables) -> str:
     rows = rows_of_first_groups(tables["zones"], options.details, options.top)
-    return format_zone_options(rows) if rows else no_match_text(options.details)
+    return format_zone_options(rows) if rows else no_match_text(options.details, tables["zones"])
 
 
 def _write_files(options: Options, moves: DataFrame) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -98,30 +100,36 @@ def load_goals(options: Options) -> LoadGoals | None:
 
 def planned_reassignment(fleet: ReplicaFleet, options: Options, goals: LoadGoals | None = None) -> Reassignment:
     """Returns the reassignment of a change (`CHANGE_OPTIONS`)."""
-    if options.tolerance < 0:
-        raise ConfigError(f"--tolerance {options.tolerance}: expected 0 or more, for example 0.1 for 10 %")
     if is_sample(options) and goals is None and not given_values(options, CHANGES):
         options.remove, options.add = SAMPLE_CHANGE
-        print(f"No change given, so a broker is replaced: --remove {options.remove} --add {options.add}", flush=True)
+        print(
+            f"No change given, so a broker is replaced: --remove {options.remove} --add {options.add}", file=sys.stderr
+        )
     return reassign(
         fleet,
-        _change(fleet, options),
+        ClusterChange.from_values(fleet, **change_values(options)),
         tolerance=options.tolerance,
         voluntary=None if options.voluntary is None else options.voluntary == "yes",
         goals=goals,
     )
 
 
-def _change(fleet: ReplicaFleet, options: Options) -> ClusterChange:
-    return ClusterChange.from_values(
-        fleet,
-        cluster=options.cluster,
-        removed=broker_ids("--remove", options.remove) or (),
-        added=dict(_broker("--add", word) for word in _words(options.add)),
-        racks=dict(_broker("--rack", word) for word in _words(options.rack)),
-        replication_factors=_numbers("--replication-factor", options.replication_factor),
-        partitions=_numbers("--partitions", options.partitions),
-    )
+def change_values(options: Options) -> dict[str, Any]:
+    """Returns the arguments of `ClusterChange.from_values` that the options give.
+
+    Raises:
+        ConfigError: a value is invalid.
+    """
+    if options.tolerance < 0:
+        raise ConfigError(f"--tolerance {options.tolerance}: expected 0 or more, for example 0.1 for 10 %")
+    return {
+        "cluster": options.cluster,
+        "removed": broker_ids("--remove", options.remove) or (),
+        "added": dict(_broker("--add", word) for word in _words(options.add)),
+        "racks": dict(_broker("--rack", word) for word in _words(options.rack)),
+        "replication_factors": _numbers("--replication-factor", options.replication_factor),
+        "partitions": _numbers("--partitions", options.partitions),
+    }
 
 
 def _words(given: str | None) -> list[str]:

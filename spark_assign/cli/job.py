@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from spark_assign.cli.locations import LOCATION
 from spark_assign.cli.options import CONFIG, location_option
 from spark_assign.cli.outcome import Outcome, find_option, write
 from spark_assign.cli.printed import PRINT_FORMAT, run_and_print
@@ -40,7 +41,10 @@ WRONG_INPUT, FAILURE = 2, 3
 `--fail-on` names, otherwise 0."""
 
 OUTCOME = location_option(
-    "--outcome", "Write how the job ended to FILE as JSON: a path, or a URI that pyarrow can write to.", metavar="FILE"
+    "--outcome",
+    "Write how the job ended to FILE as JSON: a path, or a URI that pyarrow can write to.",
+    type=LOCATION,
+    metavar="FILE",
 )
 LOG_FORMAT = click.option(
     "--log-format",
@@ -235,10 +239,18 @@ class Job(Command):
         """Runs the job and returns its exit code."""
         options, run = _options(ctx), self.callback
         assert run is not None
+
+        def checked() -> int:
+            if hasattr(options, "owners") and not getattr(options, "clusters", None):
+                from spark_assign.cli.owners import check_owners  # of no use to a snapshot, which should start soon
+
+                check_owners(options.owners, options.owner)
+            return run(options)
+
         run_it = partial(
             run_job,
             self.label,
-            partial(run, options),
+            checked,
             verbose=options.verbose,
             input_errors=self.input_errors,
             progress=self.progress,

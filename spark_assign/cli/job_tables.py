@@ -18,7 +18,7 @@ from spark_assign.sources.files.tables import Shape, interpreted, read_fleet, re
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import for_spark, is_path, join, split_run_id
 from spark_assign.stores.result import LazyResult
-from spark_assign.stores.run_store import check_output, read_run, write_run
+from spark_assign.stores.run_store import read_run, write_run
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.groups import INPUT_TABLES, PLAN_TABLES, REQUIRED_TABLES
 from spark_assign.tables.history import HISTORY_TABLES, REPLAY_TABLES
@@ -39,7 +39,7 @@ R = TypeVar("R", bound=LazyResult)
 def on_fleet(
     name: str, options: Options, job_file: str, run: Callable[[Options, str | None, Fleet], int], *, loads: bool = False
 ) -> int:
-    """Reads the fleet and runs a job on it. Checks the output location first.
+    """Reads the fleet and runs a job on it.
 
     Args:
         name: name of the job.
@@ -48,8 +48,6 @@ def on_fleet(
         run: gets the options, the location of the fleet, and the fleet.
         loads: whether the sample fleet includes its made-up loads.
     """
-    if options.output:
-        check_output(options.output)
     location = fleet_or_sample(options, job_file)
     tables = tables_with_sample(options, job_file, "loads") if loads else options.table
     spark = spark_session(name, options)
@@ -97,13 +95,20 @@ def with_capacities(fleet: Fleet, capacity: Mapping[str, str] | None) -> Fleet:
     Raises:
         ConfigError: a value isn't a number.
     """
-    for glob, rate in reversed(dict(capacity or {}).items()):
-        try:
-            messages = float(rate)
-        except ValueError as error:
-            raise ConfigError(f"--capacity {glob}={rate}: expected a number") from error
+    for glob, messages in reversed(read_capacities(capacity).items()):
         fleet = fleet.with_capacity(messages, group_id=glob)
     return fleet
+
+
+def read_capacities(capacity: Mapping[str, str] | None) -> dict[str, float]:
+    """Returns the messages per second of each pattern of `--capacity`. Raises ConfigError."""
+    rates = {}
+    for glob, rate in (capacity or {}).items():
+        try:
+            rates[glob] = float(rate)
+        except ValueError as error:
+            raise ConfigError(f"--capacity {glob}={rate}: expected a number") from error
+    return rates
 
 
 def store_run(

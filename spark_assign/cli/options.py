@@ -29,8 +29,8 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
+from spark_assign.cli.locations import INPUT, OUTPUT, LocationType, require_input
 from spark_assign.cli.settings_file import SETTINGS_FILE, defaults
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.tables.errors import ConfigError
@@ -40,17 +40,6 @@ Decorator = Callable[[Any], Any]
 REPEATABLE = " Repeatable."
 WHERE = "Folder, URI, or catalog prefix"
 RUN = "LOCATION[@RUN_ID]"
-
-
-class LocationType(click.types.StringParamType):
-    """A folder, URI, or catalog prefix, optionally with a run (`LOCATION@RUN_ID`). In a settings file, a relative path
-    starts from the file's folder."""
-
-    name = "location"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Returns a request to the shell to complete the name of a file or folder."""
-        return [CompletionItem(incomplete, type="file")]
 
 
 class DurationType(click.types.StringParamType):
@@ -82,7 +71,7 @@ class DurationsType(click.types.StringParamType):
         return tuple(DURATION.convert(each, param, ctx) for each in durations)
 
 
-LOCATION, DURATION, DURATIONS = LocationType(), DurationType(), DurationsType()
+DURATION, DURATIONS = DurationType(), DurationsType()
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -109,21 +98,31 @@ def pairs(flag: str, values: Sequence[str] | None) -> dict[str, str] | None:
     return None if values is None else {value.partition("=")[0]: value.partition("=")[2] for value in values}
 
 
-def named_values(flag: str, metavar: str, help: str) -> Decorator:
-    """Returns a repeatable option with NAME=VALUE values: a dict, or None if it isn't given."""
+def named_values(flag: str, metavar: str, help: str, check: Callable[[str], None] | None = None) -> Decorator:
+    """Returns a repeatable option with NAME=VALUE values: a dict, or None if it isn't given. `check` checks a value."""
 
     def read(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, str] | None:
         try:
-            return pairs(flag, values) or None
+            named = pairs(flag, values) or None
+            for value in (named or {}).values() if check is not None else ():
+                check(value)
+            return named
         except ConfigError as error:
             raise click.UsageError(str(error), ctx) from error
 
     return click.option(flag, metavar=metavar, multiple=True, callback=read, help=help + REPEATABLE)
 
 
-def location_option(flag: str, help: str, *, metavar: str = "LOCATION", **more: Any) -> Decorator:
-    """Returns an option whose value is a location."""
-    return click.option(flag, type=LOCATION, metavar=metavar, help=help, **more)
+_WRITTEN = ("--output", "--output-fleet", "--archive", "--checkpoint", "--pictures-dir", "--fleet-dir")
+"""Options that name a folder to write."""
+
+
+def location_option(
+    flag: str, help: str, *, type: LocationType | None = None, metavar: str = "LOCATION", **more: Any
+) -> Decorator:
+    """Returns an option whose value is a location. `type`: how it is checked, by default as one to read or to write."""
+    type = type or (OUTPUT if flag in _WRITTEN else INPUT)
+    return click.option(flag, type=type, metavar=metavar, help=help, **more)
 
 
 def sample_option(what: str = "fleet") -> Decorator:
@@ -148,7 +147,7 @@ def input_options(tables: str = "the fleet's tables", *, sample: bool = True, of
         location_option("--fleet", f"{WHERE} of {tables}."),
         *([sample_option(of_sample)] * sample),
         format_options(),
-        named_values("--table", "NAME=LOCATION", "Location of a single table."),
+        named_values("--table", "NAME=LOCATION", "Location of a single table.", require_input),
     )
 
 

@@ -89,6 +89,14 @@ def entries(origin: str, values: Any) -> list[Owner]:
     return [Owner(**entry) for entry in values]
 
 
+def check_owners(location: str | None, teams: Sequence[str] = ()) -> None:
+    """Checks `--owners` and `--owner` as `read_owners` does, as far as possible without Spark. Raises ConfigError."""
+    if location is None and teams:
+        raise ConfigError("--owner needs --owners, for example --owners clusters.toml.")
+    if location is not None and location.endswith(".toml"):
+        entries(location, from_file(Path(location)).get("owners", []))
+
+
 def read_owners(spark: SparkSession, location: str | None, teams: Sequence[str] = ()) -> list[Owner] | None:
     """Returns the entries at the location (`--owners`), or None if there is no location.
 
@@ -96,9 +104,8 @@ def read_owners(spark: SparkSession, location: str | None, teams: Sequence[str] 
         ConfigError: `teams` (`--owner`) without a location, or an entry is invalid.
         SourceError: the table can't be read.
     """
+    check_owners(location, teams)
     if location is None:
-        if teams:
-            raise ConfigError("--owner needs --owners, for example --owners clusters.toml.")
         return None
     if location.endswith(".toml"):
         return entries(location, from_file(Path(location)).get("owners", []))

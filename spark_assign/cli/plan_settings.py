@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from click.core import ParameterSource
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from spark_assign.cli.job_names import check_assignors
+from spark_assign.cli.locations import require_input
+from spark_assign.cli.owners import check_owners
 from spark_assign.cli.settings_file import from_file, validated
 from spark_assign.cli.settings_model import TABLES
-from spark_assign.comparison.what_if import WhatIf, parse_what_if
+from spark_assign.comparison.what_if import WhatIf, parse_what_if, require_client
 from spark_assign.streams.kernel.plan_groups import ASSIGNORS
 from spark_assign.streams.kernel.sticky_task_assignor import STICKY
 from spark_assign.tables.connect import INPUT_TABLES as CONNECT_TABLES
@@ -138,6 +141,20 @@ class PlanSettings(Table):
             ConfigError: a change is invalid.
         """
         return [parse_what_if(text) for text in self.what_if]
+
+    def check(self) -> None:
+        """Checks what can be known before Spark starts: names, changes, owners, and the locations of the input.
+
+        Raises:
+            ConfigError, FleetError: a setting is wrong.
+        """
+        _ = self.changes
+        check_assignors([self.assignor, *(entry.assignor for entry in self.group_assignor)], or_configured=True)
+        for client in self.leader_client:
+            require_client(client.library, client.version)
+        for location in filter(None, (self.fleet.location, *self.fleet.tables.values(), self.owners)):
+            require_input(location)
+        check_owners(self.owners, self.owner)
 
     @property
     def choice(self) -> str | dict[str, str]:

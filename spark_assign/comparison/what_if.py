@@ -112,14 +112,19 @@ def with_joiners(fleet: Fleet, new: DataFrame, topics: list[str] | None) -> Flee
     return replace(fleet, members=members, subscriptions=fleet.subscriptions.unionByName(subscriptions, True))
 
 
-def with_leader_client(fleet: Fleet, *, cluster: str, group_id: str, library: str, release: str | None) -> Fleet:
-    """Returns the fleet with another client library and version of the leader in the matching groups."""
+def require_client(library: str, release: str | None) -> None:
+    """Raises `FleetError` if a client library is unknown, or isn't known in this release."""
     if library not in LIBRARIES:
         known = ", ".join(LIBRARIES)
         raise FleetError([Fault("groups", "leader_library", f"{library!r} is not known", f"Give one of {known}")])
     if library == "Java" and release is not None and parse_release_assignor(f"sticky@{release}") is None:
         problem = f"{release!r} isn't a known release of Kafka's clients"
         raise FleetError([Fault("groups", "leader_version", problem, f"Release lines: {format_release_lines()}")])
+
+
+def with_leader_client(fleet: Fleet, *, cluster: str, group_id: str, library: str, release: str | None) -> Fleet:
+    """Returns the fleet with another client library and version of the leader in the matching groups."""
+    require_client(library, release)
     groups = _groups_of(fleet)
     matching = matches(cluster=cluster, group_id=group_id)
     values = {"leader_library": library, "leader_version": release, "leader_confidence": "given"}

@@ -6,7 +6,8 @@ owned with what is planned, in the task that has the row; nothing is shuffled.
 
 from __future__ import annotations
 
-import pandas as pd
+from typing import Any
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
@@ -67,11 +68,13 @@ def revoked_slices(changed: DataFrame) -> DataFrame:
 
 def _with_deltas(changed: DataFrame, *, revocations: bool) -> DataFrame:
     """Adds the slices of each row, as an array of structs."""
+    import pandas as pd  # half of the time that a job takes to check its options
 
-    def find(partitions: pd.Series, member_flags: pd.Series, owned: pd.Series, planned: pd.Series) -> pd.DataFrame:
+    def find(partitions: Any, member_flags: Any, owned: Any, planned: Any) -> Any:
         lists = (column.tolist() for column in (member_flags, owned, planned))
         return pd.DataFrame(find_deltas(partitions.to_numpy("int64"), *lists, revocations=revocations))
 
+    find.__annotations__ = {name: pd.DataFrame if name == "return" else pd.Series for name in find.__annotations__}
     deltas = pandas_udf(find, _DELTAS)  # type: ignore[call-overload]
     loads = [name for name in changed.columns if name == "loads"]
     rows = changed.select(*GROUP_KEY, "topic", "member_ids", *loads, deltas(*_FROM_ROW).alias("delta"))

@@ -56,6 +56,17 @@ class Upgrade(LazyResult):
         return self._rows(kernel.OF_STEP, UPGRADE_TABLES["steps"])
 
 
+def check_upgrade(to_release: str, assignor: str | None) -> None:
+    """Raises `ConfigError` if Kafka's clients have no such release, or no such assignor."""
+    if parse_release_assignor(f"{CLIENT_ASSIGNORS[0]}@{to_release}") is None:
+        raise ConfigError(
+            f"The release {to_release} of Kafka's clients is unknown. Releases with equal rules: "
+            f"{format_release_lines()}."
+        )
+    if assignor is not None and assignor not in CLIENT_ASSIGNORS:
+        raise ConfigError(f"Kafka's clients have no assignor {assignor}. Use one of {', '.join(CLIENT_ASSIGNORS)}.")
+
+
 def plan_upgrade(fleet: Fleet, to_release: str, *, assignor: str | None = None) -> Upgrade:
     """Simulates a rolling upgrade of Kafka's Java clients in every classic group of a fleet.
 
@@ -85,13 +96,7 @@ def plan_upgrade(fleet: Fleet, to_release: str, *, assignor: str | None = None) 
         |payments-eu|  ready|         2.8|       3.9|    7|             0|
         +-----------+-------+------------+----------+-----+--------------+
     """
-    if parse_release_assignor(f"{CLIENT_ASSIGNORS[0]}@{to_release}") is None:
-        raise ConfigError(
-            f"The release {to_release} of Kafka's clients is unknown. Releases with equal rules: "
-            f"{format_release_lines()}."
-        )
-    if assignor is not None and assignor not in CLIENT_ASSIGNORS:
-        raise ConfigError(f"Kafka's clients have no assignor {assignor}. Use one of {', '.join(CLIENT_ASSIGNORS)}.")
+    check_upgrade(to_release, assignor)
     _ = fleet.sizes
     schema = to_arrow_schema(UPGRADE_ROWS)
     work = partial(kernel.plan_upgrades, to_release=to_release, assignor=assignor, schema=schema)

@@ -186,6 +186,20 @@ def read_rejected_lines(rejected: DataFrame, num_rejected: int | None = None) ->
     return rejected_lines(first, num_rejected)
 
 
-def no_match_text(patterns: Sequence[str]) -> str:
-    """Returns the message for patterns that match no group."""
-    return f"No group matches {', '.join(patterns)}. The summary lists the rejected groups."
+def no_match_text(patterns: Sequence[str], groups: DataFrame) -> str:
+    """Returns the message for patterns that match no group of a table, with similar names."""
+    similar = "".join(similar_name(groups, "group_id", pattern) for pattern in patterns)
+    return f"No group matches {', '.join(patterns)}.{similar} The summary lists the rejected groups."
+
+
+def similar_name(table: DataFrame, column: str, name: str) -> str:
+    """Returns the question ` Did you mean …?` with the name in a column that is most similar to `name`.
+
+    It is empty if no name is similar (at most a third of the characters, or two, differ), if the column has the name,
+    and if `name` has wildcards.
+    """
+    if set("*?[") & set(name):
+        return ""
+    distances = table.select(F.col(column).alias("name"), F.levenshtein(column, F.lit(name)).alias("distance"))
+    near = distances.where(F.col("distance") <= max(2, len(name) // 3)).orderBy("distance", "name").limit(1)
+    return "".join(f" Did you mean {row['name']}?" for row in near.collect() if row["distance"])  # one row

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import chain, pairwise
 
 import numpy as np
@@ -21,7 +21,7 @@ import pyarrow as pa
 from spark_assign.groups.assignors.range import racks_matter
 from spark_assign.groups.assignors.sticky.assign_sticky import STICKY, exception_text
 from spark_assign.groups.kernel.assign import assign as assign_specs
-from spark_assign.groups.kernel.facts import FACT_TYPES, index_facts
+from spark_assign.groups.kernel.facts import FACT_TYPES, IndexedFacts, index_facts
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, MemberColumns, SubscriberLists
 from spark_assign.groups.kernel.topic_columns import TopicColumns
 from spark_assign.numeric.array_types import IntArray
@@ -94,7 +94,11 @@ def assign(requests: Sequence[AssignmentRequest]) -> list[AssignmentResponse]:
 
 # --- the specs of requests ------------------------------------------------------------------------------------------
 
-_NO_FACTS = index_facts(pa.schema(FACT_TYPES).empty_table())
+
+@cache
+def _no_facts() -> IndexedFacts:
+    """Returns facts without rows. Made on first use: the conversion imports pandas."""
+    return index_facts(pa.schema(FACT_TYPES).empty_table())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +178,7 @@ def read_requests(requests: Sequence[AssignmentRequest], *, reads_owned: bool) -
     members = _read_members(listed, group, rack, generations=reads_owned)
     reported = CodeLists.of([each.owned for each in listed])
     return RequestSpecs(
-        facts=_NO_FACTS,
+        facts=_no_facts(),
         fact_group_index=np.zeros(len(requests), np.int64),
         members=members.take(order),
         topics=topic_columns,

@@ -1,0 +1,25 @@
+"""Names that options can have: of assignors and client libraries. Jobs check them before they start Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
+from spark_assign.groups.kernel.client_libraries import LIBRARIES
+from spark_assign.groups.kernel.plan_groups import CONFIGURED
+from spark_assign.groups.registry import find_assignor
+
+SERVER_ASSIGNORS, CLIENT_LIBRARIES = tuple(KAFKA_SERVER_ASSIGNORS), tuple(LIBRARIES)
+"""Assignors of brokers, and client libraries whose rules are known."""
+
+
+def check_assignors(names: Iterable[str], *, or_configured: bool = False) -> None:
+    """Raises `ConfigError`, with the most similar name, if a name isn't that of an assignor.
+
+    Args:
+        names: names of assignors, also with a release (`sticky@2.8`).
+        or_configured: whether `configured`, each group's own assignor, is a valid name.
+    """
+    for name in names:
+        if not or_configured or name != CONFIGURED:
+            find_assignor(name)

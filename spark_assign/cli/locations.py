@@ -1,0 +1,78 @@
+"""Checks locations before a job starts: whether what it reads exists, and whether it may write."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from spark_assign.stores.locations import is_path, local_path, split_run_id
+from spark_assign.tables.errors import ConfigError
+
+LOCAL_FILES = "SPARK_ASSIGN_LOCAL_FILES"
+"""Environment variable that the launchers set if a path without a scheme is a path of this machine."""
+
+
+def require_input(location: str) -> None:
+    """Checks whether a location to read exists, if this process can know it: a path of this machine.
+
+    Args:
+        location: a folder, file, URI, or catalog prefix, optionally with a run. Its name can have wildcards.
+
+    Raises:
+        ConfigError: there is no such file or folder.
+    """
+    place = split_run_id(location)[0]
+    is_local = place.startswith("file:") or bool(os.environ.get(LOCAL_FILES))
+    path = local_path(place) if is_local and is_path(place) and not set("*?[{") & set(place) else None
+    if path is not None and not os.path.exists(path):
+        raise ConfigError(f"there is no file or folder {path}")
+
+
+def require_output(location: str) -> None:
+    """Checks whether a folder can be created and written, if it is on this machine.
+
+    Raises:
+        ConfigError: a file is where a folder must be, or the user may not write there.
+    """
+    path = local_path(location) if is_path(location) or os.path.exists(location) else None
+    if path is None:
+        return
+    existing = Path(path)
+    while not existing.exists():
+        existing = existing.parent
+    if not existing.is_dir():
+        raise ConfigError(f"can't write to {location}: {existing} isn't a folder")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise ConfigError(f"can't write to {location}: no permission to write to {existing}")
+
+
+class LocationType(click.types.StringParamType):
+    """A folder, URI, or catalog prefix, optionally with a run (`LOCATION@RUN_ID`). In a settings file, a relative path
+    starts from the file's folder."""
+
+    name = "location"
+
+    def __init__(self, check: Callable[[str], None] | None = None) -> None:
+        self._check = check
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Checks a location: no job starts if it can't be read or written."""
+        try:
+            if self._check is not None:
+                self._check(value)
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
+        return super().convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Returns a request to the shell to complete the name of a file or folder."""
+        return [CompletionItem(incomplete, type="file")]
+
+
+INPUT, OUTPUT, LOCATION = LocationType(require_input), LocationType(require_output), LocationType()
+"""A location that is read, one that is written, and one that isn't checked."""
