@@ -22,7 +22,7 @@ Options (before JOB):
   --conf KEY=VALUE  one more Spark setting; wins over conf/spark; repeat it for more
   --py-files FILES  further zips, wheels or .py files for the executors, comma-separated
   --packages NAMES  libraries of Maven that Spark is to have (such as its Kafka source); --jars FILES: of this machine
-  --dry-run         print the exact spark-submit line, ready to paste, and run nothing
+  --dry-run         print the command as a spark-submit line, ready to paste, and run nothing
   --set-up [EXTRAS] make or refresh the Python environment (default: spark,kafka) and the JVM's class data, and stop
   -h, --help        this text
 

@@ -19,6 +19,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from spark_assign.cli.job import Commands
+from spark_assign.cli.locations import LOCAL_FILES
 from spark_assign.cli.options import packaged_conf
 from spark_assign.tables.errors import KAFKA_SOURCE, missing_extra
 
@@ -119,6 +120,8 @@ def _spark_of_this_machine() -> None:
     if any(name in os.environ for name in ("SPARK_HOME", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "PYSPARK_PYTHON")):
         return
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    if "HADOOP_CONF_DIR" not in os.environ:
+        os.environ[LOCAL_FILES] = "yes"
     settings = packaged_conf(__file__) / "spark"
     quiet = f"-Dlog4j2.configurationFile='file:{settings / 'log4j2.properties'}'"
     words = ["--properties-file", str(settings / "local.conf"), "--driver-java-options", quiet]

@@ -96,11 +96,7 @@ from spark_assign.tables.stored_plan import REPORTED_PLAN_TABLES, STORED_DRIFT_T
     "--max-rebalances-per-day", metavar="N", type=int, default=20, help="Alert if a group has more (default: 20)."
 )
 @click.option(
-    "--max-pause",
-    metavar="TIME",
-    type=DURATION,
-    default="2m",
-    help="Alert if a partition pauses for longer (default: 2m).",
+    "--max-pause", metavar="TIME", type=DURATION, default="2m", help="Alert if a partition pauses longer (default: 2m)."
 )
 @streams_options()
 @streams_thresholds()
@@ -148,9 +144,8 @@ def main(options: Options) -> int:
             if row["stale"]
         ]
         state = options.notify_state or f"{options.output}/alerts.json"
-        notify(
-            options.notify, state, options.outcome, [*rows.alerts, *stale], is_complete=not failed(outcomes["check"])
-        )
+        complete = not failed(outcomes["check"])
+        notify(options.notify, state, options.outcome, [*rows.alerts, *stale], is_complete=complete)
     return code
 
 
@@ -325,7 +320,8 @@ def _collect(
         missing=[f"The step {name} {problem(outcome)}" for name, outcome in outcomes.items() if failed(outcome)],
     )
     plan = StoredRun(runs["plan"].manifest, tables["plan"])
-    drift, streams = tables["diff"] if has_earlier else None, tables_of_kind(STREAMS, plan.tables) or None
+    drift = tables["diff"] if has_earlier else None
+    streams = tables_of_kind(STREAMS, plan.tables) or None
     return rows, {"plan": plan, "drift": drift, "history": history, "streams": streams}
 
 

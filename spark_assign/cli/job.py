@@ -245,7 +245,8 @@ class Job(Command):
                 from spark_assign.cli.owners import check_owners  # of no use to a snapshot, which should start soon
 
                 check_owners(options.owners, options.owner)
-            return run(options)
+            exit_code: int = run(options)
+            return exit_code
 
         run_it = partial(
             run_job,

@@ -104,8 +104,9 @@ def named_values(flag: str, metavar: str, help: str, check: Callable[[str], None
     def read(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, str] | None:
         try:
             named = pairs(flag, values) or None
-            for value in (named or {}).values() if check is not None else ():
-                check(value)
+            if check is not None:
+                for value in (named or {}).values():
+                    check(value)
             return named
         except ConfigError as error:
             raise click.UsageError(str(error), ctx) from error

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -27,11 +29,14 @@ def test_plan_without_arguments_plans_the_sample_fleet(submit: Submit, tmp_path:
     """One command, a readable summary, exit code 0, and nothing of Spark's own noise."""
     done = submit("plan", cwd=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("No options given, so the bundled sample fleet is planned")
+    assert "No options given, so the bundled sample fleet is planned" in done.stderr
     assert "19 groups planned, 0 rejected, 82 members" in done.stdout
     assert "Written to output/plan" in done.stdout
     assert (tmp_path / "output" / "plan" / "metrics").is_dir()
-    assert " WARN " not in printed(done)
+    assert " WARN " not in done.stderr
+    assert "read the fleet's tables in" in done.stderr
+    document = json.loads(submit("plan", "--sample", "-o", "json", cwd=str(tmp_path)).stdout)
+    assert document["counts"] == {"groups": 24, "rejected": 0}
 
 
 def test_a_printed_line_runs_when_it_is_pasted(submit: Submit, tmp_path: Path) -> None:
@@ -62,10 +67,11 @@ def test_a_printed_line_runs_when_it_is_pasted(submit: Submit, tmp_path: Path) -
     ],
 )
 def test_wrong_usage_is_exit_code_2(submit: Submit, arguments: list[str], message: str) -> None:
-    """Found before a session is started."""
+    """Found before a session is started; nothing is on standard output."""
     done = submit(*arguments)
     assert done.returncode == 2, done.stderr
-    assert message in printed(done)
+    assert message in done.stderr
+    assert done.stdout == ""
 
 
 @pytest.mark.parametrize(
@@ -191,8 +197,9 @@ def test_missing_tables_are_exit_code_2(submit: Submit, tmp_path: Path) -> None:
     """Every missing table with where it was looked for; no traceback."""
     done = submit("plan", "--fleet", str(tmp_path), "--output", str(tmp_path / "out"))
     assert done.returncode == 2, done.stderr
-    assert "members: looked for members.parquet, members.csv" in printed(done)
-    assert "Traceback" not in printed(done)
+    assert "members: looked for members.parquet, members.csv" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
 
 
 def test_rejected_groups_are_exit_code_1_where_the_user_asks(
@@ -213,13 +220,36 @@ def test_a_failure_is_exit_code_3(submit: Submit, fleet: str, tmp_path: Path) ->
     """What nobody can plan for: one clear line."""
     done = submit(*NO_RESULTS, "plan", "--fleet", fleet, "--output", str(tmp_path))
     assert done.returncode == 3, done.stderr
-    assert "plan failed: " in printed(done)
-    assert "Traceback" not in printed(done)
+    assert "plan failed: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
 
 
 NO_RESULTS = ("--conf", "spark.driver.maxResultSize=1")
 
 
-def printed(done: subprocess.CompletedProcess[str]) -> str:
-    """Both streams: spark-submit passes a Python job's errors on in its output."""
-    return done.stdout + done.stderr
+def test_a_jvm_that_cannot_start_is_exit_code_3(submit: Submit, tmp_path: Path) -> None:
+    """As any failure; the JVM's own words are on standard error, too."""
+    done = submit("--conf", "spark.driver.memory=1x", "plan", "--sample", "--output", str(tmp_path / "out"))
+    assert done.returncode == 3, done.stderr
+    assert "plan failed: " in done.stderr
+    assert done.stdout == ""
+
+
+def test_an_interrupt_and_the_end_of_the_job(submit: Submit, tmp_path: Path) -> None:
+    """While Spark runs: one line, the exit code of a shell, an outcome, and no run."""
+    output, outcome = tmp_path / "out", tmp_path / "outcome.json"
+    command = [str(ROOT / "spark-submit.sh"), "plan", "--sample", "--output", str(output), "--outcome", str(outcome)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "now writing" in line:
+            break
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert (out, error.splitlines()[-1][9:]) == ("", "plan: interrupted")
+    assert json.loads(outcome.read_text())["error"] == {"kind": "KeyboardInterrupt", "message": "interrupted"}
+    assert not list(output.glob("manifest/*"))

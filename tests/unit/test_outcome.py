@@ -11,6 +11,7 @@ import pytest
 
 from spark_assign.cli.job import Job, Options, job
 from spark_assign.cli.outcome import VERSION, Outcome, find_option, write
+from spark_assign.cli.process import Terminated
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.tables.errors import ConfigError
 
@@ -58,7 +59,8 @@ def test_a_job_that_is_done(tmp_path: Path) -> None:
     [
         (ConfigError("no such group"), 2, "ConfigError", "no such group"),
         (RuntimeError("first\nsecond"), 3, "RuntimeError", "first"),
-        (KeyboardInterrupt(), 130, "KeyboardInterrupt", "the job was stopped"),
+        (KeyboardInterrupt(), 130, "KeyboardInterrupt", "interrupted"),
+        (Terminated(), 143, "Terminated", "terminated"),
         (SystemExit(7), 130, "SystemExit", "the job was stopped"),
     ],
 )

@@ -1,0 +1,91 @@
+"""What a job checks before it starts Spark: names, settings, and locations."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from spark_assign.cli import job as cli_job
+from spark_assign.cli import job_tables
+from spark_assign.cli.locations import LOCAL_FILES, require_input, require_output
+from spark_assign.tables.errors import ConfigError
+
+SAMPLE = ["--sample"]
+WRONG = [
+    ("plan", ["--sampel"], "Did you mean '--sample'?"),
+    ("plan", [*SAMPLE, "--assignor", "rnge"], "did you mean 'range'?"),
+    ("plan", [*SAMPLE, "--group-assignor", "a=stiky"], "did you mean 'sticky'?"),
+    ("plan", [*SAMPLE, "--leader-client", "a=Jva"], "'Jva' is not known"),
+    ("plan", [*SAMPLE, "--what-if", "leav:x:1"], "unknown change"),
+    ("plan", [*SAMPLE, "--table", "topix=x"], "Did you mean topics?"),
+    ("plan", [*SAMPLE, "--owner", "x"], "--owner needs --owners"),
+    ("plan", [*SAMPLE, "--owners", "/nowhere/owners.toml"], "there is no file or folder /nowhere/owners.toml"),
+    ("plan", ["--fleet", "/nowhere"], "there is no file or folder /nowhere"),
+    ("plan", [*SAMPLE, "--output", f"{__file__}/x"], "isn't a folder"),
+    ("compare", [*SAMPLE, "--assignors", "range,stcky"], "did you mean 'sticky'?"),
+    ("migrate", [*SAMPLE, "--to-release", "9.9"], "The release 9.9 of Kafka's clients is unknown"),
+    ("migrate", [*SAMPLE, "--server-assignor", "unifrm"], "is not one of 'uniform', 'server-range'"),
+    ("advise", [*SAMPLE, "--only", "size", "--assignors", "rang"], "did you mean 'range'?"),
+    ("advise", [*SAMPLE, "--capacity", "a=x"], "--capacity a=x: expected a number"),
+    ("check", ["--plan", "/nowhere@r"], "there is no file or folder /nowhere"),
+    ("check", [*SAMPLE, "--output", f"{__file__}/x"], "isn't a folder"),
+    ("report", [*SAMPLE, "--simulation", "a=/nowhere"], "there is no file or folder /nowhere"),
+    ("diff", ["--before", "previous", "--after", "plans"], "requires a stored run"),
+    ("history", ["--records", "/nowhere"], "there is no file or folder /nowhere"),
+    ("history", [*SAMPLE, "--output", f"{__file__}/x"], "isn't a folder"),
+    ("simulate", [*SAMPLE, "--session-timeout-ms", "-1"], "session_timeout_ms is -1"),
+    ("replicas", ["operate", *SAMPLE, "--restart", "a"], "'a' isn't an integer"),
+    ("replicas", ["reassign", *SAMPLE, "--add", "x"], "'x' isn't an integer"),
+    ("daily", ["--clusters", "/nowhere.toml", "--output", "/tmp"], "/nowhere.toml: can't be read"),
+]
+
+
+@pytest.mark.parametrize(
+    ("job", "words", "problem"), WRONG, ids=[" ".join([job, *words[-2:]]) for job, words, _ in WRONG]
+)
+def test_wrong_input_starts_no_spark(
+    job: str,
+    words: list[str],
+    problem: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Exit code 2, and a message that helps."""
+    if job == "daily":
+        pytest.importorskip("kafka", reason="an extra")
+    started: list[str] = []
+    module = import_module(f"jobs.{job}")
+    for each in (module, job_tables, cli_job):
+        monkeypatch.setattr(each, "spark_session", lambda *_: started.append("Spark"), raising=False)
+    monkeypatch.setenv(LOCAL_FILES, "yes")
+    assert module.main(words) == 2
+    assert problem in capsys.readouterr().err + caplog.text
+    assert started == []
+
+
+def test_locations_that_only_the_engine_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """URIs, catalogs, wildcards, and on a cluster paths without a scheme."""
+    monkeypatch.setenv(LOCAL_FILES, "yes")
+    for location in ("s3a://bucket/nowhere", "main.nowhere", "/nowhere/*.parquet", "/tmp@run"):
+        require_input(location)
+    with pytest.raises(ConfigError, match="there is no file or folder /nowhere"):
+        require_input("file:///nowhere@run")
+    monkeypatch.delenv(LOCAL_FILES)
+    require_input("/nowhere")
+    for location in ("s3a://bucket/nowhere", "main.nowhere"):
+        require_output(location)
+
+
+def test_a_folder_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder that exists decides; a file is in the way with and without a slash in its name."""
+    require_output(str(tmp_path / "new" / "folder"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="file isn't a folder"):
+        require_output("file")
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(ConfigError, match="no permission to write to"):
+        require_output(str(tmp_path / "new"))

@@ -1,0 +1,90 @@
+"""How the process of a job ends: signals, and a standard output that has the result only."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+JOB = """
+import subprocess, sys, threading, time
+from spark_assign.cli.job import job
+from spark_assign.cli.process import starting_session
+
+@job("An example.", "Exit codes.", name="example")
+def main(options):
+    with starting_session():
+        subprocess.run(["echo", "of a child"])
+    print("result")
+    if {waits}:
+        threading.Thread(target=time.sleep, args=(600,)).start()
+        print("ready", file=sys.stderr, flush=True)
+        time.sleep(600)
+    return 0
+
+sys.exit(main())
+"""
+"""A job without Spark; its child stands for the JVM, and its thread for a step that runs beside others."""
+
+
+def started(tmp_path: Path, waits: bool, stdout: int | None = subprocess.PIPE) -> subprocess.Popen[str]:
+    """The job in a process of its own."""
+    file = tmp_path / "example.py"
+    file.write_text(JOB.format(waits=waits))
+    command = [sys.executable, str(file), "--outcome", str(tmp_path / "outcome.json")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(command, env=environment, stdout=stdout, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word", "kind"),
+    [
+        (signal.SIGINT, 130, "interrupted", "KeyboardInterrupt"),
+        (signal.SIGTERM, 143, "terminated", "Terminated"),
+    ],
+)
+def test_a_signal_is_a_line_a_code_and_an_outcome(
+    number: signal.Signals, code: int, word: str, kind: str, tmp_path: Path
+) -> None:
+    """Also while another thread still works."""
+    process = started(tmp_path, waits=True)
+    assert process.stderr is not None
+    printed = ""
+    while not printed.endswith("ready\n"):
+        line = process.stderr.readline()
+        assert line, printed
+        printed += line
+    time.sleep(0.05)
+    process.send_signal(number)
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert out == "result\n"
+    (line,) = error.splitlines()
+    assert line.endswith(f" example: {word}")
+    outcome = json.loads((tmp_path / "outcome.json").read_text())
+    assert (outcome["exit_code"], outcome["error"]) == (code, {"kind": kind, "message": word})
+
+
+def test_what_a_child_prints_is_on_standard_error(tmp_path: Path) -> None:
+    """The JVM prints its warnings on standard output."""
+    out, error = started(tmp_path, waits=False).communicate(timeout=60)
+    assert (out, error) == ("result\n", "of a child\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_standard_output_is_a_failure(tmp_path: Path) -> None:
+    """One line, exit code 3."""
+    with open("/dev/full", "w") as full:
+        process = started(tmp_path, waits=False, stdout=full.fileno())
+        error = process.communicate(timeout=60)[1]
+    assert process.returncode == 3
+    _, line = error.splitlines()  # the first one is of the child
+    assert "No space left on device" in line
