@@ -36,7 +36,7 @@ def test_plan_without_arguments_plans_the_sample_fleet(submit: Submit, tmp_path:
     assert " WARN " not in done.stderr
     assert "read the fleet's tables in" in done.stderr
     document = json.loads(submit("plan", "--sample", "-o", "json", cwd=str(tmp_path)).stdout)
-    assert document["counts"] == {"groups": 24, "rejected": 0}
+    assert document["counts"] == {"groups": 22, "rejected": 0}
 
 
 def test_a_printed_line_runs_when_it_is_pasted(submit: Submit, tmp_path: Path) -> None:

@@ -194,7 +194,9 @@ def test_an_event_with_too_many_zeros(spark: SparkSession, tmp_path: Path, capsy
     assert "configured       1 " in output
 
 
-def test_a_place_that_cannot_be_written(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_place_that_cannot_be_written(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Exit code 3 with the place and the reason; a file in the way is found before anything is computed."""
     case = CASES["plan"]
     fleet = written(tmp_path / "fleet", case.tables)
@@ -203,4 +205,4 @@ def test_a_place_that_cannot_be_written(spark: SparkSession, tmp_path: Path, cap
     assert "/proc/spark_assign" in caplog.text
     assert "An error occurred while calling" not in caplog.text
     assert case.run(fleet, "--output", str(fleet / "topics.csv")) == 2
-    assert "topics.csv isn't a folder" in caplog.text
+    assert "topics.csv isn't a folder" in capsys.readouterr().err

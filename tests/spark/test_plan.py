@@ -214,7 +214,8 @@ def test_explain(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert document["summary"] == "t-x-0 of c/g: stays with a, which owned 2 (quota 1)."
     for value, more, problem in (
         (("g", "t-x-0"), [], "Several clusters have a group g. Use one of: c/g, d/g."),
-        (("h", "t-x-0"), [], "The fleet has no group h."),
+        (("h", "t-x-0"), [], "The fleet has no group h. Did you mean g?"),
+        (("c/g", "t-y-1"), [], "as TOPIC-PARTITION. Did you mean t-x?"),
         (("c/g", "t-x-2"), [], "t-x-2 is neither owned nor assigned in that group."),
         (("c/g", "t-x"), [], "--explain c/g t-x: expected GROUP TOPIC-PARTITION"),
         (("c/g", "t-x-1"), ["--output", "plans"], "--explain writes no plan. Remove --output."),
