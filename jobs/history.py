@@ -47,6 +47,7 @@ from spark_assign.sources.files.tables import Shape, interpreted, read_tables
 from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka, to_its_end
 from spark_assign.spark.caching import cached
+from spark_assign.spark.engine import shares_files
 from spark_assign.stores.locations import for_spark, is_path, local_path
 from spark_assign.stores.run_store import check_output
 from spark_assign.tables.errors import ConfigError
@@ -278,15 +279,14 @@ def application_texts(fleet: Fleet, limit: int) -> list[str]:
 def _fetched(spark: SparkSession, options: Options) -> Iterator[str | None]:
     """Reads a cluster with the client into a temporary folder. Yields the folder, or None for other sources.
 
-    Raises ConfigError if the folder isn't readable for Spark, whose executors are on other machines.
+    Raises ConfigError if the executors may be on other machines, which can't read the folder.
     """
     if not options.bootstrap_server or options.reader == "spark":
         yield None
         return
-    master = str(spark.conf.get("spark.master", "local"))
-    if not master.startswith("local"):
+    if not shares_files(spark):
         raise ConfigError(
-            f"--bootstrap-server: the executors of {master} can't read what this machine fetches. Use --reader spark, "
+            "--bootstrap-server: the executors of this Spark can't read what this process fetches. Use --reader spark, "
             "or copy the records with --follow --archive to a folder of all machines, and read it with --records."
         )
     with tempfile.TemporaryDirectory(prefix="spark-assign-records-") as folder:

@@ -22,6 +22,7 @@ from spark_assign.history.kernel.log_segments import to_records
 from spark_assign.history.kernel.redact import redact_records
 from spark_assign.sources.auth.settings import settings
 from spark_assign.sources.kafka.connection import ClusterConnection
+from spark_assign.sources.kafka.offsets_topic import CHECKPOINT, CLIENT_FILES
 from spark_assign.sources.kafka.record_fetcher import FetchedRecords, fetch_records
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.history import RECORDS
@@ -29,8 +30,7 @@ from spark_assign.tables.history import RECORDS
 _FILE_BYTES = 64 << 20
 """Size of the records of a file in memory, if no single response is larger."""
 _METADATA = b"spark_assign.positions"
-_FILES = "records-[0-9]*.parquet"
-_SPARK_LOG, _SPARK_CHECKPOINT = "_spark_metadata", "_checkpoint"
+_SPARK_LOG = "_spark_metadata"
 _SCHEMA: pa.Schema = to_arrow_schema(RECORDS)
 
 
@@ -89,7 +89,7 @@ class RecordsFolder:
         self._folder, self._cluster = folder, cluster
         self._redacted = {"hosts": without_hosts, "metadata": without_metadata}
         folder.mkdir(parents=True, exist_ok=True)
-        own = sorted(folder.glob(_FILES))
+        own = sorted(folder.glob(CLIENT_FILES))
         self._num_files = int(own[-1].stem.rpartition("-")[2]) if own else 0
         if own:
             end = json.loads(pq.read_metadata(own[-1]).metadata[_METADATA])
@@ -175,7 +175,7 @@ class RecordsFolder:
         counted = set(self._stored_by_stream())
         for file in set(self._folder.glob("*.parquet")) - counted:
             file.rename(file.with_name(f"_{file.name}"))
-        for name in (_SPARK_LOG, _SPARK_CHECKPOINT):
+        for name in (_SPARK_LOG, CHECKPOINT):
             if (self._folder / name).is_dir():
                 (self._folder / name).rename(self._folder / f"{name}.replaced")
 
