@@ -45,7 +45,7 @@ from spark_assign.report.text.history import format_histories, summarize_history
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.files.tables import Shape, interpreted, read_tables
 from spark_assign.sources.kafka.log_segments import log_segments
-from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka, to_its_end
+from spark_assign.sources.kafka.offsets_topic import check_engine, follow, records_in_kafka, to_its_end
 from spark_assign.spark.caching import cached
 from spark_assign.spark.engine import shares_files
 from spark_assign.stores.locations import for_spark, is_path, local_path
@@ -278,9 +278,9 @@ def application_texts(fleet: Fleet, limit: int) -> list[str]:
 @contextlib.contextmanager
 def _fetched(spark: SparkSession, options: Options) -> Iterator[str | None]:
     """Reads a cluster with the client into a temporary folder. Yields the folder, or None for other sources.
-
-    Raises ConfigError if the executors may be on other machines, which can't read the folder.
-    """
+    Raises ConfigError if the executors can't read the folder, or if the engine can't be the reader."""
+    if options.reader == "spark":
+        check_engine(spark)
     if not options.bootstrap_server or options.reader == "spark":
         yield None
         return
@@ -353,6 +353,7 @@ def _follow(options: Options) -> int:
 def _follow_by_stream(options: Options) -> int:
     """Copies new records by a stream of Spark, and returns their number."""
     spark = spark_session("history", options)
+    check_engine(spark)
     properties = client_properties.read_location(options.command_config)
     start = partial(
         follow,
@@ -367,8 +368,7 @@ def _follow_by_stream(options: Options) -> int:
         without_hosts=options.without_hosts,
         without_metadata=options.without_metadata,
     )
-    progress = to_its_end(start).recentProgress
-    return sum(batch["numInputRows"] for batch in progress)
+    return sum(batch["numInputRows"] for batch in to_its_end(start).recentProgress)
 
 
 def _cluster(options: Options, properties: Mapping[str, str]) -> str:

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from spark_assign.history.records import TOPIC, records_of, redact_records
 from spark_assign.sources.auth.secret import Secret
 from spark_assign.sources.auth.settings import check_spelling
+from spark_assign.spark.engine import is_embedded
 from spark_assign.stores.locations import for_spark, is_path, join, local_path
 from spark_assign.tables.errors import KAFKA_SOURCE, ConfigError, SourceError
 
@@ -79,10 +80,19 @@ def records_in_kafka(
 
     Raises:
         SourceError: this Spark has no Kafka source.
-        ConfigError: Java's client doesn't know a property.
+        ConfigError: Java's client doesn't know a property, or the session is of the embedded engine.
     """
+    check_engine(spark)
     source_options = options(bootstrap_servers, properties or {}) | {"endingOffsets": "latest"}
     return records_of(load(spark, spark.read, source_options), cluster)
+
+
+def check_engine(spark: SparkSession) -> None:
+    """Checks whether a session can have the Kafka source. Raises ConfigError for the embedded engine."""
+    if is_embedded(spark):
+        raise ConfigError(
+            "--reader spark needs Spark, because the embedded engine has no Kafka source. Add --env local."
+        )
 
 
 def options(bootstrap_servers: str, properties: Mapping[str, str]) -> dict[str, str]:
@@ -213,6 +223,7 @@ def follow(
         )
     if not folder and checkpoint is None:
         raise ConfigError(f"checkpoint: the table {location} requires one. Give a folder that no other stream uses.")
+    check_engine(spark)
     local = local_path(location) if folder else None
     if local is not None and any(Path(local).glob(CLIENT_FILES)):
         raise ConfigError(f"{location} has records that the client has read. Continue it without --reader spark.")
