@@ -20,7 +20,14 @@ from spark_assign.history.kernel.log_segments import read_fetched
 from spark_assign.history.records import TOPIC
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka.connection import ClusterConnection
-from spark_assign.sources.kafka.offsets import EARLIEST, READ_COMMITTED, leaders_of, offsets_at
+from spark_assign.sources.kafka.offsets import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    leaders_of,
+    offsets_at,
+)
 from spark_assign.spark.progress import progress
 from spark_assign.tables.errors import SourceError
 
@@ -77,7 +84,8 @@ def fetch_records(
                     continue
                 partition = data.partition_index
                 if data.error_code == errors.OffsetOutOfRangeError.errno:
-                    is_advanced |= _check_position(partition, positions, *_bounds(connection, leaders), report)
+                    begins_now, ends_now = _bounds(connection, leaders)
+                    is_advanced |= _check_position(partition, positions, begins_now, ends_now, report)
                     continue
                 if data.error_code:
                     problem = errors.for_code(data.error_code)(f"partition {partition}")
@@ -113,15 +121,17 @@ def _leaders(connection: ClusterConnection) -> dict[tuple[str, int], int]:
     return leaders_of([topic])
 
 
-def _bounds(connection: ClusterConnection, leaders: Mapping[tuple[str, int], int]) -> tuple[dict[int, int], ...]:
+def _bounds(
+    connection: ClusterConnection, leaders: Mapping[tuple[str, int], int]
+) -> tuple[dict[int, int], dict[int, int]]:
     """Returns the first offset and the last stable offset of each partition. Raises SourceError if one is unknown."""
     bounds = []
-    for kind in ({"timestamp": EARLIEST}, {"isolation_level": READ_COMMITTED}):
-        found = offsets_at(connection, leaders, leaders, lambda _: None, **kind)
-        if missing := sorted(partition for topic, partition in leaders.keys() - found.keys()):
+    for timestamp, isolation_level in ((EARLIEST, READ_UNCOMMITTED), (LATEST, READ_COMMITTED)):
+        found = offsets_at(connection, leaders, leaders, lambda _: None, timestamp, isolation_level)
+        if missing := sorted(partition for _, partition in leaders.keys() - found.keys()):
             raise connection.failed(f"partitions of {TOPIC} without a leader: {missing}", TimeoutError())
         bounds.append({partition: at.offset for (_, partition), at in sorted(found.items())})
-    return tuple(bounds)
+    return bounds[0], bounds[1]
 
 
 def _check_position(
