@@ -255,6 +255,7 @@ without_spark() {
   [[ "$job_file" -ef "$ROOT/jobs/$job.py" ]] || return 1 # a script of the user's may have the name of a job
   case "$job" in
     snapshot) [[ "$words" != *" --table-prefix"* ]] ;;
+    history) [[ "$words" == *" --follow "* && "$words" != *" --reader"[\ =]"spark "* ]] ;;
     simulate) [[ "$words" == *" --scenario"[\ =]* && "$words" != *deploy-fleet* && "$words" != *" --output-"* ]] ;;
     config) true ;;
     *) false ;;
@@ -315,7 +316,7 @@ else
     submit+=(--driver-java-options "$QUIET")
   fi
   # Where Spark's own jars, the settings, or the command line have no library, the one that the job needs of Maven.
-  if [[ "$environment" == local && "$job" =~ ^(history|daily)$ && ${#libraries[@]} -eq 0 ]] &&
+  if [[ "$environment" == local && "$job" == history && " $* " == *" --reader"[\ =]"spark "* && ${#libraries[@]} -eq 0 ]] &&
     ! has_setting spark.jars && ! has_setting spark.jars.packages &&
     ! compgen -G "$spark_home/jars/spark-sql-kafka-*" >/dev/null; then
     package="$(PYTHONPATH="$ROOT" "$PYTHON" -c 'import sys; from jobs._entry import kafka_source; print(*kafka_source(sys.argv[1:])[1:])' "$job" "$@")"

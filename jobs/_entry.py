@@ -104,15 +104,10 @@ def kafka_source(words: Sequence[str]) -> list[str]:
     """Returns spark-submit's option for Spark's Kafka source, which Spark doesn't include, if the job needs it.
 
     Args:
-        words: the job and its arguments. `history` and `daily` read `__consumer_offsets` of a cluster.
+        words: the job and its arguments.
     """
-    job, names = words[0], {word.partition("=")[0] for word in words[1:]}
-    if not (
-        (job == "history" and "--bootstrap-server" in names)
-        or (job == "daily" and "--clusters" in names and not names & {"--no-snapshot", "--no-history", "--records"})
-    ):
-        return []
-    return ["--packages", f"{KAFKA_SOURCE}:{version('pyspark')}"]
+    is_needed = words[0] == "history" and ("--reader spark" in " ".join(words) or "--reader=spark" in words)
+    return ["--packages", f"{KAFKA_SOURCE}:{version('pyspark')}"] if is_needed else []
 
 
 def _spark_of_this_machine() -> None:

@@ -187,7 +187,7 @@ def _steps(options: Options, outcomes: Mapping[str, StepOutcome]) -> Iterator[Se
     Args:
         options: the options.
         outcomes: outcomes of the steps that were yielded before. The history of a cluster that the snapshot couldn't
-            read isn't read: Spark's Kafka source would wait for minutes.
+            read isn't read either.
     """
     run_id, fleet = ["--run-id", options.run_id], ["--fleet", _fleet(options)]
     store = {name: f"{options.output}/{name}" for name in ("plans", "drifts", "histories", "alerts", "advice")}

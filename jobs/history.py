@@ -6,10 +6,14 @@ Records are read from a cluster (--bootstrap-server), from copied log segments (
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,12 +45,13 @@ from spark_assign.report.text.history import format_histories, summarize_history
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.files.tables import Shape, interpreted, read_tables
 from spark_assign.sources.kafka.log_segments import log_segments
-from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka, to_its_end
+from spark_assign.sources.kafka.offsets_topic import check_engine, follow, records_in_kafka, to_its_end
 from spark_assign.spark.caching import cached
-from spark_assign.stores.locations import for_spark, is_path
+from spark_assign.spark.engine import shares_files
+from spark_assign.stores.locations import for_spark, is_path, local_path
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import CHANGELOGS, OFFSETS, TOPICS
-from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, REPLAY_TABLES
+from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, RECORDS, REPLAY_TABLES
 
 SOURCES = ("bootstrap_server", "segments", "records", "sample", "history")
 TOPICS_AND_ENDS = Shape(
@@ -60,6 +65,7 @@ THRESHOLDS = {
 }
 REQUIRED = {
     "command_config": "bootstrap_server",
+    "reader": "bootstrap_server",
     "follow": "bootstrap_server",
     "archive": "follow",
     "checkpoint": "follow",
@@ -80,6 +86,12 @@ REQUIRED = {
     "--command-config",
     metavar="FILE",
     help="Kafka client properties file, or secret://SCOPE/KEY for a Databricks secret.",
+)
+@click.option(
+    "--reader",
+    type=click.Choice(["client", "spark"]),
+    help="Read --bootstrap-server with the client of the job snapshot, which joins no group, or with Spark's Kafka "
+    "source, on the executors of a Spark cluster (default: client).",
 )
 @click.option(
     "--cluster-name",
@@ -156,15 +168,18 @@ def main(options: Options) -> int:
     """Loads, calls, writes, and prints."""
     check_usage(options)
     read_topologies(options.topology)  # errors come before Spark starts
-    spark = spark_session("history", options)
     if options.follow:
-        return _follow(spark, options)
+        return _follow(options)
+    spark = spark_session("history", options)
     if options.history:
         tables = select_tables(spark, stored_history(spark, options.history).tables, options)
         return _show(options, SimpleNamespace(**tables), tables, _known_tables(spark, options, options.fleet))
     fleet = options.fleet or (_sample() if options.sample else None)
-    with interpreted(spark, options.records or [_sample() if options.sample else options.segments]):
-        return _run(spark, options, fleet)
+    with contextlib.ExitStack() as stack:
+        fetched = stack.enter_context(_fetched(spark, options))
+        small = options.records or [_sample() if options.sample else fetched or options.segments]
+        stack.enter_context(interpreted(spark, small))
+        return _run(spark, options, fleet, fetched)
 
 
 def check_usage(options: Options) -> None:
@@ -179,6 +194,11 @@ def check_usage(options: Options) -> None:
     for name, required in (("follow", "archive"), ("as_of", "output_fleet")):
         if getattr(options, name) and not getattr(options, required):
             raise ConfigError(f"{_flags([name])} needs {_flags([required])} LOCATION.")
+    if options.follow and options.reader != "spark":
+        if options.checkpoint:
+            raise ConfigError("--checkpoint needs --reader spark. A folder contains the progress of its records.")
+        if not is_path(options.archive) or local_path(options.archive) is None:
+            raise ConfigError(f"--archive {options.archive} is no folder of this machine: it needs --reader spark.")
     for name in ("group", "owner"):
         if options.follow and getattr(options, name):
             raise ConfigError(f"{_flags([name])} doesn't apply to --follow, which copies the records of all groups.")
@@ -193,10 +213,10 @@ def _flags(names: Sequence[str]) -> str:
     return ", ".join(f"--{name.replace('_', '-')}" for name in names)
 
 
-def _run(spark: SparkSession, options: Options, location: str | None) -> int:
+def _run(spark: SparkSession, options: Options, location: str | None, fetched: str | None) -> int:
     known = _known_tables(spark, options, location)
     thresholds = {THRESHOLDS[flag]: value for flag, value in given_values(options, THRESHOLDS).items()}
-    records = _records(spark, options)
+    records = _records(spark, options, fetched)
     limits = HistoryThresholds(**thresholds)
     names = None if "topics" not in known else known["topics"].where("topic_id is not null")
     ends = known.get("end_offsets")
@@ -254,7 +274,44 @@ def application_texts(fleet: Fleet, limit: int) -> list[str]:
     return ["\n".join(["Classic Streams applications:", *lines, *more])] if lines else []
 
 
-def _records(spark: SparkSession, options: Options) -> DataFrame:
+@contextlib.contextmanager
+def _fetched(spark: SparkSession, options: Options) -> Iterator[str | None]:
+    """Reads a cluster with the client into a temporary folder. Yields the folder, or None for other sources.
+    Raises ConfigError if the executors can't read the folder, or if the engine can't be the reader."""
+    if options.reader == "spark":
+        check_engine(spark)
+    if not options.bootstrap_server or options.reader == "spark":
+        yield None
+        return
+    if not shares_files(spark):
+        raise ConfigError(
+            "--bootstrap-server: the executors of this Spark can't read what this process fetches. Use --reader spark, "
+            "or copy the records with --follow --archive to a folder of all machines, and read it with --records."
+        )
+    with tempfile.TemporaryDirectory(prefix="spark-assign-records-") as folder:
+        _copy(options, folder)
+        yield folder
+
+
+def _copy(options: Options, folder: str) -> int:
+    """Appends the new records of the cluster to a folder, and returns their number."""
+    from spark_assign.sources.kafka.records_folder import copy_records  # needs kafka-python
+
+    properties = client_properties.read_location(options.command_config)
+    return copy_records(
+        options.bootstrap_server,
+        _cluster(options, properties),
+        Path(str(local_path(folder))),
+        properties=properties,
+        without_hosts=options.without_hosts,
+        without_metadata=options.without_metadata,
+        report=lambda text: print(f"history: {text}", file=sys.stderr),
+    )
+
+
+def _records(spark: SparkSession, options: Options, fetched: str | None) -> DataFrame:
+    if fetched:  # redacted when they were written
+        return records_of(spark.read.schema(RECORDS).parquet(for_spark(fetched)))
     if options.bootstrap_server:
         properties = client_properties.read_location(options.command_config)
         records = records_in_kafka(spark, options.bootstrap_server, _cluster(options, properties), properties)
@@ -281,8 +338,21 @@ def _segments(spark: SparkSession, options: Options) -> DataFrame:
     return segments.records
 
 
-def _follow(spark: SparkSession, options: Options) -> int:
+def _follow(options: Options) -> int:
     """Copies new records until it is stopped, or once."""
+    num_records = _follow_by_stream(options) if options.reader == "spark" else _copy(options, options.archive)
+    while options.interval and options.reader != "spark":
+        time.sleep(options.interval / 1000)
+        num_records += _copy(options, options.archive)
+    print(f"history: {num_records:,} records written to {options.archive}", flush=True)
+    options.outcome.locations["archive"] = options.archive
+    return 0
+
+
+def _follow_by_stream(options: Options) -> int:
+    """Copies new records by a stream of Spark, and returns their number."""
+    spark = spark_session("history", options)
+    check_engine(spark)
     properties = client_properties.read_location(options.command_config)
     start = partial(
         follow,
@@ -297,11 +367,7 @@ def _follow(spark: SparkSession, options: Options) -> int:
         without_hosts=options.without_hosts,
         without_metadata=options.without_metadata,
     )
-    progress = to_its_end(start).recentProgress
-    num_records = sum(batch["numInputRows"] for batch in progress)
-    print(f"history: {num_records:,} records written to {options.archive}", flush=True)
-    options.outcome.locations["archive"] = options.archive
-    return 0
+    return sum(batch["numInputRows"] for batch in to_its_end(start).recentProgress)
 
 
 def _cluster(options: Options, properties: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -24,6 +25,7 @@ from pyspark.sql.types import (
 
 from spark_assign.tables.errors import Fault, SourceError
 from spark_assign.tables.groups import ALTERNATIVES, ONLY_IF_GIVEN, SCHEMA_VERSION
+from spark_assign.tables.own_groups import OWN_GROUP_PREFIXES
 
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 
@@ -92,6 +94,8 @@ def check_schema(table: str, df: DataFrame, schema: StructType) -> tuple[DataFra
 def check_schemas(fleet: Any, schemas: Mapping[str, StructType], required: Collection[str] = ()) -> list[Fault]:
     """Gives the tables of a frozen dataclass the columns and types of their schemas, in place; returns the faults.
 
+    Rows of groups of Spark's Kafka source (`tables.own_groups`) are left out.
+
     Args:
         fleet: a dataclass whose fields are DataFrames or None.
         schemas: the schema of each field.
@@ -103,6 +107,9 @@ def check_schemas(fleet: Any, schemas: Mapping[str, StructType], required: Colle
         if table is not None:
             checked, found = check_schema(name, table, schemas[name])
             faults += found
+            if not found and "group_id" in schemas[name].names:
+                prefixes = (F.col("group_id").startswith(prefix) for prefix in OWN_GROUP_PREFIXES)
+                checked = checked.where(F.col("group_id").isNull() | ~reduce(Column.__or__, prefixes))
             object.__setattr__(fleet, name, checked)
         elif name in required and getattr(fleet, ALTERNATIVES.get(name, ""), None) is None:
             faults.append(Fault(name, "*", "the table is missing", "Add it as a DataFrame"))

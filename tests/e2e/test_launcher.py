@@ -96,12 +96,15 @@ def test_what_is_run_without_spark(submit: Submit, arguments: list[str], needs_s
     assert ("bin/spark-submit" in done.stdout) is needs_spark
 
 
-def test_history_of_a_cluster_gets_the_kafka_source(submit: Submit) -> None:
-    """Unless it is named, or the history is not read from a cluster."""
-    history = ["history", "--bootstrap-server", "x:1"]
+def test_history_with_sparks_reader_gets_the_kafka_source(submit: Submit) -> None:
+    """Unless it is named. The default reader needs neither that nor, to follow a cluster, Spark."""
+    history = ["history", "--bootstrap-server", "x:1", "--reader", "spark"]
     assert "--packages org.apache.spark:spark-sql-kafka" in submit("--dry-run", *history).stdout
-    for words in (["--jars", "x.jar", "--dry-run", *history], ["--dry-run", "history", "--sample"]):
+    for words in (["--jars", "x.jar", "--dry-run", *history], ["--dry-run", *history[:-2]]):
         assert "spark-sql-kafka" not in submit(*words).stdout
+    follow = ["--follow", "--archive", "./x"]
+    assert "bin/spark-submit" in submit("--dry-run", *history, *follow).stdout
+    assert "bin/spark-submit" not in submit("--dry-run", *history[:-2], *follow).stdout
 
 
 def test_a_script_of_ones_own_may_be_called_like_a_job(submit: Submit, tmp_path: Path) -> None:

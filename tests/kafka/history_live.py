@@ -108,7 +108,7 @@ def _played(cluster: Cluster, folder: Path, seed: int) -> Live:
     # Spark starts while the story is played.
     with history_session.running("classic", folder / "session") as spark:
         with history_stage.played(cluster, folder) as story:
-            spark.run("read", servers=cluster.bootstrap_servers, to=str(folder / "records"))
+            spark.run("fetch", servers=cluster.bootstrap_servers, to=str(folder / "records"))
             written = history_truth.written_generations(cluster)
         moments = fleet_moments(story, random.Random(seed))
         spark.run(

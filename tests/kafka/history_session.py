@@ -29,6 +29,7 @@ from spark_assign.history.records import records_of
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka, to_its_end
+from spark_assign.sources.kafka.records_folder import copy_records
 from spark_assign.tables.history import HISTORY_TABLES
 from tests import conftest
 from tests.kafka import maven
@@ -116,6 +117,11 @@ def main() -> None:
         print(json.dumps(result, default=str), flush=True)
 
 
+def fetch(spark: SparkSession, servers: str, to: str, properties: str = "") -> Any:
+    """Appends what the client reads to a folder of Parquet, and returns how many records that are."""
+    return {"rows": copy_records(servers, "live", Path(to), properties=client_properties.parse(properties))}
+
+
 def read(spark: SparkSession, servers: str, to: str, properties: str = "") -> Any:
     """Writes what Spark's Kafka source reads into a folder of Parquet, and returns the text of its plans."""
     found = records_in_kafka(spark, servers, "live", client_properties.parse(properties))
@@ -184,7 +190,15 @@ def spark_plans(frame: DataFrame) -> str:
     return out.getvalue()
 
 
-STEPS = {"read": read, "segments": segments, "stream": stream, "copy": copy, "history": history, "job": job}
+STEPS = {
+    "fetch": fetch,
+    "read": read,
+    "segments": segments,
+    "stream": stream,
+    "copy": copy,
+    "history": history,
+    "job": job,
+}
 
 if __name__ == "__main__":
     main()

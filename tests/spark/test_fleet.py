@@ -230,3 +230,20 @@ def test_subscription_lists_are_the_same_subscriptions(spark: SparkSession, tmp_
     planned = kept(plan(Fleet.read(spark, str(tmp_path)), "range"))
     assert tuples(planned.assignments) == [("c", "g", "m", "t", 0), ("c", "g", "m", "u", 0), ("c", "g", "n", "t", 1)]
     assert tuples(planned.rejected, "group_id", "code") == [("h", "null-key"), ("i", "null-key")]
+
+
+def test_groups_of_sparks_kafka_source_are_left_out(spark: SparkSession) -> None:
+    """A snapshot of an earlier release has them. Rows without a group stay."""
+    own, other = "spark-kafka-source-1f0c7a3e--7-driver-0", "my-spark-kafka-source"
+    both = [group({"m": ["t"]}, group_id=name) for name in (own, other)]
+    rows = {name: both[0][name] + both[1][name] for name in both[0]}
+    owned = [("c", name, "m", "t", 0) for name in (own, other)]
+    loads = [("c", "t", 0, None, 1.0), ("c", "t", 0, own, None), ("c", "t", 0, other, None)]
+    read = fleet(spark, topics=[("c", "t", 2)], owned=owned, loads=loads, **rows)
+    assert read.owned is not None
+    assert read.loads is not None
+    for name in ("members", "subscriptions", "owned"):
+        assert [row["group_id"] for row in getattr(read, name).collect()] == [other]
+    assert {row["group_id"] for row in read.loads.collect()} == {None, other}
+    assert [row["group_id"] for row in plan(read, "range").metrics.collect()] == [other]
+    assert read.rejected.isEmpty()

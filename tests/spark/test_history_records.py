@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from spark_assign.history.records import records_of, redact_records
 from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka
+from spark_assign.spark.engine import is_embedded
 from spark_assign.tables.errors import ConfigError, FleetError, SourceError
 from spark_assign.tables.history import RECORDS
 from spark_assign.wire.segment_records import Record
@@ -101,19 +102,29 @@ def test_transactions_end_in_later_segments(spark: SparkSession, tmp_path: Path)
 
 
 def test_a_spark_without_the_kafka_source_gets_its_package(spark: SparkSession, tmp_path: Path) -> None:
-    message = f"--packages org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
-    with pytest.raises(SourceError, match=message):
+    """The embedded engine can't have it: there, the message says how to use Spark."""
+    error: type[Exception] = ConfigError if is_embedded(spark) else SourceError
+    package = f"--packages org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+    message = r"has no Kafka source\. Add --env local" if is_embedded(spark) else package
+    with pytest.raises(error, match=message):
         records_in_kafka(spark, "localhost:9", "eu")
-    with pytest.raises(SourceError, match=message):
+    with pytest.raises(error, match=message):
         follow(spark, "localhost:9", "eu", str(tmp_path / "history"))
 
 
 def test_a_place_is_of_one_stream(spark: SparkSession, tmp_path: Path) -> None:
+    """And a folder that the client has written isn't one for a stream."""
     with pytest.raises(ConfigError, match=r"the folder \./history contains its checkpoint"):
         follow(spark, "localhost:9", "eu", "./history", checkpoint="./elsewhere")
     with pytest.raises(ConfigError, match="the table history requires one"):
         follow(spark, "localhost:9", "eu", "history")
     place = str(tmp_path / "history")
     spark.read.parquet(SAMPLE).limit(1).write.parquet(place)
-    with pytest.raises(ConfigError, match="has records of the cluster 'orders-eu', not of 'eu'"):
+    message = "no Kafka source" if is_embedded(spark) else "has records of the cluster 'orders-eu', not of 'eu'"
+    with pytest.raises(ConfigError, match=message):
         follow(spark, "localhost:9", "eu", place)
+    (tmp_path / "client").mkdir()
+    (tmp_path / "client" / "records-000000001.parquet").touch()
+    message = "no Kafka source" if is_embedded(spark) else r"client has records that the client has read\. Continue it"
+    with pytest.raises(ConfigError, match=message):
+        follow(spark, "localhost:9", "orders-eu", str(tmp_path / "client"))

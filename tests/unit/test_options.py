@@ -187,13 +187,13 @@ def test_plan_without_options_plans_the_sample(tmp_path: Path, monkeypatch: pyte
     assert plan_settings.is_given(plan.parse([]))
 
 
-def test_jobs_that_read_the_topic_of_a_cluster_get_the_kafka_source() -> None:
-    """In the version of the installed Spark; no job that reads files needs it."""
+def test_only_sparks_reader_of_the_topic_gets_the_kafka_source() -> None:
+    """In the version of the installed Spark; the client that is the default needs nothing of Maven."""
     package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"
-    for words in ("history --bootstrap-server x:1", "history --bootstrap-server=x:1 --follow", "daily --clusters x"):
-        assert _entry.kafka_source(words.split()) == ["--packages", package]
-    for words in ("history --sample", "snapshot --bootstrap-server x:1", "daily --clusters x --no-history", "plan"):
-        assert _entry.kafka_source(words.split()) == []
+    for words in ("--reader spark", "--reader=spark --follow"):
+        assert _entry.kafka_source(["history", "--bootstrap-server", "x:1", *words.split()]) == ["--packages", package]
+    for words in ("history --bootstrap-server x:1 --reader client", "daily --clusters x", "history --sample", ""):
+        assert _entry.kafka_source(words.split() or [""]) == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -132,6 +132,11 @@ def _submit(settings: Settings, job: str, arguments: list[str], **more: Any) -> 
     return SparkAssignSubmitOperator(**(_operator_arguments(settings, job) | more), application_args=words)
 
 
+def _reader(settings: Settings) -> list[str]:
+    """Returns the option with which executors read Kafka: on a cluster, they can't read the files of the driver."""
+    return [] if settings.environment == "local" else ["--reader", "spark"]
+
+
 def _watch(settings: Settings) -> None:
     fleet = settings.fleet
     if settings.bootstrap_server or settings.clusters:
@@ -145,7 +150,7 @@ def _watch(settings: Settings) -> None:
         "diff": ["--before", "previous", "--after", f"{plans}@{RUN_ID}", "--output", drifts, *of_run],
         "history": ["--records", settings.records]
         if settings.records
-        else ["--bootstrap-server", settings.bootstrap_server],
+        else ["--bootstrap-server", settings.bootstrap_server, *_reader(settings)],
         "report": [
             *("--plan", f"{plans}@{RUN_ID}", "--comparison", f"{comparisons}@{RUN_ID}"),
             *("--drift", f"{drifts}@{RUN_ID}"),

@@ -42,6 +42,7 @@ from spark_assign.history.kernel.commit_intervals import (
 )
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import starts_new_key
+from spark_assign.tables.own_groups import is_own_group
 from spark_assign.wire.group_records import NAMES, NEWEST
 
 RECORD, COMMITS, DELETED, UNREADABLE = KINDS = ("record", "commits", "deleted", "unreadable")
@@ -81,7 +82,7 @@ def reduce_records(records: pa.Table, gap_ms: int) -> pa.Table:
 
     Returns:
         FACTS in no particular order. Each record is in exactly one fact: commits and tombstones are counted, all other
-        records are unchanged.
+        records are unchanged. Records of groups of Spark's Kafka source are left out.
     """
     batch = _Batch(records)
     return pa.concat_tables([batch.commits(gap_ms), batch.deleted(), batch.group_records(), batch.unreadable()])
@@ -91,8 +92,13 @@ class _Batch:
     """A batch of records, their decoded keys, and the code and detail of records that can't be decoded, by row."""
 
     def __init__(self, records: pa.Table) -> None:
+        keys = read_keys(records["key"])
+        is_own = np.array([*map(is_own_group, keys.groups), False])[keys.group]  # without a group: the last one
+        if is_own.any():
+            records = records.filter(pa.array(~is_own))
+            keys = read_keys(records["key"])
         self._records = records = records.combine_chunks()
-        self._keys = read_keys(records["key"])
+        self._keys = keys
         self._faults = dict(self._keys.faults)
         self._cluster, self._clusters = dictionary_indexes(records["cluster"])
         self._at_ms: IntArray = combine_chunks(records["at_ms"]).to_numpy(zero_copy_only=False)

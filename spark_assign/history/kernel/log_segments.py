@@ -1,7 +1,9 @@
-"""Reads log segments of `__consumer_offsets` as records, as a consumer with `isolation.level=read_committed` does.
+"""Reads log segments of `__consumer_offsets`, and what a broker returns of them, as records, as a consumer with
+`isolation.level=read_committed` does.
 
-The records of a transaction count if the next marker of its producer commits it. This marker can be in a later segment:
-`first_markers` returns the first marker of each producer in a segment. A transaction without a marker is left out.
+A response of a broker names the aborted transactions. In a segment, the records of a transaction count if the next
+marker of its producer commits it. This marker can be in a later segment: `first_markers` returns the first marker of
+each producer in a segment. A transaction without a marker is left out.
 """
 
 from __future__ import annotations
@@ -14,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.wire.log_segment import CORRUPT, Batch, BatchColumns, Damaged, iter_blocks
+from spark_assign.wire.log_segment import CORRUPT, CUT_OFF, Batch, BatchColumns, Damaged, iter_blocks
 from spark_assign.wire.reader import WireError
-from spark_assign.wire.segment_records import COMMIT, read_batches, read_marker
+from spark_assign.wire.segment_records import ABORT, COMMIT, RECORDS, read_batches, read_marker
 
 SEGMENT = r"__consumer_offsets-(\d+)/(\d{20})\.log$"
 """Pattern of the end of a segment's path: partition, and the base offset of the segment."""
@@ -75,7 +77,7 @@ def read_records(files: pa.RecordBatch, cluster: str, schema: pa.Schema) -> Iter
         schema: `tables.history.RECORDS`.
     """
     tables = (
-        _to_records(table, cluster, partition, schema)
+        to_records(table, cluster, partition, schema)
         for partition, file in _iter_files(files)
         for table in _read_committed(file["content"], _markers_by_producer(file["markers"]))
     )
@@ -90,7 +92,52 @@ def read_records(files: pa.RecordBatch, cluster: str, schema: pa.Schema) -> Iter
     yield from pa.concat_tables(pending).combine_chunks().to_batches()
 
 
-def _to_records(table: pa.Table, cluster: str, partition: int, schema: pa.Schema) -> pa.Table:
+def read_fetched(data: bytes, start: int, end: int, aborted: list[tuple[int, int]]) -> tuple[pa.Table, int, str | None]:
+    """Returns the committed records of a Fetch response for one partition, as Kafka's `CompletedFetch` does.
+
+    From the first offset of an aborted transaction to its abort marker, the transactional batches of its producer are
+    left out. Markers are no records.
+
+    Args:
+        data: record batches. The last one can be incomplete, and the first one can start before `start`.
+        start, end: offsets of the records, from `start` to before `end`.
+        aborted: first offset and producer ID of each aborted transaction.
+
+    Returns:
+        the records (`segment_records.RECORDS`), the offset at which to continue, and the text of what is damaged at
+        this offset, or None.
+    """
+    tables, next_offset, damage = [RECORDS.empty_table()], start, None
+    aborted = sorted(aborted, reverse=True)
+    aborted_producers: set[int] = set()
+    for block in iter_blocks(data):
+        if isinstance(block, Damaged):
+            damage = None if block.code == CUT_OFF else f"{block.code}: {block.detail}"
+            break
+        records, faults = read_batches(data, block)
+        num_valid = min(faults, default=len(block.number))
+        is_read = ~block.control
+        is_read[num_valid:] = False
+        is_of_transaction = block.transactional | block.control
+        for index, batch in zip(np.flatnonzero(is_of_transaction).tolist(), block.rows(is_of_transaction), strict=True):
+            while aborted and aborted[-1][0] <= batch.last_offset:
+                aborted_producers.add(aborted.pop()[1])
+            if not batch.control:
+                is_read[index] &= batch.producer_id not in aborted_producers
+            elif batch.producer_id in aborted_producers and _read_marker(data, batch) == ABORT:
+                aborted_producers.discard(batch.producer_id)
+        offset = records["offset"].to_numpy()
+        is_selected = is_read[records["batch"].to_numpy()] & (offset >= start) & (offset < end)
+        tables.append(records if is_selected.all() else records.filter(pa.array(is_selected)))
+        if num_valid:
+            next_offset = max(int(block.last_offset[num_valid - 1]) + 1, next_offset)
+        if faults:
+            damage = f"{CORRUPT}: {faults[num_valid]}"
+            break
+    return pa.concat_tables(tables), next_offset, damage
+
+
+def to_records(table: pa.Table, cluster: str, partition: int, schema: pa.Schema) -> pa.Table:
     """Returns records as RECORDS (`tables.history`)."""
     keys = (pa.repeat(value, len(table)) for value in (pa.scalar(cluster), pa.scalar(partition, pa.int32())))
     at_us = pc.multiply(table["timestamp_ms"], 1000)

@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from spark_assign.numeric.partition_slices import compress_sorted
 from spark_assign.stores.cluster_folders import KEYS
 from spark_assign.tables.groups import OPTIONAL_SNAPSHOT_TABLES, SCHEMA_VERSION, SNAPSHOT_TABLES
+from spark_assign.tables.own_groups import is_own_group
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,11 @@ class SnapshotRows:
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {table: [] for table in SNAPSHOT_TABLES})
 
     def add(self, table: str, **values: Any) -> None:
-        """Adds a row with the name of the cluster. Omitted columns are null."""
-        self.rows.setdefault(table, []).append({"cluster": self.cluster, **values})
+        """Adds a row with the name of the cluster, unless it is of a group of Spark's Kafka source. Omitted columns are
+        null.
+        """
+        if not is_own_group(values.get("group_id", "")):
+            self.rows.setdefault(table, []).append({"cluster": self.cluster, **values})
 
     def add_subscriptions(self, group_id: str, topics: Mapping[str, Collection[str]]) -> None:
         """Adds the topics of each member to `subscription_lists`: one row for all members with the same topics."""

@@ -76,6 +76,7 @@ class ClusterConnection:
             "receive_message_max_bytes": 1 << 30,
             # Above the lanes, so that a connection never refuses a request as too many.
             "max_in_flight_requests_per_connection": 2 * LANES,
+            "slow_task_threshold_secs": 0,  # otherwise a large response on a busy machine is a warning
             **{key: value for key, value in settings.items() if key != "secrets"},
             "bootstrap_servers": bootstrap_servers.split(","),
         }

@@ -29,6 +29,7 @@ from spark_assign.sources.kafka.streams_applications import ApplicationReader
 from spark_assign.spark.progress import progress
 from spark_assign.streams.classic_members import StreamsMember
 from spark_assign.tables.errors import SourceError
+from spark_assign.tables.own_groups import is_own_group
 from spark_assign.wire import consumer_protocol, streams_protocol
 from spark_assign.wire.consumer_protocol import TopicPartitions
 from spark_assign.wire.describe_groups import (
@@ -79,7 +80,7 @@ def matches(name: str, patterns: Patterns) -> bool:
 
 
 def listed(connection: ClusterConnection, patterns: Patterns) -> dict[str, ListedGroup]:
-    """Returns the groups whose ID matches, by ID.
+    """Returns the groups whose ID matches, by ID, without those of Spark's Kafka source.
 
     Raises SourceError if a broker doesn't respond: its groups would be missing silently.
     """
@@ -91,7 +92,7 @@ def listed(connection: ClusterConnection, patterns: Patterns) -> dict[str, Liste
         if error is not None:
             raise connection.failed(f"broker {broker} does not list its groups", error)
         for group in response.groups:
-            if matches(group.group_id, patterns):
+            if matches(group.group_id, patterns) and not is_own_group(group.group_id):
                 groups[group.group_id] = _listed(group, broker)
     return dict(sorted(groups.items()))
 

@@ -31,6 +31,9 @@ LIST_BATCH = 5000
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 """Special timestamps of ListOffsets: the end offset, the first offset, and the record with the latest timestamp."""
 
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+"""Isolation levels. With the second one, the end offset is the last stable offset (KIP-98)."""
+
 _MIN_VERSION = {MAX_TIMESTAMP: 7}
 """The first version of ListOffsets with a special timestamp, if it isn't version 1 (KIP-734: Kafka 3.0)."""
 
@@ -89,6 +92,7 @@ def offsets_at(
     wanted: Collection[TopicPartition],
     report: Progress,
     timestamp: int = LATEST,
+    isolation_level: int = READ_UNCOMMITTED,
 ) -> dict[TopicPartition, LeaderOffset]:
     """Returns the end offset (high watermark) of each wanted partition, as `kafka-consumer-groups` shows it.
 
@@ -100,7 +104,7 @@ def offsets_at(
     offsets: dict[TopicPartition, LeaderOffset] = {}
     for attempt in range(1, ATTEMPTS + 1):
         missing = [key for key in sorted(wanted) if key not in offsets]
-        offsets |= _request_from_leaders(connection, leaders, missing, timestamp, activity)
+        offsets |= _request_from_leaders(connection, leaders, missing, timestamp, isolation_level, activity)
         report(f"{activity}: {len(offsets)} of {len(wanted)} partitions")
         missing = [key for key in wanted if key not in offsets]
         if not missing or attempt == ATTEMPTS:
@@ -129,6 +133,7 @@ def _request_from_leaders(
     leaders: Mapping[TopicPartition, int],
     wanted: Collection[TopicPartition],
     timestamp: int,
+    isolation_level: int,
     activity: str,
 ) -> dict[TopicPartition, LeaderOffset]:
     """Returns the offsets of one round of ListOffsets requests."""
@@ -137,7 +142,7 @@ def _request_from_leaders(
         if leaders.get(key, -1) >= 0:
             by_leader[leaders[key]].append(key)
     requests = [
-        ((leader, _list_offsets(batch, timestamp)), len(batch))
+        ((leader, _list_offsets(batch, timestamp, isolation_level)), len(batch))
         for leader, partitions in by_leader.items()
         for batch in batches(partitions, LIST_BATCH)
     ]
@@ -159,12 +164,12 @@ def _request_from_leaders(
     return offsets
 
 
-def _list_offsets(partitions: Iterable[TopicPartition], timestamp: int) -> Any:
+def _list_offsets(partitions: Iterable[TopicPartition], timestamp: int, isolation_level: int) -> Any:
     """Returns the ListOffsets request for partitions."""
     topic_of = ListOffsetsRequest.ListOffsetsTopic
     return ListOffsetsRequest(
         replica_id=-1,
-        isolation_level=0,
+        isolation_level=isolation_level,
         topics=[
             topic_of(
                 name=topic,
@@ -175,5 +180,5 @@ def _list_offsets(partitions: Iterable[TopicPartition], timestamp: int) -> Any:
             )
             for topic, partition_ids in partitions_by_topic(partitions).items()
         ],
-        min_version=_MIN_VERSION.get(timestamp, 1),
+        min_version=_MIN_VERSION.get(timestamp, 1 + isolation_level),  # version 2 has the isolation level
     )

@@ -1,5 +1,5 @@
 """Reads the records of `__consumer_offsets` by Spark's Kafka source, with a client properties file, once or as a
-stream.
+stream: on the executors of a cluster, and into tables. `records_folder` reads without Spark, and joins no group.
 
 Spark reads with Java's client on the executors, so Java's properties are passed unchanged. The few librdkafka names
 that the snapshot accepts are converted to Java's. Key and trust stores must be accessible to the executors.
@@ -12,6 +12,7 @@ checkpoint, and the target knows which of its files count. Read it back with
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -21,7 +22,8 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from spark_assign.history.records import TOPIC, records_of, redact_records
 from spark_assign.sources.auth.secret import Secret
 from spark_assign.sources.auth.settings import check_spelling
-from spark_assign.stores.locations import for_spark, is_path, join
+from spark_assign.spark.engine import is_embedded
+from spark_assign.stores.locations import for_spark, is_path, join, local_path
 from spark_assign.tables.errors import KAFKA_SOURCE, ConfigError, SourceError
 
 _INTERNAL_TOPICS = ("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "true")
@@ -78,10 +80,19 @@ def records_in_kafka(
 
     Raises:
         SourceError: this Spark has no Kafka source.
-        ConfigError: Java's client doesn't know a property.
+        ConfigError: Java's client doesn't know a property, or the session is of the embedded engine.
     """
+    check_engine(spark)
     source_options = options(bootstrap_servers, properties or {}) | {"endingOffsets": "latest"}
     return records_of(load(spark, spark.read, source_options), cluster)
+
+
+def check_engine(spark: SparkSession) -> None:
+    """Checks whether a session can have the Kafka source. Raises ConfigError for the embedded engine."""
+    if is_embedded(spark):
+        raise ConfigError(
+            "--reader spark needs Spark, because the embedded engine has no Kafka source. Add --env local."
+        )
 
 
 def options(bootstrap_servers: str, properties: Mapping[str, str]) -> dict[str, str]:
@@ -159,6 +170,8 @@ def _quoted(text: str) -> str:
 
 
 _PROGRESS_ERROR = 'because the return value of "scala.Option.get()" is null'
+CLIENT_FILES = "records-[0-9]*.parquet"
+"""Names of the files in a folder of `records_folder`."""
 CHECKPOINT = "_checkpoint"
 """The checkpoint folder inside a folder of records. Spark doesn't read names that start with an underscore."""
 
@@ -200,7 +213,8 @@ def follow(
 
     Raises:
         SourceError: this Spark has no Kafka source.
-        ConfigError: the checkpoint is missing or redundant, or the location has records of another cluster.
+        ConfigError: the checkpoint is missing or redundant, or the location has records of another cluster, or of
+            `records_folder`.
     """
     folder = is_path(location)
     if folder and checkpoint is not None:
@@ -209,6 +223,10 @@ def follow(
         )
     if not folder and checkpoint is None:
         raise ConfigError(f"checkpoint: the table {location} requires one. Give a folder that no other stream uses.")
+    check_engine(spark)
+    local = local_path(location) if folder else None
+    if local is not None and any(Path(local).glob(CLIENT_FILES)):
+        raise ConfigError(f"{location} has records that the client has read. Continue it without --reader spark.")
     _check_cluster(spark, location, cluster, folder)
     source_options = options(bootstrap_servers, properties or {})
     if max_records is not None:

@@ -1,5 +1,5 @@
-"""`__consumer_offsets` of a real cluster: read by Spark's Kafka source, from its log segments, followed into locations,
-and by the job `history`.
+"""`__consumer_offsets` of a real cluster: read by the client, by Spark's Kafka source, from its log segments, followed
+into locations, and by the job `history`.
 
 The cluster is this module's own: its `__consumer_offsets` gets short segments, and nothing else writes to it.
 """
@@ -24,8 +24,15 @@ import pyspark
 import pytest
 from kafka import KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.protocol.admin import ListGroupsRequest
 
+from spark_assign.sources.auth import properties as auth_properties
+from spark_assign.sources.kafka import record_fetcher, records_folder
+from spark_assign.sources.kafka.cluster_snapshot import snapshot
+from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.offsets_topic import CHECKPOINT
+from spark_assign.sources.kafka.records_folder import RecordsFolder, copy_records
+from spark_assign.tables.own_groups import is_own_group
 from spark_assign.wire.compression import NAMES
 from spark_assign.wire.group_records import read_key, read_value
 from spark_assign.wire.log_segment import Batch
@@ -101,7 +108,9 @@ def copied(broker: Cluster, to: Path) -> list[Path]:
 def rows(folder: Path) -> Rows:
     """Returns the records in Parquet files, each of which must be there once."""
     table = pa.concat_tables(pq.read_table(file) for file in folder.glob("*.parquet"))
-    columns = [table[name].to_pylist() for name in ("partition", "offset", "timestamp", "key", "value")]
+    # Spark writes timestamps without a time zone, in UTC.
+    table = table.set_column(0, "at", table["timestamp"].cast(pa.timestamp("us")))
+    columns = [table[name].to_pylist() for name in ("partition", "offset", "at", "key", "value")]
     found = {(partition, offset): tuple(rest) for partition, offset, *rest in zip(*columns, strict=True)}
     assert len(found) == table.num_rows, "a record twice"
     return found
@@ -153,6 +162,48 @@ def metadata(key: bytes, value: bytes | None) -> str | None:
     if read.name != "OffsetCommit" or read.fields["group"] != "hs-tx" or value is None:
         return None
     return str(read_value(read.type, value).fields["metadata"])
+
+
+def group_ids(broker: Cluster) -> set[str]:
+    """All groups of the cluster, also those that a snapshot leaves out."""
+    with ClusterConnection(broker.bootstrap_servers, {}) as connection:
+        responses = connection.send_all([(each, ListGroupsRequest()) for each in connection.brokers()])
+    return {group.group_id for response in responses for group in response.groups}
+
+
+def test_the_client_reads_what_the_kafka_source_reads(
+    written: Cluster, classic: Session, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in small pieces, in which batches are cut and transactions are split, and in two runs. It leaves no group,
+    and those that Spark leaves are in no snapshot.
+    """
+    groups = group_ids(written)
+    properties = auth_properties.parse(secure_listener.client_file(keys, "PLAIN"))
+    copy_records(written.secure_servers, "live", tmp_path / "at-once", properties=properties)
+    with monkeypatch.context() as small:
+        for name in ("_PARTITION_BYTES", "_RESPONSE_BYTES"):
+            small.setattr(record_fetcher, name, 900)
+        small.setattr(records_folder, "_FILE_BYTES", 2000)
+        first = copy_records(written.bootstrap_servers, "live", tmp_path / "pieces")
+    with group_members.running(written, [ONE]):
+        group_members.wait_until_settled(written, {GROUP: 1})
+    second = copy_records(written.bootstrap_servers, "live", tmp_path / "pieces")
+    assert group_ids(written) == groups
+    classic.run("read", servers=written.bootstrap_servers, to=str(tmp_path / "kafka"))
+    by_kafka, at_once, pieces = (rows(tmp_path / name) for name in ("kafka", "at-once", "pieces"))
+    end = RecordsFolder(tmp_path / "pieces", "live").positions
+    assert_same(pieces, by_kafka, {partition: offset - 1 for partition, offset in end.items()})
+    assert second > 0
+    assert first > 100
+    assert len(pieces) == first + second
+    assert len(list((tmp_path / "pieces").iterdir())) > 5
+    end = RecordsFolder(tmp_path / "at-once", "live").positions
+    assert_same(at_once, by_kafka, {partition: offset - 1 for partition, offset in end.items()})
+    assert len(at_once) == first
+    left_by_spark = group_ids(written) - groups
+    assert left_by_spark
+    assert all(map(is_own_group, left_by_spark))
+    assert not set(snapshot(written.bootstrap_servers).tables["groups"]["group_id"].to_pylist()) & left_by_spark
 
 
 def test_segments_are_what_the_kafka_source_reads(

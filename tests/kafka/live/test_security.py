@@ -19,6 +19,8 @@ from jobs import snapshot as snapshot_job
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.kafka import cluster_snapshot as kafka
 from spark_assign.sources.kafka import connection as kafka_permissions
+from spark_assign.sources.kafka.records_folder import copy_records
+from spark_assign.tables.errors import SourceError
 from tests.docs.pages import ROOT
 from tests.kafka import broker as kafka_broker
 from tests.kafka import documented, guarded_cluster
@@ -310,6 +312,17 @@ def test_missing_permissions(
         kind == ResourceType.CLUSTER
     }
     assert kafka_permissions.NO_SIZES in (ROOT / "docs/security.md").read_text()
+
+
+def test_permissions_of_a_history(guarded: Cluster, keys: Keys, tmp_path: Path) -> None:
+    """READ on one topic is enough, as docs/security.md grants it; DESCRIBE on everything isn't."""
+    describing = client_properties.parse(guarded_cluster.password(keys, "SCRAM-SHA-256"))
+    with pytest.raises(SourceError, match="no permission to read __consumer_offsets"):
+        copy_records(guarded.secure_servers, "c", tmp_path, properties=describing)
+    guarded_cluster.create_users(guarded, "history", "history-secret", "SCRAM-SHA-256")
+    login = 'username="history" password="history-secret"'
+    reading = client_properties.parse(guarded_cluster.sasl(keys, "SCRAM-SHA-256", login))
+    assert copy_records(guarded.secure_servers, "c", tmp_path, properties=reading) > 0
 
 
 def test_the_command_of_the_page(guarded: Cluster, keys: Keys, tmp_path: Path) -> None:
