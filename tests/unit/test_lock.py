@@ -251,7 +251,7 @@ def test_another_spark_and_no_lock() -> None:
 
 
 def test_spark_takes_the_place_of_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client is removed before, with what is left of Spark beneath it. Beside Spark only the engine is installed."""
+    """The client is removed before, with what it leaves of Spark. Beside Spark only the engine is installed."""
     monkeypatch.setattr(set_up, "is_installed", lambda package: package == "pyspark-client")
     removed = "python -m pip uninstall --quiet --yes pyspark-client pyspark"
     both = Machine().install("spark,embedded")
