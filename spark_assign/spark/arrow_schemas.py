@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from inspect import signature
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.pandas import types
 from pyspark.sql.types import StructType
 
-_ZONE = {"timezone": "UTC"} if "timezone" in signature(types.to_arrow_schema).parameters else {}
+_ZONE: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(types.to_arrow_schema).parameters else {}
 """From Spark 4.3, the time zone of timestamps is an argument that has no default; before, it is UTC."""
 
 
