@@ -86,7 +86,7 @@ ENGINE = "SPARK_ASSIGN_ENGINE"
 @click.option("--jars", metavar="FILES", help="Run on Spark, with these jars, separated by commas.")
 @click.option("--py-files", metavar="FILES", help="Run on Spark, with these Python files, separated by commas.")
 @click.pass_context
-def command(ctx: click.Context, env: str | None, conf: tuple[str, ...], **files: str | None) -> None:
+def command(ctx: click.Context, /, env: str | None, conf: tuple[str, ...], **files: str | None) -> None:
     """Plan Apache Kafka assignment, exactly as Kafka's own classes would decide.
 
     Jobs run on Sail, an engine in this process that needs no Java, if it is installed and the environment doesn't
