@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import distributions, version
@@ -107,6 +108,8 @@ def main() -> None:
     if text := _help(sys.argv[1:]):
         click.echo(text, nl=False)
         return
+    # The tests run on pandas 3, of which PySpark warns with every pandas UDF.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     code = command()
     if code:
         sys.exit(code)
