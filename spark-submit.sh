@@ -1,13 +1,7 @@
 #!/usr/bin/env bash
-# The one entry to every job: sets up Python on first use, ships the package, chooses Spark's settings.
+# Runs a job on Spark: sets up Python on first use, ships the package, chooses Spark's settings.
 set -euo pipefail
-
-ROOT="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)"
-VENV="${SPARK_ASSIGN_VENV:-$ROOT/.venv}"
-PYTHON="$VENV/bin/python"
-NAME="${VENV##*/}" NAME="${NAME#.venv}" NAME="${NAME#-}"
-SET_UP="set-up${NAME:+-$NAME}" # several environments may be made at once
-DEFAULT_PINS="pyspark==4.1.*" # what the lock has: see conf/requirements
+source "$(dirname -- "${BASH_SOURCE[0]}")/conf/launcher.sh"
 
 usage() {
   cat <<TEXT
@@ -35,81 +29,20 @@ local jobs start faster).
 TEXT
 }
 
-# Each job's name and the first line of its docstring.
-list_jobs() {
-  local file name
-  for file in "$ROOT"/jobs/*.py; do
-    [[ -e "$file" ]] || continue
-    name="$(basename "$file" .py)"
-    [[ "$name" == _* ]] || printf '  %-10s %s\n' "$name" "$(sed -n '1,3s/^"""\(.*[^"]\)"*$/\1/p' "$file")"
-  done
-}
-
 list_environments() {
   local file names=""
   for file in "$ROOT"/conf/spark/*.conf; do names+="${names:+, }$(basename "$file" .conf)"; done
   printf '%s' "$names"
 }
 
-say() { printf '%s\n' "$*" >&2; }
-fail() { say "spark-submit.sh: $1"; exit "${2:-3}"; }
-
-# --- Python ---------------------------------------------------------------------------------------------
-
-find_python() {
-  local candidate
-  for candidate in ${SPARK_ASSIGN_PYTHON:+"$SPARK_ASSIGN_PYTHON"} python3.12 python3.11 python3.13 python3 python; do
-    # Run it: a pyenv shim is on the PATH for versions that are not active, and some Pythons lack venv.
-    if "$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
-      "$candidate" -c 'import sys; print(sys.executable)'
-      return
-    fi
-  done
-  fail "no Python 3.11 or newer with venv found. Install one (for example: apt install python3.11-venv, or
-  pyenv install 3.12), or name one: SPARK_ASSIGN_PYTHON=/path/to/python3.12 ./spark-submit.sh …"
-}
-
-# Installs the dependencies that pyproject.toml declares, as conf/requirements locks them, without the package itself:
-# that travels as a zip, on this machine as on a cluster, so it can never be stale.
-make_venv() {
-  local extras="$1" pins="${SPARK_ASSIGN_PINS:-$DEFAULT_PINS}" stamp="$VENV/.spark-assign-set-up" log="$ROOT/build/$SET_UP.log"
-  local checksum extra have started=$SECONDS
-  checksum="$({ cat "$ROOT/pyproject.toml" "$ROOT"/conf/requirements/*.txt; printf %s "${SPARK_ASSIGN_LOCK:-}"; } | cksum | tr -d ' ')"
-  have="$(cat "$stamp" 2>/dev/null || true)"
-  if [[ "$have" == "$checksum $pins "* ]]; then
-    for extra in ${extras//,/ }; do [[ ",${have##* }," == *",$extra,"* ]] || break; extra=""; done
-    if [[ -z "$extra" ]] && "$PYTHON" -c '' 2>/dev/null; then return; fi
-    extras="${have##* },$extras"
-  fi
-  mkdir -p "$ROOT/build"
-  say "Setting up $VENV (first use or changed dependencies; takes about a minute, log in build/$SET_UP.log) …"
-  # A set-up that was interrupted left no stamp: start over.
-  if [[ -z "$have" ]] || ! "$PYTHON" -c '' 2>/dev/null; then
-    local python; python="$(find_python)" || exit $?
-    "$python" "$ROOT/conf/requirements/install.py" || exit 3 # an index that does not answer, before all that takes time
-    "$python" -m venv --clear "$VENV" >"$log" 2>&1 || { tail -20 "$log" >&2; fail "could not make $VENV"; }
-  fi
-  rm -f "$stamp"
-  "$PYTHON" "$ROOT/conf/requirements/install.py" "$extras" "${SPARK_ASSIGN_PINS:-}" "$DEFAULT_PINS" >>"$log" || exit 3
-  printf '%s %s %s\n' "$checksum" "$pins" "$extras" >"$stamp"
-  say "Set up in $((SECONDS - started)) s."
-}
-
-# Two first runs at once must not install into one folder together.
-set_up() {
-  if command -v flock >/dev/null; then
-    mkdir -p "$ROOT/build"
-    { flock 9; make_venv "$1"; } 9>"$ROOT/build/$SET_UP.lock"
-  else
-    make_venv "$1"
-  fi
-}
-
 # --- what Spark needs -----------------------------------------------------------------------------------
 
-java_says="" # what the JVM says of its version
+java_quoted() { printf '"%s"' "$(sed 's/[\\"]/\\&/g' <<<"$1")"; } # as Spark splits the options of a JVM
+
+java="" java_says="" QUIET="" # the program, what it says of its version, and options that keep the JVM from logging
 check_java() {
-  local java="java" major
+  local major
+  java="java"
   [[ -n "${JAVA_HOME:-}" ]] && java="$JAVA_HOME/bin/java"
   java_says="$("$java" -version 2>&1)" || true
   major="$(sed -nE 's/.*version "(1\.)?([0-9]+).*/\2/p' <<<"$java_says" | head -1)"
@@ -117,6 +50,9 @@ check_java() {
     fail "Spark 4 needs Java 17 or newer; found ${major:-none} ($java). Install one (for example: apt install
   openjdk-17-jre-headless), or name one by JAVA_HOME."
   fi
+  QUIET="-Dlog4j2.configurationFile=$(java_quoted "file:$ROOT/conf/spark/log4j2.properties")"
+  # Spark's libraries call what Java 24 and newer warn of.
+  ((major < 24)) || QUIET+=" --enable-native-access=ALL-UNNAMED --sun-misc-unsafe-memory-access=allow"
 }
 
 find_pyspark() {
@@ -155,10 +91,10 @@ make_class_data() {
   mkdir -p "$folder"
   find "$folder" -type f -mmin +60 -delete # of other versions, and what was interrupted
   say "Keeping the class data of the JVM under ${folder#"$ROOT/"}, about 180 MB (SPARK_ASSIGN_CLASS_DATA=no: none) …"
-  # A run beside this one sees a whole file or none. The printed line ends after its JVM has written the file.
-  if line="$(SPARK_ASSIGN_CLASS_DATA=no "$ROOT/spark-submit.sh" --dry-run \
-    --conf "spark.driver.extraJavaOptions=$QUIET -XX:ArchiveClassesAtExit='$partial'" \
-    plan --sample --output "$partial.plan" 2>"$log")" && bash -c "$line" >>"$log" 2>&1 &&
+  # A run beside this one sees a whole file or none. spark-submit waits for the end of the JVM.
+  local options; options="$QUIET -XX:ArchiveClassesAtExit=$(java_quoted "$partial")"
+  if line="$(SPARK_ASSIGN_CLASS_DATA=no "$ROOT/spark-submit.sh" --conf "spark.driver.extraJavaOptions=$options" \
+    --dry-run plan --sample --output "$partial.plan" 2>"$log")" && bash -c "$line" >>"$log" 2>&1 &&
     [[ -s "$partial" ]] && mv -f "$partial" "$place.$(size_of "$partial").jsa" 2>>"$log"; then
     say "Kept in $((SECONDS - started)) s."
   else
@@ -203,13 +139,9 @@ setting() { # KEY: its value on the command line, else in the environment's file
 }
 has_setting() { [[ -n "$(setting "$1")" ]]; }
 
-quoted() { "$PYTHON" -c 'import shlex, sys; print(shlex.join(sys.argv[1:]))' "$@"; } # words as one line of a shell
-
 # --- the command line -----------------------------------------------------------------------------------
 
-QUIET="-Dlog4j2.configurationFile='file:$ROOT/conf/spark/log4j2.properties'"
 environment=local dry_run="" py_files="" conf=() libraries=()
-need() { [[ $# -ge 2 ]] || fail "$1 needs a value" 2; }
 while [[ $# -gt 0 ]]; do
   case "$1" in
     --env) need "$@"; environment="$2"; shift 2 ;;
@@ -222,31 +154,23 @@ while [[ $# -gt 0 ]]; do
     --dry-run) dry_run=yes; shift ;;
     --set-up) set_up "${2:-spark,kafka}"; make_class_data; exit 0 ;;
     -h | --help) usage; exit 0 ;;
-    -*) say "spark-submit.sh: unknown option $1"; usage >&2; exit 2 ;;
+    -*) say "$PROGRAM: unknown option $1"; usage >&2; exit 2 ;;
     *) break ;;
   esac
 done
 if [[ $# -eq 0 ]]; then usage; exit 0; fi
-job="$1"
-job_file="$ROOT/jobs/$job.py"
-[[ "$job" == *.py ]] && job_file="$job" job="$(basename "$job" .py)"
-if [[ ! -f "$job_file" || "$job" == _* ]]; then
-  say "spark-submit.sh: there is no job '$1'. Jobs:"; list_jobs >&2; exit 2
+if [[ "$1" == *.py ]]; then
+  job_file="$1" job="$(basename "$1" .py)"
+  [[ -f "$job_file" ]] || no_job "$1"
+else
+  find_job "$1"
 fi
 shift
 if [[ ! -f "$ROOT/conf/spark/$environment.conf" ]]; then
   fail "there is no environment '$environment'. Known: $(list_environments) (conf/spark/*.conf)" 2
 fi
 
-# The help of our own jobs is a file: no set-up, no Python. Elsewhere (conf/help has no such file) the job prints it.
-if [[ " $* " == *" --help "* && "$job_file" -ef "$ROOT/jobs/$job.py" ]]; then
-  for help in "$ROOT/conf/help/$job-${1:-}.txt" "$ROOT/conf/help/$job.txt"; do
-    if [[ -f "$help" ]]; then cat "$help"; exit 0; fi
-  done
-fi
-
-extras=spark,kafka
-[[ "$job" =~ ^(simulate|report)$ ]] && extras+=,report # they draw
+if [[ "$job_file" -ef "$ROOT/jobs/$job.py" ]]; then print_help "$@"; fi
 
 # Plain Python, without a JVM: settings, reading from Kafka, unless the tables go to a catalog, and stories, but for that of a
 # whole fleet and where Spark writes tables in a format that is named.
@@ -265,10 +189,10 @@ without_spark() {
 # Before the set-up, which takes its time.
 spark=yes
 if without_spark "$@"; then spark=""; else check_java; fi
-set_up "$extras"
+set_up "spark,$(extras_of "$job")"
 
 if [[ -z "$spark" ]]; then
-  command=(env "PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}" "$PYTHON" "$job_file" "$@")
+  command=(env SPARK_ASSIGN_ENGINE=spark "PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}" "$PYTHON" "$job_file" "$@")
 else
   if [[ "$environment" == local || -z "${SPARK_HOME:-}" ]]; then
     spark_home="$(find_pyspark)"
@@ -288,22 +212,23 @@ else
     job_file="local://$image/jobs/$job.py"
   fi
   # Given as settings and not through the environment, so that a printed line works wherever it is pasted.
-  submit=(--name "spark_assign $job" --properties-file "$ROOT/conf/spark/$environment.conf")
+  variables=("SPARK_HOME=$spark_home" SPARK_ASSIGN_ENGINE=spark)
+  options=(--name "spark_assign $job" --properties-file "$ROOT/conf/spark/$environment.conf")
   zip=""
   if [[ -z "$image" ]]; then
     zip="$(build_zip)"
-    submit+=(--py-files "$zip${py_files:+,$py_files}")
+    options+=(--py-files "$zip${py_files:+,$py_files}")
   elif [[ -n "$py_files" ]]; then
-    submit+=(--py-files "$py_files")
+    options+=(--py-files "$py_files")
   fi
   if [[ -z "$cluster" ]] && ! has_setting spark.pyspark.driver.python; then
-    submit+=(--conf "spark.pyspark.driver.python=$PYTHON")
+    options+=(--conf "spark.pyspark.driver.python=$PYTHON")
   fi
-  has_setting spark.pyspark.python || submit+=(--conf "spark.pyspark.python=${PYSPARK_PYTHON:-$PYTHON}")
+  has_setting spark.pyspark.python || options+=(--conf "spark.pyspark.python=${PYSPARK_PYTHON:-$PYTHON}")
   if [[ -n "$cluster" ]]; then
     # The driver's log settings travel with it; an image has its own.
     if [[ -z "$image" ]] && ! has_setting spark.files && ! has_setting spark.driver.extraJavaOptions; then
-      submit+=(--files "$ROOT/conf/spark/log4j2.properties"
+      options+=(--files "$ROOT/conf/spark/log4j2.properties"
         --driver-java-options "-Dlog4j2.configurationFile=log4j2.properties")
     fi
   elif ! has_setting spark.driver.extraJavaOptions; then
@@ -312,8 +237,8 @@ else
       class_data="$(whole_class_data "$(class_data_place "$spark_home")")"
     fi
     # Where they do not fit after all, for example with a larger heap, the JVM goes on without them and without a word.
-    [[ -z "$class_data" ]] || QUIET+=" -Xshare:auto -XX:SharedArchiveFile='$class_data' -Xlog:disable"
-    submit+=(--driver-java-options "$QUIET")
+    [[ -z "$class_data" ]] || QUIET+=" -Xshare:auto -XX:SharedArchiveFile=$(java_quoted "$class_data") -Xlog:disable"
+    options+=(--driver-java-options "$QUIET")
   fi
   # Where Spark's own jars, the settings, or the command line have no library, the one that the job needs of Maven.
   if [[ "$environment" == local && "$job" == history && " $* " == *" --reader"[\ =]"spark "* && ${#libraries[@]} -eq 0 ]] &&
@@ -322,32 +247,33 @@ else
     package="$(PYTHONPATH="$ROOT" "$PYTHON" -c 'import sys; from jobs._entry import kafka_source; print(*kafka_source(sys.argv[1:])[1:])' "$job" "$@")"
     [[ -z "$package" ]] || libraries=(--packages "$package")
   fi
-  submit+=(${libraries[@]+"${libraries[@]}"})
-  for setting in ${conf[@]+"${conf[@]}"}; do submit+=(--conf "$setting"); done
-  if [[ -n "$cluster" || -n "$dry_run" ]]; then
-    command=(env "SPARK_HOME=$spark_home" "$spark_home/bin/spark-submit" "${submit[@]}" "$job_file" "$@")
-  else
-    # The job starts the JVM by these same options, so its streams, signals, and exit code are its own: spark-submit would
-    # merge standard error into standard output. It starts the JVM after its checks.
-    path="$ROOT:$zip" # Python keeps compiled modules of a folder, but not of a zip, which has the version
+  options+=(${libraries[@]+"${libraries[@]}"})
+  for setting in ${conf[@]+"${conf[@]}"}; do options+=(--conf "$setting"); done
+  # Spark adds a module to each JVM that no job uses, and for which the JVM prints a warning: this java leaves it out.
+  [[ -n "$cluster" ]] || variables+=("JAVA_HOME=$ROOT/conf/spark/java" "SPARK_ASSIGN_JAVA=$java")
+  command=(env "${variables[@]}" "$spark_home/bin/spark-submit" "${options[@]}" "$job_file" "$@")
+  # With the driver here, its Python starts the JVM, after its checks, instead of the reverse. Standard output, standard
+  # error, signals, and the exit code are then those of the job: spark-submit would merge the two streams.
+  if [[ -z "$dry_run$cluster" ]] && ! has_setting spark.remote; then
+    driver="$(setting spark.pyspark.driver.python)" worker="$(setting spark.pyspark.python)"
+    path="$ROOT${zip:+:$zip}" # Python keeps compiled modules of a folder, but not of a zip, which has the version
     for file in ${py_files//,/ }; do
       [[ "$file" != *.py ]] || file="$(dirname "$file")"
       path+=":$file"
     done
-    if [[ -f "$spark_home/python/pyspark/__init__.py" ]]; then # another Spark than that of the Python environment
-      path="$spark_home/python:$(printf '%s:' "$spark_home"/python/lib/py4j-*-src.zip)$path"
-    fi
+    for file in "$spark_home"/python "$spark_home"/python/lib/py4j-*-src.zip; do
+      [[ ! -e "$file" ]] || path+=":$file" # a Spark that is not a package of .venv
+    done
     files=""
     [[ -n "${HADOOP_CONF_DIR:-}" || "$(setting spark.master)" != local* ]] || files=yes
-    driver="$(setting spark.pyspark.driver.python)" workers="$(setting spark.pyspark.python)"
-    command=(env "SPARK_HOME=$spark_home" "PYTHONPATH=$path${PYTHONPATH:+:$PYTHONPATH}" PYTHONHASHSEED=0
-      "PYSPARK_PYTHON=${workers:-${PYSPARK_PYTHON:-$PYTHON}}" "SPARK_ASSIGN_LOCAL_FILES=$files"
-      "PYSPARK_SUBMIT_ARGS=$(quoted "${submit[@]}" pyspark-shell)" "${driver:-$PYTHON}" "$job_file" "$@")
+    command=(env "${variables[@]}" "PYSPARK_PYTHON=${worker:-${PYSPARK_PYTHON:-$PYTHON}}" PYTHONHASHSEED=0
+      "SPARK_ASSIGN_LOCAL_FILES=$files" "PYTHONPATH=$path${PYTHONPATH:+:$PYTHONPATH}"
+      "PYSPARK_SUBMIT_ARGS=$(shell_quoted "${options[@]}" pyspark-shell)" "${driver:-$PYTHON}" "$job_file" "$@")
   fi
 fi
 
 if [[ -n "$dry_run" ]]; then
-  quoted "${command[@]}"
+  shell_quoted "${command[@]}"
 else
   exec "${command[@]}"
 fi

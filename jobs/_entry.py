@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shlex
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import distributions, version
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -70,13 +73,35 @@ class Jobs(Commands):
 EPILOG = "For the options of a job, run: spark-assign JOB --help"
 
 
+CONFIGURES_SPARK = ("SPARK_HOME", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "PYSPARK_PYTHON")
+"""Variables of an environment that has its own Spark."""
+
+ENGINE = "SPARK_ASSIGN_ENGINE"
+"""Variable with the engine of the job, for `spark_assign.spark.engine`: embedded or spark."""
+
+
 @click.command(cls=Jobs, name="spark-assign", epilog=EPILOG, invoke_without_command=True)
 @click.version_option(package_name="spark_assign", prog_name="spark-assign")
+@click.option("--env", type=click.Choice(["local"]), help="Run on the installed Spark, not on the embedded engine.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Run on Spark, with this setting. Repeatable.")
+@click.option("--packages", metavar="NAMES", help="Run on Spark, with these libraries of Maven, separated by commas.")
+@click.option("--jars", metavar="FILES", help="Run on Spark, with these jars, separated by commas.")
+@click.option("--py-files", metavar="FILES", help="Run on Spark, with these Python files, separated by commas.")
 @click.pass_context
-def command(ctx: click.Context) -> None:
-    """Plan Apache Kafka assignment on Spark, exactly as Kafka's own classes would decide."""
+def command(ctx: click.Context, /, env: str | None, conf: tuple[str, ...], **files: str | None) -> None:
+    """Plan Apache Kafka assignment, exactly as Kafka's own classes would decide.
+
+    Jobs run on Sail, an engine in this process that needs no Java, if it is installed and the environment doesn't
+    configure a Spark; otherwise on Spark.
+    """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
+        return
+    options = [word for setting in conf for word in ("--conf", setting)]
+    options += [word for name, value in files.items() if value for word in (f"--{name.replace('_', '-')}", value)]
+    os.environ[ENGINE] = _engine(forced=bool(env or options))
+    if os.environ[ENGINE] == "spark":
+        _configure_spark([ctx.invoked_subcommand, *sys.argv[1:]], options, is_local=env == "local")
 
 
 def main() -> None:
@@ -84,7 +109,8 @@ def main() -> None:
     if text := _help(sys.argv[1:]):
         click.echo(text, nl=False)
         return
-    _spark_of_this_machine()
+    # The tests run on pandas 3, of which PySpark warns with every pandas UDF.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     code = command()
     if code:
         sys.exit(code)
@@ -110,18 +136,53 @@ def kafka_source(words: Sequence[str]) -> list[str]:
     return ["--packages", f"{KAFKA_SOURCE}:{version('pyspark')}"] if is_needed else []
 
 
-def _spark_of_this_machine() -> None:
-    """Selects the installed Spark, this Python, and the settings of ./spark-submit.sh, unless the environment does."""
-    if any(name in os.environ for name in ("SPARK_HOME", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "PYSPARK_PYTHON")):
+def _engine(forced: bool) -> str:
+    """Returns the engine of the job: `spark` or `embedded`.
+
+    Args:
+        forced: whether options of the command choose Spark.
+
+    Raises:
+        click.UsageError: they do, and Spark isn't installed.
+    """
+    is_configured = any(name in os.environ for name in CONFIGURES_SPARK)
+    if forced:
+        if not is_configured and not any(distributions(name="pyspark")):
+            raise click.UsageError(
+                "Spark, which the options before the job choose, isn't installed: run pip install '.[spark]' in an "
+                "environment without pyspark-client."
+            )
+        return "spark"
+    if os.environ.get(ENGINE) in ("embedded", "spark"):
+        return os.environ[ENGINE]
+    return "spark" if is_configured or find_spec("pysail") is None else "embedded"
+
+
+def _configure_spark(words: Sequence[str], options: list[str], is_local: bool) -> None:
+    """Adds options of spark-submit to the Spark that the environment configures. If it configures none, or the
+    installed Spark is chosen, selects that one, this Python, and the settings of ./spark-submit.sh.
+
+    Args:
+        words: the job and its arguments.
+    """
+    if is_local:
+        for name in CONFIGURES_SPARK:
+            os.environ.pop(name, None)
+    if any(name in os.environ for name in CONFIGURES_SPARK):
+        if options:
+            given = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+            os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*options, *given])
         return
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if "HADOOP_CONF_DIR" not in os.environ:
         os.environ[LOCAL_FILES] = "yes"
     settings = packaged_conf(__file__) / "spark"
-    quiet = f"-Dlog4j2.configurationFile='file:{settings / 'log4j2.properties'}'"
-    words = ["--properties-file", str(settings / "local.conf"), "--driver-java-options", quiet]
-    words += [*kafka_source(sys.argv[1:] or [""]), "pyspark-shell"]
-    os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(words)
+    log = re.sub(r'([\\"])', r"\\\1", f"file:{settings / 'log4j2.properties'}")
+    first = ["--properties-file", str(settings / "local.conf")]
+    first += ["--driver-java-options", f'-Dlog4j2.configurationFile="{log}"']
+    if not {"--packages", "--jars"} & set(options):
+        first += kafka_source(words)
+    os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*first, *options, "pyspark-shell"])
 
 
 if __name__ == "__main__":

@@ -33,5 +33,5 @@ fi
 # Where the caller's environment is and how his Python is set is not what is tested. Class data of the JVM would cost
 # more than a run of the tests gains by them.
 unset SPARK_ASSIGN_VENV SPARK_ASSIGN_PINS SPARK_ASSIGN_LOCK ${!PYTHON@}
-SPARK_ASSIGN_CLASS_DATA=no ./spark-submit.sh --set-up spark,kafka,msk,report,docs,test </dev/null || exit 3
+SPARK_ASSIGN_CLASS_DATA=no ./spark-submit.sh --set-up spark,embedded,kafka,msk,report,docs,test </dev/null || exit 3
 exec .venv/bin/python -B -m tests.runner "$@"

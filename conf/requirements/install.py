@@ -1,4 +1,4 @@
-"""Installs what pyproject.toml declares into the environment whose Python runs this; ./spark-submit.sh calls it.
+"""Installs what pyproject.toml declares into the environment whose Python runs this; conf/launcher.sh calls it.
 
 The versions are those of the lock beside this file, each by its hash, so that next year's set-up is this year's. uv
 installs them where it is on the PATH or the package index has it, else pip does. Only wheels are installed, and Spark,
@@ -28,6 +28,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -35,6 +36,9 @@ ROOT = FOLDER.parents[1]
 
 WITH_AIRFLOW = frozenset({"airflow", "kafka"})
 """Extras of Airflow's environment; its lock has both, resolved on their own."""
+
+CLIENT = "pyspark-client"
+"""Spark's client as a package. pyspark contains it, and the two packages overwrite each other's files."""
 
 WHEELS = ("--only-binary", ":all:", "--no-binary", "pyspark", "--no-binary", "pyspark-client")
 """For pip and uv: nothing is built from source but Spark, as only its wheels need no compiler to be made."""
@@ -81,17 +85,21 @@ def declared(project: Mapping[str, object], extras: Iterable[str]) -> list[str]:
         raise SetUpError(f"there is no extra {', '.join(unknown)}; there are {', '.join(optional)}")
     core = project["dependencies"]
     assert isinstance(core, list)
-    return [*core, *(line for extra in extras for line in optional[extra])]
+    lines = [*core, *(line for extra in extras for line in optional[extra])]
+    return [line for line in lines if not (line.startswith(CLIENT) and "spark" in extras)]
 
 
 def locks(extras: Iterable[str], pins: str) -> list[Path]:
     """The files of the lock for these extras; none where no lock has them together.
 
-    Where `pins` name another Spark, the file that locks Spark is left out.
+    Where `pins` name another Spark, the file that locks Spark is left out. Beside Spark, which contains the client of
+    the embedded engine, only the engine is installed.
     """
     wanted = list(dict.fromkeys(extras))
     if "airflow" in wanted:
         return [FOLDER / "airflow.txt"] if WITH_AIRFLOW.issuperset(wanted) else []
+    if "spark" in wanted:
+        wanted = ["sail" if extra == "embedded" else extra for extra in wanted]
     if "pyspark" in pins:
         wanted = [extra for extra in wanted if extra != "spark"]
     return [FOLDER / f"{name}.txt" for name in ("core", *wanted)]
@@ -269,6 +277,8 @@ def install(
     settings = settings_of_pip(run([sys.executable, "-m", "pip", "config", "list"], given)[1])
     check(settings, given)
     there = installers(run, settings, given)
+    if "spark" in extras and is_installed(CLIENT):
+        run([sys.executable, "-m", "pip", "uninstall", "--quiet", "--yes", CLIENT, "pyspark"], given)
     lacks = ""
     if files:
         lacks = _first(there, ["--require-hashes", *_each("-r", map(str, files))], run)
@@ -282,6 +292,15 @@ def install(
     if failed:
         also = f"; nor could other versions be installed that pyproject.toml allows: {failed}"
         raise SetUpError((lacks or failed) + (also if lacks and failed != lacks else ""))
+
+
+def is_installed(package: str) -> bool:
+    """Checks whether the environment of this Python has a package."""
+    try:
+        metadata.distribution(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _first(there: Iterable[Installer], words: Sequence[str], run: Run) -> str:
@@ -345,7 +364,7 @@ def main(extras: str = "", pins: str = "", default_pins: str = "") -> int:
             names, pins, default_pins, _run_logged, lambda line: print(line, file=sys.stderr, flush=True), os.environ
         )
     except SetUpError as error:
-        print(f"spark-submit.sh: {error}", file=sys.stderr)
+        print(f"set-up: {error}", file=sys.stderr)
         return 1
     return 0
 

@@ -14,7 +14,6 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_assign.comparison.kernel import compare as kernel
@@ -27,6 +26,7 @@ from spark_assign.groups.registry import custom_assignors, find_assignor
 from spark_assign.groups.windows import WINDOW_SLICES
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.comparison import COMPARE_TABLES, COMPARISON
 from spark_assign.tables.errors import ConfigError

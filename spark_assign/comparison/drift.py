@@ -14,7 +14,6 @@ from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.comparison.kernel import drift as kernel
 from spark_assign.comparison.kernel.group_states import PLANNED_GROUP, PRESENT_MEMBER, REJECTED_GROUP, WITHHELD_BITMAP
@@ -24,6 +23,7 @@ from spark_assign.groups.kernel.facts import DEPARTED_SLICE, OWNED_BITMAP, OWNED
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, METRICS, REJECTED, WITHHELD
 from spark_assign.groups.planning import Plan
 from spark_assign.spark.arrow_batches import map_arrow_batches
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.partition_slices import expand, to_bitmaps
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.result import Result

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.kernel import indexed_facts as kinds
@@ -23,6 +22,7 @@ from spark_assign.connect.kernel import simulate_clusters as kernel
 from spark_assign.connect.kernel.faults import PROTOCOLS
 from spark_assign.connect.kernel.simulation import ConnectTiming
 from spark_assign.connect.plan import gather_facts, join_numbers, num_spark_tasks
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.tagged_pass import run_pass, to_facts
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.connect import EVENTS, SIMULATION_TABLES

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from spark_assign.spark.arrow_batches import map_arrow_batches
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.caching import cached
 from spark_assign.streams.classic_members import Application, StreamsMember, read_application
 from spark_assign.tables.groups import GROUP_KEY, MEMBERS, SUBTOPOLOGIES, TASKS

@@ -11,7 +11,6 @@ from functools import cached_property, partial
 from typing import ClassVar
 
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.history.kernel.replay import replay as kernel
 from spark_assign.history.kernel.replay.recorded_history import ASSIGNORS
@@ -20,6 +19,7 @@ from spark_assign.history.records import group_facts
 from spark_assign.history.schemas import REPLAY_ROWS
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.history import HISTORY_TABLES, REPLAY_TABLES

@@ -13,7 +13,6 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups import facts
@@ -25,6 +24,7 @@ from spark_assign.migration.kernel.migration_metrics import MigrationParams, Mig
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, READY, READY_WITH_WARNINGS, Policy
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.comparison import MIGRATION_ROWS, MIGRATION_TABLES
 from spark_assign.tables.errors import ConfigError

@@ -34,12 +34,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.replicas.kafka_tool_files import CHANGED, MAX_PARTITIONS, REASSIGN
 from spark_assign.replicas.kernel.reassignment_batches import split_batches
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.spark.arrow_batches import sorted_rows
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.replicas import SCHEDULE
 

@@ -20,11 +20,11 @@ from urllib.parse import quote
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.replicas.kernel.reassignment_batches import split_batches
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.spark.arrow_batches import sorted_rows
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.stores.locations import file_system, join
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.replicas import TOOL_FILES

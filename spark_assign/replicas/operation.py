@@ -16,7 +16,6 @@ from typing import ClassVar, Literal
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups.planning import plan
@@ -27,6 +26,7 @@ from spark_assign.replicas.kernel.restart_order import FEWEST, GIVEN, restart_or
 from spark_assign.replicas.partition_changes import COUNTS, reassigned_partitions, restarted_partitions
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.spark.arrow_batches import dataframe_of_rows, map_arrow_batches
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.caching import cached
 from spark_assign.spark.partition_leaders import with_leaders
 from spark_assign.spark.shell_patterns import matches

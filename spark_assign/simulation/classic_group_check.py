@@ -9,10 +9,10 @@ from itertools import islice
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.simulation.kernel.classic_group_calls import run_calls
 from spark_assign.spark.arrow_batches import sorted_rows
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.schema_check import check_schema

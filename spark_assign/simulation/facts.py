@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongType, StringType, StructType
 
 from spark_assign.fleet import Fleet
@@ -19,6 +18,7 @@ from spark_assign.groups.faulty_groups import without_faulty_groups
 from spark_assign.simulation.kernel import simulation_input as kinds
 from spark_assign.simulation.kernel.settings import GROUP_TIMES
 from spark_assign.simulation.settings import Settings
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 from spark_assign.tables.schema_fields import nullable
 

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from spark_assign.fleet import Fleet
@@ -19,6 +18,7 @@ from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, PARTITIONS
 from spark_assign.simulation.kernel.simulation_input import VARIANTS
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.stores.result import Result
 from spark_assign.tables import simulation as schemas

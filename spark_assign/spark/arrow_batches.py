@@ -10,9 +10,9 @@ from zipimport import zipimporter
 import pyarrow as pa
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.engine import dataframe_of
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.stores.folder import remove_attempts
 from spark_assign.stores.local_parquet import append_manifest, manifest_rows
 from spark_assign.stores.run_store import (

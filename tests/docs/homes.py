@@ -55,7 +55,9 @@ IN_KAFKA = {
 }
 """Pattern of a command that needs a broker: the test of tests/kafka/live that runs all those."""
 
-LAUNCH, SCRIPT = "./spark-submit.sh", "spark-assign"
+LAUNCH = "./spark-submit.sh"
+EMBEDDED = ("./spark-assign", "spark-assign")
+"""In a clone, and installed."""
 ENDED = "echo $?"
 """Shows the exit code of the command before it."""
 LOOKS = ("ls", "head")
@@ -120,7 +122,7 @@ def needs_kafka(step: Step) -> str:
 def job(step: Step) -> str | None:
     """The job that a command starts, if it does: by the launcher or as a console script."""
     words = step.words
-    if words[0] == LAUNCH or (words[0] == SCRIPT and len(words) > 1):
+    if words[0] == LAUNCH or (words[0] in EMBEDDED and len(words) > 1):
         name = words[1]
     else:
         return None

@@ -230,7 +230,8 @@ def test_settings_to_apply() -> None:
 def test_messages_of_the_troubleshooting_page() -> None:
     """docs/troubleshooting.md: each message is one of the package, of a job, or of the launcher."""
     files = [file for folder in ("spark_assign", "jobs", "conf") for file in (ROOT / folder).rglob("*.py")]
-    source = "\n".join(file.read_text(encoding="utf-8") for file in [*files, ROOT / "spark-submit.sh"])
+    scripts = [ROOT / name for name in ("spark-assign", "spark-submit.sh", "conf/launcher.sh")]
+    source = "\n".join(file.read_text(encoding="utf-8") for file in [*files, *scripts])
     joined = re.sub(r'"\s*\n\s*f?"', "", source)
     cells = re.findall(r"^\| (`.*?`) \|", (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8"), re.M)
     parts = [part.strip() for cell in cells for text in re.findall(r"`([^`]+)`", cell) for part in text.split("…")]

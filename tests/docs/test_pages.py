@@ -265,7 +265,7 @@ def test_no_reason_without_a_step() -> None:
 def test_commands_in_a_sentence_only_ask_for_help() -> None:
     """All others stand in a block of their own, where they are found and run."""
     text = "\n".join(re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL) for page in pages())
-    inline = re.findall(r"`(\./spark-submit\.sh [^`]+)`", text)
+    inline = re.findall(r"`(\./spark-(?:submit\.sh|assign) [^`]+)`", text)
     assert [each for each in inline if not each.endswith(("--help", "…", "my_job.py"))] == []
 
 

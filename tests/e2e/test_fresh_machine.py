@@ -22,7 +22,7 @@ def fresh(tmp_path: Path) -> Path:
     target.mkdir()
     for name in ("spark_assign", "conf", "jobs"):
         shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("spark-submit.sh", "pyproject.toml"):
+    for name in ("spark-assign", "spark-submit.sh", "pyproject.toml"):
         shutil.copy(ROOT / name, target / name)
     return target
 
@@ -34,12 +34,14 @@ def executable(folder: Path, name: str, text: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def run(clone: Path, *words: str, **variables: str) -> tuple[subprocess.CompletedProcess[str], float]:
-    """Runs the launcher of a clone; also returns the seconds that it took."""
+def run(
+    clone: Path, *words: str, program: str = "spark-submit.sh", **variables: str
+) -> tuple[subprocess.CompletedProcess[str], float]:
+    """Runs a launcher of a clone; also returns the seconds that it took."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     started = time.monotonic()
     done = subprocess.run(
-        [str(clone / "spark-submit.sh"), *words],
+        [str(clone / program), *words],
         env={**kept, **variables},
         cwd=clone,
         capture_output=True,
@@ -52,16 +54,22 @@ def run(clone: Path, *words: str, **variables: str) -> tuple[subprocess.Complete
 
 @pytest.mark.spark
 def test_the_set_up_needs_no_compiler_and_no_cache(fresh: Path, tmp_path: Path) -> None:
-    """Everything comes from the index as wheels, but Spark; then the sample is planned."""
+    """Everything comes from the index as wheels, but Spark's packages. The first command plans the sample without Java;
+    Spark then takes the place of its client, and the embedded engine runs in the same environment as before."""
     for name in ("cc", "gcc", "g++", "c++", "clang"):
         executable(tmp_path / "bin", name, FAILING)
+    executable(tmp_path / "java", "java", FAILING)
     compiler = str(tmp_path / "bin" / "cc")
-    empty = {"UV_NO_CACHE": "1", "PIP_NO_CACHE_DIR": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
-    done, _ = run(fresh, "plan", PATH=path, CC=compiler, CXX=compiler, SPARK_ASSIGN_CLASS_DATA="no", **empty)
-    assert done.returncode == 0, done.stderr
-    assert "19 groups planned, 0 rejected" in done.stdout
-    assert "Installing other versions" not in done.stderr
+    machine = {"PATH": path, "CC": compiler, "CXX": compiler, "SPARK_ASSIGN_CLASS_DATA": "no"}
+    machine |= {"UV_NO_CACHE": "1", "PIP_NO_CACHE_DIR": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    no_java = {**machine, "PATH": f"{tmp_path / 'java'}:{path}", "JAVA_HOME": str(tmp_path / "java")}
+    for program, variables in (("spark-assign", no_java), ("spark-submit.sh", machine), ("spark-assign", no_java)):
+        done, _ = run(fresh, "plan", program=program, **variables)
+        assert done.returncode == 0, done.stderr
+        assert "19 groups planned, 0 rejected" in done.stdout
+        assert "Installing other versions" not in done.stderr
+    assert "Setting up" not in done.stderr
     assert (fresh / ".venv" / ".spark-assign-set-up").exists()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -26,7 +28,7 @@ def test_without_arguments_the_launcher_lists_its_jobs(submit: Submit) -> None:
 
 
 def test_plan_without_arguments_plans_the_sample_fleet(submit: Submit, tmp_path: Path) -> None:
-    """One command, a readable summary, exit code 0, and nothing of Spark's own noise."""
+    """One command, a readable summary, exit code 0, and nothing that Spark or the JVM prints."""
     done = submit("plan", cwd=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "No options given, so the bundled sample fleet is planned" in done.stderr
@@ -37,6 +39,8 @@ def test_plan_without_arguments_plans_the_sample_fleet(submit: Submit, tmp_path:
     assert "read the fleet's tables in" in done.stderr
     document = json.loads(submit("plan", "--sample", "-o", "json", cwd=str(tmp_path)).stdout)
     assert document["counts"] == {"groups": 22, "rejected": 0}
+    assert not re.search("WARN|log level|[0-9]{2}:[0-9]{2}:[0-9]{2}", done.stdout)
+    assert not re.search("WARN|log level", done.stderr)
 
 
 def test_a_printed_line_runs_when_it_is_pasted(submit: Submit, tmp_path: Path) -> None:
@@ -134,35 +138,44 @@ def test_a_story_needs_no_java(tmp_path: Path) -> None:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A clone with the environment of this one, and a Java that only makes class data: the word `classes`."""
-    (tmp_path / "build").mkdir()
-    for name in ("spark_assign", "conf", "jobs"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    for name in ("spark-submit.sh", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path / name)
-    java = tmp_path / "java" / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.write_text(FAKE_JAVA)
-    java.chmod(0o755)
-    return tmp_path
+    """A clone in a folder with an apostrophe and the environment of this one, and a Java that only makes class data:
+    the word `classes`."""
+    folder = tmp_path / "it's"
+    (folder / "build").mkdir(parents=True)
+    for name in ("spark_assign", "jobs"):
+        (folder / name).symlink_to(ROOT / name)
+    shutil.copytree(ROOT / "conf", folder / "conf", symlinks=True)
+    for name in ("spark-assign", "spark-submit.sh", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder / name)
+    executable(folder / "java" / "bin" / "java", FAKE_JAVA)
+    return folder
+
+
+def executable(file: Path, text: str) -> None:
+    """Writes a program."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(0o755)
 
 
 FAKE_JAVA = r"""#!/bin/bash
 if [[ "$1" == -version ]]; then echo 'openjdk version "17.0.1"' >&2; exit; fi
-sed -n "s/.*ArchiveClassesAtExit='\([^']*\)'.*/\1/p" <<<"$*" | while read -r file; do printf classes >"$file"; done
+sed -n 's/.*ArchiveClassesAtExit="\([^"]*\)".*/\1/p' <<<"$*" | while read -r file; do printf classes >"$file"; done
 printf '\0\ntrue\0' # what Spark's launcher says is to be run
 """
 
 
-def launch(clone: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """The launcher of a clone, with its own Java."""
+def launch(
+    clone: Path, *words: str, program: str = "spark-submit.sh", **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """A launcher of a clone, with the clone's Java."""
     environment = {
         **os.environ,
         "JAVA_HOME": str(clone / "java"),
         "SPARK_ASSIGN_VENV": str(ROOT / ".venv"),
         **variables,
     }
-    command = [str(clone / "spark-submit.sh"), *words]
+    command = [str(clone / program), *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -172,12 +185,13 @@ def test_class_data_are_made_by_the_set_up_and_used_where_they_are_whole(clone: 
     done = launch(clone, "--set-up", "spark")
     assert done.returncode == 0, done.stderr
     assert "Keeping the class data of the JVM under build/class-data" in done.stderr
-    [made] = clone.glob("build/class-data/*.jsa")
+    [made] = clone.glob("build/class-data*/*.jsa")
     assert made.read_text() == "classes"
     assert launch(clone, "--set-up", "spark").stderr == ""
     line = launch(clone, "--dry-run", "plan").stdout
-    assert str(made) in line
-    assert "-Xshare:auto" in line
+    options = next(word for word in shlex.split(line) if word.startswith("-Dlog4j2"))
+    assert f'-XX:SharedArchiveFile="{made}"' in options
+    assert "-Xshare:auto" in options
     assert "SharedArchiveFile" not in launch(clone, "--env", "yarn", "--dry-run", "plan").stdout
     assert "SharedArchiveFile" not in launch(clone, "--dry-run", "plan", SPARK_ASSIGN_CLASS_DATA="no").stdout
     made.write_text("cla")
@@ -193,7 +207,125 @@ def test_a_set_up_without_class_data(clone: Path) -> None:
     done = launch(clone, "--set-up", "spark")
     assert done.returncode == 0
     assert "They could not be kept, which only costs time" in done.stderr
-    assert not list(clone.glob("build/class-data/*.jsa"))
+    assert not list(clone.glob("build/class-data*/*.jsa"))
+
+
+def test_options_of_the_jvm_are_quoted(clone: Path) -> None:
+    """Also in a folder with an apostrophe: Spark splits them at blanks, and knows quotes and backslashes."""
+    done = launch(clone, "--dry-run", "plan")
+    assert done.returncode == 0, done.stderr
+    assert f'-Dlog4j2.configurationFile="file:{clone}/conf/spark/log4j2.properties"' in shlex.split(done.stdout)
+
+
+def test_the_java_of_the_launcher_leaves_a_module_out(clone: Path) -> None:
+    """The one for which the JVM prints a warning; all other words, and the exit code, are passed on."""
+    executable(clone / "echo", "#!/bin/bash\nprintf '<%s>' \"$@\"\nexit 7\n")
+    done = subprocess.run(
+        [str(clone / "conf/spark/java/bin/java"), "-cp", "a b", "--add-modules=jdk.incubator.vector", "Main"],
+        env={**os.environ, "SPARK_ASSIGN_JAVA": str(clone / "echo")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (7, "<-cp><a b><Main>")
+
+
+def test_a_jvm_that_cannot_start_is_exit_code_3(clone: Path) -> None:
+    """Not 1, which means findings; standard output has nothing but results."""
+    java = clone / "java" / "bin" / "java"
+    java.write_text(java.read_text().replace("ntrue", "nfalse"))
+    done = launch(clone, "plan", "--sample", SPARK_ASSIGN_CLASS_DATA="no")
+    assert (done.returncode, done.stdout) == (3, ""), done.stderr
+    assert "plan failed: PySparkRuntimeError: [JAVA_GATEWAY_EXITED]" in done.stderr
+
+
+FAKE_PYTHON = r"""#!/bin/bash
+case "$*" in
+  *sys.executable*) echo "$0" ;;
+  "-m venv --clear "*) mkdir -p "$4/bin"; cp "$0" "$4/bin/python" ;;
+  *install.py\ *) echo "installed: $2" >&2 ;;
+  *install.py | "-c "*) ;;
+  *) echo "${SPARK_ASSIGN_ENGINE:-} $*" ;;
+esac
+"""
+
+
+@pytest.fixture
+def stubs(clone: Path) -> dict[str, str]:
+    """Variables with which the set-up installs nothing, and jobs print the engine and their words."""
+    executable(clone / "bin" / "python", FAKE_PYTHON)
+    executable(
+        clone / "bin" / "uname", '#!/bin/sh\ncase "$1" in -s) echo Linux ;; *) echo "${MACHINE:-x86_64}" ;; esac\n'
+    )
+    return {
+        "SPARK_ASSIGN_PYTHON": str(clone / "bin" / "python"),
+        "SPARK_ASSIGN_VENV": str(clone / ".venv"),
+        "SPARK_ASSIGN_CLASS_DATA": "no",
+        "JAVA_HOME": "/nowhere",
+        "PATH": f"{clone / 'bin'}:{os.environ['PATH']}",
+    }
+
+
+def test_spark_assign_runs_the_embedded_engine(clone: Path, stubs: dict[str, str]) -> None:
+    """Without Java, after a set-up of what the job needs; the second time without a set-up."""
+    done = launch(clone, "plan", "--sample", program="spark-assign", **stubs)
+    assert (done.returncode, done.stdout) == (0, f"embedded {clone}/jobs/plan.py --sample\n"), done.stderr
+    assert "installed: embedded,kafka\n" in done.stderr
+    done = launch(clone, "plan", "--top", "a b", program="spark-assign", **stubs)
+    assert (done.stdout, done.stderr) == (f"embedded {clone}/jobs/plan.py --top a b\n", "")
+    done = launch(clone, "report", program="spark-assign", **stubs)
+    assert "installed: embedded,kafka,embedded,kafka,report\n" in done.stderr
+    done = launch(clone, "--set-up", "embedded", program="spark-assign", **stubs)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--env", "local", "plan"],
+        ["--dry-run", "--conf=a=b", "plan"],
+        ["--packages", "x:y:1", "plan"],
+        ["--jars=x.jar", "plan"],
+        ["--py-files", "x.py", "--set-up"],
+        ["mine.py"],
+    ],
+)
+def test_options_of_spark_choose_spark(clone: Path, stubs: dict[str, str], words: list[str]) -> None:
+    """./spark-submit.sh gets the same words."""
+    executable(clone / "spark-submit.sh", "#!/bin/bash\nprintf '<%s>' \"$@\"\n")
+    done = launch(clone, *words, program="spark-assign", **stubs)
+    assert (done.stdout, done.stderr) == ("".join(f"<{word}>" for word in words), "")
+
+
+def test_a_machine_without_a_wheel_of_the_engine_runs_spark(clone: Path, stubs: dict[str, str]) -> None:
+    """It says so; so does a user who names Spark in the environment, without a word."""
+    executable(clone / "spark-submit.sh", "#!/bin/bash\nprintf '<%s>' \"$@\"\n")
+    done = launch(clone, "plan", "--sample", program="spark-assign", MACHINE="aarch64", **stubs)
+    assert done.stdout == "<plan><--sample>"
+    assert done.stderr == "spark-assign: Sail has no wheel for Linux aarch64, so Spark of this machine runs.\n"
+    done = launch(clone, "plan", program="spark-assign", SPARK_ASSIGN_ENGINE="spark", **stubs)
+    assert (done.stdout, done.stderr) == ("<plan>", "")
+
+
+def test_spark_takes_the_place_of_the_embedded_engines_client(clone: Path, stubs: dict[str, str]) -> None:
+    """In the same environment; ./spark-assign then runs on it without another set-up."""
+    launch(clone, "plan", program="spark-assign", **stubs)
+    with_java = {**stubs, "JAVA_HOME": str(clone / "java")}
+    done = launch(clone, "--set-up", **with_java)
+    assert "installed: embedded,kafka,spark,kafka\n" in done.stderr
+    done = launch(clone, "plan", program="spark-assign", **stubs)
+    assert (done.stdout, done.stderr) == (f"embedded {clone}/jobs/plan.py\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"), [(["plann"], "there is no job 'plann'"), (["--nonsense"], "unknown option --nonsense")]
+)
+def test_wrong_words_of_spark_assign(clone: Path, stubs: dict[str, str], words: list[str], message: str) -> None:
+    """Exit code 2 before the set-up."""
+    done = launch(clone, *words, program="spark-assign", **stubs)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"spark-assign: {message}" in done.stderr
+    assert not (clone / ".venv").exists()
 
 
 def test_missing_tables_are_exit_code_2(submit: Submit, tmp_path: Path) -> None:
@@ -256,3 +388,8 @@ def test_an_interrupt_and_the_end_of_the_job(submit: Submit, tmp_path: Path) -> 
     assert (out, error.splitlines()[-1][9:]) == ("", "plan: interrupted")
     assert json.loads(outcome.read_text())["error"] == {"kind": "KeyboardInterrupt", "message": "interrupted"}
     assert not list(output.glob("manifest/*"))
+
+
+def printed(done: subprocess.CompletedProcess[str]) -> str:
+    """Returns both streams."""
+    return done.stdout + done.stderr

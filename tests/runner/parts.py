@@ -20,10 +20,14 @@ DEFAULT = (
     *("docs", "e2e", "classes", "connect", "golden", "airflow", "benchmarks", "browser"),
 )
 """The parts of the default run, in their order: the longest of each lane first."""
-FULL_ONLY = ("other-spark", "faults", "clock")
+FULL_ONLY = ("other-spark", "newest-spark", "faults", "clock")
 """The parts that only the full run adds."""
 OTHER_SPARK = "other-spark"
 DEFAULT_SPARK = "4.0"
+NEWEST = "pyspark==4.3.* pandas==3.*"
+"""The newest releases that pyproject.toml allows; the lock has the releases between them and the oldest."""
+CHANGES_BETWEEN_RELEASES = ("custom_assignor", "history_moment", "plan_store", "streams", "tables", "windows")
+"""The files of tests/spark that touch most of what changes between releases of Spark and of pandas."""
 
 MAY_SKIP: Mapping[str, str] = {
     "tests.spark.test_job_in_trouble.test_a_full_disk_is_reported_and_leaves_nothing": (
@@ -103,6 +107,7 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
         whole: that part runs every Spark test, and not only those that touch most of what changes between releases.
     """
     other_spark = _environment(f"spark-{spark}", f"pyspark=={spark}.*", "spark,kafka,report,test")
+    newest_spark = _environment("spark-newest", NEWEST, "spark,kafka,msk,report,test")
     # No pyspark: Airflow's Spark provider brings pyspark-client, and the two overwrite each other's files.
     airflow = _environment("airflow", "pytest>=8", "kafka,airflow")
     embedded, classic = {ENGINE_VARIABLE: "embedded"}, {ENGINE_VARIABLE: "spark"}
@@ -129,6 +134,13 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
         tests("airflow", "airflow", set_up=airflow, budget=90),
         tests("browser", "browser", budget=40),
         tests(OTHER_SPARK, "golden", *what_changes, marks=repeated, set_up=other_spark, environment=classic | REPEATED),
+        tests(
+            "newest-spark",
+            "unit",
+            *(f"spark/test_{name}.py" for name in CHANGES_BETWEEN_RELEASES),
+            set_up=newest_spark,
+            environment=classic,
+        ),
         Part("faults", (PYTHON, "-m", "tests.mutation.faults"), lane=Lane.ALONE, seconds=60 * 60),
     ]
     return {part.name: part for part in every}

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.history.kernel import facts
 from spark_assign.history.kernel.build_history import build_tables
 from spark_assign.history.kernel.build_timelines import build_timelines
 from spark_assign.history.kernel.timeline import HistoryThresholds, OwnershipInterval, Timeline
 from spark_assign.history.schemas import HISTORY_ROWS
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.wire.group_records import NAMES, write_key, write_value
 
 SCHEMA: pa.Schema = to_arrow_schema(HISTORY_ROWS)

@@ -194,6 +194,7 @@ def test_an_exit_code_becomes_an_exception(code: int, monkeypatch: pytest.Monkey
     monkeypatch.setattr("jobs.plan.main", click.Command("plan", callback=lambda: code))
     monkeypatch.setattr("sys.argv", ["spark-assign", "plan"])
     monkeypatch.setenv("PYSPARK_PYTHON", "as it was")
+    monkeypatch.setenv(_entry.ENGINE, "spark")
     if code == 0:
         assert _entry.main() is None
     else:

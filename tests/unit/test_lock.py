@@ -23,7 +23,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 FILES = sorted(FOLDER.glob("*.txt"))
 LOCKED = re.compile(r"(?P<name>[\w.-]+)==(?P<version>[^\s;]+)(?: ; (?P<marker>.*?))? \\$")
 DEFAULT = "pyspark==4.1.*"
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 
 def name_of(name: str) -> str:
@@ -74,8 +74,9 @@ def test_files_agree(python: str) -> None:
             continue
         for name, version in locked(file, python).items():
             assert seen.setdefault(name, (version, file.name))[0] == version, (name, seen[name], file.name)
+    assert seen["pyspark-client"][0].release[:2] == seen["pyspark"][0].release[:2]
     assert seen["pyspark"][0] in Requirement(f"x{DEFAULT.removeprefix('pyspark')}").specifier
-    assert f'\nDEFAULT_PINS="{DEFAULT}"' in (ROOT / "spark-submit.sh").read_text(encoding="utf-8")
+    assert f'\nDEFAULT_PINS="{DEFAULT}"' in (ROOT / "conf" / "launcher.sh").read_text(encoding="utf-8")
     assert "pyspark" not in locked(FOLDER / "airflow.txt", python)
 
 
@@ -89,8 +90,8 @@ def test_every_version_has_its_hash(file: Path) -> None:
 
 
 def test_no_file_without_a_use() -> None:
-    """A file for the core, for each extra, and for uv."""
-    assert {file.stem for file in FILES} == {"core", "uv", *EXTRAS}
+    """A file for the core, for each extra, for the embedded engine beside Spark, and for uv."""
+    assert {file.stem for file in FILES} == {"core", "sail", "uv", *EXTRAS}
 
 
 def test_which_files_a_set_up_takes() -> None:
@@ -102,14 +103,19 @@ def test_which_files_a_set_up_takes() -> None:
             (["spark", "kafka"], "pyspark==4.0.*"),
             (["kafka", "airflow"], "pytest>=8"),
             (["spark", "airflow"], ""),
+            (["embedded", "kafka"], ""),
+            (["embedded", "spark"], ""),
         )
     ]
-    assert names == [["core", "spark", "kafka"], ["core", "kafka"], ["airflow"], []]
+    assert names == [
+        *(["core", "spark", "kafka"], ["core", "kafka"], ["airflow"], []),
+        *(["core", "embedded", "kafka"], ["core", "sail", "spark"]),
+    ]
 
 
 def test_an_extra_that_is_not_there() -> None:
     """Named, with those that are."""
-    with pytest.raises(SetUpError, match="there is no extra sparc; there are spark, kafka"):
+    with pytest.raises(SetUpError, match="there is no extra sparc; there are spark, embedded, kafka"):
         declared(PROJECT, ["kafka", "sparc"])
 
 
@@ -170,6 +176,9 @@ class Machine:
         set_up.install(extras.split(","), pins, DEFAULT, self.run, self.messages.append, environment, lambda *_: None)
         short = []
         for words in self.ran:
+            if "uninstall" in words:
+                short.append(words)
+                continue
             program = "pip" if "-m pip" in words else "uv"
             assert f" {WHEELS} " in words
             words = words.replace(f" {WHEELS} ", " ")
@@ -239,6 +248,18 @@ def test_another_spark_and_no_lock() -> None:
     assert of_airflow[1] == "uv --require-hashes -r airflow.txt"
     assert of_airflow[2].endswith(" pytest>=8")
     assert "pyspark" not in of_airflow[2].replace("pyspark-client", "")
+
+
+def test_spark_takes_the_place_of_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client is removed before, with what it leaves of Spark. Beside Spark only the engine is installed."""
+    monkeypatch.setattr(set_up, "is_installed", lambda package: package == "pyspark-client")
+    removed = "python -m pip uninstall --quiet --yes pyspark-client pyspark"
+    both = Machine().install("spark,embedded")
+    assert both == [UV, removed, "uv --require-hashes -r core.txt -r spark.txt -r sail.txt"]
+    assert Machine().install("embedded,kafka") == [UV, "uv --require-hashes -r core.txt -r embedded.txt -r kafka.txt"]
+    *_, free = Machine().install("spark,embedded", SPARK_ASSIGN_LOCK="no")
+    assert "pysail>=" in free
+    assert "pyspark-client" not in free
 
 
 def test_nothing_can_be_installed() -> None:

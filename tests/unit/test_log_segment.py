@@ -14,9 +14,9 @@ import pytest
 from kafka.record._crc32c import crc as their_crc32c
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.history.kernel import log_segments
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.tables import history as tables
 from spark_assign.wire import log_segment, segment_records
 from spark_assign.wire.compression import NAMES, decompress

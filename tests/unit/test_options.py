@@ -293,8 +293,9 @@ def test_pairs() -> None:
         pairs("--table", ["a=b", "owned"])
 
 
-def test_the_command_of_the_wheel(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_of_the_wheel(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Without words it lists the jobs; a word that is none is named."""
+    monkeypatch.setenv(_entry.ENGINE, "embedded")
     assert _entry.command([]) == 0
     listed = capsys.readouterr().out
     assert [name for name in NAMES if f"\n  {name} " not in listed] == []
@@ -304,17 +305,46 @@ def test_the_command_of_the_wheel(capsys: pytest.CaptureFixture[str]) -> None:
     assert "spark-assign check: No such option '--plane'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("given", ["SPARK_HOME", "SPARK_REMOTE", "PYSPARK_PYTHON", "PYSPARK_SUBMIT_ARGS", None])
-def test_which_spark(given: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The installed one with the settings of a clone, unless somebody says which."""
-    for name in ("SPARK_HOME", "SPARK_REMOTE", "PYSPARK_PYTHON", "PYSPARK_SUBMIT_ARGS"):
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An environment without variables that choose an engine or a Spark; what a test sets is taken back."""
+    for name in (*_entry.CONFIGURES_SPARK, _entry.ENGINE):
         monkeypatch.setenv(name, "x")
-        if name != given:
-            monkeypatch.delenv(name)
-    _entry._spark_of_this_machine()
-    words = _entry.os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+        monkeypatch.delenv(name)
+    return monkeypatch
+
+
+@pytest.mark.parametrize("given", [*_entry.CONFIGURES_SPARK, None])
+def test_which_spark(given: str | None, bare: pytest.MonkeyPatch) -> None:
+    """The installed one with the settings of a clone, unless the environment configures one; options are added."""
+    if given:
+        bare.setenv(given, "x")
+    _entry._configure_spark(["plan"], [], is_local=False)
+    words = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
     assert (str(ROOT / "conf" / "spark" / "local.conf") in words) is (given is None)
     assert words in ("", "x") or words.endswith(" pyspark-shell")
+    _entry._configure_spark(["plan"], ["--conf", "a=b c"], is_local=False)
+    assert os.environ["PYSPARK_SUBMIT_ARGS"].startswith("--conf 'a=b c' ")
+    _entry._configure_spark(["history", "--bootstrap-server=x:1"], [], is_local=True)
+    assert "local.conf" in os.environ["PYSPARK_SUBMIT_ARGS"]
+    assert " --packages org.apache.spark:" in os.environ["PYSPARK_SUBMIT_ARGS"]
+
+
+def test_which_engine(bare: pytest.MonkeyPatch) -> None:
+    """The embedded one where it is installed and neither options, nor a variable, nor the environment choose Spark."""
+    bare.setattr(_entry, "find_spec", lambda _: None)
+    assert _entry._engine(forced=False) == "spark"
+    bare.setattr(_entry, "find_spec", lambda name: name)
+    bare.setattr(_entry, "distributions", lambda **_: ["pyspark"])
+    assert _entry._engine(forced=False) == "embedded"
+    assert _entry._engine(forced=True) == "spark"
+    bare.setattr(_entry, "distributions", lambda **_: [])
+    with pytest.raises(click.UsageError, match="isn't installed: run pip install"):
+        _entry._engine(forced=True)
+    bare.setenv("SPARK_HOME", "/opt/spark")
+    assert _entry._engine(forced=False) == _entry._engine(forced=True) == "spark"
+    bare.setenv(_entry.ENGINE, "embedded")
+    assert _entry._engine(forced=False) == "embedded"
 
 
 @pytest.mark.parametrize(

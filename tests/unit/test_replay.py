@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.history.kernel.departures import CRASHED, GUESS, LEFT, LIKELY, RESTARTED, SURE, Departure
 from spark_assign.history.kernel.pauses import CommitPause
@@ -48,6 +47,7 @@ from spark_assign.simulation.kernel.leader import assign
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import solve_requests
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from tests.unit import history_pasts, recorded_pasts
 from tests.unit.history_log import Log, classic_member, generation
 

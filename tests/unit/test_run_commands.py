@@ -6,9 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.runner import __main__
 from tests.runner import parts as runner_parts
@@ -41,7 +43,7 @@ def test_every_test_is_in_a_part() -> None:
 def test_what_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """The default run, the quick one, the full one, and single parts, each once."""
     every = names()
-    assert names("full") == [*every, "other-spark", "faults", "clock"]
+    assert names("full") == [*every, "other-spark", "newest-spark", "faults", "clock"]
     assert sorted(names("full")) == sorted(parts(full=True))
     assert names("fast", "unit") == ["ruff", "format", "mypy", "unit"]
     assert names("unit") == names("full", "unit") == ["unit"]
@@ -86,6 +88,19 @@ def test_another_spark_is_tested_as_a_whole_on_request() -> None:
     assert part.command[0] == f"{ROOT}/.venv-spark-4.2/bin/python"
     assert part.set_up is not None
     assert part.set_up.environment["SPARK_ASSIGN_PINS"] == "pyspark==4.2.*"
+
+
+def test_the_newest_releases_are_those_that_a_user_may_install() -> None:
+    """The upper bounds of pyproject.toml are the next releases."""
+    requirements = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ranges = {Requirement(line).name: Requirement(line).specifier for line in requirements["dependencies"]}
+    (spark,) = requirements["optional-dependencies"]["spark"]
+    ranges["pyspark"] = Requirement(spark).specifier
+    for word in runner_parts.NEWEST.split():
+        name, _, release = word.removesuffix(".*").partition("==")
+        *rest, last = map(int, release.split("."))
+        assert f"{release}.0" in ranges[name]
+        assert ".".join(map(str, [*rest, last + 1, 0])) not in ranges[name]
 
 
 def test_results_are_kept_in_the_build_folder() -> None:
@@ -187,7 +202,7 @@ def test_run_makes_its_environment_and_starts_the_runner(clone: Path) -> None:
     done = call(clone, "bash", "tests/run.sh", "fast", "--spark", "4.0", **INHERITED)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "set-up: --set-up spark,kafka,msk,report,docs,test ",
+        "set-up: --set-up spark,embedded,kafka,msk,report,docs,test ",
         "python: -B -m tests.runner fast --spark 4.0, CI: , ",
     ]
 

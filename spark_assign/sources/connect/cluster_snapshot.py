@@ -17,7 +17,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_assign.sources.connect import rest
@@ -26,6 +25,7 @@ from spark_assign.sources.connect.http_settings import CREDENTIALS_VARIABLE, Htt
 from spark_assign.sources.connect.rest import UNASSIGNED, ConnectHttp, RestView, host_and_port
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka.groups import Progress
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.progress import progress as progress_bar
 from spark_assign.tables.connect import INPUT_TABLES
 from spark_assign.tables.errors import ConfigError, SourceError

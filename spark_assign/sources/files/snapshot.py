@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.numeric.partition_slices import compress_sorted
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.stores.cluster_folders import KEYS
 from spark_assign.tables.groups import OPTIONAL_SNAPSHOT_TABLES, SCHEMA_VERSION, SNAPSHOT_TABLES
 from spark_assign.tables.own_groups import is_own_group

@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.files.tables import temporary_settings
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.engine import dataframe_of
 from spark_assign.spark.progress import progress
 from spark_assign.stores.catalog import retry_conflicts

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.history.kernel import log_segments as segments
 from spark_assign.spark.arrow_batches import dataframe_of_rows, forget_zipped_pyspark
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.engine import shares_files
 from spark_assign.stores.locations import for_spark, local_path
 from spark_assign.tables.errors import SourceError

@@ -1,0 +1,18 @@
+"""Schemas of Spark as schemas of Arrow, for every supported release of Spark."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas import types
+from pyspark.sql.types import StructType
+
+_ZONE: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(types.to_arrow_schema).parameters else {}
+"""From Spark 4.3, the time zone of timestamps is an argument that has no default; before, it is UTC."""
+
+
+def to_arrow_schema(schema: StructType) -> pa.Schema:
+    """Returns the Arrow schema of a Spark schema, with timestamps in UTC."""
+    return types.to_arrow_schema(schema, **_ZONE)
