@@ -40,7 +40,7 @@ ASSIGNORS += ("sticky@franz-go", "cooperative-sticky@librdkafka")
 @pytest.fixture(autouse=True)
 def memory_limit() -> Iterator[None]:
     """Memory beyond what the process has now fails with a MemoryError."""
-    pages = int(open("/proc/self/statm", encoding="ascii").read().split()[0])  # noqa: SIM115, PTH123
+    pages = int(open("/proc/self/statm", encoding="ascii").read().split()[0])  # noqa: SIM115
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + SPARE_BYTES, before[1]))
     yield
@@ -81,7 +81,7 @@ def facts_of(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=pa.schema([(name, FACT_TYPES[name]) for name in used]))
 
 
-GOOD = group("good", owned(0, 1, 3), {"kind": LOAD, "at": [0], "in_rates": [1.0]} | dict.fromkeys(LISTS, [None]))
+GOOD = group("good", owned(0, 1, 3), {"kind": LOAD, "at": [0], "in_rates": [1.0]} | {name: [None] for name in LISTS})
 HOSTILE = {
     "a slice": [owned(0, 1, INT_MAX)],
     "many slices": [owned(0, 1, 900_000, n % 2) for n in range(300)],
