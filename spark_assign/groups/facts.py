@@ -51,8 +51,6 @@ because a member owns few partitions of each topic."""
 _COLUMNS = {name: from_arrow_type(kind) for name, kind in kinds.FACT_TYPES.items() if name != "user_data"}
 """Types of the columns of facts. A custom assignor gets `user_data` with the type that it has in `members`."""
 _SLICE = ("first", "step", "count")
-_PARTITIONS = "if(count > 0, transform(sequence(0, count - 1), nth -> first + nth * step), array(-1))"
-"""The partitions of a slice; -1 for a topic of which the member owns no partition."""
 _ABOUT = ("group_instance_id", "rack_id", "generation_id", "user_data_generation_id", "position")
 
 
@@ -118,8 +116,8 @@ def gather_facts(
     slices = fleet.owned_slices if fleet.owned_lists is None else from_lists(fleet.owned_lists)
     if owned_order and slices is not None and "position" in slices.columns:
         ordered = slices.where(F.col("position").isNotNull())
-        ordered = ordered.withColumns({"at": F.expr(_PARTITIONS), "position": F.col("position").try_cast("int")})
-        facts.append(_fact(ordered, kinds.OWNED_ORDER, "member_id", "topic", "position", "at"))
+        ordered = ordered.withColumn("position", F.col("position").try_cast("int"))
+        facts.append(_fact(ordered, kinds.OWNED_ORDER, "member_id", "topic", "position", *_SLICE))
     if fleet.departed is not None:
         facts.append(member_topics(fleet.departed, kinds.DEPARTED_SLICE, *_SLICE))
     if initialized and fleet.initialized is not None:

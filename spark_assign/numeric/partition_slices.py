@@ -12,6 +12,13 @@ import numpy as np
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length, starts_new_key
 
+MAX_PARTITIONS = 1_000_000
+"""Maximum number of partitions of a topic, and of partitions that slices claim in addition to those of the topics.
+
+A larger number is an error in a table: a cluster of Kafka has at most about two million partitions in all its topics.
+It is checked before slices are expanded, because a row with a wrong number would need more memory than a worker has.
+"""
+
 PARTITION_BITS = 32
 """The number of bits of a partition. `topic << PARTITION_BITS | partition` sorts by topic, then by partition."""
 

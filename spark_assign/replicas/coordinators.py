@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import Fleet
+from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 from spark_assign.replicas.kernel.group_effects import coordinator_hashes
 from spark_assign.replicas.kernel.spread_leaders import leader_moves
 from spark_assign.spark.partition_leaders import with_leaders
@@ -90,7 +91,7 @@ def _summed_rates() -> list[Column]:
 def _share_partitions(fleet: Fleet, groups: DataFrame) -> DataFrame:
     """Returns the number of share groups and of share partitions by partition of `__share_group_state`."""
     share = groups.where("group_type = 'share'").select(*_GROUP)
-    topics = fleet.topics.where("topic_id IS NOT NULL AND partitions > 0")
+    topics = fleet.topics.where(f"topic_id IS NOT NULL AND partitions BETWEEN 1 AND {MAX_PARTITIONS}")
     topics = topics.select("cluster", "topic", "topic_id", "partitions")
     subscribed = fleet.subscribed_topics.join(share, _GROUP, "left_semi").join(topics, ["cluster", "topic"])
     number = F.explode(F.sequence(F.lit(0), F.col("partitions") - 1)).alias("number")

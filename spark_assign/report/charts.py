@@ -49,7 +49,7 @@ _NOISE = re.compile(
 _EMPTY = re.compile(
     r'<path[^>]* d=""[^>]*/>|<path d="M0,0h[\d.]+v[\d.]+h-?[\d.]+Z"(?: display="none")?/>|<g></g>|<g[^>]*/>'
 )
-_LONG_DECIMAL = re.compile(r"\d+\.\d{3,}")
+_LONG_DECIMAL = re.compile(r"(?<!\d)\d+\.\d{3,}")
 _LOCAL_ID = re.compile(r'id="([\w-]+)"|url\(#([\w-]+)\)')
 
 

@@ -22,16 +22,22 @@ from spark_assign.numeric.ownership_bitmaps import (
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, MEMBER_KEY
 
+_PIECE = 100_000
+"""Maximum number of partitions that are expanded as one array."""
+
 
 def expand(slices: DataFrame) -> DataFrame:
     """Expands slices to one row per partition: `first, step, count` become `partition`; other columns are kept.
 
-    A slice without partitions yields no row.
+    A slice without partitions yields no row. A long slice is expanded in pieces, because an array holds a piece.
     """
-    last = F.col("first") + F.col("step") * (F.col("count") - 1)
-    partitions = F.explode(F.sequence("first", last, "step")).alias("partition")
     columns = [name for name in slices.columns if name not in ("first", "step", "count")]
-    return slices.where(F.col("count") > 0).select(*columns, partitions)
+    starts = F.explode(F.sequence(F.lit(0), F.col("count") - 1, F.lit(_PIECE))).alias("piece_start")
+    pieces = slices.where(F.col("count") > 0).select("*", starts)
+    # The last piece ends with the slice: written so that no number exceeds int.
+    last = F.col("piece_start") + F.least(F.lit(_PIECE), F.col("count") - F.col("piece_start")) - 1
+    first, last = (F.col("first") + F.col("step") * each for each in (F.col("piece_start"), last))
+    return pieces.select(*columns, F.explode(F.sequence(first, last, "step")).alias("partition"))
 
 
 def from_lists(lists: DataFrame) -> DataFrame:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jobs import plan as plan_job
 from spark_assign import ConfigError, Fleet, FleetError, plan
-from spark_assign.spark.partition_slices import compress
+from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+from spark_assign.spark.partition_slices import compress, expand
 from spark_assign.tables.groups import PLAN_TABLES
 from tests.golden import tables
 from tests.kafka import random_groups
@@ -185,12 +187,48 @@ def test_the_plan_hangs_on_the_fleet_alone(spark: SparkSession, seed: int) -> No
 
 @pytest.mark.once
 def test_metrics_do_not_expand_partitions(spark: SparkSession) -> None:
-    """A topic of two billion partitions is measured in no time."""
+    """The largest topic is measured in no time."""
     rows = group({f"m{n}": ["t"] for n in range(3)})
-    planned = plan(fleet(spark, topics=[("c", "t", 2**31 - 1)], **rows), "roundrobin")
-    assert tuples(planned.metrics, "partitions", "min_per_member", "max_per_member") == [
-        (2**31 - 1, 715827882, 715827883)
+    planned = plan(fleet(spark, topics=[("c", "t", MAX_PARTITIONS)], **rows), "roundrobin")
+    assert tuples(planned.metrics, "partitions", "min_per_member", "max_per_member") == [(1_000_000, 333_333, 333_334)]
+
+
+@pytest.mark.once
+def test_a_number_without_a_bound_rejects_its_group_only(spark: SparkSession) -> None:
+    """A topic and a slice with 2^31 - 1 partitions; all tables of the plan are computed."""
+    topics = [("c", "huge", 2**31 - 1), ("c", "t", 3)]
+    members = [("c", name, "m") for name in ("large-topic", "long-slice", "good")]
+    given = fleet(
+        spark,
+        topics=topics,
+        members=members,
+        subscriptions=[("c", "large-topic", "m", "huge"), ("c", "long-slice", "m", "t"), ("c", "good", "m", "t")],
+        owned_slices=[("c", "long-slice", "m", "t", 0, 1, 2**31 - 1), ("c", "good", "m", "t", 0, 1, 2)],
+    )
+    for assignor in ("roundrobin", "cooperative-sticky"):
+        planned = plan(given, assignor)
+        assert tuples(planned.rejected, "group_id", "code") == [
+            ("large-topic", "too-many-partitions"),
+            ("long-slice", "too-many-partitions"),
+        ]
+        assert tuples(planned.assignments, "group_id", "partition") == [("good", 0), ("good", 1), ("good", 2)]
+        assert planned.moves.count() == 1
+
+
+@pytest.mark.once
+def test_slices_are_expanded_in_pieces(spark: SparkSession) -> None:
+    """Any length and step, up to the largest partition; a stored slice of 2^31 - 1 partitions needs no such array."""
+    rows = [("a", 0, 1, 0), ("b", 7, 3, 250_001), ("c", 2**31 - 1, 1, 1), ("d", 0, 1, 100_000), ("e", 0, 2**31 - 1, 2)]
+    slices = spark.createDataFrame(rows, "name string, first int, step int, count int")
+    found = expand(slices).groupBy("name").agg(F.count("*"), F.min("partition"), F.max("partition")).collect()
+    assert sorted(map(tuple, found)) == [
+        ("b", 250_001, 7, 750_007),
+        ("c", 1, 2**31 - 1, 2**31 - 1),
+        ("d", 100_000, 0, 99_999),
+        ("e", 2, 0, 2**31 - 1),
     ]
+    endless = spark.createDataFrame([("x", 0, 1, 2**31 - 1)], slices.schema)
+    assert expand(endless).limit(1).collect()[0]["partition"] == 0
 
 
 def test_explain(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -232,6 +232,7 @@ def test_faults_of_a_simulation() -> None:
             ("fewer-than-none", 5, "tasks-changed", "c", -1),
             ("twice", 5, "worker-joined", "w1", None),
             ("no-number", 5, "tasks-changed", "c", None),
+            ("endless", 5, "tasks-changed", "c", 2**31 - 1),
             ("fine", 5, "worker-left", "w1", None),
             ("fine", 6, "connector-added", "d", None),
             (None, 5, "worker-left", "w1", None),
@@ -247,6 +248,7 @@ def test_faults_of_a_simulation() -> None:
         "no-event": "null-key",
         "no-subject": "null-key",
         "fewer-than-none": "bad-event",
+        "endless": "bad-event",
         "twice": "bad-event",
         "no-number": "bad-event",
         None: "null-key",
@@ -257,7 +259,7 @@ def test_faults_of_a_simulation() -> None:
     assert by_code["no-event"][1] == f"events: at_ms=5, event=None. {REMEDIES['null-key']}"
     assert by_code["no-subject"][1].startswith("events: at_ms=5, event=worker-left, subject=null. ")
     assert by_code["fewer-than-none"][1].startswith(
-        "events: at_ms=5, event=tasks-changed: tasks=-1, expected 0 or more. "
+        "events: at_ms=5, event=tasks-changed: tasks=-1, expected 0 to 100,000. "
     )
     assert by_code["twice"][1].startswith("events: at_ms=5, event=worker-joined: worker w1 is already a member. ")
     assert sorted(row["connect_cluster"] for row in played if not row["code"]) == ["empty", "fine"]

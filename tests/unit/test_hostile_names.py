@@ -7,6 +7,8 @@ import io
 import json
 import logging
 import re
+import sys
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,13 @@ def test_a_terminal_gets_no_control_characters(name: str, capsys: pytest.Capture
     assert capsys.readouterr().out == f"group {visible(name)} moves\n"
     record = logging.LogRecord("x", logging.INFO, "", 0, "read %s", (name,), None)
     assert VisibleFormatter().format(record) == f"read {visible(name)}"
+
+
+def test_every_format_character_is_shown_as_a_code() -> None:
+    """All of Unicode's control, format, and surrogate characters, and its separators of lines and paragraphs."""
+    hidden = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    obeyed = [chr(n) for n in range(sys.maxunicode + 1) if unicodedata.category(chr(n)) in hidden]
+    assert [each for each in obeyed if each not in "\t\n" and not visible(each).startswith("\\")] == []
 
 
 def test_a_name_cannot_fake_a_line() -> None:

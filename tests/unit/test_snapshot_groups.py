@@ -114,14 +114,6 @@ def test_what_fails_for_good_is_reported() -> None:
     assert set(faults) == {"a", "b", "c"}
 
 
-def test_patterns_of_the_new_protocol() -> None:
-    """The whole name has to match; what Python cannot read matches nothing."""
-    topics = ["orders", "orders.dlq", "payments"]
-    assert group_description.matching("orders", topics) == ["orders"]
-    assert group_description.matching("orders.*|pay.+", topics) == topics
-    assert group_description.matching(r"\pL+", topics) == []
-
-
 @pytest.mark.parametrize(
     ("assignor", "user_data", "generation", "expected"),
     [

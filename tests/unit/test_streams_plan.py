@@ -183,6 +183,10 @@ FAULTY = {
         [subtopology("0", None), member("a")],
         [subtopology("0", 1, stateful=None), member("a")],
     ],
+    "too-many-tasks": [
+        [subtopology("0", 2**31 - 1), member("a")],
+        [subtopology("0", 120_000), subtopology("1", 120_000), member("a")],
+    ],
     "no-topology": [[group(), member("a")]],
     "unknown-member": [[subtopology("0", 1), member("a"), task("b", 0, "active")]],
     "bad-task": [

@@ -34,7 +34,9 @@ from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, 
 from spark_assign.tables.quoting import properties_value, shell_word, string_literal
 
 _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]"
-_DEPLOYMENT_POD = re.compile(rf"(?<![a-z0-9])[a-z0-9][a-z0-9-]*-{_RANDOM}{{6,10}}-{_RANDOM}{{5}}(?![a-z0-9])")
+_DEPLOYMENT_POD = re.compile(
+    rf"(?<![a-z0-9-])-*+([a-z0-9][a-z0-9-]*-{_RANDOM}{{6,10}}-{_RANDOM}{{5}})(?![a-z0-9])"  # starts once per name
+)
 
 NO_STATIC_SUPPORT = {"kafkajs": "tulios/kafkajs#884", "kafka-go": "segmentio/kafka-go#493"}
 """Libraries without static membership, and the issue that says so."""
@@ -82,7 +84,7 @@ LIBRARY_SETTINGS: Mapping[str, LibrarySettings] = {
 def find_deployment_pod(names: Iterable[str | None]) -> str | None:
     """Returns the first name, in order, that looks like a pod of a Deployment; `None` if there is none."""
     matches = (_DEPLOYMENT_POD.search(name) for name in sorted({name for name in names if name}))
-    return next((match[0] for match in matches if match), None)
+    return next((match[1] for match in matches if match), None)
 
 
 _PROTOCOLS = {EAGER: "eager", "cooperative": "cooperative", CONSUMER: "assigned by the broker"}

@@ -32,6 +32,9 @@ from spark_assign.connect.kernel.simulation import (
 )
 from spark_assign.groups.kernel.tagged_rows import tagged_rows
 
+MAX_TASKS = 100_000
+"""Maximum number of tasks that an event gives a connector. The simulation keeps an object per task."""
+
 REBALANCES, COSTS = "rebalances", "costs"
 """Kinds of result rows, beside `REJECTED`."""
 
@@ -115,8 +118,8 @@ def _read_events(indexed: IndexedConnectFacts, faults: ClusterFaults) -> dict[in
         subject = int((indexed.name if event_type <= WORKER_JOINED else indexed.connector)[row])
         if subject < 0:
             faults.add(cluster, "null-key", f"{text}, subject=null")
-        elif tasks is not None and tasks < 0:
-            faults.add(cluster, "bad-event", f"{text}: tasks={tasks}, expected 0 or more")
+        elif tasks is not None and not 0 <= tasks <= MAX_TASKS:
+            faults.add(cluster, "bad-event", f"{text}: tasks={tasks}, expected 0 to {MAX_TASKS:,}")
         else:
             events[cluster].append(ConnectEvent(at_ms, event_type, subject, -1 if tasks is None else tasks))
     return events

@@ -162,7 +162,7 @@ def parse_release_assignor(name: str) -> tuple[str, ReleaseRules] | None:
         return None
     if not separator:
         return assignor, LATEST_RULES
-    numbers = re.fullmatch(r"([1-9]\d*)\.(0|[1-9]\d*)(?:\.(0|[1-9]\d*))?", release, re.ASCII)
+    numbers = re.fullmatch(r"([1-9]\d{0,8})\.(0|[1-9]\d{0,8})(?:\.(0|[1-9]\d{0,8}))?", release, re.ASCII)
     if numbers is None or int(numbers[2]) not in _MINORS.get(int(numbers[1]), ()):
         return None
     version = (int(numbers[1]), int(numbers[2]), _NEWEST if numbers[3] is None else int(numbers[3]))
@@ -198,7 +198,7 @@ def uses_leader_racks(library: str | None, releases: str | None) -> bool:
 
 def _parse_numbers(releases: str | None) -> tuple[int, ...]:
     """Returns the numbers of a release; a missing third one counts as the latest; () if unknown."""
-    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", releases or "")
+    found = re.match(r"(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?", releases or "")
     return () if found is None else (int(found[1]), int(found[2]), _NEWEST if found[3] is None else int(found[3]))
 
 

@@ -23,8 +23,8 @@ OWNED_BITMAP
 DEPARTED_SLICE
          as OWNED_SLICE: partitions that a departed member owned
 OWNED_ORDER
-         member_id, topic, position, at: partitions of a topic in the order in which a member reports them; topics are
-         ordered by position
+         member_id, topic, position, and at, or first, step, count: partitions of a topic in the order in which a member
+         reports them; topics are ordered by position
 REPLICA_RACKS
          topic, and the parallel lists at (partitions), racks (of the replicas), leader_racks (of the leader)
 INITIALIZED
@@ -267,6 +267,20 @@ def find_owned(facts: IndexedFacts, is_valid: BoolArray) -> OwnedSlices:
         key, *columns = compress_sorted(pair[order], partition[order])
         found.append((singles[order][np.searchsorted(pair[order], key)], *columns))
     return OwnedSlices(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def read_listed_partitions(facts: IndexedFacts, rows: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns the partitions of rows of kind OWNED_ORDER, row by row: an index into `rows`, and the partition (-1 for a
+    slice without partitions)."""
+    listed, has_list = facts.column("at", rows), facts.column("at", rows).is_valid().to_numpy(zero_copy_only=False)
+    first, step, count = (facts.int_column(name, 0)[rows] for name in ("first", "step", "count"))
+    row, partition = expand_slices(
+        np.where(count > 0, first, -1),
+        step,
+        np.where(has_list, to_int_array(listed.value_lengths(), 0), np.maximum(count, 1)),
+    )
+    partition[has_list[row]] = np.asarray(listed.flatten().to_numpy(zero_copy_only=False), np.int64)
+    return row, partition
 
 
 def _pair(facts: IndexedFacts, rows: IntArray) -> IntArray:

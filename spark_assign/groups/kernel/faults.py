@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.kernel.facts import (
+    DEPARTED_SLICE,
     GROUP,
     INITIALIZED,
     LISTED_MEMBER,
@@ -28,9 +29,10 @@ from spark_assign.groups.kernel.facts import (
     column,
 )
 from spark_assign.java.key_index import NameIndex
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.ownership_bitmaps import BITMAP_INDEX_BITS, find_duplicates, read_bitmaps, unpack
-from spark_assign.numeric.segmented_arrays import expand_slices, starts_new_key
+from spark_assign.numeric.partition_slices import MAX_PARTITIONS, mask_from_indexes
+from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges, starts_new_key
 
 REMEDIES = {
     "share-group": "It has no assignment of one owner for each partition: plan_share (spark-assign plan) plans it",
@@ -41,6 +43,8 @@ REMEDIES = {
     "duplicate-group": "Keep one row per group",
     "unknown-member": "Add the member to members, or take its rows out (Fleet.with_members_left does so)",
     "bad-partition": "Partitions count from 0, a run's step from 1",
+    "too-many-partitions": f"A topic has at most {MAX_PARTITIONS:,} partitions, and slices have at most as many that "
+    "don't exist or occur twice. Correct the number, or leave the row out",
     "duplicate-owned": "Keep one row per member and partition",
 }
 """Remedy by fault code, the most severe fault first."""
@@ -48,6 +52,11 @@ REMEDIES = {
 
 _BITS = 31
 """Number of bits of a partition index."""
+
+_MASK = (1 << _BITS) - 1
+
+_MAX_EXPANDED = 4_000_000
+"""Number of partitions that are expanded at once to find duplicates."""
 
 
 class _Fault(NamedTuple):
@@ -65,11 +74,14 @@ def find_faults(facts: IndexedFacts, *, also: Collection[str] = ()) -> dict[int,
         also: group types that are valid in this pass: `share`, `streams`.
     """
     faults_by_code: dict[str, dict[int, list[_Fault]]] = {code: {} for code in REMEDIES}
+    too_many = [*_topic_size_faults(facts), *_slice_size_faults(facts)]
+    is_bounded = ~mask_from_indexes([fault.group for fault in too_many], facts.num_groups)
     for fault in (
+        *too_many,
         *_member_faults(facts),
         *_group_faults(facts),
         *_type_faults(facts, also),
-        *_slice_faults(facts),
+        *_slice_faults(facts, is_bounded),
         *_bitmap_faults(facts),
     ):
         faults_by_code[fault.code].setdefault(fault.group, []).append(fault)
@@ -155,6 +167,54 @@ def _type_faults(facts: IndexedFacts, also: Collection[str]) -> Iterator[_Fault]
             yield _Fault(group, f"{kind}-group", format_row("groups", group_type=kind))
 
 
+# --- sizes --------------------------------------------------------------------------------------------------------
+
+
+def _topic_size_faults(facts: IndexedFacts) -> Iterator[_Fault]:
+    """Yields topics with too many partitions. Nothing is expanded."""
+    partitions = facts.int_column("partitions")
+    large = np.flatnonzero(partitions > MAX_PARTITIONS)
+    for row in large[np.unique(_topic_keys(facts, large), return_index=True)[1]].tolist():
+        text = format_row("topics", topic=_topic_name(facts, row), partitions=int(partitions[row]))
+        yield _Fault(int(facts.group_index[row]), "too-many-partitions", text)
+
+
+def _slice_size_faults(facts: IndexedFacts) -> Iterator[_Fault]:
+    """Yields slices with too many partitions, and topics whose slices have far more than their partitions in total.
+
+    Example: 1,000 slices of partitions 0 to 999,999 of a topic with 3 partitions claim 999,999,997 too many.
+    """
+    for table, kinds in ((_slice_table(facts), (OWNED_SLICE, DEPARTED_SLICE)), ("initialized", (INITIALIZED,))):
+        rows = np.concatenate([facts.rows_by_kind[kind] for kind in kinds])
+        count = np.maximum(facts.int_column("count", 0)[rows], 0)
+        totals = np.bincount(facts.group_index[rows], count, facts.num_groups)
+        if totals.max(initial=0) <= MAX_PARTITIONS:
+            continue
+        rows, count = (each[totals[facts.group_index[rows]] > MAX_PARTITIONS] for each in (rows, count))
+        keys, example, index = np.unique(_topic_keys(facts, rows), return_index=True, return_inverse=True)
+        known = np.flatnonzero(facts.int_column("partitions") > 0)
+        known = known[np.isin(_topic_keys(facts, known), keys)]
+        partitions = np.zeros(len(keys), np.int64)
+        partitions[np.searchsorted(keys, _topic_keys(facts, known))] = facts.int_column("partitions")[known]
+        claimed, group = np.bincount(index, count, len(keys)), facts.group_index[rows][example]
+        excess = np.bincount(group, np.maximum(claimed - partitions, 0), facts.num_groups)[group]
+        longest = np.zeros(len(keys), np.int64)
+        np.maximum.at(longest, index, count)
+        for at in np.flatnonzero((longest > MAX_PARTITIONS) | ((excess > MAX_PARTITIONS) & (claimed > partitions))):
+            text = format_row(table, topic=_topic_name(facts, rows[example[at]]), partitions=int(claimed[at]))
+            yield _Fault(int(group[at]), "too-many-partitions", text)
+
+
+def _topic_keys(facts: IndexedFacts, rows: IntArray) -> IntArray:
+    """Returns group and topic of each row as one key."""
+    return facts.group_index[rows] * (len(facts.topic_names) + 1) + facts.topic_index[rows] + 1
+
+
+def _topic_name(facts: IndexedFacts, row: int) -> str | None:
+    index = int(facts.topic_index[row])
+    return None if index < 0 else str(facts.topic_names[index])
+
+
 # --- ownership ----------------------------------------------------------------------------------------------------
 
 
@@ -166,9 +226,9 @@ def _slice_table(facts: IndexedFacts) -> str:
     return "owned_lists" if len(facts.rows_by_kind[OWNED_LIST]) else "owned_slices"
 
 
-def _slice_faults(facts: IndexedFacts) -> Iterator[_Fault]:
-    """Yields faults of slices, and of single partitions as slices with one partition: null or negative values, and
-    partitions that a member owns twice.
+def _slice_faults(facts: IndexedFacts, is_bounded: BoolArray) -> Iterator[_Fault]:
+    """Yields faults of slices, and of single partitions as slices with one partition: null or negative values, numbers
+    beyond int, and, in the groups that `is_bounded` marks, partitions that a member owns twice.
     """
     for kind, table, names, slice_columns in (
         (OWNED_SLICE, _slice_table(facts), ("member_id", "topic"), _RUN),
@@ -180,12 +240,13 @@ def _slice_faults(facts: IndexedFacts) -> Iterator[_Fault]:
         for name in slice_columns:
             is_null |= ~facts.column(name, rows).is_valid().to_numpy(zero_copy_only=False)
         first, step, count = [*(facts.int_column(name, 0)[rows] for name in slice_columns), one, one][:3]
-        is_invalid = ~is_null & ((first < 0) | (step < 1) | (count < 0))
+        is_beyond = first + step * np.maximum(count - 1, 0) >= 1 << _BITS
+        is_invalid = ~is_null & ((first < 0) | (step < 1) | (count < 0) | is_beyond)
         for mask, code in ((is_null, "null-key"), (is_invalid, "bad-partition")):
             for row in rows[mask].tolist():
                 values = {name: column(facts.table, name)[row].as_py() for name in (*names, *slice_columns)}
                 yield _Fault(int(facts.group_index[row]), code, format_row(table, **values))
-        is_valid = ~is_null & ~is_invalid & (count > 0)
+        is_valid = ~is_null & ~is_invalid & (count > 0) & is_bounded[facts.group_index[rows]]
         if kind != INITIALIZED and is_valid.any():
             owned = (each[is_valid] for each in (rows, first, step, count))
             yield from _duplicate_faults(facts, table, *owned)
@@ -194,7 +255,8 @@ def _slice_faults(facts: IndexedFacts) -> Iterator[_Fault]:
 def _duplicate_faults(
     facts: IndexedFacts, table: str, rows: IntArray, first: IntArray, step: IntArray, count: IntArray
 ) -> Iterator[_Fault]:
-    """Yields partitions in two slices of one member. Only overlapping slices are expanded."""
+    """Yields a member and topic with partitions in two slices. Only overlapping slices are expanded, a piece at a
+    time."""
     pair = _keys_of(facts, rows) * len(facts.topic_names) + facts.topic_index[rows]
     order = np.lexsort((first, pair))
     rows, pair, first, step, count = (duplicate[order] for duplicate in (rows, pair, first, step, count))
@@ -203,13 +265,21 @@ def _duplicate_faults(
     is_overlapping = (
         np.isin(pair, np.unique(pair[1:][max_end[:-1] >= (pair_bits | first)[1:]])) if len(pair) else pair.astype(bool)
     )
-    if not is_overlapping.any():
-        return
-    slice_index, partition = expand_slices(first[is_overlapping], step[is_overlapping], count[is_overlapping])
-    duplicates, counts = np.unique(np.stack([pair[is_overlapping][slice_index], partition]), axis=1, return_counts=True)
-    example = dict(zip(pair.tolist(), rows.tolist(), strict=True))
-    for key, duplicate in duplicates[:, counts > 1].T.tolist():
-        yield _duplicate_fault(facts, example[key], table, duplicate)
+    rows, pair, first, step, count = (each[is_overlapping] for each in (rows, pair, first, step, count))
+    starts = np.flatnonzero(starts_new_key(pair))
+    sizes = np.add.reduceat(count, starts) if len(starts) else starts
+    number = np.cumsum(starts_new_key(pair)) - 1
+    piece = (np.cumsum(sizes) // _MAX_EXPANDED)[number]
+    for start, end in key_ranges(piece):
+        index, partition = expand_slices(first[start:end], step[start:end], count[start:end])
+        keys, times = np.unique(number[start:end][index] << _BITS | partition, return_counts=True)
+        keys = keys[times > 1]
+        for first_key, end_key in key_ranges(keys >> _BITS):
+            row, example = (
+                rows[starts[keys[first_key] >> _BITS]],
+                min(map(str, (keys[first_key:end_key] & _MASK).tolist())),
+            )
+            yield _duplicate_fault(facts, int(row), table, int(example), end_key - first_key)
 
 
 def _bitmap_faults(facts: IndexedFacts) -> Iterator[_Fault]:
@@ -237,11 +307,11 @@ def _bitmap_faults(facts: IndexedFacts) -> Iterator[_Fault]:
         yield _duplicate_fault(facts, int(rows[bitmap]), "owned", partition)
 
 
-def _duplicate_fault(facts: IndexedFacts, row: int, table: str, partition: int | None) -> _Fault:
+def _duplicate_fault(facts: IndexedFacts, row: int, table: str, partition: int | None, rows: int = 1) -> _Fault:
     values = {name: column(facts.table, name)[row].as_py() for name in ("member_id", "topic")}
     if partition is not None:
         values["partition"] = partition
-    return _Fault(int(facts.group_index[row]), "duplicate-owned", format_row(table, **values))
+    return _Fault(int(facts.group_index[row]), "duplicate-owned", format_row(table, **values), rows)
 
 
 UNSUPPORTED_TYPES = {

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.facts import GROUP, OWNED_ORDER, IndexedFacts
+from spark_assign.groups.kernel.facts import GROUP, OWNED_ORDER, IndexedFacts, read_listed_partitions
 from spark_assign.groups.kernel.topic_columns import PartitionLoads, SubscriptionRows, TopicColumns, read_loads
 from spark_assign.java.hash_map import string_hashes, table_orders
-from spark_assign.java.key_index import KeyIndex, NameIndex, take_names, to_int_array
+from spark_assign.java.key_index import KeyIndex, NameIndex, take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import (
     EMPTY_SLICES,
@@ -322,9 +322,7 @@ class GroupSpecs:
         member = KeyIndex(members.group * num_ids + facts.member_index[members.row]).lookup(
             self.topics.group[topic] * num_ids + facts.member_index[rows]
         )
-        partitions = facts.column("at", rows)
-        partition = np.asarray(partitions.flatten().to_numpy(zero_copy_only=False), np.int64)
-        row = np.repeat(np.arange(len(rows)), to_int_array(partitions.value_lengths(), 0))
+        row, partition = read_listed_partitions(facts, rows)
         owned = PartitionSlices(member[row], topic[row], partition, np.ones_like(row), np.ones_like(row))
         return owned.take(owned.member >= 0)
 

@@ -82,6 +82,9 @@ def coordinator_hashes(group_ids: list[str]) -> IntArray:
     return np.where(signed == -(1 << 31), 0, abs(signed))
 
 
+_RELEASE = re.compile(r"(?<!\d)(\d{1,9})\.(\d{1,9})(?!\d)(?:\.\d+)*")
+
+
 def release_range(releases: str | None) -> tuple[tuple[int, int], tuple[int, int]]:
     """Returns the oldest and newest possible release of a client, from `groups.leader_version`.
 
@@ -91,7 +94,7 @@ def release_range(releases: str | None) -> tuple[tuple[int, int], tuple[int, int
         >>> release_range(None)
         ((0, 0), (99, 0))
     """
-    numbers = [(int(major), int(minor)) for major, minor in re.findall(r"(\d+)\.(\d+)(?:\.\d+)*", releases or "")]
+    numbers = [(int(major), int(minor)) for major, minor in _RELEASE.findall(releases or "")]
     if not numbers or releases is None:
         return (0, 0), (99, 0)
     if releases.endswith("+"):

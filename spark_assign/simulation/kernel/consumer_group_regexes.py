@@ -6,13 +6,13 @@ expression, if topics were created, and periodically.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 
 from spark_assign.simulation.kernel.consumer_group_members import INVALID_REGULAR_EXPRESSION, HeartbeatError
 from spark_assign.simulation.kernel.settings import GroupConfig
 from spark_assign.simulation.kernel.target_assignment import TopicsImage
+from spark_assign.wire.topic_regex import TopicRegexError, topic_matcher
 
 _AT_MOST_EVERY_MS = 10_000
 
@@ -57,8 +57,8 @@ class Regexes:
         if regex in self.members:
             return
         try:
-            re.compile(regex)
-        except re.error:
+            topic_matcher(regex)
+        except TopicRegexError:
             raise HeartbeatError(INVALID_REGULAR_EXPRESSION) from None
 
     def update(self, old: str, new: str, metadata: TopicsImage, now: int, config: GroupConfig) -> bool:
@@ -102,8 +102,7 @@ class Regexes:
         changed = False
         for regex in self.pending:
             if regex in self.members:
-                pattern = re.compile(regex)
-                topics = frozenset(name for name in metadata.by_name if pattern.fullmatch(name))
+                topics = frozenset(filter(topic_matcher(regex), metadata.by_name))
                 changed |= topics != self.topics_of(regex)
                 self.resolved[regex] = topics
                 self.version, self.resolved_at = metadata.version, now

@@ -21,13 +21,16 @@ from spark_assign.tables.errors import SourceError
 Line = tuple[str, int, str]
 """File, line number from 1, text."""
 
+# Possessive, so that a line is read in linear time. `search` would try every start: the first one decides.
 _PARTITION = re.compile(
-    r"\s*Topic:\s*(\S+)\s+Partition:\s*(\d+)\s+Leader:\s*(\S+)\s+Replicas:\s*([\d,\s]*?)\s*(?:Isr:|$)"
+    r"\s*+Topic:\s*+(\S++)\s++Partition:\s*+(\d++)\s++Leader:\s*+(\S++)\s++Replicas:\s*+([\d,\s]*+)(?:Isr:|$)", re.ASCII
 )
-_TOPIC = re.compile(r"\s*Topic:\s*(\S+)\s+(?:TopicId:\s*(\S+)\s+)?.*?PartitionCount:\s*(\d+)")
-_NO_MEMBERS = re.compile(r"Consumer group '(.*)' has no active members\.")
-_REBALANCING = re.compile(r"Warning: Consumer group '(.*)' is rebalancing\.")
-_ABSENT = re.compile(r"(Error: )?Consumer group '(.*)' does not exist\.")
+_TOPIC = re.compile(r"\s*+Topic:\s*+(\S++)\s++(?:TopicId:\s*+(\S++)\s++)?+.*?PartitionCount:\s*+(\d++)", re.ASCII)
+_NO_MEMBERS = re.compile(r"(?>.*?Consumer group ')(.*)' has no active members\.")
+_REBALANCING = re.compile(r"(?>.*?Warning: Consumer group ')(.*)' is rebalancing\.")
+_ABSENT = re.compile(r"(?>.*?Consumer group ')(.*)' does not exist\.")
+_STATE = re.compile(r"[A-Z]\w+")
+_INT_DIGITS, _LONG_DIGITS = 10, 19
 _MEMBER_COLUMNS = ("CONSUMER-ID", "HOST", "CLIENT-ID")
 _OFFSETS = {"committed_offset": "CURRENT-OFFSET", "end_offset": "LOG-END-OFFSET", "lag": "LAG"}
 _OFFSET_COLUMNS = ("GROUP", "TOPIC", "PARTITION", *_OFFSETS.values(), *_MEMBER_COLUMNS)
@@ -94,11 +97,11 @@ class _Found:
 
     def topic_line(self, line: Line) -> None:
         if partition := _PARTITION.match(line[2]):
-            key, leader = (partition[1], int(partition[2])), partition[3]
-            self.leaders[key] = int(leader) if leader.isdecimal() else None  # `none`, or -1 before 2.x
-            self.replicas[key] = [int(broker) for broker in partition[4].split(",") if broker.strip()]
+            key, leader = (partition[1], _int(line, partition[2])), partition[3]
+            self.leaders[key] = _int(line, leader) if leader.isdecimal() else None  # `none`, or -1 before 2.x
+            self.replicas[key] = [_int(line, broker.strip()) for broker in partition[4].split(",") if broker.strip()]
         elif topic := _TOPIC.match(line[2]):
-            self.counts[topic[1]] = int(topic[3]), line
+            self.counts[topic[1]] = _int(line, topic[3]), line
             if topic[2]:
                 self.ids[topic[1]] = topic[2]
         else:
@@ -120,12 +123,12 @@ class _Found:
         columns = text.replace("COORDINATOR (ID)", "COORDINATOR").split()
         if columns[0] == "GROUP" and readers.keys() & columns[1:2]:
             return columns
-        if message := _NO_MEMBERS.search(text):
+        if message := _NO_MEMBERS.match(text):
             self.groups[message[1]].state = "Empty"
-        elif message := _REBALANCING.search(text):
+        elif message := _REBALANCING.match(text):
             self.groups[message[1]].fault = "the group was rebalancing when its text was printed"
-        elif message := _ABSENT.search(text):
-            self.groups[message[2]].fault = text.strip()
+        elif message := _ABSENT.match(text):
+            self.groups[message[1]].fault = text.strip()
         elif layout:
             readers[layout[1]](line, layout)
         else:
@@ -156,11 +159,13 @@ class _Found:
 
     def _state_line(self, line: Line, _: list[str]) -> None:
         # The coordinator is printed as `host:port  (id)`, the strategy may be blank.
-        match = re.match(r"\s*(\S+)\s+\S+\s+\(\S*\)\s+(?:(\S+)\s+)?([A-Z]\w+)\s+(?:\S+\s+)*\d+\s*$", line[2])
-        if match is None:
+        words = line[2].split()
+        # The last word is the number of members.
+        at = next((at for at in (4, 3) if len(words) > at + 1 and _STATE.fullmatch(words[at])), None)
+        if at is None or not (words[2].startswith("(") and words[2].endswith(")") and words[-1].isdecimal()):
             raise _wrong(line, " ".join(_STATE_COLUMNS))
-        group = self.groups[match[1]]
-        group.assignor, group.state = (None if match[2] in (None, "-") else match[2]), match[3]
+        group = self.groups[words[0]]
+        group.assignor, group.state = (None if at == 3 or words[3] == "-" else words[3]), words[at]
 
     def rows(self, cluster: str) -> SnapshotRows:
         rows = SnapshotRows(cluster)
@@ -217,14 +222,23 @@ def _values(line: Line, layout: list[str], needed: tuple[str, ...]) -> dict[str,
 
 
 def _number(line: Line, values: dict[str, str], column: str) -> int:
-    if not values[column].isdigit():
-        raise _wrong(line, f"a number under {column}")
-    return int(values[column])
+    return _int(line, values[column], f" under {column}")
+
+
+def _int(line: Line, text: str, where: str = "", digits: int = _INT_DIGITS) -> int:
+    """Returns a number from 0 that fits into Kafka's type, an int or a long."""
+    if (
+        not (text.isascii() and text.isdecimal())
+        or len(text) > digits
+        or int(text) >= 1 << (31 if digits == 10 else 63)
+    ):
+        raise _wrong(line, f"a number{where}")
+    return int(text)
 
 
 def _number_or_none(line: Line, values: dict[str, str], column: str) -> int | None:
-    if values[column] == "-":
+    text = values[column]
+    if text == "-":
         return None
-    if not values[column].removeprefix("-").isdigit():
-        raise _wrong(line, f"a number or - under {column}")
-    return int(values[column])
+    number = _int(line, text.removeprefix("-"), f" or - under {column}", _LONG_DIGITS)
+    return -number if text.startswith("-") else number

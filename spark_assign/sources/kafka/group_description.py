@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +17,7 @@ from spark_assign.sources.kafka.connection import ClusterConnection, batches
 from spark_assign.streams.classic_members import StreamsMember
 from spark_assign.wire.consumer_protocol import TopicPartitions
 from spark_assign.wire.describe_groups import DescribeShareGroupOffsetsRequest
+from spark_assign.wire.topic_regex import TopicRegexError, topic_matcher
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,21 @@ def fault(error_code: int, message: str | None = None) -> Exception | None:
 
 
 def read_consumer_group(group: Any, topics: Collection[str]) -> GroupDescription | Exception:
-    """Returns a group of a ConsumerGroupDescribe response, or its error."""
+    """Returns a group of a ConsumerGroupDescribe response, or its error.
+
+    The subscriptions of the group are unknown if a regular expression can't be evaluated: that is an error, too.
+    """
     if error := fault(group.error_code, group.error_message):
         return error
-    members = [_consumer_member(member, topics) for member in group.members]
+    try:
+        matched = {
+            regex: sorted(filter(topic_matcher(regex), topics))
+            for regex in {member.subscribed_topic_regex for member in group.members}
+            if regex
+        }
+    except TopicRegexError as error:
+        return error
+    members = [_consumer_member(member, matched) for member in group.members]
     return GroupDescription(
         group.group_state, group.assignor_name, members, subscription_type=_subscription_type(group.members)
     )
@@ -98,26 +109,14 @@ def _subscription_type(members: Sequence[Any]) -> str:
     return "homogeneous" if is_homogeneous else "heterogeneous"
 
 
-def _consumer_member(member: Any, topics: Collection[str]) -> MemberDescription:
-    """Returns a member of a consumer group."""
+def _consumer_member(member: Any, matched: Mapping[str, Sequence[str]]) -> MemberDescription:
+    """Returns a member of a consumer group; `matched` has the topics of each regular expression of the group."""
     owned = owned_partitions(member)
     named = list(member.subscribed_topic_names)
     if member.subscribed_topic_regex:
-        named += matching(member.subscribed_topic_regex, topics)
+        named += matched[member.subscribed_topic_regex]
         named += [topic for topic, _ in owned]
     return MemberDescription(member_columns(member), tuple(named), owned)
-
-
-def matching(regex: str, topics: Collection[str]) -> list[str]:
-    """Returns the topics that a KIP-848 subscription pattern matches completely, or [] if Python can't compile it.
-
-    The broker uses RE2. For everything that topic names need, its syntax is that of Python.
-    """
-    try:
-        pattern = re.compile(regex)
-    except re.error:
-        return []
-    return sorted(topic for topic in topics if pattern.fullmatch(topic))
 
 
 StartOffsets = dict[tuple[str, int], int]

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from spark_assign.groups.kernel.faults import format_row
+from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 from spark_assign.streams.kernel.changelogs import Changelogs
 from spark_assign.streams.kernel.classic_application import (
     BALANCE_SUBTOPOLOGY,
@@ -34,6 +35,7 @@ from spark_assign.streams.kernel.streams_group_input import (
     DEPARTED_OWNED,
     DEPARTED_TASK,
     GROUP,
+    MAX_TASKS,
     MEMBER,
     OWNED,
     RACKS,
@@ -139,8 +141,15 @@ def _find_row_faults(facts: StreamsFacts) -> Iterator[_Fault]:
             columns = {"topic": row["name"], "partition": row["number"], "end_offset": row["offset"]}
             yield "bad-changelog", format_row("changelogs", **columns)
         seen.add(partition)
+    sizes = {row["name"]: row["number"] or 0 for row in facts.rows[TOPIC]}
+    sources = [_more(row).get("source_topics") or () for row in facts.rows[SUBTOPOLOGY]]
+    if (tasks := sum(max((sizes.get(topic, 0) for topic in of), default=0) for of in sources)) > MAX_TASKS:
+        yield "too-many-tasks", format_row("subtopologies", tasks=tasks)
+    owned = facts.rows[OWNED] + facts.rows[DEPARTED_OWNED]
+    if (partitions := sum(max(_more(row).get("count") or 0, 0) for row in owned)) > MAX_PARTITIONS:
+        yield "too-many-tasks", format_row("owned", partitions=partitions)
     member_ids = {row["member_id"] for row in facts.rows[MEMBER]}
-    for row in facts.rows[OWNED] + facts.rows[DEPARTED_OWNED]:
+    for row in owned:
         columns = {"member_id": row["member_id"], "topic": row["name"], **_more(row)}
         bounds = [columns.get(name) for name in ("first", "step", "count")]
         if row["name"] is None or any(value is None or value < 0 for value in bounds) or not bounds[1]:
@@ -184,7 +193,7 @@ def _is_id(text: str | None) -> bool:
 
 def _read_task(text: str | None) -> TaskId | None:
     subtopology, _, number = (text or "").partition("_")
-    return (int(subtopology), int(number)) if _is_id(subtopology) and number.isdecimal() else None
+    return (int(subtopology), int(number)) if _is_id(subtopology) and number.isdecimal() and len(number) < 11 else None
 
 
 def _read_setting(text: str) -> tuple[str, Any]:

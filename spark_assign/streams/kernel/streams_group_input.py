@@ -41,6 +41,7 @@ from spark_assign.groups.assignors.server.coordinator_hash_order import table_sl
 from spark_assign.groups.kernel.faults import format_row
 from spark_assign.java.compute_if_absent import compute_if_absent_order
 from spark_assign.java.hash_map import HashTable, java_key, string_hash, string_hashes, text_order, text_ranks
+from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
 
 GROUP, SUBTOPOLOGY, MEMBER, TASK, DEPARTED_TASK, OWNED, DEPARTED_OWNED, TOPIC, RACKS, CHANGELOG = range(10)
@@ -99,6 +100,9 @@ def read_streams_facts(fact_table: pa.Table) -> Iterator[StreamsFacts]:
 
 # A task that doesn't exist and a task with two owners are no faults: the assignor has rules for them.
 
+MAX_TASKS = 200_000
+"""Maximum number of tasks of a group. The assignors keep objects per task, in total 6 kB of memory."""
+
 ROLES = ("active", "standby", "warmup")
 
 REMEDIES = {
@@ -107,6 +111,8 @@ REMEDIES = {
     "duplicate-group": "Keep one row per group",
     "duplicate-subtopology": "Keep one row per subtopology",
     "bad-standby-replicas": "standby_replicas must be 0 or more",
+    "too-many-tasks": f"A group has at most {MAX_TASKS:,} tasks and {MAX_PARTITIONS:,} owned partitions. Correct "
+    "the number",
     "bad-subtopology": "partitions must be 0 or more, and stateful must be true or false",
     "bad-classic-subtopology": "The ID must be a number, as in the task 1_0, and source_topics must have a topic",
     "no-topology": "No tasks are assigned without a topology. Add the subtopologies",
@@ -164,6 +170,9 @@ def _find_group_faults(facts: StreamsFacts) -> Iterator[_Fault]:
         elif not facts.is_classic and (row["stateful"] is None or row["number"] is None or row["number"] < 0):
             columns = {"subtopology": row["name"], "partitions": row["number"], "stateful": row["stateful"]}
             yield "bad-subtopology", format_row("subtopologies", **columns)
+    tasks = 0 if facts.is_classic else sum(max(row["number"] or 0, 0) for row in facts.rows[SUBTOPOLOGY])
+    if tasks > MAX_TASKS:
+        yield "too-many-tasks", format_row("subtopologies", tasks=tasks)
     if facts.rows[MEMBER] and not facts.rows[SUBTOPOLOGY]:
         yield "no-topology", format_row("subtopologies", group_id=facts.group_id)
 

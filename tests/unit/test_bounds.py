@@ -1,0 +1,160 @@
+"""No number in a table makes a kernel expand more than it may: the group is rejected, and the others are planned.
+
+Each test limits the memory of its process, because a number without a bound costs up to 16 GiB.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_assign.groups.kernel.facts import (
+    DEPARTED_SLICE,
+    FACT_TYPES,
+    INITIALIZED,
+    LOAD,
+    MEMBER,
+    OWNED_LIST,
+    OWNED_ORDER,
+    OWNED_SLICE,
+    OWNED_TOPIC,
+    SUBSCRIPTION,
+    index_facts,
+)
+from spark_assign.groups.kernel.faults import REMEDIES, find_faults
+from spark_assign.groups.kernel.plan_groups import ASSIGNED, CHANGED_TOPIC, METRICS, REJECTED, PlanParams, plan_groups
+from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+
+INT_MAX = 2**31 - 1
+LISTS = ("in_rate_stddevs", "out_rates", "lags", "byte_rates")
+SPARE_BYTES = 3 << 30
+ASSIGNORS = ("sticky", "cooperative-sticky", "sticky@2.8", "uniform", "server-range")
+ASSIGNORS += ("sticky@franz-go", "cooperative-sticky@librdkafka")
+
+
+@pytest.fixture(autouse=True)
+def memory_limit() -> Iterator[None]:
+    """Memory beyond what the process has now fails with a MemoryError."""
+    pages = int(open("/proc/self/statm", encoding="ascii").read().split()[0])  # noqa: SIM115
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + SPARE_BYTES, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def group(name: str, *facts: dict[str, Any], partitions: int | None = 3, members: int = 2) -> list[dict[str, Any]]:
+    """A group whose members all subscribe to t."""
+    key = {"cluster": "c", "group_id": name}
+    rows = [key | {"kind": MEMBER, "member_id": f"m{n}", "generation_id": 1} for n in range(members)]
+    topic = {"topic": "t", "partitions": partitions}
+    rows += [key | {"kind": SUBSCRIPTION, "member_id": f"m{n}"} | topic for n in range(members)]
+    return rows + [key | topic | fact for fact in facts]
+
+
+def owned(first: int, step: int, count: int, member: int = 0, kind: int = OWNED_SLICE, **more: Any) -> dict[str, Any]:
+    """A slice of t."""
+    return {"kind": kind, "member_id": f"m{member}", "first": first, "step": step, "count": count} | more
+
+
+def planned(rows: list[dict[str, Any]], assignor: str) -> tuple[set[str], dict[str, str]]:
+    """The groups with an assignment, and the code of each other one."""
+    kinds = frozenset({ASSIGNED, CHANGED_TOPIC, METRICS, REJECTED})
+    params = PlanParams((("*", assignor),), registered=(assignor,), custom={}, required_kinds=kinds)
+    assigned, rejected = set[str](), {}
+    for table in plan_groups(facts_of(rows), params):
+        for row in table.select(["kind", "group_id", "code"]).to_pylist():
+            if row["kind"] == ASSIGNED:
+                assigned.add(row["group_id"])
+            elif row["kind"] == REJECTED:
+                rejected[row["group_id"]] = row["code"]
+    return assigned, rejected
+
+
+def facts_of(rows: list[dict[str, Any]]) -> pa.Table:
+    """The facts, with the columns that they use."""
+    used = dict.fromkeys(name for row in rows for name in row)
+    return pa.Table.from_pylist(rows, schema=pa.schema([(name, FACT_TYPES[name]) for name in used]))
+
+
+GOOD = group("good", owned(0, 1, 3), {"kind": LOAD, "at": [0], "in_rates": [1.0]} | {name: [None] for name in LISTS})
+HOSTILE = {
+    "a slice": [owned(0, 1, INT_MAX)],
+    "many slices": [owned(0, 1, 900_000, n % 2) for n in range(300)],
+    "the same slice": [owned(0, 1, 3, n % 2) for n in range(2)] + [owned(0, 1, MAX_PARTITIONS) for _ in range(300)],
+    "an unknown topic": [owned(0, 1, INT_MAX, topic="u", partitions=None)],
+    "unknown topics": [owned(0, 1, 600_000, topic=f"u{n}", partitions=None) for n in range(300)],
+    "departed": [owned(0, 1, INT_MAX, member=9, kind=DEPARTED_SLICE)],
+    "in order": [owned(0, 1, INT_MAX), owned(0, 1, INT_MAX, kind=OWNED_ORDER, position=0)],
+    "initialized": [owned(0, 1, INT_MAX, kind=INITIALIZED)],
+    "a list": [
+        {"kind": OWNED_LIST, "member_id": "m0", "topics": ["t"], "firsts": [0], "steps": [1], "counts": [INT_MAX]},
+        {"kind": OWNED_TOPIC},
+    ],
+}
+
+
+@pytest.mark.parametrize("assignor", [*ASSIGNORS, "weighted-sticky"])
+def test_a_slice_that_is_too_long_rejects_its_group(assignor: str) -> None:
+    """Whatever lists it, and whatever plans; the other group is planned."""
+    rows = [row for name, facts in HOSTILE.items() for row in group(name, *facts)]
+    assert planned(rows + GOOD, assignor) == ({"good"}, dict.fromkeys(HOSTILE, "too-many-partitions"))
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+def test_a_topic_that_is_too_large_rejects_its_group(assignor: str) -> None:
+    """Subscribed to, or only owned; the largest topic that is allowed is planned."""
+    rows = group("large", partitions=INT_MAX) + group("owned", owned(0, 1, 1, topic="u", partitions=INT_MAX))
+    rows += group("most", partitions=MAX_PARTITIONS)
+    assert planned(rows + GOOD, assignor) == (
+        {"good", "most"},
+        dict.fromkeys(("large", "owned"), "too-many-partitions"),
+    )
+
+
+def test_the_text_names_the_number() -> None:
+    """Table, topic, number, and what to do."""
+    remedy = REMEDIES["too-many-partitions"]
+    rows = group("a", owned(0, 1, INT_MAX)) + group("b", partitions=INT_MAX)
+    assert [find_faults(index_facts(facts_of(rows)))[each] for each in (0, 1)] == [
+        ("too-many-partitions", f"owned_slices: topic=t, partitions=2147483647. {remedy}"),
+        ("too-many-partitions", f"topics: topic=t, partitions=2147483647. {remedy}"),
+    ]
+
+
+def test_what_is_no_fault() -> None:
+    """All partitions of a large topic owned by one member, and twice as many as the topic has."""
+    rows = group("one", owned(0, 1, MAX_PARTITIONS), partitions=MAX_PARTITIONS)
+    halves = [owned(first, 2, MAX_PARTITIONS // 2, first) for first in range(2)]
+    rows += group("two", *halves, owned(0, 1, MAX_PARTITIONS, kind=DEPARTED_SLICE), partitions=MAX_PARTITIONS)
+    assert find_faults(index_facts(facts_of(rows))) == {}
+
+
+def test_a_slice_beyond_int_is_a_fault() -> None:
+    """Kafka's partition is an int."""
+    rows = group("far", owned(INT_MAX, 1, 2)) + group("last", owned(INT_MAX, 1, 1))
+    assert {group for group, (code, _) in find_faults(index_facts(facts_of(rows))).items() if code == "bad-partition"}
+    assert planned(rows, "sticky") == ({"last"}, {"far": "bad-partition"})
+
+
+def test_any_numbers(seed: int) -> None:
+    """Numbers up to 2^31 - 1 in each column, in groups of several topics: each group is planned or rejected."""
+    random = Random(seed)
+    values = (0, 1, 2, 3, 7, 1_000, MAX_PARTITIONS, MAX_PARTITIONS + 1, 2**30, INT_MAX)
+    kinds = (OWNED_SLICE, OWNED_SLICE, DEPARTED_SLICE, INITIALIZED, OWNED_ORDER)
+    for assignor in ASSIGNORS:
+        rows = []
+        for number in range(5):
+            facts = []
+            for _ in range(random.randint(0, 6)):
+                topic, size = random.choice((("t", 3), ("u", random.choice(values)), ("v", None)))
+                numbers = [random.choice(values) for _ in range(3)]
+                kind = random.choice(kinds)
+                facts.append(owned(*numbers, random.randrange(2), kind, topic=topic, partitions=size, position=0))
+            rows += group(f"g{number}", *facts)
+        assigned, rejected = planned(rows, assignor)
+        assert assigned | rejected.keys() == {f"g{number}" for number in range(5)}

@@ -1,0 +1,66 @@
+"""Regular expressions of KIP-848 subscriptions: as the broker evaluates them, in linear time, and never silently."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spark_assign.sources.kafka.group_description import GroupDescription, read_consumer_group
+from spark_assign.wire.topic_regex import TopicRegexError, topic_matcher
+from tests.kafka import topic_regexes
+from tests.recorded_lines import read_rows
+
+
+def test_the_recorded_expressions_match_the_same_topics() -> None:
+    """What RE2/J 1.8 of Kafka 4.4 matched."""
+    found = read_rows(topic_regexes.RECORDED)
+    assert topic_regexes.differing(found) == []
+    assert sum(bool(row["matched"]) for row in found) > 100
+
+
+@pytest.mark.parametrize(
+    "regex",
+    ["(a+)+$", "(a|a)*b", "(.*)*x", "(a?){500}a{500}", "(" * 900 + "a" + ")*" * 900, "(|a|b)" * 900 + "x"],
+)
+def test_no_expression_takes_long(regex: str) -> None:
+    """Python's own library backtracks: 50 s for 50 characters of the first one."""
+    start = time.process_time()
+    try:
+        matches = topic_matcher(regex)
+    except TopicRegexError:
+        return
+    for _ in range(30):
+        assert not matches("ab" * 124 + "c")
+    assert time.process_time() - start < 1
+
+
+def _group(*regexes: str | None) -> Any:
+    assignment = SimpleNamespace(topic_partitions=[])
+    about = {"client_id": "c", "client_host": "h", "rack_id": None, "member_epoch": 1, "assignment": assignment}
+    members = [
+        SimpleNamespace(member_id=f"m{n}", subscribed_topic_names=["x"], subscribed_topic_regex=regex, **about)
+        for n, regex in enumerate(regexes)
+    ]
+    names = {"group_id": "g", "group_state": "Stable", "assignor_name": "uniform"}
+    return SimpleNamespace(error_code=0, error_message=None, members=members, **names)
+
+
+def test_a_group_subscribes_to_what_the_broker_matches() -> None:
+    """POSIX classes and Unicode categories, too, which Python's library doesn't know."""
+    found = read_consumer_group(_group("[[:alpha:]]+", r"\pN+", None), ["b", "a", "12", "a1"])
+    assert isinstance(found, GroupDescription)
+    assert [member.topics for member in found.members] == [("x", "a", "b"), ("x", "12"), ("x",)]
+
+
+@pytest.mark.parametrize(
+    ("regex", "reason"), [("((a{100}){100}){100}", "repetition"), (r"\pL{900}", "too large"), ("a\ud800", "encode")]
+)
+def test_a_group_whose_expression_cannot_be_evaluated_is_not_described(regex: str, reason: str) -> None:
+    """The error says so; nothing is taken for matched."""
+    found = read_consumer_group(_group(None, regex), ["a"])
+    assert isinstance(found, TopicRegexError)
+    assert "can't be evaluated" in str(found)
+    assert reason in str(found)
