@@ -165,7 +165,7 @@ def gather_facts(fleet: Fleet, *, loads: bool = False) -> DataFrame:
     subtopology: _Columns = {"name": "subtopology", "number": "partitions", "stateful": "stateful"}
     subtopology |= _more(fleet.subtopologies, "source_topics", "changelog_topics")
     group: _Columns = {"text": "group_type", "number": "standby_replicas"}
-    group |= _more(fleet.groups, "streams_config", "leader_process_id", "standby_task_order")
+    group |= _more(fleet.groups, "streams_config", "leader_process_id", "standby_task_order", "leader_version")
     task: _Columns = {"member_id": "member_id", "name": "subtopology", "number": "task", "text": "role"}
     sources: list[_Source] = [
         (fleet.members, kinds.MEMBER, member),

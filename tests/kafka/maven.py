@@ -142,8 +142,9 @@ def clients_classpath(version: str) -> str:
 
 
 def streams_classpath(version: str) -> str:
-    """Returns a Java class path with one release of Kafka Streams and its clients. Raises as `kafka_classpath` does."""
-    return _classpath(JarSet(f"streams-{version}", (f"{_KAFKA}:kafka-streams:{version}",)))
+    """Returns a Java class path with one release of Kafka Streams, its clients, and jackson. Raises as
+    `kafka_classpath` does."""
+    return _classpath(JarSet(f"streams-{version}", (f"{_KAFKA}:kafka-streams:{version}", _JACKSON)))
 
 
 def logging_classpath() -> str:

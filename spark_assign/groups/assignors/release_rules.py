@@ -202,6 +202,27 @@ def _parse_numbers(releases: str | None) -> tuple[int, ...]:
     return () if found is None else (int(found[1]), int(found[2]), _NEWEST if found[3] is None else int(found[3]))
 
 
+NEWEST_RELEASE = (4, 4, _NEWEST)
+"""The newest known release of Kafka."""
+
+
+def release_bounds(releases: str | None) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Returns the oldest and newest possible release, given `groups.leader_version`; without a patch, any patch.
+
+    Examples:
+        >>> release_bounds("3.6.1"), release_bounds("2.8-3.3")[0], release_bounds("3.4+")[1]
+        (((3, 6, 1), (3, 6, 1)), (2, 8, 0), (99, 0, 0))
+        >>> release_bounds("<2.4"), release_bounds(None)
+        (((0, 0, 0), (2, 4, 1000000)), ((0, 0, 0), (99, 0, 0)))
+    """
+    found = re.findall(r"(\d+)\.(\d+)(?:\.(\d+))?", releases or "")
+    numbers = [(int(major), int(minor), patch) for major, minor, patch in found]
+    if not numbers or releases is None:
+        return (0, 0, 0), (99, 0, 0)
+    oldest, newest = ((*each[:2], int(each[2] or patch)) for each, patch in ((numbers[0], 0), (numbers[-1], _NEWEST)))
+    return (0, 0, 0) if releases.startswith("<") else oldest, (99, 0, 0) if releases.endswith("+") else newest
+
+
 def assignor_of_leader(assignor: str | None, library: str | None, releases: str | None) -> str | None:
     """Returns the name of the assignor that plans a group, given its leader's library and releases.
 

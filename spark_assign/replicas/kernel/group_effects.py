@@ -13,7 +13,6 @@ all with `client.rack`, rebalances once or twice. A classic group without `clien
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_assign.groups.assignors.release_rules import release_bounds
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.numeric.array_types import IntArray
 
@@ -91,12 +91,8 @@ def release_range(releases: str | None) -> tuple[tuple[int, int], tuple[int, int
         >>> release_range(None)
         ((0, 0), (99, 0))
     """
-    numbers = [(int(major), int(minor)) for major, minor in re.findall(r"(\d+)\.(\d+)(?:\.\d+)*", releases or "")]
-    if not numbers or releases is None:
-        return (0, 0), (99, 0)
-    if releases.endswith("+"):
-        return numbers[0], (99, 0)
-    return ((0, 0) if releases.startswith("<") else numbers[0]), numbers[-1]
+    oldest, newest = release_bounds(releases)
+    return oldest[:2], newest[:2]
 
 
 def watches_racks(row: Row, first: tuple[int, int], last: tuple[int, int]) -> Range:

@@ -141,6 +141,7 @@ def _plan_classic_group(classic: ClassicGroupInput, totals: Mapping[str, Any]) -
     yield from _task_rows(group_input, target, roles, temporary)
     yield from _move_rows(group_input, moves)
     planned = {"warmups": len(warmups), "withheld": len(withheld), "assumed_offsets": classic.assumed_offsets}
+    planned |= {"rules": application.rules.profile, "rules_note": application.rules.note}
     planned |= _classic_metrics(application, plan)
     if (sizes := classic.changelogs.sizes) is not None:
         copies = (sizes.get(task, 0.0) * len(members) for task, members in target.standby.items())
