@@ -1,5 +1,4 @@
-"""The recorded rows of Streams applications on the classic protocol (`README-streams-classic.md`, and `README-streams-classic-4.4.md`).
-"""
+"""The recorded rows of Streams applications on the classic protocol (`README-streams-classic.md`, and `-4.4.md`)."""
 
 from __future__ import annotations
 

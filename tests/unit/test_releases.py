@@ -59,6 +59,7 @@ def test_only_the_assignors_of_clients_have_releases() -> None:
     """The broker's do not, nor do those of a user."""
     with pytest.raises(ConfigError, match=r"'uniform@4\.1': a release \(@VERSION\) can be given only for"):
         find_assignor("uniform@4.1")
+    assert find_assignor("uniform@4.0.0") == "uniform@4.0.0"
     with pytest.raises(ConfigError, match=r"no assignor is called 'mine@3\.4'"):
         find_assignor("mine@3.4")
     assert [client_assignor(name) for name in ("sticky@2.8", "sticky", "mine@3.4", "uniform")] == [

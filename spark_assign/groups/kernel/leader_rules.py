@@ -57,7 +57,7 @@ from spark_assign.groups.assignors.release_rules import (
     is_emulated,
     uses_leader_racks,
 )
-from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
+from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, UNIFORM_4_0_0
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, Client, detect_library
 
 SURE, LIKELY, GUESS, UNKNOWN = ("sure", "likely", "guess", "unknown")
@@ -317,7 +317,7 @@ def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
         >>> find_rule_source("sticky", None)
         RuleSource(kind='unknown', text="today's Java, leader not known")
     """
-    if assignor in KAFKA_SERVER_ASSIGNORS:
+    if assignor in (*KAFKA_SERVER_ASSIGNORS, UNIFORM_4_0_0):
         return RuleSource(BROKER, "the broker")
     name, separator, release = assignor.partition("@")
     if name not in CLIENT_ASSIGNORS:
