@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 
-from tests.golden import server_rows, streams_rows
-from tests.kafka import live_assignors, maven, random_server_groups, random_streams
+from tests.golden import reconciliation_rows, server_rows, streams_rows
+from tests.kafka import live_assignors, maven, random_members, random_server_groups, random_streams
 from tests.recorded_lines import write_rows
 
 Row = live_assignors.Row
@@ -31,8 +31,12 @@ def _selected(
     yield from islice((row for row, equals in rows if all(equals)), equal)
 
 
+def _expect(row: Row) -> object:
+    return row["expect"]
+
+
 def main(seed: int) -> None:
-    """Rows of the broker's assignors."""
+    """Rows of the broker's assignors, and of members on the way to their target."""
     groups = [row for row in random_streams.groups(seed, 3_000) if len(row["members"]) <= 8]
     answers = [_answered(groups, release, "StreamsAssignors") for release in ("4.2.2", "4.2.1", "4.4.0")]
     write_rows(streams_rows.FILE_4_2_2, _selected(streams_rows.expected, *answers))
@@ -41,6 +45,10 @@ def main(seed: int) -> None:
     groups = [row for row in groups if sum(topic["partitions"] for topic in row["topics"].values()) <= 80]
     answers = [_answered(groups, release, "ServerAssignors") for release in ("4.0.0", "4.0.1")]
     write_rows(server_rows.FILE_4_0_0, _selected(server_rows.expected, *answers))
+    members = list(random_members.members(seed, 1_000))
+    answers = [_answered(members, release, "CurrentAssignments") for release in ("4.1.1", "4.1.2")]
+    kept = (_selected(_expect, *pair, different=40, equal=60) for pair in (answers, answers[::-1]))
+    write_rows(reconciliation_rows.FILE, chain.from_iterable(kept))
 
 
 if __name__ == "__main__":

@@ -223,6 +223,20 @@ def release_bounds(releases: str | None) -> tuple[tuple[int, int, int], tuple[in
     return (0, 0, 0) if releases.startswith("<") else oldest, (99, 0, 0) if releases.endswith("+") else newest
 
 
+_BROKER_PATCHES = {"4.0": 3, "4.1": 3, "4.2": 3, "4.3": 2, "4.4": 1}
+
+
+def broker_releases(first: str = "4.0") -> tuple[str, ...]:
+    """Returns the known releases of brokers, with and without a patch; without one, it is the latest patch.
+
+    Examples:
+        >>> broker_releases("4.3")
+        ('4.3', '4.3.0', '4.3.1', '4.4', '4.4.0')
+    """
+    names = ((minor, *(f"{minor}.{patch}" for patch in range(count))) for minor, count in _BROKER_PATCHES.items())
+    return tuple(name for of_minor in names if of_minor[0] >= first for name in of_minor)
+
+
 def assignor_of_leader(assignor: str | None, library: str | None, releases: str | None) -> str | None:
     """Returns the name of the assignor that plans a group, given its leader's library and releases.
 

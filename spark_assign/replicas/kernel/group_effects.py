@@ -142,7 +142,7 @@ def find_effects(row: Row, broker_release: str, downtime_seconds: float) -> Iter
         down = None if is_crash else row["offline"] * downtime_seconds
         detail = "Partitions without another replica can't be read until the broker is back."
         yield _effect(OFFLINE, detail, paused=row["offline"], seconds=(down, down))
-    if not is_classic and row["max_hash"] and broker_release != "4.0":
+    if not is_classic and row["max_hash"] and not broker_release.startswith("4.0"):
         detail = "Racks of replicas change. The assignor runs again; members get a new epoch, and no member rejoins."
         yield _effect(RACK_HASH, detail, epochs=(row["min_hash"], row["max_hash"]))
     eager = 0 if row["assignor"] == "cooperative-sticky" else row["partitions"]
