@@ -147,6 +147,12 @@ def streams_classpath(version: str) -> str:
     return _classpath(JarSet(f"streams-{version}", (f"{_KAFKA}:kafka-streams:{version}", _JACKSON)))
 
 
+def connect_classpath(version: str) -> str:
+    """Returns a Java class path with one release of the Connect runtime, what it needs, and jackson. Raises as
+    `kafka_classpath` does."""
+    return _classpath(JarSet(f"connect-{version}", (_JACKSON, f"{_KAFKA}:connect-runtime:{version}")))
+
+
 def logging_classpath() -> str:
     """What to add to the first two to have Kafka's classes log, by the log4j2 properties that they are given."""
     folder = _with_jars(_LOGGING)

@@ -242,7 +242,7 @@ def _check_distinct_clusters(all_rows: Sequence[ConnectRows]) -> None:
 
 
 _EXTRA_COLUMNS = {
-    "clusters": "group_id string?, group_state string?, delay_ms long?, kafka_cluster_id string?, version string?",
+    "clusters": "group_id string?, group_state string?, delay_ms long?, kafka_cluster_id string?",
     "connectors": "type string?, state string?",
     "tasks": "state string?",
     "workers": "rest_worker_id string?, url string?, config_offset long?",
