@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 
-from tests.golden import reconciliation_rows, server_rows, streams_rows
-from tests.kafka import live_assignors, maven, random_members, random_server_groups, random_streams
+from tests.golden import connect_release_rows, reconciliation_rows, server_rows, streams_rows
+from tests.kafka import live_assignors, maven, random_connect, random_members, random_server_groups, random_streams
 from tests.recorded_lines import write_rows
 
 Row = live_assignors.Row
@@ -31,12 +31,23 @@ def _selected(
     yield from islice((row for row, equals in rows if all(equals)), equal)
 
 
+def _connect(seed: int) -> Iterator[Row]:
+    """Sequences of one release of each profile before today's that the profiles beside it answer otherwise."""
+    for release, neighbors in connect_release_rows.NEIGHBORS.items():
+        rows = list(random_connect.sequences(seed, release, 600 if release == "3.3.2" else 100))
+        class_path = maven.connect_classpath(release)
+        rows = live_assignors.answered(rows, class_path, program="ConnectRebalances")
+        others = [{each.partition("/")[0] for each in connect_release_rows.different(rows, of)} for of in neighbors]
+        kept = sorted(set.intersection(*others))[:8]
+        yield from ({"system": "connect-cooperative"} | row for row in rows if row["sequence"] in kept)
+
+
 def _expect(row: Row) -> object:
     return row["expect"]
 
 
 def main(seed: int) -> None:
-    """Rows of the broker's assignors, and of members on the way to their target."""
+    """Rows of the broker's assignors, of members on the way to their target, and of Connect clusters."""
     groups = [row for row in random_streams.groups(seed, 3_000) if len(row["members"]) <= 8]
     answers = [_answered(groups, release, "StreamsAssignors") for release in ("4.2.2", "4.2.1", "4.4.0")]
     write_rows(streams_rows.FILE_4_2_2, _selected(streams_rows.expected, *answers))
@@ -49,6 +60,7 @@ def main(seed: int) -> None:
     answers = [_answered(members, release, "CurrentAssignments") for release in ("4.1.1", "4.1.2")]
     kept = (_selected(_expect, *pair, different=40, equal=60) for pair in (answers, answers[::-1]))
     write_rows(reconciliation_rows.FILE, chain.from_iterable(kept))
+    write_rows(connect_release_rows.FILE, _connect(seed))
 
 
 if __name__ == "__main__":

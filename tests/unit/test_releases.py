@@ -73,6 +73,14 @@ def test_only_the_assignors_of_clients_have_releases() -> None:
     assert not uses_owned_order("sticky")
 
 
+def test_who_reports_a_rack() -> None:
+    """Members since 3.4.0; leaders use it since 3.5.0."""
+    rules = [parse_release_assignor(f"range@{release}") for release in ("3.3.2", "3.4.0", "3.4.1", "3.5.0")]
+    assert [(each[1].reports_rack, each[1].uses_racks) for each in rules if each] == [
+        *((False, False), (True, False), (True, False), (True, True))
+    ]
+
+
 def test_the_page_has_every_line() -> None:
     """docs/assignors.md: each line with its first and last release."""
     rows = [

@@ -9,6 +9,8 @@ Principles and steps are those of `incremental_cooperative_assignor`. The differ
     - If a worker also reports duplicated items, its deleted items aren't revoked: it keeps running them.
     - A maximum delay of 0 doesn't make lost items new at once.
 
+In 3.3, the average counts an item that several workers report as often (`counts_duplicates`).
+
 Up to 2.6.1, and in 2.7.0 (`spreads_lost`):
     - All lost items go to the first candidate.
     - All workers together revoke at most the average, rounded down. The first ones revoke down to it.
@@ -38,13 +40,20 @@ from spark_assign.connect.kernel.incremental_cooperative_assignor import (
 from spark_assign.connect.kernel.rebalance_input import RebalanceInput, RebalanceResult
 
 
-def assign(rebalance: RebalanceInput, *, spreads_lost: bool = True, revokes_duplicates: bool = True) -> RebalanceResult:
+def assign(
+    rebalance: RebalanceInput,
+    *,
+    spreads_lost: bool = True,
+    revokes_duplicates: bool = True,
+    counts_duplicates: bool = False,
+) -> RebalanceResult:
     """Plans one rebalance.
 
     Args:
         rebalance: the input.
         spreads_lost: whether to follow KAFKA-10413.
         revokes_duplicates: whether to follow KAFKA-9849.
+        counts_duplicates: whether items that several workers report count as often in the average (3.3).
     """
     if not revokes_duplicates:
         rebalance = replace(rebalance, last_completed_generation_id=rebalance.state.generation_id)
@@ -67,7 +76,9 @@ def assign(rebalance: RebalanceInput, *, spreads_lost: bool = True, revokes_dupl
         checks_departures=revokes_duplicates,
     )
     if state.delay_ms == 0 and (state.can_revoke or diff.revocation_failed):
-        surplus = _revoke_for_new_workers(rebalance, diff.active, loads, spreads_lost)
+        surplus = _revoke_for_new_workers(
+            rebalance, _count_active(rebalance, diff.active, counts_duplicates), loads, spreads_lost
+        )
         for worker, items in surplus.items():
             revoked.setdefault(worker, set()).update(items)
         state.can_revoke = not surplus
@@ -86,8 +97,17 @@ def _keep_last(revoked: dict[int, set[int]]) -> dict[int, set[int]]:
     return {worker: items for worker, items in kept.items() if items}
 
 
+def _count_active(rebalance: RebalanceInput, active: set[int], counts_duplicates: bool) -> tuple[int, int]:
+    """Returns the numbers of reported connectors and tasks."""
+    if counts_duplicates:
+        connectors, tasks = zip(*rebalance.reported, strict=True)
+        return sum(map(len, connectors)), sum(map(len, tasks))
+    num_tasks = sum(map(is_task, active))
+    return len(active) - num_tasks, num_tasks
+
+
 def _revoke_for_new_workers(
-    rebalance: RebalanceInput, active: set[int], loads: Loads, spreads_lost: bool
+    rebalance: RebalanceInput, totals: tuple[int, int], loads: Loads, spreads_lost: bool
 ) -> dict[int, set[int]]:
     """Returns what each loaded worker revokes for workers without load: items above the rounded-up average; up to
     2.6.1, above the rounded-down average, and at most as many of all workers."""
@@ -96,9 +116,8 @@ def _revoke_for_new_workers(
     workers = len(rebalance.workers)
     if len(loaded) == workers:
         return {}
-    active_tasks = sum(map(is_task, active))
     surplus: dict[int, set[int]] = {}
-    for load, total in zip(loads, (len(active) - active_tasks, active_tasks), strict=True):
+    for load, total in zip(loads, totals, strict=True):
         average = -(-total // workers) if spreads_lost else total // workers
         budget = total if spreads_lost else average
         for worker in loaded:

@@ -7,7 +7,8 @@
     2.5.1    2.5.1 to 2.6.1, and 2.7.0         duplicated items are revoked
     2.6.2    2.6.2, 2.6.3, and 2.7.1 to 3.2    lost items go to all candidates, and revocations have no limit for all
                                                workers together (KAFKA-10413)
-    3.3.0    3.3                               the leader iterates a copy of its map of workers (KAFKA-13763)
+    3.3.0    3.3                               duplicated items count as often in averages, and the leader iterates a
+                                               copy of its map of workers (KAFKA-13763)
     3.4.0    3.4.0 to 3.5.1, and 3.6.0         workers are balanced in every rebalance, with a backoff (KAFKA-12495)
     3.5.2    3.5.2, and 3.6.1 to 4.4           a maximum delay of 0 reassigns lost items at once (KAFKA-15693)
 
@@ -59,7 +60,7 @@ PROFILES = {
         ConnectRules("2.4.0", partial(_old, spreads_lost=False, revokes_duplicates=False), copies_workers=False),
         ConnectRules("2.5.1", partial(_old, spreads_lost=False), copies_workers=False),
         ConnectRules("2.6.2", _old, copies_workers=False),
-        ConnectRules("3.3.0", _old),
+        ConnectRules("3.3.0", partial(_old, counts_duplicates=True)),
         ConnectRules("3.4.0", partial(incremental_cooperative_assignor.assign, reassign_if_no_delay=False)),
         ConnectRules("3.5.2", incremental_cooperative_assignor.assign),
     )

@@ -50,6 +50,9 @@ racks. For the measurements, see docs/libraries.md."""
 FRANZ_GO_RELEASE = "1.22"
 """Release of franz-go that `sticky@franz-go` and `cooperative-sticky@franz-go` follow."""
 
+LIBRDKAFKA_RELEASE = (2, 6, 1)
+"""First release of librdkafka with the rules of `range@librdkafka` and so on."""
+
 LIBRARIES_WITHOUT_STATIC_ORDER = frozenset({"aiokafka", "kafka-python", "Sarama"})
 """Libraries that don't sort static members first, by instance id, as Java does. The results are equal only if no member
 is static."""
@@ -116,6 +119,11 @@ class ReleaseRules:
     ignores_generations: bool = False
     reports_in_hash_order: bool = False
     only_general: bool = False
+
+    @property
+    def reports_rack(self) -> bool:
+        """Whether members report `client.rack`: since 3.4.0, in version 3 of the subscription, as the generation."""
+        return not self.generation_in_user_data
 
 
 LATEST_RULES = ReleaseRules()
