@@ -153,6 +153,17 @@ def connect_classpath(version: str) -> str:
     return _classpath(JarSet(f"connect-{version}", (_JACKSON, f"{_KAFKA}:connect-runtime:{version}")))
 
 
+def artifact_jar(artifact: str, version: str) -> Path:
+    """Returns the jar of one of Kafka's artifacts, without what it needs. Raises as `kafka_classpath` does."""
+    folder = fetched.cache() / "kafka" / f"{artifact}-{version}"
+    with fetched.filling(folder) as jars:
+        if jars:
+            found = f"-Dartifact={_KAFKA}:{artifact}:{version}"
+            command = [fetched.need(tools.MAVEN), "-B", "-q", "dependency:copy", found]
+            fetched.run([*command, f"-DoutputDirectory={jars}"])
+    return folder / f"{artifact}-{version}.jar"
+
+
 def logging_classpath() -> str:
     """What to add to the first two to have Kafka's classes log, by the log4j2 properties that they are given."""
     folder = _with_jars(_LOGGING)

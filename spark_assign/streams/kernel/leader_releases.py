@@ -18,7 +18,7 @@ from spark_assign.groups.assignors.release_rules import NEWEST_RELEASE, release_
 PROFILES = {"4.4": (4, 4, 0), "3.8": (3, 8, 0)}
 """Name of each profile to its first release, from the newest to the oldest."""
 
-_CHANGES = {
+CHANGES = {
     (3, 8, 0): "another test of whether an assignment is stable",
     (3, 7, 0): "no balance_subtopology, and other ties of min_traffic",
     (3, 6, 1): "a rack is required of each instance even without a rack-aware strategy",
@@ -73,7 +73,7 @@ def find_rules(releases: str | None, *, is_public_sticky: bool) -> StreamsRules:
     profile = next((name for name, first in PROFILES.items() if first <= newest), "3.8")
     if releases is None:
         return StreamsRules(profile, f"as {profile}, because the release of the leader is unknown")
-    differences = [text for release, text in _CHANGES.items() if oldest < release]
+    differences = [text for release, text in CHANGES.items() if oldest < release]
     if is_public_sticky and profile == "4.4" and oldest < PROFILES["4.4"]:
         differences.insert(0, "up to 4.3, instances keep fewer tasks (KAFKA-20198)")
     is_known = releases.endswith("+") or newest <= NEWEST_RELEASE
