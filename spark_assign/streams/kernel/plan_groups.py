@@ -140,7 +140,11 @@ def _plan_classic_group(classic: ClassicGroupInput, totals: Mapping[str, Any]) -
     moves = _classic_moves(group_input, target, warmups)
     yield from _task_rows(group_input, target, roles, temporary)
     yield from _move_rows(group_input, moves)
-    planned = {"warmups": len(warmups), "withheld": len(withheld), "assumed_offsets": classic.assumed_offsets}
+    planned: dict[str, Any] = {
+        "warmups": len(warmups),
+        "withheld": len(withheld),
+        "assumed_offsets": classic.assumed_offsets,
+    }
     planned |= {"rules": application.rules.profile, "rules_note": application.rules.note}
     planned |= _classic_metrics(application, plan)
     if (sizes := classic.changelogs.sizes) is not None:
