@@ -34,6 +34,7 @@ from spark_assign.cli.options import (
 from spark_assign.cli.owners import group_filter_options
 from spark_assign.comparison.what_if import require_client
 from spark_assign.migration.cooperative_upgrade import plan_cooperative_upgrade, supported_clients
+from spark_assign.migration.migrate import BROKER_RELEASES
 from spark_assign.migration.upgrade import check_upgrade
 from spark_assign.report.formatting import Rows
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
@@ -104,9 +105,11 @@ UPGRADE, PROTOCOL, COOPERATIVE = "With --to-release", "Without --to-release", "W
 )
 @click.option(
     "--broker-release",
-    type=click.Choice(("4.0", "4.1", "4.2.0", "4.2.1", "4.3", "4.4")),
-    help=f"{PROTOCOL}: Kafka release of the brokers. It decides whether classic Streams applications can move to "
-    "group.protocol=streams (default: unknown, which blocks them).",
+    type=click.Choice(BROKER_RELEASES),
+    metavar="RELEASE",
+    help=f"{PROTOCOL}: Kafka release of the brokers, 4.0 to 4.4, or with a patch, such as 4.2.1. It decides whether "
+    "classic Streams applications can move to group.protocol=streams (default: unknown, which blocks them), and which "
+    "class uniform is.",
 )
 @details("the steps")
 @time_options(PAUSE_TIMES, PROTOCOL)

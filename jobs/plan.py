@@ -73,8 +73,8 @@ log = logging.getLogger("spark_assign.plan")
 @click.option(
     "--streams-assignor",
     type=click.Choice(plan_settings.STREAMS_ASSIGNORS),
-    help="Assignor for groups of the streams protocol: streams-sticky (of Kafka 4.4) or streams-sticky@4.3 (of 4.2 and "
-    "4.3; default: streams-sticky). Classic Streams applications have their own.",
+    help="Assignor for groups of the streams protocol: streams-sticky (of Kafka 4.4), streams-sticky@4.3 (of 4.2.0, "
+    "4.2.1, and 4.3), or streams-sticky@4.2.2 (default: streams-sticky). Classic Streams applications have their own.",
 )
 @streams_options()
 @click.option(

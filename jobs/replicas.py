@@ -244,8 +244,9 @@ def reassigning(options: Options) -> int:
 @click.option(
     "--broker-release",
     type=click.Choice(BROKER_RELEASES),
-    default=BROKER_RELEASES[-1],
-    help="Kafka release of the brokers (default: 4.4).",
+    metavar="RELEASE",
+    default="4.4",
+    help="Kafka release of the brokers, 4.0 to 4.4, or with a patch, such as 4.2.1 (default: 4.4).",
 )
 @stored_run("--history", "Stored history (job history), for the commits and rebalances per second of coordinators.")
 @click.option(

@@ -93,7 +93,9 @@ log = logging.getLogger("spark_assign.simulate")
 @click.option(
     "--broker-release",
     type=click.Choice(BROKER_RELEASES),
-    help="Kafka release of the brokers. Only KIP-848 groups differ (default: 4.4).",
+    metavar="RELEASE",
+    help="Kafka release of the brokers, 4.1 to 4.4, or with a patch, such as 4.1.1. Only KIP-848 groups differ "
+    "(default: 4.4).",
 )
 @click.option(
     "--restore-bytes-per-second",

@@ -26,7 +26,10 @@ dbutils.widgets.dropdown(
     "assignor", "configured", ["configured", "range", "roundrobin", "sticky", "cooperative-sticky"], "Assignor"
 )
 dbutils.widgets.dropdown(
-    "streams_assignor", "streams-sticky", ["streams-sticky", "streams-sticky@4.3"], "Assignor of Streams groups"
+    "streams_assignor",
+    "streams-sticky",
+    ["streams-sticky", "streams-sticky@4.3", "streams-sticky@4.2.2"],
+    "Assignor of Streams groups",
 )
 dbutils.widgets.text("run_id", "", "Run ID (an existing run of that name is replaced; empty: the current time)")
 

@@ -231,7 +231,7 @@ def faults(fleet: Fleet) -> list[Fault]:
     if fleet.brokers is not None and fleet.brokers.where(F.col("rack_id") != "").isEmpty():
         found.append(Fault("brokers", "rack_id", "no broker has a rack", "Set broker.rack to the zone of each broker"))
     if not fleet.sizes.racked_members:
-        remedy = "Set client.rack to the zone of each consumer (Kafka's Java clients report it since 3.5)"
+        remedy = "Set client.rack to the zone of each consumer (Kafka's Java clients report it since 3.4)"
         found.append(Fault("members", "rack_id", "no member has a rack", remedy))
     return found
 

@@ -112,8 +112,9 @@ def _kind(task: Column) -> Column:
 def plan_connect(fleet: ConnectFleet) -> ConnectPlan:
     """Plans the next rebalance of every Connect cluster.
 
-    `eager` is Kafka's `EagerAssignor`; `compatible` and `sessioned` are `IncrementalCooperativeAssignor` (KIP-415) of
-    Kafka 4.x; `compatible-2.6` is the same class of Kafka 2.6.2 to 3.2.
+    `eager` is Kafka's `EagerAssignor`; `compatible` and `sessioned` are `IncrementalCooperativeAssignor` (KIP-415)
+    of the release in `clusters.version`, or that of Kafka 3.6.1 to 4.4 without a version; `compatible-2.6` is that
+    of 2.6.2 to 3.2. `metrics.rules` has the rules that were used.
 
     Returns:
         The plan. Its tables are lazy and come from one pass over the fleet; only the row count is computed at once.
@@ -149,11 +150,12 @@ _Source = tuple[DataFrame, int | Column, dict[str, str | Column]]
 def gather_facts(fleet: ConnectFleet) -> DataFrame:
     """Returns the input of the kernel, one row per fact."""
     numbers = join_numbers(*kinds.CLUSTER_NUMBERS)
+    protocol = F.coalesce(F.concat("protocol", F.lit("@"), "version"), "protocol")
     is_connector = (F.col("kind") == "connector") & F.col("task").isNull()
     is_item = F.coalesce(is_connector | ((F.col("kind") == "task") & (F.col("task") >= 0)), F.lit(False))
     items: dict[str, str | Column] = {name: name for name in ("connector", "task", "position")}
     sources: list[_Source] = [
-        (fleet.clusters, kinds.CLUSTER, {"name": "leader", "text": "protocol", "numbers": numbers}),
+        (fleet.clusters, kinds.CLUSTER, {"name": "leader", "text": protocol, "numbers": numbers}),
         (fleet.connectors, kinds.CONNECTOR, {"connector": "connector"}),
         (fleet.tasks, kinds.TASK, {"connector": "connector", "task": "task"}),
         (fleet.workers, kinds.WORKER, {"name": "worker_id", "position": "position"}),

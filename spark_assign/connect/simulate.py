@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.kernel import indexed_facts as kinds
 from spark_assign.connect.kernel import simulate_clusters as kernel
-from spark_assign.connect.kernel.faults import PROTOCOLS
+from spark_assign.connect.kernel.release_rules import PROTOCOLS
 from spark_assign.connect.kernel.simulation import ConnectTiming
 from spark_assign.connect.plan import gather_facts, join_numbers, num_spark_tasks
 from spark_assign.spark.arrow_schemas import to_arrow_schema
@@ -85,7 +85,8 @@ def simulate_connect(
         start_ms: Time that a task takes to start.
         stop_ms: Time that a worker takes to stop revoked connectors and tasks, which stop concurrently.
         rebalance_ms: Time from the start of a rebalance to the arrival of its result.
-        protocols: Protocols to simulate; `None`: each cluster's own (`clusters.protocol`).
+        protocols: Protocols to simulate, also with a release as `sessioned@3.5.1` (without one, `clusters.version`
+            counts); `None`: each cluster's own (`clusters.protocol`).
 
     Returns:
         The rebalances and the costs, from one pass over the fleet.
@@ -94,7 +95,7 @@ def simulate_connect(
         FleetError: The fleet is empty, or a column of events is missing or has a wrong type.
         ConfigError: A protocol is unknown, or a time is negative.
     """
-    if unknown := sorted(set(protocols or ()) - set(PROTOCOLS)):
+    if unknown := sorted(name for name in protocols or () if name.partition("@")[0] not in PROTOCOLS):
         names = ", ".join(unknown)
         raise ConfigError(f"{names}: no such protocol. Use one of {', '.join(PROTOCOLS)}")
     timing = ConnectTiming(start_ms, stop_ms, rebalance_ms)

@@ -3,7 +3,7 @@
 Three sources; later ones take precedence: Kafka's own assignors; installed packages with the entry point
 `spark_assign.assignors` (name: the assignor's name; value: a `GroupAssignor` or a class of one); `register` in
 the running program. A client assignor can have the suffix of a release (`sticky@2.8`, `groups.assignors.release_rules`)
-or of another library (`sticky@franz-go`, `groups.assignors.release_rules`).
+or of another library (`sticky@franz-go`, `groups.assignors.release_rules`). `uniform@4.0.0` is that of brokers 4.0.0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, format_release_lines, is_release_assignor
-from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
+from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS, UNIFORM_4_0_0
 from spark_assign.groups.assignors.sticky import COOPERATIVE_STICKY, STICKY
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.windows import WINDOW_SLICES
@@ -22,7 +22,7 @@ from spark_assign.tables.errors import ConfigError
 
 ENTRY_POINTS = "spark_assign.assignors"
 
-KERNEL_ASSIGNORS = (STICKY, COOPERATIVE_STICKY, *SERVER_ASSIGNORS, WEIGHTED_STICKY)
+KERNEL_ASSIGNORS = (STICKY, COOPERATIVE_STICKY, *KAFKA_SERVER_ASSIGNORS, *RACK_SERVER_ASSIGNORS, WEIGHTED_STICKY)
 """Assignors that are kernels over complete groups: Kafka's, and three of this project
 (`groups.assignors.server.OURS`, `weighted`)."""
 
@@ -75,7 +75,7 @@ def find_assignor(name: str) -> GroupAssignor | str:
     """
     if name in custom_assignors():
         return custom_assignors()[name]
-    if name in names() or is_release_assignor(name):
+    if name in names() or is_release_assignor(name) or name == UNIFORM_4_0_0:
         return name
     assignor, separator, release = name.partition("@")
     if separator and assignor in CLIENT_ASSIGNORS:
@@ -84,7 +84,9 @@ def find_assignor(name: str) -> GroupAssignor | str:
             f"The release lines are: {format_release_lines()}"
         )
     if separator and assignor in names():
-        raise ConfigError(f"{name!r}: a release (@VERSION) can be given only for {', '.join(CLIENT_ASSIGNORS)}")
+        raise ConfigError(
+            f"{name!r}: a release (@VERSION) can be given only for {', '.join(CLIENT_ASSIGNORS)}, or as {UNIFORM_4_0_0}"
+        )
     close = get_close_matches(name, names(), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
     raise ConfigError(f"no assignor is called {name!r}{hint} The assignors are: {', '.join(names())}")

@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import Fleet
+from spark_assign.groups.assignors.release_rules import broker_releases
 from spark_assign.groups.planning import plan
 from spark_assign.replicas.assignor_times import assignor_times
 from spark_assign.replicas.coordinators import OFFSETS_TOPIC, coordinator_rows, leader_move_rows, partition_loads
@@ -44,7 +45,7 @@ from spark_assign.tables.replicas import (
 )
 from spark_assign.tables.schema_fields import schema
 
-BROKER_RELEASES = ("4.0", "4.1", "4.2", "4.3", "4.4")
+BROKER_RELEASES = broker_releases()
 ALL: Literal["all"] = "all"
 _GROUP = ["cluster", "group_id"]
 _EVENT = ["step", "event", "broker_id"]
@@ -91,7 +92,7 @@ def operate(
     cluster: str = "*",
     leaders_return: bool = True,
     downtime_seconds: float = 60.0,
-    broker_release: str = BROKER_RELEASES[-1],
+    broker_release: str = "4.4",
     history: Mapping[str, DataFrame] | None = None,
 ) -> Operation:
     """Computes what an operation does to the groups of a fleet. Give one of `restart`, `down`, and `reassignment`.
@@ -109,7 +110,7 @@ def operate(
         leaders_return: whether leaders return to their preferred broker after each restart
             (`auto.leader.rebalance.enable`).
         downtime_seconds: time that each restarted broker is down.
-        broker_release: release of the brokers. With 4.0, racks of replicas don't matter.
+        broker_release: release of the brokers, such as 4.4 or 4.2.1. With 4.0, racks of replicas don't matter.
         history: tables of a history (`History.tables`), for the commits and rebalances per second of coordinators, and
             the timeouts of members.
 
@@ -122,7 +123,7 @@ def operate(
     if downtime_seconds < 0:
         raise ConfigError(f"downtime_seconds is {downtime_seconds}, expected 0 or more")
     if broker_release not in BROKER_RELEASES:
-        raise ConfigError(f"broker_release is {broker_release!r}, expected one of {', '.join(BROKER_RELEASES)}")
+        raise ConfigError(f"broker_release is {broker_release!r}, expected 4.0 to 4.4, with or without a patch")
     if missing := [name for name in ("replicas", "brokers") if getattr(fleet, name) is None]:
         remedy = "Take a snapshot, which has it, or give it with --table"
         raise FleetError([Fault(name, "*", "the table is missing", remedy) for name in missing])

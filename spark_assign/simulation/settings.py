@@ -6,13 +6,11 @@ from dataclasses import dataclass, fields
 
 from pyspark.sql import DataFrame
 
-from spark_assign.simulation.kernel.settings import RELEASES, TimingConfig
+from spark_assign.simulation.kernel.settings import BROKER_RELEASES as BROKER_RELEASES
+from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.schema_check import check_schema
 from spark_assign.tables.simulation import GROUP_SETTINGS, MEMBER_SETTINGS, PARTITION_SETTINGS
-
-BROKER_RELEASES = tuple(RELEASES)
-"""Values of `Settings.broker_release`."""
 
 SETTINGS_TABLES = {"groups": GROUP_SETTINGS, "members": MEMBER_SETTINGS, "partitions": PARTITION_SETTINGS}
 

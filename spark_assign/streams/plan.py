@@ -104,9 +104,10 @@ def plan_streams(
     Args:
         fleet: members with `process_id` (null: a process of its own), `subtopologies`, and the current assignment in
             `tasks`; for classic applications also the topics of subtopologies, `changelogs`, and ownership.
-        assignor: `streams-sticky`, the class of Kafka 4.4; `streams-sticky@4.3`, the class of 4.2 and 4.3; or a
-            function from a `StreamsGroupSpec` to a `StreamsGroupAssignment`, whose result isn't checked. Classic
-            applications have their own (`groups.streams_config`).
+        assignor: `streams-sticky`, the class of Kafka 4.4; `streams-sticky@4.3`, that of 4.2.0, 4.2.1, and 4.3;
+            `streams-sticky@4.2.2`, that of 4.2.2; or a function from a `StreamsGroupSpec` to a
+            `StreamsGroupAssignment`, whose result isn't checked. Classic applications have their own
+            (`groups.streams_config`), by the release of their leader (`groups.leader_version`).
         standby_replicas: overrides the configuration of all groups (`groups.standby_replicas`).
         restore_bytes_per_second: what a process restores from changelogs per second. With it, classic applications are
             followed until every task is at its final owner (`rounds`, `restores`), if `changelogs.bytes` is known.
@@ -165,7 +166,7 @@ def gather_facts(fleet: Fleet, *, loads: bool = False) -> DataFrame:
     subtopology: _Columns = {"name": "subtopology", "number": "partitions", "stateful": "stateful"}
     subtopology |= _more(fleet.subtopologies, "source_topics", "changelog_topics")
     group: _Columns = {"text": "group_type", "number": "standby_replicas"}
-    group |= _more(fleet.groups, "streams_config", "leader_process_id", "standby_task_order")
+    group |= _more(fleet.groups, "streams_config", "leader_process_id", "standby_task_order", "leader_version")
     task: _Columns = {"member_id": "member_id", "name": "subtopology", "number": "task", "text": "role"}
     sources: list[_Source] = [
         (fleet.members, kinds.MEMBER, member),

@@ -19,14 +19,15 @@ _ITEMS = ArrayType(schema("kind string?, connector string?, task int?"))
 CLUSTERS = schema(
     _CLUSTER,
     "protocol string, now_ms long, generation_id int, last_completed_generation_id int, max_delay_ms long",
-    "leader string?",
+    "leader string?, version string?",
 )
 """One row per Connect cluster.
 
 `protocol`: eager, compatible, sessioned, or compatible-2.6. `now_ms`: time of the rebalance. `generation_id`:
 generation of the rebalance. `last_completed_generation_id`: last generation whose assignments arrived, as far as the
 leader knows; -1 if there is none. `max_delay_ms`: `scheduled.rebalance.max.delay.ms`. `leader`: a worker id.
-"""
+`version`: release of the workers, of Kafka or of Confluent Platform (`7.5.1-ccs`), whose rules count (null: those of
+Kafka 4.4)."""
 
 CONNECTORS = schema(_CLUSTER, "connector string")
 """One row per configured connector."""
@@ -54,9 +55,9 @@ STATE = StructType(
 )
 """State of the leader (`connect.kernel.rebalance_input.AssignorState`). A null or a missing row: the state of a new
 leader. `assignment`: connectors and tasks that the leader assigned last. `revocation`: those that it revoked last.
-`can_revoke`: whether the leader may revoke (only `compatible-2.6`). `revoked_in_previous`: whether the previous
-rebalance revoked anything (only Kafka 4.x, as `successive_revoking_rebalances`). `candidates`: workers that may get the
-connectors and tasks of lost workers."""
+`can_revoke`: whether the leader may revoke (only before Kafka 3.4). `revoked_in_previous`: whether the previous
+rebalance revoked anything (only since Kafka 3.4, as `successive_revoking_rebalances`). `candidates`: workers that
+may get the connectors and tasks of lost workers."""
 
 INPUT_TABLES: dict[str, StructType] = {
     "clusters": CLUSTERS,
@@ -90,11 +91,14 @@ METRICS = schema(
     _CLUSTER,
     "protocol string, workers long, connectors long, tasks long, assigned long, revoked long, lost long, waiting long",
     *_LOADS,
+    "rules string?, rules_note string?",
 )
 """One row per planned Connect cluster. `connectors` and `tasks` are configured. The following count connectors and
 tasks. `assigned`: with a worker after the rebalance; `revoked`: taken from a worker; `lost`: were assigned, and no
 worker runs them; `waiting`: lost, and not assigned in this rebalance. `min_connectors_before` to `max_tasks_after`:
-minimum and maximum of a worker, before and after the rebalance."""
+minimum and maximum of a worker, before and after the rebalance. `rules`: the first release of Kafka whose assignor
+plans as this plan (`connect.kernel.release_rules`; null: eager, which is the same in all releases). `rules_note`:
+what might differ, because the release of the workers is unknown or none of Kafka's; null if nothing."""
 
 REJECTED = schema("connect_cluster string?, code string, detail string")
 """One row per Connect cluster that can't be planned: the most severe code, and the details of all faults. Rows without

@@ -34,7 +34,7 @@ METRICS = schema(
     "unassigned_standby long, warmups long?, withheld long?, pending_moves long?, follow_up string?, "
     "order_dependent long?, assumed_offsets long?, state_bytes long?, standby_bytes long?, probing_rebalances long?, "
     "caught_up_seconds double?, restored_bytes long?, stopped_task_seconds double?, never_caught_up long?, "
-    "changelog_bytes_per_second double?",
+    "changelog_bytes_per_second double?, rules string?, rules_note string?",
 )
 """One row per planned group. `assignor`: in the classic protocol `high-availability`, `sticky`, `legacy-sticky`, or
 `fallback`, if end offsets can't be read. `stateful_tasks`: tasks with state, which standbys replicate.
@@ -52,13 +52,17 @@ unknown `changelog_offset`, which count as caught up. `state_bytes`: size of the
 size of the state that standbys and warmups have on disks in addition, once it is restored. Both are null if
 `changelogs.bytes` is unknown.
 
-The last six columns are totals of `rounds` and `restores`, and null without these. `probing_rebalances`: number of
-probing rebalances that follow. `caught_up_seconds`: time until every task is at its final owner and all state is
-restored; null if that takes more than 200 rebalances, if a standby or warmup never catches up, or if end offsets can't
-be read. `restored_bytes`: bytes that all processes restore. `stopped_task_seconds`: time for which active tasks restore
-their state before they run, summed over tasks. `never_caught_up`: number of standbys and warmups that never catch up,
-because their changelogs grow at least as fast as the process restores them. `changelog_bytes_per_second`: rate at which
-all changelogs grow while their tasks run; null if no rate is known (`loads`), so that their sizes are fixed."""
+`rules`: the first release of Kafka Streams with the rules of the plan, `4.4` or `3.8`, by `groups.leader_version`.
+`rules_note`: what the leader might do otherwise, because its release is unknown or older; null if the plan follows it.
+
+The columns from `probing_rebalances` to `changelog_bytes_per_second` are totals of `rounds` and `restores`, and null
+without these. `probing_rebalances`: number of probing rebalances that follow. `caught_up_seconds`: time until every
+task is at its final owner and all state is restored; null if that takes more than 200 rebalances, if a standby or
+warmup never catches up, or if end offsets can't be read. `restored_bytes`: bytes that all processes restore.
+`stopped_task_seconds`: time for which active tasks restore their state before they run, summed over tasks.
+`never_caught_up`: number of standbys and warmups that never catch up, because their changelogs grow at least as fast as
+the process restores them. `changelog_bytes_per_second`: rate at which all changelogs grow while their tasks run; null
+if no rate is known (`loads`), so that their sizes are fixed."""
 
 ROUNDS = schema(
     _GROUP,

@@ -22,6 +22,8 @@ Sets = dict[str, set[tuple[str, int]]]
 """member id -> uuid and partition; a member that gets nothing has no entry."""
 
 ROWS = 1_600
+FILE_4_0_0 = Path(__file__).parent / "server-assignors-4.0.0.jsonl.gz"
+"""Rows of uniform with equal subscriptions from Kafka 4.0.0, of which 4.0.1 answers 100 otherwise."""
 
 
 def rows() -> list[Row]:
@@ -65,7 +67,8 @@ def _by_name(row: Row, topics: list[str], runs: PartitionSlices) -> Sets:
 def _homogeneous(row: Row, topics: list[str]) -> TargetAssignments:
     members = np.zeros(len(row["members"]), np.int64)
     partitions = np.array([row["topics"][topic]["partitions"] for topic in topics], np.int64)
-    return assign_homogeneous(members, np.zeros(len(topics), np.int64), partitions, previous(row, topics))
+    topic_group, is_first = np.zeros(len(topics), np.int64), row.get("release") == "4.0.0"
+    return assign_homogeneous(members, topic_group, partitions, previous(row, topics), extras_to_first=is_first)
 
 
 def _heterogeneous(row: Row, topics: list[str]) -> TargetAssignments:

@@ -1,4 +1,4 @@
-"""The recorded rows of Streams applications on the classic protocol (`README-streams-classic.md`)."""
+"""The recorded rows of Streams applications on the classic protocol (`README-streams-classic.md`, and `-4.4.md`)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from spark_assign.streams.kernel.classic_application import (
     ClassicMember,
     ClassicSubtopology,
 )
+from spark_assign.streams.kernel.leader_releases import find_rules
 from spark_assign.streams.kernel.member_tasks import AT_ONCE
 from spark_assign.streams.kernel.streams_partition_assignor import ClassicAssignment
 from spark_assign.streams.kernel.task_assignor_api import TaskId
@@ -23,13 +24,17 @@ from tests.frames import frame_of
 from tests.recorded_lines import read_rows
 
 Row = dict[str, Any]
-ROWS = 1_548
+RECORDED = {"4.3.1": ("streams-classic.jsonl.gz", 1_548), "4.4.0": ("streams-classic-4.4.jsonl.gz", 364)}
+"""File and number of rows of each recorded release; the rows of the second that differ in the first say so."""
 
 
 def rows() -> list[Row]:
-    """All recorded rows."""
-    every = read_rows(Path(__file__).parent / "streams-classic.jsonl.gz")
-    assert len(every) == ROWS
+    """All recorded rows, with their release as a part of the case."""
+    every = []
+    for release, (name, count) in RECORDED.items():
+        recorded = read_rows(Path(__file__).parent / name)
+        assert len(recorded) == count
+        every += [row | {"release": release, "case": f"{row['case']} ({release})"} for row in recorded]
     return every
 
 
@@ -80,6 +85,7 @@ def application_of(row: Row) -> ClassicApplication:
         row["assignor"],
         row["leader"],
         None if order is None else [task_id(task) for task in order],
+        find_rules(row.get("release"), is_public_sticky=row["assignor"] == "sticky"),
     )
 
 
@@ -202,6 +208,7 @@ def table_rows(row: Row) -> dict[str, list[Row]]:
             group
             | {"group_type": "classic", "standby_replicas": config["num_standby_replicas"], "streams_config": settings}
             | {"leader_process_id": row["leader"], "standby_task_order": row.get("standby_task_order")}
+            | {"leader_version": row["release"]}
         ],
         "subtopologies": [
             group

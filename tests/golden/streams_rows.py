@@ -27,6 +27,8 @@ Sets = dict[str, set[tuple[str, str, int]]]
 """member id -> role, subtopology and number; a member that gets nothing has no entry."""
 
 ROWS = 500
+FILE_4_2_2 = Path(__file__).parent / "streams-groups-4.2.2.jsonl.gz"
+"""Rows of streams-sticky from Kafka 4.2.2, of which both 4.2.1 and 4.4.0 answer 100 otherwise."""
 GROUP_ID = "group"
 TABLES = ("topics", "members", "subscriptions", "groups", "subtopologies", "tasks")
 _RENAMED = {
@@ -58,7 +60,7 @@ def expected(row: Row) -> Sets:
     return {member: got for member, got in sets.items() if got}
 
 
-def group_of(row: Row, *, release_4_3: bool = False) -> StreamsGroupSpec:
+def group_of(row: Row, *, release: str = "4.4") -> StreamsGroupSpec:
     """A row as an assignor sees it, in the recorded order of members."""
     ids = sorted(row["subtopologies"], key=java_key)
     number = {subtopology: at for at, subtopology in enumerate(ids)}
@@ -86,7 +88,7 @@ def group_of(row: Row, *, release_4_3: bool = False) -> StreamsGroupSpec:
     named = [member.member_id for member in members], [member.process_id for member in members]
     return StreamsGroupSpec(
         members,
-        process_hash_order(*named, release_4_3=release_4_3),
+        process_hash_order(*named, release_4_3=release != "4.4"),
         ids,
         [row["subtopologies"][subtopology]["partitions"] for subtopology in ids],
         [row["subtopologies"][subtopology]["stateful"] for subtopology in ids],

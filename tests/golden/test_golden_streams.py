@@ -12,10 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign.streams import plan_streams
-from spark_assign.streams.kernel.sticky_task_assignor import STICKY, assign_tasks
+from spark_assign.streams.kernel.sticky_task_assignor import RELEASES, STICKY, assign_tasks
 from spark_assign.streams.kernel.task_assignor_api import TaskAssignor
 from tests.golden import streams_rows
 from tests.golden.streams_mock import streams_mock
+from tests.recorded_lines import read_rows
 
 ROWS = {STICKY: 468, "streams-mock": 32}
 OTHER_IN_4_3 = 178
@@ -39,9 +40,25 @@ def test_the_class_of_4_3_is_another_one() -> None:
     """As many rows differ as were counted; that the others are right is for the live test."""
     different = 0
     for row in streams_rows.rows(STICKY):
-        group = streams_rows.group_of(row, release_4_3=True)
-        different += streams_rows.sets_of(group, assign_tasks(group, release_4_3=True)) != streams_rows.expected(row)
+        group = streams_rows.group_of(row, release="4.3")
+        different += streams_rows.sets_of(group, assign_tasks(group, release="4.3")) != streams_rows.expected(row)
     assert different == OTHER_IN_4_3
+
+
+@pytest.mark.once
+def test_the_class_of_4_2_2_is_between_them() -> None:
+    """Zero differences by its own rules; by those of its neighbors, the rows that were recorded as different."""
+    rows = read_rows(streams_rows.FILE_4_2_2)
+    different = {
+        release: sum(
+            streams_rows.sets_of(group, assign_tasks(group, release=release)) != streams_rows.expected(row)
+            for row in rows
+            for group in [streams_rows.group_of(row, release=release)]
+        )
+        for release in RELEASES.values()
+    }
+    assert different == {"4.4": 100, "4.3": 100, "4.2.2": 0}
+    assert len(rows) == 120
 
 
 @pytest.mark.parametrize(("system", "assignor"), [(STICKY, STICKY), ("streams-mock", streams_mock)])

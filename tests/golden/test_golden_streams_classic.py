@@ -34,6 +34,19 @@ def test_the_kernel_plans_what_the_leader_recorded(assignor: str) -> None:
 
 
 @pytest.mark.once
+def test_a_leader_of_the_other_release_assigns_otherwise() -> None:
+    """Both profiles are needed: rows of 4.4.0 that are marked differ by the rules of 4.3.1, and no others."""
+    different = set()
+    for row in recorded.rows():
+        if row["release"] == "4.4.0" and "error" not in row:
+            application = recorded.application_of(row | {"release": "4.3.1"})
+            if recorded.planned(row, application, plan_application(application)) != row["expect"]:
+                different.add(row["case"])
+    assert different == {row["case"] for row in recorded.rows() if row.get("differs_from") == "4.3.1"}
+    assert len(different) == 264
+
+
+@pytest.mark.once
 def test_what_the_task_assignor_gets() -> None:
     """Clients, tasks, and lags, in the order of Java's maps."""
     for row in recorded.rows():

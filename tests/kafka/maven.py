@@ -142,8 +142,26 @@ def clients_classpath(version: str) -> str:
 
 
 def streams_classpath(version: str) -> str:
-    """Returns a Java class path with one release of Kafka Streams and its clients. Raises as `kafka_classpath` does."""
-    return _classpath(JarSet(f"streams-{version}", (f"{_KAFKA}:kafka-streams:{version}",)))
+    """Returns a Java class path with one release of Kafka Streams, its clients, and jackson. Raises as
+    `kafka_classpath` does."""
+    return _classpath(JarSet(f"streams-{version}", (f"{_KAFKA}:kafka-streams:{version}", _JACKSON)))
+
+
+def connect_classpath(version: str) -> str:
+    """Returns a Java class path with one release of the Connect runtime, what it needs, and jackson. Raises as
+    `kafka_classpath` does."""
+    return _classpath(JarSet(f"connect-{version}", (_JACKSON, f"{_KAFKA}:connect-runtime:{version}")))
+
+
+def artifact_jar(artifact: str, version: str) -> Path:
+    """Returns the jar of one of Kafka's artifacts, without what it needs. Raises as `kafka_classpath` does."""
+    folder = fetched.cache() / "kafka" / f"{artifact}-{version}"
+    with fetched.filling(folder) as jars:
+        if jars:
+            found = f"-Dartifact={_KAFKA}:{artifact}:{version}"
+            command = [fetched.need(tools.MAVEN), "-B", "-q", "dependency:copy", found]
+            fetched.run([*command, f"-DoutputDirectory={jars}"])
+    return folder / f"{artifact}-{version}.jar"
 
 
 def logging_classpath() -> str:

@@ -8,8 +8,8 @@ import pytest
 
 from spark_assign.connect.kernel import simulation
 from spark_assign.connect.kernel.connectors_and_tasks import Names, connector_item, task_item
-from spark_assign.connect.kernel.plan_clusters import ASSIGNORS
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput
+from spark_assign.connect.kernel.release_rules import find_rules
 from spark_assign.connect.kernel.simulation import (
     EVENTS,
     ConnectCosts,
@@ -56,7 +56,7 @@ def play(
         state=AssignorState(),
     )
     initial = ConnectInitialState(first, None, workers, connectors)
-    return simulation.simulate(initial, events, ASSIGNORS[protocol], timing, eager=protocol == "eager")
+    return simulation.simulate(initial, events, find_rules(protocol)[0], timing)
 
 
 @pytest.mark.parametrize("system", PROTOCOLS)

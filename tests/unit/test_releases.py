@@ -59,6 +59,7 @@ def test_only_the_assignors_of_clients_have_releases() -> None:
     """The broker's do not, nor do those of a user."""
     with pytest.raises(ConfigError, match=r"'uniform@4\.1': a release \(@VERSION\) can be given only for"):
         find_assignor("uniform@4.1")
+    assert find_assignor("uniform@4.0.0") == "uniform@4.0.0"
     with pytest.raises(ConfigError, match=r"no assignor is called 'mine@3\.4'"):
         find_assignor("mine@3.4")
     assert [client_assignor(name) for name in ("sticky@2.8", "sticky", "mine@3.4", "uniform")] == [
@@ -70,6 +71,14 @@ def test_only_the_assignors_of_clients_have_releases() -> None:
         False,
     ]
     assert not uses_owned_order("sticky")
+
+
+def test_who_reports_a_rack() -> None:
+    """Members since 3.4.0; leaders use it since 3.5.0."""
+    rules = [parse_release_assignor(f"range@{release}") for release in ("3.3.2", "3.4.0", "3.4.1", "3.5.0")]
+    assert [(each[1].reports_rack, each[1].uses_racks) for each in rules if each] == [
+        *((False, False), (True, False), (True, False), (True, True))
+    ]
 
 
 def test_the_page_has_every_line() -> None:

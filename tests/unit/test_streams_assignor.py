@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from spark_assign.streams.kernel.sticky_task_assignor import Quota, assign_tasks
+from spark_assign.streams.kernel.sticky_task_assignor import RELEASES, Quota, assign_tasks
 from spark_assign.streams.kernel.streams_group_input import member_order, process_order
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupAssignment, StreamsGroupSpec
 from tests.golden import streams_rows
@@ -27,10 +27,10 @@ def row(members: list[Row], *, stateful: bool = True, partitions: int = 4, stand
     }
 
 
-def planned(group: Row, *, release_4_3: bool = False) -> dict[str, tuple[list[int], list[int]]]:
+def planned(group: Row, *, release: str = "4.4") -> dict[str, tuple[list[int], list[int]]]:
     """Of each member its active tasks and its standbys."""
-    made = streams_rows.group_of(group, release_4_3=release_4_3)
-    sets = streams_rows.sets_of(made, assign_tasks(made, release_4_3=release_4_3))
+    made = streams_rows.group_of(group, release=release)
+    sets = streams_rows.sets_of(made, assign_tasks(made, release=release))
     return {
         member.member_id: tuple(  # type: ignore[misc]
             sorted(task for role, _, task in sets.get(member.member_id, ()) if role == wanted)
@@ -54,7 +54,7 @@ def test_who_has_the_state_takes_over() -> None:
         {"id": "c", "standby": {"0": [0]}, "offsets": {"0": {"0": 7}}},
     ]
     assert planned(row(members, partitions=1, standby_replicas=0))["c"] == ([0], [])
-    assert planned(row(members, partitions=1, standby_replicas=0), release_4_3=True)["b"] == ([0], [])
+    assert planned(row(members, partitions=1, standby_replicas=0), release="4.3")["b"] == ([0], [])
     assert planned(row([*members[:1], {"id": "d"}], partitions=1, standby_replicas=0))["a"] == ([0], [])
 
 
@@ -97,13 +97,13 @@ def test_orders() -> None:
     assert process_order(["Aa", "BB"], release_4_3=True) == ["Aa", "BB"]
 
 
-@pytest.mark.parametrize("release_4_3", [False, True])
-def test_promises(release_4_3: bool) -> None:
+@pytest.mark.parametrize("release", RELEASES.values())
+def test_promises(release: str) -> None:
     """Complete, once in a process, no more copies than asked for, and nobody has more than a heap would give."""
     standbys = 0
     for each in random_streams.groups(SEED, drawn(120, 250)):
-        group = streams_rows.group_of(each, release_4_3=release_4_3)
-        target = assign_tasks(group, release_4_3=release_4_3)
+        group = streams_rows.group_of(each, release=release)
+        target = assign_tasks(group, release=release)
         assert set(target.active) == set(group.tasks())
         _check_copies(group, target)
         standbys += len(target.standby)

@@ -65,7 +65,22 @@ from tests.plan_rows import facts_table, plan_rows
         ),
         ("roundrobin", "franz-go 1.21.7 (given), with racks", GIVEN, "franz-go 1.21.7 (given), with racks"),
         ("sticky", "franz-go (sure)", OTHER, "today's Java, but led by franz-go (sure)"),
-        ("cooperative-sticky@librdkafka", "librdkafka 2.2+ (sure)", "sure", "librdkafka 2.2+ (sure)"),
+        ("range@librdkafka", "librdkafka 2.2+ (sure)", "likely", "librdkafka 2.2+ (sure), as 2.6.1"),
+        (
+            "cooperative-sticky@librdkafka",
+            "librdkafka <2.2 (sure)",
+            "likely",
+            "librdkafka <2.2 (sure), as 2.6.1 (before, different subscriptions can count as balanced, or the leader "
+            "never finishes; before 2.2, racks are ignored)",
+        ),
+        (
+            "range@librdkafka",
+            "librdkafka (guess)",
+            "guess",
+            "librdkafka (guess), as 2.6.1 (before 2.2, racks are ignored)",
+        ),
+        ("cooperative-sticky@librdkafka", "librdkafka 2.6.1 (given)", GIVEN, "librdkafka 2.6.1 (given)"),
+        ("range@librdkafka", "librdkafka 2.12+ (given)", GIVEN, "librdkafka 2.12+ (given)"),
         ("roundrobin", "kafka-python (likely)", OTHER, "today's Java, but led by kafka-python (likely)"),
         ("sticky@3.3", None, "unknown", "Java 3.3, leader not known"),
         ("server-range", None, BROKER, "the broker"),

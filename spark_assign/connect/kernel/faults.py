@@ -13,11 +13,11 @@ from collections import defaultdict
 import numpy as np
 
 from spark_assign.connect.kernel import indexed_facts as facts
-from spark_assign.connect.kernel.indexed_facts import PROTOCOL_2_6, IndexedConnectFacts
+from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts
+from spark_assign.connect.kernel.release_rules import PROTOCOLS
 from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import IntArray
 
-PROTOCOLS = ("eager", "compatible", "sessioned", PROTOCOL_2_6)
 _LONGEST_DELAY = 2**31 - 1
 
 REMEDIES = {
@@ -134,7 +134,8 @@ def _find_value_faults(indexed: IndexedConnectFacts, faults: ClusterFaults, simu
     known = set(zip(indexed.cluster[workers].tolist(), indexed.name[workers].tolist(), strict=True))
     for row in indexed.rows[facts.CLUSTER].tolist():
         cluster, leader = int(indexed.cluster[row]), int(indexed.name[row])
-        protocol, columns = indexed.text(row), dict(zip(facts.CLUSTER_NUMBERS, indexed.numbers(row), strict=True))
+        protocol = (indexed.text(row) or "").partition("@")[0] or None
+        columns = dict(zip(facts.CLUSTER_NUMBERS, indexed.numbers(row), strict=True))
         for name, value in {"protocol": protocol, **columns}.items():
             if value is None:
                 faults.add(cluster, "null-key", f"clusters: {name}=null")

@@ -1,4 +1,4 @@
-"""Kafka Connect's `IncrementalCooperativeAssignor` of Kafka 4.x (KIP-415; KAFKA-12495 for the backoff).
+"""Kafka Connect's `IncrementalCooperativeAssignor` since Kafka 3.4 (KIP-415; KAFKA-12495 for the backoff).
 
 Connectors and tasks that run keep running; only those that change owners are stopped, and they start on their new
 workers in the next rebalance.
@@ -31,15 +31,20 @@ from spark_assign.connect.kernel.rebalance_input import AssignorState, Rebalance
 BACKOFF_MULTIPLIER = 40
 
 
-def assign(rebalance: RebalanceInput) -> RebalanceResult:
-    """Plans one rebalance."""
+def assign(rebalance: RebalanceInput, *, reassign_if_no_delay: bool = True) -> RebalanceResult:
+    """Plans one rebalance.
+
+    Args:
+        rebalance: the input.
+        reassign_if_no_delay: see `handle_lost_assignments`.
+    """
     diff = compare_assignments(rebalance)
     state = replace(rebalance.state)
     stopped = diff.deleted | diff.duplicated
     loads = reported_loads(rebalance, stopped)
     revoked = reported_by_worker(rebalance, stopped) if stopped else {}
 
-    unassigned = handle_lost_assignments(diff.lost, rebalance, loads, state, reassign_if_no_delay=True)
+    unassigned = handle_lost_assignments(diff.lost, rebalance, loads, state, reassign_if_no_delay=reassign_if_no_delay)
     if state.delay_ms == 0:
         _revoke_for_balance(rebalance, loads, state, revoked)
     else:
@@ -205,7 +210,14 @@ def reported_by_worker(rebalance: RebalanceInput, items: set[int]) -> dict[int, 
 
 
 def handle_lost_assignments(
-    lost: list[int], rebalance: RebalanceInput, loads: Loads, state: AssignorState, *, reassign_if_no_delay: bool
+    lost: list[int],
+    rebalance: RebalanceInput,
+    loads: Loads,
+    state: AssignorState,
+    *,
+    reassign_if_no_delay: bool,
+    spreads_lost: bool = True,
+    checks_departures: bool = True,
 ) -> list[int]:
     """Delays lost items, or assigns them to candidates (`handleLostAssignments`).
 
@@ -222,8 +234,10 @@ def handle_lost_assignments(
         rebalance: Input of the assignor.
         loads: Loads to which lost connectors and lost tasks are added.
         state: State of the leader; candidates, schedule, and delay are updated.
-        reassign_if_no_delay: Whether a maximum delay of 0 makes lost items new at once (Kafka 4.x). In Kafka 2.6, they
-            wait for the next rebalance, which nothing triggers.
+        reassign_if_no_delay: Whether a maximum delay of 0 makes lost items new at once (KAFKA-15693: 3.5.2, and 3.6.1
+            and later). Before, they wait for the next rebalance, which nothing triggers.
+        spreads_lost: Whether all candidates get lost items (since 2.6.2), or only the first one.
+        checks_departures: Whether lost items are new if no worker left (since 2.5.1).
 
     Returns:
         Lost items that count as new.
@@ -232,12 +246,12 @@ def handle_lost_assignments(
         state.end_delay()
         return []
     now, scheduled = rebalance.now_ms, state.scheduled_rebalance_ms
-    if scheduled <= 0 and set(state.members).issubset(rebalance.workers):
+    if checks_departures and scheduled <= 0 and set(state.members).issubset(rebalance.workers):
         return lost  # no worker left: a worker didn't receive its assignment
     if reassign_if_no_delay and rebalance.max_delay_ms == 0:
         return lost
     if 0 < scheduled <= now:
-        reassigned = _assign_to_candidates(lost, rebalance, loads, state)
+        reassigned = _assign_to_candidates(lost, rebalance, loads, state, spreads_lost)
         state.end_delay()
         state.revoked_in_previous = False
         return [] if reassigned else lost
@@ -247,12 +261,15 @@ def handle_lost_assignments(
     return []
 
 
-def _assign_to_candidates(lost: list[int], rebalance: RebalanceInput, loads: Loads, state: AssignorState) -> bool:
+def _assign_to_candidates(
+    lost: list[int], rebalance: RebalanceInput, loads: Loads, state: AssignorState, spreads_lost: bool
+) -> bool:
     """Assigns lost items in turn, connectors and tasks each from the first candidate on; false without candidates."""
     position = {worker: index for index, worker in enumerate(rebalance.workers)}
     present = [position[worker] for worker in state.candidates if worker in position]
     if not present:
         return False
+    present = present if spreads_lost else present[:1]
     for load, items in zip(loads, split_items(lost), strict=True):
         for index, item in enumerate(items):
             load.items[present[index % len(present)]].append(item)

@@ -2,7 +2,7 @@
 
 A fact is one row. Its `kind` determines which columns it uses:
 
-    cluster     name (leader), text (protocol), numbers (`CLUSTER_NUMBERS`)
+    cluster     name (leader), text (protocol, or protocol@version), numbers (`CLUSTER_NUMBERS`)
     connector   connector
     task        connector, task
     worker      name (worker_id), position
@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.connect.kernel.connectors_and_tasks import TASK_BITS, Names
+from spark_assign.connect.kernel.release_rules import find_rules
 from spark_assign.java.hash_map import string_hashes, table_orders
 from spark_assign.java.key_index import NameIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -65,7 +66,6 @@ STATE_LISTS = {ASSIGNMENT: "assignment", REVOCATION: "revocation"}
 TABLES = ("clusters", "connectors", "tasks", "workers", "reported", "reported", *("state",) * 5, "events")
 """Table of each kind of fact (`faulty`: reported or state)."""
 
-PROTOCOL_2_6 = "compatible-2.6"
 NO_POSITION = np.iinfo(np.int32).max
 NO_INDEX = -1
 
@@ -127,7 +127,7 @@ class IndexedConnectFacts:
 
         Workers are inserted sorted by id. If the workers of a cluster have positions, these are the iteration order,
         and the ids decide between equal positions. The leader copies the map (`memberAssignments`) and iterates the
-        copy, except in Kafka 2.6. Null ids and repeated ids, which are faults, are left out: a map has neither.
+        copy since Kafka 3.3. Null ids and repeated ids, which are faults, are left out: a map has neither.
         """
         rows = self.rows[WORKER]
         rows = rows[self.name[rows] >= 0]
@@ -137,7 +137,7 @@ class IndexedConnectFacts:
         hashes = string_hashes(self.workers.texts)[self.name[rows]]
         order, copy_order = table_orders(hashes, self.name[rows], cluster)
         if copy_order is not order:
-            copy_order = np.where(self._uses_2_6()[cluster[order]], order, copy_order)
+            copy_order = np.where(self._copies_workers()[cluster[order]], copy_order, order)
         rank = np.empty(len(rows), np.int64)
         rank[copy_order] = np.arange(len(rows))
         has_positions = self.has_positions(WORKER)[cluster]
@@ -148,12 +148,12 @@ class IndexedConnectFacts:
         rows = self.rows[kind]
         return mask_from_indexes(self.cluster[rows[self.position[rows] < NO_POSITION]], len(self.clusters))
 
-    def _uses_2_6(self) -> BoolArray:
-        """Checks which clusters use the assignor of Kafka 2.6, which iterates the map of received metadata."""
-        uses_2_6 = np.zeros(len(self.clusters), bool)
+    def _copies_workers(self) -> BoolArray:
+        """Checks in which clusters the leader iterates a copy of the map of received metadata."""
+        copies = np.ones(len(self.clusters), bool)
         rows = self.rows[CLUSTER]
-        uses_2_6[self.cluster[rows]] = [self.text(row) == PROTOCOL_2_6 for row in rows.tolist()]
-        return uses_2_6
+        copies[self.cluster[rows]] = [find_rules(self.text(row) or "")[0].copies_workers for row in rows.tolist()]
+        return copies
 
 
 @dataclass(frozen=True)

@@ -17,35 +17,25 @@ metrics.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.connect.kernel import (
-    eager_assignor,
-    incremental_cooperative_assignor,
-    incremental_cooperative_assignor_2_6,
-)
 from spark_assign.connect.kernel import indexed_facts as facts
 from spark_assign.connect.kernel.connectors_and_tasks import TASK_BITS, ConnectorsAndTasks, serialized_order
 from spark_assign.connect.kernel.faults import ClusterFaults, describe, find_faults, repeated_keys
 from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts, WorkerColumns
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
+from spark_assign.connect.kernel.release_rules import EAGER, ConnectRules, find_rules
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
 from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import mask_from_indexes
 from spark_assign.numeric.segmented_arrays import starts_new_key
 
-ASSIGNORS: dict[str, Callable[[RebalanceInput], RebalanceResult]] = {
-    "eager": eager_assignor.assign,
-    "compatible": incremental_cooperative_assignor.assign,
-    "sessioned": incremental_cooperative_assignor.assign,
-    facts.PROTOCOL_2_6: incremental_cooperative_assignor_2_6.assign,
-}
 ASSIGNED, REVOKED, STATE, METRICS, REJECTED = "assigned", "revoked", "state", "metrics", "rejected"
 """Kinds of result rows."""
 
@@ -56,7 +46,7 @@ def plan_clusters(table: pa.Table, schema: pa.Schema) -> Iterator[pa.Table]:
     clusters = ConnectClusters(indexed)
     results = _ResultColumns(indexed, clusters.workers)
     for cluster, protocol, rebalance in clusters.rebalances():
-        results.add(cluster, protocol, rebalance, ASSIGNORS[protocol](rebalance))
+        results.add(cluster, protocol, rebalance, find_rules(protocol)[0].assign(rebalance))
     for kind, rows in results.tables(clusters.num_reported):
         yield tagged_table(kind, rows, schema)
     yield tagged_rows(REJECTED, clusters.rejected(), schema)
@@ -217,6 +207,7 @@ class _ResultColumns:
         self._indexed, self._workers = indexed, workers
         self._planned: list[int] = []
         self._protocols: list[str] = []
+        self._rules: list[tuple[ConnectRules, str | None]] = []
         self._results: list[RebalanceResult] = []
         self._sizes: list[tuple[int, int, int]] = []
         self._assigned_to: list[int] = []
@@ -226,7 +217,8 @@ class _ResultColumns:
     def add(self, cluster: int, protocol: str, rebalance: RebalanceInput, result: RebalanceResult) -> None:
         """Adds the result of a cluster."""
         self._planned.append(cluster)
-        self._protocols.append(protocol)
+        self._protocols.append(protocol.partition("@")[0])
+        self._rules.append(find_rules(protocol))
         self._results.append(result)
         tasks = rebalance.configured_tasks
         self._sizes.append((len(rebalance.workers), len(rebalance.configured) - tasks, tasks))
@@ -299,6 +291,8 @@ class _ResultColumns:
         results = list(zip(self._protocols, self._results, strict=True))
         columns: dict[str, object] = {
             "protocol": pa.array(self._protocols, pa.string()),
+            "rules": pa.array([None if rules is EAGER else rules.name for rules, _ in self._rules], pa.string()),
+            "rules_note": pa.array([note for _, note in self._rules], pa.string()),
             "delay_ms": [result.delay_ms for _, result in results],
             "scheduled_rebalance_ms": [
                 0 if name == "eager" else result.state.scheduled_rebalance_ms for name, result in results

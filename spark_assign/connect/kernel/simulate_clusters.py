@@ -19,8 +19,9 @@ import pyarrow as pa
 from spark_assign.connect.kernel import indexed_facts as facts
 from spark_assign.connect.kernel.faults import ClusterFaults
 from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts
-from spark_assign.connect.kernel.plan_clusters import ASSIGNORS, REJECTED, ConnectClusters
+from spark_assign.connect.kernel.plan_clusters import REJECTED, ConnectClusters
 from spark_assign.connect.kernel.rebalance_input import RebalanceInput
+from spark_assign.connect.kernel.release_rules import find_rules
 from spark_assign.connect.kernel.simulation import (
     EVENTS,
     WORKER_JOINED,
@@ -61,9 +62,11 @@ def simulate_clusters(
     rows: dict[str, list[dict[str, Any]]] = {REBALANCES: [], COSTS: []}
     for cluster, own_protocol, rebalance in clusters.rebalances():
         initial = _initial_state(indexed, rebalance, leaders.get(cluster))
-        simulated_protocols = protocols or (own_protocol,)
+        own_name, _, version = own_protocol.partition("@")
+        simulated_protocols = protocols or (own_name,)
+        versions = [f"{name}@{version}" if version and "@" not in name else name for name in simulated_protocols]
         try:
-            results = [_simulate(initial, events[cluster], protocol, timing) for protocol in simulated_protocols]
+            results = [_simulate(initial, events[cluster], protocol, timing) for protocol in versions]
         except InvalidEventError as error:
             clusters.faults.add(cluster, "bad-event", str(error))
             continue
@@ -80,7 +83,7 @@ def _simulate(
     initial: ConnectInitialState, events: Sequence[ConnectEvent], protocol: str, timing: ConnectTiming
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Returns the rebalances and the costs of one cluster with one protocol, as rows."""
-    rebalances, costs, end_ms = simulate(initial, events, ASSIGNORS[protocol], timing, eager=protocol == "eager")
+    rebalances, costs, end_ms = simulate(initial, events, find_rules(protocol)[0], timing)
     return rebalances, {
         "rebalances": len(rebalances),
         "connector_starts": costs.starts[0],

@@ -19,12 +19,11 @@ id; it leads until it leaves. The next leader starts with an empty state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, groupby
 from typing import Any
 
-from spark_assign.connect.kernel import incremental_cooperative_assignor_2_6
 from spark_assign.connect.kernel.connectors_and_tasks import (
     Names,
     apply_assignment,
@@ -37,6 +36,7 @@ from spark_assign.connect.kernel.connectors_and_tasks import (
     task_item,
 )
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
+from spark_assign.connect.kernel.release_rules import EAGER, ConnectRules
 from spark_assign.java.hash_map import LONGEST_CHAIN
 from spark_assign.tables.errors import ConfigError
 
@@ -190,10 +190,8 @@ class ConnectCosts:
 def simulate(
     initial: ConnectInitialState,
     events: Iterable[ConnectEvent],
-    assignor: Callable[[RebalanceInput], RebalanceResult],
+    rules: ConnectRules,
     timing: ConnectTiming,
-    *,
-    eager: bool,
 ) -> tuple[list[dict[str, Any]], ConnectCosts, int]:
     """Simulates all events and all rebalances that follow from them.
 
@@ -203,7 +201,7 @@ def simulate(
     Raises:
         InvalidEventError: An event can't occur.
     """
-    cluster = _SimulatedConnectCluster(initial, assignor, timing, eager)
+    cluster = _SimulatedConnectCluster(initial, rules, timing)
     now: int = initial.rebalance.now_ms
     for at_ms, simultaneous in groupby(sorted(events), key=lambda event: event.at_ms):
         now = cluster.rebalance_until(at_ms, now)
@@ -216,14 +214,8 @@ def simulate(
 
 
 class _SimulatedConnectCluster:
-    def __init__(
-        self,
-        initial: ConnectInitialState,
-        assignor: Callable[[RebalanceInput], RebalanceResult],
-        timing: ConnectTiming,
-        eager: bool,
-    ) -> None:
-        self.initial, self.assignor, self.timing, self.eager = initial, assignor, timing, eager
+    def __init__(self, initial: ConnectInitialState, rules: ConnectRules, timing: ConnectTiming) -> None:
+        self.initial, self.rules, self.timing, self.eager = initial, rules, timing, rules is EAGER
         first = initial.rebalance
         self.lists = dict(zip(first.workers, first.reported, strict=True))
         self.configured, self.leader, self.state = first.configured, initial.leader, first.state
@@ -303,7 +295,7 @@ class _SimulatedConnectCluster:
                 self.state = AssignorState()
             self.leader = min(self.lists)
         rebalance, spread_hash = self._rebalance_input(start), self.initial.connectors.spread_hash
-        result = self.assignor(rebalance)
+        result = self.rules.assign(rebalance)
         stops_before = sum(self.costs.stops)
         arrival = start + self.timing.rebalance_ms
         if self.eager:
@@ -329,7 +321,7 @@ class _SimulatedConnectCluster:
     def _rebalance_input(self, start: int) -> RebalanceInput:
         """Returns the input of the leader's assignor."""
         workers = hash_set_order(sorted(self.lists), self.initial.workers.spread_hash)
-        if len(workers) > LONGEST_CHAIN and self.assignor is not incremental_cooperative_assignor_2_6.assign:
+        if len(workers) > LONGEST_CHAIN and self.rules.copies_workers:
             workers = hash_set_order(workers, self.initial.workers.spread_hash)  # a second map, copied from the first
         hashes = self.initial.connectors.spread_hash
         reported = [([], []) if self.eager else serialized_order(*self.lists[worker], hashes) for worker in workers]

@@ -50,6 +50,9 @@ racks. For the measurements, see docs/libraries.md."""
 FRANZ_GO_RELEASE = "1.22"
 """Release of franz-go that `sticky@franz-go` and `cooperative-sticky@franz-go` follow."""
 
+LIBRDKAFKA_RELEASE = (2, 6, 1)
+"""First release of librdkafka with the rules of `range@librdkafka` and so on."""
+
 LIBRARIES_WITHOUT_STATIC_ORDER = frozenset({"aiokafka", "kafka-python", "Sarama"})
 """Libraries that don't sort static members first, by instance id, as Java does. The results are equal only if no member
 is static."""
@@ -116,6 +119,11 @@ class ReleaseRules:
     ignores_generations: bool = False
     reports_in_hash_order: bool = False
     only_general: bool = False
+
+    @property
+    def reports_rack(self) -> bool:
+        """Whether members report `client.rack`: since 3.4.0, in version 3 of the subscription, as the generation."""
+        return not self.generation_in_user_data
 
 
 LATEST_RULES = ReleaseRules()
@@ -200,6 +208,41 @@ def _parse_numbers(releases: str | None) -> tuple[int, ...]:
     """Returns the numbers of a release; a missing third one counts as the latest; () if unknown."""
     found = re.match(r"(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?", releases or "")
     return () if found is None else (int(found[1]), int(found[2]), _NEWEST if found[3] is None else int(found[3]))
+
+
+NEWEST_RELEASE = (4, 4, _NEWEST)
+"""The newest known release of Kafka."""
+
+
+def release_bounds(releases: str | None) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Returns the oldest and newest possible release, given `groups.leader_version`; without a patch, any patch.
+
+    Examples:
+        >>> release_bounds("3.6.1"), release_bounds("2.8-3.3")[0], release_bounds("3.4+")[1]
+        (((3, 6, 1), (3, 6, 1)), (2, 8, 0), (99, 0, 0))
+        >>> release_bounds("<2.4"), release_bounds(None)
+        (((0, 0, 0), (2, 4, 1000000)), ((0, 0, 0), (99, 0, 0)))
+    """
+    found = re.findall(r"(?<!\d)(\d{1,9})\.(\d{1,9})(?!\d)(?:\.(\d{1,9})(?!\d))?", releases or "")
+    numbers = [(int(major), int(minor), patch) for major, minor, patch in found]
+    if not numbers or releases is None:
+        return (0, 0, 0), (99, 0, 0)
+    oldest, newest = ((*each[:2], int(each[2] or patch)) for each, patch in ((numbers[0], 0), (numbers[-1], _NEWEST)))
+    return (0, 0, 0) if releases.startswith("<") else oldest, (99, 0, 0) if releases.endswith("+") else newest
+
+
+_BROKER_PATCHES = {"4.0": 3, "4.1": 3, "4.2": 3, "4.3": 2, "4.4": 1}
+
+
+def broker_releases(first: str = "4.0") -> tuple[str, ...]:
+    """Returns the known releases of brokers, with and without a patch; without one, it is the latest patch.
+
+    Examples:
+        >>> broker_releases("4.3")
+        ('4.3', '4.3.0', '4.3.1', '4.4', '4.4.0')
+    """
+    names = ((minor, *(f"{minor}.{patch}" for patch in range(count))) for minor, count in _BROKER_PATCHES.items())
+    return tuple(name for of_minor in names if of_minor[0] >= first for name in of_minor)
 
 
 def assignor_of_leader(assignor: str | None, library: str | None, releases: str | None) -> str | None:

@@ -53,11 +53,13 @@ from spark_assign.groups.assignors.release_rules import (
     CLIENT_ASSIGNORS,
     FRANZ_GO_RELEASE,
     LIBRARIES_WITHOUT_STATIC_ORDER,
+    LIBRDKAFKA_RELEASE,
     assignor_of_leader,
     is_emulated,
+    release_bounds,
     uses_leader_racks,
 )
-from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
+from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, UNIFORM_4_0_0
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, Client, detect_library
 
 SURE, LIKELY, GUESS, UNKNOWN = ("sure", "likely", "guess", "unknown")
@@ -316,8 +318,10 @@ def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
         "today's Java, but led by kafka-python (likely)"
         >>> find_rule_source("sticky", None)
         RuleSource(kind='unknown', text="today's Java, leader not known")
+        >>> find_rule_source("range@librdkafka", "librdkafka 2.2+ (sure)")
+        RuleSource(kind='likely', text='librdkafka 2.2+ (sure), as 2.6.1')
     """
-    if assignor in KAFKA_SERVER_ASSIGNORS:
+    if assignor in (*KAFKA_SERVER_ASSIGNORS, UNIFORM_4_0_0):
         return RuleSource(BROKER, "the broker")
     name, separator, release = assignor.partition("@")
     if name not in CLIENT_ASSIGNORS:
@@ -337,7 +341,20 @@ def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
         return RuleSource(OTHER, f"{rules}, but led by {leader}")
     is_exact = release in ("", releases) or (release == library and (releases or library != "franz-go"))
     as_of = "" if is_exact else f", as {rules.removeprefix(f'{library} ')}"
+    if library == release == "librdkafka" and release_bounds(releases)[0] < LIBRDKAFKA_RELEASE:
+        as_of = f", as 2.6.1{_librdkafka_defects(name, releases)}"
+        certainty = LIKELY if certainty in (SURE, GIVEN) else certainty
     return RuleSource(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}")
+
+
+def _librdkafka_defects(assignor: str, releases: str | None) -> str:
+    """Returns what librdkafka before 2.6.1 does otherwise, if the leader's release might be one of these."""
+    defects = []
+    if assignor == COOPERATIVE:
+        defects.append("before, different subscriptions can count as balanced, or the leader never finishes")
+    if release_bounds(releases)[0] < (2, 2, 0):
+        defects.append("before 2.2, racks are ignored")
+    return f" ({'; '.join(defects)})" if defects else ""
 
 
 def _follows_racks(assignor: str, leader: str) -> bool:

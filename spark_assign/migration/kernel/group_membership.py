@@ -6,7 +6,7 @@ coordinator makes it the leader whenever the leader leaves (`ClassicGroup.remove
 What a member reports when it rejoins depends on its release:
     generation   sticky: in its user data. Cooperative-sticky: not at all up to 2.8.0, in its user data up to 3.3, and
                  in the subscription since 3.4 (which then has it with every assignor)
-    rack         since 3.5 (KIP-881)
+    rack         since 3.4; assignors use it since 3.5 (KIP-881)
     owned        sticky remembers its assignment as sticky. Cooperative-sticky reads the subscription, in which an eager
                  member (one with an eager assignor in its list) has nothing, because it has revoked everything
     order        sticky: by topic in the order of a `HashMap`; within a topic, kept partitions first, then new ones

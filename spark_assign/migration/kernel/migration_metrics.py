@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
-from spark_assign.groups.assignors.server import UNIFORM
+from spark_assign.groups.assignors.server import UNIFORM, UNIFORM_4_0_0
 from spark_assign.groups.kernel.assign import assign, assign_groups
 from spark_assign.groups.kernel.group_metrics import balance_metrics, count_rack_matched, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
@@ -38,7 +38,8 @@ class MigrationParams:
         hypothetical_assignors: assignors that the broker doesn't have, to count the partitions that they would read
             across racks; `None`: the rack-aware variant of `server_assignor` (`rack-uniform` or `rack-server-range`).
         broker_release: release of the brokers, such as `4.2.1`, which decides whether Kafka Streams applications can
-            move to the streams protocol; `None` if unknown, which blocks them.
+            move to the streams protocol; `None` if unknown, which blocks them. With `4.0.0`, `uniform` is the class of
+            that release.
 
     Examples:
         >>> MigrationParams(library="Java").server_assignor
@@ -99,7 +100,10 @@ def measure_migration(
         params: the parameters of the migration.
     """
     all_groups = np.ones(specs.num_groups, bool)
-    plan = _plan_server_assignor(specs, current_assignors, can_convert, params.server_assignor, all_groups)
+    server_class = params.server_assignor
+    if server_class == UNIFORM and params.broker_release == "4.0.0":
+        server_class = UNIFORM_4_0_0
+    plan = _plan_server_assignor(specs, current_assignors, can_convert, server_class, all_groups)
     assignments, assigned_after, is_planned = plan.assignments, plan.assigned_after, plan.is_planned
     assigned_before = _assigned_before(specs, current_assignors, is_planned)
     counts = count_changes(read_ownership(specs, assignments, is_planned))

@@ -265,7 +265,7 @@ class _UpgradingGroups(RestartingGroups):
             ],
             bool,
         )
-        reports_rack = np.array([rules_of_release(config.release).uses_racks for config in configs], bool)
+        reports_rack = np.array([rules_of_release(config.release).reports_rack for config in configs], bool)
         reported_members = replace(
             members,
             generation=self.generation[subset.members],

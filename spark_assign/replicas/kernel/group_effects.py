@@ -13,7 +13,6 @@ all with `client.rack`, rebalances once or twice. A classic group without `clien
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_assign.groups.assignors.release_rules import release_bounds
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.numeric.array_types import IntArray
 
@@ -82,9 +82,6 @@ def coordinator_hashes(group_ids: list[str]) -> IntArray:
     return np.where(signed == -(1 << 31), 0, abs(signed))
 
 
-_RELEASE = re.compile(r"(?<!\d)(\d{1,9})\.(\d{1,9})(?!\d)(?:\.\d+)*")
-
-
 def release_range(releases: str | None) -> tuple[tuple[int, int], tuple[int, int]]:
     """Returns the oldest and newest possible release of a client, from `groups.leader_version`.
 
@@ -94,12 +91,8 @@ def release_range(releases: str | None) -> tuple[tuple[int, int], tuple[int, int
         >>> release_range(None)
         ((0, 0), (99, 0))
     """
-    numbers = [(int(major), int(minor)) for major, minor in _RELEASE.findall(releases or "")]
-    if not numbers or releases is None:
-        return (0, 0), (99, 0)
-    if releases.endswith("+"):
-        return numbers[0], (99, 0)
-    return ((0, 0) if releases.startswith("<") else numbers[0]), numbers[-1]
+    oldest, newest = release_bounds(releases)
+    return oldest[:2], newest[:2]
 
 
 def watches_racks(row: Row, first: tuple[int, int], last: tuple[int, int]) -> Range:
@@ -149,7 +142,7 @@ def find_effects(row: Row, broker_release: str, downtime_seconds: float) -> Iter
         down = None if is_crash else row["offline"] * downtime_seconds
         detail = "Partitions without another replica can't be read until the broker is back."
         yield _effect(OFFLINE, detail, paused=row["offline"], seconds=(down, down))
-    if not is_classic and row["max_hash"] and broker_release != "4.0":
+    if not is_classic and row["max_hash"] and not broker_release.startswith("4.0"):
         detail = "Racks of replicas change. The assignor runs again; members get a new epoch, and no member rejoins."
         yield _effect(RACK_HASH, detail, epochs=(row["min_hash"], row["max_hash"]))
     eager = 0 if row["assignor"] == "cooperative-sticky" else row["partitions"]

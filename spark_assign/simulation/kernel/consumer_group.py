@@ -196,6 +196,8 @@ class ConsumerGroup:
                 step.subscription_changed,
                 request.owned,
                 self.members.owner,
+                self.config.trims,
+                self.config.returns_revoked,
             )
             after = reconcile(member, aim)
             if after is not member:

@@ -15,6 +15,10 @@ Steps, by the state of the member
     STABLE                   at another epoch: compute next; else, if the subscription has changed: trim.
     UNREVOKED_PARTITIONS     not reported as given up: stay (and trim). Else compute next, to the latest target.
     UNRELEASED_PARTITIONS    compute next at every heartbeat.
+
+These are the rules of Kafka 4.2 to 4.4. Up to 4.1, nothing is trimmed, the target isn't limited to subscribed topics,
+and a member that has given up partitions and must give up more is at the next epoch. In 4.1.0 and 4.1.1, a partition
+that the member itself was to give up isn't free for it until it has (before KAFKA-19449).
 """
 
 from __future__ import annotations
@@ -39,6 +43,7 @@ class ReconcileInput:
         subscription_changed: whether this heartbeat changed the subscription.
         owned: partitions that the member reports. None: not reported.
         unreleased: all partitions that any member owns or hasn't released.
+        trims, returns_revoked: rules of the release (`GroupConfig`).
     """
 
     epoch: int
@@ -48,10 +53,12 @@ class ReconcileInput:
     subscription_changed: bool
     owned: Collection[int] | None
     unreleased: Container[int]
+    trims: bool = True
+    returns_revoked: bool = True
 
     def target_partitions(self) -> frozenset[int]:
-        """Returns the target without topics that the member doesn't subscribe to."""
-        if self.target.topics <= self.subscribed:
+        """Returns the target; from 4.2 on, without topics that the member doesn't subscribe to."""
+        if not self.trims or self.target.topics <= self.subscribed:
             return self.target.codes
         return frozenset(self.target.within(self.subscribed))
 
@@ -66,7 +73,8 @@ def reconcile(member: ConsumerGroupMember, reconcile_input: ReconcileInput) -> C
     if member.is_reconciled_to(reconcile_input.epoch) or (
         is_unrevoked and reconcile_input.owns_any(member.pending_revocation)
     ):
-        return trim(member, reconcile_input) if reconcile_input.subscription_changed else member
+        is_trimmed = reconcile_input.trims and reconcile_input.subscription_changed
+        return trim(member, reconcile_input) if is_trimmed else member
     return compute_next(member, reconcile_input)
 
 
@@ -78,10 +86,14 @@ def compute_next(member: ConsumerGroupMember, reconcile_input: ReconcileInput) -
     kept = {each: epoch for each, epoch in assigned.items() if each in target_partitions}
     revoked = {each: epoch for each, epoch in assigned.items() if each not in target_partitions}
     if revoked and reconcile_input.owns_any(revoked):
-        return member.with_assignment(member.member_epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
+        epoch = member.member_epoch
+        if not reconcile_input.trims and member.state is MemberState.UNREVOKED_PARTITIONS:
+            epoch += 1
+        return member.with_assignment(epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
     lacking = target_partitions - kept.keys()
     # What the member itself was to give up is its own again.
-    free = [each for each in lacking if each not in reconcile_input.unreleased or each in member.pending_revocation]
+    own = member.pending_revocation if reconcile_input.returns_revoked else ()
+    free = [each for each in lacking if each not in reconcile_input.unreleased or each in own]
     state = MemberState.STABLE if len(free) == len(lacking) else MemberState.UNRELEASED_PARTITIONS
     return member.with_assignment(
         reconcile_input.epoch, state, kept | dict.fromkeys(free, reconcile_input.epoch), NOTHING_PENDING

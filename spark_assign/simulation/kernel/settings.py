@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from spark_assign.groups.assignors.release_rules import broker_releases, release_bounds
+
 KAFKA_DEFAULT = ("range", "cooperative-sticky")
 """The default of `partition.assignment.strategy`."""
 
@@ -31,6 +33,8 @@ class GroupConfig:
         before_4_4: a change of only the preferred assignor doesn't cause a new target; a static member that returns
             counts as an additional member for `max_size`; a member with a new instance ID also keeps the old one; a
             group that has lost its last member keeps its last target, and waits for its assignment interval.
+        trims: whether partitions of topics that a member no longer subscribes to leave its assignment at once (4.2).
+        returns_revoked: whether a member gets back at once what it was about to give up (KAFKA-19449, 4.1.2).
     """
 
     session_timeout_ms: int = 45_000
@@ -41,15 +45,21 @@ class GroupConfig:
     assignors: tuple[str, ...] = ("uniform", "range")
     first_epoch: int = 1
     before_4_4: bool = False
+    trims: bool = True
+    returns_revoked: bool = True
 
 
 RELEASES = {
-    "4.1": GroupConfig(assignment_interval_ms=0, first_epoch=0, before_4_4=True),
+    "4.1": GroupConfig(assignment_interval_ms=0, first_epoch=0, before_4_4=True, trims=False),
     "4.2": GroupConfig(assignment_interval_ms=0, first_epoch=0, before_4_4=True),
     "4.3": GroupConfig(before_4_4=True),
     "4.4": GroupConfig(),
 }
-"""Defaults of each release of the broker."""
+"""Defaults of each release of the broker; those of 4.1 are for 4.1.2."""
+
+
+BROKER_RELEASES = broker_releases(min(RELEASES))
+"""Values of `broker_release`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +78,8 @@ class TimingConfig:
         revoke_ms: time to revoke a partition. A member revokes its partitions one after the other.
         restore_ms: time before a new owner consumes a partition. A member restores its partitions in parallel. The
             last consumer of a partition needs no time; a static member stays the same after a restart.
-        broker_release: the release of the brokers, `4.1` to `4.4`. Only KIP-848 groups differ between releases.
+        broker_release: the release of the brokers, `4.1` to `4.4`, or with a patch, as `4.1.1` (default: the latest
+            patch). Only KIP-848 groups differ between releases.
         group_consumer_heartbeat_interval_ms, group_consumer_session_timeout_ms: for KIP-848 groups, instead of
             heartbeat_interval_ms and session_timeout_ms. They are configs of the broker.
         group_consumer_assignment_interval_ms: minimum time between targets of a KIP-848 group, a config of the broker.
@@ -91,8 +102,8 @@ class TimingConfig:
 
     def fault(self) -> str | None:
         """Returns the fault of the settings, or None."""
-        if self.broker_release not in RELEASES:
-            return f"broker_release is {self.broker_release!r}, expected one of {', '.join(RELEASES)}"
+        if self.broker_release not in BROKER_RELEASES:
+            return f"broker_release is {self.broker_release!r}, expected one of {', '.join(RELEASES)}, or their patches"
         for field in fields(self):
             value, minimum = getattr(self, field.name), 0 if field.name in _CAN_BE_ZERO else 1
             if isinstance(value, int) and value < minimum:
@@ -112,7 +123,9 @@ class TimingConfig:
 
     def group_config(self) -> GroupConfig:
         """Returns the broker's configs for a KIP-848 group."""
-        config = RELEASES[self.broker_release]
+        config = RELEASES[self.broker_release[:3]]
+        if release_bounds(self.broker_release)[1] < (4, 1, 2):
+            config = replace(config, returns_revoked=False)
         interval = self.group_consumer_assignment_interval_ms
         return replace(
             config,

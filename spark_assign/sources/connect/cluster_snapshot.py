@@ -251,7 +251,7 @@ def _distinct_clusters(all_rows: Sequence[ConnectRows]) -> list[ConnectRows]:
 
 
 _EXTRA_COLUMNS = {
-    "clusters": "group_id string?, group_state string?, delay_ms long?, kafka_cluster_id string?, version string?",
+    "clusters": "group_id string?, group_state string?, delay_ms long?, kafka_cluster_id string?",
     "connectors": "type string?, state string?",
     "tasks": "state string?",
     "workers": "rest_worker_id string?, url string?, config_offset long?",

@@ -22,6 +22,7 @@ from uuid import UUID
 import numpy as np
 
 from spark_assign.java.hash_map import LONGEST_CHAIN, HashTable, java_key, spread_hashes, table_order
+from spark_assign.streams.kernel.leader_releases import LATEST_RULES, StreamsRules
 from spark_assign.streams.kernel.task_assignor_api import TaskId
 
 HIGH_AVAILABILITY, STICKY, LEGACY_STICKY = "high-availability", "sticky", "legacy-sticky"
@@ -103,6 +104,7 @@ class ClassicApplication:
         leader_process: Process that computes the assignment; it is the one that asks for a probing rebalance.
         standby_task_order: Stateful tasks in the order in which `STICKY` assigns standbys, which depends on identity
             hash codes; None for the order of tasks.
+        rules: rules of the leader's release.
     """
 
     members: Sequence[ClassicMember]
@@ -114,6 +116,7 @@ class ClassicApplication:
     assignor: str = HIGH_AVAILABILITY
     leader_process: str | None = None
     standby_task_order: Sequence[TaskId] | None = None
+    rules: StreamsRules = LATEST_RULES
 
     def num_tasks(self, subtopology: int) -> int:
         """Returns the number of tasks of a subtopology: partitions of its largest source topic."""

@@ -30,6 +30,7 @@ from spark_assign.streams.kernel.classic_application import (
     ClassicSubtopology,
     TopicPartition,
 )
+from spark_assign.streams.kernel.leader_releases import find_rules
 from spark_assign.streams.kernel.streams_group_input import (
     CHANGELOG,
     DEPARTED_OWNED,
@@ -244,6 +245,7 @@ class ClassicGroupInput:
             assignor,
             (more.get("leader_process_id") or "").lower() or (None if first is None else _process_id(first)),
             None if order is None else [task for text in order if (task := _read_task(text)) is not None],
+            find_rules(more.get("leader_version"), is_public_sticky=assignor == STICKY),
         )
 
     @cached_property

@@ -8,7 +8,8 @@ Principles, in order of priority
 Lags don't count.
 
 Steps
-    1. active tasks to the client that ran them, up to the quota: capacity times (tasks / total capacity), rounded down
+    1. active tasks to the client that ran them, up to the quota: capacity times (tasks / total capacity, rounded down);
+       in the public class of 4.4, capacity times tasks / total capacity, rounded up (KAFKA-20198)
     2. the others to a client with their state, up to the quota
     3. the remaining ones to the best client: the previous one unless it is full, then the least loaded one
     4. exchanges for less traffic between racks
@@ -64,6 +65,7 @@ class LegacyStickyAssignment:
         """
         self._application, self._clients, self._preserve = application, clients, preserve
         num_tasks = len(application.tasks)
+        self._total_capacity = sum(client.capacity for client in clients)
         self._max_pairs = num_tasks * (num_tasks - 1) // 2
         self._pairs: set[tuple[TaskId, TaskId]] = set()
         self._previous: dict[TaskId, ClientState] = {}
@@ -87,19 +89,18 @@ class LegacyStickyAssignment:
     # --- steps 1 to 3, and 5 ----------------------------------------------------------------------------------------
 
     def _assign_active(self) -> None:
-        application, clients = self._application, self._clients
-        quota = len(application.tasks) // sum(client.capacity for client in clients)
+        application = self._application
         existing, assigned = set(application.tasks), set()
         for task in task_hash_order(list(self._previous)):
             client = self._previous[task]
-            if task in existing and (self._preserve or len(client.active) < client.capacity * quota):
+            if task in existing and (self._preserve or len(client.active) < self._quota(client)):
                 self._assign(task, client, client.active)
                 assigned.add(task)
         for task in task_hash_order(application.task_order, is_copy=True):
             if task in assigned:
                 continue
             for client in self._previous_standbys.get(task, ()):
-                if len(client.active) < client.capacity * quota:
+                if len(client.active) < self._quota(client):
                     self._assign(task, client, client.active)
                     assigned.add(task)
                     break
@@ -165,6 +166,10 @@ class LegacyStickyAssignment:
 
     # --- differences of the public class --------------------------------------------------------------------------
 
+    def _quota(self, client: ClientState) -> int:
+        """Returns the number of active tasks up to which a client gets tasks in steps 1 and 2."""
+        return client.capacity * (len(self._application.tasks) // self._total_capacity)
+
     def _all_candidates(self) -> Sequence[ClientState]:
         return self._clients
 
@@ -220,6 +225,11 @@ class PublicStickyAssignment(LegacyStickyAssignment):
 
     def _put(self, client: ClientState, task: TaskId) -> None:
         self.roles[client.rank].add(task, (29791 + 961 * task[0] + 31 * task[1]) & 0xFFFFFFFF)
+
+    def _quota(self, client: ClientState) -> int:
+        if not self._application.rules.rounds_up_shares:
+            return super()._quota(client)
+        return -(-len(self._application.tasks) * client.capacity // self._total_capacity)
 
     def _all_candidates(self) -> Sequence[ClientState]:
         return client_hash_order(self._clients)

@@ -35,7 +35,7 @@ from spark_assign.streams.kernel.classic_application import ClassicApplication, 
 from spark_assign.streams.kernel.classic_group_input import ClassicGroupInput, find_classic_fault
 from spark_assign.streams.kernel.followed_rounds import follow_rounds
 from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING
-from spark_assign.streams.kernel.sticky_task_assignor import STICKY, STICKY_4_3, assign_tasks
+from spark_assign.streams.kernel.sticky_task_assignor import RELEASES, assign_tasks
 from spark_assign.streams.kernel.streams_group_input import (
     StreamsFacts,
     StreamsGroupInput,
@@ -46,7 +46,7 @@ from spark_assign.streams.kernel.streams_group_input import (
 from spark_assign.streams.kernel.streams_partition_assignor import ClassicAssignment, plan_application
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupAssignment, TaskAssignor, TaskId
 
-ASSIGNORS: dict[str, TaskAssignor] = {STICKY: assign_tasks, STICKY_4_3: partial(assign_tasks, release_4_3=True)}
+ASSIGNORS: dict[str, TaskAssignor] = {name: partial(assign_tasks, release=of) for name, of in RELEASES.items()}
 """Assignors by name; `streams-sticky` is the only one that a broker offers."""
 FALLBACK = "fallback"
 """Name of the class that replaces the default in the classic protocol if end offsets can't be read."""
@@ -108,7 +108,7 @@ def _plan_group(facts: StreamsFacts, params: StreamsPlanParams) -> _Rows:
 
 
 def _plan_streams_group(facts: StreamsFacts, params: StreamsPlanParams) -> _Rows:
-    release_4_3 = params.name == STICKY_4_3
+    release_4_3 = RELEASES.get(params.name, "4.4") != "4.4"
     group_input = read_group_input(facts, release_4_3=release_4_3, standby_replicas=params.standby_replicas)
     target = params.assignor(group_input.group)
     moves = list_moves(group_input, target)
@@ -140,7 +140,12 @@ def _plan_classic_group(classic: ClassicGroupInput, totals: Mapping[str, Any]) -
     moves = _classic_moves(group_input, target, warmups)
     yield from _task_rows(group_input, target, roles, temporary)
     yield from _move_rows(group_input, moves)
-    planned = {"warmups": len(warmups), "withheld": len(withheld), "assumed_offsets": classic.assumed_offsets}
+    planned: dict[str, Any] = {
+        "warmups": len(warmups),
+        "withheld": len(withheld),
+        "assumed_offsets": classic.assumed_offsets,
+    }
+    planned |= {"rules": application.rules.profile, "rules_note": application.rules.note}
     planned |= _classic_metrics(application, plan)
     if (sizes := classic.changelogs.sizes) is not None:
         copies = (sizes.get(task, 0.0) * len(members) for task, members in target.standby.items())

@@ -26,9 +26,10 @@ Ties: between equal loads, the binary heap of `java.util.PriorityQueue` decides 
 order in which it is filled: that of the `HashMap` of processes, and of members in a process
 (`streams_group_input.process_hash_order`).
 
-`streams-sticky@4.3` is the class of 4.2 and 4.3, which differs in three points: which members have state of a task
-(`_state_owners`), which of them can keep a standby (`_without_task`), and how the map of processes is filled
-(`streams_group_input.process_order`).
+`streams-sticky@4.3` is the class of 4.2.0, 4.2.1 and 4.3, which differs in three points: which members have state of a
+task (`_state_owners`), which of them can keep a standby (`_without_task`), and how the map of processes is filled
+(`streams_group_input.process_order`). The class of 4.2.2 has only the second point of 4.4 (KAFKA-20899), which 4.3.0
+and 4.3.1 lack.
 """
 
 from __future__ import annotations
@@ -39,20 +40,21 @@ from collections.abc import Iterable, Sequence
 from spark_assign.java.priority_queue import Heap
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupAssignment, StreamsGroupSpec, TaskId
 
-STICKY, STICKY_4_3 = "streams-sticky", "streams-sticky@4.3"
-"""The class of 4.4, and that of 4.2 and 4.3."""
+STICKY = "streams-sticky"
+RELEASES = {STICKY: "4.4", f"{STICKY}@4.3": "4.3", f"{STICKY}@4.2.2": "4.2.2"}
+"""Name of each assignor to its release; 4.3 stands for 4.2.0, 4.2.1, and 4.3."""
 
 
-def assign_tasks(group: StreamsGroupSpec, *, release_4_3: bool = False) -> StreamsGroupAssignment:
+def assign_tasks(group: StreamsGroupSpec, *, release: str = "4.4") -> StreamsGroupAssignment:
     """Returns the target assignment of a group; it is empty for a group without members.
 
     Args:
         group: the group, with the current assignment.
-        release_4_3: whether to follow the class of 4.2 and 4.3.
+        release: the release whose class is followed, a value of `RELEASES`.
     """
     if not group.members:
         return StreamsGroupAssignment()
-    assignment = _TaskAssignment(group, release_4_3)
+    assignment = _TaskAssignment(group, release)
     remaining = assignment.keep_active_tasks(sorted(group.tasks(), key=_by_number))
     remaining = assignment.assign_active_to_state_owners(remaining)
     assignment.assign_remaining_active(sorted(remaining))
@@ -73,18 +75,18 @@ def _by_number(task: TaskId) -> tuple[int, int]:
 class _TaskAssignment:
     """The assignment of one group in progress."""
 
-    def __init__(self, group: StreamsGroupSpec, release_4_3: bool) -> None:
+    def __init__(self, group: StreamsGroupSpec, release: str) -> None:
         members, tasks = len(group.members), len(group.tasks())
         copies = group.standby_replicas * len(group.tasks(stateful=True))
         self.target = StreamsGroupAssignment()
-        self._replicas, self._release_4_3 = group.standby_replicas, release_4_3
+        self._replicas, self._release = group.standby_replicas, release
         by_name = {process: Process(members) for process, members in group.process_hash_order}
         self._processes = list(by_name.values())
         self._process = [by_name[member.process_id] for member in group.members]
         self._active_quota, self._quota = Quota(tasks, members), Quota(tasks + copies, members)
         # If two members still have an active task, the last one counts.
         self._previous_active = {task: at for at, member in enumerate(group.members) for task in member.active}
-        self._state_owners = _state_owners(group, release_4_3)
+        self._state_owners = _state_owners(group, knows_offsets=release == "4.4")
 
     # --- active tasks ---------------------------------------------------------------------------------------------
 
@@ -165,8 +167,8 @@ class _TaskAssignment:
     def _without_task(self, task: TaskId) -> Sequence[int]:
         """Returns the members that have state of the task, but whose process doesn't have the task."""
         members = self._state_owners.get(task, ())
-        if self._release_4_3 and members and self._has(members[0], task):
-            return ()  # Up to 4.3, all members are compared with the first one, and it must qualify.
+        if self._release == "4.3" and members and self._has(members[0], task):
+            return ()  # All members are compared with the first one, and it must qualify.
         return [member for member in members if not self._has(member, task)]
 
     def _add_standby(self, member: int, num_tasks: int, task: TaskId) -> None:
@@ -197,14 +199,14 @@ class _TaskAssignment:
         return best
 
 
-def _state_owners(group: StreamsGroupSpec, release_4_3: bool) -> dict[TaskId, list[int]]:
+def _state_owners(group: StreamsGroupSpec, *, knows_offsets: bool) -> dict[TaskId, list[int]]:
     """Returns the members that have state of each task: standbys first, then by descending offset.
 
     Up to 4.3, members report no offsets: members with a standby have state, in the order of the members.
     """
     owners: dict[TaskId, list[tuple[bool, int, int]]] = {}
     for at, member in enumerate(group.members):
-        standby, offsets = set(member.standby), {} if release_4_3 else member.offsets
+        standby, offsets = set(member.standby), member.offsets if knows_offsets else {}
         for task in standby.union(offsets):
             owners.setdefault(task, []).append((task not in standby, -offsets.get(task, 0), at))
     return {task: [at for _, _, at in sorted(ranked)] for task, ranked in owners.items()}

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from tests.golden import consumer_group_rows
+from tests.golden import consumer_group_rows, reconciliation_rows
 from tests.golden.consumer_group_rows import Row
-from tests.kafka import random_heartbeats
+from tests.kafka import fetched, live_assignors, maven, random_heartbeats, random_members
 from tests.kafka.group_steps import answered
 from tests.sizes import drawn
 
@@ -25,6 +25,18 @@ def test_kafka_still_answers_as_recorded(kafka_jars: str) -> None:
     now = answered([{**row, "expect": None} for row in rows], kafka_jars, PROGRAM)
     assert len(rows) > 1_000
     assert consumer_group_rows.differences(rows, [row["expect"] for row in now]) == []
+
+
+@pytest.mark.parametrize("release", ["4.0.1", "4.0.2", "4.1.1", "4.1.2"])
+def test_members_at_brokers_before_4_2(release: str, seed: int) -> None:
+    """One heartbeat of members in whatever state. Brokers of 4.0.1 reconcile as those of 4.1.1, 4.0.2 as 4.1.2."""
+    with fetched.or_skipped():
+        class_path = maven.group_coordinator_classpath(release)
+    members = random_members.members(seed, drawn(1_000, 5_000))
+    rows = live_assignors.answered(members, class_path, program="CurrentAssignments")
+    like = {"4.0.1": "4.1.1", "4.0.2": "4.1.2"}.get(release, release)
+    different = [row["case"] for row in rows if reconciliation_rows.answered(row, like) != row["expect"]]
+    assert not different, f"{len(different)} of {len(rows)} differ: {different[:20]}"
 
 
 def test_random_life(kafka_jars: str, seed: int) -> None:

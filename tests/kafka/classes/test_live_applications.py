@@ -14,10 +14,11 @@ pytestmark = pytest.mark.kafka
 APPLICATIONS = drawn(150, 1_000)
 
 
-def test_the_kernel_plans_what_the_class_answers_now(seed: int) -> None:
+@pytest.mark.parametrize("release", [maven.APPLICATIONS_VERSION, maven.VERSION])
+def test_the_kernel_plans_what_the_class_answers_now(release: str, seed: int) -> None:
     """Tasks of each process, and whether a probing rebalance follows."""
     with fetched.or_skipped():
-        class_path = maven.applications_classpath()
+        class_path = maven.streams_classpath(release)
     requests = random_applications.applications(seed, APPLICATIONS)
     rows = live_assignors.answered(requests, class_path, program="StreamsTaskAssignor")
     different = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.streams.kernel.sticky_task_assignor import assign_tasks
+from spark_assign.streams.kernel.sticky_task_assignor import RELEASES, assign_tasks
 from tests.golden import streams_rows
 from tests.golden.streams_rows import Row
 from tests.kafka import live_assignors, maven, random_streams
@@ -17,9 +17,11 @@ GROUPS, SEQUENCES = drawn(400, 1_500), drawn(40, 120)
 ROUNDS = 8
 
 
-@pytest.fixture(params=["4.4", "4.3"])
+@pytest.fixture(params=RELEASES.values())
 def release(request: pytest.FixtureRequest, kafka_jars: str) -> tuple[str, str]:
     """A release and its classes; those of 4.2.1 are the same as those of 4.3.1."""
+    if request.param == "4.2.2":
+        return request.param, maven.group_coordinator_classpath("4.2.2")
     return request.param, kafka_jars if request.param == "4.4" else maven.applications_classpath()
 
 
@@ -27,8 +29,8 @@ def differing(rows: list[Row], release: str) -> list[str]:
     """Cases in which the kernel answers something else."""
     found = []
     for row in rows:
-        group = streams_rows.group_of(row, release_4_3=release == "4.3")
-        target = assign_tasks(group, release_4_3=release == "4.3")
+        group = streams_rows.group_of(row, release=release)
+        target = assign_tasks(group, release=release)
         if streams_rows.sets_of(group, target) != streams_rows.expected(row):
             found.append(f"{row['case']} round {row.get('round', 0)}")
     return found

@@ -8,8 +8,10 @@ the previous target is what members own.
     server-range    Kafka's `RangeAssignor` (in the broker, its name is range). Assigns consecutive ranges and ignores
                     the previous target.
 
-Both ignore racks. They also differ from the client-side assignors during a rebalance: each member continues with the
-partitions that it keeps, and gets others as soon as their owners have revoked them. Until then they are withheld.
+Both ignore racks. uniform@4.0.0 is the class of that release, which gives the extra partitions of a homogeneous group
+to the first members in assignment order, whatever they own (before KAFKA-18688); the class of 4.0.1 to 4.4 is uniform.
+They also differ from the client-side assignors during a rebalance: each member continues with the partitions that it
+keeps, and gets others as soon as their owners have revoked them. Until then they are withheld.
 
 Example: topic t has four partitions. C0 owns all of them, and C1 joins.
 
@@ -26,11 +28,14 @@ table (`members.position`), and of topics, by their ids (`topics.topic_id`).
 UNIFORM, SERVER_RANGE = KAFKA_SERVER_ASSIGNORS = ("uniform", "server-range")
 """Their names here, because range is also a client-side assignor. They ignore `partition.assignment.strategy`."""
 
+UNIFORM_4_0_0 = "uniform@4.0.0"
+"""The class of Kafka 4.0.0."""
+
 RACK_UNIFORM, RACK_SERVER_RANGE = RACK_SERVER_ASSIGNORS = ("rack-uniform", "rack-server-range")
 """Rack-aware variants, not part of Kafka."""
 
-SERVER_ASSIGNORS = (*KAFKA_SERVER_ASSIGNORS, *RACK_SERVER_ASSIGNORS)
+SERVER_ASSIGNORS = (*KAFKA_SERVER_ASSIGNORS, *RACK_SERVER_ASSIGNORS, UNIFORM_4_0_0)
 """All broker-side assignors. A group converges to their target as described in KIP-848."""
 
-TOPIC_ID_ASSIGNORS = (UNIFORM, RACK_UNIFORM)
+TOPIC_ID_ASSIGNORS = (UNIFORM, RACK_UNIFORM, UNIFORM_4_0_0)
 """Assignors that depend on topic ids."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from spark_assign.groups.assignors.range import assign_ranges
-from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS, TOPIC_ID_ASSIGNORS
+from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS, TOPIC_ID_ASSIGNORS, UNIFORM_4_0_0
 from spark_assign.groups.assignors.server.coordinator_order import (
     TieOrder,
     TopicIdIndex,
@@ -69,7 +69,9 @@ def assign_by_server(specs: GroupSpecs, assignor: str, selected: BoolArray) -> G
     topics = topics[selected[specs.topics.group[topics]]]
     members, is_heterogeneous = coordinator_member_order(specs), _find_heterogeneous(specs)
     previous = first_owners(specs, topics, members.index)
-    targets, order_dependent = _uniform(specs, topics, selected, ids, members, is_heterogeneous, previous)
+    targets, order_dependent = _uniform(
+        specs, topics, selected, ids, members, is_heterogeneous, previous, extras_to_first=assignor == UNIFORM_4_0_0
+    )
     if assignor in RACK_SERVER_ASSIGNORS:
         targets = improve_uniform_racks(specs, topics, members.index, is_heterogeneous, previous, targets)
         order_dependent = EMPTY_SLICES
@@ -95,10 +97,16 @@ def _uniform(
     members: TieOrder,
     is_heterogeneous: BoolArray,
     previous: PartitionSlices,
+    *,
+    extras_to_first: bool,
 ) -> tuple[TargetAssignments, PartitionSlices]:
     """Returns uniform's targets, and their order-dependent slices."""
     group, homogeneous = specs.topics.group[topics], selected & ~is_heterogeneous
-    results = [_assign_homogeneous(specs, topics[homogeneous[group]], homogeneous, members, ids, previous)]
+    results = [
+        _assign_homogeneous(
+            specs, topics[homogeneous[group]], homogeneous, members, ids, previous, extras_to_first=extras_to_first
+        )
+    ]
     heterogeneous = selected & is_heterogeneous
     if heterogeneous.any():
         some_members = members.take(heterogeneous[specs.members.group[members.index]])
@@ -116,6 +124,8 @@ def _assign_homogeneous(
     members: TieOrder,
     ids: TopicIdIndex,
     previous: PartitionSlices,
+    *,
+    extras_to_first: bool,
 ) -> tuple[TargetAssignments, PartitionSlices]:
     """Assigns homogeneous groups, side by side."""
     topic_order = coordinator_topic_order(specs, topics, ids)
@@ -129,7 +139,8 @@ def _assign_homogeneous(
     topic_group = group_position[specs.topics.group[topic_order.index]]
     partitions = specs.topics.partitions[topic_order.index]
     num_owned = np.bincount(current.member, current.count, len(members.index)).astype(np.int64)
-    shares = MemberQuotas(group, num_owned, compute_quotas(group, topic_group, partitions, num_owned), members.tie)
+    quota = compute_quotas(group, topic_group, partitions, num_owned, extras_to_first=extras_to_first)
+    shares = MemberQuotas(group, num_owned, quota, members.tie, extras_to_first=extras_to_first)
     loses = (num_owned > shares.min_quota)[current.member]
     kept_slices, losing = current.take(~loses), current.take(loses)
     id_hash, id_rank = ids.hash[topic_order.index], ids.rank[topic_order.index]
@@ -145,7 +156,7 @@ def _assign_homogeneous(
     )
     combined = kept_slices.concat(compress_in_order(losing))
     current = combined.take(np.argsort(combined.member, kind="stable"))
-    targets = assign_homogeneous(group, topic_group, partitions, current)
+    targets = assign_homogeneous(group, topic_group, partitions, current, extras_to_first=extras_to_first)
     slices = targets.slices.renumber(members.index, topic_order.index)
     open_partitions = order_dependent_partitions(
         shares, topic_group, targets.unassigned, losing, topic_order.tie, (by_topic, by_partition)

@@ -21,7 +21,7 @@ Steps
     4. Fill: members below their quota, in assignment order, take partitions from the front of this list.
 
 Kafka iterates over partitions. Here, steps 1 and 2 are sums over slices, for many groups at once. This is the algorithm
-of Kafka 4.1 to 4.4; before, the first members got the extras.
+of Kafka 4.0.1 to 4.4; in 4.0.0, the first members in assignment order get the extras (before KAFKA-18688).
 """
 
 from __future__ import annotations
@@ -33,11 +33,16 @@ from spark_assign.groups.assignors.sticky.retained_partitions import split_slice
 from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
-from spark_assign.numeric.segmented_arrays import exclusive_sum, first_rows, sorted_union
+from spark_assign.numeric.segmented_arrays import exclusive_sum, first_rows, row_numbers, sorted_union
 
 
 def assign_homogeneous(
-    group: IntArray, topic_group: IntArray, partitions: IntArray, previous: PartitionSlices
+    group: IntArray,
+    topic_group: IntArray,
+    partitions: IntArray,
+    previous: PartitionSlices,
+    *,
+    extras_to_first: bool = False,
 ) -> TargetAssignments:
     """Returns the target assignment of groups in which each member subscribes to all topics.
 
@@ -47,8 +52,10 @@ def assign_homogeneous(
         partitions: number of partitions of each topic.
         previous: previous target, ascending by member; topics in the order of the member's map, partitions in the order
             of its sets. No partition occurs twice or doesn't exist.
+        extras_to_first: see `compute_quotas`.
     """
-    quota = compute_quotas(group, topic_group, partitions, np.bincount(previous.member, previous.count, len(group)))
+    num_owned = np.bincount(previous.member, previous.count, len(group))
+    quota = compute_quotas(group, topic_group, partitions, num_owned, extras_to_first=extras_to_first)
     num_before = exclusive_sum(previous.count, first_rows(previous.member))
     kept, revoked = split_slices(previous, np.clip(quota[previous.member] - num_before, 0, previous.count))
     unowned = find_unassigned(previous, partitions)
@@ -61,14 +68,21 @@ def assign_homogeneous(
     return TargetAssignments(kept.concat(assigned), reason, len(kept), unowned)
 
 
-def compute_quotas(group: IntArray, topic_group: IntArray, partitions: IntArray, num_owned: IntArray) -> IntArray:
-    """Returns the number of partitions that each member gets, given the number that it had (step 1)."""
+def compute_quotas(
+    group: IntArray, topic_group: IntArray, partitions: IntArray, num_owned: IntArray, *, extras_to_first: bool = False
+) -> IntArray:
+    """Returns the number of partitions that each member gets, given the number that it had (step 1).
+
+    With `extras_to_first`, the first members get the extras, as in Kafka 4.0.0.
+    """
     num_groups = int(group[-1]) + 1 if len(group) else 0
     size = np.bincount(group, minlength=num_groups)
     total = np.bincount(topic_group, partitions, num_groups).astype(np.int64)
     quota, extra = np.divmod(total, np.maximum(size, 1))
     is_above: BoolArray = num_owned > quota[group]
     first = first_rows(group)
+    if extras_to_first:
+        return quota[group] + (row_numbers(group) < extra[group])
     has_extra = is_above & (exclusive_sum(is_above.astype(np.int64), first) < extra[group])
     has_extra |= exclusive_sum((~is_above).astype(np.int64), first) >= (size - extra)[group]
     return quota[group] + has_extra

@@ -10,7 +10,8 @@ All other partitions are order-dependent. This never misses one, but can report 
 one by one although they depend on each other.
 
 Ties of members don't change the number of extras that their members get, or what they give and take together: extras go
-first to members of the tie that exceed the quota, and these never take.
+first to members of the tie that exceed the quota, and these never take. In Kafka 4.0.0, extras go to the first members,
+whatever they own: if a tie has members with and without an extra, nothing that its group assigns or moves is certain.
 
 Heterogeneous groups. Each partition that is assigned or moved changes loads, on which all later steps depend. So the
 assignment is computed for all possible orders, and partitions with different owners are order-dependent. If there are
@@ -60,7 +61,8 @@ def order_dependent_partitions(
     is_tied[group[np.bincount(quotas.tie)[quotas.tie] > 1]] = True
     is_tied[topic_group[unowned_topics[np.bincount(topic_tie[unowned_topics])[topic_tie[unowned_topics]] > 1]]] = True
     is_tied[group[revocable.member[_has_tied_predecessor(revocable, *revocable_ties)]]] = True
-    is_tied &= num_assigned > 0
+    is_open = np.bincount(group, quotas.is_open) > 0
+    is_tied &= (num_assigned > 0) | is_open
     if not is_tied.any():
         return EMPTY_SLICES
     group_unowned = np.bincount(topic_group, num_unowned, num_groups).astype(np.int64)
@@ -72,6 +74,7 @@ def order_dependent_partitions(
     low, high = _start_positions(num_unowned, topic_tie, np.searchsorted(topic_group, topic_group))
     position = start[topic_group[topic]] + row_numbers(topic)
     is_open_unowned = ~_has_single_owner(slots, position + low[topic], position + high[topic])
+    is_open_unowned |= is_open[topic_group[topic]]
     # Partitions that members give up.
     is_tied_row = is_tied[group[revocable.member]]
     revocable_rows = revocable.take(is_tied_row)
@@ -81,6 +84,7 @@ def order_dependent_partitions(
     position = (start + group_unowned)[group[revocable_rows.member]]
     first, last = quotas.revoked_positions(revocable_rows.member, low, high)
     is_open_revocable = ~is_kept & ~(is_revoked & _has_single_owner(slots, position + first, position + last))
+    is_open_revocable |= is_open[group[revocable_rows.member]]
     topic = np.append(topic[is_open_unowned], revocable_rows.topic[is_open_revocable])
     partition = np.append(partition[is_open_unowned], revocable_rows.first[is_open_revocable])
     ones = np.ones(len(topic), np.int64)
@@ -100,9 +104,12 @@ class MemberQuotas:
     Attributes:
         group, num_owned, quota, tie: of each member, as passed.
         min_quota, max_quota: minimum and maximum quota of each member, over all orders.
+        is_open: whether each member is in a tie of which any member can have an extra, whatever it owns (Kafka 4.0.0).
     """
 
-    def __init__(self, group: IntArray, num_owned: IntArray, quota: IntArray, tie: IntArray) -> None:
+    def __init__(
+        self, group: IntArray, num_owned: IntArray, quota: IntArray, tie: IntArray, *, extras_to_first: bool = False
+    ) -> None:
         """Computes the minimum and maximum quotas.
 
         Args:
@@ -110,6 +117,7 @@ class MemberQuotas:
             num_owned: number of partitions that each member had.
             quota: number of partitions that it gets in this order.
             tie: ascending; consecutive members with the same number are in an unknown order.
+            extras_to_first: whether extras go to the first members (`homogeneous.compute_quotas`).
         """
         num_groups = len(np.bincount(group))
         size = np.bincount(group, minlength=num_groups)
@@ -123,6 +131,8 @@ class MemberQuotas:
             (num_extras > 0) & (num_extras < num_above),
             (num_extras > num_above) & (num_extras - num_above < num_not_above),
         )
+        self.is_open = extras_to_first & (num_extras > 0) & (num_extras < np.bincount(tie)[tie])
+        is_open = np.where(extras_to_first, self.is_open, is_open)
         self.min_quota, self.max_quota = np.where(is_open, base_quota, quota), np.where(is_open, base_quota + 1, quota)
         self.group, self.num_owned, self.quota, self.tie = group, num_owned, quota, tie
         self._num_revoked, self._num_taken = np.maximum(num_owned - quota, 0), np.maximum(quota - num_owned, 0)
