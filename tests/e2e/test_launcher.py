@@ -363,14 +363,6 @@ def test_a_failure_is_exit_code_3(submit: Submit, fleet: str, tmp_path: Path) ->
 NO_RESULTS = ("--conf", "spark.driver.maxResultSize=1")
 
 
-def test_a_jvm_that_refuses_an_option_is_exit_code_3(submit: Submit, tmp_path: Path) -> None:
-    """As any failure; the JVM's own words are on standard error, too."""
-    done = submit("--conf", "spark.driver.memory=1x", "plan", "--sample", "--output", str(tmp_path / "out"))
-    assert done.returncode == 3, done.stderr
-    assert "plan failed: " in done.stderr
-    assert done.stdout == ""
-
-
 def test_an_interrupt_and_the_end_of_the_job(submit: Submit, tmp_path: Path) -> None:
     """While Spark runs: one line, the exit code of a shell, an outcome, and no run."""
     output, outcome = tmp_path / "out", tmp_path / "outcome.json"

@@ -325,7 +325,7 @@ def test_which_spark(given: str | None, bare: pytest.MonkeyPatch) -> None:
     assert words in ("", "x") or words.endswith(" pyspark-shell")
     _entry._configure_spark(["plan"], ["--conf", "a=b c"], is_local=False)
     assert os.environ["PYSPARK_SUBMIT_ARGS"].startswith("--conf 'a=b c' ")
-    _entry._configure_spark(["history", "--bootstrap-server=x:1"], [], is_local=True)
+    _entry._configure_spark(["history", "--bootstrap-server=x:1", "--reader", "spark"], [], is_local=True)
     assert "local.conf" in os.environ["PYSPARK_SUBMIT_ARGS"]
     assert " --packages org.apache.spark:" in os.environ["PYSPARK_SUBMIT_ARGS"]
 

@@ -187,10 +187,10 @@ def test_what_a_member_is() -> None:
 
 
 def test_a_partition_has_one_owner() -> None:
-    """At rest; of two the first is named first."""
+    """At rest; of two owners, the first by ID is named first, in whatever order the rows come."""
     two = [facts.member("a", ["t"]), facts.member("b", ["t"]), facts.topic("t", 9)]
     found = _refused(*two, facts.owned("b", "t", 0, step=2, count=3), facts.owned("a", "t", 4))
-    assert found == ("owned-twice", "owned: b and a own t-4. In a stable group, a partition has one owner")
+    assert found == ("owned-twice", "owned: a and b own t-4. In a stable group, a partition has one owner")
     _stage(*two, facts.owned("b", "t", 0, step=2, count=3), facts.owned("a", "t", 6))
     _stage(*two, facts.owned("b", "t", 0, step=2, count=3), facts.owned("a", "t", 3))
 

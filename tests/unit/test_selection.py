@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 def test_every_listed_test_exists_and_has_a_reason() -> None:
     """A key is a file, or `file::function`, with or without parameters in brackets."""
     for mark, tests in selection.listed().items():
-        assert mark in ("full", "connect")
+        assert mark in ("full", "classic", "repeated", "connect")
         for key, reason in tests.items():
             assert reason.strip(), f"{mark}: {key} has no reason"
             name, _, function = key.partition("::")

@@ -16,7 +16,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet as pq
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.history.kernel.log_segments import to_records
 from spark_assign.history.kernel.redact import redact_records
@@ -24,6 +23,7 @@ from spark_assign.sources.auth.settings import settings
 from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.offsets_topic import CHECKPOINT, CLIENT_FILES
 from spark_assign.sources.kafka.record_fetcher import FetchedRecords, fetch_records
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.history import RECORDS
 
