@@ -116,7 +116,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "an ID in a text": lambda text: formatting._UUID_IN_TEXT.sub("", formatting._UUID.sub("", text)),
     "control characters": formatting.visible,
     "a name of a picture": lambda text: group_pictures.re.sub(r"~\d+$", "", text),
-    "a name of a diagram": lambda text: sequence_diagram._MERMAID_SYNTAX.sub("", sequence_diagram._UUID.sub("", text)),
+    "a name of a diagram": lambda text: sequence_diagram._UUID.sub("", text),
     "a broker's error": lambda text: connection._REPEATED_ERROR_NAME.sub("", text),
     "a string of Java": lambda text: _MODIFIED_UTF8.fullmatch(text.encode()),
     "a shell pattern": lambda text: fnmatchcase(text, "*a" * 20 + "*[ab]*?*1*b"),

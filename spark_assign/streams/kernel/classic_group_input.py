@@ -13,7 +13,6 @@ from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from spark_assign.groups.kernel.faults import format_row
-from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 from spark_assign.streams.kernel.changelogs import Changelogs
 from spark_assign.streams.kernel.classic_application import (
     BALANCE_SUBTOPOLOGY,
@@ -36,7 +35,6 @@ from spark_assign.streams.kernel.streams_group_input import (
     DEPARTED_OWNED,
     DEPARTED_TASK,
     GROUP,
-    MAX_TASKS,
     MEMBER,
     OWNED,
     RACKS,
@@ -50,6 +48,7 @@ from spark_assign.streams.kernel.streams_group_input import (
     TasksByRole,
     find_fault,
     member_order,
+    read_more,
 )
 from spark_assign.streams.kernel.streams_partition_assignor import SHUTDOWN_REQUESTED
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
@@ -104,7 +103,7 @@ def find_classic_fault(facts: StreamsFacts) -> _Fault | None:
 
 def _find_config_faults(facts: StreamsFacts) -> Iterator[_Fault]:
     for row in facts.rows[GROUP]:
-        more = _more(row)
+        more = read_more(row)
         for text in more.get("streams_config") or ():
             try:
                 _read_setting(text)
@@ -120,11 +119,11 @@ def _find_config_faults(facts: StreamsFacts) -> Iterator[_Fault]:
 def _find_row_faults(facts: StreamsFacts) -> Iterator[_Fault]:
     """Yields the faults in single rows of subtopologies, members, tasks, and ownership."""
     for row in facts.rows[SUBTOPOLOGY]:
-        if not _is_id(row["name"]) or not _more(row).get("source_topics"):
-            columns = {"subtopology": row["name"], "source_topics": _more(row).get("source_topics")}
+        if not _is_id(row["name"]) or not read_more(row).get("source_topics"):
+            columns = {"subtopology": row["name"], "source_topics": read_more(row).get("source_topics")}
             yield "bad-classic-subtopology", format_row("subtopologies", **columns)
     for row in facts.rows[MEMBER]:
-        key, more = {"member_id": row["member_id"]}, _more(row)
+        key, more = {"member_id": row["member_id"]}, read_more(row)
         if row["name"] is not None and not _is_uuid(row["name"]):
             yield "bad-process-id", format_row("members", **key, process_id=row["name"])
         if more.get("error_code") == SHUTDOWN_REQUESTED:
@@ -142,16 +141,9 @@ def _find_row_faults(facts: StreamsFacts) -> Iterator[_Fault]:
             columns = {"topic": row["name"], "partition": row["number"], "end_offset": row["offset"]}
             yield "bad-changelog", format_row("changelogs", **columns)
         seen.add(partition)
-    sizes = {row["name"]: row["number"] or 0 for row in facts.rows[TOPIC]}
-    sources = [_more(row).get("source_topics") or () for row in facts.rows[SUBTOPOLOGY]]
-    if (tasks := sum(max((sizes.get(topic, 0) for topic in of), default=0) for of in sources)) > MAX_TASKS:
-        yield "too-many-tasks", format_row("subtopologies", tasks=tasks)
-    owned = facts.rows[OWNED] + facts.rows[DEPARTED_OWNED]
-    if (partitions := sum(max(_more(row).get("count") or 0, 0) for row in owned)) > MAX_PARTITIONS:
-        yield "too-many-tasks", format_row("owned", partitions=partitions)
     member_ids = {row["member_id"] for row in facts.rows[MEMBER]}
-    for row in owned:
-        columns = {"member_id": row["member_id"], "topic": row["name"], **_more(row)}
+    for row in facts.rows[OWNED] + facts.rows[DEPARTED_OWNED]:
+        columns = {"member_id": row["member_id"], "topic": row["name"], **read_more(row)}
         bounds = [columns.get(name) for name in ("first", "step", "count")]
         if row["name"] is None or any(value is None or value < 0 for value in bounds) or not bounds[1]:
             yield "bad-owned", format_row("owned", **columns)
@@ -166,7 +158,7 @@ def _find_topic_faults(facts: StreamsFacts) -> Iterator[_Fault]:
     for row in facts.rows[CHANGELOG]:
         known.setdefault(row["name"], set()).add(row["number"])
     for row in facts.rows[SUBTOPOLOGY]:
-        more = _more(row)
+        more = read_more(row)
         missing = [topic for topic in more["source_topics"] if topic not in topics]
         for topic in missing:
             yield "unknown-topic", format_row("subtopologies", subtopology=row["name"], source_topic=topic)
@@ -175,10 +167,6 @@ def _find_topic_faults(facts: StreamsFacts) -> Iterator[_Fault]:
             lacking = set(range(tasks)) - known.get(topic, set())
             if lacking and (topic in known or topic in topics):
                 yield "no-end-offsets", format_row("changelogs", topic=topic, partition=min(lacking))
-
-
-def _more(row: Row) -> dict[str, Any]:
-    return json.loads(row["more"]) if row["more"] else {}
 
 
 def _is_uuid(text: str) -> bool:
@@ -225,7 +213,7 @@ class ClassicGroupInput:
         self._facts = facts
         self.assumed_offsets = 0
         group = next(iter(facts.rows[GROUP]))
-        more = _more(group)
+        more = read_more(group)
         settings: dict[str, Any] = {"num_standby_replicas": group["number"] or 0}
         settings |= dict(map(_read_setting, more.get("streams_config") or ()))
         if standby_replicas is not None:
@@ -263,7 +251,7 @@ class ClassicGroupInput:
         found = {int(row["name"]): row for row in self._facts.rows[SUBTOPOLOGY]}
         result = [ClassicSubtopology(())] * (max(found) + 1)
         for at, row in found.items():
-            more = _more(row)
+            more = read_more(row)
             changelogs = more.get("changelog_topics") or ()
             has_store = bool(changelogs) if row["stateful"] is None else row["stateful"]
             result[at] = ClassicSubtopology(more["source_topics"], changelogs, has_store)
@@ -291,7 +279,7 @@ class ClassicGroupInput:
         order = member_order([row["member_id"] for row in rows], [row["number"] for row in rows])
         members = []
         for row in (rows[at] for at in order):
-            more, name = _more(row), row["member_id"]
+            more, name = read_more(row), row["member_id"]
             members.append(
                 ClassicMember(
                     name,
@@ -329,7 +317,7 @@ class ClassicGroupInput:
         return Changelogs(
             self.application,
             {
-                (row["name"], row["number"]): {"end_offset": row["offset"], **_more(row)}
+                (row["name"], row["number"]): {"end_offset": row["offset"], **read_more(row)}
                 for row in self._facts.rows[CHANGELOG]
             },
         )
@@ -402,7 +390,7 @@ def _read_owned(rows: Sequence[Row]) -> dict[str, dict[TopicPartition, None]]:
     """Returns the partitions of each member, in an ordered set."""
     result: dict[str, dict[TopicPartition, None]] = {}
     for row in rows:
-        partitions, more = result.setdefault(row["member_id"], {}), _more(row)
+        partitions, more = result.setdefault(row["member_id"], {}), read_more(row)
         stop = more["first"] + more["step"] * more["count"]
         partitions.update(dict.fromkeys((row["name"], number) for number in range(more["first"], stop, more["step"])))
     return result

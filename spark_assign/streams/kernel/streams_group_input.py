@@ -27,6 +27,7 @@ matter.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -142,7 +143,13 @@ def find_fault(facts: StreamsFacts, more: Iterable[_Fault] = ()) -> _Fault | Non
         more: more faults, as code and row.
     """
     faults: dict[str, list[str]] = {}
-    for code, row in (*_find_group_faults(facts), *_find_member_faults(facts), *_find_task_faults(facts), *more):
+    for code, row in (
+        *_find_group_faults(facts),
+        *_find_size_faults(facts),
+        *_find_member_faults(facts),
+        *_find_task_faults(facts),
+        *more,
+    ):
         faults.setdefault(code, []).append(row)
     codes = sorted(faults, key=list(REMEDIES).index)
     return (codes[0], "; ".join(_detail(code, faults[code]) for code in codes)) if codes else None
@@ -170,11 +177,27 @@ def _find_group_faults(facts: StreamsFacts) -> Iterator[_Fault]:
         elif not facts.is_classic and (row["stateful"] is None or row["number"] is None or row["number"] < 0):
             columns = {"subtopology": row["name"], "partitions": row["number"], "stateful": row["stateful"]}
             yield "bad-subtopology", format_row("subtopologies", **columns)
-    tasks = 0 if facts.is_classic else sum(max(row["number"] or 0, 0) for row in facts.rows[SUBTOPOLOGY])
-    if tasks > MAX_TASKS:
-        yield "too-many-tasks", format_row("subtopologies", tasks=tasks)
     if facts.rows[MEMBER] and not facts.rows[SUBTOPOLOGY]:
         yield "no-topology", format_row("subtopologies", group_id=facts.group_id)
+
+
+def _find_size_faults(facts: StreamsFacts) -> Iterator[_Fault]:
+    """Yields numbers of tasks and owned partitions that are too large. Nothing is expanded."""
+    numbers = [row["number"] for row in facts.rows[SUBTOPOLOGY]]
+    if facts.is_classic:
+        sizes = {row["name"]: row["number"] or 0 for row in facts.rows[TOPIC]}
+        sources = [read_more(row).get("source_topics") or () for row in facts.rows[SUBTOPOLOGY]]
+        numbers = [max((sizes.get(topic, 0) for topic in topics), default=0) for topics in sources]
+    if (tasks := sum(max(number or 0, 0) for number in numbers)) > MAX_TASKS:
+        yield "too-many-tasks", format_row("subtopologies", tasks=tasks)
+    owned = facts.rows[OWNED] + facts.rows[DEPARTED_OWNED]
+    if (partitions := sum(max(read_more(row).get("count") or 0, 0) for row in owned)) > MAX_PARTITIONS:
+        yield "too-many-tasks", format_row("owned", partitions=partitions)
+
+
+def read_more(row: Row) -> dict[str, Any]:
+    """Returns the columns in `more`."""
+    return json.loads(row["more"]) if row["more"] else {}
 
 
 def _find_member_faults(facts: StreamsFacts) -> Iterator[_Fault]:
