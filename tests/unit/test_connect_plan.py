@@ -101,6 +101,8 @@ def test_the_figures_of_a_round() -> None:
     assert (result["delay_ms"], result["scheduled_rebalance_ms"]) == (300_000, 301_000)
     assert result["metrics"] == {
         "protocol": "sessioned",
+        "rules": "3.5.2",
+        "rules_note": "as 3.6.1 to 4.4, because the release is unknown",
         "workers": 3,
         "connectors": 1,
         "tasks": 7,
@@ -291,3 +293,26 @@ def test_a_clock_of_zeros_is_read_as_it_is() -> None:
     result = planned(of("c", {"x": 2}, {"w1": ["x", "x-0"]}, state, **clock))["c"]
     assert shares(result, "assigned") == {"w1": ["x-1"]}
     assert (result["metrics"]["lost"], result["metrics"]["waiting"], result["delay_ms"]) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "rules", "note"),
+    [
+        ("sessioned@3.6.1", "3.5.2", None),
+        ("compatible@3.3.2", "3.3.0", None),
+        ("sessioned@7.5.1-ccs", "3.4.0", "as Kafka 3.5.1, but 7.5.1-ccs of Confluent Platform can have later fixes"),
+        ("sessioned@7.4.3-ccs", "3.4.0", None),
+        ("sessioned@6.0.1-ce", "2.5.1", "as Kafka 2.6.1, but 6.0.1-ce of Confluent Platform can have later fixes"),
+        ("sessioned@8.0.0-ccs", "3.5.2", None),
+        ("sessioned@5.5.0-ccs", "2.4.0", "as Kafka 2.5.0, but 5.5.0-ccs of Confluent Platform can have later fixes"),
+        ("sessioned@2.3.1", "2.4.0", "as 2.4, not 2.3.1"),
+        ("sessioned@4.5.0", "3.5.2", "as 4.4, not 4.5.0"),
+        ("sessioned@trunk", "3.5.2", "as 3.6.1 to 4.4, because the release is trunk"),
+        ("compatible-2.6@4.3.1", "2.6.2", None),
+        ("eager@4.3.1", None, None),
+    ],
+)
+def test_the_release_of_the_workers_decides(protocol: str, rules: str | None, note: str | None) -> None:
+    """And the plan says which rules it took, and what may differ."""
+    metrics = planned(of("c", {"x": 2}, {"w1": ["x"]}, protocol=protocol))["c"]["metrics"]
+    assert (metrics["protocol"], metrics["rules"], metrics["rules_note"]) == (protocol.partition("@")[0], rules, note)

@@ -20,9 +20,9 @@ EQUAL_HASHES = ["".join(letters) for letters in itertools.product(["Aa", "BB"], 
 
 
 def test_connect_iterates_a_second_map() -> None:
-    """`memberAssignments` is made from the map of what workers have sent; 2.6 has the latter only."""
+    """`memberAssignments` is made from the map of what workers have sent; before 3.3, there is the latter only."""
     ids = EQUAL_HASHES[:30]
-    protocols = {"new": "compatible", "old": facts.PROTOCOL_2_6}
+    protocols = {"new": "compatible", "old": "compatible@3.2.3"}
     rows: list[dict[str, Any]] = []
     for cluster, protocol in protocols.items():
         rows.append({"connect_cluster": cluster, "kind": facts.CLUSTER, "text": protocol})

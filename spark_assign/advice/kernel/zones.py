@@ -29,7 +29,7 @@ from spark_assign.advice.kernel.cross_zone_traffic import (
     read_partition_racks,
     recommend,
 )
-from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
+from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS, SERVER_ASSIGNORS
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.faults import rejected_table
@@ -136,7 +136,7 @@ def _option_rows(groups: ZoneInput, params: ZoneParams) -> Iterator[dict[str, An
     without_rack = np.bincount(specs.members.group[specs.members.rack < 0], minlength=specs.num_groups).tolist()
     rows_by_group: dict[int, list[dict[str, Any]]] = {group: [] for group in range(specs.num_groups)}
     owner = _owners(racks, specs.owned)
-    for name in (CURRENT, *CLIENT_SIDE, *SERVER_ASSIGNORS):
+    for name in (CURRENT, *CLIENT_SIDE, *KAFKA_SERVER_ASSIGNORS, *RACK_SERVER_ASSIGNORS):
         chosen = valid if name == CURRENT else valid & (by_broker == (name in SERVER_ASSIGNORS))
         if not chosen.any():
             continue
