@@ -13,7 +13,8 @@ from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.tables.connect import INPUT_TABLES
 from tests.golden.connect_rows import Listed, Row
 
-PROTOCOLS = {"connect-eager": "eager", "connect-cooperative-2.6": "compatible-2.6"}
+VERSIONS = {"connect-cooperative-2.6": "3.2.3"}
+"""Release of the workers, by the system that was recorded; null for today's."""
 Tables = dict[str, list[dict[str, Any]]]
 
 
@@ -36,7 +37,8 @@ def table_rows(row: Row) -> Tables:
     key = {"connect_cluster": name_of(row)}
     sessioned = "sessioned" if row["protocol_version"] == 2 else "compatible"
     clock = {
-        "protocol": PROTOCOLS.get(row["system"], sessioned),
+        "protocol": "eager" if row["system"] == "connect-eager" else sessioned,
+        "version": VERSIONS.get(row["system"]),
         "now_ms": row["now_ms"],
         "generation_id": row["generation"],
         "last_completed_generation_id": row["last_completed_generation"],

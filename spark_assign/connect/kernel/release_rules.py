@@ -112,10 +112,8 @@ def find_rules(protocol: str) -> tuple[ConnectRules, str | None]:
     has_boundary = sum(start[:2] == release[:2] and start[2] > 0 for start in STARTS)
     if given != release and has_boundary:
         patch = "" if found[3] is None else f".{found[3]}"
-        return (
-            rules,
-            f"as Kafka {release[0]}.{release[1]}{patch}; this patch of Confluent Platform can have later fixes",
-        )
+        kafka = f"{release[0]}.{release[1]}{patch}"
+        return rules, f"as Kafka {kafka}, but {version} of Confluent Platform can have later fixes"
     return rules, None
 
 
