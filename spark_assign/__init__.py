@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from spark_assign.migration.kernel.migration_metrics import MigrationParams
     from spark_assign.migration.migrate import Migration, plan_migration
     from spark_assign.migration.upgrade import Upgrade, plan_upgrade
+    from spark_assign.spark.engine import embedded_session
     from spark_assign.tables.errors import ConfigError, FleetError, SourceError, SparkAssignError
 
 __version__ = "0.2.0"
@@ -43,6 +44,7 @@ __all__ = [
     "advise",
     "compare",
     "converge",
+    "embedded_session",
     "explain",
     "find_drift",
     "heartbeats_to_target",
@@ -62,6 +64,7 @@ _HOMES = {
     "migration.migrate": ("Migration", "plan_migration"),
     "migration.upgrade": ("Upgrade", "plan_upgrade"),
     "comparison.what_if": ("WhatIf",),
+    "spark.engine": ("embedded_session",),
     "tables.errors": ("ConfigError", "FleetError", "SourceError", "SparkAssignError"),
     "groups.explaining": ("explain",),
     "fleet": ("Fleet",),

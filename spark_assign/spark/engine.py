@@ -55,10 +55,19 @@ def is_available() -> bool:
 
 
 def embedded_session() -> SparkSession:
-    """Returns a session of the embedded engine. Its server starts with the first session and ends with the process.
+    """Returns the session of the embedded engine, Sail. Its server starts with the first call and ends with the process.
+
+    Returns:
+        a session of Spark Connect, for every function of this package that takes one. Files are read and written on this
+        machine; there are no catalogs.
 
     Raises:
-        ImportError: the package `pysail` isn't installed.
+        ImportError: the package `pysail` isn't installed (extra `embedded`).
+
+    Examples:
+        >>> session = embedded_session()
+        >>> Fleet.read(session, "conf/sample-fleet").members.count()
+        82
     """
     session: SparkSession = SparkSession.builder.remote(_server_address()).getOrCreate()
     if session not in _EMBEDDED:
