@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, plan
 from spark_assign.groups import facts
-from spark_assign.spark import engine
 from spark_assign.stores.run_store import read_run, write_run
 from spark_assign.tables.errors import SourceError
 from tests.spark.fleets import fleet
@@ -20,20 +20,19 @@ from tests.spark.fleets import fleet
 def test_groups_that_were_split_are_not_stored(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
-    """Without the second shuffle, Sail gives the topics of a group to several tasks."""
-    if not engine.windows_shuffle_again(spark):
-        spark.conf.set("spark.sql.requireAllClusterKeysForDistribution", "true")
+    """As if an engine had shuffled the topics of a group again, after the windows."""
     topics = [("c", f"t{n}", 3) for n in range(20)]
     members = [("c", f"g{n}", f"m{k}") for n in range(10) for k in range(2)]
     split = fleet(spark, topics=topics, members=members, subscriptions=[(*m, t) for m in members for _, t, _ in topics])
-    monkeypatch.setattr(facts, "num_spark_tasks", lambda _: 1 if engine.is_embedded(spark) else 4)
+    windows = facts.assign_by_windows
+
+    def split_groups(*arguments: Any, **named: Any) -> DataFrame:
+        return windows(*arguments, **named).repartition(4, "topic")
+
+    monkeypatch.setattr(facts, "assign_by_windows", split_groups)
     monkeypatch.setattr(facts, "windows_shuffle_again", lambda _: False)
-    try:
-        with pytest.raises(RuntimeError, match=r"c/g\d was planned by two tasks"):
-            write_run(plan(split, "range"), str(tmp_path), run_id="r", format=format)
-    finally:
-        if not engine.is_embedded(spark):
-            spark.conf.unset("spark.sql.requireAllClusterKeysForDistribution")
+    with pytest.raises(RuntimeError, match=r"c/g\d was planned by two tasks"):
+        write_run(plan(split, "range"), str(tmp_path), run_id="r", format=format)
     with pytest.raises(SourceError, match="no finished run"):
         read_run(spark, str(tmp_path))
     monkeypatch.undo()
