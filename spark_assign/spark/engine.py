@@ -17,6 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import distributions, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,19 +81,59 @@ def _server_address() -> str:
     return f"sc://{host}:{port}"
 
 
-def start_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
-    """Returns the session of a command: of the embedded engine if the environment says so, otherwise of Spark.
+def choose() -> tuple[str, str]:
+    """Returns the engine of a command in this environment, `embedded` or `spark`, and the reason.
+
+    Spark takes the place of an embedded engine that can't be imported.
+
+    Raises:
+        ConfigError: the environment chooses the embedded engine, which can't be imported, and Spark isn't installed.
+    """
+    chosen = os.environ.get(ENGINE)
+    if chosen != "embedded":
+        return "spark", f"{ENGINE}={chosen}, as spark-submit.sh and options of Spark set it" if chosen else "default"
+    try:
+        import pysail.spark  # noqa: F401
+    except ImportError as error:
+        if any(distributions(name="pyspark")):
+            return "spark", f"Sail can't be imported ({error})"
+        raise ConfigError(
+            f"The embedded engine, Sail, can't be imported ({error}), and Spark isn't installed: run "
+            "./spark-submit.sh in a clone, or pip install '.[spark]' in an environment without pyspark-client"
+        ) from error
+    return "embedded", f"{ENGINE}=embedded, as spark-assign sets it"
+
+
+def start_session(app_name: str, settings: Mapping[str, str]) -> tuple[SparkSession, str]:
+    """Returns the session of a command, and its engine in words: `Sail 0.7.2, in this process`.
 
     Args:
         app_name: name of a Spark application.
         settings: further settings of a Spark application.
+
+    Raises:
+        ConfigError: no engine can be imported.
     """
-    if os.environ.get(ENGINE) == "embedded":
-        return embedded_session()
+    engine, why = choose()
+    if engine == "embedded":
+        return embedded_session(), engine_name()
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    is_replacement = os.environ.get(ENGINE) == "embedded"
+    return session, engine_name(session) + (f", since {why}" if is_replacement else "")
+
+
+def engine_name(spark: SparkSession | None = None) -> str:
+    """Returns an engine with its version, and where it runs: `Spark 4.1.4, local[2]`.
+
+    Args:
+        spark: a session of Spark; None: the embedded engine.
+    """
+    if spark is None:
+        return f"Sail {version('pysail')}, in this process"
+    return ", ".join(filter(None, (f"Spark {spark.version}", _setting(spark, "spark.master"))))
 
 
 def is_embedded(spark: SparkSession) -> bool:
