@@ -47,6 +47,9 @@ _STRICT = "spark.sql.requireAllClusterKeysForDistribution"
 _MAX_MESSAGE_BYTES = 16 * 2**20
 """Largest table that is sent to the embedded engine in a message; messages are limited to 128 MB."""
 
+TABLE_FORMATS = ("delta", "iceberg")
+"""Formats that Sail reads and writes, besides parquet, csv, and json."""
+
 _ROWS_PER_FILE_PIECE = 1_000_000
 
 
@@ -155,15 +158,29 @@ def windows_shuffle_again(spark: SparkSession) -> bool:
     return _setting(spark, _STRICT, unknown="true") == "true"
 
 
-def location_for(spark: SparkSession, location: str) -> str:
+def location_for(spark: SparkSession, location: str, format: str | None = None) -> str:
     """Returns a location as the engine of a session opens it.
 
     Spark takes a location as it is. Sail decodes `%XX`, and takes `*`, `?`, and braces for patterns. Of a path that
     doesn't exist, it reads no rows, without an error.
+
+    Args:
+        spark: the session.
+        location: a folder, a file, or a URI.
+        format: the format of its tables.
+
+    Raises:
+        ConfigError: Sail would write a table of this format to another path, since it encodes such a path twice.
     """
     path = location.removeprefix("file://")
     is_local = path.startswith("/") or ":" not in path.partition("/")[0]
-    return f"file://{quote(os.path.abspath(path))}" if is_local and is_embedded(spark) else location
+    if not is_local or not is_embedded(spark):
+        return location
+    encoded = quote(os.path.abspath(path), safe="/=")
+    if "%" in encoded and format in TABLE_FORMATS:
+        problem = "whose path has blanks, percent signs, or letters that aren't ASCII"
+        raise needs_spark(f"A {format} table in {path}, {problem},")
+    return f"file://{encoded}"
 
 
 def require_spark(spark: SparkSession, need: str) -> None:
@@ -177,7 +194,14 @@ def require_spark(spark: SparkSession, need: str) -> None:
         ConfigError: the session is of the embedded engine. The message says which option chooses Spark.
     """
     if is_embedded(spark):
-        raise ConfigError(f"{need} needs Spark, but this is the embedded engine (Sail). Choose Spark by --env local")
+        raise needs_spark(need)
+
+
+def needs_spark(need: str) -> ConfigError:
+    """Returns the error for something that the embedded engine can't do (`require_spark`)."""
+    return ConfigError(
+        f"{need} needs Spark, but this is the embedded engine (Sail). Choose Spark: spark-assign --env local JOB …"
+    )
 
 
 def divide(numerator: Column, denominator: Column) -> Column:
