@@ -118,7 +118,7 @@ def prune(options: Options) -> str:
 
 
 def shown(of: Job, file: Path | None) -> list[list[str]]:
-    """Returns rows of a table: a heading, then flag, value, and origin of each setting of a job.
+    """Returns rows of a table: a heading, then flag, value, and origin of each setting of a job, and its engine.
 
     Args:
         of: the job.
@@ -154,7 +154,17 @@ def shown(of: Job, file: Path | None) -> list[list[str]]:
         is_text = isinstance(value, str | Path)
         text = str(value) if is_text else json.dumps(value) if isinstance(value, _VALUES) else DASH
         rows.append([f"--{str(each.name).replace('_', '-')}", text, origins.get(source, "default")])
-    return rows
+    return [*rows, ["engine", *_engine()]]
+
+
+def _engine() -> tuple[str, str]:
+    """Returns the engine that a job would run on, and why."""
+    import pyspark
+
+    from spark_assign.spark.engine import choose, engine_name
+
+    engine, why = choose()
+    return engine_name() if engine == "embedded" else f"Spark {pyspark.__version__}", why
 
 
 def _jobs_of(file: Path) -> list[str]:

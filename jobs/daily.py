@@ -68,7 +68,9 @@ from spark_assign.tables.stored_plan import REPORTED_PLAN_TABLES, STORED_DRIFT_T
     "--parallel", metavar="N", type=click.IntRange(min=1), default=8, help="Snapshots at a time (default: 8)."
 )
 @click.option("--no-snapshot", is_flag=True, help="Use the snapshots in --fleet-dir; no cluster is read.")
-@location_option("--fleet-dir", "Folder of the snapshots of all clusters (default: the folder fleet in --output).")
+@location_option(
+    "--fleet-dir", "Folder of the snapshots of all clusters (default: the folder fleet in --output).", metavar="DIR"
+)
 @click.option("--sample", is_flag=True, help="Use the bundled sample fleet and sample history.")
 @location_option(
     "--records",
@@ -100,7 +102,9 @@ from spark_assign.tables.stored_plan import REPORTED_PLAN_TABLES, STORED_DRIFT_T
 )
 @streams_options()
 @streams_thresholds()
-@location_option("--output", "Folder for the runs of all steps, and for the pages of each day.", required=True)
+@location_option(
+    "--output", "Folder for the runs of all steps, and for the pages of each day.", metavar="DIR", required=True
+)
 @click.option("--run-id", metavar="ID", help="Name of the day's run (default: the date in UTC, such as 20261127).")
 @notify_options("default: alerts.json in --output")
 @fail_on("alerts", "a group exceeds a threshold")

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_assign import Drift, Fleet, find_drift
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import store_and_read
+from spark_assign.cli.locations import LocationType, require_input
 from spark_assign.cli.options import (
     RUN,
     exit_codes,
@@ -39,6 +40,7 @@ from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.stored_plan import KINDS, STREAMS
 
 PREVIOUS = "previous"
+EARLIER = LocationType(lambda location: None if location == PREVIOUS else require_input(location))
 PLANS = KINDS[""] | {f"{STREAMS}{name}": KINDS[STREAMS][name] for name in ("tasks", "metrics")}
 """Schemas of the tables of a stored plan that are read."""
 
@@ -52,7 +54,7 @@ LOADS = (
 
 
 @job(__doc__, f"{STATES} {exit_codes('groups or topics changed', 'changes')}", name="diff")
-@location_option("--before", f"Earlier state: a snapshot, a stored plan, or {PREVIOUS}.", metavar=RUN)
+@location_option("--before", f"Earlier state: a snapshot, a stored plan, or {PREVIOUS}.", metavar=RUN, type=EARLIER)
 @location_option("--after", "Later state: a snapshot or a stored plan.", metavar=RUN)
 @click.option("--loads", is_flag=True, help=LOADS)
 @sample_option("fleet with its loads, with --loads")

@@ -29,6 +29,7 @@ from spark_assign.cli.options import (
     REPEATABLE,
     details,
     exit_codes,
+    format_option,
     given_values,
     input_options,
     location_option,
@@ -104,11 +105,7 @@ REQUIRED = {
     f"Folder or table of raw records: key, value, partition, offset, and timestamp.{REPEATABLE}",
     multiple=True,
 )
-@click.option(
-    "--records-format",
-    metavar="NAME",
-    help="Format of the folder --records (default: parquet), or of a new table --archive.",
-)
+@format_option("--records-format", "Format of the folder --records (default: parquet), or of a new table --archive.")
 @click.option("--sample", is_flag=True, help="Use the bundled sample history.")
 @stored_run("--history", "Stored history (this job), to read with --details or --as-of instead of records.")
 @input_options("a snapshot with topic IDs and end offsets", sample=False)

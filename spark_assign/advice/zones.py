@@ -55,7 +55,7 @@ class ZoneTraffic(LazyResult):
         >>> from dataclasses import replace
         >>> columns = ["cluster", "broker_id", "rack_id"]
         >>> brokers = spark.createDataFrame([("c", 1, "a"), ("c", 2, "b")], columns)
-        >>> members = fleet.members.selectExpr("* except (rack_id)", "'b' AS rack_id")
+        >>> members = fleet.members.drop("rack_id").selectExpr("*", "'b' AS rack_id")
         >>> moves = measure_zone_traffic(replace(fleet, brokers=brokers, members=members)).replica_moves
         >>> columns = ["topic", "partition", "kind", "previous_replicas", "replicas"]
         >>> moves.where("not follower_fetching").select(columns).show()

@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -63,6 +64,9 @@ ENVIRONMENT = "SPARK_ASSIGN"
 `SPARK_ASSIGN_PLAN_OUTPUT`. Other variables of this project, such as `SPARK_ASSIGN_SEED`, don't name a command."""
 
 
+_log, _engine_is_logged = logging.getLogger(__name__), threading.Event()
+
+
 def run_job(
     job: str,
     run: Callable[[], int],
@@ -81,7 +85,7 @@ def run_job(
         run: runs the job and returns its exit code.
         verbose: whether to show a traceback after the message.
         input_errors: exceptions that report wrong input. Other exceptions are failures.
-        progress: whether to log what the package has done. Progress of long steps is always shown.
+        progress: whether to log what the package has done. The engine, and progress of long steps, are always shown.
         outcome: how the job ended.
         file: file for the outcome; None: no file.
         log_format: `text`, or `json`: everything on standard error is a JSON object per line.
@@ -95,7 +99,9 @@ def run_job(
     is_json = log_format == "json"
     handler.setFormatter(JsonFormatter() if is_json else VisibleFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
     logging.basicConfig(handlers=[handler])
-    logging.getLogger("spark_assign.spark.progress").setLevel(logging.INFO)
+    _engine_is_logged.clear()
+    for name in ("spark_assign.spark.progress", __name__):
+        logging.getLogger(name).setLevel(logging.INFO)
     if progress:
         logging.getLogger("spark_assign").setLevel(logging.INFO)
     log = logging.getLogger(f"spark_assign.{job}")
@@ -314,8 +320,15 @@ def _options(ctx: click.Context) -> Options:
 
 
 def spark_session(job: str, options: Options) -> SparkSession:
-    """Returns the active session, or a new one. With `--verbose`, a new one shows Spark's warnings."""
+    """Returns the active session, or a new one. With `--verbose`, a new one shows Spark's warnings.
+
+    The first call of a job logs which engine runs.
+    """
     from spark_assign.spark.engine import start_session
 
     with starting_session():
-        return start_session(f"spark_assign {job}", {"spark.log.level": "WARN"} if options.verbose else {})
+        session, engine = start_session(f"spark_assign {job}", {"spark.log.level": "WARN"} if options.verbose else {})
+    if not _engine_is_logged.is_set():
+        _engine_is_logged.set()
+        _log.info("engine: %s", engine)
+    return session

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +18,37 @@ LOCAL_FILES = "SPARK_ASSIGN_LOCAL_FILES"
 """Environment variable that the launchers set if a path without a scheme is a path of this machine."""
 
 
-def require_input(location: str) -> None:
+def require_input(location: str, *, is_folder: bool = False) -> None:
     """Checks whether a location to read exists, if this process can know it: a path of this machine.
 
     Args:
         location: a folder, file, URI, or catalog prefix, optionally with a run. Its name can have wildcards.
+        is_folder: whether it can't be a catalog prefix.
 
     Raises:
-        ConfigError: there is no such file or folder.
+        ConfigError: there is no such file or folder, or the engine has no catalog.
     """
     place = split_run_id(location)[0]
+    if not is_folder:
+        _require_catalog(place)
     is_local = place.startswith("file:") or bool(os.environ.get(LOCAL_FILES))
     path = local_path(place) if is_local and is_path(place) and not set("*?[{") & set(place) else None
     if path is not None and not os.path.exists(path):
         raise ConfigError(f"there is no file or folder {path}")
 
 
-def require_output(location: str) -> None:
+def require_output(location: str, *, is_folder: bool = False) -> None:
     """Checks whether a folder can be created and written, if it is on this machine.
 
+    Args:
+        location: a folder, URI, or catalog prefix.
+        is_folder: whether it can't be a catalog prefix.
+
     Raises:
-        ConfigError: a file is where a folder must be, or the user may not write there.
+        ConfigError: a file is where a folder must be, the user may not write there, or the engine has no catalog.
     """
+    if not is_folder:
+        _require_catalog(location)
     path = local_path(location) if is_path(location) or os.path.exists(location) else None
     if path is None:
         return
@@ -49,6 +59,26 @@ def require_output(location: str) -> None:
         raise ConfigError(f"can't write to {location}: {existing} isn't a folder")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise ConfigError(f"can't write to {location}: no permission to write to {existing}")
+
+
+def _require_catalog(location: str) -> None:
+    """Raises ConfigError if a location is a name in a catalog, but the engine has no catalog."""
+    if is_path(location) or os.path.exists(location):
+        return
+    from spark_assign.spark.engine import choose, needs_spark
+
+    if choose()[0] == "embedded":
+        raise needs_spark(f"{location}, a name in a catalog (a folder would be ./{location}),")
+
+
+def require_format(name: str | None) -> None:
+    """Checks whether the engine can read and write a format. Raises ConfigError; not for None, the default."""
+    if name in (None, "parquet", "csv", "json"):
+        return
+    from spark_assign.spark.engine import TABLE_FORMATS, choose, needs_spark
+
+    if name not in TABLE_FORMATS and choose()[0] == "embedded":
+        raise needs_spark(f"The format {name}")
 
 
 class LocationType(click.types.StringParamType):
@@ -76,3 +106,5 @@ class LocationType(click.types.StringParamType):
 
 INPUT, OUTPUT, LOCATION = LocationType(require_input), LocationType(require_output), LocationType()
 """A location that is read, one that is written, and one that isn't checked."""
+INPUT_FILES, OUTPUT_FILES = (LocationType(partial(check, is_folder=True)) for check in (require_input, require_output))
+"""A file or folder that is read, and one that is written."""

@@ -30,7 +30,15 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from spark_assign.cli.locations import INPUT, OUTPUT, LocationType, require_input
+from spark_assign.cli.locations import (
+    INPUT,
+    INPUT_FILES,
+    OUTPUT,
+    OUTPUT_FILES,
+    LocationType,
+    require_format,
+    require_input,
+)
 from spark_assign.cli.settings_file import SETTINGS_FILE, defaults
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.tables.errors import ConfigError
@@ -122,7 +130,8 @@ def location_option(
     flag: str, help: str, *, type: LocationType | None = None, metavar: str = "LOCATION", **more: Any
 ) -> Decorator:
     """Returns an option whose value is a location. `type`: how it is checked, by default as one to read or to write."""
-    type = type or (OUTPUT if flag in _WRITTEN else INPUT)
+    by_place = (INPUT_FILES, OUTPUT_FILES) if metavar in ("DIR", "FILE") else (INPUT, OUTPUT)
+    type = type or by_place[flag in _WRITTEN]
     return click.option(flag, type=type, metavar=metavar, help=help, **more)
 
 
@@ -156,9 +165,22 @@ def format_options(files: str = "files") -> Decorator:
     """Returns `--format` and `--option` of input tables."""
     formats = f"Format of the {files}: parquet, csv, json, or any other format of Spark (default: by file name)."
     return compose_options(
-        click.option("--format", metavar="NAME", help=formats),
+        format_option("--format", formats),
         named_values("--option", "K=V", "Reader option of Spark."),
     )
+
+
+def format_option(flag: str, help: str) -> Decorator:
+    """Returns an option that names a format of tables, which the engine must have."""
+
+    def check(ctx: click.Context, param: click.Parameter, name: str | None) -> str | None:
+        try:
+            require_format(name)
+        except ConfigError as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+        return name
+
+    return click.option(flag, metavar="NAME", callback=check, help=help)
 
 
 def output_options(
@@ -175,7 +197,7 @@ def output_options(
     run_help = "Name of the stored run. An existing run of that name is replaced (default: the current time)."
     return compose_options(
         location_option("--output", help),
-        click.option("--output-format", metavar="NAME", help=formats),
+        format_option("--output-format", formats),
         named_values("--output-option", "K=V", "Writer option of Spark."),
         click.option("--run-id", metavar="ID", help=run_help, **run_id),
     )
@@ -188,7 +210,7 @@ def snapshot_output_options(formats: Sequence[str]) -> Decorator:
         location_option(
             "--fleet-dir", "Folder of the fleet. Only the folder of this cluster is replaced.", metavar="DIR"
         ),
-        click.option("--table-prefix", metavar="CATALOG.SCHEMA", help=prefix),
+        click.option("--table-prefix", type=OUTPUT, metavar="CATALOG.SCHEMA", help=prefix),
         click.option(
             "--output-format",
             type=click.Choice(formats),

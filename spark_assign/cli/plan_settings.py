@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from spark_assign.cli.job_names import check_assignors
-from spark_assign.cli.locations import require_input
+from spark_assign.cli.locations import require_format, require_input
 from spark_assign.cli.owners import check_owners
 from spark_assign.cli.settings_file import from_file, validated
 from spark_assign.cli.settings_model import TABLES
@@ -154,6 +154,8 @@ class PlanSettings(Table):
             require_client(client.library, client.version)
         for location in filter(None, (self.fleet.location, *self.fleet.tables.values(), self.owners)):
             require_input(location)
+        for name in (self.fleet.format, self.output.format):
+            require_format(name)
         check_owners(self.owners, self.owner)
 
     @property

@@ -17,6 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import distributions, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +46,9 @@ _STRICT = "spark.sql.requireAllClusterKeysForDistribution"
 
 _MAX_MESSAGE_BYTES = 16 * 2**20
 """Largest table that is sent to the embedded engine in a message; messages are limited to 128 MB."""
+
+TABLE_FORMATS = ("delta", "iceberg")
+"""Formats that Sail reads and writes, besides parquet, csv, and json."""
 
 _ROWS_PER_FILE_PIECE = 1_000_000
 
@@ -89,19 +93,59 @@ def _server_address() -> str:
     return f"sc://{host}:{port}"
 
 
-def start_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
-    """Returns the session of a command: of the embedded engine if the environment says so, otherwise of Spark.
+def choose() -> tuple[str, str]:
+    """Returns the engine of a command in this environment, `embedded` or `spark`, and the reason.
+
+    Spark takes the place of an embedded engine that can't be imported.
+
+    Raises:
+        ConfigError: the environment chooses the embedded engine, which can't be imported, and Spark isn't installed.
+    """
+    chosen = os.environ.get(ENGINE)
+    if chosen != "embedded":
+        return "spark", f"{ENGINE}={chosen}, as spark-submit.sh and options of Spark set it" if chosen else "default"
+    try:
+        import pysail.spark  # noqa: F401
+    except ImportError as error:
+        if any(distributions(name="pyspark")):
+            return "spark", f"Sail can't be imported ({error})"
+        raise ConfigError(
+            f"The embedded engine, Sail, can't be imported ({error}), and Spark isn't installed: run "
+            "./spark-submit.sh in a clone, or pip install '.[spark]' in an environment without pyspark-client"
+        ) from error
+    return "embedded", f"{ENGINE}=embedded, as spark-assign sets it"
+
+
+def start_session(app_name: str, settings: Mapping[str, str]) -> tuple[SparkSession, str]:
+    """Returns the session of a command, and its engine in words: `Sail 0.7.2, in this process`.
 
     Args:
         app_name: name of a Spark application.
         settings: further settings of a Spark application.
+
+    Raises:
+        ConfigError: no engine can be imported.
     """
-    if os.environ.get(ENGINE) == "embedded":
-        return embedded_session()
+    engine, why = choose()
+    if engine == "embedded":
+        return embedded_session(), engine_name()
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    is_replacement = os.environ.get(ENGINE) == "embedded"
+    return session, engine_name(session) + (f", since {why}" if is_replacement else "")
+
+
+def engine_name(spark: SparkSession | None = None) -> str:
+    """Returns an engine with its version, and where it runs: `Spark 4.1.4, local[2]`.
+
+    Args:
+        spark: a session of Spark; None: the embedded engine.
+    """
+    if spark is None:
+        return f"Sail {version('pysail')}, in this process"
+    return ", ".join(filter(None, (f"Spark {spark.version}", _setting(spark, "spark.master"))))
 
 
 def is_embedded(spark: SparkSession) -> bool:
@@ -123,15 +167,29 @@ def windows_shuffle_again(spark: SparkSession) -> bool:
     return _setting(spark, _STRICT, unknown="true") == "true"
 
 
-def location_for(spark: SparkSession, location: str) -> str:
+def location_for(spark: SparkSession, location: str, format: str | None = None) -> str:
     """Returns a location as the engine of a session opens it.
 
     Spark takes a location as it is. Sail decodes `%XX`, and takes `*`, `?`, and braces for patterns. Of a path that
     doesn't exist, it reads no rows, without an error.
+
+    Args:
+        spark: the session.
+        location: a folder, a file, or a URI.
+        format: the format of its tables.
+
+    Raises:
+        ConfigError: Sail would write a table of this format to another path, since it encodes such a path twice.
     """
     path = location.removeprefix("file://")
     is_local = path.startswith("/") or ":" not in path.partition("/")[0]
-    return f"file://{quote(os.path.abspath(path))}" if is_local and is_embedded(spark) else location
+    if not is_local or not is_embedded(spark):
+        return location
+    encoded = quote(os.path.abspath(path), safe="/=")
+    if "%" in encoded and format in TABLE_FORMATS:
+        problem = "whose path has blanks, percent signs, or letters that aren't ASCII"
+        raise needs_spark(f"A {format} table in {path}, {problem},")
+    return f"file://{encoded}"
 
 
 def require_spark(spark: SparkSession, need: str) -> None:
@@ -145,7 +203,14 @@ def require_spark(spark: SparkSession, need: str) -> None:
         ConfigError: the session is of the embedded engine. The message says which option chooses Spark.
     """
     if is_embedded(spark):
-        raise ConfigError(f"{need} needs Spark, but this is the embedded engine (Sail). Choose Spark by --env local")
+        raise needs_spark(need)
+
+
+def needs_spark(need: str) -> ConfigError:
+    """Returns the error for something that the embedded engine can't do (`require_spark`)."""
+    return ConfigError(
+        f"{need} needs Spark, but this is the embedded engine (Sail). Choose Spark: spark-assign --env local JOB …"
+    )
 
 
 def divide(numerator: Column, denominator: Column) -> Column:

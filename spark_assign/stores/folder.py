@@ -60,7 +60,9 @@ class FolderTarget(Target):
         for name in self._json_columns(table, attempt.format):
             frame = frame.withColumn(name, F.to_json(name))
         path = self._path(table, attempt.run_id, attempt.id)
-        frame.write.format(attempt.format or "parquet").options(**settings).save(location_for(self.spark, path))
+        frame.write.format(attempt.format or "parquet").options(**settings).save(
+            location_for(self.spark, path, attempt.format)
+        )
         folder = local_parquet.local_folder(path)
         if is_embedded(self.spark) and folder is not None and not folder.is_dir():  # Sail writes no file without rows
             local_parquet.write_empty(folder, frame.schema, attempt.format or "parquet")
@@ -77,7 +79,7 @@ class FolderTarget(Target):
                 reader = reader.schema(schema)  # without a schema, Spark runs a job to infer it
             settings = {**(CSV_READ | {"multiLine": "true"} if attempt.format == "csv" else {}), **attempt.options}
             path = self._path(table, attempt.run_id, attempt.id)
-            frame = reader.options(**settings).load(location_for(self.spark, path))
+            frame = reader.options(**settings).load(location_for(self.spark, path, attempt.format))
         for name, kind in lists.items():
             frame = frame.withColumn(name, F.from_json(name, kind))
         return frame

@@ -49,7 +49,7 @@ IN_KAFKA = {
     "*snapshot --clusters *": "test_three_clusters",
     "kafka-topics.sh *": "test_snapshot_of_cluster",
     "kafka-consumer-groups.sh *": "test_snapshot_of_cluster",
-    "./spark-submit.sh snapshot --from-text *": "test_snapshot_of_cluster",
+    "./spark-assign snapshot --from-text *": "test_snapshot_of_cluster",
     "kafka-reassign-partitions.sh *": "test_replicas",
     "kafka-leader-election.sh *": "test_replicas",
 }

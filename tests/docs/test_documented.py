@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from jobs import plan as plan_job
 from spark_assign import Fleet
 from spark_assign.groups import registry
+from spark_assign.spark.engine import is_embedded
 from spark_assign.tables.groups import INPUT_TABLES
 from tests.docs import given, homes, rewrite, shown
 from tests.docs.pages import Step, pages, steps
@@ -124,7 +125,12 @@ def test_what_a_page_tells_to_run(
 
 
 def work_in(spark: SparkSession, folder: str) -> str:
-    """Let the JVM take relative paths from there, as one does that is started there; where it took them from before."""
+    """Let the JVM take relative paths from there, as one does that is started there; where it took them from before.
+
+    The embedded engine takes them from the folder of this process.
+    """
+    if is_embedded(spark):
+        return folder
     hadoop = spark._jvm.org.apache.hadoop.fs
     files = hadoop.FileSystem.get(spark._jsc.hadoopConfiguration())
     before = files.getWorkingDirectory().toString()

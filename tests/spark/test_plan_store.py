@@ -11,20 +11,22 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign import Fleet
+from spark_assign import Fleet, plan
 from spark_assign.cli.outcome import Outcome
 from spark_assign.report.text.plan_summary import summarize
 from spark_assign.sources.files.snapshot_files import write_folder
+from spark_assign.spark.engine import is_embedded
 from spark_assign.stores import folder, local_parquet
 from spark_assign.stores.catalog import CatalogTarget
 from spark_assign.stores.folder import FolderTarget
 from spark_assign.stores.retention import expired, remove, stored_attempts
 from spark_assign.stores.run_store import check_output, previous_run, read_run, safe_run_id, write_run
 from spark_assign.tables.connect import STATE
-from spark_assign.tables.errors import SourceError
+from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError
 from spark_assign.tables.groups import PLAN_TABLES
 from tests.frames import frame_of
 from tests.snapshots import of_kafka
@@ -91,6 +93,36 @@ def test_what_is_written_is_read_back(spark: SparkSession, tmp_path: Path, forma
         assert written.rows[name] == table.count(), name
     assert written.rows["assignments"] == 3
     assert written.rows["rejected"] == 1
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("format", ["delta", "iceberg"])
+def test_table_formats_by_path(spark: SparkSession, tmp_path: Path, format: str) -> None:
+    """The embedded engine has them; Spark needs their packages (test_table_formats.py). Sail encodes paths twice."""
+    planned, output = small_plan(spark), str(tmp_path / "plans")
+    if not is_embedded(spark):
+        with pytest.raises((PySparkException, SparkAssignError)):
+            write_run(planned, output, run_id="first", format=format)
+        return
+    for _ in range(2):  # the second one replaces the first
+        written = write_run(planned, output, run_id="first", format=format)
+    stored = read_run(spark, output)
+    assert stored.manifest == written
+    for name, schema in PLAN_TABLES.items():
+        names = schema.fieldNames()
+        assert rows(stored.tables[name].select(*names)) == rows(getattr(planned, name).select(*names)), name
+    assert {path.name for path in (tmp_path / "plans" / "assignments").iterdir()} == {"run_id=first"}
+    columns = {
+        "topics": "'c' as cluster, 't' as topic, 3 as partitions",
+        "members": "'c' as cluster, 'g' as group_id, 'm' as member_id",
+    }
+    columns["subscriptions"] = f"{columns['members']}, 't' as topic"
+    for name, text in columns.items():
+        spark.sql(f"select {text}").write.format(format).save(f"file://{tmp_path}/fleet/{name}")
+    fleet = Fleet.read(spark, str(tmp_path / "fleet"), format=format)
+    assert rows(plan(fleet, "range").assignments.select("member_id", "partition")) == [("m", 0), ("m", 1), ("m", 2)]
+    with pytest.raises(ConfigError, match=f"A {format} table in .*, whose path has blanks, .* needs Spark"):
+        write_run(planned, str(tmp_path / "a plan"), run_id="first", format=format)
 
 
 def test_lists_are_read_back_from_csv(spark: SparkSession, tmp_path: Path) -> None:

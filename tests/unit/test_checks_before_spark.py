@@ -9,7 +9,8 @@ import pytest
 
 from spark_assign.cli import job as cli_job
 from spark_assign.cli import job_tables
-from spark_assign.cli.locations import LOCAL_FILES, require_input, require_output
+from spark_assign.cli.locations import LOCAL_FILES, require_format, require_input, require_output
+from spark_assign.spark.engine import ENGINE
 from spark_assign.tables.errors import ConfigError
 
 SAMPLE = ["--sample"]
@@ -89,3 +90,54 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("os.access", lambda *_: False)
     with pytest.raises(ConfigError, match="no permission to write to"):
         require_output(str(tmp_path / "new"))
+
+
+ON_SPARK = [
+    ("plan", ["--fleet", "main.kafka"], "main.kafka, a name in a catalog (a folder would be ./main.kafka),"),
+    ("plan", [*SAMPLE, "--table", "loads=main.loads"], "main.loads, a name in a catalog"),
+    ("plan", [*SAMPLE, "--output", "plans"], "plans, a name in a catalog (a folder would be ./plans),"),
+    ("plan", ["--fleet", "/", "--format", "orc"], "The format orc"),
+    ("plan", [*SAMPLE, "--output-format", "avro"], "The format avro"),
+    (
+        "snapshot",
+        ["--bootstrap-server", "nowhere:9", "--table-prefix", "main.kafka"],
+        "main.kafka, a name in a catalog",
+    ),
+    ("check", ["--plan", "main.plans@nightly"], "main.plans, a name in a catalog"),
+    ("report", ["--simulation", "a=main.simulated"], "main.simulated, a name in a catalog"),
+    ("history", ["--records", "main.records"], "main.records, a name in a catalog"),
+    ("config", ["--prune", "main.plans", "--keep", "30d"], "main.plans, a name in a catalog"),
+]
+
+
+@pytest.mark.parametrize(
+    ("job", "words", "need"), ON_SPARK, ids=[" ".join([job, *words]) for job, words, _ in ON_SPARK]
+)
+def test_what_needs_spark_starts_no_engine(
+    job: str,
+    words: list[str],
+    need: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One sentence with the option that chooses Spark, before anything is read."""
+    pytest.importorskip("kafka", reason="an extra")
+    monkeypatch.setenv(ENGINE, "embedded")
+    assert import_module(f"jobs.{job}").main(words) == 2
+    message = capsys.readouterr().err + caplog.text
+    assert need in message
+    assert "needs Spark, but this is the embedded engine (Sail). Choose Spark: spark-assign --env local JOB" in message
+
+
+def test_what_the_embedded_engine_can_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Folders, by any name, and tables of Delta and Iceberg."""
+    monkeypatch.setenv(ENGINE, "embedded")
+    monkeypatch.chdir(tmp_path)
+    Path("plans").mkdir()
+    for location in ("plans", "./new", "s3://bucket/plans"):
+        require_input(location)
+        require_output(location)
+    for name in (None, "parquet", "delta", "iceberg"):
+        require_format(name)
+    require_output("new", is_folder=True)

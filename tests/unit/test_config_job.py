@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,12 @@ def test_where_settings_come_from(
     assert plan["--fleet"] == [str(tmp_path / "fleet"), "spark-assign.toml"]
     Path("other.toml").write_text("top = 6")
     assert shown("diff", "--config", "other.toml")["--top"] == ["6", "other.toml"]
+    monkeypatch.setenv("SPARK_ASSIGN_ENGINE", "embedded")
+    assert " ".join(shown()["engine"]) == (
+        f"Sail {version('pysail')}, in this process SPARK_ASSIGN_ENGINE=embedded, as spark-assign sets it"
+    )
+    monkeypatch.setenv("SPARK_ASSIGN_ENGINE", "spark")
+    assert shown()["engine"][0] == "Spark"
     monkeypatch.setenv("SPARK_ASSIGN_COMPARE_TOP", "five")
     assert config.main(["--show", "compare"]) == 2
     assert "SPARK_ASSIGN_COMPARE_TOP: 'five' is not a valid integer" in caplog.text

@@ -328,6 +328,9 @@ def _list_remote(location: str) -> list[str]:
 
 def _loads(spark: SparkSession, source: TableSource, options: Mapping[str, str]) -> bool:
     """Checks whether a table in a format of Spark exists. Raises SourceError if it can't be read."""
+    local = local_path(source.names[0])
+    if local is not None and is_embedded(spark) and not os.path.exists(local):
+        return False
     try:
         return bool(spark.read.format(str(source.format)).options(**options).load(source.names[0]).columns)
     except Exception as error:  # classic PySpark lets Java's own exception through for an unknown format
