@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -189,6 +190,7 @@ def add_initialized(rows: SnapshotRows, starts: Mapping[str, StartOffsets]) -> N
 
 _ROLES = ("active", "standby", "warmup")
 _GROUP_RESOURCE = 32
+_DIGITS = re.compile(r"[0-9]{1,9}")
 STANDBY_REPLICAS = "streams.num.standby.replicas"
 _CONFIGS = 500
 """Maximum number of groups per request."""
@@ -277,12 +279,12 @@ def standby_replicas(
         response = connection.send_any(
             DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
         )
-        for result in response.results:
+        for result in response.results or ():
             if error := fault(result.error_code, result.error_message):
                 text = f"{type(error).__name__}: {error}. Grant DESCRIBE_CONFIGS on these groups"
                 report(f"how many standby replicas streams groups have is not known: {text}")
                 return {}
-            for config in result.configs:
-                if config.name == STANDBY_REPLICAS and config.value is not None:
+            for config in result.configs or ():
+                if config.name == STANDBY_REPLICAS and _DIGITS.fullmatch(config.value or ""):
                     num_replicas[result.resource_name] = int(config.value)
     return num_replicas
