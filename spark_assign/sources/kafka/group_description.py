@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,6 +77,10 @@ class GroupDescription:
         return columns
 
 
+_MAX_REGEX_S = 10.0
+"""Maximum time for the regular expressions of a group. A hostile one can take 4 ms for each name."""
+
+
 def fault(error_code: int, message: str | None = None) -> Exception | None:
     """Returns the error of an error code, or None for code 0."""
     return errors.for_code(error_code)(message) if error_code else None
@@ -89,17 +94,31 @@ def read_consumer_group(group: Any, topics: Collection[str]) -> GroupDescription
     if error := fault(group.error_code, group.error_message):
         return error
     try:
-        matched = {
-            regex: sorted(filter(topic_matcher(regex), topics))
-            for regex in {member.subscribed_topic_regex for member in group.members}
-            if regex
-        }
+        matched = _matched(
+            {member.subscribed_topic_regex for member in group.members if member.subscribed_topic_regex}, topics
+        )
     except TopicRegexError as error:
         return error
     members = [_consumer_member(member, matched) for member in group.members]
     return GroupDescription(
         group.group_state, group.assignor_name, members, subscription_type=_subscription_type(group.members)
     )
+
+
+def _matched(regexes: Collection[str], topics: Collection[str]) -> dict[str, list[str]]:
+    """Returns the topics that match each regular expression of a group. Raises TopicRegexError."""
+    matched: dict[str, list[str]] = {}
+    end_s = time.monotonic() + _MAX_REGEX_S
+    for regex in regexes:
+        matches = topic_matcher(regex)
+        matched[regex] = []
+        for topic in sorted(topics):
+            if matches(topic):
+                matched[regex].append(topic)
+            if time.monotonic() > end_s:
+                problem = f"the regular expressions of the group take more than {_MAX_REGEX_S:g} s"
+                raise TopicRegexError(f"{problem} with {len(topics):,} topics")
+    return matched
 
 
 def _subscription_type(members: Sequence[Any]) -> str:
