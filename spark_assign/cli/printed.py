@@ -57,9 +57,13 @@ def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
     document = {**asdict(outcome), "version": VERSION, "summary": summary, "tables": tables}
     printed = json.dumps(document, indent=2, ensure_ascii=False) if format == "json" else "\n".join(_yaml(document))
     # JSON allows characters in a text that a terminal obeys, and that YAML doesn't allow.
-    is_shown = (each.isprintable() or each == "\n" or each > "\uffff" for each in printed)
-    print("".join(e if shown else f"\\u{ord(e):04x}" for e, shown in zip(printed, is_shown, strict=True)))
+    print("".join(each if each.isprintable() or each == "\n" else _code(each, format) for each in printed))
     return exit_code
+
+
+def _code(character: str, format: str) -> str:
+    """Returns a character as a code inside quotes: JSON has surrogate pairs, YAML hasn't."""
+    return f"\\U{ord(character):08x}" if character > "\uffff" and format == "yaml" else json.dumps(character)[1:-1]
 
 
 class _Visible(io.TextIOBase):

@@ -13,12 +13,11 @@ Relative paths start from the file's folder. The job plan has other keys (`plan_
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from spark_assign.cli.toml_file import TomlError, read_toml
 from spark_assign.stores.locations import resolve
 from spark_assign.tables.errors import ConfigError
 
@@ -31,13 +30,6 @@ if TYPE_CHECKING:
 
 SETTINGS_FILE = Path("spark-assign.toml")
 """File that is read if `--config` isn't given, and the working folder has it."""
-
-MAX_BYTES = 1 << 20
-"""Maximum size of a settings file, in bytes."""
-MAX_KEY_PARTS = 32
-"""Maximum number of parts of a dotted key. The time that tomllib takes for a key is quadratic in them."""
-MAX_DIGITS = 1_000
-_TOKEN = re.compile(r"""#[^\n]*|[\w+-]+|[ \t]+|"[^"\n]*"|'[^'\n]*'|.""", re.DOTALL)
 
 
 def defaults(path: Path, command: Sequence[str], parameters: Sequence[click.Parameter]) -> dict[str, Any]:
@@ -78,7 +70,10 @@ def from_file(path: Path, command: Sequence[str] = (), tables: Collection[str] =
     Raises:
         ConfigError: the file can't be read, is too large, or isn't valid TOML.
     """
-    settings = _read_toml(path)
+    try:
+        settings = read_toml(path)
+    except TomlError as error:
+        raise ConfigError(str(error)) from error
     if command and has_sections(settings, tables):
         for at, word in enumerate(command):
             settings = settings.get(word, {})
@@ -97,39 +92,6 @@ def from_file(path: Path, command: Sequence[str] = (), tables: Collection[str] =
         locations = fleet["tables"].items()
         fleet["tables"] = {k: resolve(v, folder) if isinstance(v, str) else v for k, v in locations}
     return settings
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    """Returns the content of a TOML file. Raises ConfigError for what its parser would need too long for, too."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
-            raise ConfigError(f"{path}: has more than {MAX_BYTES:,} bytes. Is it a settings file?")
-        text = content.decode("utf-8").replace("\r\n", "\n")
-        _check_tokens(path, text)
-        return tomllib.loads(text)
-    except OSError as error:
-        raise ConfigError(f"{path}: can't be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: isn't valid TOML: {error}") from error
-
-
-def _check_tokens(path: Path, text: str) -> None:
-    """Raises ConfigError for a dotted key with too many parts, or a number with too many digits."""
-    line, dots, start = 1, 0, ""
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        is_part = token[0] in "\"'" or token[0].isalnum() or token[0] in "_+- \t"
-        if token == ".":
-            dots += 1
-        elif not is_part:
-            dots, start, line = 0, "", line + (token == "\n")
-        start = start or token
-        if dots >= MAX_KEY_PARTS:
-            raise ConfigError(f"{path}, line {line}: the key {start[:80]}.… has more than {MAX_KEY_PARTS} parts.")
-        if len(token) > MAX_DIGITS and token.lstrip("+-")[:1].isdigit():
-            raise ConfigError(f"{path}, line {line}: the number {token[:20]}… has more than {MAX_DIGITS} digits.")
 
 
 def has_sections(settings: Mapping[str, Any], tables: Collection[str] = ("fleet", "output")) -> bool:

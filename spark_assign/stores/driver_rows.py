@@ -25,6 +25,7 @@ from spark_assign.stores.run_store import (
     manifest_content,
     new_attempt,
     newest_row,
+    replaced_error,
     safe_run_id,
 )
 
@@ -55,6 +56,7 @@ def write_rows(
 
     Raises:
         OSError: the tables can't be written.
+        SourceError: a job that started later has written the same run, and removed the tables of this one.
     """
     from pyarrow import parquet
 
@@ -76,8 +78,11 @@ def write_rows(
         finished_at = finish_time(EPOCH if previous is None else previous["finished_at"])
         manifest = Manifest(run_id, attempt, finished_at, round(time.monotonic() - started, 3), content)
         append_manifest(folder, manifest.row)
-    except Exception:
+    except Exception as error:
         remove_attempts(str(folder), tables, run_id, attempt, older=False)
+        newest = newest_row(manifest_rows(folder) or (), run_id) if isinstance(error, FileNotFoundError) else None
+        if newest is not None and newest["attempt"] > attempt:
+            raise replaced_error(folder, run_id) from error
         raise
     remove_attempts(str(folder), tables, run_id, attempt, older=True)
     return manifest

@@ -32,12 +32,16 @@ class FileFaults:
         """
         self._has_values = True
         line = f"{problem}, in {name_of_path(path)}: {shortened(record, _MAX_RECORD_CHARACTERS)} (row {row:,})"
-        self._lines.setdefault(table, []).append((path, row, line))
+        self._add(table, path, row, line)
 
     def add_file(self, table: str, path: str, problem: str, remedy: str) -> None:
         """Adds a file that can't be read at all."""
         line = f"{table}: file://{path} cannot be read: {problem}. {remedy}"
-        self._lines.setdefault(table, []).append((path, 0, line))
+        self._add(table, path, 0, line)
+
+    def _add(self, table: str, path: str, row: int, line: str) -> None:
+        """Adds a line. A line end in a value is shown as `\\n`, so that no value looks like another fault."""
+        self._lines.setdefault(table, []).append((path, row, line.replace("\n", "\\n").replace("\r", "\\r")))
 
     def is_full(self, table: str) -> bool:
         """Checks whether the faults of a table suffice for the message."""

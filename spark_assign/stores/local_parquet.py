@@ -43,7 +43,7 @@ def manifest_rows(folder: Path) -> list[dict[str, Any]] | None:
     try:
         rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
         return [{**row, "finished_at": datetime.fromisoformat(row["finished_at"])} for row in rows]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

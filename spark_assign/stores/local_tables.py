@@ -25,7 +25,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 
 from spark_assign.spark.engine import dataframe_of, is_embedded, location_for, plain_schema
 from spark_assign.spark.tagged_pass import union
-from spark_assign.stores.file_faults import FileFaults, UnreadableFileError, name_of_path, problem_of
+from spark_assign.stores.file_faults import FileFaults, UnreadableFileError, name_of_path, problem_of, shortened
 from spark_assign.stores.local_text import read_csv_file, read_header, read_json_document, read_json_file
 from spark_assign.stores.text_values import arrow_type, noun, parse_column
 from spark_assign.tables.errors import SourceError
@@ -277,19 +277,29 @@ def _read_files(spark: SparkSession, files: Sequence[LocalFile], schema: StructT
 
 
 def _pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yields the rows of a Parquet file with the columns of a schema; null for those that the file lacks."""
-    content = parquet.ParquetFile(file.path)
-    names = [name for name in schema.names if name in content.schema_arrow.names]
-    for batch in content.iter_batches(batch_size=_PIECE_ROWS, columns=names):
-        columns = []
-        for each in schema:
-            if each.name in file.partition:
-                columns.append(pa.repeat(pa.scalar(file.partition[each.name], each.type), len(batch)))
-            elif each.name in names:
-                columns.append(batch[each.name].cast(each.type))
-            else:
-                columns.append(pa.nulls(len(batch), each.type))
-        yield pa.table(columns, schema=schema)
+    """Yields the rows of a Parquet file with the columns of a schema; null for those that the file lacks.
+
+    Raises:
+        SourceError: its content is damaged.
+    """
+    try:
+        content = parquet.ParquetFile(file.path)
+        names = [name for name in schema.names if name in content.schema_arrow.names]
+        for batch in content.iter_batches(batch_size=_PIECE_ROWS, columns=names):
+            columns = []
+            for each in schema:
+                if each.name in file.partition:
+                    columns.append(pa.repeat(pa.scalar(file.partition[each.name], each.type), len(batch)))
+                elif each.name in names:
+                    columns.append(batch[each.name].cast(each.type))
+                else:
+                    columns.append(pa.nulls(len(batch), each.type))
+            yield pa.table(columns, schema=schema)
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException, ValueError) as error:
+        problem = f"file://{file.path} cannot be read: {shortened(problem_of(error), 300)}"
+        raise SourceError(f"{problem}. Write or copy it again") from error
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

@@ -203,19 +203,25 @@ class _CsvRows:
                 faults.add_value(table, problem, path, row.text, num_before + row.number)
             return "skip"
 
-        values = arrow_csv.read_csv(
-            pa.BufferReader(records),
-            read_options=arrow_csv.ReadOptions(
-                column_names=list(names), use_threads=False, block_size=len(records) + 1
-            ),
-            parse_options=arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.binary()),
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        )
+        handler = skip if _is_utf8(records) else None  # it gets text
+        try:
+            values = arrow_csv.read_csv(
+                pa.BufferReader(records),
+                read_options=arrow_csv.ReadOptions(
+                    column_names=list(names), use_threads=False, block_size=len(records) + 1
+                ),
+                parse_options=arrow_csv.ParseOptions(newlines_in_values=True, invalid_row_handler=handler),
+                convert_options=arrow_csv.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.binary()),
+                    null_values=[""],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            row = num_before + int(str(error).partition("Row #")[2].partition(":")[0] or 0)
+            problem = f"row {row:,} does not have {len(names)} fields, and isn't UTF-8"
+            raise UnreadableFileError(problem, _UTF8) from error
         return cls(table, path, values.combine_chunks(), num_before, skipped, faults)
 
     def typed(self, name: str, kind: DataType) -> pa.Array:

@@ -42,7 +42,7 @@ from spark_assign.stores.catalog import CatalogTarget
 from spark_assign.stores.folder import Attempt, FolderTarget
 from spark_assign.stores.locations import is_path, local_path
 from spark_assign.stores.whole_groups import split_group
-from spark_assign.tables.errors import SourceError
+from spark_assign.tables.errors import SourceError, SparkAssignError
 from spark_assign.tables.groups import PLAN_TABLES, SCHEMA_VERSION
 from spark_assign.tables.schema_check import check_version
 from spark_assign.tables.stored_plan import TABLES_OF_OTHER_KINDS
@@ -215,7 +215,7 @@ def write_run(
         rows = _count(target, names, attempt)
         _check_whole_groups(target, required, attempt)
         if tagged_rows is not None and not target.is_there(_PLAN_ROWS_TABLE, attempt):
-            raise SourceError(f"{output}: a later run with the run_id {run_id} has replaced this one")
+            raise replaced_error(output, run_id)
         content = manifest_content(format, inputs, {name: rows[name] for name in names}, spark=spark.version)
         if outcome is not None:
             content["outcome"] = dict(outcome(rows, lambda name: target.read(name, attempt)))
@@ -228,6 +228,8 @@ def write_run(
         if isinstance(error, PySparkException) and "SCHEMA_NOT_FOUND" in str(error):
             hint = f"; for a folder write ./{output}" if not is_path(output) else ""
             raise SourceError(f"the catalog schema {output} doesn't exist: create it first{hint}") from error
+        if not isinstance(error, SparkAssignError) and _is_replaced(target, attempt):
+            raise replaced_error(output, run_id) from error
         raise
     target.remove(attempt.run_id, attempt.id, older=True)
     return manifest
@@ -358,6 +360,23 @@ def newest_row(rows: Sequence[Mapping[str, Any]], run_id: str | None) -> Mapping
     if run_id is None and rows:
         run_id = max(rows, key=lambda row: (row["finished_at"], row["attempt"]))["run_id"]
     return max((row for row in rows if row["run_id"] == run_id), key=lambda row: row["attempt"], default=None)
+
+
+def _is_replaced(target: FolderTarget | CatalogTarget, attempt: Attempt) -> bool:
+    """Checks whether an attempt that started later is the run, so that it has removed the files of this one."""
+    try:
+        newest = _newest(target, attempt.run_id)
+    except (PySparkException, OSError):
+        return False
+    return newest is not None and newest.attempt > attempt.id
+
+
+def replaced_error(output: Any, run_id: str) -> SourceError:
+    """Returns the error of the writer that started first, of two with the same run_id."""
+    return SourceError(
+        f"{output}: another job that started later has written the run {run_id}, so this job's tables were removed. "
+        "Give each job its own --run-id"
+    )
 
 
 def _manifest(row: Any, finished_at: datetime) -> Manifest:

@@ -36,5 +36,7 @@ def topic_matcher(regex: str) -> Callable[[str], bool]:
     except (re2.error, UnicodeEncodeError) as error:
         reason = error.args[0] if isinstance(error, re2.error) else error
         text = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
-        raise TopicRegexError(f"the regular expression {regex[:200]!r} can't be evaluated: {text}") from None
+        raise TopicRegexError(
+            f"the regular expression {regex[:200]!r} can't be evaluated: {str(text)[:200]!r}"
+        ) from None
     return lambda name: pattern.fullmatch(name) is not None

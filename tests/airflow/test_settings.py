@@ -48,7 +48,9 @@ def test_every_key_that_it_has_a_comment_on_is_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[[dag]\n", "can't be read"),
+        ("[[dag]\n", "isn't valid TOML"),
+        ("x = " + "[" * 5_000, "isn't valid TOML"),
+        (".".join("a" * 20_000) + " = 1", "has more than 32 parts"),
         ("[dag]\ndag_id = 'a'\n", r"dag is .* \(dict\), expected tables \[\[dag\]\]"),
         ("[[dag]]\n", "dag 1: dag_id is missing"),
         (
@@ -65,7 +67,7 @@ def test_every_key_that_it_has_a_comment_on_is_one(tmp_path: Path) -> None:
         (ON_SPARK + "runs_on = 'yarn'\n", "runs_on is 'yarn'. Known: spark, databricks"),
         (ON_SPARK + "runs_on = 'databricks'\n", "output: not allowed with databricks"),
         (ON_SPARK + "bootstrap_server = 'b:9092'\n", r"specify one of fleet .*, bootstrap_server .*, and clusters"),
-        (ON_SPARK + "clusters = '/nowhere.toml'\n", r"clusters: /nowhere\.toml can't be read"),
+        (ON_SPARK + "clusters = '/nowhere.toml'\n", r"clusters: /nowhere\.toml: can't be read"),
         (ON_SPARK + "steps = 'daily'\nplans = '/p'\nmax_rejected = 1\n", "max_rejected, plans: not used by daily"),
         (DAILY + "bootstrap_server = 'b:9092'\n", r"bootstrap_server: daily needs clusters(.|\n)*specify output"),
         (DAILY + "runs_on = 'databricks'\nfleet = 'main.kafka'\n", "fleet: not allowed with databricks"),
@@ -124,8 +126,9 @@ def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
 
 def test_the_faults_are_worded_as_those_of_the_jobs() -> None:
     """One text, in both packages."""
-    here = CLONE / "jobs" / "airflow" / "spark_assign_airflow" / "settings_errors.py"
-    assert here.read_text() == (CLONE / "spark_assign" / "cli" / "settings_errors.py").read_text()
+    for name in ("settings_errors.py", "toml_file.py"):
+        here = CLONE / "jobs" / "airflow" / "spark_assign_airflow" / name
+        assert here.read_text() == (CLONE / "spark_assign" / "cli" / name).read_text()
 
 
 def test_a_driver_in_the_cluster_leaves_its_outcome_where_the_worker_sees_it(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ JOBS = sorted(file.stem for file in (ROOT / "jobs").glob("*.py") if not file.ste
 TOPICS = "Topic: orders\tPartitionCount: 1\n\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n"
 
 
-SETTINGS = ("__init__", "settings", "settings_errors")
+SETTINGS = ("__init__", "settings", "settings_errors", "toml_file")
 
 
 def pip(*arguments: str) -> None:

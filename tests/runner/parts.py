@@ -17,7 +17,7 @@ FAST = ("ruff", "format", "mypy", "unit")
 """The parts that need neither Java nor Spark."""
 DEFAULT = (
     *("ruff", "format", "live", "spark", "embedded", "unit", "mypy"),
-    *("docs", "e2e", "classes", "connect", "golden", "airflow", "benchmarks", "browser"),
+    *("docs", "e2e", "classes", "connect", "golden", "airflow", "benchmarks", "browser", "fuzz"),
 )
 """The parts of the default run, in their order: the longest of each lane first."""
 FULL_ONLY = ("other-spark", "newest-spark", "faults", "clock")
@@ -49,6 +49,7 @@ FEWEST: Mapping[str, int] = {
     "docs": 430,
     "airflow": 98,
     "browser": 14,
+    "fuzz": 21,
 }
 """For each part the number of tests that its default run has at least."""
 ENGINE_VARIABLE = "SPARK_ASSIGN_TEST_ENGINE"
@@ -139,6 +140,7 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
         tests("benchmarks", "benchmarks", budget=60),
         tests("airflow", "airflow", set_up=airflow, budget=90),
         tests("browser", "browser", budget=40),
+        tests("fuzz", "fuzz", budget=30),
         tests(OTHER_SPARK, "golden", *what_changes, marks=repeated, set_up=other_spark, environment=classic | REPEATED),
         tests(
             "newest-spark",

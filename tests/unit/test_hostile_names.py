@@ -26,7 +26,7 @@ from tests.docs.pages import ROOT
 from tests.snapshots import of_kafka
 
 CLEAR_SCREEN, TITLE, C1, REVERSED = "\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\u202egnp.exe"
-HOSTILE = [CLEAR_SCREEN, TITLE, C1, REVERSED, "\u061c", "\r", "\b\b", "\x7f", "\x00", "\u2028"]
+HOSTILE = [CLEAR_SCREEN, TITLE, C1, REVERSED, "\u061c", "\U000e0041", "\r", "\b\b", "\x7f", "\x00", "\u2028"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -11,7 +11,8 @@ import pytest
 from jobs.snapshot import clusters_of
 from spark_assign.cli import plan_settings
 from spark_assign.cli.owners import read_owners
-from spark_assign.cli.settings_file import MAX_BYTES, defaults, from_file
+from spark_assign.cli.settings_file import defaults, from_file
+from spark_assign.cli.toml_file import MAX_BYTES
 from spark_assign.comparison.what_if import parse_what_if
 from spark_assign.tables.errors import ConfigError
 from tests.unit.test_options import commands

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import shutil
@@ -44,14 +43,17 @@ class Turns:
         self._go = {name: threading.Semaphore(0) for name in "AB"}
         self._done = threading.Semaphore(0)
         self.finished: set[str] = set()
+        self.errors: list[Exception] = []
 
     def start(self, name: str, work: Callable[[], Any]) -> threading.Thread:
         """Starts a writer, which waits for its first turn."""
 
         def run() -> None:
             self._go[name].acquire()
-            with contextlib.suppress(OSError):  # its files are gone: it is the one that started first
+            try:
                 work()
+            except Exception as error:  # its files are gone: it is the one that started first
+                self.errors.append(error)
             self.finished.add(name)
             self._done.release()
 
@@ -115,6 +117,7 @@ def test_every_order_of_two_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 thread.join(10)
                 assert not thread.is_alive()
         assert read(folder) == {"B"}, order
+        assert all("another job that started later has written the run r" in str(each) for each in turns.errors), order
         shutil.rmtree(folder)
 
 

@@ -6,7 +6,6 @@ This module doesn't import Airflow, so that `spark-assign config` can check a fi
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from spark_assign_airflow.settings_errors import faults, listed
+from spark_assign_airflow.toml_file import TomlError, read_toml
 
 CLONE = Path(__file__).resolve().parents[3]
 """Folder of the clone that contains this file. An installed package isn't in a clone; users then set `project`."""
@@ -152,10 +152,9 @@ class Settings(Table):
             SettingsError: the file can't be read, or has no table [clusters.NAME].
         """
         try:
-            with open(self.clusters, "rb") as opened:
-                content = tomllib.load(opened)
-        except (OSError, ValueError) as error:
-            raise SettingsError(f"clusters: {self.clusters} can't be read: {error}") from error
+            content = read_toml(Path(self.clusters))
+        except TomlError as error:
+            raise SettingsError(f"clusters: {error}") from error
         if not isinstance(content.get("clusters"), dict) or not content["clusters"]:
             raise SettingsError(f"clusters: {self.clusters} has no table [clusters.NAME]")
         return content
@@ -244,10 +243,9 @@ def load(file: Path | None = None) -> list[Settings]:
         raise SettingsError(f"no settings: for every Airflow process, set {VARIABLE}=/path/to/airflow.toml")
     file = file or Path(named or CLONE / "conf" / "airflow.toml")
     try:
-        with file.open("rb") as opened:
-            given = tomllib.load(opened)
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"{file}: can't be read: {error}") from error
+        given = read_toml(file)
+    except TomlError as error:
+        raise SettingsError(str(error)) from error
     tables = given.get("dag")
     for table in tables if isinstance(tables, list) else ():
         for key in _PLACES:

@@ -164,8 +164,9 @@ def _read(prefix: str, file: str) -> bytes:
     """Returns the bytes of a store's file. Raises ConfigError."""
     try:
         return Path(file).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{prefix}.location {file}: {error.strerror}. Give a readable file.") from None
+    except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
+        problem = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{prefix}.location {file}: {problem}. Give a readable file.") from None
 
 
 def _content(store: Store) -> bytes:

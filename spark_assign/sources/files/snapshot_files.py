@@ -145,7 +145,7 @@ def _summary(folder: Path) -> dict[str, Any]:
     """Returns the summary of the snapshot in a folder, or {} if there is none."""
     try:
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return summary if isinstance(summary, dict) else {}
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,6 +77,10 @@ class GroupDescription:
         return columns
 
 
+_MAX_REGEX_S = 10.0
+"""Maximum time for the regular expressions of a group. A hostile one can take 4 ms for each name."""
+
+
 def fault(error_code: int, message: str | None = None) -> Exception | None:
     """Returns the error of an error code, or None for code 0."""
     return errors.for_code(error_code)(message) if error_code else None
@@ -88,17 +94,31 @@ def read_consumer_group(group: Any, topics: Collection[str]) -> GroupDescription
     if error := fault(group.error_code, group.error_message):
         return error
     try:
-        matched = {
-            regex: sorted(filter(topic_matcher(regex), topics))
-            for regex in {member.subscribed_topic_regex for member in group.members}
-            if regex
-        }
+        matched = _matched(
+            {member.subscribed_topic_regex for member in group.members if member.subscribed_topic_regex}, topics
+        )
     except TopicRegexError as error:
         return error
     members = [_consumer_member(member, matched) for member in group.members]
     return GroupDescription(
         group.group_state, group.assignor_name, members, subscription_type=_subscription_type(group.members)
     )
+
+
+def _matched(regexes: Collection[str], topics: Collection[str]) -> dict[str, list[str]]:
+    """Returns the topics that match each regular expression of a group. Raises TopicRegexError."""
+    matched: dict[str, list[str]] = {}
+    end_s = time.monotonic() + _MAX_REGEX_S
+    for regex in regexes:
+        matches = topic_matcher(regex)
+        matched[regex] = []
+        for topic in sorted(topics):
+            if matches(topic):
+                matched[regex].append(topic)
+            if time.monotonic() > end_s:
+                problem = f"the regular expressions of the group take more than {_MAX_REGEX_S:g} s"
+                raise TopicRegexError(f"{problem} with {len(topics):,} topics")
+    return matched
 
 
 def _subscription_type(members: Sequence[Any]) -> str:
@@ -189,6 +209,7 @@ def add_initialized(rows: SnapshotRows, starts: Mapping[str, StartOffsets]) -> N
 
 _ROLES = ("active", "standby", "warmup")
 _GROUP_RESOURCE = 32
+_DIGITS = re.compile(r"[0-9]{1,9}")
 STANDBY_REPLICAS = "streams.num.standby.replicas"
 _CONFIGS = 500
 """Maximum number of groups per request."""
@@ -277,12 +298,12 @@ def standby_replicas(
         response = connection.send_any(
             DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
         )
-        for result in response.results:
+        for result in response.results or ():
             if error := fault(result.error_code, result.error_message):
                 text = f"{type(error).__name__}: {error}. Grant DESCRIBE_CONFIGS on these groups"
                 report(f"how many standby replicas streams groups have is not known: {text}")
                 return {}
-            for config in result.configs:
-                if config.name == STANDBY_REPLICAS and config.value is not None:
+            for config in result.configs or ():
+                if config.name == STANDBY_REPLICAS and _DIGITS.fullmatch(config.value or ""):
                     num_replicas[result.resource_name] = int(config.value)
     return num_replicas

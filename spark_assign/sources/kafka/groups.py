@@ -177,8 +177,14 @@ def _request_once(
     for (_, ids), response in zip(batch_ids, responses, strict=True):
         if isinstance(response, Exception):
             yield from ((group_id, response) for group_id in ids)
-        else:
-            yield from read(ids, response)
+            continue
+        try:
+            values = dict(read(ids, response))
+        except (TypeError, ValueError, AttributeError) as error:  # such as null for a list
+            values = dict.fromkeys(ids, WireError(f"malformed response of the broker: {error}"))
+        # A group that the broker leaves out isn't empty, but unknown.
+        missing = WireError("the response of the broker lacks the group")
+        yield from ((group_id, values.get(group_id, missing)) for group_id in ids)
 
 
 def describe_groups(

@@ -1,0 +1,1 @@
+../../../spark_assign/cli/toml_file.py
