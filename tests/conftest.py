@@ -11,12 +11,14 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
 
 from tests import seeds, selection
+from tests.runner.tools import JAVA, lacks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,10 +47,30 @@ CLASSIC = {
 """What the same tests have as it is elsewhere on Spark Connect: adaptive, and compiled."""
 CONNECT = {"spark.sql.adaptive.enabled": "true"}
 
+RUNNING = os.environ.pop("SPARK_ASSIGN_TEST_RUNNING", "")
+_running: set[str] = set()
+
 
 def pytest_configure() -> None:
     """Draws the run's seed before any worker process starts, so that all use the same one."""
     seeds.run_seed()
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """Keeps the running tests in a file of the runner's, which names those of a part that isn't over in time."""
+    _running.add(nodeid)
+    _write_running()
+
+
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    """See `pytest_runtest_logstart`."""
+    _running.discard(nodeid)
+    _write_running()
+
+
+def _write_running() -> None:
+    if RUNNING and "PYTEST_XDIST_WORKER" not in os.environ:
+        Path(RUNNING).write_text("".join(f"{each}\n" for each in sorted(_running)), encoding="utf-8")
 
 
 def pytest_report_header() -> str:
@@ -93,6 +115,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         os.environ[ENGINE] = "embedded"
         yield embedded_session()
         return
+    if JAVA.program is None:
+        lacks(JAVA)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # The executors are started in the folder of the run, wherever pytest was called.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(path) for path in sys.path if path])

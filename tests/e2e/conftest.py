@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.runner.tools import JAVA, lacks
+
 ROOT = Path(__file__).parents[2]
 
 Submit = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -25,9 +27,12 @@ def submit() -> Submit:
 
     def call(*arguments: str, cwd: str = "/") -> subprocess.CompletedProcess[str]:
         command = [str(ROOT / "spark-submit.sh"), *arguments]
-        return subprocess.run(
+        done = subprocess.run(
             command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600, check=False
         )
+        if "Spark 4 needs Java 17 or newer; found none" in done.stderr:
+            lacks(JAVA)
+        return done
 
     return call
 

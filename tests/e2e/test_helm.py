@@ -72,7 +72,6 @@ def test_the_application_of_the_operator(renderer: Path) -> None:
     assert secret["driver"]["envFrom"] == secret["executor"]["envFrom"] == [{"secretRef": {"name": "s3"}}]
 
 
-@pytest.mark.full
 def test_helm_itself(renderer: Path, tmp_path: Path) -> None:
     """Helm finds no fault in the chart, and makes the same objects of it."""
     with fetched.or_skipped():

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests import seeds
 from tests.runner import lanes
 from tests.runner.parts import DEFAULT, DEFAULT_SPARK, FAST, FULL_ONLY, OTHER_SPARK, ROOT, Part, lock_changed, parts
-from tests.runner.processes import Processes
+from tests.runner.processes import Processes, adopt_orphans
 from tests.runner.results import durations, shortened
 from tests.runner.tools import in_ci
 from tests.runner.verdicts import Verdict, summary
@@ -70,6 +70,7 @@ def main(arguments: Sequence[str], inherited: Mapping[str, str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number is signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
+    adopt_orphans()
     chosen, results = wanted(arguments)
     seed = seeds.run_seed()
     print(f"seed: {seeds.repeat()}", flush=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from tests.runner.parts import Lane, Part, SetUp
+from tests.runner.parts import RUNNING_VARIABLE, Lane, Part, SetUp
 from tests.runner.processes import Processes
 from tests.runner.verdicts import Verdict, judge
 
@@ -66,10 +66,17 @@ def _run_part(part: Part, made: dict[SetUp, Future[None]], processes: Processes,
     if part.set_up:
         # Environments are made one after the other, each with a bound; twice that, as ending them takes a moment.
         made[part.set_up].result(timeout=2 * sum(each.seconds for each in made))
-    log, junit = results / f"{part.name}.log", results / f"{part.name}.xml"
+    log, junit, running = (results / f"{part.name}.{suffix}" for suffix in ("log", "xml", "running"))
     command = (*part.command, "--junitxml", str(junit)) if part.places else part.command
-    ended = processes.run(command, part.environment, log, part.seconds)
-    return judge(part, ended, junit, log, in_ci=in_ci)
+    hanging: list[str] = []
+    ended = processes.run(
+        command,
+        {**part.environment, RUNNING_VARIABLE: str(running)},
+        log,
+        part.seconds,
+        lambda: hanging.extend(running.read_text(encoding="utf-8").splitlines() if running.exists() else ()),
+    )
+    return judge(part, ended, junit, log, in_ci=in_ci, hanging=hanging)
 
 
 def _verdict(part: Part, future: Future[Verdict]) -> Verdict:

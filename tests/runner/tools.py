@@ -24,8 +24,10 @@ class Tool:
 
     @property
     def program(self) -> str | None:
-        """The path of the program, or None if it isn't on the PATH."""
-        return next(filter(None, map(shutil.which, self.programs)), None)
+        """The path of the program, or None if it is neither on the PATH nor in Java's home."""
+        home = os.environ.get("JAVA_HOME")
+        path = os.pathsep.join(filter(None, (home and f"{home}/bin", os.environ.get("PATH"))))
+        return next(filter(None, (shutil.which(each, path=path) for each in self.programs)), None)
 
 
 def _tool(line: str) -> Tool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,6 +13,9 @@ from tests.runner.processes import Ended
 from tests.runner.results import Test, read_junit
 from tests.runner.tools import Tool, named_in
 
+OVER_BUDGET = 1.3
+"""A part has exceeded its budget with more than so many times its processor time."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -20,9 +23,12 @@ class Verdict:
 
     part: Part
     seconds: float = 0
+    processor_seconds: float = 0
     reasons: tuple[str, ...] = ()
     tests: tuple[Test, ...] = ()
     log: Path | None = None
+    remarks: tuple[str, ...] = ()
+    """What doesn't make the part fail, but has to be said."""
 
     def count(self, outcome: str) -> int:
         """Returns the number of tests with an outcome."""
@@ -46,31 +52,49 @@ class Verdict:
         return "skipped" if self.tests and self.count("skipped") == len(self.tests) else "ok"
 
 
-def judge(part: Part, ended: Ended, junit: Path, log: Path, *, in_ci: bool) -> Verdict:
+def judge(part: Part, ended: Ended, junit: Path, log: Path, *, in_ci: bool, hanging: Iterable[str] = ()) -> Verdict:
     """Returns the verdict on a part whose process has ended.
 
     Outside CI a part is allowed to skip all its tests if each names a missing tool. In CI a skip counts as a failure,
-    except for the tests in MAY_SKIP.
+    except for the tests in MAY_SKIP. `hanging` are the tests that ran when the part reached its bound.
     """
+    verdict = Verdict(part, ended.seconds, ended.processor_seconds, log=log)
     if ended.code is None:  # a JUnit file, if there is one, might count the test that hangs as passed
-        return Verdict(part, ended.seconds, (f"not over after {ended.seconds:.0f} s: it was ended",), log=log)
+        during = ", ".join(hanging)
+        reason = f"not over after {ended.seconds:.0f} s: it was ended{f' during {during}' if during else ''}"
+        return replace(verdict, reasons=(reason,))
     reasons = [f"exit {ended.code}"] if ended.code else []
+    if part.budget and ended.processor_seconds > OVER_BUDGET * part.budget:
+        over = f"{ended.processor_seconds:.0f} s of processor time, the budget is {part.budget:.0f}"
+        if part.within_budget:
+            reasons.append(over)
+        else:
+            verdict = replace(verdict, remarks=(over,))
     if not part.places:
-        return Verdict(part, ended.seconds, tuple(reasons), log=log)
+        return replace(verdict, reasons=tuple(reasons))
     try:
         tests = read_junit(junit)
     except (OSError, ElementTree.ParseError) as problem:
-        reasons.append(f"no junit file that can be read ({problem})")
-        return Verdict(part, ended.seconds, tuple(reasons), log=log)
+        return replace(verdict, reasons=(*reasons, f"no junit file that can be read ({problem})"))
     reasons += [f"no test of {place} was executed" for place in part.places if not _is_covered(place, tests, in_ci)]
-    if len(tests) < part.fewest:
-        reasons.append(f"{len(tests)} tests, expected at least {part.fewest}: was a file lost?")
+    reasons += _lost(part.counts, tests)
     if failed := sum(test.outcome == "failed" for test in tests):
         reasons.append(f"{failed} failed")
     if in_ci and (forbidden := [test for test in tests if test.outcome == "skipped" and not _may_skip(test)]):
         reasons.append(f"skipped in CI: {', '.join(test.full_name for test in forbidden)}")
         tests = [replace(test, outcome="failed") if test in forbidden else test for test in tests]
-    return Verdict(part, ended.seconds, tuple(reasons), tuple(tests), log)
+    return replace(verdict, reasons=tuple(reasons), tests=tuple(tests))
+
+
+def _lost(counts: Mapping[str, int], tests: Iterable[Test]) -> Iterator[str]:
+    """Yields the files with fewer tests than listed; one that was skipped as a whole, in which no test is known, has a
+    reason of its own."""
+    names = Counter(test.full_name for test in tests)
+    for file, count in counts.items():
+        module = file.removesuffix(".py").replace("/", ".")
+        found = sum(number for name, number in names.items() if name.startswith(f"{module}."))
+        if found < count and module not in names:
+            yield f"{file}: {found} tests, tests/counts.toml lists {count} (python -m tests.counts, if that is right)"
 
 
 def _may_skip(test: Test) -> bool:
@@ -87,8 +111,8 @@ def _is_covered(place: str, tests: Iterable[Test], in_ci: bool) -> bool:
 
 
 def summary(wanted: Iterable[Part], verdicts: Mapping[str, Verdict]) -> tuple[list[str], int]:
-    """Returns a line for each wanted part, the totals, and a line on what was skipped for lack of tools; and the exit
-    code, which is 1 unless every part has a green verdict."""
+    """Returns a line for each wanted part (wall time, processor time and its budget), the totals, and a line on what
+    was skipped for lack of tools; and the exit code, which is 1 unless every part has a green verdict."""
     judged = [verdicts.get(part.name, Verdict(part, reasons=("left no verdict",))) for part in wanted]
     passed, skipped = (sum(verdict.count(outcome) for verdict in judged) for outcome in ("passed", "skipped"))
     failed = sum(verdict.failed for verdict in judged)
@@ -102,6 +126,7 @@ def summary(wanted: Iterable[Part], verdicts: Mapping[str, Verdict]) -> tuple[li
 def _line(verdict: Verdict) -> str:
     counts = [f"{count} {each}" for each in ("passed", "skipped") if (count := verdict.count(each))]
     tools = [f"{tool.name} is missing: {tool.install}" for tool in verdict.lacking]
-    time = f"{verdict.seconds:5.0f} s" + (f" of {verdict.part.budget:.0f}" if verdict.part.budget else "")
-    words = "; ".join(filter(None, (*verdict.reasons, ", ".join(counts), *tools)))
-    return f"{verdict.part.name:<12} {verdict.word:<7} {time:<14}  {words}".rstrip()
+    budget = f" of {verdict.part.budget:.0f}" if verdict.part.budget else ""
+    time = f"{verdict.seconds:5.0f} s, CPU {verdict.processor_seconds:4.0f} s{budget}"
+    words = "; ".join(filter(None, (*verdict.reasons, *verdict.remarks, ", ".join(counts), *tools)))
+    return f"{verdict.part.name:<12} {verdict.word:<7} {time:<27}  {words}".rstrip()

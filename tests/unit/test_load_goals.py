@@ -94,14 +94,26 @@ def bounded_loads(named: NamedCluster, goals: LoadGoals) -> list[BoundedLoad]:
     return [bounded_load(named, goal, goals) for goal in goals.tolerances]
 
 
+OPTIMA = {
+    **{0: 15_734_870, 1: 5_101_630, 2: None, 3: None, 4: 9_017_688, 5: None, 6: 8_747_427, 7: 11_561_285, 8: None},
+    **{9: 3_365_022, 13: 6_513_768, 14: 4_949_461, 23: 2_552_725, 29: 7_127_214},
+}
+"""What the exact solver finds for these clusters: the fewest moved bytes, or None if not all goals can be met."""
+
+
 def test_moved_bytes_against_an_exact_solver() -> None:
-    """Median and maximum of moved bytes above the optimum; every goal is met that can be met."""
+    """Median and maximum of moved bytes above the optimum; every goal is met that can be met. The solver runs in the
+    full run only, and confirms what is stored here."""
     gaps, unmet = [], 0
-    for seed in range(drawn(9, 90)):
+    solves = drawn(0, 90)
+    for seed in range(solves) or OPTIMA:
         named, names = loaded_cluster(seed), GOALS[seed % 3]
         goals = LoadGoals(dict.fromkeys(names, (0.1, 0.2, 0.3)[seed % 7 % 3]))
         loads = bounded_loads(named, goals)
-        fewest = fewest_bytes(named.cluster, loads)
+        fewest = fewest_bytes(named.cluster, loads) if solves else OPTIMA[seed]
+        if solves and seed in OPTIMA:
+            stored = OPTIMA[seed]
+            assert fewest == (stored and pytest.approx(stored, rel=1e-3)), seed
         before = named.cluster.current.tolist()
         replicas = balance_loads(named.cluster, before, loads, None)
         assert_hard_constraints(named.cluster, replicas)
@@ -116,6 +128,8 @@ def test_moved_bytes_against_an_exact_solver() -> None:
         gaps.append(score.moved_bytes / fewest - 1 if fewest > 0.5 else float(score.moved_bytes > 0))
     print(f"{len(gaps)} clusters: median {median(gaps):.2%}, maximum {max(gaps):.2%}, {unmet} unmet")
     assert unmet == 0
+    # Of the 90 clusters, 50 can meet their goals; on some of them the solver isn't over in time.
+    assert len(gaps) >= (45 if solves else 10)
     assert median(gaps) <= 0.001
     assert max(gaps) <= 0.05
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests import selection
 from tests.runner import lanes
-from tests.runner.parts import MAY_SKIP, Lane, Part, SetUp
+from tests.runner.parts import COUNTS, MAY_SKIP, ROOT, Lane, Part, SetUp
 from tests.runner.processes import Processes, StoppedError
 from tests.runner.tools import MAVEN, TOOLS, lacks, named_in
 from tests.runner.verdicts import Verdict, summary
@@ -29,11 +32,11 @@ def runner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Runner:
 
 
 def test_green_comes_with_the_totals(runner: Runner) -> None:
-    """Exit code 0, a line per part with its seconds, and last the totals, alone on their line."""
+    """Exit code 0, a line per part with its wall and processor time, and last the totals, alone on their line."""
     printed = runner(fake("true", "lint", ()), fake(GOOD, "first"), fake(GOOD, "second"))
     assert (printed.code, printed.last) == (0, "2 passed, 0 failed, 0 skipped")
     summed = printed.text.partition("== summary\n")[2]
-    assert re.findall(r"(?m)^(\w+) +(\w+) +\d+ s *(.*?)$", summed) == [
+    assert re.findall(r"(?m)^(\w+) +(\w+) +\d+ s, CPU +\d+ s *(.*?)$", summed) == [
         ("lint", "ok", ""),
         ("first", "ok", "1 passed"),
         ("second", "ok", "1 passed"),
@@ -173,7 +176,9 @@ def test_a_part_that_lacks_its_tools_is_skipped(runner: Runner) -> None:
     assert (
         "\n1 passed, 0 failed, 5 skipped\n5 tests did not run, as this machine lacks what they need: " in printed.text
     )
-    assert re.search(r"(?m)^fake +skipped +\d+ s +5 skipped; Java is missing: apt-get install ", printed.text)
+    assert re.search(
+        r"(?m)^fake +skipped +\d+ s, CPU +\d+ s +5 skipped; Java is missing: apt-get install ", printed.text
+    )
     assert all(f"1 need {tool.name} ({tool.install})" in printed.last for tool in TOOLS)
 
 
@@ -206,19 +211,69 @@ def test_a_tool_is_named_in_the_skip(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_lost_file_is_noticed(runner: Runner) -> None:
-    """A part reports fewer tests than are pinned for it, although one of its folder was executed."""
-    printed = runner(replace(fake(GOOD), fewest=2), BESIDE)
+    """A file reports fewer tests than tests/counts.toml lists, although one of its folder was executed."""
+    counts = {"tests/fake/test_a.py": 1, "tests/fake/test_b.py": 2, "tests/fake/test_c.py": 5}
+    whole = leaves(
+        case("tests.fake.test_a.test_one"), case("tests.fake.test_b.Class.test_one"), skipped("tests.fake.test_c")
+    )
+    printed = runner(replace(fake(whole), counts=counts), BESIDE)
     assert printed.code == 1
-    assert "\nfake: 1 tests, expected at least 2: was a file lost?\n" in printed.text
+    [line] = re.findall(r"(?m)^fake: .*$", printed.text)
+    assert line.startswith("fake: tests/fake/test_b.py: 1 tests, tests/counts.toml lists 2 ")
+    assert ", 1 failed, " in printed.last
+
+
+def test_each_file_is_counted() -> None:
+    """tests/counts.toml lists every test file but those that only the full run includes."""
+    listed = {file for files in COUNTS.values() for file in files}
+    there = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
+    assert listed <= there, "run python -m tests.counts"
+    only_full = {name for name in selection.listed()["full"] if "::" not in name}
+    left_out = {file for file in there - listed - only_full if not file.startswith("tests/kafka/clock/")}
+    assert left_out == set(), "run python -m tests.counts"
+
+
+BUSY = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; "
+
+
+def test_a_budget_is_processor_time(runner: Runner) -> None:
+    """That of children, too; the default run says that it was exceeded by three tenths, and the full run fails."""
+    busy = replace(fake(f"({BUSY}); {GOOD}"), budget=0.01)
+    printed = runner(busy)
+    assert printed.code == 0
+    assert re.search(
+        r"(?m)^fake +ok +\d+ s, CPU +\d+ s of 0 +\d+ s of processor time, the budget is 0; 1 p", printed.text
+    )
+    printed = runner(replace(busy, within_budget=True))
+    assert (printed.code, printed.last) == (1, "1 passed, 1 failed, 0 skipped")
+    assert runner(replace(fake(f"sleep 0.5; {GOOD}"), budget=0.2, within_budget=True)).code == 0
+
+
+ORPHANS = f"""
+import os, sys
+from pathlib import Path
+from tests.runner.processes import Processes, adopt_orphans
+adopt_orphans()
+script = "sh -c '{BUSY}echo done >done; sleep 60' & until [ -e done ]; do sleep 0.05; done"
+print(Processes(Path(sys.argv[1]), os.environ).run(("sh", "-c", script), {{}}, Path(sys.argv[1]) / "log", 60))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt")
+def test_the_time_of_children_that_outlive_their_parent(tmp_path: Path) -> None:
+    """As of Spark's JVM."""
+    command = [sys.executable, "-c", ORPHANS, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert float(done.stdout.rpartition("processor_seconds=")[2].rstrip(")\n")) > 0.05
 
 
 def test_durations_are_kept(runner: Runner, tmp_path: Path) -> None:
-    """JUnit files stay, with the seconds of each file, the slowest tests, and each part's budget beside its time."""
+    """JUnit files stay, with the seconds of each file, and the slowest tests; a part has its budget by its time."""
     slow, quick = (
         f'<testcase classname="tests.fake.{name}" name="t" time="{time}"/>' for name, time in (("a", 7.5), ("b", 0.5))
     )
     printed = runner(replace(fake(leaves(slow, quick)), budget=30), BESIDE)
-    assert re.search(r"(?m)^fake +ok +0 s of 30 +2 passed$", printed.text)
+    assert re.search(r"(?m)^fake +ok +0 s, CPU +0 s of 30 +2 passed$", printed.text)
     shown = printed.text.partition("== durations")[2].partition("== summary")[0].splitlines()
     assert "     7.5  tests.fake.a" in shown
     assert "     0.5  tests.fake.b" not in shown

@@ -28,3 +28,9 @@ def _functions(name: str) -> frozenset[str]:
     """Returns the names of the functions of a test file."""
     tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
     return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+
+
+def test_nothing_is_selected_in_code() -> None:
+    """What only the full run includes is in tests/selection.toml, with its reason."""
+    word = "mark" + ".full"
+    assert [str(path) for path in (ROOT / "tests").rglob("*.py") if word in path.read_text(encoding="utf-8")] == []

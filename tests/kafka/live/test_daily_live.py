@@ -35,7 +35,7 @@ from tests.kafka.group_members import Consumer, leave, start, wait_until_settled
 from tests.kafka.live_groups import create_topics, wait_until
 from tests.unit.test_printed import SCHEMA
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.full]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 COMMIT_GAP_S, DEPLOY_GAP_S = 3, 25
 DOWN_S = 8

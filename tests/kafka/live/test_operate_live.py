@@ -38,7 +38,7 @@ from tests.kafka.live_groups import Row, Tables, create_topics, events, fleet, o
 from tests.sizes import drawn
 from tests.slices import Partition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.once, pytest.mark.full]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.once]
 
 SEED = 30
 SESSION_MS = 60_000

@@ -109,7 +109,6 @@ def test_the_tools_carry_out_the_plan(
     assert _placement(_fleet(broker, spark)) == original
 
 
-@pytest.mark.full
 def test_a_cordoned_broker(broker: Cluster, spark: SparkSession, tmp_path: Path) -> None:
     """A snapshot detects it, no target names it, and the brokers refuse the rollback onto it."""
     create_topics(broker, {"r.cordoned": (3, 2)})
@@ -133,7 +132,6 @@ def test_a_cordoned_broker(broker: Cluster, spark: SparkSession, tmp_path: Path)
         cordon("")
 
 
-@pytest.mark.full
 def test_a_reassignment_in_progress(broker: Cluster) -> None:
     """A snapshot says that partitions have old and new replicas, here because of a throttle of one byte per second."""
     topic = "r.throttled"
@@ -169,7 +167,6 @@ def _cordoned(broker: Cluster) -> list[int]:
     return [row["broker_id"] for row in rows if row["cordoned"]]
 
 
-@pytest.mark.full
 def test_a_move_to_another_rack_is_an_idle_epoch(broker: Cluster, spark: SparkSession) -> None:
     """Members without racks: the group's epoch grows, nothing moves, and the history counts no rebalance."""
     group = "r.idle"

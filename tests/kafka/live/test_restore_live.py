@@ -1,6 +1,7 @@
 """Predicted = actual for the time that a real Streams application needs to restore 500 MB of state, within 20%.
 
-The restore rate is measured before, until two runs agree within 10%. Instances wait a millisecond per record, so that
+The restore rate is measured before, until two runs agree within 10%; if none do, because the machine is busy, the
+prediction is a range: from the fastest of the runs to the slowest. Instances wait a millisecond per record, so that
 the rate depends on the machine's load only a little."""
 
 from __future__ import annotations
@@ -107,10 +108,10 @@ def _seconds(live: LiveApplication, number: int, role: str) -> dict[int, float]:
 
 def test_restore_time(spark: SparkSession, story: Restored) -> None:
     """A new instance restores half of the state as warmups, and the other half when the older instance is lost."""
-    if not story.is_calibrated:
-        pytest.skip(f"the machine is too busy, the restore rate isn't steady: {story.calibrations}")
+    last = story.calibrations[-1]
+    least, most = (1.0, 1.0) if story.is_calibrated else (of(story.calibrations) / last for of in (min, max))
     all_bytes = sum(row["bytes"] for row in story.story.steps[0].before["changelogs"])
-    planned = plan_streams(fleet_of(spark, [story.story]), restore_bytes_per_second=all_bytes / story.calibrations[-1])
+    planned = plan_streams(fleet_of(spark, [story.story]), restore_bytes_per_second=all_bytes / last)
     assert planned.rejected.collect() == []
     rows = planned.restores.collect()
     planned.unpersist()
@@ -118,4 +119,5 @@ def test_restore_time(spark: SparkSession, story: Restored) -> None:
     for name, seconds in story.seconds.items():
         predicted = {row["task"]: row["restore_seconds"] for row in rows if row["cluster"] == name}
         assert predicted.keys() == seconds.keys(), name
-        assert seconds == {task: pytest.approx(of, rel=TOLERANCE) for task, of in predicted.items()}, name
+        for task, of in predicted.items():
+            assert (1 - TOLERANCE) * least * of <= seconds[task] <= (1 + TOLERANCE) * most * of, (name, story.calibrations)
