@@ -44,6 +44,9 @@ _EMBEDDED: WeakSet[SparkSession] = WeakSet()
 _STRICT = "spark.sql.requireAllClusterKeysForDistribution"
 """Setting with which Spark shuffles for windows although the rows of a group are in one task already."""
 
+_CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
+"""Setting with which PySpark looks up its caller in each call of its API, which Sail doesn't report."""
+
 _MAX_MESSAGE_BYTES = 16 * 2**20
 """Largest table that is sent to the embedded engine in a message; messages are limited to 128 MB."""
 
@@ -77,6 +80,7 @@ def embedded_session() -> SparkSession:
     if session not in _EMBEDDED:
         session.conf.set("spark.sql.session.timeZone", "UTC")
         session.conf.set("spark.sql.shuffle.partitions", str(os.cpu_count() or 1))
+        session.conf.set(_CALL_SITES, "false")
         _EMBEDDED.add(session)
     return session
 
