@@ -62,11 +62,11 @@ def is_available() -> bool:
 
 
 def embedded_session() -> SparkSession:
-    """Returns the session of the embedded engine, Sail. Its server starts with the first call and ends with the process.
+    """Returns the session of the embedded engine, Sail. Its server runs until the process ends.
 
     Returns:
-        a session of Spark Connect, for every function of this package that takes one. Files are read and written on this
-        machine; there are no catalogs.
+        a session of Spark Connect, for every function of this package that takes one. It reads and writes files of this
+        machine, and has no catalogs.
 
     Raises:
         ImportError: the package `pysail` isn't installed (extra `embedded`).

@@ -84,7 +84,7 @@ def test_the_sample_is_planned_in_few_jobs(
 
 
 def test_no_query_of_a_plan_is_long(spark: SparkSession) -> None:
-    """Its text is at most 40,000 characters; each table is read once, but topics for each kind of facts with a topic."""
+    """Its text has at most 40,000 characters; each table is read once, and topics once per kind of fact with topics."""
     planned = plan(read_fleet(spark, str(SAMPLE)), "configured")
     for query in (planned.tagged_rows(), planned.moves, planned.metrics):
         text = physical_plan(query)

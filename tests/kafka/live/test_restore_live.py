@@ -120,4 +120,5 @@ def test_restore_time(spark: SparkSession, story: Restored) -> None:
         predicted = {row["task"]: row["restore_seconds"] for row in rows if row["cluster"] == name}
         assert predicted.keys() == seconds.keys(), name
         for task, of in predicted.items():
-            assert (1 - TOLERANCE) * least * of <= seconds[task] <= (1 + TOLERANCE) * most * of, (name, story.calibrations)
+            low, high = (1 - TOLERANCE) * least * of, (1 + TOLERANCE) * most * of
+            assert low <= seconds[task] <= high, (name, story.calibrations)
