@@ -34,10 +34,9 @@ from spark_assign.report.text.comparison import summarize_alerts
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import read_run
-from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import ALERTS, GROUP_KEY
-from spark_assign.tables.stored_plan import STORED_PLAN_TABLES, STREAMS
+from spark_assign.tables.stored_plan import STORED_DRIFT_TABLES, STORED_PLAN_TABLES, STREAMS
 
 EXIT_CODES = f"""LOCATION is a folder, URI, or catalog prefix that another job wrote to. Without @RUN_ID, the run that
 finished last is read. {exit_codes("groups exceed a threshold", "alerts")}"""
@@ -167,7 +166,7 @@ def _drifted_groups(options: Options, spark: SparkSession) -> DataFrame | None:
     if not options.drift:
         return None
     location, run_id = split_run_id(options.drift)
-    return read_run(spark, location, run_id, schemas=DRIFT_TABLES).tables["groups"]
+    return read_run(spark, location, run_id, schemas=STORED_DRIFT_TABLES).tables["groups"]
 
 
 if __name__ == "__main__":

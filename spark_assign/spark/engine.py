@@ -15,6 +15,7 @@ import atexit
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import distributions, version
@@ -78,6 +79,8 @@ def embedded_session() -> SparkSession:
     """
     session: SparkSession = SparkSession.builder.remote(_server_address()).getOrCreate()
     if session not in _EMBEDDED:
+        # The client warns of each window over all rows, and Spark only in its log.
+        warnings.filterwarnings("ignore", "WARN WindowExpression: No Partition Defined", UserWarning)
         session.conf.set("spark.sql.session.timeZone", "UTC")
         session.conf.set("spark.sql.shuffle.partitions", str(os.cpu_count() or 1))
         session.conf.set(_CALL_SITES, "false")

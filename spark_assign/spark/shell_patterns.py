@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import fnmatch
+import re
 from functools import reduce
 from operator import and_
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+
+_PART = re.compile(r"\*+|\[(?P<negated>!?+)(?P<characters>\][^\]]*+|[^\]]++)\]|.", re.DOTALL)
+_CHARACTERS = re.compile(r"(.)-(.)|.", re.DOTALL)
 
 
 def matches(**patterns: str) -> Column:
@@ -17,6 +20,19 @@ def matches(**patterns: str) -> Column:
 
 
 def _regex(pattern: str) -> str:
-    r"""Returns the regular expression for `rlike`, which searches. Python's has only an end, and Java's `\Z` is also
-    true before a last line break."""
-    return rf"\A{fnmatch.translate(pattern)[:-2]}\z"
+    """Returns the regular expression for `rlike`, which searches. Java and Rust understand it, unlike the possessive
+    groups of `fnmatch.translate`."""
+    return rf"\A(?s:{_PART.sub(_translated, pattern)})\z"
+
+
+def _translated(part: re.Match[str]) -> str:
+    if part["characters"] is None:
+        return {"*": ".*", "?": "."}.get(part[0][0]) or re.escape(part[0])
+    items = [
+        "-".join(re.escape(end) for end in item.groups() if end) or re.escape(item[0])
+        for item in _CHARACTERS.finditer(part["characters"])
+        if item[1] is None or item[1] <= item[2]
+    ]
+    if not items:  # only ranges that are empty
+        return "." if part["negated"] else r"[^\s\S]"
+    return f"[{'^' if part['negated'] else ''}{''.join(items)}]"

@@ -127,18 +127,18 @@ class Client:
 
 
 @lru_cache(maxsize=4_096)
-def detect_library(group_id: str, client_id: str | None, member_id: str, assignor: str | None = None) -> Client:
+def detect_library(group_id: str, client_id: str | None, member_id: str | None, assignor: str | None = None) -> Client:
     """Detects the library of a member.
 
     Args:
         group_id: id of its group, which is part of Java's default client id.
         client_id: its client id; None: unknown. The member id of a dynamic member starts with it as well.
-        member_id: its member id.
+        member_id: its member id; None in a faulty fleet.
         assignor: the assignor of the group, if known.
     """
     if assignor in _OF_ASSIGNOR:
         return Client(_OF_ASSIGNOR[assignor], True)
-    name = client_id or _UUID.sub("", member_id)
+    name = client_id or _UUID.sub("", member_id or "")
     generic_name = name.replace(group_id, "<group>") if group_id else name
     for library in LIBRARIES.values():
         if library.default.fullmatch(name) or library.default.fullmatch(generic_name):
