@@ -48,7 +48,8 @@ from spark_assign.sources.files.tables import Shape, interpreted, read_tables
 from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import check_engine, follow, records_in_kafka, to_its_end
 from spark_assign.spark.caching import cached
-from spark_assign.spark.engine import shares_files
+from spark_assign.spark.engine import location_for, shares_files
+from spark_assign.stores.local_tables import read_parquet_location
 from spark_assign.stores.locations import for_spark, is_path, local_path
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import CHANGELOGS, OFFSETS, TOPICS
@@ -308,19 +309,26 @@ def _copy(options: Options, folder: str) -> int:
 
 def _records(spark: SparkSession, options: Options, fetched: str | None) -> DataFrame:
     if fetched:  # redacted when they were written
-        return records_of(spark.read.schema(RECORDS).parquet(for_spark(fetched)))
+        return records_of(spark.read.schema(RECORDS).parquet(location_for(spark, fetched)))
     if options.bootstrap_server:
         properties = client_properties.read_location(options.command_config)
         records = records_in_kafka(spark, options.bootstrap_server, _cluster(options, properties), properties)
     elif options.segments:
         records = _segments(spark, options)
     elif options.sample:
-        records = records_of(spark.read.parquet(for_spark(f"{_sample()}/records.parquet")))
+        records = records_of(read_parquet_location(spark, "records", f"{_sample()}/records.parquet"))
     else:
-        reader = spark.read.format(options.records_format or "parquet")
-        tables = (reader.load(for_spark(name)) if is_path(name) else spark.table(name) for name in options.records)
+        tables = (_stored_records(spark, name, options.records_format or "parquet") for name in options.records)
         records = reduce(DataFrame.unionAll, (records_of(table, options.cluster_name) for table in tables))
     return redact_records(records, without_hosts=options.without_hosts, without_metadata=options.without_metadata)
+
+
+def _stored_records(spark: SparkSession, location: str, table_format: str) -> DataFrame:
+    if not is_path(location):
+        return spark.table(location)
+    if table_format == "parquet":
+        return read_parquet_location(spark, "records", location)
+    return spark.read.format(table_format).load(location_for(spark, for_spark(location)))
 
 
 def _segments(spark: SparkSession, options: Options) -> DataFrame:

@@ -16,7 +16,10 @@ from spark_assign.cli.owners import select_groups, select_tables
 from spark_assign.fleet import Fleet
 from spark_assign.sources.files.tables import Shape, interpreted, read_fleet, read_tables
 from spark_assign.spark.caching import cached
-from spark_assign.stores.locations import for_spark, is_path, join, split_run_id
+from spark_assign.spark.engine import is_embedded, location_for, plain_schema, require_spark
+from spark_assign.stores.local_parquet import local_folder, write_empty
+from spark_assign.stores.local_tables import read_parquet_location
+from spark_assign.stores.locations import is_path, join, split_run_id
 from spark_assign.stores.result import LazyResult
 from spark_assign.stores.run_store import read_run, write_run
 from spark_assign.tables.errors import ConfigError, SourceError
@@ -199,7 +202,7 @@ def sample_run(spark: SparkSession, job_file: str, job: str) -> str:
         if job == "plan":
             result, schemas = plan(read_fleet(spark, location)), PLAN_TABLES
         else:
-            records = records_of(spark.read.parquet(for_spark(f"{location}/records.parquet")))
+            records = records_of(read_parquet_location(spark, "records", f"{location}/records.parquet"))
             result, schemas = read_history(records), HISTORY_TABLES
         write_run(result, folder, run_id="sample", inputs={"fleet": location}, schemas=schemas)
     return folder
@@ -239,14 +242,18 @@ def store_fleet(fleet: Fleet, location: str) -> dict[str, int]:
         table = getattr(fleet, name)
         if table is None:
             continue
-        writer = table.write.mode("overwrite")
+        spark, writer = table.sparkSession, table.write.mode("overwrite")
         if is_path(location):
-            writer.parquet(join(location, name))
-            written = table.sparkSession.read.parquet(for_spark(join(location, name)))
+            folder = join(location, name)
+            writer.parquet(location_for(spark, folder))
+            counts[name] = spark.read.schema(plain_schema(table.schema)).parquet(location_for(spark, folder)).count()
+            local = local_folder(folder)
+            if not counts[name] and is_embedded(spark) and local is not None:  # Sail writes no file without rows
+                write_empty(local, table.schema, "parquet")
         else:
+            require_spark(spark, f"The catalog {location}")
             writer.saveAsTable(f"{location}.{name}")
-            written = table.sparkSession.table(f"{location}.{name}")
-        counts[name] = written.count()
+            counts[name] = spark.table(f"{location}.{name}").count()
     return counts
 
 

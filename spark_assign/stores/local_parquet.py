@@ -53,7 +53,7 @@ def write_empty(table: Path, schema: StructType, format: str) -> None:
 
     from spark_assign.spark.arrow_schemas import to_arrow_schema
 
-    table.mkdir(parents=True)
+    table.mkdir(parents=True, exist_ok=True)
     if format == "parquet":
         parquet.write_table(to_arrow_schema(schema).empty_table(), table / "part-0.parquet")
     else:

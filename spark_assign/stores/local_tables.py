@@ -23,10 +23,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
-from spark_assign.spark.engine import dataframe_of, is_embedded, location_for, plain_schema
+from spark_assign.spark.engine import dataframe_of, is_embedded, location_for, plain_schema, shares_files
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.file_faults import FileFaults, UnreadableFileError, name_of_path, problem_of, shortened
 from spark_assign.stores.local_text import read_csv_file, read_header, read_json_document, read_json_file
+from spark_assign.stores.locations import for_spark, local_path
 from spark_assign.stores.text_values import arrow_type, noun, parse_column
 from spark_assign.tables.errors import SourceError
 
@@ -227,7 +228,7 @@ def read_parquet(spark: SparkSession, table: str, sources: Sequence[str], faults
     if faults.has(table):
         return None
     if is_embedded(spark):
-        kinds = {name: parquet.read_schema(path).field(name).type for name, (_, path) in types.items()}
+        kinds = {name: _schema_of(path).field(name).type for name, (_, path) in types.items()}
         of_folders = {name: StringType() for file in files for name in file.partition}
         columns = {name: from_arrow_type(_value_type(kind)) for name, kind in kinds.items()} | of_folders
         return _read_files(spark, files, StructType([StructField(name, each) for name, each in columns.items()]))
@@ -243,6 +244,34 @@ def read_parquet(spark: SparkSession, table: str, sources: Sequence[str], faults
         )
         for columns, paths in paths_by_columns.items()
     )
+
+
+def read_parquet_location(spark: SparkSession, table: str, location: str) -> DataFrame:
+    """Reads a Parquet file, or a folder of Parquet files.
+
+    The embedded engine gets local files by pyarrow: it would read no rows of a path that doesn't exist, and refuses the
+    timestamps (INT96) that Spark writes by default.
+
+    Args:
+        spark: the session.
+        table: the name of the table in messages.
+        location: a path or URI.
+
+    Raises:
+        SourceError: there is no such file or folder, or it can't be read.
+    """
+    local = None if location.startswith("/Volumes/") else local_path(location)
+    if local is None or not shares_files(spark):
+        return spark.read.parquet(for_spark(location))
+    if not list_files([local] if os.path.exists(local) else []):
+        raise SourceError(f"{table}: there are no Parquet files in {location}")
+    if not is_embedded(spark):
+        return spark.read.parquet(for_spark(location))
+    faults = FileFaults()
+    rows = read_parquet(spark, table, [local], faults)
+    faults.verify()
+    assert rows is not None
+    return rows
 
 
 def read_stored(spark: SparkSession, folder: Path, schema: StructType) -> DataFrame:
@@ -283,7 +312,7 @@ def _pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
         SourceError: its content is damaged.
     """
     try:
-        content = parquet.ParquetFile(file.path)
+        content = parquet.ParquetFile(file.path, coerce_int96_timestamp_unit="us")
         names = [name for name in schema.names if name in content.schema_arrow.names]
         for batch in content.iter_batches(batch_size=_PIECE_ROWS, columns=names):
             columns = []
@@ -309,13 +338,24 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
 def _columns_of(table: str, path: str, faults: FileFaults) -> dict[str, str]:
     """Returns the name of the type of each column of a Parquet file, from its footer."""
     try:
-        schema = parquet.read_schema(path)
+        schema = _schema_of(path)
     except (OSError, pa.ArrowException, ValueError) as error:
         is_empty = os.path.exists(path) and not os.path.getsize(path)
         problem = "it is empty" if is_empty else problem_of(error)
         faults.add_file(table, path, problem, "Check its name, or write or copy it again")
         return {}
     return {each.name: _type_name(each.type) for each in schema}
+
+
+def _schema_of(path: str) -> pa.Schema:
+    """Returns the schema of a Parquet file. Spark writes timestamps as INT96, which for Arrow have no time zone."""
+    file = parquet.ParquetFile(path)
+    schema = file.schema_arrow
+    for column in (file.metadata.schema.column(index) for index in range(file.metadata.num_columns)):
+        if column.physical_type == "INT96" and column.path == column.name:
+            at = schema.get_field_index(column.name)
+            schema = schema.set(at, pa.field(column.name, pa.timestamp("us", "UTC")))
+    return schema
 
 
 def _type_name(kind: pa.DataType) -> str:

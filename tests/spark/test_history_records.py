@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -14,6 +15,7 @@ from spark_assign.history.records import records_of, redact_records
 from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka
 from spark_assign.spark.engine import is_embedded
+from spark_assign.stores.local_tables import read_parquet_location
 from spark_assign.tables.errors import ConfigError, FleetError, SourceError
 from spark_assign.tables.history import RECORDS
 from spark_assign.wire.segment_records import Record
@@ -73,6 +75,27 @@ def test_the_sample_without_hosts(spark: SparkSession) -> None:
     assert counted[0][0] == counted[1][0] == 9079
     assert counted[0][1] > 0 == counted[1][1]
     assert redact_records(records) is records
+
+
+def test_a_folder_of_two_writers(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's stream writes timestamps as INT96. A path that doesn't exist isn't an archive without records."""
+    folder = tmp_path / "eu%41 {a,b}*"
+    folder.mkdir()
+    every = parquet.read_table(SAMPLE)
+    parquet.write_table(every[:5000], folder / "part-0.parquet", use_deprecated_int96_timestamps=True)
+    parquet.write_table(every[5000:], folder / "part-1.parquet")
+    if not is_embedded(spark):  # Spark takes such names for patterns
+        folder = folder.rename(tmp_path / "eu%41")
+    times = [F.count("*"), F.min(F.unix_micros("timestamp")), F.max(F.unix_micros("timestamp"))]
+    whole, mixed = (
+        records_of(read_parquet_location(spark, "records", str(place))).agg(*times).collect()
+        for place in (SAMPLE, folder)
+    )
+    assert whole == mixed
+    (tmp_path / "empty").mkdir()
+    for missing in ("nowhere", "empty"):
+        with pytest.raises(SourceError, match=f"records: there are no Parquet files in .*/{missing}"):
+            read_parquet_location(spark, "records", str(tmp_path / missing))
 
 
 def test_transactions_end_in_later_segments(spark: SparkSession, tmp_path: Path) -> None:
