@@ -12,6 +12,7 @@ engines. What differs is behind the functions of this module:
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -92,7 +93,9 @@ def start_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
         settings: further settings of a Spark application.
     """
     if os.environ.get(ENGINE) == "embedded":
-        return embedded_session()
+        session = embedded_session()
+        gc.freeze()  # what is imported by now stays: no garbage collection looks at it again
+        return session
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)
