@@ -115,9 +115,8 @@ def main(arguments: list[str]) -> int:
     if not is_available():
         compared = (engines.SPARK,)
     bench = Bench(spark, folder, 1 if options.quick else options.repeats, options.quick, engines=compared)
-    print(
-        f"{datetime.date.today()}, {'embedded engine' if is_embedded else f'Spark {spark.version}'}, {CORES} cores, medians of {bench.repeats}"
-    )
+    engine = "embedded engine" if is_embedded else f"Spark {spark.version}"
+    print(f"{datetime.date.today()}, {engine}, {CORES} cores, medians of {bench.repeats}")
     print(heading(), end="")
     try:
         for name in options.names or BENCHMARKS:

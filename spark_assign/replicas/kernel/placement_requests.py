@@ -1,8 +1,8 @@
 """Checks placement requests and places chunks of their partitions, as Arrow tables.
 
 A chunk is a range of consecutive partitions of one topic. An input row of `place_all_chunks` is a cluster with its
-brokers and a list of chunks; an output row has the replicas of a few partitions of one topic, so that names are repeated
-less often than in a row per partition.
+brokers and a list of chunks; an output row has the replicas of a few partitions of one topic, so that names are
+repeated less often than in a row per partition.
 """
 
 from __future__ import annotations
