@@ -12,6 +12,7 @@ engines. What differs is behind the functions of this module:
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -135,7 +136,9 @@ def start_session(app_name: str, settings: Mapping[str, str]) -> tuple[SparkSess
     """
     engine, why = choose()
     if engine == "embedded":
-        return embedded_session(), engine_name()
+        session = embedded_session()
+        gc.freeze()  # what is imported by now stays: no garbage collection looks at it again
+        return session, engine_name()
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)

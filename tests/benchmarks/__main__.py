@@ -13,12 +13,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from spark_assign.spark.engine import embedded_session, is_available
 from tests.benchmarks import (
     against_kafka,
     classic_streams,
     cold,
     compare,
     connect,
+    engines,
     executors,
     grid,
     history,
@@ -42,6 +44,8 @@ from tests.benchmarks.bench import Bench, as_json, heading
 from tests.benchmarks.session import CORES, start
 
 BENCHMARKS: dict[str, Callable[[Bench], None]] = {
+    "engines": engines.sample,
+    "engines-large": engines.large,
     "set-up": set_up.set_up,
     "cold": cold.cold,
     "stories": cold.stories,
@@ -91,6 +95,12 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(BENCHMARKS)}; default: all")
     parser.add_argument("--quick", action="store_true", help="small fleets, in under a minute; goals do not count")
+    parser.add_argument(
+        "--engine",
+        choices=(*engines.ENGINES, "both"),
+        default="both",
+        help="engines that engines and engines-large compare; embedded: all benchmarks run on it (default both)",
+    )
     parser.add_argument("--repeats", type=int, default=3, help="repeats of which the median counts (default 3)")
     parser.add_argument("--driver-memory", default="8g", help="heap of the Spark driver (default 8g)")
     parser.add_argument("--json", type=Path, help="write the figures there as JSON, too")
@@ -99,9 +109,14 @@ def main(arguments: list[str]) -> int:
     if unknown:
         parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     folder = Path(tempfile.mkdtemp(prefix="spark-assign-benchmarks-"))
-    spark = start("1g" if options.quick else options.driver_memory)
-    bench = Bench(spark, folder, 1 if options.quick else options.repeats, options.quick)
-    print(f"{datetime.date.today()}, Spark {spark.version}, {CORES} cores, medians of {bench.repeats}")
+    is_embedded = options.engine == engines.EMBEDDED
+    spark = embedded_session() if is_embedded else start("1g" if options.quick else options.driver_memory)
+    compared = tuple(name for name in engines.ENGINES if options.engine in (name, "both"))
+    if not is_available():
+        compared = (engines.SPARK,)
+    bench = Bench(spark, folder, 1 if options.quick else options.repeats, options.quick, engines=compared)
+    engine = "embedded engine" if is_embedded else f"Spark {spark.version}"
+    print(f"{datetime.date.today()}, {engine}, {CORES} cores, medians of {bench.repeats}")
     print(heading(), end="")
     try:
         for name in options.names or BENCHMARKS:

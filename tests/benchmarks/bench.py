@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_assign.spark.engine import is_embedded
 from tests.kafka.fetched import UnavailableError
 
 _LONGEST_ERROR = 300
@@ -51,7 +52,8 @@ class Unmeasured:
 
 @dataclass
 class Bench:
-    """One run: a Spark session that is started once, a work folder, how often to repeat, and at what size."""
+    """One run: a session that is started once, a work folder, how often to repeat, at what size, and the engines that
+    are compared as processes."""
 
     spark: SparkSession
     folder: Path
@@ -59,6 +61,7 @@ class Bench:
     quick: bool
     results: list[Result | Unmeasured] = field(default_factory=list)
     cold: bool = False
+    engines: tuple[str, ...] = ("embedded",)
     _scratch: int = 0
 
     @property
@@ -109,7 +112,8 @@ class Bench:
 
     def forget(self) -> None:
         """Drop what a plan has cached: the next one, of the same files, would find it and look faster."""
-        self.spark.catalog.clearCache()
+        if not is_embedded(self.spark):
+            self.spark.catalog.clearCache()
 
     def to_parquet(self, table: DataFrame) -> None:
         """Write the table and remove it again."""

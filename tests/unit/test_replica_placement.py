@@ -120,11 +120,11 @@ BROKERS: list[tuple[int, str | None, bool]] = [
     "partitions", [1, CHUNK_PARTITIONS - 1, CHUNK_PARTITIONS, CHUNK_PARTITIONS + 1, 2 * CHUNK_PARTITIONS + 5]
 )
 def test_a_striped_topic_of_any_size_is_one_walk(partitions: int) -> None:
-    """Rows have at most 8,192 consecutive partitions; the iteration over racks continues from row to row."""
+    """Rows have at most 32 consecutive partitions; the iteration over racks continues from row to row."""
     rows = _chunks("striped", BROKERS, {"topic": "t", "count": partitions, "replication_factor": 3, "seed": 7})
     assert CHUNK_PARTITIONS == 8192
-    assert [row["first"] for row in rows] == list(range(0, partitions, 8192))
-    assert [row["count"] for row in rows] == [min(8192, partitions - row["first"]) for row in rows]
+    assert [row["first"] for row in rows] == list(range(0, partitions, 32))
+    assert [row["count"] for row in rows] == [min(32, partitions - row["first"]) for row in rows]
     keys = {(row["cluster"], row["topic"], row["brokers"], row["seed"], row["replication_factor"]) for row in rows}
     assert keys == {("c", "t", 6, 7, 3)}
     assert {(row["start_index"], row["base"]) for row in rows} == {(None, None)}

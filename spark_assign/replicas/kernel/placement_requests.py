@@ -1,8 +1,8 @@
 """Checks placement requests and places chunks of their partitions, as Arrow tables.
 
 A chunk is a range of consecutive partitions of one topic. An input row of `place_all_chunks` is a cluster with its
-brokers and a list of chunks; an output row is one chunk with the replicas of its partitions, so that names aren't
-repeated.
+brokers and a list of chunks; an output row has the replicas of a few partitions of one topic, so that names are
+repeated less often than in a row per partition.
 """
 
 from __future__ import annotations
@@ -48,6 +48,9 @@ PLACED_CHUNKS = (
 )
 """`placed` concatenates the replicas of the `count` partitions `first`, `first` + 1, …: a flat array is far cheaper to
 transfer than an array of arrays. The other columns are those of `VALIDATED_REQUESTS`."""
+
+_ROW_PARTITIONS = 32
+"""Maximum number of partitions in a row of `PLACED_CHUNKS`. Sail copies `placed` for each of its partitions."""
 
 
 def validate_requests(requests: pa.Table, algorithm: str) -> pa.Table:
@@ -157,5 +160,12 @@ def _place_chunk(brokers: ClusterBrokers, chunk: dict[str, Any], algorithm: str)
 
 
 def _to_batch(cluster: str, num_brokers: int, chunk: dict[str, Any], first: int, replicas: IntArray) -> pa.RecordBatch:
-    row = chunk | {"cluster": cluster, "first": first, "brokers": num_brokers, "count": len(replicas)}
-    return pa.RecordBatch.from_pylist([row | {"placed": replicas.ravel().astype(np.int32)}], PLACED_CHUNKS)
+    bounds = np.append(np.arange(0, len(replicas), _ROW_PARTITIONS), len(replicas)).astype(np.int32)
+    placed = pa.ListArray.from_arrays(bounds * replicas.shape[1], replicas.ravel().astype(np.int32))
+    by_row = {"first": pa.array(first + bounds[:-1]), "count": pa.array(np.diff(bounds)), "placed": placed}
+    same = chunk | {"cluster": cluster, "brokers": num_brokers}
+    columns = [
+        by_row.get(field.name, pa.repeat(pa.scalar(same.get(field.name), field.type), len(placed)))
+        for field in PLACED_CHUNKS
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=PLACED_CHUNKS)
