@@ -6,6 +6,7 @@ planned at all.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,7 +58,9 @@ def missing_extra(need: str, extra: str) -> ConfigError:
         need: what needs which package, for example "a report needs jinja2".
         extra: the extra of spark_assign that has the package.
     """
-    remedy = f"run ./spark-submit.sh --set-up spark,{extra} in a clone, or pip install '.[{extra}]' elsewhere"
+    is_embedded = os.environ.get("SPARK_ASSIGN_ENGINE") == "embedded"  # an environment without Spark
+    set_up = "./spark-assign --set-up embedded" if is_embedded else "./spark-submit.sh --set-up spark"
+    remedy = f"run {set_up},{extra} in a clone, or pip install '.[{extra}]' elsewhere"
     return ConfigError(f"{need}, which isn't installed: {remedy}")
 
 

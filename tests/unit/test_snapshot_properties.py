@@ -228,8 +228,11 @@ def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch, library: s
     monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.delitem(sys.modules, "spark_assign.sources.auth.http_session", raising=False)
     monkeypatch.delattr(auth, "http_session", raising=False)
-    with pytest.raises(ConfigError, match=rf"--set-up spark,{extra} in a clone, or pip install \'\.\[{extra}\]\'"):
-        _first_token(text)
+    for engine in ("spark", "embedded"):
+        monkeypatch.setenv("SPARK_ASSIGN_ENGINE", engine)
+        remedy = rf"--set-up {engine},{extra} in a clone, or pip install \'\.\[{extra}\]\'"
+        with pytest.raises(ConfigError, match=remedy):
+            _first_token(text)
 
 
 def _first_token(text: str) -> None:
