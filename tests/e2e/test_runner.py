@@ -125,6 +125,7 @@ def test_goes_on(): time.sleep(600)
 @pytest.mark.parametrize(
     ("module", "grace", "shown"),
     [(HANGS, 60, "test_it.py:2: KeyboardInterrupt"), (GOES_ON, 2, "Fatal Python error: Aborted")],
+    ids=("ends", "goes on"),
 )
 def test_a_test_that_hangs_is_named(runner: Runner, tmp_path: Path, module: str, grace: float, shown: str) -> None:
     """pytest is asked to end, and says where it was; a test that takes the request for a failure of its own doesn't
