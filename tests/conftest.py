@@ -48,6 +48,7 @@ CLASSIC = {
 CONNECT = {"spark.sql.adaptive.enabled": "true"}
 
 RUNNING = os.environ.pop("SPARK_ASSIGN_TEST_RUNNING", "")
+"""Not for worker processes: the first process hears of each test of theirs."""
 _running: set[str] = set()
 
 
@@ -69,7 +70,7 @@ def pytest_runtest_logfinish(nodeid: str) -> None:
 
 
 def _write_running() -> None:
-    if RUNNING and "PYTEST_XDIST_WORKER" not in os.environ:
+    if RUNNING:
         Path(RUNNING).write_text("".join(f"{each}\n" for each in sorted(_running)), encoding="utf-8")
 
 

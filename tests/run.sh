@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every check of the project, each part in a process of its own; ends with the totals.
 #
-#   tests/run.sh               what a change can break: lint, types and the default tests, about 20 minutes
+#   tests/run.sh               what a change can break: lint, types and the default tests
 #   tests/run.sh fast          lint, types and the unit tests, about a minute; needs no Java
 #   tests/run.sh full          all tests: nightly, and before a release
 #   tests/run.sh [full] PART…  only these parts (names as in the summary)
@@ -9,8 +9,11 @@
 #
 # tests/selection.toml lists the tests that only the full run includes. Logs, JUnit files and durations are kept in
 # build/tests (--results FOLDER: elsewhere). SPARK_ASSIGN_SEED=<seed> repeats a run; the seed is printed.
-# A part is green only if it ends with 0 in time and its tests are known to have been executed. Tests whose tool (Maven,
-# Chromium, Go, Node) is missing are skipped, and the last line says so; with CI=true a skipped test counts as failed.
+# The summary has each part's wall time, and its processor time beside its budget (tests/runner/parts.py); `full` fails
+# if a part takes more than 1.3 times its budget. A part is green only if it ends with 0 in time and each of its files
+# reports the tests that tests/counts.toml lists. Tests that need what this machine lacks (Java, Maven, Chromium, Go,
+# Node, a network) are skipped, and the last line says so; with CI=true a skipped test counts as failed. The Spark tests
+# run on the embedded engine; those that need Spark itself, and one per mechanism, run on Spark as well.
 #
 # This file makes .venv; the rest is tests/runner.
 set -euo pipefail
@@ -21,6 +24,9 @@ for argument in "$@"; do
     -h | --help) sed -n '2,/^# This file/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" | sed '$d'; exit 0 ;;
   esac
 done
+
+# Java is found where Spark finds it.
+[[ -z "${JAVA_HOME:-}" ]] || export PATH="$JAVA_HOME/bin:$PATH"
 
 # Before anything is downloaded: which tests this machine can't run.
 if [[ " $* " != *" fast "* ]]; then
@@ -33,5 +39,8 @@ fi
 # Where the caller's environment is and how his Python is set is not what is tested. Class data of the JVM would cost
 # more than a run of the tests gains by them.
 unset SPARK_ASSIGN_VENV SPARK_ASSIGN_PINS SPARK_ASSIGN_LOCK ${!PYTHON@}
-SPARK_ASSIGN_CLASS_DATA=no ./spark-submit.sh --set-up spark,embedded,kafka,msk,report,docs,test </dev/null || exit 3
+SPARK_ASSIGN_CLASS_DATA=no ./spark-submit.sh --set-up spark,embedded,kafka,msk,report,docs,test </dev/null || {
+  echo "tests/run.sh: .venv could not be made, so nothing was tested" >&2
+  exit 3
+}
 exec .venv/bin/python -B -m tests.runner "$@"

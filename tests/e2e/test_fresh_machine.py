@@ -95,9 +95,13 @@ def test_a_java_that_is_too_old_is_reported_before_the_set_up(
 def test_an_index_that_cannot_be_reached(fresh: Path, installer: str) -> None:
     """Ends with one sentence, not after the retries of an installer; the next set-up starts over."""
     index = "http://127.0.0.1:9/simple"
-    done, seconds = run(
-        fresh, "plan", SPARK_ASSIGN_INSTALLER=installer, PIP_INDEX_URL=index, UV_DEFAULT_INDEX=index, PIP_FIND_LINKS=""
-    )
+    words = {
+        "SPARK_ASSIGN_INSTALLER": installer,
+        "PIP_INDEX_URL": index,
+        "UV_DEFAULT_INDEX": index,
+        "PIP_FIND_LINKS": "",
+    }
+    done, seconds = run(fresh, "plan", program="spark-assign", **words)
     assert done.returncode == 3
     assert f"the package index cannot be reached: {index} (Connection refused). Check the network" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 2  # the first says what is made, and where the log is

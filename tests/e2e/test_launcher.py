@@ -15,6 +15,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from tests.e2e.conftest import ROOT, Submit
+from tests.runner.tools import JAVA, lacks
 
 pytestmark = pytest.mark.spark
 
@@ -365,6 +366,8 @@ NO_RESULTS = ("--conf", "spark.driver.maxResultSize=1")
 
 def test_an_interrupt_and_the_end_of_the_job(submit: Submit, tmp_path: Path) -> None:
     """While Spark runs: one line, the exit code of a shell, an outcome, and no run."""
+    if JAVA.program is None:
+        lacks(JAVA)
     output, outcome = tmp_path / "out", tmp_path / "outcome.json"
     command = [str(ROOT / "spark-submit.sh"), "plan", "--sample", "--output", str(output), "--outcome", str(outcome)]
     process = subprocess.Popen(

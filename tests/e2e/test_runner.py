@@ -110,40 +110,92 @@ def test_what_pytest_leaves_out_is_seen(
     assert f"\nfake: {reason}" in printed.text or not reason
 
 
-def test_a_test_that_hangs_is_named(runner: Runner, tmp_path: Path) -> None:
-    """pytest is asked to end, and says where it was."""
-    (tmp_path / "test_it.py").write_text("import time\ndef test_hangs(): open('began', 'w'); time.sleep(600)\n")
-    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "test_it.py")
-    printed = runner(Part("fake", command, ("test_it.py",), seconds=8), grace=60)
+HANGS = "import time\ndef test_hangs(): time.sleep(600)\n"
+GOES_ON = """
+import time
+def test_hangs():
+    try:
+        time.sleep(600)
+    except KeyboardInterrupt as interrupt:
+        raise ValueError from interrupt
+def test_goes_on(): time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "grace", "shown"),
+    [(HANGS, 60, "test_it.py:2: KeyboardInterrupt"), (GOES_ON, 2, "Fatal Python error: Aborted")],
+    ids=("ends", "goes on"),
+)
+def test_a_test_that_hangs_is_named(runner: Runner, tmp_path: Path, module: str, grace: float, shown: str) -> None:
+    """pytest is asked to end, and says where it was; a test that takes the request for a failure of its own doesn't
+    keep the part from its end."""
+    (tmp_path / "test_it.py").write_text(module)
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.conftest", "-c", "/dev/null", "test_it.py")
+    part = Part("fake", (sys.executable, *words), ("test_it.py",), {"PYTHONPATH": str(ROOT)}, seconds=8)
+    printed = runner(part, grace=grace)
     assert (printed.code, printed.last) == (1, "0 passed, 1 failed, 0 skipped")
-    assert (tmp_path / "began").exists()
-    assert "test_it.py:2: KeyboardInterrupt" in printed.text
+    assert re.search(r"fake: not over after \d+ s: it was ended during \S*test_it.py::test_hangs\n", printed.text)
+    assert shown in printed.text
 
 
-def test_a_machine_without_tools(tmp_path: Path) -> None:
-    """Java and what .venv has, but no Maven, browser, Go or Node, and no jar in the cache: skipped, and not red."""
-    others = {program for tool in TOOLS if tool != JAVA for program in tool.programs} | {"npm", "google-chrome-stable"}
-    only = tmp_path / "bin"
-    only.mkdir()
-    for folder in reversed(os.environ["PATH"].split(os.pathsep)):
-        for program in Path(folder).glob("*"):
-            if program.name not in others:
+def run_lacking(folder: Path, lacking: set[str], *parts: str, ci: str = "") -> tuple[int, str]:
+    """Runs parts on a machine without some programs and with empty caches; returns the exit code and what is said."""
+    only = folder / "bin"
+    only.mkdir(exist_ok=True)
+    for place in reversed(os.environ["PATH"].split(os.pathsep)):
+        for program in Path(place).glob("*"):
+            if program.name not in lacking and not (only / program.name).is_file():
                 (only / program.name).unlink(missing_ok=True)
                 (only / program.name).symlink_to(program)
-    kept = {name: os.environ[name] for name in ("HOME", "JAVA_HOME") if name in os.environ}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.runner", "--results", str(tmp_path / "results"), "browser", "classes", "live"],
+        [sys.executable, "-m", "tests.runner", "--results", str(folder / "results"), *parts],
         cwd=ROOT,
-        env={**kept, "PATH": str(only), "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        env={"HOME": os.environ["HOME"], "PATH": str(only), "XDG_CACHE_HOME": str(folder / "cache"), "CI": ci},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stdout
-    totals, last = done.stdout.rstrip("\n").rsplit("\n", 2)[1:]
+    return done.returncode, done.stdout
+
+
+def assert_skipped(printed: tuple[int, str], **parts: str) -> None:
+    """The run is green; each of these parts names what is missing, and the last line has the number of tests."""
+    code, text = printed
+    assert code == 0, text
+    totals, last = text.rstrip("\n").rsplit("\n", 2)[1:]
     assert re.fullmatch(r"\d+ passed, 0 failed, \d+ skipped", totals)
-    assert re.search(r"(?m)^browser +skipped .*Chromium is missing: apt-get install chromium$", done.stdout)
-    assert re.search(r"(?m)^classes +(ok|skipped) .*Maven is missing: apt-get install maven", done.stdout)
-    assert re.search(r"(?m)^live +(ok|skipped) .*Maven is missing: apt-get install maven", done.stdout)
+    for part, missing in parts.items():
+        assert re.search(rf"(?m)^{part} +(ok|skipped) .*{re.escape(missing)}", text), part
     assert last.startswith(f"{totals.split()[4]} tests did not run, as this machine lacks what they need: ")
+
+
+OTHERS = {program for tool in TOOLS if tool != JAVA for program in tool.programs} | {"npm", "google-chrome-stable"}
+
+
+def test_a_machine_without_tools(tmp_path: Path) -> None:
+    """Java and what .venv has, but no Maven, browser, Go or Node, and no jar in the cache: skipped, and not red."""
+    printed = run_lacking(tmp_path, OTHERS, "browser", "classes", "live")
+    maven = "Maven is missing: apt-get install maven"
+    chromium = "Chromium is missing: apt-get install chromium"
+    assert_skipped(printed, browser=chromium, classes=maven, live=maven)
+
+
+def test_a_machine_without_java(tmp_path: Path) -> None:
+    """The tests that need Spark itself, or Kafka's classes, are skipped, and not red; but in CI they fail."""
+    missing = "Java is missing: apt-get install openjdk-17-jdk-headless"
+    assert_skipped(run_lacking(tmp_path, {"java", *OTHERS}, "spark", "live"), spark=missing, live=missing)
+    code, text = run_lacking(tmp_path, {"java", *OTHERS}, "live", ci="true")
+    assert code == 1
+    assert "needs Java: it isn't on the PATH" in text
+
+
+def test_a_machine_without_a_network(tmp_path: Path) -> None:
+    """Maven is there, but reaches nothing."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "mvn").write_text("#!/bin/sh\necho 'Unknown host repo.maven.apache.org'; exit 1\n")
+    (tmp_path / "bin" / "mvn").chmod(0o755)
+    printed = run_lacking(tmp_path, OTHERS - {"mvn"}, "live")
+    assert_skipped(printed, live="a network is missing: connect this machine")
+    assert "mvn could not fetch the jars: Unknown host repo.maven.apache.org" in printed[1]

@@ -221,8 +221,14 @@ def _with_jars(wanted: JarSet) -> Path:
     return folder
 
 
+_FAILED: dict[str, str] = {}
+"""For each pom, why its jars could not be fetched: without a network, mvn isn't asked again by each test."""
+
+
 def _fetch(jars: Path, pom: str, *more: str) -> None:
     """Fetches the jars of a pom into a folder. Raises UnavailableError where mvn is missing, or where it fails."""
+    if pom in _FAILED:
+        raise UnavailableError(_FAILED[pom])
     with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
         file.write(pom)
         file.flush()
@@ -231,7 +237,8 @@ def _fetch(jars: Path, pom: str, *more: str) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         output = (done.stdout + done.stderr).strip().splitlines()
-        raise UnavailableError(f"mvn could not fetch the jars: {output[0] if output else 'no output'}")
+        _FAILED[pom] = f"mvn could not fetch the jars: {output[0] if output else 'no output'}"
+        raise UnavailableError(_FAILED[pom])
 
 
 def _download(wanted: JarSet, folder: Path) -> None:

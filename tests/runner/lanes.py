@@ -11,10 +11,15 @@ from pathlib import Path
 
 from tests.runner.parts import RUNNING_VARIABLE, Lane, Part, SetUp
 from tests.runner.processes import Processes
+from tests.runner.results import Test
+from tests.runner.tools import NETWORK, lack
 from tests.runner.verdicts import Verdict, judge
 
 WORKERS = {Lane.COMPUTING: 2, Lane.WAITING: 1, Lane.ALONE: 1}
 """Parts side by side in each lane. Two that compute fill two cores; one that waits for brokers leaves them alone."""
+
+OFFLINE = "the package index cannot be reached"
+"""What a set-up (conf/requirements/install.py) says without a network."""
 
 
 class SetUpError(Exception):
@@ -45,7 +50,7 @@ def run(
                 if part.lane in lanes
             }
             for future in as_completed(running):
-                report(_verdict(running[future], future))
+                report(_verdict(running[future], future, in_ci))
     except BaseException:
         processes.stop()
         raise
@@ -79,10 +84,15 @@ def _run_part(part: Part, made: dict[SetUp, Future[None]], processes: Processes,
     return judge(part, ended, junit, log, in_ci=in_ci, hanging=hanging)
 
 
-def _verdict(part: Part, future: Future[Verdict]) -> Verdict:
+def _verdict(part: Part, future: Future[Verdict], in_ci: bool) -> Verdict:
     match future.exception():
         case None:
             return future.result()
+        case SetUpError() as failed if not in_ci and OFFLINE in failed.log.read_text(
+            encoding="utf-8", errors="replace"
+        ):
+            left_out = Test(part.name, "", "skipped", message=lack(NETWORK, str(failed)))
+            return Verdict(part, tests=(left_out,), log=failed.log)
         case SetUpError() as failed:
             return Verdict(part, reasons=(str(failed),), log=failed.log)
         case failed:

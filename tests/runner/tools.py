@@ -16,7 +16,7 @@ from typing import NoReturn
 
 @dataclass(frozen=True)
 class Tool:
-    """A program that tests need: the names it goes by on the PATH, and how to install it."""
+    """What tests need: its name, the programs that it goes by on the PATH, and how to install it."""
 
     name: str
     programs: tuple[str, ...]
@@ -37,6 +37,8 @@ def _tool(line: str) -> Tool:
 
 TOOLS = tuple(map(_tool, Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines()))
 JAVA, MAVEN, CHROMIUM, GO, NODE = TOOLS
+NETWORK = Tool("a network", (), "connect this machine to Maven Central and to the package indexes")
+"""Is no program, but what tests fetch may be out of reach."""
 _NEEDS = "needs {}: "
 
 
@@ -45,11 +47,16 @@ def in_ci(environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get("CI", "").lower() not in ("", "0", "false", "no")
 
 
+def lack(tool: Tool, reason: str) -> str:
+    """Returns the message of a test that is skipped because the machine lacks a tool."""
+    return f"{_NEEDS.format(tool.name)}{reason}. {'To install it' if tool.programs else 'To do'}: {tool.install}"
+
+
 def lacks(tool: Tool, reason: str = "it isn't on the PATH") -> NoReturn:
     """Skips the running test because the machine lacks a tool; in CI the test fails."""
     import pytest
 
-    message = f"{_NEEDS.format(tool.name)}{reason}. To install it: {tool.install}"
+    message = lack(tool, reason)
     if in_ci():
         pytest.fail(message, pytrace=False)
     pytest.skip(message)
@@ -57,4 +64,4 @@ def lacks(tool: Tool, reason: str = "it isn't on the PATH") -> NoReturn:
 
 def named_in(message: str) -> Tool | None:
     """Returns the tool that a message of `lacks` names, or None for every other reason of a skip."""
-    return next((tool for tool in TOOLS if _NEEDS.format(tool.name) in message), None)
+    return next((tool for tool in (*TOOLS, NETWORK) if _NEEDS.format(tool.name) in message), None)

@@ -133,6 +133,20 @@ def test_a_set_up_that_dies_is_red(runner: Runner, tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_set_up_without_a_network_is_a_named_skip(runner: Runner) -> None:
+    """Outside CI; there it fails. The set-up itself says that no index answers."""
+    says = f"echo 'set-up: {lanes.OFFLINE}: https://x. Check the network'; exit 1"
+    assert lanes.OFFLINE in (ROOT / "conf" / "requirements" / "install.py").read_text(encoding="utf-8")
+    needs = replace(fake(GOOD), set_up=SetUp("venv", ("sh", "-c", says)))
+    printed = runner(needs, BESIDE)
+    assert printed.code == 0
+    assert printed.last.startswith(
+        "1 tests did not run, as this machine lacks what they need: 1 need a network (connect"
+    )
+    assert re.search(r"(?m)^fake +skipped +.* 1 skipped; a network is missing: connect ", printed.text)
+    assert runner(needs, BESIDE, ci=True).code == 1
+
+
 def test_a_set_up_is_waited_for(runner: Runner) -> None:
     """It is made once, in its own environment, while other parts run, and then used by all that want it."""
     set_up = SetUp("venv", ("sh", "-c", "sleep 0.1; echo $WHAT >>made"), {"WHAT": "venv"})
