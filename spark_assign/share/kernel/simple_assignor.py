@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, invert, mask_from_indexes, match_keys, split_keys
-from spark_assign.numeric.segmented_arrays import sorted_union, starts_new_key
+from spark_assign.numeric.partition_slices import invert, mask_from_indexes, match_keys
+from spark_assign.numeric.segmented_arrays import number_keys, sorted_union, starts_new_key
 from spark_assign.share.kernel.pool_assignment import KEPT, UNSUBSCRIBED, PartitionPools, assign_pools, compute_quotas
 from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
 
@@ -64,14 +64,16 @@ def assign_simple(specs: ShareGroupSpecs) -> ShareAssignment:
     reason = np.where(is_removed[specs.previous_topic], UNSUBSCRIBED, KEPT)
     failed = np.zeros(len(specs.homogeneous), bool)
     desired_sharing = np.zeros(len(specs.topic_group), np.int64)
-    assigned = tuple(np.empty(0, np.int64) for _ in range(3))
+    assigned = [(np.empty(0, np.int64),) * 3]
     for topic_pools in (_pools_by_group(specs), _pools_by_topic(specs)):
+        if not len(topic_pools.pool_group):
+            continue
         result = _assign(specs, topic_pools)
         reason[result.rows] = result.reason
         failed[topic_pools.pool_group[result.failed]] = True
         desired_sharing[topic_pools.topic] = result.desired_sharing[topic_pools.topic_pool]
-        assigned = tuple(np.append(*columns) for columns in zip(assigned, result.assigned, strict=True))
-    member, topic, partition = assigned
+        assigned.append(result.assigned)
+    member, topic, partition = (np.concatenate(columns) for columns in zip(*assigned, strict=True))
     return ShareAssignment(reason, member, topic, partition, is_removed, failed, desired_sharing)
 
 
@@ -111,7 +113,7 @@ def _pools_by_group(specs: ShareGroupSpecs) -> _TopicPools:
     is_pool = specs.homogeneous[specs.member_group[first_member]] & specs.has_subscription[first_member]
     first_member = first_member[is_pool]
     group_pool = invert(specs.member_group[first_member], len(specs.homogeneous))
-    topics = specs.subscribed_topic[np.isin(specs.subscriber, first_member)]
+    topics = specs.subscribed_topic[mask_from_indexes(first_member, len(specs.member_group))[specs.subscriber]]
     members = np.flatnonzero(group_pool[specs.member_group] >= 0)
     return _TopicPools(
         topic=topics,
@@ -126,12 +128,13 @@ def _pools_by_group(specs: ShareGroupSpecs) -> _TopicPools:
 def _pools_by_topic(specs: ShareGroupSpecs) -> _TopicPools:
     """Returns a pool per subscribed topic of each heterogeneous group; Kafka's map keys are partition numbers."""
     heterogeneous = ~specs.homogeneous[specs.topic_group[specs.subscribed_topic]]
-    topics, pool = np.unique(specs.subscribed_topic[heterogeneous], return_inverse=True)
+    subscribed_topic = specs.subscribed_topic[heterogeneous]
+    topics = np.flatnonzero(mask_from_indexes(subscribed_topic, len(specs.topic_group)))
     return _TopicPools(
         topic=topics,
         topic_pool=np.arange(len(topics)),
         pool_group=specs.topic_group[topics],
-        subscriber_pool=pool,
+        subscriber_pool=invert(topics, len(specs.topic_group))[subscribed_topic],
         subscriber=specs.subscriber[heterogeneous],
         is_comparable=True,
     )
@@ -173,10 +176,13 @@ def _assign(specs: ShareGroupSpecs, topic_pools: _TopicPools) -> _PoolResult:
     first_member = np.searchsorted(specs.member_group, topic_pools.pool_group)
     # Partitions of a pool: assignable partitions, and previously assigned ones.
     topic_row, row = match_keys(topic_pools.topic, specs.assignable_topic)
-    assignable = specs.assignable_topic[row] << PARTITION_BITS | specs.assignable_partition[row]
-    previous = topic << PARTITION_BITS | partition
-    keys = sorted_union(assignable, previous)
-    topic, partition = split_keys(keys)
+    stride = max(int(columns.max(initial=0)) for columns in (specs.assignable_partition, partition)) + 1
+    keys, assignable, previous = number_keys(
+        specs.assignable_topic[row] * stride + specs.assignable_partition[row],
+        topic * stride + partition,
+        len(pool) * stride,
+    )
+    topic, partition = np.divmod(keys, stride)
     num_subscribers = np.bincount(topic_pools.subscriber_pool, minlength=num_pools)
     num_partitions = np.bincount(topic_pools.topic_pool[topic_row], minlength=num_pools)
     desired_sharing, quotas = compute_quotas(num_subscribers, num_partitions)
@@ -194,8 +200,8 @@ def _assign(specs: ShareGroupSpecs, topic_pools: _TopicPools) -> _PoolResult:
             partition_hash=partition if comparable else (31 * specs.topic_hash[topic] + partition) & _HASH_MASK,
             partition_rank=partition if comparable else None,
             previous_member=np.searchsorted(pool_members, owner[order]),
-            previous_partition=np.searchsorted(keys, previous[order]),
-            assignable=np.searchsorted(keys, assignable),
+            previous_partition=previous[order],
+            assignable=assignable,
         )
     )
     assigned = member[result.pool_member], topic[result.partition], partition[result.partition]
