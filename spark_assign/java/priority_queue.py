@@ -56,45 +56,12 @@ class Heap(Generic[Item]):
             self._sift_down(0, last)
         return first
 
-    @property
-    def lowest(self) -> Any:
-        """The priority of the first item."""
-        return self._rows[0][0]
-
     def poll_and_add(self) -> Item:
         """Polls an item and adds it again with its priority plus one."""
-        priority = self.lowest
+        priority = self._rows[0][0]
         item = self.poll()
         self.add(priority + 1, item)
         return item
-
-    def next_turns(self) -> list[Item]:
-        """Returns the next items of `poll_and_add`, up to the last with the lowest priority; changes nothing.
-
-        There is a closed form if all other items, among them the last of the array, have the lowest priority plus one;
-        otherwise the list is empty. Then `siftDown` moves the last item down a path of lowest items, always to the left
-        child if that is one of them, and `siftUp` leaves the item that is added at the end. So the items are polled in
-        the preorder of their slots, and the slots get items of the higher priority in postorder.
-        Example: in [a0 b0 c0 d1], where a, b, and c have the lowest priority, they are polled in this order, and the
-        array changes to [b0 d1 c0 a1], [c0 d1 a1 b1], and [b1 d1 a1 c1].
-        """
-        rows, lowest = self._rows, self.lowest
-        if rows[-1][0] == lowest or any(priority > lowest + 1 for priority, _ in rows):
-            return []
-        return [rows[slot][1] for slot in _traversals(len(rows))[0] if rows[slot][0] == lowest]
-
-    def take_turns(self, items: Sequence[Item]) -> None:
-        """Polls the first items of `next_turns` and adds each again with its priority plus one."""
-        rows, lowest = self._rows, self.lowest
-        preorder, postorder = _traversals(len(rows))
-        lower = [rows[slot] for slot in preorder if rows[slot][0] == lowest][len(items) :]
-        slots = [slot for slot in postorder if rows[slot][0] == lowest]
-        higher = [rows[-1], *((lowest + 1, item) for item in items)]
-        remaining = set(slots[len(items) :])
-        for slot, row in zip([slot for slot in preorder if slot in remaining], lower, strict=True):
-            rows[slot] = row
-        for slot, row in zip([*slots[: len(items)], len(rows) - 1], higher, strict=True):
-            rows[slot] = row
 
     def reprioritize(self, item: Item, priority: Any) -> None:
         """Changes the priority of an item and leaves it where it is, as in Java if a field of the item changes."""
@@ -128,19 +95,6 @@ class Heap(Generic[Item]):
         return at
 
 
-@lru_cache(maxsize=256)
-def _traversals(size: int) -> tuple[Sequence[int], Sequence[int]]:
-    """Returns the slots of a heap's array in preorder and in postorder."""
-    preorder, reverse_postorder = [], []
-    for slots, left, right in ((preorder, 1, 2), (reverse_postorder, 2, 1)):
-        stack = [0]
-        while stack:
-            if (slot := stack.pop()) < size:
-                slots.append(slot)
-                stack += (2 * slot + right, 2 * slot + left)
-    return preorder, reverse_postorder[::-1]
-
-
 def poll_in_turns(priorities: Sequence[int], items: Sequence[Item]) -> Iterator[Item]:
     """Yields without end what is polled from a heap; each item is added again with its priority plus one.
 
@@ -150,7 +104,7 @@ def poll_in_turns(priorities: Sequence[int], items: Sequence[Item]) -> Iterator[
     """
     if (highest := max(priorities)) > min(priorities):
         heap = Heap(zip(priorities, items, strict=True))
-        while heap.lowest < highest:
+        while heap._rows[0][0] < highest:
             yield heap.poll_and_add()
         items = heap.items()
     order, refill = _round_of_equals(len(items))
@@ -162,13 +116,29 @@ def poll_in_turns(priorities: Sequence[int], items: Sequence[Item]) -> Iterator[
 
 @lru_cache(maxsize=256)
 def _round_of_equals(size: int) -> tuple[Sequence[int], Sequence[int]]:
-    """Returns a round of `poll_in_turns` if all priorities are equal.
+    """Returns a round of `poll_in_turns` if all priorities are equal, so that each item is polled once.
+
+    The first poll moves the last item to the root, where it stays. From then on, the last item is the one that was
+    added again, and `siftUp` leaves it there. At the next poll, `siftDown` moves it from the root down a path of items
+    that weren't polled yet, always to the left child if that is one of them. So they are polled in the preorder of
+    their slots, and those that were polled get the slots in postorder.
+    Example: after the polls of [a b c d e] the array is [e b c d a'], [b d c a' e'], [d e' c a' b'], [c e' b' a' d'],
+    and [d' e' b' a' c']. The order of polls is a, e, b, d, c.
 
     Returns:
-        The slots in the order in which they are polled: the root; the last item, which replaces it; then as in
-        `Heap.next_turns`. And for each slot, the number of the poll whose item is there after the round.
+        The slots in the order in which they are polled. And for each slot, the number of the poll whose item is there
+        after the round.
     """
-    preorder, postorder = ([slot for slot in slots if slot != size - 1] for slots in _traversals(size))
+    preorder, postorder = list[int](), list[int]()
+
+    def visit(slot: int) -> None:
+        if slot < size - 1:
+            preorder.append(slot)
+            visit(2 * slot + 1)
+            visit(2 * slot + 2)
+            postorder.append(slot)
+
+    visit(0)
     slots = [*postorder, size - 1]
     return [0, size - 1, *preorder[1:]][:size], sorted(range(size), key=slots.__getitem__)
 

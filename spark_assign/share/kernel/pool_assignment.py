@@ -289,6 +289,7 @@ def _partition_map_order(pools: PartitionPools, selected: BoolArray) -> IntArray
 
     The map gets previous assignments first, then assignable partitions, which are by pool.
     """
+    # Kafka calls `computeIfAbsent` for every partition; only those with too few members are read from the map.
     calls = pools.assignable
     if len(pools.previous_partition):
         calls = np.append(pools.previous_partition, calls)

@@ -132,6 +132,7 @@ class _TaskAssignment:
     def assign_remaining_active(self, tasks: Sequence[TaskId]) -> None:
         """Step 3: assigns each remaining task to the least loaded member of the least loaded process."""
         if self._has_equal_processes and tasks:
+            # Kafka polls a process, assigns a task, and adds the process again: processes take turns.
             turns = poll_in_turns([process.num_tasks for process in self._processes], self._processes)
             for task, process in zip(tasks, turns, strict=False):
                 self._add_active(process.next_member(), task)
@@ -178,38 +179,22 @@ class _TaskAssignment:
 
     def assign_remaining_standbys(self, missing_standbys: Iterable[tuple[TaskId, int]]) -> None:
         """Step 5: assigns each remaining standby to the least loaded process without the task, if there is one."""
-        copies = [(task, missing) for task, num_missing in missing_standbys for missing in range(num_missing, 0, -1)]
-        heap, at, next_attempt = self._heap_by_load(), 0, 1 if self._has_equal_processes else len(copies)
-        while at < len(copies):
-            if at >= next_attempt:
-                # Many polls at once, up to the first process that has the task.
-                turns, num_turns = heap.next_turns(), 0
-                for (task, _), process in zip(copies[at : at + len(turns)], turns, strict=False):
-                    if process in self._processes_with(task):
-                        break
-                    self._add_standby(process.next_member(), task)
-                    num_turns += 1
-                heap.take_turns(turns[:num_turns])
-                at += num_turns
-                if num_turns < len(heap) >> 4:
-                    next_attempt = at + (len(heap) >> 4)  # An attempt takes as long as these polls.
-            if at < len(copies):
-                at += self._assign_standby(heap, *copies[at])
-
-    def _assign_standby(self, heap: Heap[Process], task: TaskId, missing: int) -> int:
-        """Assigns a standby, or none of those that the task lacks; returns the number of standbys that are decided."""
-        processes, polled = self._processes_with(task), [heap.poll()]
-        while polled[-1] in processes and len(heap):
-            polled.append(heap.poll())
-        is_free = polled[-1] not in processes
-        if is_free:
-            self._add_standby(polled[-1].next_member(), task)
-        for process in reversed(polled):
-            heap.add(self._load(process), process)
-        if is_free:
-            return 1
-        self.target.unassigned[task] = missing
-        return missing
+        heap = self._heap_by_load()
+        for task, num_missing in missing_standbys:
+            processes = self._processes_with(task)
+            for missing in range(num_missing, 0, -1):
+                polled = [heap.poll()]
+                while polled[-1] in processes and len(heap):
+                    polled.append(heap.poll())
+                is_free = polled[-1] not in processes
+                if is_free:
+                    processes.append(polled[-1])
+                    self._add_standby(polled[-1].next_member(), task)
+                for process in reversed(polled):
+                    heap.add(self._load(process), process)
+                if not is_free:
+                    self.target.unassigned[task] = missing
+                    break
 
     def _without_task(self, members: Sequence[int], processes: Sequence[Process]) -> Sequence[int]:
         """Returns the members that have state of a task, but whose process is none of those that have the task."""
