@@ -14,7 +14,7 @@ import numpy as np
 
 from spark_assign.java.hash_map import LONGEST_CHAIN, NEVER_REHASHED_FOR_CHAINS, HashTable, spread_hashes
 from spark_assign.java.tree_bin import Tree
-from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS
 from spark_assign.numeric.segmented_arrays import starts_new_key
 
@@ -29,9 +29,14 @@ def capacities_for(expected: IntArray) -> IntArray:
 
 
 def compute_if_absent_order(
-    calls: IntArray, table_index: IntArray, hashes: IntArray, ranks: IntArray | None, capacities: IntArray
+    calls: IntArray,
+    table_index: IntArray,
+    hashes: IntArray,
+    ranks: IntArray | None,
+    capacities: IntArray,
+    selected: BoolArray | None = None,
 ) -> IntArray:
-    """Returns the iteration order of maps filled by `computeIfAbsent`.
+    """Returns the selected keys in the iteration order of maps filled by `computeIfAbsent`.
 
     Args:
         calls: the key of each call, as an integer, in call order; no two maps share a key.
@@ -39,9 +44,10 @@ def compute_if_absent_order(
         hashes: hash code of each key, unsigned.
         ranks: rank of each key in the order of `compareTo`; None if the keys are not `Comparable`.
         capacities: initial number of buckets of each map.
+        selected: whether the result has each key; None: it has all.
 
     Returns:
-        the keys in iteration order, map after map.
+        the selected keys in iteration order, map after map.
 
     Raises:
         IdentityDecides: Java would have to order two keys that are not `Comparable`.
@@ -61,16 +67,20 @@ def compute_if_absent_order(
     grown = capacities.copy()
     while (tight := before_last > grown * 3 // 4).any():
         grown[tight] *= 2
-    bucket = table << PARTITION_BITS | spread[key] & (grown[table] - 1)
-    order: IntArray = key[::-1][np.argsort(bucket[::-1], kind="stable")]
+    selected = np.ones(len(hashes), bool) if selected is None else selected
+    is_selected = selected[key]
+    selected_table = table[is_selected]
+    bucket = selected_table << PARTITION_BITS | spread[key[is_selected]] & (grown[selected_table] - 1)
+    order: IntArray = key[is_selected][::-1][np.argsort(bucket[::-1], kind="stable")]
     # If no bucket of the smallest table has so many keys, no bucket of a larger one has.
-    chain = np.sort(table << PARTITION_BITS | spread[key] & (capacities[table] - 1))
-    eighth = chain[LONGEST_CHAIN - 1 :]
-    for map_index in np.unique(eighth[eighth == chain[: len(eighth)]] >> PARTITION_BITS).tolist():
+    ends = np.cumsum(capacities)
+    chains = np.bincount((ends - capacities)[table] + (spread[key] & (capacities[table] - 1)))
+    for map_index in np.unique(np.searchsorted(ends, np.flatnonzero(chains >= LONGEST_CHAIN), "right")).tolist():
         map_table = ComputedTable(int(capacities[map_index]), None if ranks is None else ranks.__getitem__)
         for call in calls[slice(*np.searchsorted(table_index, [map_index, map_index + 1]))].tolist():
             map_table.put(call, int(spread[call]))
-        order[slice(*np.searchsorted(table, [map_index, map_index + 1]))] = map_table.iteration_order()
+        keys = np.array(map_table.iteration_order(), np.int64)
+        order[slice(*np.searchsorted(selected_table, [map_index, map_index + 1]))] = keys[selected[keys]]
     return order
 
 

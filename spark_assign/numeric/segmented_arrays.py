@@ -35,6 +35,23 @@ def sorted_union(first: IntArray, second: IntArray) -> IntArray:
     return both[starts_new_key(both)]
 
 
+def number_keys(first: IntArray, second: IntArray, size: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Returns the different keys of two arrays, ascending, and the position of each key of each array among them.
+
+    Args:
+        first, second: keys from 0 to size - 1.
+        size: if it isn't much larger than the number of keys, they are counted instead of sorted.
+    """
+    if size > 8 * (len(first) + len(second)):
+        keys = sorted_union(np.sort(first), np.sort(second))
+        return keys, np.searchsorted(keys, first), np.searchsorted(keys, second)
+    occurs = np.zeros(size, bool)
+    occurs[first] = True
+    occurs[second] = True
+    position = np.cumsum(occurs) - 1
+    return np.flatnonzero(occurs), position[first], position[second]
+
+
 def ranges_by_length(lengths: IntArray) -> IntArray:
     """Returns 0, 1, …, length - 1 for each length, concatenated."""
     starts = np.cumsum(lengths) - lengths

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from random import Random
 
-from spark_assign.java.priority_queue import Heap, in_poll_order
+from spark_assign.java.priority_queue import Heap, in_poll_order, poll_in_turns
 
 
 def polled(heap: Heap[str]) -> str:
@@ -69,3 +70,14 @@ def test_all_are_added_before_the_first_poll() -> None:
         rows = [(random.randrange(1 + seed % 2 * 1_000), number) for number in range(12)]
         heap = Heap(rows)
         assert in_poll_order(rows) == [heap.poll() for _ in rows]
+
+
+def test_turns_are_polls_one_by_one() -> None:
+    """The closed form for equal priorities gives the items of single polls, also after a start with others."""
+    random = Random(5)
+    for size in [*range(1, 36), 63, 64, 65, 130]:
+        for values in ([5], [5, 6], [0, 1, 2], [0, 9, 10]):
+            priorities = random.choices(values, k=size)
+            heap = Heap(zip(priorities, range(size), strict=True))
+            turns = list(islice(poll_in_turns(priorities, range(size)), 15 * size))
+            assert turns == [heap.poll_and_add() for _ in turns]

@@ -112,8 +112,9 @@ def assign_pools(pools: PartitionPools) -> PoolAssignment:
         IdentityDecides: Java would have to order two partitions that aren't `Comparable`.
     """
     reason = np.full(len(pools.previous_partition), KEPT)
-    _revoke_overfilled_members(pools, reason)
-    _revoke_overshared_partitions(pools, reason)
+    if len(reason):
+        _revoke_overfilled_members(pools, reason)
+        _revoke_overshared_partitions(pools, reason)
     return _assign_remaining_partitions(pools, reason)
 
 
@@ -172,8 +173,7 @@ def _assign_remaining_partitions(pools: PartitionPools, reason: IntArray) -> Poo
     unfilled = pools.quota - np.bincount(pools.previous_member[kept], minlength=len(pools.quota))
     num_kept = np.bincount(pools.previous_partition[kept], minlength=len(pools.pool_of_partition))
     desired_sharing = pools.desired_sharing[pools.pool_of_partition]
-    partitions = _partition_map_order(pools)
-    partitions = partitions[num_kept[partitions] < desired_sharing[partitions]]
+    partitions = _partition_map_order(pools, num_kept < desired_sharing)
     num_missing = desired_sharing[partitions] - num_kept[partitions]
     new_partition, new_member, is_complete = _assign_new_partitions(pools, partitions, num_missing, unfilled, num_kept)
     partitions, num_missing = (each[~is_complete] for each in (partitions, num_missing))
@@ -284,15 +284,21 @@ def _assign_in_turns(
             return
 
 
-def _partition_map_order(pools: PartitionPools) -> IntArray:
-    """Returns the order of the map of partitions, which gets previous assignments first, then assignable partitions."""
-    calls = np.append(pools.previous_partition, pools.assignable)
-    calls = calls[np.argsort(pools.pool_of_partition[calls], kind="stable")]
+def _partition_map_order(pools: PartitionPools, selected: BoolArray) -> IntArray:
+    """Returns the selected partitions (a flag per partition) in the order of the map of partitions.
+
+    The map gets previous assignments first, then assignable partitions, which are by pool.
+    """
+    # Kafka calls `computeIfAbsent` for every partition; only those with too few members are read from the map.
+    calls = pools.assignable
+    if len(pools.previous_partition):
+        calls = np.append(pools.previous_partition, calls)
+        calls = calls[np.argsort(pools.pool_of_partition[calls], kind="stable")]
     capacities = capacities_for(
         np.bincount(pools.pool_of_partition[pools.assignable], minlength=len(pools.desired_sharing))
     )
     pool = pools.pool_of_partition[calls]
-    return compute_if_absent_order(calls, pool, pools.partition_hash, pools.partition_rank, capacities)
+    return compute_if_absent_order(calls, pool, pools.partition_hash, pools.partition_rank, capacities, selected)
 
 
 def _find_owners(pools: PartitionPools, kept: BoolArray, selected: BoolArray) -> dict[int, set[int]]:

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PARTITION_BITS, invert, mask_from_indexes, match_keys, split_keys
-from spark_assign.numeric.segmented_arrays import sorted_union, starts_new_key
+from spark_assign.numeric.partition_slices import invert, mask_from_indexes, match_keys
+from spark_assign.numeric.segmented_arrays import expand_slices, number_keys, starts_new_key
 from spark_assign.share.kernel.pool_assignment import KEPT, UNSUBSCRIBED, PartitionPools, assign_pools, compute_quotas
 from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
 
@@ -64,14 +64,16 @@ def assign_simple(specs: ShareGroupSpecs) -> ShareAssignment:
     reason = np.where(is_removed[specs.previous_topic], UNSUBSCRIBED, KEPT)
     failed = np.zeros(len(specs.homogeneous), bool)
     desired_sharing = np.zeros(len(specs.topic_group), np.int64)
-    assigned = tuple(np.empty(0, np.int64) for _ in range(3))
+    assigned = [(np.empty(0, np.int64),) * 3]
     for topic_pools in (_pools_by_group(specs), _pools_by_topic(specs)):
+        if not len(topic_pools.pool_group):
+            continue
         result = _assign(specs, topic_pools)
         reason[result.rows] = result.reason
         failed[topic_pools.pool_group[result.failed]] = True
         desired_sharing[topic_pools.topic] = result.desired_sharing[topic_pools.topic_pool]
-        assigned = tuple(np.append(*columns) for columns in zip(assigned, result.assigned, strict=True))
-    member, topic, partition = assigned
+        assigned.append(result.assigned)
+    member, topic, partition = (np.concatenate(columns) for columns in zip(*assigned, strict=True))
     return ShareAssignment(reason, member, topic, partition, is_removed, failed, desired_sharing)
 
 
@@ -79,7 +81,7 @@ def _find_removed_topics(specs: ShareGroupSpecs) -> BoolArray:
     """Returns the topics that all members lose because they are in no pool."""
     has_subscribers = mask_from_indexes(specs.subscribed_topic, len(specs.topic_group))
     # A heterogeneous group loses topics only if none of its members subscribes to an existing topic.
-    has_topics = mask_from_indexes(specs.topic_group[specs.subscribed_topic], len(specs.homogeneous))
+    has_topics = mask_from_indexes(specs.topic_group[has_subscribers], len(specs.homogeneous))
     return ~has_subscribers & (specs.homogeneous | ~has_topics)[specs.topic_group]
 
 
@@ -111,7 +113,9 @@ def _pools_by_group(specs: ShareGroupSpecs) -> _TopicPools:
     is_pool = specs.homogeneous[specs.member_group[first_member]] & specs.has_subscription[first_member]
     first_member = first_member[is_pool]
     group_pool = invert(specs.member_group[first_member], len(specs.homogeneous))
-    topics = specs.subscribed_topic[np.isin(specs.subscriber, first_member)]
+    # Kafka's topics of a homogeneous group: `groupSpec.memberSubscription(firstMember).subscribedTopicIds()`.
+    starts, ends = (np.searchsorted(specs.subscriber, first_member + one) for one in (0, 1))
+    topics = specs.subscribed_topic[expand_slices(starts, np.ones_like(starts), ends - starts)[1]]
     members = np.flatnonzero(group_pool[specs.member_group] >= 0)
     return _TopicPools(
         topic=topics,
@@ -125,13 +129,15 @@ def _pools_by_group(specs: ShareGroupSpecs) -> _TopicPools:
 
 def _pools_by_topic(specs: ShareGroupSpecs) -> _TopicPools:
     """Returns a pool per subscribed topic of each heterogeneous group; Kafka's map keys are partition numbers."""
-    heterogeneous = ~specs.homogeneous[specs.topic_group[specs.subscribed_topic]]
-    topics, pool = np.unique(specs.subscribed_topic[heterogeneous], return_inverse=True)
+    is_heterogeneous = ~specs.homogeneous[specs.topic_group]
+    heterogeneous = is_heterogeneous[specs.subscribed_topic] if is_heterogeneous.any() else slice(0)
+    subscribed_topic = specs.subscribed_topic[heterogeneous]
+    topics = np.flatnonzero(mask_from_indexes(subscribed_topic, len(specs.topic_group)))
     return _TopicPools(
         topic=topics,
         topic_pool=np.arange(len(topics)),
         pool_group=specs.topic_group[topics],
-        subscriber_pool=pool,
+        subscriber_pool=invert(topics, len(specs.topic_group))[subscribed_topic],
         subscriber=specs.subscriber[heterogeneous],
         is_comparable=True,
     )
@@ -164,39 +170,47 @@ def _assign(specs: ShareGroupSpecs, topic_pools: _TopicPools) -> _PoolResult:
     rows = np.flatnonzero(pool[specs.previous_topic] >= 0)
     topic, partition = specs.previous_topic[rows], specs.previous_partition[rows]
     # Members of a pool: its subscribers, and previous owners of its partitions.
-    size = max(len(specs.member_group), 1)
-    subscriber = np.sort(topic_pools.subscriber_pool * size + topic_pools.subscriber)
-    owner = pool[topic] * size + specs.previous_member[rows]
-    order = np.argsort(owner, kind="stable")
-    pool_members = sorted_union(subscriber, owner[order])
-    pool_of_member, member = np.divmod(pool_members, size)
+    # Kafka's map of members to partitions has an entry for each of both; here, that entry is a number.
+    size = int(np.bincount(specs.member_group).max())
     first_member = np.searchsorted(specs.member_group, topic_pools.pool_group)
+    pool_start = np.arange(num_pools) * size - first_member
+    pool_members, subscriber, owner = number_keys(
+        pool_start[topic_pools.subscriber_pool] + topic_pools.subscriber,
+        pool_start[pool[topic]] + specs.previous_member[rows],
+        num_pools * size,
+    )
+    order = np.argsort(owner, kind="stable")
+    pool_of_member, member = np.divmod(pool_members, size)
     # Partitions of a pool: assignable partitions, and previously assigned ones.
     topic_row, row = match_keys(topic_pools.topic, specs.assignable_topic)
-    assignable = specs.assignable_topic[row] << PARTITION_BITS | specs.assignable_partition[row]
-    previous = topic << PARTITION_BITS | partition
-    keys = sorted_union(assignable, previous)
-    topic, partition = split_keys(keys)
+    stride = max(int(columns.max(initial=0)) for columns in (specs.assignable_partition, partition)) + 1
+    keys, assignable, previous = number_keys(
+        specs.assignable_topic[row] * stride + specs.assignable_partition[row],
+        topic * stride + partition,
+        len(pool) * stride,
+    )
+    topic, partition = np.divmod(keys, stride)
     num_subscribers = np.bincount(topic_pools.subscriber_pool, minlength=num_pools)
     num_partitions = np.bincount(topic_pools.topic_pool[topic_row], minlength=num_pools)
     desired_sharing, quotas = compute_quotas(num_subscribers, num_partitions)
     quota = np.zeros(len(pool_members), np.int64)
-    quota[np.searchsorted(pool_members, subscriber)] = quotas
+    quota[mask_from_indexes(subscriber, len(quota))] = quotas
     comparable = topic_pools.is_comparable
     result = assign_pools(
         PartitionPools(
             pool_of_member=pool_of_member,
-            member=member - first_member[pool_of_member],
+            member=member,
             quota=quota,
             num_subscribers=num_subscribers,
             desired_sharing=desired_sharing,
             pool_of_partition=pool[topic],
             partition_hash=partition if comparable else (31 * specs.topic_hash[topic] + partition) & _HASH_MASK,
             partition_rank=partition if comparable else None,
-            previous_member=np.searchsorted(pool_members, owner[order]),
-            previous_partition=np.searchsorted(keys, previous[order]),
-            assignable=np.searchsorted(keys, assignable),
+            previous_member=owner[order],
+            previous_partition=previous[order],
+            assignable=assignable,
         )
     )
-    assigned = member[result.pool_member], topic[result.partition], partition[result.partition]
+    new_member = pool_members[result.pool_member] - pool_start[pool_of_member[result.pool_member]]
+    assigned = new_member, topic[result.partition], partition[result.partition]
     return _PoolResult(rows[order], result.reason, assigned, desired_sharing, result.failed)
