@@ -64,7 +64,7 @@ def test_columns_and_turns_assign_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     random, in_columns = Random(8), 0
     every = [drawn(random) for _ in range(120)]
     found = [assign_simple(specs) for specs in every]
-    monkeypatch.setattr(pool_assignment, "_assign_new_partitions", one_by_one)
+    monkeypatch.setattr(pool_assignment, "_assign_undisputed_turns", one_by_one)
     for specs, ours in zip(every, found, strict=True):
         expected = assign_simple(specs)
         assert rows(ours) == rows(expected)

@@ -175,9 +175,10 @@ def _assign_remaining_partitions(pools: PartitionPools, reason: IntArray) -> Poo
     desired_sharing = pools.desired_sharing[pools.pool_of_partition]
     partitions = _partition_map_order(pools, num_kept < desired_sharing)
     num_missing = desired_sharing[partitions] - num_kept[partitions]
-    new_partition, new_member, is_complete = _assign_new_partitions(pools, partitions, num_missing, unfilled, num_kept)
+    rows = np.flatnonzero(kept & (num_kept < desired_sharing)[pools.previous_partition])
+    new_partition, new_member, is_complete = _assign_undisputed_turns(pools, partitions, num_missing, unfilled, rows)
     partitions, num_missing = (each[~is_complete] for each in (partitions, num_missing))
-    owners = _find_owners(pools, kept, (num_kept > 0) & (num_kept < desired_sharing))
+    owners = _find_owners(pools, rows) if len(partitions) else {}
     unfilled_members = np.flatnonzero(unfilled > 0) if len(partitions) else np.empty(0, np.int64)
     members_by_pool = {
         int(pools.pool_of_member[unfilled_members[start]]): unfilled_members[start:end].tolist()
@@ -199,10 +200,10 @@ def _assign_remaining_partitions(pools: PartitionPools, reason: IntArray) -> Poo
     )
 
 
-def _assign_new_partitions(
-    pools: PartitionPools, partitions: IntArray, num_missing: IntArray, unfilled: IntArray, num_kept: IntArray
+def _assign_undisputed_turns(
+    pools: PartitionPools, partitions: IntArray, num_missing: IntArray, unfilled: IntArray, rows: IntArray
 ) -> tuple[IntArray, IntArray, BoolArray]:
-    """Performs step 4 for the pools in which no partition has too few members but some, and the quotas suffice.
+    """Performs step 4 for the pools in which no member comes to a partition that it has, and the quotas suffice.
 
     There, the turns are those of the members in each cycle, one after the other.
 
@@ -211,7 +212,7 @@ def _assign_new_partitions(
         partitions: partitions with too few members, by pool in the order of the map.
         num_missing: number of members that each of them lacks.
         unfilled: number of partitions that each member lacks.
-        num_kept: number of members that each partition keeps.
+        rows: previous assignments of these partitions that are kept.
 
     Returns:
         the partitions and their members, and a mask of `partitions`: whether they are among them.
@@ -219,7 +220,6 @@ def _assign_new_partitions(
     pool, num_pools = pools.pool_of_partition[partitions], len(pools.desired_sharing)
     room = np.bincount(pools.pool_of_member, np.maximum(unfilled, 0), num_pools)
     is_simple = np.bincount(pool, num_missing, num_pools) <= room
-    is_simple[pool[num_kept[partitions] > 0]] = False
     members = np.flatnonzero((unfilled > 0) & is_simple[pools.pool_of_member])
     cycle = ranges_by_length(unfilled[members])
     members = np.repeat(members, unfilled[members])
@@ -229,11 +229,12 @@ def _assign_new_partitions(
     partition = np.repeat(partitions[is_complete], num_missing[is_complete])
     num_turns = np.bincount(pools.pool_of_partition[partition], minlength=num_pools)
     members = members[ranks_of(pools.pool_of_member[members]) < num_turns[pools.pool_of_member[members]]]
-    if num_missing.max(initial=0) < 2:
+    if num_missing.max(initial=0) < 2 and not len(rows):
         return partition, members, is_complete
-    key = np.sort(partition * max(len(unfilled), 1) + members)
+    has_member = np.append(partition, pools.previous_partition[rows]), np.append(members, pools.previous_member[rows])
+    key = np.sort(has_member[0] * max(len(unfilled), 1) + has_member[1])
     if (twice := key[1:] == key[:-1]).any():
-        # A member that comes again loses it.
+        # A member that comes to a partition that it has, or comes again, loses its turn.
         has_repeats = np.zeros(num_pools, bool)
         has_repeats[pools.pool_of_partition[key[1:][twice] // max(len(unfilled), 1)]] = True
         is_complete &= ~has_repeats[pool]
@@ -301,10 +302,9 @@ def _partition_map_order(pools: PartitionPools, selected: BoolArray) -> IntArray
     return compute_if_absent_order(calls, pool, pools.partition_hash, pools.partition_rank, capacities, selected)
 
 
-def _find_owners(pools: PartitionPools, kept: BoolArray, selected: BoolArray) -> dict[int, set[int]]:
-    """Returns the members that keep each of the selected partitions (a flag per partition)."""
+def _find_owners(pools: PartitionPools, rows: IntArray) -> dict[int, set[int]]:
+    """Returns the members of each partition in these rows of previous assignments."""
     owners: dict[int, set[int]] = {}
-    rows = kept & selected[pools.previous_partition]
     for partition, pool_member in zip(
         pools.previous_partition[rows].tolist(), pools.previous_member[rows].tolist(), strict=True
     ):

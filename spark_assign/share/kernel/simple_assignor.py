@@ -113,7 +113,7 @@ def _pools_by_group(specs: ShareGroupSpecs) -> _TopicPools:
     is_pool = specs.homogeneous[specs.member_group[first_member]] & specs.has_subscription[first_member]
     first_member = first_member[is_pool]
     group_pool = invert(specs.member_group[first_member], len(specs.homogeneous))
-    # Kafka's topics of a homogeneous group: `groupSpec.memberSubscription(firstMember).subscribedTopicIds()`.
+    # `groupSpec.memberSubscription(groupSpec.memberIds().iterator().next()).subscribedTopicIds()`
     starts, ends = (np.searchsorted(specs.subscriber, first_member + one) for one in (0, 1))
     topics = specs.subscribed_topic[expand_slices(starts, np.ones_like(starts), ends - starts)[1]]
     members = np.flatnonzero(group_pool[specs.member_group] >= 0)
@@ -170,7 +170,7 @@ def _assign(specs: ShareGroupSpecs, topic_pools: _TopicPools) -> _PoolResult:
     rows = np.flatnonzero(pool[specs.previous_topic] >= 0)
     topic, partition = specs.previous_topic[rows], specs.previous_partition[rows]
     # Members of a pool: its subscribers, and previous owners of its partitions.
-    # Kafka's map of members to partitions has an entry for each of both; here, that entry is a number.
+    # Kafka numbers the members of a group (`memberIndices`); these are the members of all pools, pool by pool.
     size = int(np.bincount(specs.member_group).max())
     first_member = np.searchsorted(specs.member_group, topic_pools.pool_group)
     pool_start = np.arange(num_pools) * size - first_member
