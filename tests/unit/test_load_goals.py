@@ -95,8 +95,20 @@ def bounded_loads(named: NamedCluster, goals: LoadGoals) -> list[BoundedLoad]:
 
 
 OPTIMA = {
-    0: 15_734_870, 1: 5_101_630, 2: None, 3: None, 4: 9_017_688, 5: None, 6: 8_747_427, 7: 11_561_285, 8: None,
-    9: 3_365_022, 13: 6_513_768, 14: 4_949_461, 23: 2_552_725, 29: 7_127_214,
+    0: 15_734_870,
+    1: 5_101_630,
+    2: None,
+    3: None,
+    4: 9_017_688,
+    5: None,
+    6: 8_747_427,
+    7: 11_561_285,
+    8: None,
+    9: 3_365_022,
+    13: 6_513_768,
+    14: 4_949_461,
+    23: 2_552_725,
+    29: 7_127_214,
 }
 """What the exact solver finds for these clusters: the fewest moved bytes, or None if not all goals can be met."""
 
