@@ -14,8 +14,13 @@ from tests.docs.terminal import Line
 
 LEFT_OUT = "…"
 PROGRESS = re.compile(r"\d\d:\d\d:\d\d ")
-VARIES = re.compile(r"(…|\d{8}T\d{12}Z-[0-9a-f]{6}|\d{8}T\d{6}Z|\b(?:in|by) [\d.]+ s\b|\b[\d.]+ MB\b|^\d\d:\d\d:\d\d )")
-"""Times and what hangs on them: an attempt, the default run id, seconds, the size of a page that holds times."""
+ENGINE = "engine: "
+VARIES = re.compile(
+    rf"(…|{ENGINE}.*|"
+    r"\d{8}T\d{12}Z-[0-9a-f]{6}|\d{8}T\d{6}Z|\b(?:in|by) [\d.]+ s\b|\b[\d.]+ MB\b|^\d\d:\d\d:\d\d )"
+)
+"""The engine of a job. Times and what depends on them: an attempt, the default run id, seconds, the size of a page that
+holds times."""
 
 Shown = TypeVar("Shown")
 There = TypeVar("There")
@@ -42,8 +47,8 @@ def pattern(text: str) -> re.Pattern[str]:
 
 
 def _any_time(part: str) -> str:
-    if part == LEFT_OUT:
-        return ".*"
+    if part == LEFT_OUT or part.startswith(ENGINE):
+        return ".*" if part == LEFT_OUT else f"{ENGINE}.*"
     time, attempt, its_own = part.partition("Z-")
     return re.sub(r"\d+", r"\\d+", re.escape(time)) + ("Z-[0-9a-f]{6}" if attempt else its_own)
 
