@@ -1,4 +1,4 @@
-"""A fleet whose groups, members, and racks have the names that a hostile user would choose, through complete commands."""
+"""A fleet whose groups, members, and racks have hostile names, through complete commands; and extreme sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from pathlib import Path
 import pytest
 import yaml
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from spark_assign import Fleet, plan
+from spark_assign.spark import subscription_lists
 from tests.docs.pages import ROOT
 
 pytestmark = [pytest.mark.spark]
@@ -97,3 +100,30 @@ def test_manifests_for_keda(fleet: Path, spark: SparkSession, capsys: pytest.Cap
     names = {manifest["spec"]["triggers"][0]["metadata"]["consumerGroup"] for manifest in manifests}
     assert len(names) > 1
     assert {name.partition("~")[0] for name in names} <= set(NAMES)
+
+
+def test_a_hundred_thousand_topics_in_one_subscription(spark: SparkSession) -> None:
+    """Lists are read in linear time and memory: no row has the list that it came from."""
+    topics = spark.range(100_000).select(F.concat(F.lit("topic-"), F.col("id").cast("string")).alias("topic"))
+    keys = {name: F.lit(name) for name in ("cluster", "group_id", "member_id")}
+    lists = subscription_lists.to_lists(topics.withColumns(keys))
+    assert subscription_lists.list_topics(lists).count() == 100_000
+    assert subscription_lists.list_members(lists).count() == 1
+
+
+def test_a_member_that_owns_a_million_partitions(spark: SparkSession) -> None:
+    """It is planned from slices."""
+    topics = spark.range(1_000).select(
+        F.lit("c").alias("cluster"), F.col("id").cast("string").alias("topic"), F.lit(1_000).alias("partitions")
+    )
+    member = {"group_id": F.lit("g"), "member_id": F.lit("m")}
+    owned = topics.withColumns(member | {"first": F.lit(0), "step": F.lit(1), "count": F.lit(1_000)})
+    members = spark.createDataFrame([("c", "g", "m")], "cluster string, group_id string, member_id string")
+    fleet = Fleet(
+        members=members,
+        subscriptions=topics.withColumns(member).drop("partitions"),
+        topics=topics,
+        owned_slices=owned.drop("partitions"),
+    )
+    (row,) = plan(fleet, "cooperative-sticky").metrics.collect()
+    assert (row["partitions"], row["moved"]) == (1_000_000, 0)
