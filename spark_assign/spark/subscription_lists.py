@@ -62,7 +62,7 @@ def to_lists(rows: DataFrame) -> DataFrame:
 def list_members(lists: DataFrame) -> DataFrame:
     """Returns the members of the lists that have topics: cluster, group_id, member_id, list (hash of its content)."""
     lists = lists.where("topics IS NULL OR size(topics) > 0")
-    return lists.select(*GROUP_KEY, F.explode(_names("member_ids")).alias("member_id"), _hash())
+    return _exploded(lists, "member_ids", "member_id")
 
 
 def list_topics(lists: DataFrame, *more: str) -> DataFrame:
@@ -70,7 +70,16 @@ def list_topics(lists: DataFrame, *more: str) -> DataFrame:
     columns of the lists.
     """
     lists = lists.where("member_ids IS NULL OR size(member_ids) > 0")
-    return lists.select(*GROUP_KEY, F.explode(_names("topics")).alias("topic"), _hash(), *more)
+    return _exploded(lists, "topics", "topic", *more)
+
+
+def _exploded(lists: DataFrame, column: str, name: str, *more: str) -> DataFrame:
+    """Returns one row per element of a column of lists: GROUP_KEY, the element, list, and more columns of the lists.
+
+    The hash is computed before: the embedded engine would copy both lists to each of their elements.
+    """
+    hashed = lists.select(*GROUP_KEY, _names(column).alias(column), _hash(), *more)
+    return hashed.select(*GROUP_KEY, F.explode(column).alias(name), "list", *more)
 
 
 def without_members(lists: DataFrame, leavers: DataFrame) -> DataFrame:

@@ -6,7 +6,7 @@ import os
 from urllib.parse import quote
 
 from spark_assign.stores.cluster_folders import name_of
-from spark_assign.tables.errors import SourceError
+from spark_assign.tables.errors import SourceError, reason
 
 MAX_DISPLAYED = 5
 """Number of faults of a table that a message displays."""
@@ -74,7 +74,7 @@ def name_of_path(path: str) -> str:
 def problem_of(error: Exception) -> str:
     """Returns why a file can't be opened or decoded, in a few words that start with a small letter."""
     number = getattr(error, "errno", None)
-    problem: str = os.strerror(number) if number else str(error).splitlines()[0].rstrip(".")
+    problem: str = os.strerror(number) if number else reason(error).rstrip(".")
     return problem[:1].lower() + problem[1:]
 
 

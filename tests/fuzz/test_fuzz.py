@@ -45,7 +45,7 @@ def check(name: str, data: bytes, folder: Path) -> None:
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - start_kb) << 10 < MAX_BYTES
     for text in texts:
         assert text, "an error without a text"
-        assert len(text) < MAX_CHARACTERS
+        assert target.is_trusted or len(text) < MAX_CHARACTERS
         shown = visible(text)
         assert not {unicodedata.category(each) for each in shown if each not in "\n\t"} & HIDDEN
         lines = text.split("\n")[1:]

@@ -9,6 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from spark_assign.report.formatting import visible
 from spark_assign.report.html.report_data import (
     AdviceRows,
     CompareRows,
@@ -76,7 +77,7 @@ def render_report(
 
     script = _file("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return template.render(
+    page = template.render(
         title=title,
         style=_file("style.css"),
         script=script,
@@ -94,6 +95,7 @@ def render_report(
         daily=dailies.build_daily_parts(daily) if daily else [dailies.Part("Tables", (), tables)] if tables else None,
         sources=sources,
     )
+    return visible(page)  # a name could reverse the text after it
 
 
 @cache

@@ -95,7 +95,7 @@ def endpoint(properties: Mapping[str, str], login: Login) -> TokenEndpoint:
 def _seconds(properties: Mapping[str, str], key: str) -> float:
     """Returns a time-out in seconds from a property in milliseconds."""
     text = properties.get(key, "10000").strip()
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise ConfigError(f"{key}: expected a number of milliseconds")
     return int(text) / 1000
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, reason
 
 
 class Secret(str):
@@ -73,7 +73,7 @@ def _read(location: str) -> str:
         raise ConfigError(f"{location}: secrets are read on Databricks only; elsewhere give a file") from None
     except Exception as error:  # raised by py4j or by the Databricks SDK
         remedy = f"databricks secrets put-secret {scope} {key}, and READ on the scope for who runs the job"
-        raise ConfigError(f"{location}: cannot be read: {str(error).splitlines()[0]}. It needs {remedy}") from None
+        raise ConfigError(f"{location}: cannot be read: {reason(error)}. It needs {remedy}") from None
     return secret_text
 
 

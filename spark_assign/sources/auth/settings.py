@@ -95,7 +95,7 @@ def settings(properties: Mapping[str, str]) -> dict[str, Any]:
             secret = _RENAMED[key] == "sasl_plain_password"
             client_settings[_RENAMED[key]] = as_java_encodes(value) if secret else as_java_encodes(value).strip()
         elif key in _MILLISECONDS:
-            if not value.strip().isdigit():
+            if not (value.strip().isascii() and value.strip().isdigit() and len(value) < 20):
                 raise ConfigError(f"{key}: expected a number of milliseconds")
             client_settings[_MILLISECONDS[key]] = int(value)
     protocol = client_settings.setdefault("security_protocol", "PLAINTEXT")

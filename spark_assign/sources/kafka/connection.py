@@ -264,6 +264,7 @@ def wait(seconds: float) -> None:
 
 
 _MAX_DISPLAYED = 5
+_MAX_ERROR_CHARACTERS = 2_000
 _REASSIGNMENTS_TIMEOUT_MS = 30_000
 
 NO_SIZES = "bytes are not known of what these brokers lead"
@@ -318,8 +319,8 @@ def unseen_topics_text(topics: Collection[str]) -> str:
 
 
 def error_text(error: Exception) -> str:
-    """Returns the text of a group's error, with the missing permission if that is the cause."""
-    text = f"{type(error).__name__}: {error}"
+    """Returns the text of a group's error in one line, with the missing permission if that is the cause."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())[:_MAX_ERROR_CHARACTERS]
     if isinstance(error, errors.GroupAuthorizationFailedError):
         return f"{text}. Grant DESCRIBE on this group"
     return text

@@ -1,0 +1,129 @@
+"""A fleet whose groups, members, and racks have hostile names, through complete commands; and extreme sizes."""
+
+from __future__ import annotations
+
+import csv
+import re
+import subprocess
+import unicodedata
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from spark_assign import Fleet, plan
+from spark_assign.spark import subscription_lists
+from tests.docs.pages import ROOT
+
+pytestmark = [pytest.mark.spark]
+
+NAMES = [
+    *("x; touch PWNED #", "$(touch PWNED)", "`touch PWNED`", "'; touch PWNED; '", '"; touch PWNED; "', "-rf", "\\"),
+    *("a\nkind: Secret\n---\nb", "yes", "1e3", "*x", "!!python/object:os.system", "a: b", "<script>alert(1)</script>"),
+    *('"><svg onload=alert(1)>', "{{7*7}}", "\x1b[2J\x1b]0;t\x07", "\u202egnp.exe", "../../etc/passwd", "\U000e0041"),
+]
+COLUMNS = ("group_id", "member_id", "group_instance_id", "client_id", "client_host", "rack_id")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The sample fleet with such names, in a working folder of its own."""
+    folder, numbers = tmp_path / "fleet", dict[tuple[str, str], int]()
+    folder.mkdir()
+    for file in (ROOT / "conf" / "sample-fleet").glob("*.csv"):
+        with file.open(newline="") as opened:
+            first, *rows = csv.reader(opened)
+        columns = [at for at, name in enumerate(first) if name in COLUMNS]
+        for row in rows:
+            for at in columns:
+                if row[at]:
+                    number = numbers.setdefault((first[at], row[at]), len(numbers))
+                    row[at] = NAMES[number % len(NAMES)] + (f"~{number}" if number >= len(NAMES) else "")
+        with (folder / file.name).open("w", newline="") as opened:
+            csv.writer(opened).writerows([first, *rows])
+    (folder / "snapshot.json").write_bytes((ROOT / "conf" / "sample-fleet" / "snapshot.json").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+class _Elements(HTMLParser):
+    """The elements and attributes of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def lines(text: str, word: str) -> Iterator[str]:
+    """The commands or settings after a word."""
+    yield from re.findall(rf"^ +{word} +(.*)$", text, re.MULTILINE)
+
+
+def test_the_page_of_the_day(fleet: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """All steps of `daily`: no element, attribute, command, or control character comes from a name."""
+    words = ["--no-snapshot", "--fleet-dir", str(fleet), "--no-history", "--output", "daily"]
+    assert import_module("jobs.daily").main(words) == 0
+    (page,) = {file.read_text() for file in Path("daily").rglob("index.html")}
+    elements = _Elements(page).found
+    assert [tag for tag, _ in elements if tag in ("script", "img", "iframe", "object")] == ["script"]
+    attributes = [(name, value or "") for _, given in elements for name, value in given.items()]
+    assert not [name for name, _ in attributes if name.startswith("on")]
+    assert all(value.startswith("#") for name, value in attributes if name in ("href", "src", "xlink:href"))
+    assert "&lt;script&gt;alert(1)" in page
+    printed = capsys.readouterr().out
+    for text in (page, printed):
+        assert not {unicodedata.category(each) for each in text if each not in "\n\t"} & {"Cc", "Cf", "Zl", "Zp"}
+    commands = [f"true {command}" for command in lines(printed, "see")]
+    assert any("PWNED" in command for command in commands)
+    subprocess.run(["bash", "-e"], input="\n".join(commands), text=True, check=True)
+    assert not list(Path().glob("PWNED"))
+
+
+def test_manifests_for_keda(fleet: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """One manifest for each group that can be sized, with its exact name."""
+    loads = f"loads={ROOT / 'conf' / 'sample-loads' / 'loads.csv'}"
+    words = ["--only", "size", "--fleet", str(fleet), "--table", loads, "--capacity", "*=150", "--keda", "--details"]
+    capsys.readouterr()
+    assert import_module("jobs.advise").main([*words, "*PWNED*", "-o", "table"]) == 0
+    printed = capsys.readouterr().out
+    manifests = [each for each in yaml.safe_load_all(printed[printed.index("# shop-prod") :]) if each]
+    assert {manifest["kind"] for manifest in manifests} == {"ScaledObject"}
+    names = {manifest["spec"]["triggers"][0]["metadata"]["consumerGroup"] for manifest in manifests}
+    assert len(names) > 1
+    assert {name.partition("~")[0] for name in names} <= set(NAMES)
+
+
+def test_a_hundred_thousand_topics_in_one_subscription(spark: SparkSession) -> None:
+    """Lists are read in linear time and memory: no row has the list that it came from."""
+    topics = spark.range(100_000).select(F.concat(F.lit("topic-"), F.col("id").cast("string")).alias("topic"))
+    keys = {name: F.lit(name) for name in ("cluster", "group_id", "member_id")}
+    lists = subscription_lists.to_lists(topics.withColumns(keys))
+    assert subscription_lists.list_topics(lists).count() == 100_000
+    assert subscription_lists.list_members(lists).count() == 1
+
+
+def test_a_member_that_owns_a_million_partitions(spark: SparkSession) -> None:
+    """It is planned from slices."""
+    topics = spark.range(1_000).select(
+        F.lit("c").alias("cluster"), F.col("id").cast("string").alias("topic"), F.lit(1_000).alias("partitions")
+    )
+    member = {"group_id": F.lit("g"), "member_id": F.lit("m")}
+    owned = topics.withColumns(member | {"first": F.lit(0), "step": F.lit(1), "count": F.lit(1_000)})
+    members = spark.createDataFrame([("c", "g", "m")], "cluster string, group_id string, member_id string")
+    fleet = Fleet(
+        members=members,
+        subscriptions=topics.withColumns(member).drop("partitions"),
+        topics=topics,
+        owned_slices=owned.drop("partitions"),
+    )
+    (row,) = plan(fleet, "cooperative-sticky").metrics.collect()
+    assert (row["partitions"], row["moved"]) == (1_000_000, 0)
