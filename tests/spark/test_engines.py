@@ -26,8 +26,9 @@ pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
 DIFFERS = re.compile(
-    r'"attempt":"[^"]*"|"duration_s": ?[\d.]+|ed_at\\?": ?\\?"[^"\\]*|\\"spark\\": \\"[^\\]*'
-    r'|timestamp_seconds{run="r"} \S+|Finished</dt><dd>[^<]*|</time></td><td class="n">[\d.]+|\b\d+(\.\d+)? s\b'
+    r'"attempt": ?"[^"]*"|"duration_s": ?[\d.]+|ed_at\\?": ?\\?"[^"\\]*|\\"spark\\": \\"[^\\]*'
+    r'|timestamp_seconds{run="r"} \S+|[Ff]inished(</dt><dd>)? ?\d{4}[-\d :]+UTC'
+    r'|</time></td><td class="n">[\d.]+|\b\d+(\.\d+)? s\b'
 )
 """What manifests, pages, and metrics say about the time of a run, the age of a snapshot, and the engine."""
 
@@ -44,7 +45,7 @@ def test_the_same_on_both_engines(spark: SparkSession, seed: int, tmp_path: Path
         assert process.wait() == 0
     embedded = json.loads((tmp_path / "embedded.json").read_text())
     codes = {name: code for name, (code, *_) in on_spark.items()}
-    assert {name: codes[name] for name in OF_THE_SAMPLE if codes[name] != "exit code 0"} == {}
+    assert {name: codes[name] for name in OF_THE_SAMPLE.keys() & codes if codes[name] != "exit code 0"} == {}
     assert "exit code 3" not in codes.values()
     assert differences(on_spark, embedded) == []
     assert differences(*map(contents, places.values())) == []
@@ -68,7 +69,7 @@ def differences(spark: dict[str, Any], embedded: dict[str, Any]) -> list[str]:
 
 def without_times(lines: Iterable[str]) -> list[str]:
     """Returns lines without what differs between two runs."""
-    return [DIFFERS.sub("…", line) for line in lines if "gathering the report" not in line]
+    return [DIFFERS.sub("…", line) for line in lines]
 
 
 def contents(folder: Path) -> dict[str, list[str]]:

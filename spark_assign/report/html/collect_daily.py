@@ -47,7 +47,7 @@ def daily_rows(
     if advice is not None:
         rows = replace(rows, advice=_first(advice, F.col("rank")))
     if alerts is not None:
-        rows = replace(rows, alerts=_first(alerts, F.col("alert")))
+        rows = replace(rows, alerts=_first(alerts, F.col("alert"), "detail"))
     if history is None or not times:
         return rows
     recent = {name: _between(history[name], time, times) for name, time in TIMES.items() if name in history}
@@ -55,7 +55,7 @@ def daily_rows(
     until = max(end for _, end in times.values())
     since = min((start for start, end in times.values() if start < end), default=until)
     rows = replace(rows, since=since, until=until)
-    rows = replace(rows, deploys=_first(events, F.desc_nulls_last("paused_partition_ms")))
+    rows = replace(rows, deploys=_first(events, F.desc_nulls_last("paused_partition_ms"), *_OF_DEPLOYS))
     if rows.deploys:
         starts, ends = ([row[name] for row in rows.deploys] for name in ("start_time", "end_time"))
         width_s = histories.bucket_seconds(min(starts), max(ends))
@@ -69,6 +69,8 @@ def daily_rows(
     return rows
 
 
+_OF_DEPLOYS = ("start_time", "end_time", "deploy_type")
+"""Columns to sort the events of a group by, of which several can have stopped nothing."""
 TIMES = {"deploys": "end_time", "pauses": "end_time", "rebalances": "time", "replay_rebalances": "time"}
 """Column of each table that must be in the time range."""
 
@@ -106,13 +108,20 @@ def _without_rebalance(pauses: DataFrame) -> DataFrame:
     return alone.withColumns(added).drop("generation_id", "groups", "partitions")
 
 
-def _first(table: DataFrame, order: Column) -> Rows:
-    """Returns the first rows of a table: of each team if owners are known. Rows without an owner are a team too."""
+def _first(table: DataFrame, order: Column, *of_group: str) -> Rows:
+    """Returns the first rows of a table: of each team if owners are known. Rows without an owner are a team too.
+
+    Args:
+        table: a table of groups.
+        order: the first column to sort by. Rows that are equal in it are sorted by group.
+        of_group: columns to sort the rows of a group by.
+    """
+    columns = [order, *GROUP_KEY, *of_group]
     if "team" not in table.columns:
-        return collected(table.orderBy(order, *GROUP_KEY).limit(MOST_ROWS))
-    nth = F.row_number().over(Window.partitionBy("team").orderBy(order, *GROUP_KEY))
+        return collected(table.orderBy(*columns).limit(MOST_ROWS))
+    nth = F.row_number().over(Window.partitionBy("team").orderBy(*columns))
     listed = table.withColumn("nth", nth).where(F.col("nth") <= _LISTED_PER_TEAM).drop("nth")
-    return collected(listed.orderBy(order, *GROUP_KEY).limit(MOST_ROWS))
+    return collected(listed.orderBy(*columns).limit(MOST_ROWS))
 
 
 def _savings(summary: DataFrame, recent: DataFrame) -> DataFrame:
