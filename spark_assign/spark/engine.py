@@ -32,7 +32,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, missing_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +71,7 @@ def embedded_session() -> SparkSession:
         machine, and has no catalogs.
 
     Raises:
-        ImportError: the package `pysail` isn't installed (extra `embedded`).
+        ConfigError: the package `pysail` isn't installed (extra `embedded`).
 
     Examples:
         >>> session = embedded_session()
@@ -92,8 +92,10 @@ def embedded_session() -> SparkSession:
 @cache
 def _server_address() -> str:
     os.environ.setdefault("RUST_LOG", "error")  # otherwise the server logs every session on standard error
-    from pysail.spark import SparkConnectServer
-
+    try:
+        from pysail.spark import SparkConnectServer
+    except ImportError as error:
+        raise missing_extra("the embedded engine needs pysail", "embedded") from error
     server = SparkConnectServer("127.0.0.1", 0)
     server.start(background=True)
     atexit.register(server.stop)
