@@ -116,7 +116,7 @@ def _first(table: DataFrame, order: Column, *of_group: str) -> Rows:
         order: the first column to sort by. Rows that are equal in it are sorted by group.
         of_group: columns to sort the rows of a group by.
     """
-    columns = [order, *GROUP_KEY, *of_group]
+    columns: list[Any] = [order, *GROUP_KEY, *of_group]
     if "team" not in table.columns:
         return collected(table.orderBy(*columns).limit(MOST_ROWS))
     nth = F.row_number().over(Window.partitionBy("team").orderBy(*columns))
