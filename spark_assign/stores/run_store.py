@@ -40,7 +40,7 @@ from spark_assign.spark.progress import progress
 from spark_assign.stores import local_parquet
 from spark_assign.stores.catalog import CatalogTarget
 from spark_assign.stores.folder import Attempt, FolderTarget
-from spark_assign.stores.locations import is_path, local_path
+from spark_assign.stores.locations import is_path
 from spark_assign.stores.whole_groups import split_group
 from spark_assign.tables.errors import SourceError, SparkAssignError
 from spark_assign.tables.groups import PLAN_TABLES, SCHEMA_VERSION
@@ -126,19 +126,6 @@ def new_attempt(replaced: str | None = None) -> str:
         before = datetime.strptime(replaced.partition("-")[0], STARTED).replace(tzinfo=UTC)
         started = before + timedelta(microseconds=1)
     return f"{started:{STARTED}}-{secrets.token_hex(3)}"
-
-
-def check_output(output: str) -> None:
-    """Checks whether a run can be written to a location, as far as possible before the computation.
-
-    Raises:
-        SourceError: a local file is where the folder must be.
-    """
-    local = local_path(output) if is_path(output) else None
-    if local is not None:
-        for path in (Path(local), *Path(local).parents):
-            if path.exists() and not path.is_dir():
-                raise SourceError(f"can't write to {output}: {path} isn't a folder")
 
 
 def write_run(

@@ -24,7 +24,7 @@ from spark_assign.stores import folder, local_parquet
 from spark_assign.stores.catalog import CatalogTarget
 from spark_assign.stores.folder import FolderTarget
 from spark_assign.stores.retention import expired, remove, stored_attempts
-from spark_assign.stores.run_store import check_output, previous_run, read_run, safe_run_id, write_run
+from spark_assign.stores.run_store import previous_run, read_run, safe_run_id, write_run
 from spark_assign.tables.connect import STATE
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError
 from spark_assign.tables.groups import PLAN_TABLES
@@ -344,15 +344,6 @@ def test_run_ids_are_made_safe_and_stay_different() -> None:
     assert safe_run_id("a:b") != safe_run_id("a/b")
     with pytest.raises(SourceError, match="run_id is empty"):
         safe_run_id(" ")
-
-
-def test_a_file_in_the_way_is_found_at_once(tmp_path: Path) -> None:
-    """Not at the end of a long run."""
-    (tmp_path / "file").touch()
-    check_output(str(tmp_path / "new" / "folder"))
-    check_output("catalog.schema")
-    with pytest.raises(SourceError, match="file isn't a folder"):
-        check_output(str(tmp_path / "file" / "plan"))
 
 
 def test_an_unknown_table_is_refused(spark: SparkSession, tmp_path: Path) -> None:
