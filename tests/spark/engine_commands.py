@@ -37,6 +37,7 @@ IN_FULL = (
     "balance",
     "diff, loads",
     "compare, drawn",
+    "migrate, drawn",
 )
 """Starts of the names of commands that take the same paths as others, and are left out by default."""
 
