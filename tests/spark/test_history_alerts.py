@@ -93,9 +93,9 @@ def test_the_job(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ("words", "message"),
     [
         ([], "Use --plan LOCATION"),
-        (["--history", "x"], "--history needs a threshold: one of --max-rebalances-per-day, --max-pause"),
-        (["--plan", "x", "--max-pause", "10m"], "--max-pause needs --history"),
-        (["--history", "x", "--drift", "x", "--max-unreadable", "0"], "--drift needs --plan"),
+        (["--history", "./x"], "--history needs a threshold: one of --max-rebalances-per-day, --max-pause"),
+        (["--plan", "./x", "--max-pause", "10m"], "--max-pause needs --history"),
+        (["--history", "./x", "--drift", "./x", "--max-unreadable", "0"], "--drift needs --plan"),
     ],
 )
 def test_wrong_usage(words: list[str], message: str, caplog: pytest.LogCaptureFixture) -> None:

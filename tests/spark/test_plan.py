@@ -256,7 +256,7 @@ def test_explain(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
         (("c/g", "t-y-1"), [], "as TOPIC-PARTITION. Did you mean t-x?"),
         (("c/g", "t-x-2"), [], "t-x-2 is neither owned nor assigned in that group."),
         (("c/g", "t-x"), [], "--explain c/g t-x: expected GROUP TOPIC-PARTITION"),
-        (("c/g", "t-x-1"), ["--output", "plans"], "--explain writes no plan. Remove --output."),
+        (("c/g", "t-x-1"), ["--output", "./plans"], "--explain writes no plan. Remove --output."),
     ):
         assert plan_job.main([*words, "--explain", *value, *more, "--outcome", str(tmp_path / "outcome.json")]) == 2
         assert problem in json.loads((tmp_path / "outcome.json").read_text())["error"]["message"]

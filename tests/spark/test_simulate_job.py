@@ -76,7 +76,7 @@ def test_variants_are_compared(
         ([], "Use either --scenario NAME or a fleet (--fleet LOCATION or --sample)."),
         (["--scenario", "picnic"], "'picnic' is not one of 'textbook-join'"),
         (["--scenario", "crash", "--compare"], "--compare requires a fleet. Use --fleet LOCATION or --sample."),
-        (["--scenario", "crash", "--output", "x"], "--output requires a fleet."),
+        (["--scenario", "crash", "--output", "./x"], "--output requires a fleet."),
         (["--scenario", "crash", "--leave-group-on-close"], "--leave-group-on-close requires a fleet."),
         (["--fleet", ".", "--leave-group-on-close"], "requires --restore-bytes-per-second"),
         (["--fleet", ".", "--restore-bytes-per-second", "1", "--compare"], "and no --compare"),

@@ -283,7 +283,7 @@ def test_wrong_usage(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Said before a session is started."""
-    assert plan_job.main(["--fleet", "x", *arguments]) == 2
+    assert plan_job.main(["--fleet", "./x", *arguments]) == 2
     assert message in caplog.text + capsys.readouterr().err
 
 

@@ -55,5 +55,5 @@ def test_a_run_that_was_replaced_while_it_was_written_fails(
         return frame
 
     monkeypatch.setattr(FolderTarget, "read", remove_and_read)
-    with pytest.raises(Exception, match=r"has replaced this one|NOT_EXIST|does not exist"):
+    with pytest.raises(Exception, match=r"has written the run r|NOT_EXIST|does not exist"):
         write_run(plan(small_fleet(), "range"), str(tmp_path), run_id="r")
