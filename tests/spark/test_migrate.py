@@ -84,6 +84,7 @@ def test_options_that_hold_only_with_or_without_a_release(tmp_path: Path, caplog
         "--leader-client": "*=Java",
         "--broker-release": "4.3",
         "--server-assignor": "uniform",
+        "--library": "Java",
     }
     problem = "can't be used with"
     for flag, mode in modes.items():
