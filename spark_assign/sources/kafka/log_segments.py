@@ -108,7 +108,7 @@ def _paths(spark: SparkSession, location: str) -> list[str]:
     else:
         patterns = [f"{glob.escape(folder)}{pattern.removeprefix(folder)}" for pattern in patterns]
         listed = {path for pattern in patterns for path in glob.glob(pattern)}
-        found = [f"file://{path}" for path in listed if re.search(segments.SEGMENT, path)]
+        found = [f"file:{path}" for path in listed if re.search(segments.SEGMENT, path)]
     if not found:
         raise SourceError(f"{location} has no log segments of __consumer_offsets. Their paths end in {_EXAMPLE}.")
     return sorted(found)
