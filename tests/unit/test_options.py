@@ -308,7 +308,7 @@ def test_the_command_of_the_wheel(capsys: pytest.CaptureFixture[str], monkeypatc
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """An environment without variables that choose an engine or a Spark; what a test sets is taken back."""
-    for name in (*_entry.CONFIGURES_SPARK, _entry.ENGINE):
+    for name in (*_entry.CONFIGURES_SPARK, _entry.ENGINE, _entry.LOCAL_FILES):
         monkeypatch.setenv(name, "x")
         monkeypatch.delenv(name)
     return monkeypatch
