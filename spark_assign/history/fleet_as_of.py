@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from spark_assign.fleet import Fleet
 from spark_assign.history.history import History
 from spark_assign.history.past_applications import past_applications
+from spark_assign.simulation.kernel.events import MAX_PARTITIONS
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, MEMBER_KEY, MEMBERS, SUBSCRIPTIONS
 
@@ -142,10 +143,15 @@ def _groups(live_groups: DataFrame, memberships: DataFrame) -> DataFrame:
 
 
 def _topics(history: History, is_covered: Column, moment: Column) -> DataFrame:
-    """Returns topics with as many partitions as members had owned or committed up to the moment."""
+    """Returns topics with as many partitions as members had owned or committed up to the moment.
+
+    A leader can write any partition number into an assignment. One that no topic has doesn't count, so that only its
+    group is rejected, not all groups of the topic.
+    """
     has_started = is_covered & (F.col("start_time") <= moment)
     last = F.col("first") + F.col("step") * (F.col("count") - 1)
     owned = history.ownership.where(has_started & (F.col("role") == "partition") & (F.col("count") > 0))
     committed = history.commits.where(has_started).select("cluster", "topic", "partition")
     partitions = owned.select("cluster", "topic", last.alias("partition")).unionByName(committed)
-    return partitions.groupBy("cluster", "topic").agg((F.max("partition") + 1).cast("int").alias("partitions"))
+    possible = partitions.where(F.col("partition").between(0, MAX_PARTITIONS - 1))
+    return possible.groupBy("cluster", "topic").agg((F.max("partition") + 1).cast("int").alias("partitions"))

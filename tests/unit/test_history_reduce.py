@@ -172,3 +172,15 @@ def test_nothing_at_all() -> None:
     """No records, no facts."""
     assert whole([[]]) == []
     assert [*bucket_facts([], GAP_MS, 3)] == []
+
+
+@pytest.mark.parametrize("at_ms", [2**62, -(2**62), 253_402_300_800_000])
+def test_a_timestamp_of_no_clock_is_unreadable(at_ms: int) -> None:
+    """Python's times end with the year 9999: the record is a row of the table unreadable, and the others count."""
+    key = random_bytes.commit_key(random.Random(1), 1)
+    value = random_bytes.commit_value(random.Random(1))
+    given = [Raw("c", 0, 1, START_MS, key, value), Raw("c", 0, 2, at_ms, key, value)]
+    rows = sorted(reduce_records(table(given), GAP_MS).to_pylist(), key=lambda row: row["kind"])
+    assert [row["kind"] for row in rows] == [facts.COMMITS, facts.UNREADABLE]
+    assert rows[1]["at_ms"] == -1
+    assert str(at_ms) in rows[1]["detail"]

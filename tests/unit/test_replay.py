@@ -56,6 +56,20 @@ TIMING = TimingConfig(poll_interval_ms=500)
 ROUND_MS = 20_000
 
 
+@pytest.mark.parametrize("partition", [2**31 - 1, 1_000_000, -1])
+def test_a_partition_that_no_topic_has_rejects_its_group_only(partition: int) -> None:
+    """A leader writes any number into an assignment; expanded, it would need more memory than a worker has."""
+    log = Log()
+    for number in (1, 2):
+        log.write(number * 60_000, "GroupMetadata", generation(number, [classic_member("a", {"t": [0, partition]})]))
+        good = [classic_member("a", {"t": [number]})]
+        log.write(number * 60_000, "GroupMetadata", generation(number, good), group="good")
+    rejected, read = sorted(read_histories(log.facts(), HistoryThresholds()), key=lambda each: each.group_id != "g")
+    assert isinstance(rejected, RejectedHistory)
+    assert rejected.code == "too-many-partitions"
+    assert isinstance(read, RecordedHistory)
+
+
 # --- what was recorded ------------------------------------------------------------------------------------------
 
 

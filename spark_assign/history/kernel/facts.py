@@ -67,8 +67,9 @@ BUCKETS = pa.schema({"bucket": pa.int32(), "facts": pa.binary()})
 _TOPIC_KEY = ("cluster", "group_id", "topic", "topic_id")
 _MAX_BYTES = 64 << 20
 
-_MAX_COMMIT_MS = 253_402_300_800_000
-"""The year 10000, in milliseconds since 1970: no clock yields a later commit timestamp."""
+_MIN_MS, _MAX_MS = -30_610_224_000_000, 253_370_764_800_000
+"""The years 1000 and 9999, in milliseconds since 1970. A timestamp before the first or after the second one is from no
+clock, and Python's times end soon after it."""
 
 _INFINITE_MS = np.iinfo(np.int64).max
 
@@ -97,13 +98,20 @@ class _Batch:
         if is_own.any():
             records = records.filter(pa.array(~is_own))
             keys = read_keys(records["key"])
-        self._records = records = records.combine_chunks()
         self._keys = keys
         self._faults = dict(self._keys.faults)
+        at_ms: IntArray = combine_chunks(records["at_ms"]).to_numpy(zero_copy_only=False)
+        is_time = (at_ms >= _MIN_MS) & (at_ms < _MAX_MS)
+        for row in np.flatnonzero(~is_time).tolist():
+            self._faults[row] = CORRUPT, f"its timestamp, {at_ms[row]} ms, isn't a time in the years 1000 to 9998"
+        if not is_time.all():  # -1: no timestamp
+            times = pa.array(np.where(is_time, at_ms, -1))
+            records = records.set_column(records.schema.get_field_index("at_ms"), "at_ms", times)
+        self._records = records = records.combine_chunks()
         self._cluster, self._clusters = dictionary_indexes(records["cluster"])
         self._at_ms: IntArray = combine_chunks(records["at_ms"]).to_numpy(zero_copy_only=False)
         is_tombstone: BoolArray = records["value"].is_null().to_numpy()
-        is_readable = (self._keys.record_type >= 0) & ~self._find_newer_versions(is_tombstone)
+        is_readable = is_time & (self._keys.record_type >= 0) & ~self._find_newer_versions(is_tombstone)
         is_commit = self._keys.topic >= 0
         self._commit_rows = np.flatnonzero(is_readable & is_commit & ~is_tombstone)
         self._deleted_rows = np.flatnonzero(is_readable & is_commit & is_tombstone)
@@ -129,7 +137,7 @@ class _Batch:
         values = read_commit_values(self._keys.record_type[rows], _take(self._records["value"], rows))
         self._faults |= {int(rows[row]): (CORRUPT, detail) for row, detail in values.faults.items()}
         at_ms = self._at_ms[rows]
-        lacks_timestamp = (at_ms < 0) & (values.commit_ms >= 0) & (values.commit_ms < _MAX_COMMIT_MS)
+        lacks_timestamp = (at_ms < 0) & (values.commit_ms >= 0) & (values.commit_ms < _MAX_MS)
         at_ms = np.where(lacks_timestamp, values.commit_ms, at_ms)
         is_valid = values.is_valid
         rows, topic_id = rows[is_valid], values.topic_id[is_valid]

@@ -26,6 +26,7 @@ from spark_assign.history.kernel.pauses import CommitPause, find_pauses
 from spark_assign.history.kernel.timeline import Generation, HistoryThresholds, RecordedMember, Timeline
 from spark_assign.java.hash_map import java_key
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK, Topics, code
+from spark_assign.simulation.kernel.events import MAX_PARTITIONS
 
 FIRST, CHANGED, REPEATED, FOLLOW_UP, RESTARTED = "first", "changed", "repeated", "follow-up", "restarted"
 """Kinds of generations: the first one on record; members or topics have changed; the two kinds above; and a static
@@ -183,6 +184,26 @@ def _find_rejection(timeline: Timeline) -> tuple[str, str] | None:
         return "out-of-scope", "Its members are of a Kafka Streams application, which requires its own assignor"
     if sum(timeline.is_rebalance) < 2:
         return "no-rebalances", "Fewer than two generations are on record, so there is nothing to replay"
+    return _find_impossible_partition(timeline)
+
+
+def _find_impossible_partition(timeline: Timeline) -> tuple[str, str] | None:
+    """Returns code and detail if the topics of a generation would have more partitions than a replay can number.
+
+    A leader can write any partition number into an assignment, and the largest one is the size of its topic.
+    """
+    for generation in timeline.generations:
+        sizes: dict[str, int] = {}
+        for member in generation.members:
+            for (role, topic), partitions in member.assignment.items():
+                if role == PARTITION and partitions:
+                    if min(partitions) < 0:
+                        detail = f"generation {generation.generation_id} assigns partition {min(partitions)}"
+                        return "too-many-partitions", detail
+                    sizes[topic] = max(sizes.get(topic, 0), max(partitions) + 1)
+        if (total := sum(sizes.values())) > MAX_PARTITIONS:
+            detail = f"generation {generation.generation_id} has {total:,}, expected at most {MAX_PARTITIONS:,}"
+            return "too-many-partitions", detail
     return None
 
 
