@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from spark_assign.stores.locations import file_system, join
+from spark_assign.stores.locations import file_system, is_special, join
 
 if TYPE_CHECKING:
     from spark_assign.stores.run_store import ManifestOutcome, ReadTable, RowCounts
@@ -104,7 +104,7 @@ def write(outcome: Outcome, file: str) -> None:
 
 
 def write_text(text: str, file: str) -> None:
-    """Writes a text atomically.
+    """Writes a text, atomically except to a device or a pipe.
 
     Args:
         text: content of the file.
@@ -120,7 +120,8 @@ def write_text(text: str, file: str) -> None:
         above, _, name = path.rpartition("/")
         system.create_dir(above)
         # An object store shows a file only when it is closed. Elsewhere, the complete file is renamed.
-        partial = path if system.type_name in _OBJECT_STORES else join(above, f".{name}.{os.getpid()}")
+        in_place = system.type_name in _OBJECT_STORES or (system.type_name == "local" and is_special(path))
+        partial = path if in_place else join(above, f".{name}.{os.getpid()}")
         with system.open_output_stream(partial) as stream:
             stream.write(text.encode())
         if partial != path:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from spark_assign.report.formatting import Row, Rows, group_key
 from spark_assign.report.listed_groups import collected, num_rows, num_unowned, over_share, worst_first
 from spark_assign.report.text.history import worst_first as worst_of_the_past
+from spark_assign.stores.locations import is_special
 from spark_assign.stores.run_store import StoredRun
 from spark_assign.tables.errors import SourceError, missing_extra
 from spark_assign.tables.groups import GROUP_KEY
@@ -155,13 +156,16 @@ def expose(figures: Figures) -> bytes:
 
 
 def publish(text: bytes, file: Path) -> None:
-    """Replaces a file atomically: readers see the old or the new content.
+    """Replaces a file atomically: readers see the old or the new content. A device or a pipe is written in place.
 
     Raises:
         SourceError: the file can't be written.
     """
     partial = file.with_name(f".{file.name}.partial")
     try:
+        if is_special(str(file)):
+            file.write_bytes(text)
+            return
         partial.write_bytes(text)
         partial.replace(file)
     except OSError as error:

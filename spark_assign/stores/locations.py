@@ -55,6 +55,15 @@ def file_system(location: str) -> tuple[fs.FileSystem, str]:
     return fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", location))  # type: ignore[no-any-return]
 
 
+def is_special(path: str) -> bool:
+    """Checks whether a local path is written in place: a device, a pipe, or what a process has open.
+
+    A renamed file would take its place, also that of `/dev/null`.
+    """
+    is_stream = os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/"))  # links to what is open
+    return is_stream or (os.path.exists(path) and not os.path.isfile(path))
+
+
 def for_spark(location: str) -> str:
     """Returns the location in the form that Spark must open: an existing local folder gets the scheme `file:`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 from spark_assign.cli.job import Job, Options, job
 from spark_assign.cli.outcome import VERSION, Outcome, find_option, write
 from spark_assign.cli.process import Terminated
+from spark_assign.report.openmetrics import publish
 from spark_assign.stores.driver_rows import write_rows
+from spark_assign.stores.locations import is_special
 from spark_assign.tables.errors import ConfigError
 
 
@@ -34,6 +37,20 @@ def raising(error: BaseException) -> Any:
         raise error
 
     return run
+
+
+@pytest.mark.parametrize("write_to", [lambda file: write(Outcome("x"), str(file)), lambda file: publish(b"x", file)])
+def test_a_pipe_or_a_device_stays_what_it_is(write_to: Any, tmp_path: Path) -> None:
+    """As root, a renamed file would take the place of /dev/null."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_to(pipe)
+    assert os.read(reader, 10_000)
+    os.close(reader)
+    assert pipe.is_fifo()
+    assert is_special("/dev/stdout")
+    assert not is_special(str(tmp_path / "new"))
 
 
 def test_a_job_that_is_done(tmp_path: Path) -> None:
