@@ -41,6 +41,7 @@ from spark_assign.cli.owners import group_filter_options, select_tables
 from spark_assign.history import HistoryThresholds, read_history
 from spark_assign.history.past_variants import replay
 from spark_assign.history.records import records_of, redact_records
+from spark_assign.report.formatting import visible
 from spark_assign.report.listed_groups import no_match_text
 from spark_assign.report.text.history import format_histories, summarize_history, summarize_replay
 from spark_assign.sources.auth import properties as client_properties
@@ -303,7 +304,7 @@ def _copy(options: Options, folder: str) -> int:
         properties=properties,
         without_hosts=options.without_hosts,
         without_metadata=options.without_metadata,
-        report=lambda text: print(f"history: {text}", file=sys.stderr),
+        report=lambda text: print(visible(f"history: {text}", also="\n"), file=sys.stderr),
     )
 
 

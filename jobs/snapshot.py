@@ -27,6 +27,7 @@ from spark_assign.cli.options import (
     patterns,
     snapshot_output_options,
 )
+from spark_assign.report.formatting import visible
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import settings as client_settings
 from spark_assign.sources.connect import cluster_snapshot as connect
@@ -127,7 +128,7 @@ def main(options: Options) -> int:
     check_usage(options)
     snapshot = _snapshot(options)
     for error in snapshot.problems().values():
-        print(f"snapshot: not read: {error}", file=sys.stderr)
+        print(visible(f"snapshot: not read: {error}", also="\n"), file=sys.stderr)
     written = store_snapshot("snapshot", options, snapshot)
     options.outcome.rows = snapshot.rows()
     print(f"{snapshot.cluster}: " + ", ".join(f"{n} {table}" for table, n in snapshot.rows().items()))

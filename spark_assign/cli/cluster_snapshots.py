@@ -32,6 +32,7 @@ import click
 
 from spark_assign.cli.owners import entries
 from spark_assign.cli.settings_file import from_file, validated
+from spark_assign.report.formatting import visible
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.stores.cluster_folders import KEYS
 from spark_assign.tables.errors import ConfigError, SparkAssignError, reason
@@ -151,7 +152,7 @@ def take_snapshots(
             for cluster, problem in problems.items():
                 failed.append(cluster)
                 failure = f"{replace(task, cluster=cluster)}: not read: {problem.rstrip('.')}."
-                print(failure, _age(last_taken(task.key, cluster)), file=sys.stderr, flush=True)
+                print(visible(failure, also="\n"), _age(last_taken(task.key, cluster)), file=sys.stderr, flush=True)
     return stored, sorted(failed)
 
 

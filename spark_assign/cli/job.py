@@ -203,7 +203,7 @@ class Command(click.Command):
             if find_option(words, "--log-format") == "json":
                 record = logging.LogRecord("spark_assign", logging.ERROR, "", 0, text, None, None)
                 text = JsonFormatter().format(record)
-            print(text, file=sys.stderr)
+            print(visible(text), file=sys.stderr)
             outcome = Outcome(path.removeprefix("spark-assign "))
             outcome.failed("UsageError", error.format_message())
             _write(outcome, WRONG_INPUT, find_option(words, "--outcome"), logging.getLogger("spark_assign"))
