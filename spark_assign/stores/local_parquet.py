@@ -42,7 +42,10 @@ def manifest_rows(folder: Path) -> list[dict[str, Any]] | None:
         return None
     try:
         rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
-        return [{**row, "finished_at": datetime.fromisoformat(row["finished_at"])} for row in rows]
+        found = [{**row, "finished_at": datetime.fromisoformat(row["finished_at"])} for row in rows]
+        names = [row[name] for row in found for name in ("run_id", "attempt", "content")]
+        is_valid = all(isinstance(name, str) for name in names) and all(row["finished_at"].tzinfo for row in found)
+        return found if is_valid else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 

@@ -56,6 +56,7 @@ ManifestOutcome = Callable[[RowCounts, ReadTable], Mapping[str, Any]]
 
 
 STARTED = "%Y%m%dT%H%M%S%fZ"
+_LAST_YEAR = 9999
 KAFKA_RULES = "4.1 to 4.4"
 """The Kafka releases whose behavior plans follow."""
 
@@ -242,7 +243,7 @@ def read_run(
         schemas: the schemas that were passed to `write_run`.
 
     Raises:
-        SourceError: there is no finished run, or it has other tables.
+        SourceError: there is no finished run, its files aren't complete, or it has other tables.
     """
     target = _target(spark, output, schemas)
     wanted = None if run_id is None else safe_run_id(run_id)
@@ -250,10 +251,13 @@ def read_run(
     while manifest is not None:
         try:
             return _stored(target, manifest, options or {})
-        except (PySparkException, FileNotFoundError):
+        except (PySparkException, FileNotFoundError) as error:
             # The files of a plan go away only after a newer one is in the manifest: then that one is meant.
             newest = _newest(target, wanted)
             if newest is None or newest.attempt == manifest.attempt:
+                if isinstance(error, FileNotFoundError):
+                    text = f"{output}, run {manifest.run_id}, isn't complete: {error}. Store it again"
+                    raise SourceError(text) from error
                 raise
             manifest = newest
     which = "" if run_id is None else f" with run_id {run_id}"
@@ -295,6 +299,7 @@ def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: M
 
     Raises:
         SourceError: the run has other tables, because another job wrote it, or another schema version.
+        FileNotFoundError: a local table has another number of rows than the manifest.
     """
     check_version(f"{target.output}, run {manifest.run_id},", manifest.content.get("schema_version"))
     names = [name for name in manifest.rows if name in target.schemas]
@@ -304,6 +309,10 @@ def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: M
             f"{target.output}, run {manifest.run_id}, has the tables {found}. Name a run with these tables: {expected}"
         )
     attempt = Attempt(manifest.run_id, manifest.attempt, manifest.content["format"], options)
+    for name, folder in _local_folders(target, names, attempt).items():
+        found, written = local_parquet.count_rows(folder), manifest.rows[name]
+        if found != written and (found is not None or (written and not any(folder.glob("[!._]*")))):
+            raise FileNotFoundError(f"{folder} has {found or 0:,} of the {written:,} rows that were written")
     tables = {name: target.read(name, attempt) for name in names}
     for table in tables.values():
         _ = table.schema  # Spark Connect opens the files only now
@@ -329,17 +338,27 @@ def _newest(target: FolderTarget | CatalogTarget, run_id: str | None) -> Manifes
     rows = target.manifest_rows()
     if rows is not None:
         row = newest_row(rows, run_id)
-        return None if row is None else _manifest(row, row["finished_at"])
+        return None if row is None else _manifest(target.output, row, row["finished_at"])
     frame = target.manifest()
     if frame is None:
         return None
+    try:
+        return _newest_of_frame(target.output, frame, run_id)
+    except PySparkException as error:
+        if "Json error" in str(error):  # of the embedded engine; Spark reads such a line as nulls
+            raise unreadable_manifest(target.output) from error
+        raise
+
+
+def _newest_of_frame(output: str, frame: DataFrame, run_id: str | None) -> Manifest | None:
+    """Returns the manifest of `_newest` from a manifest that the engine reads."""
     # The time is read as a number, as Python would convert it to the local time zone.
     finished = frame.withColumn("micros", F.unix_micros("finished_at")).drop("finished_at")
     if run_id is None:
         last_rows = finished.orderBy(F.desc("micros"), F.desc("attempt")).limit(1).collect()  # one row at most
         run_id = last_rows[0]["run_id"] if last_rows else ""
     newest_rows = finished.where(F.col("run_id") == run_id).orderBy(F.desc("attempt")).limit(1).collect()  # one row
-    return _manifest(newest_rows[0], EPOCH + timedelta(microseconds=newest_rows[0]["micros"])) if newest_rows else None
+    return _manifest(output, newest_rows[0], newest_rows[0]["micros"]) if newest_rows else None
 
 
 def newest_row(rows: Sequence[Mapping[str, Any]], run_id: str | None) -> Mapping[str, Any] | None:
@@ -353,7 +372,7 @@ def _is_replaced(target: FolderTarget | CatalogTarget, attempt: Attempt) -> bool
     """Checks whether an attempt that started later is the run, so that it has removed the files of this one."""
     try:
         newest = _newest(target, attempt.run_id)
-    except (PySparkException, OSError):
+    except (PySparkException, SparkAssignError, OSError):
         return False
     return newest is not None and newest.attempt > attempt.id
 
@@ -366,9 +385,43 @@ def replaced_error(output: Any, run_id: str) -> SourceError:
     )
 
 
-def _manifest(row: Any, finished_at: datetime) -> Manifest:
-    """Returns a Manifest from a row."""
-    return Manifest(row["run_id"], row["attempt"], finished_at, row["duration_s"], json.loads(row["content"]))
+def unreadable_manifest(output: str) -> SourceError:
+    """Returns the error for a manifest that has a row that `write_run` hasn't written."""
+    return SourceError(
+        f"{output}: the manifest has a row that can't be read. Remove its file from the folder manifest, and store the "
+        "run again"
+    )
+
+
+def _manifest(output: str, row: Any, finished_at: datetime | int) -> Manifest:
+    """Returns a Manifest from a row.
+
+    Args:
+        output: the location in messages.
+        row: the row.
+        finished_at: its time, or microseconds since 1970.
+
+    Raises:
+        SourceError: the row is damaged, or names a folder outside of the output.
+    """
+    try:
+        if not isinstance(finished_at, datetime):
+            finished_at = EPOCH + timedelta(microseconds=finished_at)
+        content = json.loads(row["content"])
+        manifest = Manifest(row["run_id"], row["attempt"], finished_at, row["duration_s"], content)
+        started = datetime.strptime(manifest.attempt.partition("-")[0], STARTED)
+        is_valid = (
+            all(re.fullmatch(r"[A-Za-z0-9._-]+", name) for name in (manifest.run_id, manifest.attempt))
+            and max(started.year, finished_at.year) < _LAST_YEAR
+            and isinstance(content["format"], str | None)
+            and isinstance(content["inputs"], dict)
+            and min(manifest.rows.values(), default=0) >= 0
+        )
+    except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
+        raise unreadable_manifest(output) from error
+    if not is_valid:
+        raise unreadable_manifest(output)
+    return manifest
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

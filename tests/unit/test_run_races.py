@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from spark_assign.stores.driver_rows import write_rows
 from spark_assign.stores.local_parquet import manifest_rows
 from spark_assign.stores.retention import StoredAttempt, expired
 from spark_assign.stores.run_store import new_attempt, newest_row
+from spark_assign.tables.errors import SourceError
 from spark_assign.tables.schema_fields import schema
 
 TABLES = {"a": schema("writer string"), "b": schema("writer string")}
@@ -156,3 +158,30 @@ def test_retention_follows_the_same_order() -> None:
     assert expired([first, second, other], timedelta(days=40), now) == [other]
     newer = attempt(4, 1, "t")
     assert expired([first, second, newer], timedelta(days=40), now) == [first, second]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"content": None},
+        {"content": "{"},
+        {"content": "[]"},
+        {"content": "[" * 100_000},
+        {"content": '{"format": "parquet", "inputs": {}, "tables": {"a": {"rows": "x"}}}'},
+        {"content": '{"format": 5, "inputs": {}, "tables": {}}'},
+        {"attempt": "../../../etc"},
+        {"attempt": "20260101T000000000000Z-/../x"},
+        {"run_id": None},
+        {"run_id": "../x"},
+        {"finished_at": None},
+        {"finished_at": 10**18},
+    ],
+)
+def test_a_damaged_row_of_the_manifest_is_wrong_input(change: dict[str, Any]) -> None:
+    """It names the location, and leads to no other folder."""
+    good = {"format": "parquet", "inputs": {}, "tables": {"a": {"rows": 1}}}
+    row = {"run_id": "r", "attempt": new_attempt(), "duration_s": 1.0, "content": json.dumps(good), "finished_at": 1}
+    assert run_store._manifest("out", row, 1).rows == {"a": 1}
+    row |= change
+    with pytest.raises(SourceError, match=r"^out: the manifest has a row that can't be read"):
+        run_store._manifest("out", row, row["finished_at"])
