@@ -7,7 +7,6 @@ again on the same day: only that step and those that need its result are repeate
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -48,8 +47,8 @@ from spark_assign.report.html.collect_daily import daily_rows
 from spark_assign.report.html.daily import DailyRows, build_daily_parts
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import Figures, expose, publish
-from spark_assign.sources.files.snapshot_files import last_taken
-from spark_assign.stores.cluster_folders import KEYS, SUMMARY, folder_name
+from spark_assign.sources.files.snapshot_files import last_taken, summarized
+from spark_assign.stores.cluster_folders import KEYS, folder_name
 from spark_assign.stores.run_store import StoredRun, previous_run, read_run
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import ConfigError
@@ -364,9 +363,8 @@ def _clusters(options: Options, outcomes: Mapping[str, StepOutcome]) -> list[dic
     for path in fleet.glob(f"{KEYS[0]}=*"):
         cluster = unquote(path.name.partition("=")[2])
         taken_at[cluster] = last_taken(fleet, KEYS[0], cluster)
-    if (fleet / SUMMARY).is_file():  # a folder of one cluster
-        summary = json.loads((fleet / SUMMARY).read_text(encoding="utf-8"))
-        taken_at[summary["cluster"]] = datetime.fromisoformat(summary["taken_at"])
+    if own := summarized(fleet):  # a folder of one cluster
+        taken_at[own[0]] = own[1]
     rows = []
     for cluster, taken in sorted(taken_at.items()):
         age = None if taken is None else (datetime.now(UTC) - taken).total_seconds() / 3600

@@ -310,9 +310,9 @@ def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: M
         )
     attempt = Attempt(manifest.run_id, manifest.attempt, manifest.content["format"], options)
     for name, folder in _local_folders(target, names, attempt).items():
-        found, written = local_parquet.count_rows(folder), manifest.rows[name]
-        if found != written and (found is not None or (written and not any(folder.glob("[!._]*")))):
-            raise FileNotFoundError(f"{folder} has {found or 0:,} of the {written:,} rows that were written")
+        count, written = local_parquet.count_rows(folder), manifest.rows[name]
+        if count != written and (count is not None or (written and not any(folder.glob("[!._]*")))):
+            raise FileNotFoundError(f"{folder} has {count or 0:,} of the {written:,} rows that were written")
     tables = {name: target.read(name, attempt) for name in names}
     for table in tables.values():
         _ = table.schema  # Spark Connect opens the files only now

@@ -239,13 +239,15 @@ def test_one_cluster_of_several_that_cannot_be_read(tmp_path: Path, capsys: pyte
     What was known of it before stays.
     """
     out = tmp_path / "out"
-    with serving({"/": (403, b"")}) as bad, serving(connect_stub.cluster({"files": FILES})) as good:
+    with serving({"/": (404, b'{"message": "\\u001b[2J"}')}) as bad, serving(connect_stub.cluster({"files": FILES})) as good:
         arguments = ["--connect-url", f"bad={bad.url}", "--connect-url", f"good={good.url}", "--output-format", "json"]
         assert job.main([*arguments, "--fleet-dir", str(out)]) == 0
         [of_bad] = out.glob("connect_cluster=bad/taken=*")
         assert json.loads((of_bad / "unreadable.json").read_text())["connect_cluster"] == "bad"
         assert (of_bad / "tasks.json").read_text() == ""
-        assert "not read: GET" in capsys.readouterr().err
+        printed = capsys.readouterr().err
+        assert "not read: GET" in printed
+        assert r"\x1b[2J" in printed
         assert job.main([*arguments[:2], "--fleet-dir", str(tmp_path / "none")]) == 3
         now_bad = ["--connect-url", f"good={bad.url}", "--connect-url", f"third={good.url}", "--output-format", "json"]
         assert job.main([*now_bad, "--fleet-dir", str(out)]) == 0

@@ -204,3 +204,15 @@ def test_lists_of_names_in_csv(tmp_path: Path) -> None:
     with path.open(newline="") as file:
         lists = [(row["member_ids"], row["topics"]) for row in csv.DictReader(file)]
     assert lists == [("m1,m2", "t,u"), ('["one, or two"]', "t")]
+
+
+@pytest.mark.parametrize("taken", ['"x"', "5", "null", '"2026-01-01T00:00:00"', '{"a": 1}'])
+def test_a_summary_whose_time_is_none(tmp_path: Path, taken: str) -> None:
+    """The cluster has no snapshot, and the other clusters of `daily` are reported."""
+    for folder in (tmp_path / "cluster=c", tmp_path):
+        folder.mkdir(exist_ok=True)
+        (folder / "snapshot.json").write_text(f'{{"cluster": "c", "taken_at": {taken}}}')
+    assert snapshot_files.last_taken(tmp_path, "cluster", "c") is None
+    assert snapshot_files.summarized(tmp_path) == ("c", None)
+    (tmp_path / "snapshot.json").write_text("[")
+    assert snapshot_files.summarized(tmp_path) is None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from spark_assign.report.formatting import DASH, Row, Rows, count, group_key, group_name, share
+from spark_assign.report.formatting import DASH, Row, Rows, count, group_key, group_name, share, visible
 from spark_assign.report.html import drift as drifts
 from spark_assign.report.html import history as histories
 from spark_assign.report.html import section_parts as parts
@@ -260,7 +260,8 @@ def _next(rows: DailyRows) -> Part:
 
 def _clusters(rows: DailyRows) -> Part:
     stale = [row["cluster"] for row in rows.clusters if row["stale"]]
-    sentence = f"Stale: {', '.join(stale)}." if stale else "The snapshots of all clusters are fresh."
+    names = visible(", ".join(stale), also="\n")
+    sentence = f"Stale: {names}." if names else "The snapshots of all clusters are fresh."
     columns = [
         *(parts.words("Cluster", "cluster"), parts.words("Labels", "labels"), parts.words("Stale", "stale")),
         parts.words("Last snapshot", "taken_at", lambda time: DASH if time is None else parts.time_cell(time)),

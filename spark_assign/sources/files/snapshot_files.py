@@ -73,8 +73,23 @@ def write_folder(snapshot: Snapshot, fleet: str | Path, format: str = "parquet")
 def last_taken(fleet: str | Path, key: str, cluster: str) -> datetime | None:
     """Returns the time of a cluster's snapshot in the folder of a fleet, or None if there is none."""
     home = Path(fleet) / folder_name(key, cluster)
-    taken = _summary(home / newest(_names(home))).get("taken_at")
-    return datetime.fromisoformat(taken) if taken else None
+    return _taken_at(_summary(home / newest(_names(home))))
+
+
+def summarized(folder: Path) -> tuple[str, datetime | None] | None:
+    """Returns the cluster of the snapshot in a folder, and its time; None without a snapshot that can be read."""
+    summary = _summary(folder)
+    name = summary.get("cluster")
+    return (name, _taken_at(summary)) if isinstance(name, str) else None
+
+
+def _taken_at(summary: Mapping[str, Any]) -> datetime | None:
+    """Returns the time of a snapshot; None if its summary has none, or none that is a time with a time zone."""
+    try:
+        taken = datetime.fromisoformat(summary["taken_at"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return taken if taken.tzinfo else None
 
 
 def _fleet(location: str | Path, snapshot: Snapshot) -> Path:
