@@ -239,7 +239,8 @@ def test_one_cluster_of_several_that_cannot_be_read(tmp_path: Path, capsys: pyte
     What was known of it before stays.
     """
     out = tmp_path / "out"
-    with serving({"/": (404, b'{"message": "\\u001b[2J"}')}) as bad, serving(connect_stub.cluster({"files": FILES})) as good:
+    hostile = {"/": (404, b'{"message": "\\u001b[2J"}')}
+    with serving(hostile) as bad, serving(connect_stub.cluster({"files": FILES})) as good:
         arguments = ["--connect-url", f"bad={bad.url}", "--connect-url", f"good={good.url}", "--output-format", "json"]
         assert job.main([*arguments, "--fleet-dir", str(out)]) == 0
         [of_bad] = out.glob("connect_cluster=bad/taken=*")
