@@ -76,11 +76,13 @@ def entries(origin: str, values: Any) -> list[Owner]:
     """Returns the entries of `[[owners]]`.
 
     Raises:
-        ConfigError: an entry has another key, a value that isn't a string, or no team.
+        ConfigError: an entry has another key, a value that isn't a string, or no team; or there are too many.
     """
     names = [field.name for field in fields(Owner)]
     if not isinstance(values, list) or not all(isinstance(entry, dict) for entry in values):
         raise ConfigError(f"{origin}: owners isn't a list of tables. Start each entry with [[owners]].")
+    if len(values) > _MAX_ENTRIES:
+        raise ConfigError(f"{origin}: owners has more than {_MAX_ENTRIES:,} entries. Use patterns.")
     for position, entry in enumerate(values, start=1):
         if unknown := sorted(set(entry) - set(names)):
             raise ConfigError(f"{origin}: owners, entry {position}: {unknown[0]} isn't one of {', '.join(names)}.")

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.snapshot import clusters_of
 from spark_assign.cli import plan_settings
-from spark_assign.cli.owners import read_owners
+from spark_assign.cli.owners import check_owners, read_owners
 from spark_assign.cli.settings_file import defaults, from_file
 from spark_assign.cli.toml_file import MAX_BYTES
 from spark_assign.comparison.what_if import parse_what_if
@@ -146,3 +146,11 @@ def test_what_is_allowed_stays_allowed(file: Path) -> None:
     )
     found = from_file(written(file, text))
     assert (found["bootstrap"], found["a"]) == (hosts, {"b": {"c": {"d": 1}}})
+
+
+def test_owners_without_end(tmp_path: Path) -> None:
+    """Each entry is a condition of every query, so their number is bounded."""
+    file = tmp_path / "owners.toml"
+    file.write_text("[[owners]]\nteam = 't'\n" * 1_001)
+    with pytest.raises(ConfigError, match="more than 1,000 entries"):
+        check_owners(str(file))
