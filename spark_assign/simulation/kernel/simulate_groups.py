@@ -180,7 +180,10 @@ def _rows(run: SimulationRun, table: str) -> Rows:
     """Returns the rows of a run in one table."""
     key = {"cluster": run.key[0], "group_id": run.key[1], "variant": run.variant}
     if run.simulation is not None and run.simulation.end_ms * len(run.simulation.group.ownership_log.closed) > MAX_LONG:
-        run.fault = "bad-event", f"events: the last one ends after {run.simulation.end_ms:,} ms. Sums of pauses overflow"
+        run.fault = (
+            "bad-event",
+            f"events: the last one ends after {run.simulation.end_ms:,} ms, so sums overflow",
+        )
     if run.fault is not None:
         return [key | dict(zip(("code", "detail"), run.fault, strict=True))] if table == RESULTS else []
     assert run.simulation is not None
