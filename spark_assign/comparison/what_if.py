@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _TOPIC = ["cluster", "topic"]
 
+_MAX_INT = 2**31 - 1
+
 MAX_COUNT = 100_000
 """Maximum number of members per group, and of partitions per topic, in a change. A larger number is a typing error."""
 
@@ -166,7 +168,8 @@ def grown(fleet: Fleet, *, cluster: str, topic: str, factor: float | None, count
     if (factor is None) == (count is None):
         problem = "both factor and count are given, or neither"
         raise FleetError([Fault("topics", "partitions", problem, "Give either factor or count")])
-    partitions = F.lit(count) if factor is None else F.ceil(F.col("partitions") * F.lit(float(factor)))
+    multiple = F.col("partitions") * F.lit(float(factor or 1))  # beyond int: as many as an int has, for its groups only
+    partitions = F.lit(count) if factor is None else F.ceil(F.when(multiple > _MAX_INT, _MAX_INT).otherwise(multiple))
     return fleet.topics.where(matches(cluster=cluster, topic=topic)).select(
         *_TOPIC, partitions.try_cast("int").alias("partitions")
     )

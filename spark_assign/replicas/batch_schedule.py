@@ -37,6 +37,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.replicas.kafka_tool_files import CHANGED, MAX_PARTITIONS, REASSIGN
 from spark_assign.replicas.kernel.reassignment_batches import split_batches
+from spark_assign.replicas.kernel.reassignment_facts import MAX_RATE
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.spark.arrow_batches import sorted_rows
 from spark_assign.spark.arrow_schemas import to_arrow_schema
@@ -119,6 +120,10 @@ def schedule(
     placed = plan.placement.withColumn("rate", F.lit(0.0))
     if loads is not None:
         rates = loads.groupBy(*key).agg(F.max("in_bytes_per_second").alias("rate"))
+        if wrong := rates.where(~F.col("rate").between(0.0, MAX_RATE)).orderBy(*key).limit(1).collect():
+            where = ", ".join(f"{name}={wrong[0][name]}" for name in key)
+            problem = f"negative, or not a number up to {MAX_RATE:,.0f}, e.g. {where}"
+            raise FleetError([Fault("loads", "in_bytes_per_second", problem, "Correct the row")])
         placed = placed.drop("rate").join(rates, key, "left").fillna(0.0, ["rate"])
     clusters = placed.groupBy("cluster").agg(F.avg("bytes").alias("mean_bytes"))
     clusters = clusters.join(_throttles(placed, bandwidth), "cluster")
@@ -261,6 +266,9 @@ def _latest_starts(seconds: Sequence[float | None], finish: datetime | None) -> 
     """Returns when each batch must start at the latest; None if a batch from there on has no known end."""
     starts: list[datetime | None] = []
     for duration in reversed(seconds):
-        finish = None if finish is None or duration is None else finish - timedelta(seconds=duration)
+        try:
+            finish = None if finish is None or duration is None else finish - timedelta(seconds=duration)
+        except OverflowError:  # before the year 1
+            finish = None
         starts.append(finish)
     return starts[::-1]

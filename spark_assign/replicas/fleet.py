@@ -33,17 +33,20 @@ class CheckedTables:
         """Returns the tables that are set, by name."""
         return {name: table for name in self.schemas if (table := getattr(self, name)) is not None}
 
-    def check_keys(self) -> None:
+    def check_keys(self, unique: Collection[str] = ()) -> None:
         """Checks the required columns for nulls.
 
+        Args:
+            unique: Tables in which the same key twice is an error, too.
+
         Raises:
-            FleetError: A null, or an integer out of range.
+            FleetError: A null, an integer out of range, or a key that occurs twice.
         """
         faults = []
         for name, table in self.tables().items():
             required = (field for field in self.schemas[name].fields if not field.nullable)
             key = [field.name for field in required if not isinstance(field.dataType, ArrayType)]
-            faults.append(faulty_rows(name, table, key, unique=False))
+            faults.append(faulty_rows(name, table, key, unique=name in unique))
         if faults:
             raise_faults(union(faults).collect())  # a row per table and column
 

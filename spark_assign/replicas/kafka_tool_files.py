@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -25,6 +24,7 @@ from spark_assign.replicas.kernel.reassignment_batches import split_batches
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.spark.arrow_batches import sorted_rows
 from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.stores.cluster_folders import one_folder
 from spark_assign.stores.locations import file_system, join
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.replicas import TOOL_FILES
@@ -126,7 +126,7 @@ def write_tool_files(files: DataFrame, folder: str) -> list[str]:
             system.delete_file(file.path)
     written = []
     for row in files.toLocalIterator():
-        cluster_folder = join(base, quote(row["cluster"], safe=""))
+        cluster_folder = join(base, one_folder(row["cluster"]))
         system.create_dir(cluster_folder)
         with system.open_output_stream(join(cluster_folder, row["name"])) as stream:
             stream.write(row["content"].encode())

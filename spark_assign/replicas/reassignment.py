@@ -212,7 +212,9 @@ def _rate_facts(loads: DataFrame) -> list[DataFrame]:
     rates = loads.groupBy("cluster", "topic", "partition").agg(
         F.max("in_bytes_per_second").alias("rate"), F.count_distinct("group_id").alias("groups")
     )
-    written = F.round("rate").cast("long")
+    # A rate that no broker has is -1, which the kernel rejects: beyond long, it couldn't be cast.
+    usable = F.col("rate").between(0.0, kinds.MAX_RATE)
+    written = F.when(~usable, F.lit(-1.0)).otherwise(F.round("rate")).cast("long")
     amounts = {kinds.IN_RATE: written, kinds.READ_RATE: written * F.greatest("groups", F.lit(1))}
     return [
         to_facts(rates, kinds.FACTS, kind, topic="topic", partition="partition", amount=amount)

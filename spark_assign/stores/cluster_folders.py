@@ -42,10 +42,20 @@ def folder_name(key: str, cluster: str) -> str:
 
     A name that is too long for a file system is cut and ends with a part of its hash.
     """
+    return f"{key}={_encoded(cluster)}"
+
+
+def one_folder(cluster: str) -> str:
+    """Returns the name of a cluster's folder without the prefix `cluster=`; `.` and `..` are encoded, too."""
+    name = _encoded(cluster)
+    return name.replace(".", "%2E") if name in (".", "..") else name
+
+
+def _encoded(cluster: str) -> str:
     name = quote(cluster, safe="")
     if len(name) > _MAX_NAME_LENGTH:
         name = f"{name[:_MAX_NAME_LENGTH]}-{hashlib.sha256(cluster.encode()).hexdigest()[:12]}"
-    return f"{key}={name}"
+    return name
 
 
 def is_cluster(name: str) -> bool:

@@ -16,7 +16,8 @@ import yaml
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign import Fleet, plan
+from spark_assign import Fleet, FleetError, plan
+from spark_assign.replicas import LoadGoals, ReplicaFleet, check, reassign
 from spark_assign.spark import subscription_lists
 from tests.docs.pages import ROOT
 
@@ -127,3 +128,42 @@ def test_a_member_that_owns_a_million_partitions(spark: SparkSession) -> None:
     )
     (row,) = plan(fleet, "cooperative-sticky").metrics.collect()
     assert (row["partitions"], row["moved"]) == (1_000_000, 0)
+
+
+def test_a_factor_beyond_int_rejects_its_group(spark: SparkSession) -> None:
+    """A topic that a change makes larger than an int: the other groups are planned."""
+    topics = spark.createDataFrame(
+        [("c", "t", 3), ("c", "large", 2**31 - 1)], "cluster string, topic string, partitions int"
+    )
+    members = [("c", "g", "m"), ("c", "bad", "m")]
+    subscriptions = [("c", "g", "m", "t"), ("c", "bad", "m", "large")]
+    fleet = Fleet(
+        members=spark.createDataFrame(members, "cluster string, group_id string, member_id string"),
+        subscriptions=spark.createDataFrame(
+            subscriptions, "cluster string, group_id string, member_id string, topic string"
+        ),
+        topics=topics,
+    )
+    planned = plan(fleet.with_partitions(topic="*", factor=2), "range")
+    assert [(row["group_id"], row["partitions"]) for row in planned.metrics.collect()] == [("g", 6)]
+    assert [(row["group_id"], row["code"]) for row in planned.rejected.collect()] == [("bad", "too-many-partitions")]
+
+
+def test_numbers_of_replicas_that_no_cluster_has(spark: SparkSession) -> None:
+    """Rates and sizes beyond long reject their cluster; a broker with two rows is a fault."""
+    key = "cluster string, topic string, partition int"
+    clusters = ("nan", "large", "negative", "fine")
+    replicas = [(cluster, "t", number, [1 + number, 2 - number]) for cluster in clusters for number in (0, 1)]
+    brokers = [(cluster, broker, f"r{broker}") for cluster in clusters for broker in (1, 2)]
+    rates = dict(zip(clusters, (float("nan"), 1e308, -1.0, 10.0), strict=True))
+    loads = [(cluster, "t", number, rate) for cluster, rate in rates.items() for number in (0, 1)]
+    schema = "cluster string, broker_id int, rack_id string"
+    fleet = ReplicaFleet(
+        spark.createDataFrame(replicas, f"{key}, replicas array<int>"),
+        spark.createDataFrame(brokers, schema),
+        loads=spark.createDataFrame(loads, f"{key}, in_bytes_per_second double"),
+    )
+    rejected = reassign(fleet, goals=LoadGoals({"in": 0.1})).rejected.collect()
+    assert {(row["cluster"], row["code"]) for row in rejected} == {(each, "bad-load") for each in clusters[:3]}
+    with pytest.raises(FleetError, match=r"brokers\.broker_id: the same key twice: 16 row\(s\)"):
+        check(ReplicaFleet(fleet.replicas, spark.createDataFrame(brokers * 2, schema))).problems.collect()

@@ -19,7 +19,7 @@ from spark_assign.cli.printed import run_and_print
 from spark_assign.cli.settings_file import from_file
 from spark_assign.report.formatting import aligned, group_name, listed, visible
 from spark_assign.sources.files.snapshot_files import write_folder
-from spark_assign.stores.cluster_folders import folder_name
+from spark_assign.stores.cluster_folders import folder_name, one_folder
 from spark_assign.stores.run_store import safe_run_id
 from spark_assign.tables.errors import ConfigError
 from tests.docs.pages import ROOT
@@ -82,9 +82,13 @@ def test_formulas_stay_text(name: str, capsys: pytest.CaptureFixture[str]) -> No
     assert row == {"group_id": f"'{name}", "moved": "-3"}
 
 
-@pytest.mark.parametrize("cluster", ["..", "../../etc", "/etc/passwd", "a/../../b", "c:\\x", "x" * 3_000, "\x00"])
+@pytest.mark.parametrize("cluster", [".", "..", "../../etc", "/etc/passwd", "a/../../b", "c:\\x", "x" * 3_000, "\x00"])
 def test_a_cluster_stays_in_the_folder_of_the_fleet(cluster: str, tmp_path: Path) -> None:
     """Its name is one folder, whatever it contains. The same holds for the name of a run."""
+    inner = tmp_path / one_folder(cluster)
+    assert inner.resolve().parent == tmp_path
+    assert "/" not in inner.name
+    assert len(inner.name) < 250
     name = folder_name("cluster", cluster)
     assert "/" not in name
     assert len(name) < 250

@@ -95,6 +95,8 @@ def test_times_that_cannot_be(name: str) -> None:
     fault = f"{name} is {least - 1}, expected {least} or more milliseconds"
     assert TimingConfig(**{name: least - 1}).fault() == fault
     assert _refused(facts.group(**{name: least - 1})) == ("bad-settings", f"settings: {fault}")
+    most = f"{name} is 10,000,000,001, expected at most 10,000,000,000 milliseconds"
+    assert _refused(facts.group(**{name: 10**10 + 1})) == ("bad-settings", f"settings: {most}")
     others = {"heartbeat_interval_ms": 1, "session_timeout_ms": 2}
     others |= {f"group_consumer_{each}": value for each, value in others.items()}
     assert TimingConfig(**others | {name: least + name.endswith("session_timeout_ms")}).fault() is None
@@ -200,6 +202,12 @@ def test_a_group_is_in_its_newest_generation(generations: tuple[int | None, ...]
     """At least the first."""
     rows = [facts.member(f"m{number}", ["t"], generation=each) for number, each in enumerate(generations)]
     assert _stage(facts.topic("t", 1), *rows)[0].generation_id == expected
+
+
+def test_a_generation_that_leaves_none_for_rebalances() -> None:
+    """A member can claim any."""
+    found = _refused(facts.member("a", ["t"], generation=2**31 - 1))
+    assert found == ("bad-generation", "members: generation_id is 2,147,483,647, expected at most 2,146,483,648")
 
 
 # --- topics -------------------------------------------------------------------------------------------------------
@@ -315,6 +323,9 @@ def test_events_of_one_instant() -> None:
         (("slow-member", {"member_id": "m", "delay_ms": -1}), "delay_ms is -1, expected 0 or more"),
         (("topic-created", {"topic": "t", "partitions": -1}), "partitions is -1, expected 0 or more"),
         (("topic-created", {"topic": "t", "partitions": 1_000_001}), "partitions is 1,000,001, expected at most 1,000"),
+        (("rolling-restart", {"down_ms": 2**63 - 1}), "down_ms is 9,223,372,036,854,775,807, expected at most 10,0"),
+        (("rolling-restart", {"pause_ms": 10**10 + 1}), "pause_ms is 10,000,000,001, expected at most 10,000,000,000"),
+        (("slow-member", {"member_id": "m", "delay_ms": 2**62}), "delay_ms is 4,611,686,018,427,387,904, expected at"),
         (("rolling-restart", {"parallelism": 0}), "parallelism is 0, expected 1 or more"),
         (("subscription-changes", {"member_id": "m", "topics": ("t", None)}), "topics contains null. Remove it"),
         (("rolling-restart", {"assignors": (None,)}), "assignors contains null. Remove it"),

@@ -272,6 +272,14 @@ def test_tables_are_no_longer_than_they_need_be(monkeypatch: pytest.MonkeyPatch)
 # --- groups that cannot be played ---------------------------------------------------------------------------------
 
 
+def test_sums_that_overflow_reject_their_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the groups that are simulated with it."""
+    monkeypatch.setattr(simulate_groups, "MAX_LONG", 100_000)
+    late = facts.event(90_000, "metadata-refresh")
+    rows = {row["group_id"]: row["code"] for row in _rows(variants=("configured",), a=facts.pair(), z=facts.pair(late))}
+    assert rows == {"a": None, "z": "bad-event"}
+
+
 def test_a_group_that_cannot_be_played_sinks_nobody() -> None:
     """Each says what is wrong, where rows of plays are; elsewhere it has none."""
     twice = facts.owned("c2", "t", 0)

@@ -269,6 +269,22 @@ NO_BROKER, TWICE, BAD = "unknown-broker", "duplicate-broker", "bad-replicas"
             )
             for at, of in ((2, []), (-3, [1]))
         ),
+        (
+            [partition(2, [1] * 10_000)],
+            BAD,
+            "replicas: duplicate broker, e.g. topic=t, partition=2. Remove one of them",
+        ),
+        (
+            [size(0, 2**63 - 1), size(1, 2**63 - 1)],
+            "bad-sizes",
+            "sizes: more than 1,152,921,504,606,846,976 bytes in a cluster. Correct the rows",
+        ),
+        (
+            [fact(kinds.IN_RATE, topic="t", partition=1, amount=-1)],
+            "bad-load",
+            "loads: topic=t, partition=1: in_bytes_per_second is negative, or not a number up to 1,000,000,000,000. "
+            "Correct the row",
+        ),
     ],
 )
 def test_what_is_to_be_mended(more: list[dict[str, Any]], code: str, detail: str) -> None:

@@ -33,6 +33,12 @@ from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaClust
 KINDS = range(11)
 BROKER, REMOVED, ADDED, RACK, PARTITION, SIZE, FACTOR, COUNT, IN_RATE, READ_RATE, CAPACITY = KINDS
 
+MAX_BYTES = 2**60
+"""Maximum number of bytes of all replicas of a cluster, so that sums are longs."""
+
+MAX_RATE = 1e12
+"""Maximum rate of a partition, in bytes/s, so that sums are longs."""
+
 FENCED, CORDONED = 1, 2
 _EXCLUDED = {FENCED: "fenced-broker", CORDONED: "cordoned-broker"}
 
@@ -107,6 +113,13 @@ def read_cluster(facts: pa.Table) -> NamedCluster:
     topics, partition, current = _add_new_partitions(rows[COUNT], topics, partition, current)
     factor = _factors(rows[FACTOR], topics, current, len(ids) - len(excluded))
     weight, weighed = _weights(rows[SIZE], topics, partition)
+    if sum(weight.tolist()) * max(current.shape[1], int(factor.max(initial=1))) > MAX_BYTES:
+        raise RejectedError("bad-sizes", f"sizes: more than {MAX_BYTES:,} bytes in a cluster. Correct the rows")
+    in_rate, read_rate = (_amounts(rows[tag], topics, partition) for tag in (IN_RATE, READ_RATE))
+    if any((rate or 0) < 0 for rate in in_rate):
+        problem = f"in_bytes_per_second is negative, or not a number up to {MAX_RATE:,.0f}. Correct the row"
+        row = next(row for row, rate in enumerate(in_rate) if (rate or 0) < 0)
+        raise RejectedError("bad-load", f"loads: topic={topics[row]}, partition={partition[row]}: {problem}")
     return NamedCluster(
         ReplicaCluster(
             rack=np.array([rack_index[racks[broker]] for broker in ids.tolist()], np.int64),
@@ -121,8 +134,8 @@ def read_cluster(facts: pa.Table) -> NamedCluster:
         topic=topics,
         partition=partition,
         voluntary=rows[ADDED].num_rows > 0,
-        in_rate=np.array([rate or 0 for rate in _amounts(rows[IN_RATE], topics, partition)], np.int64),
-        read_rate=np.array([rate or 0 for rate in _amounts(rows[READ_RATE], topics, partition)], np.int64),
+        in_rate=np.array([rate or 0 for rate in in_rate], np.int64),
+        read_rate=np.array([rate or 0 for rate in read_rate], np.int64),
         capacities=_capacities(rows[CAPACITY]),
     )
 
@@ -190,6 +203,9 @@ def _partitions(rows: pa.Table, ids: IntArray) -> tuple[list[str], IntArray, Int
     duplicates = np.flatnonzero((partition[1:] == partition[:-1]) & (np.array(topics[1:]) == np.array(topics[:-1])))
     if len(duplicates):
         raise rejection("duplicate-partition", "the same key twice:", duplicates[0], "Keep one row per partition")
+    longer = np.flatnonzero(sizes > len(ids))  # before a matrix as wide as the longest row
+    if len(longer):
+        raise rejection("bad-replicas", "duplicate broker, e.g.", longer[0], "Remove one of them")
     current = np.full((len(topics), int(sizes.max(initial=1))), NO_BROKER)
     position = np.arange(len(flat)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     current[np.repeat(np.arange(len(topics)), sizes), position] = np.searchsorted(

@@ -22,13 +22,16 @@ NEEDS: dict[str, tuple[str, ...]] = {
 }
 """Event type to the columns that it requires."""
 
-NUMBERS = ("at_ms", "partitions", "down_ms", "delay_ms", "pause_ms")
+TIMES = ("at_ms", "down_ms", "delay_ms", "pause_ms")
 DOWN_MS, PAUSE_MS = 5_000, 10_000
 """Default downtime of a restarted process, and default pause between the batches of a rolling restart, in
 milliseconds."""
 
 MAX_PARTITIONS = 1_000_000
 """Maximum number of partitions of a simulated topic. The simulation keeps one object per partition."""
+
+MAX_MS = 10**10
+"""Maximum time of an event or a setting, in milliseconds (115 days), which bounds sums and running time."""
 
 ORDER = {event: number for number, event in enumerate(NEEDS)}
 
@@ -82,12 +85,12 @@ def _check(event: Event) -> None:
     for name in NEEDS[event.event]:
         if getattr(event, name) is None:
             raise event.invalid(f"{name} is null. The event requires it")
-    for name in NUMBERS:
+    for name, most in (*((name, MAX_MS) for name in TIMES), ("partitions", MAX_PARTITIONS)):
         value = getattr(event, name)
         if value is not None and value < 0:
             raise event.invalid(f"{name} is {value}, expected 0 or more")
-    if (event.partitions or 0) > MAX_PARTITIONS:
-        raise event.invalid(f"partitions is {event.partitions:,}, expected at most {MAX_PARTITIONS:,}")
+        if value is not None and value > most:
+            raise event.invalid(f"{name} is {value:,}, expected at most {most:,}")
     if event.parallelism is not None and event.parallelism < 1:
         raise event.invalid(f"parallelism is {event.parallelism}, expected 1 or more")
     for name in ("topics", "assignors"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from spark_assign.groups.assignors.release_rules import broker_releases, release_bounds
+from spark_assign.simulation.kernel.events import MAX_MS
 
 KAFKA_DEFAULT = ("range", "cooperative-sticky")
 """The default of `partition.assignment.strategy`."""
@@ -108,6 +109,8 @@ class TimingConfig:
             value, minimum = getattr(self, field.name), 0 if field.name in _CAN_BE_ZERO else 1
             if isinstance(value, int) and value < minimum:
                 return f"{field.name} is {value}, expected {minimum} or more milliseconds"
+            if isinstance(value, int) and value > MAX_MS:
+                return f"{field.name} is {value:,}, expected at most {MAX_MS:,} milliseconds"
         for prefix in ("", "group_consumer_"):
             beat, timeout = f"{prefix}heartbeat_interval_ms", f"{prefix}session_timeout_ms"
             if getattr(self, beat) >= getattr(self, timeout):

@@ -31,6 +31,7 @@ MAX_RUNNING = 200
 """Number of groups that run at once, which bounds the memory of a worker."""
 
 ROWS_PER_TABLE = 10_000
+MAX_LONG = 2**63 - 1
 
 RESULTS, TRACE, PARTITIONS, OWNERSHIP = "results", "trace", "partitions", "ownership"
 """Tables. `results` has one row per group and variant: its rebalances and availability, or code and detail."""
@@ -178,6 +179,11 @@ def _check_assignors(initial_state: InitialState) -> None:
 def _rows(run: SimulationRun, table: str) -> Rows:
     """Returns the rows of a run in one table."""
     key = {"cluster": run.key[0], "group_id": run.key[1], "variant": run.variant}
+    if run.simulation is not None and run.simulation.end_ms * len(run.simulation.group.ownership_log.closed) > MAX_LONG:
+        run.fault = (
+            "bad-event",
+            f"events: the last one ends after {run.simulation.end_ms:,} ms, so sums overflow",
+        )
     if run.fault is not None:
         return [key | dict(zip(("code", "detail"), run.fault, strict=True))] if table == RESULTS else []
     assert run.simulation is not None

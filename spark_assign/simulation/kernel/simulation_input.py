@@ -45,6 +45,9 @@ KIP-848."""
 SERVER_ASSIGNORS = {"uniform": "uniform", "range": "range", "server-range": "range"}
 """The broker's assignors (`group.remote.assignor`) by their names in fleets."""
 
+MAX_GENERATION = 2**31 - 1_000_000
+"""Maximum generation of a group at the start, so that the generations of its rebalances are ints."""
+
 Key = tuple[str, str]
 Row = dict[str, Any]
 
@@ -84,12 +87,16 @@ class SimulationInput:
         if large := sorted(topic for topic, count in counts.items() if count > MAX_PARTITIONS):
             count = f"{large[0]} has {counts[large[0]]:,} partitions"
             raise InvalidGroupError("too-many-partitions", f"topics: {count}, expected at most {MAX_PARTITIONS:,}")
+        generation = max([1, *(row["numbers"][1] or 1 for row in self.rows[MEMBER])])
+        if generation > MAX_GENERATION:
+            detail = f"members: generation_id is {generation:,}, expected at most {MAX_GENERATION:,}"
+            raise InvalidGroupError("bad-generation", detail)
         times = {code(topic_index[row["topic"]], row["numbers"][0]): row["numbers"][1:] for row in self.rows[TIMES]}
         return InitialState(
             members=self._members(variant, assignors, topic_index),
             topics=topics,
             partitions={topic_index[topic]: count for topic, count in counts.items()},
-            generation_id=max([1, *(row["numbers"][1] or 1 for row in self.rows[MEMBER])]),
+            generation_id=generation,
             timing=self._timing(defaults),
             assignors=assignors,
             new_members_static=variant == STATIC,
