@@ -44,7 +44,7 @@ from spark_assign.cli.steps import Step, StepOutcome, failed, problem, run_steps
 from spark_assign.report.formatting import listed
 from spark_assign.report.html import report
 from spark_assign.report.html.collect_daily import daily_rows
-from spark_assign.report.html.daily import DailyRows, build_daily_parts
+from spark_assign.report.html.daily import DailyRows
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import Figures, expose, publish
 from spark_assign.sources.files.snapshot_files import last_taken, summarized
@@ -134,7 +134,7 @@ def main(options: Options) -> int:
     code = FAILURE if incomplete else int(options.fail_on == "alerts" and bool(rows.alerts))
     options.outcome.ended(code)
     counts = ", ".join(f"{name} {number:,}" for name, number in options.outcome.counts.items())
-    lines = [f"{part.heading}: {' '.join(part.sentences)}" for part in build_daily_parts(rows)]
+    lines = [f"{part.heading}: {' '.join(part.sentences)}" for part in rows.parts]
     options.outcome.summary = "\n".join([*lines, f"daily {options.run_id}: {counts}"])
     write(options.outcome, str(day / "outcome.json"))
     print(f"{options.outcome.summary}\nPage: {day / 'index.html'}, also {Path(options.output) / 'index.html'}")

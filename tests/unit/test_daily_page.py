@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_assign.report.html import render_report
-from spark_assign.report.html.daily import DailyRows, build_daily_parts
+from spark_assign.report.html.daily import DailyRows
 from spark_assign.report.text.advice_commands import advice_commands
 
 pytest.importorskip("jinja2", reason="pages are an extra")
@@ -67,7 +67,7 @@ ROWS = DailyRows(
 
 def test_the_page_answers_in_order() -> None:
     """Causes, their cost, the best single setting, changes, what to do, and stale clusters."""
-    stopped, cost, prevention, changes, to_do, clusters = build_daily_parts(ROWS)
+    stopped, cost, prevention, changes, to_do, clusters = ROWS.parts
     assert "3 events in 2 groups (deployment 1, rebalance storm 1, crash 1)." in stopped.sentences[0]
     assert cost.sentences[0] == "100 partition-seconds without consumption."
     assert [row[0] for row in cost.tables[0].rows] == ["deployment", "rebalance storm", "crash"]
@@ -77,7 +77,7 @@ def test_the_page_answers_in_order() -> None:
     assert to_do.cards[0].commands.apply[0] == "group.instance.id=…"
     assert clusters.sentences == ["Stale: d.", *ROWS.missing]
     page = render_report(daily=ROWS, title="Today")
-    order = [page.index(f'<h2 id="{part.ident}">') for part in build_daily_parts(ROWS)]
+    order = [page.index(f'<h2 id="{part.ident}">') for part in ROWS.parts]
     assert order == sorted(order)
     assert '<body class="daily">' in page
     assert "<time>2026-11-27 03:00:00</time>" in page
@@ -93,7 +93,7 @@ def test_a_team_sees_its_rows() -> None:
 
 def test_without_a_history() -> None:
     """The page says so, and has the rest."""
-    parts = build_daily_parts(DailyRows())
+    parts = DailyRows().parts
     assert parts[0].sentences == ["No history was read, so pauses aren't known."]
     assert parts[3].sentences == ["There is no earlier plan to compare with."]
     (sentence,) = parts[2].sentences

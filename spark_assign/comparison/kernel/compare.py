@@ -46,14 +46,18 @@ from spark_assign.simulation.kernel.settings import TimingConfig
 
 
 def _later_rounds(
-    specs: GroupSpecs, assignor: str, is_planned: BoolArray, custom: Mapping[str, GroupAssignor]
+    specs: GroupSpecs,
+    assignor: str,
+    first: GroupAssignments,
+    is_planned: BoolArray,
+    custom: Mapping[str, GroupAssignor],
 ) -> dict[str, Any]:
     """Returns the number of rounds of each group, whether it is stable, and the moves and revocations after the first
     round."""
     later: dict[str, Any] = {name: np.zeros(specs.num_groups, np.int64) for name in ("moved", "revoked")}
     later |= {"rounds": np.ones(specs.num_groups, np.int64), "stable": np.ones(specs.num_groups, bool)}
     is_one_round = assignor in custom or not is_cooperative(assignor)
-    for step in () if is_one_round else simulate_rounds(assignor, specs, is_planned, MAX_ROUNDS):
+    for step in () if is_one_round else simulate_rounds(assignor, specs, is_planned, MAX_ROUNDS, first):
         later["rounds"][step.group], later["stable"][step.group] = step.number, step.stable
         if step.number > 1:
             later["moved"][step.group] += step.moved
@@ -75,7 +79,7 @@ def transition_costs(
     paused_partition_seconds, the expected partition-seconds without consumption until every member has its target.
     """
     counts, target = count_changes(read_ownership(specs, assignments, is_planned)), assignments.slices
-    later = _later_rounds(specs, assignor, is_planned, custom)
+    later = _later_rounds(specs, assignor, assignments, is_planned, custom)
     pauses = PauseCounts(
         members=np.maximum(np.bincount(specs.members.group, minlength=specs.num_groups), 1),
         partitions=np.bincount(specs.topics.group[target.topic], target.count, specs.num_groups).astype(np.int64),

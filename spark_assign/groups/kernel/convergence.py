@@ -83,16 +83,25 @@ class Round:
         return pa.table(columns | metrics)
 
 
-def simulate_rounds(assignor: str, specs: GroupSpecs, selected: BoolArray, limit: int) -> Iterator[Round]:
+def simulate_rounds(
+    assignor: str, specs: GroupSpecs, selected: BoolArray, limit: int, first: GroupAssignments | None = None
+) -> Iterator[Round]:
     """Rebalances the selected groups with a cooperative assignor until they are stable, at most `limit` times. Members
     report the next generation after each round.
+
+    Args:
+        assignor: name of the assignor.
+        specs: the groups before the first round.
+        selected: mask of the groups.
+        limit: maximum number of rounds.
+        first: the assignment of the selected groups in the first round, if it is known.
 
     Yields:
         the metrics of each round. Groups that are rejected, such as those for which Kafka's class throws, have none.
     """
     num_owned = _count_owned(specs)
     for number in range(1, limit + 1):
-        assignments = assign(specs, assignor, selected)
+        assignments = first if number == 1 and first else assign(specs, assignor, selected)
         selected = selected & ~np.isin(np.arange(specs.num_groups), list(assignments.rejected))
         compared = read_ownership(specs, assignments, selected)
         counts = count_changes(compared)

@@ -10,7 +10,7 @@ A member, a topic, and a group are their indexes in `GroupSpecs` everywhere in t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -337,8 +337,7 @@ class GroupAssignments:
             didn't).
         withheld: for each slice, whether another member must revoke it first.
         rejected: code and detail by group index; a rejected group has no slices.
-        order_dependent: parts of the slices whose owner depends on an order that the facts don't determine; computed
-            only for uniform and franz-go's sticky balancers.
+        find_order_dependent: returns `order_dependent`.
         load_bound_status: outcome of the load bound by group index, for groups that weighted-sticky planned (one of
             `groups.assignors.weighted.weighted_groups.BOUND_STATUSES`).
     """
@@ -347,7 +346,7 @@ class GroupAssignments:
     reason: IntArray
     withheld: BoolArray
     rejected: Mapping[int, tuple[str, str]] = field(default_factory=dict)
-    order_dependent: PartitionSlices = EMPTY_SLICES
+    find_order_dependent: Callable[[], PartitionSlices] = EMPTY_SLICES.concat
     load_bound_status: Mapping[int, str] = field(default_factory=dict)
 
     @staticmethod
@@ -377,9 +376,18 @@ class GroupAssignments:
             np.concatenate([part.reason for part in parts]),
             np.concatenate([part.withheld for part in parts]),
             {group: rejection for part in parts for group, rejection in part.rejected.items()},
-            self.order_dependent.concat(*(part.order_dependent for part in others)),
+            lambda: EMPTY_SLICES.concat(*(part.order_dependent for part in parts)),
             {group: status for part in parts for group, status in part.load_bound_status.items()},
         )
+
+    @cached_property
+    def order_dependent(self) -> PartitionSlices:
+        """Parts of the slices whose owner depends on an order that the facts don't determine.
+
+        They are known only for uniform and franz-go's sticky balancers, and computed when they are needed: uniform
+        assigns a heterogeneous group for all possible orders.
+        """
+        return self.find_order_dependent()
 
     @property
     def assigned_now(self) -> PartitionSlices:

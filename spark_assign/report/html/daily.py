@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from spark_assign.report.formatting import DASH, Row, Rows, count, group_key, group_name, share, visible
@@ -75,6 +76,11 @@ class DailyRows:
         names = ("deploys", "savings", "groups", "advice", "alerts", "clusters")
         return {name: getattr(self, "changed" if name == "groups" else name) or () for name in names}
 
+    @cached_property
+    def parts(self) -> list[Part]:
+        """The sections in the order in which the page answers, drawn once."""
+        return [_stopped(self), _cost(self), _prevention(self), _changes(self), _next(self), _clusters(self)]
+
     def teams(self) -> list[str]:
         """Returns the teams of all rows, sorted."""
         listed = (self.deploys, self.savings, self.changed, self.advice, self.alerts)
@@ -113,11 +119,6 @@ class Part:
     def ident(self) -> str:
         """Returns the anchor of the section."""
         return self.heading.lower().replace(" ", "-")
-
-
-def build_daily_parts(rows: DailyRows) -> list[Part]:
-    """Returns the sections in the order in which the page answers."""
-    return [_stopped(rows), _cost(rows), _prevention(rows), _changes(rows), _next(rows), _clusters(rows)]
 
 
 def _stopped(rows: DailyRows) -> Part:

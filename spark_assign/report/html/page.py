@@ -92,7 +92,7 @@ def render_report(
         advice=comparisons.build_advice_section(advice) if advice else None,
         history=histories.build_history_section(history) if history else None,
         streams=streams_groups.build_streams_section(streams) if streams else None,
-        daily=dailies.build_daily_parts(daily) if daily else [dailies.Part("Tables", (), tables)] if tables else None,
+        daily=daily.parts if daily else [dailies.Part("Tables", (), tables)] if tables else None,
         sources=sources,
     )
     return visible(page)  # a name could reverse the text after it

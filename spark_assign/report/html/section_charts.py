@@ -65,11 +65,11 @@ def draw_histogram(bars: Sequence[Bar], ident: str, title: str, unit: str) -> Ma
         drawn.encode(
             x=x,
             y=y,
-            y2="to:Q",
+            y2=alt.Y2("to:Q"),
             fill=alt.Fill("kind:N", scale=filled, legend=None),
             stroke=alt.Stroke("kind:N", scale=edged, legend=None),
         ),
-        words.encode(x=x, y=alt.Y("to:Q", axis=None), text="words:N"),
+        words.encode(x=x, y=alt.Y("to:Q", axis=None), text=alt.Text("words:N")),
     ).properties(width=WIDTH, height=180)
     text = "; ".join(
         f"{bar.label}: {number(bar.total)} {unit}, {number(bar.uneven)} of them could be more even"
@@ -123,8 +123,10 @@ def draw_pauses(panels: Sequence[TimePanel], ident: str, title: str, partitions:
         paused, strip = _rectangles(periods, "problem"), _rectangles(rebalances, "round")
         rows.append(
             alt.layer(
-                paused.encode(x=x, x2="to:Q", y=_level_axis(high), y2="none:Q"),
-                strip.encode(x=x, x2="to:Q", y=alt.value(_PAUSE_HEIGHT + 4), y2=alt.value(_PAUSE_HEIGHT + 10)),
+                paused.encode(x=x, x2=alt.X2("to:Q"), y=_level_axis(high), y2=alt.Y2("none:Q")),
+                strip.encode(
+                    x=x, x2=alt.X2("to:Q"), y=alt.YValue(_PAUSE_HEIGHT + 4), y2=alt.Y2Value(_PAUSE_HEIGHT + 10)
+                ),
             ).properties(width=WIDTH - 40, height=_PAUSE_HEIGHT, title=f"{panel.name}: {panel.text}")
         )
     chart = alt.vconcat(*rows, spacing=22)
@@ -183,7 +185,7 @@ def draw_line_series(lines: Sequence[LineSeries], ident: str, title: str, unit: 
         name = charts.chart_of([{"words": f"{line.name} {last:,.0f}"}]).mark_text(
             align="left", baseline="middle", fontWeight=600, color=color(ink)
         )
-        names.append(name.encode(x=alt.value(WIDTH - 220 + 8), y=alt.value(below), text="words:N"))
+        names.append(name.encode(x=alt.XValue(WIDTH - 220 + 8), y=alt.YValue(below), text=alt.Text("words:N")))
     chart = alt.layer(*drawn, *names).properties(width=WIDTH - 220, height=_LINES_HEIGHT)
     text = "; ".join(f"{line.name}: {line.text}" for line in lines)
     return charts.inline_svg(chart, ident, title, text)
@@ -249,7 +251,7 @@ def draw_heat_map(
     y = named(alt.Y, "row:O", rows, labelLimit=_LABEL_WIDTH, minExtent=_LABEL_WIDTH)
     base = charts.chart_of(values).encode(x=x, y=y)
     drawn = base.mark_rect(fill=color("problem")).encode(opacity=alt.Opacity("pale:Q", scale=None))
-    figures = base.mark_text(fontSize=9, color=color("text")).encode(text="words:N")
+    figures = base.mark_text(fontSize=9, color=color("text")).encode(text=alt.Text("words:N"))
     chart = alt.layer(drawn, figures).properties(width=step * len(columns), height=_ROW_HEIGHT * len(rows))
     highest = sorted(cells, key=lambda cell: (-cell.value, cell.row, cell.column))[:5]
     text = "; ".join(f"{rows[cell.row]}, {columns[cell.column]}: {cell.words} {unit}" for cell in highest)
@@ -294,14 +296,17 @@ def draw_member_timeline(past: MemberTimeline, ident: str, title: str) -> Markup
     words = charts.chart_of(labels).mark_text(fontSize=9, color=color("quiet"))
     above = alt.layer(
         line.encode(x=x, y=_level_axis(most, format="d")),
-        _rectangles(marks, "round").encode(x=x, x2="from:T", y=alt.value(-4), y2=alt.value(-10)),
-        words.encode(x=x, y=alt.value(-18), text="words:N"),
+        _rectangles(marks, "round").encode(x=x, x2=alt.X2("from:T"), y=alt.YValue(-4), y2=alt.Y2Value(-10)),
+        words.encode(x=x, y=alt.YValue(-18), text=alt.Text("words:N")),
     ).properties(width=WIDTH - 40, height=_PANEL_HEIGHT, title=alt.Title("members, and each generation", offset=26))
     if not past.pauses:
         return charts.inline_svg(above, ident, title, past.text)
     spans = [{"from": since, "to": until, "level": many, "none": 0} for since, until, many in past.pauses]
     paused = _rectangles(spans, "problem", opacity=0.7).encode(
-        x=alt.X("from:T", scale=scale, axis=shown), x2="to:T", y=_level_axis(still, format="d"), y2="none:Q"
+        x=alt.X("from:T", scale=scale, axis=shown),
+        x2=alt.X2("to:T"),
+        y=_level_axis(still, format="d"),
+        y2=alt.Y2("none:Q"),
     )
     below = paused.properties(
         width=WIDTH - 40, height=_PANEL_HEIGHT, title="partitions for which nothing was committed"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -90,7 +91,7 @@ def _one_by_one(
     ]
     *columns, order_dependent = (np.concatenate(each) for each in zip(*results, strict=True))
     dependent_columns = (column[order_dependent] for column in columns[:3])
-    return replace(GroupAssignments.of_partitions(*columns), order_dependent=compress(*dependent_columns))
+    return replace(GroupAssignments.of_partitions(*columns), find_order_dependent=partial(compress, *dependent_columns))
 
 
 def _read_generations(specs: GroupSpecs, cooperative: bool) -> tuple[IntArray, BoolArray]:
@@ -238,7 +239,8 @@ def plan_undisputed(
         GroupAssignments(moved, np.full(len(moved), OVER_QUOTA), np.full(len(moved), cooperative))
     )
     columns = (to_member, undisputed.topic, undisputed.partition)
-    return replace(assignments, order_dependent=compress(*(column[is_order_dependent] for column in columns)))
+    dependent = partial(compress, *(column[is_order_dependent] for column in columns))
+    return replace(assignments, find_order_dependent=dependent)
 
 
 def _assign_unassigned(

@@ -11,6 +11,7 @@ In the broker two members can't own one partition. If they do in a fleet, the fi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -54,6 +55,8 @@ from spark_assign.numeric.partition_slices import (
 )
 from spark_assign.numeric.segmented_arrays import key_ranges, starts_new_key
 
+_FindSlices = Callable[[], PartitionSlices]
+
 
 def assign_by_server(specs: GroupSpecs, assignor: str, selected: BoolArray) -> GroupAssignments:
     """Assigns the selected groups by an assignor of the broker, or by one of this project's variants."""
@@ -69,13 +72,13 @@ def assign_by_server(specs: GroupSpecs, assignor: str, selected: BoolArray) -> G
     topics = topics[selected[specs.topics.group[topics]]]
     members, is_heterogeneous = coordinator_member_order(specs), _find_heterogeneous(specs)
     previous = first_owners(specs, topics, members.index)
-    targets, order_dependent = _uniform(
+    targets, find_order_dependent = _uniform(
         specs, topics, selected, ids, members, is_heterogeneous, previous, extras_to_first=assignor == UNIFORM_4_0_0
     )
     if assignor in RACK_SERVER_ASSIGNORS:
         targets = improve_uniform_racks(specs, topics, members.index, is_heterogeneous, previous, targets)
-        order_dependent = EMPTY_SLICES
-    return replace(_withhold(specs, targets, previous), rejected=rejected, order_dependent=order_dependent)
+        find_order_dependent = EMPTY_SLICES.concat
+    return replace(_withhold(specs, targets, previous), rejected=rejected, find_order_dependent=find_order_dependent)
 
 
 # --- uniform ------------------------------------------------------------------------------------------------------
@@ -99,8 +102,8 @@ def _uniform(
     previous: PartitionSlices,
     *,
     extras_to_first: bool,
-) -> tuple[TargetAssignments, PartitionSlices]:
-    """Returns uniform's targets, and their order-dependent slices."""
+) -> tuple[TargetAssignments, _FindSlices]:
+    """Returns uniform's targets, and the function that finds their order-dependent slices."""
     group, homogeneous = specs.topics.group[topics], selected & ~is_heterogeneous
     results = [
         _assign_homogeneous(
@@ -111,10 +114,10 @@ def _uniform(
     if heterogeneous.any():
         some_members = members.take(heterogeneous[specs.members.group[members.index]])
         results.append(_assign_heterogeneous(specs, topics[heterogeneous[group]], some_members, ids, previous))
-    targets, order_dependent = zip(*results, strict=True)
+    targets, finders = zip(*results, strict=True)
     slices = EMPTY_SLICES.concat(*(each.slices for each in targets))
     reason = np.concatenate([each.reason for each in targets])
-    return TargetAssignments(slices, reason), EMPTY_SLICES.concat(*order_dependent)
+    return TargetAssignments(slices, reason), lambda: EMPTY_SLICES.concat(*(find() for find in finders))
 
 
 def _assign_homogeneous(
@@ -126,7 +129,7 @@ def _assign_homogeneous(
     previous: PartitionSlices,
     *,
     extras_to_first: bool,
-) -> tuple[TargetAssignments, PartitionSlices]:
+) -> tuple[TargetAssignments, _FindSlices]:
     """Assigns homogeneous groups, side by side."""
     topic_order = coordinator_topic_order(specs, topics, ids)
     members = members.take(selected[specs.members.group[members.index]])
@@ -158,15 +161,16 @@ def _assign_homogeneous(
     current = combined.take(np.argsort(combined.member, kind="stable"))
     targets = assign_homogeneous(group, topic_group, partitions, current, extras_to_first=extras_to_first)
     slices = targets.slices.renumber(members.index, topic_order.index)
-    open_partitions = order_dependent_partitions(
-        shares, topic_group, targets.unassigned, losing, topic_order.tie, (by_topic, by_partition)
-    )
-    # Partitions of a member that loses nothing do not depend on an order.
-    is_unstable = targets.is_new | (num_owned > shares.min_quota)[targets.slices.member]
-    order_dependent = _intersect(
-        slices.take(is_unstable), topic_order.index[open_partitions.topic], open_partitions.first
-    )
-    return TargetAssignments(slices, targets.reason), order_dependent
+
+    def find_order_dependent() -> PartitionSlices:
+        open_partitions = order_dependent_partitions(
+            shares, topic_group, targets.unassigned, losing, topic_order.tie, (by_topic, by_partition)
+        )
+        # Partitions of a member that loses nothing do not depend on an order.
+        is_unstable = targets.is_new | (num_owned > shares.min_quota)[targets.slices.member]
+        return _intersect(slices.take(is_unstable), topic_order.index[open_partitions.topic], open_partitions.first)
+
+    return TargetAssignments(slices, targets.reason), find_order_dependent
 
 
 def _intersect(slices: PartitionSlices, topic: IntArray, partition: IntArray) -> PartitionSlices:
@@ -180,7 +184,7 @@ def _intersect(slices: PartitionSlices, topic: IntArray, partition: IntArray) ->
 
 def _assign_heterogeneous(
     specs: GroupSpecs, topics: IntArray, members: TieOrder, ids: TopicIdIndex, previous: PartitionSlices
-) -> tuple[TargetAssignments, PartitionSlices]:
+) -> tuple[TargetAssignments, _FindSlices]:
     """Assigns heterogeneous groups, side by side."""
     member, topic = invert(members.index, len(specs.members)), invert(topics, len(specs.topics))
     group, subscriber_set = specs.topics.group[topics], specs.topics.subscriber_set[topics]
@@ -194,9 +198,9 @@ def _assign_heterogeneous(
     partitions, ranks = specs.topics.partitions[topics], ids.rank[topics]
     targets = assign_heterogeneous(len(members.index), group, partitions, ranks, set_index, sets, current)
     slices = targets.slices.renumber(members.index, topics)
-    order_dependent = [EMPTY_SLICES]
     member_group = specs.members.group[members.index]
-    for start, end in key_ranges(group):
+
+    def of_group(start: int, end: int) -> PartitionSlices:
         first_member, last_member = np.searchsorted(member_group, [group[start], group[start] + 1]).tolist()
         ties = HeterogeneousTies(
             last_member - first_member,
@@ -208,8 +212,12 @@ def _assign_heterogeneous(
         position, partition = ties.order_dependent_partitions(
             members.tie[first_member:last_member].tolist(), ranks_known=not ids.by_name[group[start]]
         )
-        order_dependent.append(_intersect(slices, topics[start + position], partition))
-    return TargetAssignments(slices, targets.reason), EMPTY_SLICES.concat(*order_dependent)
+        return _intersect(slices, topics[start + position], partition)
+
+    def find_order_dependent() -> PartitionSlices:
+        return EMPTY_SLICES.concat(*(of_group(start, end) for start, end in key_ranges(group)))
+
+    return TargetAssignments(slices, targets.reason), find_order_dependent
 
 
 def first_owners(specs: GroupSpecs, topics: IntArray, members: IntArray) -> PartitionSlices:
