@@ -16,6 +16,7 @@ from tests.docs.terminal import Line, terminal
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 OF_OTHERS = (
+    "--engine",  # of the benchmarks
     "--alter",
     "--replica-assignment",
     "--members",

@@ -146,7 +146,7 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
         tests("connect", "spark", "golden", marks=repeated if full else "connect", environment=on_connect),
         tests("docs", "docs", marks="not classic", environment=embedded),
         tests("classes", "kafka/classes", marks="not spark", workers=2),
-        tests("live", "kafka/live", lane=Lane.WAITING),
+        tests("live", "kafka/live", environment=classic, lane=Lane.WAITING),
         tests("clock", "kafka/clock", lane=Lane.ALONE),
         tests("e2e", "e2e"),
         tests("benchmarks", "benchmarks"),

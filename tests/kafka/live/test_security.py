@@ -329,7 +329,7 @@ def test_the_command_of_the_page(guarded: Cluster, keys: Keys, tmp_path: Path) -
     """docs/security.md: the job with --command-config."""
     file, out = tmp_path / "client.properties", tmp_path / "fleet"
     file.write_text(guarded_cluster.password(keys, "SCRAM-SHA-512"))
-    for step in documented.steps("test_security", "./spark-submit.sh *"):
+    for step in documented.steps("test_security", "./spark-* snapshot *"):
         instead = {"broker-1:9093": guarded.secure_servers, "client.properties": str(file), "./fleet": str(out)}
         documented.run_job(step, guarded, instead)
     assert list(out.glob("cluster=*/taken=*/snapshot.json"))

@@ -213,7 +213,7 @@ def test_the_tools_text_says_the_same(
     for step in documented.steps("test_snapshot_of_cluster", "kafka-*"):
         documented.run_tool(step, broker, {})
     found = {}
-    for step in documented.steps("test_snapshot_of_cluster", "./spark-submit.sh *"):
+    for step in documented.steps("test_snapshot_of_cluster", "./spark-* snapshot *"):
         seen = documented.run_job(step, broker, {"./fleet": f"./{len(found)}"})
         source = "text" if "--from-text" in step.words else "cluster"
         if source == "cluster":
