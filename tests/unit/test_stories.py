@@ -78,7 +78,7 @@ def test_rows_replace_those_of_the_same_run(tmp_path: Path) -> None:
     """Finished later than what they replace, also where the clock was ahead; runs of another name stay."""
     manifest = tmp_path / "manifest"
     manifest.mkdir()
-    ahead = {"run_id": "one", "attempt": "0", "finished_at": "2199-01-01T00:00:00.000001Z"}
+    ahead = {"run_id": "one", "attempt": "0", "finished_at": "2199-01-01T00:00:00.000001Z", "content": "{}"}
     (manifest / "part-0.json").write_text(json.dumps(ahead) + "\n")
     for run_id, rows in (("one", [COST]), ("other", [COST]), ("one", [COST, COST])):
         write_rows({"costs": rows}, tmp_path, run_id=run_id, inputs={"scenario": "90x10"}, schemas=SCHEMAS)

@@ -21,6 +21,7 @@ from spark_assign.groups.kernel.facts import (
     MEMBER,
     OWNED_BITMAP,
     OWNED_LIST,
+    OWNED_ORDER,
     OWNED_PARTITION,
     OWNED_SLICE,
     SUBSCRIPTION,
@@ -184,7 +185,9 @@ def _slice_size_faults(facts: IndexedFacts) -> Iterator[_Fault]:
 
     Example: 1,000 slices of partitions 0 to 999,999 of a topic with 3 partitions claim 999,999,997 too many.
     """
-    for table, kinds in ((_slice_table(facts), (OWNED_SLICE, DEPARTED_SLICE)), ("initialized", (INITIALIZED,))):
+    owned = _slice_table(facts)
+    tables = ((owned, (OWNED_SLICE, DEPARTED_SLICE)), (owned, (OWNED_ORDER,)), ("initialized", (INITIALIZED,)))
+    for table, kinds in tables:
         rows = np.concatenate([facts.rows_by_kind[kind] for kind in kinds])
         count = np.maximum(facts.int_column("count", 0)[rows], 0)
         totals = np.bincount(facts.group_index[rows], count, facts.num_groups)
