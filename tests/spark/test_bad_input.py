@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import spark_assign
 from jobs import plan, replicas, simulate
 from spark_assign import Fleet, FleetError
 from spark_assign.sources.files.tables import read_fleet
@@ -146,13 +147,13 @@ def fleet(spark: SparkSession, tmp_path: Path) -> Fleet:
 
 
 def test_numbers_with_too_many_zeros(fleet: Fleet) -> None:
-    """Joiners, and partitions beyond Kafka's int."""
+    """Joiners, and partitions beyond Kafka's int: a given count is wrong input, a factor rejects the topic's groups."""
     with pytest.raises(FleetError, match=r"joiners\.count: 1,000,000 members per group is out of range"):
         fleet.with_members_joined(count=1_000_000)
-    for change in ({"count": 3_000_000_000}, {"factor": 1e9}):
-        grown = fleet.with_partitions(topic="orders", **change)
-        with pytest.raises(FleetError, match=r"topics\.partitions: null, negative or beyond int: .*topic=orders"):
-            _ = grown.sizes
+    with pytest.raises(FleetError, match=r"topics\.partitions: null, negative or beyond int: .*topic=orders"):
+        _ = fleet.with_partitions(topic="orders", count=3_000_000_000).sizes
+    planned = spark_assign.plan(fleet.with_partitions(topic="orders", factor=1e9), "range")
+    assert {row.code for row in planned.rejected.collect()} == {"too-many-partitions"}
 
 
 @pytest.mark.parametrize(
