@@ -144,7 +144,7 @@ def clients_classpath(version: str) -> str:
 def streams_classpath(version: str) -> str:
     """Returns a Java class path with one release of Kafka Streams, its clients, and jackson. Raises as
     `kafka_classpath` does."""
-    return _classpath(JarSet(f"streams-{version}", (f"{_KAFKA}:kafka-streams:{version}", _JACKSON)))
+    return _classpath(JarSet(f"streams-and-jackson-{version}", (_JACKSON, f"{_KAFKA}:kafka-streams:{version}")))
 
 
 def connect_classpath(version: str) -> str:
