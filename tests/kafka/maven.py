@@ -222,7 +222,7 @@ def _with_jars(wanted: JarSet) -> Path:
 
 
 _FAILED: dict[str, str] = {}
-"""For each pom, why its jars could not be fetched: without a network, mvn isn't asked again by each test."""
+"""For each pom, why its jars could not be fetched: without a network, no test calls mvn again."""
 
 
 def _fetch(jars: Path, pom: str, *more: str) -> None:

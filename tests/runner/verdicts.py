@@ -14,7 +14,7 @@ from tests.runner.results import Test, read_junit
 from tests.runner.tools import Tool, named_in
 
 OVER_BUDGET = 1.3
-"""A part has exceeded its budget with more than so many times its processor time."""
+"""A part has exceeded its budget with more than this multiple of its processor time."""
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ FAULTY: dict[str, tuple[str, dict[str, str | bytes]]] = {
 
 
 def write_fleets(folder: Path, seed: int, number: int) -> None:
-    """Writes a fleet with so many drawn clusters, of all kinds of groups, and fleets with faults."""
+    """Writes a fleet with this number of drawn clusters, of all kinds of groups, and fleets with faults."""
     folder.mkdir()
     draw = Random(seed)
     each = max(1, number // 8)

@@ -28,7 +28,7 @@ def without_sail(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def logged(caplog: pytest.LogCaptureFixture, *, calls: int = 1) -> list[str]:
-    """What a job logs on INFO that gets its session so many times."""
+    """What a job logs on INFO that gets its session this number of times."""
     options = SimpleNamespace(verbose=False, outcome=Outcome("plan"))
 
     def run() -> int:
