@@ -120,7 +120,7 @@ def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float, used: list[float]) -> int | None:
-    """Returns the exit code, or None after this number of seconds; adds the processor time to `used` when it has ended."""
+    """Returns the exit code, or None after these seconds; adds the processor time to `used` when it has ended."""
     until = time.monotonic() + seconds
     while process.returncode is None:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
