@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.pandas import types
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 _ZONE: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(types.to_arrow_schema).parameters else {}
 """From Spark 4.3, the time zone of timestamps is an argument that has no default; before, it is UTC."""
@@ -16,3 +16,8 @@ _ZONE: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(types.to_
 def to_arrow_schema(schema: StructType) -> pa.Schema:
     """Returns the Arrow schema of a Spark schema, with timestamps in UTC."""
     return types.to_arrow_schema(schema, **_ZONE)
+
+
+def to_arrow_type(kind: DataType) -> pa.DataType:
+    """Returns the Arrow type of a type of Spark, with timestamps in UTC."""
+    return types.to_arrow_type(kind, **_ZONE)

@@ -23,12 +23,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
+from spark_assign.spark.arrow_schemas import to_arrow_type
 from spark_assign.spark.engine import dataframe_of, is_embedded, location_for, plain_schema, shares_files
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.file_faults import FileFaults, UnreadableFileError, name_of_path, problem_of, shortened
 from spark_assign.stores.local_text import read_csv_file, read_header, read_json_document, read_json_file
 from spark_assign.stores.locations import for_spark, local_path
-from spark_assign.stores.text_values import arrow_type, noun, parse_column
+from spark_assign.stores.text_values import noun, parse_column
 from spark_assign.tables.errors import SourceError
 
 _MAX_BYTES_IN_MEMORY = 16 * 1024 * 1024
@@ -153,7 +154,7 @@ def _with_all_columns(table: str, file: LocalFile, rows: pa.Table, schema: Struc
     """Returns rows with the columns of a schema: those of the file, of its folders, and null for others."""
     columns = []
     for each in schema.fields:
-        kind = arrow_type(each.dataType)
+        kind = to_arrow_type(each.dataType)
         if each.name in file.partition:
             value, is_bad = parse_column(pa.array([file.partition[each.name]], pa.string()), each.dataType)
             if is_bad is not None:
@@ -168,7 +169,7 @@ def _with_all_columns(table: str, file: LocalFile, rows: pa.Table, schema: Struc
 
 def _frame(spark: SparkSession, rows: Iterator[pa.Table], schema: StructType) -> DataFrame:
     """Returns rows as a DataFrame, by a temporary file if they are many."""
-    arrow_schema = pa.schema([(each.name, arrow_type(each.dataType)) for each in schema.fields])
+    arrow_schema = pa.schema([(each.name, to_arrow_type(each.dataType)) for each in schema.fields])
     head: list[pa.Table] = []
     size = 0
     for piece in rows:
@@ -290,7 +291,7 @@ def _read_files(spark: SparkSession, files: Sequence[LocalFile], schema: StructT
 
     Small files are read at once, others when the table is computed.
     """
-    arrow_schema = pa.schema([(each.name, arrow_type(each.dataType)) for each in schema.fields])
+    arrow_schema = pa.schema([(each.name, to_arrow_type(each.dataType)) for each in schema.fields])
     if sum(os.path.getsize(file.path) for file in files) <= _MAX_PARQUET_BYTES_IN_MEMORY:
         pieces = [piece for file in files for piece in _pieces(file, arrow_schema)]
         return dataframe_of(spark, pa.concat_tables([arrow_schema.empty_table(), *pieces]), schema)

@@ -21,8 +21,9 @@ from pyarrow import csv as arrow_csv
 from pyarrow import json as arrow_json
 from pyspark.sql.types import BinaryType, DataType, StringType, StructType, TimestampType
 
+from spark_assign.spark.arrow_schemas import to_arrow_type
 from spark_assign.stores.file_faults import MAX_DISPLAYED, FileFaults, UnreadableFileError, problem_of, shortened
-from spark_assign.stores.text_values import arrow_type, json_text, json_value, noun, parse_column, parse_json
+from spark_assign.stores.text_values import json_text, json_value, noun, parse_column, parse_json
 
 _PIECE_BYTES = 8 * 1024 * 1024
 _HEADER_BYTES = 64 * 1024
@@ -274,7 +275,7 @@ def read_json_file(table: str, path: str, schema: StructType, faults: FileFaults
     Raises:
         UnreadableFileError: see `pieces`.
     """
-    arrow_schema = pa.schema([(field.name, arrow_type(field.dataType)) for field in schema.fields])
+    arrow_schema = pa.schema([(field.name, to_arrow_type(field.dataType)) for field in schema.fields])
     num_rows = 0
     for piece in pieces(path, quotes=False):
         lines = piece.splitlines() if b"\r" in piece else piece.split(b"\n")
@@ -313,7 +314,7 @@ def read_json_document(table: str, path: str, schema: StructType, faults: FileFa
     except ValueError as error:
         faults.add_file(table, path, f"it isn't JSON ({error})", "Write a JSON object, or an array of objects")
     else:
-        arrow_schema = pa.schema([(field.name, arrow_type(field.dataType)) for field in schema.fields])
+        arrow_schema = pa.schema([(field.name, to_arrow_type(field.dataType)) for field in schema.fields])
         yield _rows_of(values, arrow_schema)
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -28,6 +27,8 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+
+from spark_assign.spark.arrow_schemas import to_arrow_type
 
 _BLANKS = "".join(map(chr, range(0x21))) + "\x7f"
 """The characters that Spark removes around a number: blanks and control characters of ASCII."""
@@ -49,11 +50,6 @@ def noun(kind: DataType) -> str:
     if kind == ArrayType(StringType()):
         return 'a list of names (a,b or ["a","b"])'
     return f"a valid {kind.simpleString()}"
-
-
-def arrow_type(kind: DataType) -> pa.DataType:
-    """Returns the Arrow type of a column."""
-    return to_arrow_type(kind)
 
 
 def parse_column(texts: pa.Array, kind: DataType) -> tuple[pa.Array, pa.Array | None]:
@@ -80,7 +76,7 @@ def parse_column(texts: pa.Array, kind: DataType) -> tuple[pa.Array, pa.Array | 
         except (ValueError, RecursionError):
             parsed.append(None)
             is_bad.append(True)
-    values = pa.array(parsed, arrow_type(kind)).take(distinct.indices)
+    values = pa.array(parsed, to_arrow_type(kind)).take(distinct.indices)
     return values, pa.array(is_bad, pa.bool_()).take(distinct.indices) if any(is_bad) else None
 
 
@@ -93,7 +89,7 @@ def _parse_plain(texts: pa.Array, kind: DataType) -> pa.Array | None:
             lists = pc.split_pattern(texts, ",") if is_list else None
             digits = pc.utf8_is_decimal(texts if lists is None else lists.flatten())
             if pc.all(digits, min_count=0).as_py():
-                return pc.cast(texts if lists is None else lists, arrow_type(kind))
+                return pc.cast(texts if lists is None else lists, to_arrow_type(kind))
         elif isinstance(kind, DoubleType):
             values = pc.cast(texts, pa.float64())
             return values if pc.all(pc.is_finite(values), min_count=0).as_py() else None

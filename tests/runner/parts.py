@@ -120,7 +120,7 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
         whole: that part runs every Spark test, and not only those that touch most of what changes between releases.
     """
     other_spark = _environment(f"spark-{spark}", f"pyspark=={spark}.*", "spark,kafka,report,test")
-    newest_spark = _environment("spark-newest", NEWEST, "spark,kafka,msk,report,test")
+    newest_spark = _environment("spark-newest", NEWEST, "spark,embedded,kafka,msk,report,test")
     # No pyspark: Airflow's Spark provider brings pyspark-client, and the two overwrite each other's files.
     airflow = _environment("airflow", "pytest>=8", "kafka,airflow")
     embedded, classic = {ENGINE_VARIABLE: "embedded"}, {ENGINE_VARIABLE: "spark"}
