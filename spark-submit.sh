@@ -83,7 +83,7 @@ size_of() { wc -c <"$1" | tr -d ' '; }
 make_class_data() {
   if [[ "${SPARK_ASSIGN_CLASS_DATA:-yes}" == no ]] || ! (check_java) >/dev/null 2>&1; then return; fi
   local spark place folder partial log line started=$SECONDS
-  spark="$(find_pyspark 2>/dev/null)" || return 0 # an environment without Spark
+  spark="$(find_pyspark 2>/dev/null)" && [[ -d "$spark/jars" ]] || return 0 # an environment without Spark, or with its client
   check_java
   place="$(class_data_place "$spark")"
   if [[ -n "$(whole_class_data "$place")" ]]; then return; fi
