@@ -216,8 +216,8 @@ def write_run(
         if isinstance(error, PySparkException) and "SCHEMA_NOT_FOUND" in str(error):
             hint = f"; for a folder write ./{output}" if not is_path(output) else ""
             raise SourceError(f"the catalog schema {output} doesn't exist: create it first{hint}") from error
-        if unknown := unknown_format(format, error):
-            raise unknown from error
+        if unknown_error := unknown_format(format, error):
+            raise unknown_error from error
         if not isinstance(error, SparkAssignError) and _is_replaced(target, attempt):
             raise replaced_error(output, run_id) from error
         raise
