@@ -32,7 +32,7 @@ from spark_assign.cli.process import (
     with_output_written,
 )
 from spark_assign.report.formatting import visible
-from spark_assign.tables.errors import SparkAssignError, reason
+from spark_assign.tables.errors import SparkAssignError, find_row_fault, reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,15 +110,14 @@ def run_job(
     try:
         with contextlib.redirect_stderr(_Logged(log)) if is_json else contextlib.nullcontext():
             exit_code = run()
-    except expected as error:
-        log.error("%s: %s", job, error, exc_info=verbose)
-        outcome.failed(type(error).__name__, str(error))
-        exit_code = WRONG_INPUT if isinstance(error, tuple(input_errors)) else FAILURE
-    except Exception as error:
-        kind, message = type(error).__name__, reason(error)
-        log.error("%s failed: %s: %s (more with --verbose)", job, kind, message, exc_info=verbose)
+    except Exception as raised:
+        error = find_row_fault(raised) or raised
+        kind, is_expected = type(error).__name__, isinstance(error, expected)
+        message = str(error) if is_expected else reason(error)
+        text = f"{job}: {message}" if is_expected else f"{job} failed: {kind}: {message} (more with --verbose)"
+        log.error("%s", text, exc_info=verbose)
         outcome.failed(kind, message)
-        exit_code = FAILURE
+        exit_code = WRONG_INPUT if isinstance(error, tuple(input_errors)) else FAILURE
     except (KeyboardInterrupt, Terminated) as error:
         exit_code, word = next((code, word) for code, (kind, word) in STOPS.items() if isinstance(error, kind))
         log.error("%s: %s", job, word)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,6 +19,9 @@ from spark_assign.tables.errors import ConfigError
 
 LOCAL_FILES = "SPARK_ASSIGN_LOCAL_FILES"
 """Environment variable that the launchers set if a path without a scheme is a path of this machine."""
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def require_input(location: str, *, is_folder: bool = False) -> None:
@@ -45,20 +51,29 @@ def require_output(location: str, *, is_folder: bool = False) -> None:
         is_folder: whether it can't be a catalog prefix.
 
     Raises:
-        ConfigError: a file is where a folder must be, the user may not write there, or the engine has no catalog.
+        ConfigError: a file or a broken link is where a folder must be, nothing can be created there, the path has
+            control characters, or the engine has no catalog.
     """
     if not is_folder:
         _require_catalog(location)
     path = local_path(location) if is_path(location) or os.path.exists(location) else None
     if path is None:
         return
+    if _CONTROL.search(path):
+        raise ConfigError(f"can't write to {location!r}: the path has a line end or another control character")
     existing = Path(path)
-    while not existing.exists():
+    while not os.path.lexists(existing):
         existing = existing.parent
     if not existing.is_dir():
         raise ConfigError(f"can't write to {location}: {existing} isn't a folder")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise ConfigError(f"can't write to {location}: no permission to write to {existing}")
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.lstat(path)  # a name can be too long
+        os.rmdir(tempfile.mkdtemp(prefix=".spark-assign-", dir=existing))
+    except OSError as error:  # /proc
+        raise ConfigError(f"can't write to {location}: {error.strerror} in {existing}") from error
 
 
 def _require_catalog(location: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -85,9 +86,11 @@ def with_output_written(run: Callable[[], int], name: str) -> int:
 
 
 def leave(exit_code: int) -> None:
-    """Ends the process after a signal, if other threads would keep it alive until their jobs end."""
+    """Ends the process at once after a signal, if other threads would keep it alive until their jobs end; and after an
+    error, if the embedded engine runs: Python aborts a process at whose end a thread of the engine runs a function."""
     alive = [each for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
-    if exit_code in STOPS and alive:
+    if (exit_code in STOPS and alive) or (exit_code and "pysail" in sys.modules):
+        atexit._run_exitfuncs()  # temporary files
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(exit_code)

@@ -19,7 +19,7 @@ from pyspark.sql.types import IntegerType, LongType, NullType, StructField, Stru
 
 from spark_assign.history.kernel import facts
 from spark_assign.spark.arrow_batches import map_arrow_chunks
-from spark_assign.tables.errors import Fault, FleetError
+from spark_assign.tables.errors import ROW_REMEDY, Fault, FleetError
 from spark_assign.tables.history import RECORDS
 from spark_assign.tables.schema_check import check_schema
 
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
 TOPIC = "__consumer_offsets"
 _TABLE = "records"
+_POSITION = ("cluster", "partition", "offset", "timestamp")
 _TIMESTAMP_REMEDY = "Add it as timestamp, or in milliseconds since 1970 as bigint"
+
+_MAX_MS = ((1 << 63) - 1) // 1000
+"""Largest timestamp, in milliseconds, of which the microseconds fit in 64 bits."""
 
 _BUCKETS_PER_TASK = 8
 """A task processes its groups bucket by bucket, so it never holds more than the serialized facts of all its groups."""
@@ -46,7 +50,8 @@ def records_of(table: DataFrame, cluster: str | None = None) -> DataFrame:
 
     Raises:
         FleetError: a column is missing or has a wrong type, or the cluster is given twice or not at all. A row with a
-            null in a required column fails the query that reads it, with a message that names the column.
+            null in a required column fails the query that reads it, with a message that names column and row
+            (`tables.errors.find_row_fault`).
     """
     present = {field.name: field.dataType for field in table.schema.fields}
     if cluster is not None and "cluster" not in present:
@@ -57,7 +62,8 @@ def records_of(table: DataFrame, cluster: str | None = None) -> DataFrame:
         remedy = "Pass the cluster as an argument, or add the column as string"
         raise FleetError([Fault(_TABLE, "cluster", "the column is missing, and no cluster is given", remedy)])
     if isinstance(present.get("timestamp"), LongType | IntegerType):
-        table = table.withColumn("timestamp", F.timestamp_millis("timestamp"))
+        fits = F.col("timestamp").between(-_MAX_MS, _MAX_MS)
+        table = table.withColumn("timestamp", F.timestamp_millis(F.when(fits, F.col("timestamp"))))
     for name in ("key", "value"):
         if isinstance(present.get(name), NullType):
             table = table.withColumn(name, F.col(name).cast("binary"))
@@ -78,12 +84,15 @@ def _with_remedy(fault: Fault) -> Fault:
 
 
 def _check_not_null(field: StructField) -> Column:
-    """Returns a column that fails the query if a required value is null."""
+    """Returns a column that fails the query if a required value is null (`tables.errors.find_row_fault`)."""
     column = F.col(field.name)
     if field.nullable:
         return column
-    message = f"{_TABLE}.{field.name}: a row has no value. Remove such rows, or add the value"
-    return F.coalesce(column, F.raise_error(F.lit(message)).cast(field.dataType)).alias(field.name)
+    values = (F.coalesce(F.col(name).cast("string"), F.lit("null")) for name in _POSITION)
+    row = F.format_string(", ".join(f"{name}=%s" for name in _POSITION), *values)
+    start = f"faulty row of {_TABLE}.{field.name}: null or out of range: "
+    message = F.concat(F.lit(start), row, F.lit(f". {ROW_REMEDY}"))
+    return F.when(column.isNull(), F.raise_error(message).cast(field.dataType)).otherwise(column).alias(field.name)
 
 
 def redact_records(records: DataFrame, *, without_hosts: bool = False, without_metadata: bool = False) -> DataFrame:

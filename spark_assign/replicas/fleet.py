@@ -37,16 +37,17 @@ class CheckedTables:
         """Checks the required columns for nulls.
 
         Args:
-            unique: Tables in which the same key twice is an error, too.
+            unique: Tables in which the same key twice, a null list, and a negative partition are errors, too.
 
         Raises:
             FleetError: A null, an integer out of range, or a key that occurs twice.
         """
         faults = []
         for name, table in self.tables().items():
-            required = (field for field in self.schemas[name].fields if not field.nullable)
-            key = [field.name for field in required if not isinstance(field.dataType, ArrayType)]
-            faults.append(faulty_rows(name, table, key, unique=name in unique))
+            required = [field for field in self.schemas[name].fields if not field.nullable]
+            lists = [field.name for field in required if isinstance(field.dataType, ArrayType)]
+            key = [field.name for field in required if field.name not in lists]
+            faults.append(faulty_rows(name, table, key, lists, unique=name in unique))
         if faults:
             raise_faults(union(faults).collect())  # a row per table and column
 
@@ -174,14 +175,20 @@ def _match_topics(topics: DataFrame, column: str, values: Mapping[str, int]) -> 
 # --- faulty rows --------------------------------------------------------------------------------------------------
 
 
-def faulty_rows(table: str, rows: DataFrame, key: Sequence[str], *, unique: bool) -> DataFrame:
-    """Returns the rows with a null in their key and, if keys must be `unique`, the duplicate keys.
+def faulty_rows(
+    table: str, rows: DataFrame, key: Sequence[str], lists: Sequence[str] = (), *, unique: bool
+) -> DataFrame:
+    """Returns the rows with a null in their key and, if keys must be `unique`, the duplicate keys, and the rows with a
+    null list or a negative partition.
 
     Returns:
         table, column (of a null), rows (their number), example, key; one row per column with a null, and one with a
         null in `column` for duplicate keys.
     """
-    null = F.coalesce(*(F.when(F.col(name).isNull(), name) for name in key))
+    checks = {name: F.col(name).isNull() for name in (*key, *(lists if unique else ()))}
+    if unique and "partition" in key:
+        checks["partition"] |= F.col("partition") < 0
+    null = F.coalesce(*(F.when(is_faulty, name) for name, is_faulty in checks.items()))
     texts = (F.concat(F.lit(f"{name}="), F.coalesce(F.col(name).cast("string"), F.lit("null"))) for name in key)
     keyed = rows.select(F.concat_ws(", ", *texts).alias("example"), null.alias("column"), F.lit(1).alias("rows"))
     if unique:
@@ -203,7 +210,8 @@ def raise_faults(rows: Sequence[Row]) -> None:
         if column is None:
             problem, remedy = f"the same key twice: {examples}", f"Keep one row per {' and '.join(key)}"
         else:
-            problem, remedy = f"null or out of range in a key: {examples}", "Add the value, or remove the row"
+            where = " in a key" if column in row["key"] else ""
+            problem, remedy = f"null or out of range{where}: {examples}", "Add the value, or remove the row"
         faults.append(Fault(row["table"], column or key[-1], problem, remedy))
     if faults:
         raise FleetError(sorted(faults, key=str))

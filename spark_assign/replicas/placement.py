@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.java.hash_map import LONGEST_CHAIN
+from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 from spark_assign.replicas.fleet import CheckedTables, faulty_rows, raise_faults
 from spark_assign.replicas.kernel import placement_requests as kernel
 from spark_assign.replicas.kernel.placement_requests import ADMINUTILS, CHUNK_PARTITIONS, STRIPED
@@ -111,8 +112,8 @@ def place(requests: DataFrame, brokers: DataFrame, algorithm: str = STRIPED) -> 
 
 @dataclass(frozen=True)
 class _InputSizes:
-    """Sizes of the input: requested partitions, the largest replication factor, the replication factors to unroll (up
-    to `_UNROLLED`), brokers, and brokers with a rack."""
+    """Sizes of the input: requested partitions (without requests for too many), the largest replication factor, the
+    replication factors to unroll (up to `_UNROLLED`), brokers, and brokers with a rack."""
 
     partitions: int
     most_replicas: int
@@ -127,11 +128,11 @@ def _read_sizes(requests: DataFrame, brokers: DataFrame) -> _InputSizes:
     Raises:
         FleetError: a null in a key, or a broker listed twice.
     """
-    factor = F.col("replication_factor")
+    factor, partitions = F.col("replication_factor"), F.col("partitions").cast("long")
     request_sizes = requests.agg(
         F.concat(
             F.array(
-                F.coalesce(F.sum(F.greatest(F.col("partitions"), F.lit(0)).cast("long")), F.lit(0)),
+                F.coalesce(F.sum(F.when(partitions.between(0, MAX_PARTITIONS), partitions)), F.lit(0)),
                 F.coalesce(F.max(factor), F.lit(0)).cast("long"),
             ),
             F.array_sort(F.collect_set(F.when(factor.between(1, _UNROLLED), factor.cast("long")))),

@@ -71,10 +71,11 @@ def check(fleet: Fleet | ReplicaFleet, *, min_replicas: int = 1, placement: Data
             outdated.
 
     Raises:
-        FleetError: a missing table or column, a wrong type, a null in a key, a broker with two rows.
+        FleetError: a missing table or column, a wrong type, a null, a negative partition, a broker or a
+            partition with two rows.
     """
     tables = replica_fleet(fleet)
-    tables.check_keys(unique=["brokers"])
+    tables.check_keys(unique=["brokers", "replicas"])
     brokers = _broker_rows(tables)
     problems = _problems(tables, min_replicas)
     if placement is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -25,6 +26,9 @@ DASH = "–"
 """Text for null."""
 
 _LISTED: ContextVar[dict[str, list[Row]] | None] = ContextVar("_LISTED", default=None)
+
+_MAX_WIDTH = 1_000
+"""Maximum width of a column: names can have 64 kB, which would be multiplied by the number of rows."""
 
 MAX_REJECTED = 10
 """Maximum number of rejected groups that a summary lists."""
@@ -115,6 +119,14 @@ def group_key(row: Row) -> tuple[str, str]:
     return row["cluster"], row["group_id"]
 
 
+def by_group(rows: Iterable[Row]) -> Mapping[tuple[str, str], list[Row]]:
+    """Returns the rows of each group, in order; an empty list for any other key (`group_key`)."""
+    rows_by_group: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        rows_by_group[group_key(row)].append(row)
+    return rows_by_group
+
+
 def group_name(row: Row) -> str:
     """Returns `cluster/group_id` of a row, with the team that owns the group if the row has it."""
     team = row.get("team")
@@ -159,8 +171,8 @@ def cell(value: Any) -> str:
 def short_names(member_ids: Collection[str]) -> dict[str, str]:
     """Returns member ids without the UUID that follows the client id, if they stay distinct; by full member id."""
     short = {member: _UUID.sub("", member) for member in member_ids}
-    names = list(short.values())
-    return {member: name if names.count(name) == 1 else member for member, name in short.items()}
+    counts = Counter(short.values())
+    return {member: name if counts[name] == 1 else member for member, name in short.items()}
 
 
 def without_uuids(text: str) -> str:
@@ -201,9 +213,12 @@ def more_lines(num_more: int, table: str) -> list[str]:
 
 
 def aligned(rows: Sequence[Sequence[str]], words: Collection[int] = (0,)) -> list[str]:
-    """Returns one line per row, indented by two blanks: columns in `words` left-aligned, the others right-aligned."""
+    """Returns one line per row, indented by two blanks: columns in `words` left-aligned, the others right-aligned.
+
+    A cell of more than `_MAX_WIDTH` characters widens only its own row.
+    """
     shown = [[visible(cell, also="\n") for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    widths = [min(max(map(len, column)), _MAX_WIDTH) for column in zip(*shown, strict=True)]
     lines = []
     for row in shown:
         cells = zip(row, widths, strict=True)

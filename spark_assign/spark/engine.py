@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import shutil
 import tempfile
 import warnings
@@ -32,7 +33,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from spark_assign.tables.errors import ConfigError, missing_extra
+from spark_assign.tables.errors import ConfigError, SourceError, missing_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -216,6 +217,17 @@ def require_spark(spark: SparkSession, need: str) -> None:
     """
     if is_embedded(spark):
         raise needs_spark(need)
+
+
+def unknown_format(format: str | None, error: BaseException) -> SourceError | None:
+    """Returns the error for a format that the engine doesn't know, if that is why a query failed; otherwise None.
+
+    Classic PySpark lets Java's own exception through, so it can be of any class.
+    """
+    if not re.search("DATA_SOURCE_NOT_FOUND|No data source found", str(error)):
+        return None
+    packages = "add its package, for example by --conf spark.jars.packages=…"
+    return SourceError(f"Spark does not know the format {format}; {packages}")
 
 
 def needs_spark(need: str) -> ConfigError:

@@ -35,7 +35,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_assign.spark.engine import require_spark
+from spark_assign.spark.engine import require_spark, unknown_format
 from spark_assign.spark.progress import progress
 from spark_assign.stores import local_parquet
 from spark_assign.stores.catalog import CatalogTarget
@@ -216,6 +216,8 @@ def write_run(
         if isinstance(error, PySparkException) and "SCHEMA_NOT_FOUND" in str(error):
             hint = f"; for a folder write ./{output}" if not is_path(output) else ""
             raise SourceError(f"the catalog schema {output} doesn't exist: create it first{hint}") from error
+        if unknown_error := unknown_format(format, error):
+            raise unknown_error from error
         if not isinstance(error, SparkAssignError) and _is_replaced(target, attempt):
             raise replaced_error(output, run_id) from error
         raise
@@ -313,9 +315,14 @@ def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: M
         count, written = local_parquet.count_rows(folder), manifest.rows[name]
         if count != written and (count is not None or (written and not any(folder.glob("[!._]*")))):
             raise FileNotFoundError(f"{folder} has {count or 0:,} of the {written:,} rows that were written")
-    tables = {name: target.read(name, attempt) for name in names}
-    for table in tables.values():
-        _ = table.schema  # Spark Connect opens the files only now
+    try:
+        tables = {name: target.read(name, attempt) for name in names}
+        for table in tables.values():
+            _ = table.schema  # Spark Connect opens the files only now
+    except Exception as error:
+        if unknown := unknown_format(attempt.format, error):
+            raise SourceError(f"{target.output}, run {manifest.run_id}: {unknown}") from error
+        raise
     return StoredRun(manifest, tables, {} if options else _local_folders(target, tables, attempt))
 
 

@@ -163,11 +163,23 @@ def _parsed(name: str, kind: DataType) -> Column:
         return _text(name)
     if isinstance(kind, ArrayType):
         is_json = _text(name).startswith("[") & F.lit(kind.elementType == StringType())
-        inner = F.regexp_replace(_text(name), r"^\s*\[?\s*|\s*\]?\s*$", "")
+        inner = _inner(_text(name))
         empty = F.array().cast(kind)
-        items = F.transform(F.split(inner, r"\s*,\s*"), lambda item: item.try_cast(kind.elementType))
+        items = F.transform(F.split(inner, ","), lambda item: _trimmed(item).try_cast(kind.elementType))
         return F.when(is_json, F.from_json(_text(name), kind)).when(inner == "", empty).otherwise(items)
     return _text(name).try_cast(kind)
+
+
+def _inner(text: Column) -> Column:
+    """Returns the text of a list without its brackets, which can be missing. A pattern would backtrack over blanks."""
+    text = _trimmed(text)
+    text = F.when(text.startswith("["), text.substr(F.lit(2), F.length(text))).otherwise(text)
+    text = F.when(text.endswith("]"), text.substr(F.lit(1), F.length(text) - 1)).otherwise(text)
+    return _trimmed(text)
+
+
+def _trimmed(text: Column) -> Column:
+    return F.btrim(text, F.lit(" \t\n\x0b\f\r"))
 
 
 def _is_bad(name: str, kind: DataType) -> Column:

@@ -39,6 +39,17 @@ class FleetError(SparkAssignError):
         super().__init__(f"{len(self.faults)} {noun} in the fleet's tables:\n{lines}")
 
 
+ROW_REMEDY = "Add the value, or remove the row"
+_ROW_FAULT = re.compile(rf"faulty row of (\w+)\.(\w+): (.+?)\. ({ROW_REMEDY})", re.DOTALL)
+"""Message of a query that fails because of one row, as the engine reports it: table, column, problem, and remedy."""
+
+
+def find_row_fault(error: BaseException) -> FleetError | None:
+    """Returns the error for the row that made a query fail; None if the query failed for another reason."""
+    found = _ROW_FAULT.search(str(error))
+    return None if found is None else FleetError([Fault(*found.groups())])
+
+
 class SourceError(SparkAssignError):
     """A table, file, or cluster can't be read. The message says which one, and what to do."""
 

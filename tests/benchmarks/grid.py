@@ -199,8 +199,9 @@ class GridGroup:
     def _topic_order(self) -> IntArray:
         """Returns the topics in the order of the set of the ids of a subscription."""
         zeros = np.zeros(len(self.partitions), np.int64)
-        by_name = set_order(string_hashes([f"topic-{topic}" for topic in range(len(zeros))]), zeros)
-        return by_name[set_order(self._ids.hash[by_name], zeros)]
+        names = [f"topic-{topic}" for topic in range(len(zeros))]
+        by_name = set_order(string_hashes(names), text_ranks(names), zeros)
+        return by_name[set_order(self._ids.hash[by_name], self._ids.rank[by_name], zeros)]
 
     def _range(self, copies: int) -> Callable[[], PartitionSlices]:
         """Members are sorted by id, as specs always are; their lists are made in the time that counts."""

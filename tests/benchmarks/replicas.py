@@ -51,10 +51,11 @@ def _our_rate(bench: Bench, racks: int, partitions: int) -> float:
     brokers = spark.range(BROKERS).select(
         F.lit("c").alias("cluster"), F.col("id").cast("int").alias("broker_id"), rack.alias("rack_id")
     )
-    row = [("c", "t", partitions, FACTOR, START)]
+    num_topics = -(-partitions // 1_000_000)
+    rows = [("c", f"t{topic}", partitions // num_topics, FACTOR, START) for topic in range(num_topics)]
     schema = "cluster string, topic string, partitions int, replication_factor int, start_index int"
     brokers.write.mode("overwrite").parquet(str(folder / "brokers"))
-    spark.createDataFrame(row, schema).write.mode("overwrite").parquet(str(folder / "requests"))
+    spark.createDataFrame(rows, schema).write.mode("overwrite").parquet(str(folder / "requests"))
     seconds = bench.in_turns(place=partial(_place, bench, folder))
     return partitions / seconds["place"]
 

@@ -101,9 +101,8 @@ def share_specs(cell: Cell, members: int, before: PartitionSlices) -> ShareGroup
     names, ids = [f"member{member}" for member in range(members)], read_topic_ids(topic_ids(cell.topics))
     order = table_order(string_hashes(names), text_ranks(names))
     buckets, counts = cell.buckets, np.array(cell.partitions_now, np.int64)
-    by_name = set_order(
-        string_hashes([f"topic-{topic}" for topic in range(cell.topics)]), np.zeros(cell.topics, np.int64)
-    )
+    topics = [f"topic-{topic}" for topic in range(cell.topics)]
+    by_name = set_order(string_hashes(topics), text_ranks(topics), np.zeros(cell.topics, np.int64))
     mine = [by_name[np.isin(by_name, buckets[member % len(buckets)])] for member in order.tolist()]
     previous = before.renumber(invert(order, members), np.arange(cell.topics)).expand()
     previous = previous.take(np.lexsort((previous.first, previous.topic, previous.member)))

@@ -11,12 +11,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from spark_assign.cli.job import run_job
 from spark_assign.history.records import records_of, redact_records
 from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka
 from spark_assign.spark.engine import is_embedded
 from spark_assign.stores.local_tables import read_parquet_location
-from spark_assign.tables.errors import ConfigError, FleetError, SourceError
+from spark_assign.tables.errors import ConfigError, FleetError, SourceError, find_row_fault
 from spark_assign.tables.history import RECORDS
 from spark_assign.wire.segment_records import Record
 from tests.unit.test_log_segment import batch_of, control, emptied, of_producer
@@ -63,8 +64,30 @@ def test_errors_state_the_remedy(spark: SparkSession) -> None:
         with pytest.raises(FleetError) as error:
             records_of(wrong, cluster)
         assert message in str(error.value)
-    with pytest.raises(PySparkException, match=r"records.offset: a row has no value"):
-        records_of(table.withColumn("offset", F.lit(None).cast("bigint")), "a").collect()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "row"),
+    [
+        ("offset", "cast(null as bigint)", "cluster=a. b, partition=3, offset=null, timestamp="),
+        ("timestamp", "cast(null as timestamp)", "cluster=a. b, partition=3, offset=7, timestamp=null"),
+        ("timestamp", "9223372036854775807L", "cluster=a. b, partition=3, offset=7, timestamp=null"),
+    ],
+)
+def test_a_row_without_a_value_is_wrong_input(spark: SparkSession, column: str, value: str, row: str) -> None:
+    """The error of the query names table, column, and row, and a job ends with it and with exit code 2."""
+    table = spark.createDataFrame([(b"k", None, "__consumer_offsets", 3, 7, AT, 0)], KAFKA)
+    with pytest.raises(PySparkException) as error:
+        records_of(table.withColumn(column, F.expr(value)), "a. b").collect()
+    fault = find_row_fault(error.value)
+    assert f"records.{column}: null or out of range: {row}" in str(fault)
+    assert "Add the value, or remove the row" in str(fault)
+    assert find_row_fault(ValueError("x")) is None
+
+    def run() -> int:
+        raise error.value
+
+    assert run_job("history", run, verbose=False) == 2
 
 
 def test_the_sample_without_hosts(spark: SparkSession) -> None:

@@ -144,6 +144,18 @@ def test_lists_are_read_back_from_csv(spark: SparkSession, tmp_path: Path) -> No
     assert found == {row["connect_cluster"]: dict.fromkeys(STATE.names) | row for row in states}
 
 
+def test_a_format_that_the_engine_does_not_know(spark: SparkSession, tmp_path: Path) -> None:
+    """In the manifest of a stored run, and for a new one: an error of the input."""
+    state = SimpleNamespace(state=frame_of(spark, STATE, [{"connect_cluster": "a"}]))
+    write_run(state, str(tmp_path), run_id="r", format="json", schemas={"state": STATE})
+    (file,) = (tmp_path / "manifest").glob("*.json")
+    file.write_text(file.read_text().replace(r"\"format\": \"json\"", r"\"format\": \"jsn\""))
+    with pytest.raises(SourceError, match=r"run r: Spark does not know the format jsn; add its package"):
+        read_run(spark, str(tmp_path), schemas={"state": STATE})
+    with pytest.raises(SourceError, match=r"^Spark does not know the format jsn; add its package"):
+        write_run(state, str(tmp_path), run_id="new", format="jsn", schemas={"state": STATE})
+
+
 def test_what_is_replaced_on_hdfs_is_emptied(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_assign import FleetError
-from spark_assign.replicas import place
+from spark_assign.replicas import ReplicaFleet, check, place
 from tests.frames import dataframe
 from tests.golden.replica_rows import expected, recorded, seed_that_draws
 from tests.golden.vectors import Row
@@ -133,3 +133,23 @@ def test_requests_that_cannot_be_placed(spark: SparkSession) -> None:
         place(requests, brokers.unionByName(brokers.where("broker_id = 3")))
     with pytest.raises(FleetError, match=r"requests.replication_factor: the column is missing"):
         place(requests.drop("replication_factor"), brokers)
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (
+            ("c", "t", 0, [2]),
+            r"replicas\.partition: the same key twice: 2 row\(s\), e\.g\. cluster=c, topic=t, partition=0",
+        ),
+        (("c", "t", -1, [2]), r"replicas\.partition: null or out of range in a key: 1 row\(s\), .*partition=-1"),
+        (("c", "t", 1, None), r"replicas\.replicas: null or out of range: 1 row\(s\), .*partition=1"),
+    ],
+)
+def test_a_check_rejects_wrong_partitions(spark: SparkSession, row: tuple[Any, ...], problem: str) -> None:
+    """A partition with two rows, a negative one, and one without a list: counts would be wrong without a word."""
+    schema = "cluster string, topic string, partition int, replicas array<int>"
+    replicas = dataframe(spark, schema, [("c", "t", 0, [1]), row])
+    brokers = dataframe(spark, "cluster string, broker_id int", [("c", 1), ("c", 2)])
+    with pytest.raises(FleetError, match=problem):
+        check(ReplicaFleet(replicas, brokers))

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from spark_assign.sources.files.tables import read_fleet
+from spark_assign.stores import typed_text
 from spark_assign.tables.errors import FleetError, SourceError
 from spark_assign.tables.groups import INPUT_TABLES
 
@@ -192,3 +194,16 @@ def test_a_wrong_table_name_is_refused(spark: SparkSession) -> None:
     """A typing error in an override is found before anything is read."""
     with pytest.raises(SourceError, match="unknown table: ownd"):
         read_fleet(spark, None, tables={"ownd": "x.y"})
+
+
+def test_blanks_in_a_list_take_linear_time(spark: SparkSession, tmp_path: Path) -> None:
+    """A pattern over a hundred thousand blanks would backtrack for hours; brackets and blanks are optional."""
+    blanks = 50_000 * " \t"
+    lists = ["[1, 2]", "1,2", " [ 1 ,2 ] ", f"1{blanks},{blanks}2", f"[{blanks}1,2", "[]", f"{blanks}", "", "[1,]2"]
+    file = tmp_path / "replicas.csv"
+    file.write_text("replicas\n" + "".join(f'"{text}"\n' for text in lists))
+    schema = StructType([StructField("replicas", ArrayType(IntegerType()))])
+    table, check = typed_text.read_csv(spark, "replicas", schema, [str(file)], {})
+    assert check is not None
+    assert [row.replicas for row in table.collect()] == [[1, 2]] * 5 + [[], [], [], [1, None]]
+    assert [row.problem for row in check.rows.collect()] == ['replicas.replicas: "[1,]2" is not a list of ints (1,2,3)']

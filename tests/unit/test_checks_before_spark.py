@@ -92,6 +92,32 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.Mo
         require_output(str(tmp_path / "new"))
 
 
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("dangling", "dangling isn't a folder"),
+        ("dangling/new", "dangling isn't a folder"),
+        ("loop", "loop isn't a folder"),
+        ("loop/new", "loop isn't a folder"),
+        ("a\nb", "the path has a line end or another control character"),
+        ("a\x00b", "the path has a line end or another control character"),
+        (300 * "a", "File name too long in "),
+        ("/proc/new", "No such file or directory in /proc"),
+    ],
+)
+def test_where_no_folder_can_be_created(name: str, problem: str, tmp_path: Path) -> None:
+    """Broken links, a path that no engine writes, and a file system that holds no folders: one sentence, code 2."""
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    if name.startswith("/proc") and not Path("/proc/self").exists():
+        pytest.skip("a file system of Linux")
+    with pytest.raises(ConfigError, match=f"can't write to .*{problem}"):
+        require_output(str(tmp_path / name))
+    (tmp_path / "link").symlink_to(tmp_path)
+    require_output(str(tmp_path / "link" / "new"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dangling", "link", "loop"]
+
+
 ON_SPARK = [
     ("plan", ["--fleet", "main.kafka"], "main.kafka, a name in a catalog (a folder would be ./main.kafka),"),
     ("plan", [*SAMPLE, "--table", "loads=main.loads"], "main.loads, a name in a catalog"),

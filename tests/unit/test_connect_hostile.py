@@ -185,3 +185,24 @@ def test_names_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
         read, unreadable, errors = take(hostile.url, good.url)
     assert (read, unreadable) == (["good"], ["hostile"])
     assert "the cluster took more than 0.6 s" in errors[0]
+
+
+def test_requests_that_hang_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process ends while they hang, and starts no more than it may; what has ended doesn't count."""
+    monkeypatch.setattr(http_session, "MAX_HANGING", 3)
+    monkeypatch.setattr(http_session, "_hanging", [])
+    ends, started = threading.Event(), []
+
+    def hang() -> None:
+        started.append(threading.current_thread())
+        ends.wait(60)
+
+    for _ in range(5):
+        with pytest.raises(TimeoutError):
+            http_session.within(0.01, hang)
+    assert len(started) == 3
+    assert all(thread.daemon for thread in started)
+    ends.set()
+    for thread in started:
+        thread.join(60)
+    assert http_session.within(60, lambda: 1) == 1

@@ -1,4 +1,4 @@
-"""Names that crowd into buckets of Java's hash maps: in Connect, in the coordinator and in the striped placer."""
+"""Names and partitions that crowd into buckets of Java's hash maps, wherever Kafka iterates over one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.connect.kernel import indexed_facts as facts
-from spark_assign.java.hash_map import texts_in_table_order
+from spark_assign.groups.assignors.sticky.sticky_groups import PartitionMovements
+from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
+from spark_assign.groups.kernel.plan_groups import ASSIGNED, PlanParams, plan_groups
+from spark_assign.java.hash_map import string_hashes, texts_in_table_order
 from spark_assign.replicas.kernel import placement_requests
 from spark_assign.replicas.kernel import striped_replica_placer as striped
+from spark_assign.share.kernel.plan_groups import plan_share_groups
+from spark_assign.share.plan import PLAN_ROWS
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
 from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
+from spark_assign.spark.arrow_schemas import to_arrow_schema
+from tests.plan_rows import facts_table
 
 EQUAL_HASHES = ["".join(letters) for letters in itertools.product(["Aa", "BB"], repeat=5)]
 """Sorted, of one `String.hashCode`."""
@@ -69,3 +76,52 @@ def test_a_request_that_depends_on_identity_is_rejected(racks: list[str] | None,
     table = pa.Table.from_pylist([request | {"many_racks": racks}])
     assert placement_requests.validate_requests(table, placement_requests.STRIPED)["code"].to_pylist() == [code]
     assert placement_requests.validate_requests(table, placement_requests.ADMINUTILS)["code"].to_pylist() == [None]
+
+
+def subscribers(group_id: str, topics: list[str]) -> list[dict[str, Any]]:
+    """Two members that subscribe to all topics, of one partition each; the first owns all."""
+    key = {"cluster": "c", "group_id": group_id}
+    rows: list[dict[str, Any]] = [key | {"kind": MEMBER, "member_id": member} for member in ("a", "b")]
+    for name in topics:
+        topic = {"topic": name, "partitions": 1}
+        rows += [key | {"kind": SUBSCRIPTION, "member_id": member} | topic for member in ("a", "b")]
+        rows.append(key | {"kind": OWNED_SLICE, "member_id": "a", "first": 0, "step": 1, "count": 1} | topic)
+    return rows
+
+
+CROWD = ["".join(letters) for letters in itertools.product(["Aa", "BB"], repeat=13)]
+"""8,192 names of one `String.hashCode`."""
+
+
+@pytest.mark.parametrize("assignor", ["uniform", "uniform@4.0.0", "server-range"])
+def test_topics_of_one_hash_code_are_planned(assignor: str) -> None:
+    """Names compare, so Java's trees order them by name, and find them in logarithmic time."""
+    assert len(set(string_hashes(CROWD).tolist())) == 1
+    params = PlanParams((("*", assignor),), registered=(assignor,), custom={}, required_kinds=frozenset({ASSIGNED}))
+    facts = facts_table(subscribers("crowd", CROWD) + subscribers("good", ["t"]))
+    rows = [row for table in plan_groups(facts, params) for row in table.to_pylist()]
+    assert {(row["kind"], row["group_id"]) for row in rows} == {(ASSIGNED, "crowd"), (ASSIGNED, "good")}
+
+
+def test_topics_of_a_share_group_of_one_hash_code() -> None:
+    """Its names compare, but its partitions don't: the group is rejected, and the other one is planned."""
+    groups = {"crowd": EQUAL_HASHES, "good": ["t"]}
+    rows = [row for name, topics in groups.items() for row in subscribers(name, topics)]
+    rows += [{"cluster": "c", "group_id": name, "kind": GROUP, "group_type": "share"} for name in groups]
+    for row in rows:
+        row |= {"topic_id": "kYcGx5mSTBWtVzUuEmKbxw"} if row["kind"] == SUBSCRIPTION else {}
+    planned = [
+        row for table in plan_share_groups(facts_table(rows), to_arrow_schema(PLAN_ROWS)) for row in table.to_pylist()
+    ]
+    assert {row["group_id"] for row in planned if row["kind"] == "assigned"} == {"good"}
+    assert [(row["group_id"], row["code"]) for row in planned if row["code"]] == [("crowd", "identity-order")]
+
+
+def test_moved_partitions_of_one_bucket() -> None:
+    """A set of twelve moved partitions of one topic is a tree; their hash codes differ, so its order is known."""
+    movements = PartitionMovements(string_hashes(["t"]))
+    for number in range(12):
+        movements.record_move(number, 0, 64 * number, 0, 1)
+    (table,) = movements.between.values()
+    assert table.treeified
+    assert movements.partition_to_move(99, 0, 1, 0) == table.first()

@@ -9,6 +9,7 @@ import logging
 import re
 import sys
 import unicodedata
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from spark_assign.cli.outcome import Outcome
 from spark_assign.cli.printed import run_and_print
 from spark_assign.cli.settings_file import from_file
 from spark_assign.report.formatting import aligned, group_name, listed, visible
+from spark_assign.report.text import migration
 from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.stores.cluster_folders import folder_name, one_folder
 from spark_assign.stores.run_store import safe_run_id
@@ -56,6 +58,23 @@ def test_a_name_cannot_fake_a_line() -> None:
     """A line end in a group id is printed as \\n."""
     assert group_name({"cluster": "c", "group_id": "g\nNo group is rejected"}) == r"c/g\nNo group is rejected"
     assert aligned([["group", "n"], ["g\nx", "1"]]) == ["  group  n", r"  g\nx   1"]
+
+
+def test_a_long_name_is_not_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the rows of a table, nor by groups times steps: each name is written once."""
+    lines = aligned([["g" * 64_000], *[["x"]] * 100])
+    assert sum(map(len, lines)) < 64_000 + 200 * 1_000
+    named = Counter[str]()
+    monkeypatch.setattr(migration, "group_name", lambda row: named.update([row["group_id"]]) or row["group_id"])
+    groups = [
+        {"cluster": "c", "group_id": f"g{number}", "online": None, "assignor": "range", "verdict": "v", "reasons": "r"}
+        for number in range(10)
+    ]
+    costs = dict.fromkeys(("restarts", "simulated_restarts", "moved", "revoked", "paused_partitions"))
+    steps = [{**group, **costs, "step": at, "step_type": "t", "description": "d"} for group in groups for at in (1, 2)]
+    text = migration.format_migration_steps(groups, steps)
+    assert text.count("  1. t") == text.count("  2. t") == 10
+    assert set(named.values()) == {1}
 
 
 @pytest.mark.parametrize("format", ["json", "yaml", "csv"])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spark_assign.groups.assignors.server.coordinator_hash_order import set_order
 from spark_assign.java.hash_map import (
     HashTable,
     spread_hashes,
@@ -62,6 +63,19 @@ def test_many_maps_at_once_walk_as_java_recorded(recorded: list[Row]) -> None:
         assert [flat[at] for at in order[group == number]] == row["walk"]
     assert len(treeified_groups(hashes, group)) > 5
     assert {row["table"] for row in plain} == set(kinds)
+
+
+def test_sets_made_of_collections_walk_as_java_recorded(recorded: list[Row]) -> None:
+    """The same by `set_order`, all in one call; in some, more than eight names have one hash code."""
+    copies = [row for row in recorded if row["table"] == "copy"]
+    texts = [[op[1:] for op in row["ops"]] for row in copies]
+    flat = list(itertools.chain(*texts))
+    group = np.repeat(np.arange(len(copies)), [len(each) for each in texts])
+    order = set_order(string_hashes(flat), text_ranks(flat), group)
+    assert [[flat[at] for at in order[group == number]] for number in range(len(copies))] == [
+        row["walk"] for row in copies
+    ]
+    assert max(np.unique(string_hashes(each), return_counts=True)[1].max() for each in texts) > 20
 
 
 def _takes_out(row: Row) -> bool:

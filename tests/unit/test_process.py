@@ -88,3 +88,20 @@ def test_a_full_standard_output_is_a_failure(tmp_path: Path) -> None:
     assert process.returncode == 3
     _, line = error.splitlines()  # the first one is of the child
     assert "No space left on device" in line
+
+
+def test_after_an_error_no_thread_of_the_engine_aborts_the_process() -> None:
+    """A process of the embedded engine ends at once, after its temporary files are removed; code 0 ends as ever."""
+    program = """
+import atexit, sys, threading, time
+from spark_assign.cli.process import leave
+sys.modules["pysail"] = sys
+atexit.register(print, "removed")
+leave(0)
+threading.Thread(target=time.sleep, args=(600,)).start()
+leave(2)
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (process.returncode, process.stdout, process.stderr) == (2, "removed\n", "")

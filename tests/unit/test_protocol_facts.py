@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from spark_assign.simulation.facts import facts_of_rows
+from spark_assign.simulation.kernel import simulated_group
 from spark_assign.simulation.kernel.assignment_request import code
 from spark_assign.simulation.kernel.events import Event, InvalidEventError, in_order
 from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember
 from spark_assign.simulation.kernel.settings import RELEASES, TimingConfig, is_cooperative
+from spark_assign.simulation.kernel.simulate_groups import simulate_in_memory
 from spark_assign.simulation.kernel.simulated_group import InitialState
 from spark_assign.simulation.kernel.simulation_input import InvalidGroupError, read_simulation_inputs
 from tests.unit import protocol_facts as facts
@@ -250,6 +253,8 @@ def test_a_topic_with_too_many_partitions() -> None:
     _stage(facts.topic("t", 1_000_000))
     found = _refused(facts.topic("u", 1_000_002), facts.topic("t", 1_000_001))
     assert found == ("too-many-partitions", "topics: t has 1,000,001 partitions, expected at most 1,000,000")
+    found = _refused(*(facts.topic(f"t{number}", 1_000_000) for number in range(6)))
+    assert found == ("too-many-partitions", "topics and events: 6,000,000 partitions, expected at most 5,000,000")
 
 
 # --- events -------------------------------------------------------------------------------------------------------
@@ -430,3 +435,24 @@ def test_what_the_broker_is_set_to() -> None:
         *((False, False), (False, True), (True, True), (True, True))
     ]
     assert configs[2] == RELEASES["4.2"]
+
+
+def test_events_that_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rebalances times members and partitions are bounded, for both protocols; only the group is rejected."""
+    monkeypatch.setattr(simulated_group, "MOST_WORK", 50)
+    key = {"cluster": "c", "group_id": "g"}
+    members = [key | {"member_id": name, "generation_id": 1} for name in ("a", "b")]
+    tables = {
+        "topics": [{"cluster": "c", "topic": "t", "partitions": 4}],
+        "members": members,
+        "subscriptions": [member | {"topic": "t"} for member in members],
+        "owned_slices": [
+            member | {"topic": "t", "first": at, "step": 2, "count": 2} for at, member in enumerate(members)
+        ],
+    }
+    restarts = [key | {"event": "member-restarts", "member_id": "a", "at_ms": 60_000 * at} for at in range(1, 20)]
+    for events, codes in ((restarts[:1], {None}), (restarts, {"too-many-events"})):
+        simulated = simulate_in_memory(
+            facts_of_rows(tables, events), ("eager", "consumer"), TimingConfig(), ("results",)
+        )
+        assert {row.get("code") for row in simulated["results"]} == codes

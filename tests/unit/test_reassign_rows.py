@@ -223,6 +223,11 @@ NO_BROKER, TWICE, BAD = "unknown-broker", "duplicate-broker", "bad-replicas"
             TOO_MANY,
             "partitions: 1,000,001 partitions of t, expected at most 1,000,000",
         ),
+        (
+            [partition(0, [1], topic="u"), count("t", 600_002), count("u", 400_002)],
+            TOO_MANY,
+            "partitions: 1,000,001 new partitions up to those of u, expected at most 1,000,000",
+        ),
         ([count("t", 1)], "fewer-partitions", "partitions: t has 2 partitions, and Kafka can't reduce them to 1"),
         ([count("u", 1)], UNKNOWN, "partitions: replicas has no topic u. Use place for new topics"),
         ([count("t", 3), count("t", 4)], UNKNOWN, "partitions: topic t is listed twice. Remove one of the rows"),

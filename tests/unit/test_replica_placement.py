@@ -240,6 +240,21 @@ FACTOR, BAD_FACTOR = "replication_factor", "invalid-replication-factor"
             "duplicate-request",
             "Another row of requests has partitions of this row. Keep one of the rows",
         ),
+        *(
+            (
+                algorithm,
+                {"partitions": INT_MAX, FACTOR: 0},
+                "too-many-partitions",
+                "requests.partitions is 2,147,483,647, expected at most 1,000,000. Correct the number",
+            )
+            for algorithm in ("adminutils", "striped")
+        ),
+        (
+            "striped",
+            {"partitions": -1},
+            "invalid-partitions",
+            "Number of partitions was set to an invalid non-positive value.",
+        ),
         (
             "adminutils",
             {"partitions": 0, FACTOR: 0},
@@ -278,7 +293,9 @@ def test_refusals(algorithm: str, change: dict[str, Any], code: str, detail: str
     assert (accepted["code"], accepted["detail"]) == (None, None)
 
 
-@pytest.mark.parametrize("change", [{"racked": 0}, {"racked": 3}, {"replication_factor": 3}, {"partitions": 1}])
+@pytest.mark.parametrize(
+    "change", [{"racked": 0}, {"racked": 3}, {FACTOR: 3}, {"partitions": 1}, {"partitions": 1_000_000}]
+)
 def test_what_kafka_accepts(change: dict[str, Any]) -> None:
     """Accepted: racks on no or all brokers, as many replicas as brokers, one partition."""
     for algorithm in ("adminutils", "striped"):

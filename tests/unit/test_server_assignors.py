@@ -107,7 +107,7 @@ def test_sets_are_walked_as_java_walks_them() -> None:
     keys += [list(range(0, 16 * 12, 16)), list(range(0, 64 * 40, 64)), []]
     flat = np.array([key for each in keys for key in each], np.int64)
     of = np.repeat(np.arange(len(keys)), [len(each) for each in keys])
-    walked = flat[set_order(flat, of)].tolist()
+    walked = flat[set_order(flat, flat, of)].tolist()
     for each in keys:
         capacity = 16
         while capacity < int(len(each) / 0.75) + 1:

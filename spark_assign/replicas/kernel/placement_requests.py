@@ -17,10 +17,12 @@ import pyarrow as pa
 from spark_assign.groups.kernel.tagged_rows import row_schema
 from spark_assign.java.random import JavaRandom, draw_pairs
 from spark_assign.numeric.array_types import IntArray
+from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 from spark_assign.replicas.kernel import admin_utils
 from spark_assign.replicas.kernel import striped_replica_placer as striped
 from spark_assign.replicas.kernel.cluster_brokers import (
     INT_OVERFLOW,
+    INVALID_PARTITIONS,
     ClusterBrokers,
     PlacementError,
     to_cluster_brokers,
@@ -106,8 +108,14 @@ def _find_error(row: dict[str, Any], algorithm: str) -> PlacementError | None:
     if row["overlaps"]:
         message = "Another row of requests has partitions of this row. Keep one of the rows"
         return PlacementError("duplicate-request", message)
+    if partitions > MAX_PARTITIONS:
+        message = f"requests.partitions is {partitions:,}, expected at most {MAX_PARTITIONS:,}. Correct the number"
+        return PlacementError("too-many-partitions", message)
     if algorithm == STRIPED:
         error = striped.find_error(replication_factor, row["brokers"], row["unfenced"])
+        if partitions < 0:  # the controller's message; its placer would throw IllegalArgumentException
+            message = "Number of partitions was set to an invalid non-positive value."
+            error = error or PlacementError(INVALID_PARTITIONS, message)
         return error or striped.find_order_error(row.get("many_racks") or [])
     return admin_utils.find_error(partitions, replication_factor, row["brokers"], row["racked"])
 

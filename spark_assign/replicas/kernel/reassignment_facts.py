@@ -56,7 +56,8 @@ FACTS = pa.schema(
 )
 
 MOST_PARTITIONS = 1_000_000
-"""Largest new number of partitions of a topic; a larger one is a typing error and would not fit into memory."""
+"""Maximum number of partitions of a topic that grows, and of new partitions of a cluster; more is a typing error and
+would not fit into memory."""
 
 
 class RejectedError(Exception):
@@ -236,8 +237,10 @@ def _add_new_partitions(
                 f"partitions: {topic} has {num_partitions[topic]} partitions, and Kafka can't reduce them to {wanted}"
             )
             raise RejectedError("fewer-partitions", detail)
-        if wanted > MOST_PARTITIONS:
-            detail = f"partitions: {wanted:,} partitions of {topic}, expected at most {MOST_PARTITIONS:,}"
+        added = len(names) - len(topics) + wanted - num_partitions[topic]
+        if max(wanted, added) > MOST_PARTITIONS:
+            excess = f"{wanted:,} partitions" if wanted > MOST_PARTITIONS else f"{added:,} new partitions up to those"
+            detail = f"partitions: {excess} of {topic}, expected at most {MOST_PARTITIONS:,}"
             raise RejectedError("too-many-partitions", detail)
         names += [topic] * (wanted - num_partitions[topic])
         indexes += range(num_partitions[topic], wanted)

@@ -9,7 +9,18 @@ from pyspark.sql import functions as F
 
 from spark_assign.advice.kernel.advice_items import CATEGORIES, Category, Code
 from spark_assign.advice.kernel.membership_text import time
-from spark_assign.report.formatting import DASH, Row, Rows, aligned, change, count, group_name, more_lines
+from spark_assign.report.formatting import (
+    DASH,
+    Row,
+    Rows,
+    aligned,
+    by_group,
+    change,
+    count,
+    group_key,
+    group_name,
+    more_lines,
+)
 from spark_assign.report.listed_groups import (
     collected,
     count_by,
@@ -187,6 +198,7 @@ def format_membership(groups: Rows, options: Rows) -> str:
         options: Rows of `options` of these groups, in order.
     """
     lines: list[str] = []
+    options_by_group = by_group(options)
     for group in groups:
         lines += [*([""] if lines else []), f"{group_name(group)}: {group['summary']}"]
         lines += [f"    {line}" for line in (group["settings"] or "").splitlines()]
@@ -194,7 +206,7 @@ def format_membership(groups: Rows, options: Rows) -> str:
         table = [
             ["membership", "protocol", "session", "restart", "longest", "rebalances", "crash", "longest", "expected"]
         ]
-        table += [_option_cells(row) for row in options if group_name(row) == group_name(group)]
+        table += map(_option_cells, options_by_group[group_key(group)])
         lines += aligned(table, words=(0, 1, 9))
     return "\n".join(lines)
 

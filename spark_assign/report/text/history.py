@@ -14,8 +14,10 @@ from spark_assign.report.formatting import (
     Row,
     Rows,
     aligned,
+    by_group,
     count,
     duration,
+    group_key,
     group_name,
     listed_order,
     more_lines,
@@ -180,10 +182,10 @@ def format_histories(tables: Tables, patterns: Sequence[str], limit: int) -> str
         (tables["deploys"], ("start_time", "first_generation_id")),
         (tables["pauses"].where("generation_id is null"), ("start_time", "end_time")),
     )
-    rows_by_kind = [newest_rows(table.where(any_of(groups)), columns, MAX_LINES) for table, columns in events]
+    rows_by_kind = [by_group(newest_rows(table.where(any_of(groups)), columns, MAX_LINES)) for table, columns in events]
     texts = []
     for group in sorted(groups, key=group_name):
-        group_rows = [[row for row in rows if group_name(row) == group_name(group)] for rows in rows_by_kind]
+        group_rows = [rows[group_key(group)] for rows in rows_by_kind]
         texts.append("\n".join(format_group_history(group, *group_rows)))
     return "\n\n".join(texts)
 

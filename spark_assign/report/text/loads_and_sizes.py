@@ -13,7 +13,9 @@ from spark_assign.report.formatting import (
     Row,
     Rows,
     aligned,
+    by_group,
     duration,
+    group_key,
     group_name,
     more_lines,
     number,
@@ -171,12 +173,13 @@ def format_curves(sizes: Rows, curves: Rows) -> str:
         curves: Rows of `curves` of these groups, in order.
     """
     lines: list[str] = []
+    curves_by_group = by_group(curves)
     for size in sizes:
         heading = f"{group_name(size)}, {size['assignor']}: {size['verdict']}. {size['reason']}"
         lines += [*([""] if lines else []), heading]
         header = ["members", "max/s", "at peak", "max/mean", "idle", "unassigned", "drain", "moved", "paused s"]
         table = [[*header, "keeps up"]]
-        rows = [row for row in curves if (group_name(row), row["assignor"]) == (group_name(size), size["assignor"])]
+        rows = [row for row in curves_by_group[group_key(size)] if row["assignor"] == size["assignor"]]
         for row in rows:
             keeps_up = {True: "yes", False: "no", None: DASH}[row["keeps_up"]]
             loads = [number(round(row[name])) for name in ("max_load", "max_load_at_quantile")]

@@ -16,8 +16,10 @@ from spark_assign.report.formatting import (
     Row,
     Rows,
     aligned,
+    by_group,
     change,
     count,
+    group_key,
     group_name,
     more_lines,
     number,
@@ -115,13 +117,13 @@ def format_migration_steps(groups: Rows, steps: Rows) -> str:
         steps: Rows of `steps` of these groups, in order.
     """
     lines: list[str] = []
+    steps_by_group = by_group(steps)
     for group in groups:
         online = {True: ", online", False: ", offline", None: ""}[group["online"]]
         lines += [*([""] if lines else []), f"{group_name(group)}: {group['verdict']}{online}. {group['reasons']}"]
-        for step in steps:
-            if group_name(step) == group_name(group):
-                lines.append(f"  {step['step']}. {step['step_type']}{_migration_costs(step)}")
-                lines.append(f"     {step['description']}")
+        for step in steps_by_group[group_key(group)]:
+            lines.append(f"  {step['step']}. {step['step_type']}{_migration_costs(step)}")
+            lines.append(f"     {step['description']}")
     if any(group["online"] is not None and group["assignor"] != STREAMS for group in groups):
         lines += ["", "Removed settings, and their replacements:"]
         lines += [f"  {name}: {replacement}" for name, replacement in SETTINGS.items()]
@@ -174,9 +176,10 @@ def format_restarts(groups: Rows, steps: Rows) -> str:
         steps: Rows of `steps` of these groups, in order.
     """
     lines: list[str] = []
+    steps_by_group = by_group(steps)
     for group in groups:
         lines += [*([""] if lines else []), f"{group_name(group)}: {group['verdict']}. {group['note']}"]
-        group_steps = [step for step in steps if group_name(step) == group_name(group)]
+        group_steps = steps_by_group[group_key(group)]
         full_stops = [step for step in group_steps if step["leader"] is None]
         lines += [f"  {step['step']}. {step['step_type']}: {step['description']}{_costs(step)}" for step in full_stops]
         if restarts := [step for step in group_steps if step["leader"] is not None]:

@@ -16,6 +16,7 @@ from spark_assign.report.formatting import (
     Row,
     Rows,
     aligned,
+    by_group,
     count,
     format_bytes,
     group_name,
@@ -132,8 +133,8 @@ def format_zone_options(rows: Rows) -> str:
     order = {name: index for index, name in enumerate((CURRENT, *CLIENT_SIDE, *SERVER_ASSIGNORS))}
     rows = sorted(rows, key=lambda row: (order[row["assignor"]], row["follower_fetching"]))
     lines: list[str] = []
-    for name in sorted({group_name(row) for row in rows}):
-        group_rows = [row for row in rows if group_name(row) == name]
+    for group_rows in sorted(by_group(rows).values(), key=lambda each: group_name(each[0])):
+        name = group_name(group_rows[0])
         bytes_per_day = group_rows[0]["bytes_per_day"]
         reads = "" if bytes_per_day is None else f" of {format_bytes(bytes_per_day)} a day"
         lines += [*([""] if lines else []), f"{name}{reads}:"]

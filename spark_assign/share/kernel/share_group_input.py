@@ -107,7 +107,7 @@ def read_share_group_input(specs: GroupSpecs, ids: TopicIds, selected: BoolArray
 def _name_set_order(specs: GroupSpecs) -> IntArray:
     """Returns the position of each topic in the hash set of all names that its group subscribes to; -1 for others."""
     subscribed = np.flatnonzero(specs.topics.is_subscribed)
-    order = set_order(specs.topic_hash[subscribed], specs.topics.group[subscribed])
+    order = set_order(specs.topic_hash[subscribed], subscribed, specs.topics.group[subscribed])
     return invert(subscribed[order], len(specs.topics))
 
 

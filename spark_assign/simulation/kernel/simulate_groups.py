@@ -22,7 +22,12 @@ from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.leader import ASSIGNORS, assign
 from spark_assign.simulation.kernel.ownership_log import merged
 from spark_assign.simulation.kernel.settings import TimingConfig
-from spark_assign.simulation.kernel.simulated_group import AssignorError, DoesNotConvergeError, InitialState
+from spark_assign.simulation.kernel.simulated_group import (
+    AssignorError,
+    DoesNotConvergeError,
+    InitialState,
+    TooManyEventsError,
+)
 from spark_assign.simulation.kernel.simulation_input import InvalidGroupError, Key, read_simulation_inputs
 from spark_assign.simulation.kernel.target_assignment import TargetRequest, TargetResponse
 from spark_assign.simulation.kernel.target_assignment_builder import assign_targets
@@ -90,6 +95,7 @@ _CODES: dict[type[Exception], str] = {
     InvalidEventError: "bad-event",
     AssignorError: "kafka-fails",
     DoesNotConvergeError: "does-not-converge",
+    TooManyEventsError: "too-many-events",
     IllegalArgument: "kafka-refuses",
     IllegalState: "kafka-refuses",
 }

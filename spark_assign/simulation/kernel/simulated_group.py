@@ -101,6 +101,9 @@ M = TypeVar("M", bound=SimulatedMember)
 MOST_ROUNDS = 1_000
 """Number of rebalances after the last event from which on a group counts as not converging."""
 
+MOST_WORK = 200_000_000
+"""Maximum number of rebalances of a group, each times its members and partitions: some minutes."""
+
 
 class AssignorError(Exception):
     """The assignor throws. The message is Kafka's."""
@@ -108,6 +111,10 @@ class AssignorError(Exception):
 
 class DoesNotConvergeError(Exception):
     """The group doesn't become stable."""
+
+
+class TooManyEventsError(Exception):
+    """The events cause so many rebalances of so large a group that the simulation would take too long."""
 
 
 class SimulatedGroup(ABC, Generic[M]):
@@ -137,7 +144,7 @@ class SimulatedGroup(ABC, Generic[M]):
         self.cluster = SimulatedTopics(dict(initial_state.partitions), self.ownership_log, self.queue)
         self.members: dict[str, M] = {}
         self.by_id: dict[str, M] = {}
-        self.last_event_generation = 0
+        self.last_event_generation = self.work = 0
         self.trace: list[TraceRow] | None = [] if traced else None
 
     # --- what a play asks for ---------------------------------------------------------------------------------
@@ -220,7 +227,17 @@ class SimulatedGroup(ABC, Generic[M]):
         """Refreshes the topic metadata of a member."""
 
     def check_convergence(self) -> None:
-        """Raises `DoesNotConvergeError` if the group rebalances too often after the last event."""
+        """Checks the number of rebalances, once per rebalance.
+
+        Raises:
+            DoesNotConvergeError: the group rebalances too often after the last event.
+            TooManyEventsError: all rebalances take more than `MOST_WORK`.
+        """
+        self.work += len(self.members) + sum(self.cluster.partitions.values())
+        if self.work > MOST_WORK:
+            size = f"{len(self.members):,} members and {sum(self.cluster.partitions.values()):,} partitions"
+            problem = f"a group of {size} rebalances too often"
+            raise TooManyEventsError(f"events: {problem}. Simulate fewer events, or restart more members at once")
         if self.number - self.last_event_generation > MOST_ROUNDS:
             reason = "does giving up partitions take longer than the rebalance timeout?"
             raise DoesNotConvergeError(

@@ -45,6 +45,9 @@ KIP-848."""
 SERVER_ASSIGNORS = {"uniform": "uniform", "range": "range", "server-range": "range"}
 """The broker's assignors (`group.remote.assignor`) by their names in fleets."""
 
+MAX_TOTAL = 5 * MAX_PARTITIONS
+"""Maximum number of partitions of all topics of a group and of its events: some GB."""
+
 MAX_GENERATION = 2**31 - 1_000_000
 """Maximum generation of a group at the start, so that the generations of its rebalances are ints."""
 
@@ -87,6 +90,9 @@ class SimulationInput:
         if large := sorted(topic for topic, count in counts.items() if count > MAX_PARTITIONS):
             count = f"{large[0]} has {counts[large[0]]:,} partitions"
             raise InvalidGroupError("too-many-partitions", f"topics: {count}, expected at most {MAX_PARTITIONS:,}")
+        if (total := sum(counts.values()) + sum(event.partitions or 0 for event in events)) > MAX_TOTAL:
+            detail = f"topics and events: {total:,} partitions, expected at most {MAX_TOTAL:,}"
+            raise InvalidGroupError("too-many-partitions", detail)
         generation = max([1, *(row["numbers"][1] or 1 for row in self.rows[MEMBER])])
         if generation > MAX_GENERATION:
             detail = f"members: generation_id is {generation:,}, expected at most {MAX_GENERATION:,}"

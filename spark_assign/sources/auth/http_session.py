@@ -24,6 +24,9 @@ MAX_RESPONSE_BYTES = 128 << 20
 MAX_RESPONSE_S = 300.0
 """Maximum time from the first to the last byte of a response, in seconds."""
 _CHUNK_BYTES = 1 << 16
+MAX_HANGING = 100
+"""Maximum number of requests of this process that have exceeded their time and have not ended."""
+_hanging: list[threading.Thread] = []
 
 MAX_PAUSE_S = 8.0
 MAX_RETRY_AFTER_S = 60
@@ -129,9 +132,13 @@ def within(seconds: float, work: Callable[[], Result]) -> Result:
     """Returns the result of a function. Raises TimeoutError if it takes longer.
 
     A timeout of a socket is the time for each part of a response, so a server that sends one byte at a time is never
-    too slow for it. The function runs in a thread that doesn't keep the process alive.
+    too slow for it. The function runs in a thread that doesn't keep the process alive. A thread that hangs keeps its
+    connection, so if `MAX_HANGING` do, further functions aren't run.
     """
     result: Future[Result] = Future()
+    _hanging[:] = [thread for thread in _hanging if thread.is_alive()]
+    if len(_hanging) >= MAX_HANGING:
+        raise TimeoutError(f"{MAX_HANGING} earlier requests still hang")
 
     def run() -> None:
         try:
@@ -139,8 +146,13 @@ def within(seconds: float, work: Callable[[], Result]) -> Result:
         except BaseException as error:
             result.set_exception(error)
 
-    threading.Thread(target=run, daemon=True).start()
-    return result.result(max(0.0, seconds))
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        return result.result(max(0.0, seconds))
+    except TimeoutError:
+        _hanging.append(thread)
+        raise
 
 
 def cause(error: BaseException) -> BaseException:

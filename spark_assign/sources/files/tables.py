@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign.fleet import Fleet
 from spark_assign.sources.files.snapshot_versions import check_contents, check_versions
-from spark_assign.spark.engine import is_embedded, require_spark, shares_files
+from spark_assign.spark.engine import is_embedded, require_spark, shares_files, unknown_format
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores import typed_text
 from spark_assign.stores.cluster_folders import SUMMARY, is_cluster, key_of, split_by_cluster
@@ -333,12 +333,9 @@ def _loads(spark: SparkSession, source: TableSource, options: Mapping[str, str])
         return False
     try:
         return bool(spark.read.format(str(source.format)).options(**options).load(source.names[0]).columns)
-    except Exception as error:  # classic PySpark lets Java's own exception through for an unknown format
-        if re.search("DATA_SOURCE_NOT_FOUND|No data source found", str(error)):
-            raise SourceError(
-                f"Spark does not know the format {source.format}; add its package, for example by "
-                "--conf spark.jars.packages=…"
-            ) from error
+    except Exception as error:
+        if unknown := unknown_format(source.format, error):
+            raise unknown from error
         if _NOT_FOUND.search(str(error)):
             return False
         raise SourceError(f"{source} cannot be read as {source.format}: {reason(error)}") from error

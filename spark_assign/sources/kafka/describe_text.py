@@ -46,7 +46,7 @@ def read(topics: Iterable[str | Path], groups: Iterable[str | Path], cluster: st
         cluster: the name for the `cluster` column.
 
     Raises:
-        SourceError: a file that cannot be read, or a line that is neither tool's; names file and line.
+        SourceError: a file that cannot be read or is empty, or a line that is neither tool's; names file and line.
     """
     found = _Found()
     topic_files, group_files = ([str(file) for file in files] for files in (topics, groups))
@@ -66,10 +66,12 @@ def _lines(files: Iterable[str]) -> Iterator[Line]:
             text = Path(file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SourceError(f"{file} cannot be read: {error}") from error
-        for number, line in enumerate(text.splitlines(), start=1):
-            # The tools' logging noise, where standard error went into the file as well.
-            if line.strip() and not line.startswith("SLF4J:"):
-                yield file, number, line
+        numbered = enumerate(text.splitlines(), start=1)
+        # The tools' logging noise, where standard error went into the file as well.
+        lines = [(file, number, line) for number, line in numbered if line.strip() and not line.startswith("SLF4J:")]
+        if not lines:
+            raise SourceError(f"{file} is empty: the tool has failed, or printed nothing. Run it again")
+        yield from lines
 
 
 def _wrong(line: Line, expected: str) -> SourceError:

@@ -19,7 +19,12 @@ from spark_assign.simulation.kernel.classic_group_member import IllegalArgument,
 from spark_assign.simulation.kernel.events import Event, InvalidEventError, in_order
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.settings import TimingConfig
-from spark_assign.simulation.kernel.simulated_group import DoesNotConvergeError, InitialState, RebalanceRow
+from spark_assign.simulation.kernel.simulated_group import (
+    DoesNotConvergeError,
+    InitialState,
+    RebalanceRow,
+    TooManyEventsError,
+)
 from spark_assign.streams.kernel.classic_application import UnknownOwnedPartitionsError
 from spark_assign.streams.kernel.classic_group_input import ClassicGroupInput, find_classic_fault
 from spark_assign.streams.kernel.member_tasks import MemberTasks
@@ -99,6 +104,7 @@ _CODES: dict[type[Exception], str] = {
     InvalidApplicationError: "bad-settings",
     InvalidEventError: "bad-event",
     DoesNotConvergeError: "does-not-converge",
+    TooManyEventsError: "too-many-events",
     IllegalArgument: "kafka-refuses",
     IllegalState: "kafka-refuses",
     UnknownOwnedPartitionsError: "unknown-owned",

@@ -91,13 +91,14 @@ def _raw(text: str) -> bytes | None:
     return raw if len(raw) == 16 else None
 
 
-def set_order(hashes: IntArray, set_index: IntArray, sizes: IntArray | None = None) -> IntArray:
+def set_order(hashes: IntArray, ranks: IntArray, set_index: IntArray, sizes: IntArray | None = None) -> IntArray:
     """Returns the indexes of keys in the iteration order of their hash sets, set after set.
 
     Each set is created from a collection (`new HashSet<>(collection)`, Java 17).
 
     Args:
         hashes: hash codes of the keys, unsigned, in insertion order.
+        ranks: rank of each key in the order of `compareTo`.
         set_index: index of each key's set, ascending.
         sizes: size of each collection, if it isn't the number of keys.
     """
@@ -113,7 +114,7 @@ def set_order(hashes: IntArray, set_index: IntArray, sizes: IntArray | None = No
         starts = np.flatnonzero(starts_new_key(set_index))
         for tree_set in treeified.tolist():
             start, end = bounds[int(np.searchsorted(set_index[starts], tree_set))]
-            table: HashTable[int] = HashTable(int(buckets[tree_set]), hashes.__getitem__)
+            table: HashTable[int] = HashTable(int(buckets[tree_set]), ranks.__getitem__)
             for key in range(start, end):
                 table.put(key, int(spread[key]))
             order[start:end] = table.iteration_order()
@@ -123,8 +124,8 @@ def set_order(hashes: IntArray, set_index: IntArray, sizes: IntArray | None = No
 def set_buckets(hashes: IntArray, set_index: IntArray, sizes: IntArray | None = None) -> IntArray:
     """Returns the bucket of each key in such a set. Keys of a bucket are iterated in insertion order.
 
-    The arguments are those of `set_order`, in any order. If a bucket has so many keys that Java makes it a tree, the
-    whole set counts as one bucket.
+    Arguments: see `set_order`; keys are in any order. If a bucket has so many keys that Java makes it a tree, the whole
+    set counts as one bucket.
     """
     return _buckets(hashes, set_index, _set_capacities(set_index, sizes))
 

@@ -140,7 +140,7 @@ def coordinator_topic_order(specs: GroupSpecs, topics: IntArray, ids: TopicIdInd
     """
     subscribed = np.flatnonzero(specs.topics.is_subscribed)
     name_hash, group_of_name = specs.topic_hash[subscribed], specs.topics.group[subscribed]
-    by_name_set = subscribed[set_order(name_hash, group_of_name)]
+    by_name_set = subscribed[set_order(name_hash, subscribed, group_of_name)]
     bucket_of_name = np.zeros(len(specs.topics), np.int64)
     bucket_of_name[subscribed] = set_buckets(name_hash, group_of_name)
     # Names without metadata have no id, but increase the size of the set.
@@ -148,7 +148,7 @@ def coordinator_topic_order(specs: GroupSpecs, topics: IntArray, ids: TopicIdInd
     is_selected = mask_from_indexes(topics, len(specs.topics))
     inserted = by_name_set[is_selected[by_name_set]]
     group = specs.topics.group[inserted]
-    order = set_order(ids.hash[inserted], group, sizes)
+    order = set_order(ids.hash[inserted], ids.rank[inserted], group, sizes)
     bucket = set_buckets(ids.hash[inserted], group, sizes)[order]
     ordered, group = inserted[order], group[order]
     bucket_index = np.cumsum(starts_new_key(group, bucket)) - 1
@@ -178,7 +178,7 @@ def coordinator_previous_order(
     starts_set = starts_new_key(rows.member << PARTITION_BITS | rows.topic)
     set_index = np.cumsum(starts_set) - 1
     tie = set_buckets(rows.first, set_index)
-    order = set_order(rows.first, set_index)
+    order = set_order(rows.first, rows.first, set_index)
     rows, tie = rows.take(order), tie[order]
     # Maps of topics, filled from the record. `computeIfAbsent` inserts a key before the keys of its bucket, so that the
     # record has the new topics of one assignment in reverse order. These maps grow as they fill.

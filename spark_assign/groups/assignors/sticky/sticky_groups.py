@@ -181,7 +181,7 @@ class PartitionMovements:
                 return
             from_member = first
         self.moved[number] = (from_member, to_member)
-        table = self.between.setdefault((topic, from_member, to_member), HashTable())
+        table = self.between.setdefault((topic, from_member, to_member), HashTable(rank=None))
         table.add(number, partition_hash(int(self.topic_hash[topic]), partition))
 
     def state(self) -> object:
