@@ -133,7 +133,7 @@ def draw_sequence(rows: Rows, path: str, title: str = "", total: int | None = No
 
     def layer(values: list[Mark], mark: str, **looks: Any) -> Any:
         """Returns marks at pixel positions; `x2` and `y2` are the opposite ends of lines and boxes."""
-        channels = {
+        channels: dict[str, Any] = {
             "x": charts.channel("x:Q", scale=None, axis=None),
             "y": charts.channel("y:Q", scale=None, axis=None),
         }
