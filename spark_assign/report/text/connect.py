@@ -103,7 +103,7 @@ def draw_protocol_comparison(scenario: ConnectScenario, rebalances: Rows, path: 
     ]
     strokes = [(charts.color(ink), dash) for ink, dash in charts.STROKES[: len(scenario.protocols)]]
     x_scale = {"domain": [0.5, len(changes) + 0.5], "nice": False}
-    protocol = charts.channel(
+    colors = charts.channel(
         "protocol:N",
         sort=list(scenario.protocols),
         scale={"domain": list(scenario.protocols), "range": [ink for ink, _ in strokes]},
@@ -128,7 +128,7 @@ def draw_protocol_comparison(scenario: ConnectScenario, rebalances: Rows, path: 
         phase_chart = charts.chart_of(phase_starts).encode(x=phase_x)
         panel = charts.layer(
             phase_chart.mark("rule", color=charts.color("line")),
-            line_chart.encode(x=change_x, y=y, color=protocol, strokeDash=dashes),
+            line_chart.encode(x=change_x, y=y, color=colors, strokeDash=dashes),
             phase_chart.mark("text", align="left", dx=4, fontSize=11).encode(
                 y=charts.channel("below:Q", scale=None, axis=None), text="phase:N"
             ),
