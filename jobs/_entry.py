@@ -183,6 +183,11 @@ def _configure_spark(words: Sequence[str], options: list[str], is_local: bool) -
     if not {"--packages", "--jars"} & set(options):
         first += kafka_source(words)
     os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*first, *options, "pyspark-shell"])
+    java = settings / "java"  # as in ./spark-submit.sh: without a module of which the JVM warns
+    if os.access(java / "bin" / "java", os.X_OK):
+        home = os.environ.get("JAVA_HOME")
+        os.environ.setdefault("SPARK_ASSIGN_JAVA", f"{home}/bin/java" if home else "java")
+        os.environ["JAVA_HOME"] = str(java)
 
 
 if __name__ == "__main__":

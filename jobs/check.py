@@ -22,10 +22,11 @@ from spark_assign.cli.options import (
     output_options,
     sample_option,
     stored_run,
+    streams_thresholds,
     top,
 )
 from spark_assign.cli.owners import group_filter_options, read_owners, with_owners
-from spark_assign.cli.plan_kinds import rejected_of_all_kinds, streams_thresholds
+from spark_assign.cli.plan_kinds import rejected_of_all_kinds
 from spark_assign.groups.alerts import MAX_GROWTH, THRESHOLDS, alerts, streams_alerts
 from spark_assign.history.alerts import history_alerts
 from spark_assign.report.listed_groups import collected

@@ -20,10 +20,11 @@ from spark_assign.cli.options import (
     given_values,
     input_options,
     result_options,
+    streams_options,
     time_options,
 )
 from spark_assign.cli.owners import group_filter_options
-from spark_assign.cli.plan_kinds import has_streams_groups, streams_options
+from spark_assign.cli.plan_kinds import has_streams_groups
 from spark_assign.comparison.what_if import WhatIf, parse_what_if
 from spark_assign.report.results import summary
 from spark_assign.simulation.settings import Settings

@@ -34,11 +34,12 @@ from spark_assign.cli.options import (
     given_values,
     location_option,
     sample,
+    streams_options,
+    streams_thresholds,
     top,
 )
 from spark_assign.cli.outcome import write
 from spark_assign.cli.owners import Owner, group_filter_options, read_owners, tables_with_owners
-from spark_assign.cli.plan_kinds import streams_options, streams_thresholds
 from spark_assign.cli.settings_file import from_file
 from spark_assign.cli.steps import Step, StepOutcome, failed, problem, run_steps
 from spark_assign.report.formatting import listed

@@ -79,11 +79,11 @@ def main(options: Options) -> int:
     else:
         before = _read_state(options, spark, options.before)
     drift, of_streams = find_drift(before, after), find_streams_drift(before, after)
-    found: list[Drift | StreamsDrift] = [drift] if of_streams is None else [drift, of_streams]
+    found: list[Drift | StreamsDrift] = [drift.with_tagged_rows(cached(drift.tagged_rows()))]
+    if of_streams is not None:
+        found.append(of_streams.with_tables({**of_streams.tables, "groups": cached(of_streams.groups)}))
     if options.output:
         found = _write(options, found)
-    else:
-        found = [each.with_tables({**each.tables, "groups": cached(each.groups)}) for each in found]
     print(f"From {options.before or 'no earlier run'} to {options.after}")
     print("\n\n".join(summary(each, options.top) for each in found), flush=True)
     return int(options.fail_on == "changes" and any(map(_has_changes, found)))

@@ -6,13 +6,11 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
-from pyspark.sql import SparkSession
 
-from spark_assign import Fleet, plan
 from spark_assign.cli import plan_settings
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.locations import require_output
@@ -27,22 +25,19 @@ from spark_assign.cli.options import (
     output_options,
     packaged_conf,
     sample,
+    streams_options,
     top,
 )
 from spark_assign.cli.owners import group_filter_options, read_owners, run_with_owners, select_groups
-from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, streams_options, union_fleets, write_plans
-from spark_assign.groups.explaining import explain_moves, is_group_named
-from spark_assign.report.formatting import group_name, listed, without_uuids
-from spark_assign.report.listed_groups import similar_name
-from spark_assign.report.openmetrics import write_metrics
-from spark_assign.report.results import summary
-from spark_assign.report.text.plan_summary import summarize
-from spark_assign.sources.files.tables import interpreted
-from spark_assign.spark.tagged_pass import union
-from spark_assign.stores.run_store import stored_run
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.stored_plan import num_rows_of_kinds
+from spark_assign.tables.streams import TASK_ASSIGNORS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_assign.fleet import Fleet
 
 SETTINGS = packaged_conf(__file__) / "plan.toml"
 CHANGES = """Changes, which are applied in order: leave:GROUPS:COUNT and join:GROUPS:COUNT remove members from and add
@@ -72,7 +67,7 @@ log = logging.getLogger("spark_assign.plan")
 @leader_client_option()
 @click.option(
     "--streams-assignor",
-    type=click.Choice(plan_settings.STREAMS_ASSIGNORS),
+    type=click.Choice(TASK_ASSIGNORS),
     help="Assignor for groups of the streams protocol: streams-sticky (of Kafka 4.4), streams-sticky@4.3 (of 4.2.0, "
     "4.2.1, and 4.3), or streams-sticky@4.2.2 (default: streams-sticky). Classic Streams applications have their own.",
 )
@@ -106,6 +101,8 @@ def main(options: Options) -> int:
     else:
         require_output(settings.output.location)
     spark = spark_session("plan", options)
+    from spark_assign.sources.files.tables import interpreted
+
     with interpreted(spark, [settings.fleet.location, *settings.fleet.tables.values()]):
         return _run(options, settings, spark)
 
@@ -140,6 +137,15 @@ def _leader_client(glob: str, client: str) -> dict[str, str | None]:
 
 
 def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSession) -> int:
+    # Imported after the checks, so that a wrong option is reported at once.
+    from spark_assign import plan
+    from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, union_fleets, write_plans
+    from spark_assign.report.listed_groups import similar_name
+    from spark_assign.report.openmetrics import write_metrics
+    from spark_assign.report.results import summary
+    from spark_assign.report.text.plan_summary import summarize
+    from spark_assign.stores.run_store import stored_run
+
     started = time.monotonic()
     input, output = settings.fleet, settings.output
     fleet, clusters = read_fleets(
@@ -218,6 +224,12 @@ def check_explain(options: Options) -> None:
 
 
 def _explain(options: Options, settings: plan_settings.PlanSettings, fleet: Fleet) -> int:
+    from spark_assign import plan
+    from spark_assign.groups.explaining import explain_moves, is_group_named
+    from spark_assign.report.formatting import group_name, listed, without_uuids
+    from spark_assign.report.listed_groups import similar_name
+    from spark_assign.spark.tagged_pass import union
+
     group, name = options.explain
     topic, _, partition = name.rpartition("-")
     tables = [table for table in (fleet.members, fleet.groups, fleet.departed) if table is not None]

@@ -120,8 +120,6 @@ def _option(flag: str, metavar: str | None = None, **more: Any) -> Decorator:
 @_option("--connect-max-delay-ms", "MS", type=int)
 def main(options: Options) -> int:
     """Parses, reads, writes, and prints."""
-    # kafka-python logs every retry; a final failure is reported by this package.
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
     options.pseudonyms = read_key(options.pseudonyms) if options.pseudonyms else None
     if options.clusters:
         return _take_all(options)

@@ -9,7 +9,7 @@ there (`advice.kernel.advise`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import ClassVar
 
@@ -166,6 +166,7 @@ def _group_params(
 ) -> GroupParams:
     """Returns the parameters of the pass over groups, for all assignors that might be recommended."""
     assignors = (*CLIENT_ASSIGNORS, *(KAFKA_SERVER_ASSIGNORS if fleet.groups is not None else ()))
+    sizing = SizingParams((CONFIGURED, *assignors), (), params.headroom, params.quantile)
     return GroupParams(
         compare=CompareParams(
             assignors=assignors,
@@ -177,9 +178,7 @@ def _group_params(
             loads_known=fleet.loads is not None,
             by_protocol=True,
         ),
-        size=None
-        if Adviser.SIZE in missing
-        else size_params(SizingParams((CONFIGURED, *assignors), (), params.headroom, params.quantile), settings),
+        size=None if Adviser.SIZE in missing else replace(size_params(sizing, settings), all_curves=False),
         zones=None
         if Adviser.ZONES in missing
         else ZoneParams(params.price_per_gb, params.currency, follower_fetching=params.follower_fetching),

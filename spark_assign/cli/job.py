@@ -104,6 +104,8 @@ def run_job(
         logging.getLogger(name).setLevel(logging.INFO)
     if progress:
         logging.getLogger("spark_assign").setLevel(logging.INFO)
+    # kafka-python logs every retry; a final failure is reported by this package.
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
     log = logging.getLogger(f"spark_assign.{job}")
     expected: tuple[type[Exception], ...] = (SparkAssignError, *input_errors)
     exit_code = INTERRUPTED

@@ -8,11 +8,9 @@ from functools import reduce
 from types import SimpleNamespace
 from typing import Any
 
-import click
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign.cli.options import DURATION, Decorator, compose_options
 from spark_assign.connect import ConnectFleet, plan_connect
 from spark_assign.fleet import Fleet
 from spark_assign.groups.planning import Plan
@@ -104,45 +102,6 @@ def has_streams_groups(fleet: Fleet) -> bool:
     """Checks whether a fleet has Streams groups, and the table that their plan needs."""
     sizes = fleet.sizes
     return fleet.subtopologies is not None and bool(sizes.streams_groups or sizes.subtopologies or sizes.tasks)
-
-
-def streams_options() -> Decorator:
-    """Returns `--standby-replicas` and `--restore-bytes-per-second`."""
-    return compose_options(
-        click.option(
-            "--standby-replicas",
-            metavar="N",
-            type=click.IntRange(min=0),
-            help="Number of standby replicas per task with state of Streams groups (default: as each group is "
-            "configured).",
-        ),
-        click.option(
-            "--restore-bytes-per-second",
-            metavar="N",
-            type=click.FloatRange(min=0, min_open=True),
-            help="What a process restores from changelogs. With it, classic Streams applications are followed until "
-            "every task is at its final owner (default: only the next rebalance).",
-        ),
-    )
-
-
-def streams_thresholds() -> Decorator:
-    """Returns `--max-moved-without-state` and `--max-restore-time`."""
-    return compose_options(
-        click.option(
-            "--max-moved-without-state",
-            metavar="N",
-            type=click.IntRange(min=0),
-            help="Alert if more than N active tasks of a Streams group move to a process without their state.",
-        ),
-        click.option(
-            "--max-restore-time",
-            metavar="TIME",
-            type=DURATION,
-            help="Alert if a classic Streams application restores state for longer than TIME, for example 10m. The "
-            "plan needs --restore-bytes-per-second.",
-        ),
-    )
 
 
 def without_other_kinds(planned: Plan, prefixes: Sequence[str]) -> Plan:

@@ -13,21 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from click.core import ParameterSource
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from spark_assign.cli.job_names import check_assignors
 from spark_assign.cli.locations import require_format, require_input
 from spark_assign.cli.owners import check_owners
 from spark_assign.cli.settings_file import from_file, validated
 from spark_assign.cli.settings_model import TABLES
-from spark_assign.comparison.what_if import WhatIf, parse_what_if, require_client
-from spark_assign.streams.kernel.plan_groups import ASSIGNORS
-from spark_assign.streams.kernel.sticky_task_assignor import STICKY
 from spark_assign.tables.connect import INPUT_TABLES as CONNECT_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import INPUT_TABLES
 from spark_assign.tables.stored_plan import CONNECT, STORED_PLAN_TABLES
-
-STREAMS_ASSIGNORS = tuple(ASSIGNORS)
-"""Assignors of Streams groups."""
+from spark_assign.tables.streams import TASK_ASSIGNORS
 
 _INPUT_TABLES = (*INPUT_TABLES, *(f"{CONNECT}{name}" for name in CONNECT_TABLES))
 
@@ -36,12 +30,14 @@ OUTPUT = "output/plan"
 """Default location of a plan, relative to the working folder."""
 
 if TYPE_CHECKING:
+    from spark_assign.comparison.what_if import WhatIf
+
     InputTable = str
     PlanTable = str
     StreamsAssignor = str
 else:
     InputTable, PlanTable = Literal[_INPUT_TABLES], Literal[tuple(STORED_PLAN_TABLES)]
-    StreamsAssignor = Literal[STREAMS_ASSIGNORS]
+    StreamsAssignor = Literal[TASK_ASSIGNORS]
 Options = dict[str, str]
 
 AsTuple = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
@@ -103,7 +99,7 @@ class PlanSettings(Table):
         default=(),
         description="Client library of the leader, by pattern. The first match wins, also over the snapshot.",
     )
-    streams_assignor: StreamsAssignor = Field(default=STICKY, description="Assignor of Streams groups.")
+    streams_assignor: StreamsAssignor = Field(default=TASK_ASSIGNORS[0], description="Assignor of Streams groups.")
     standby_replicas: int | None = Field(
         default=None, ge=0, description="Standby replicas per task with state (default: as each group is configured)."
     )
@@ -140,6 +136,10 @@ class PlanSettings(Table):
         Raises:
             ConfigError: a change is invalid.
         """
+        if not self.what_if:
+            return []
+        from spark_assign.comparison.what_if import parse_what_if
+
         return [parse_what_if(text) for text in self.what_if]
 
     def check(self) -> None:
@@ -149,9 +149,13 @@ class PlanSettings(Table):
             ConfigError, FleetError: a setting is wrong.
         """
         _ = self.changes
-        check_assignors([self.assignor, *(entry.assignor for entry in self.group_assignor)], or_configured=True)
-        for client in self.leader_client:
-            require_client(client.library, client.version)
+        if self.choice != "configured" or self.leader_client:  # other names take longer to import than to check
+            from spark_assign.cli.job_names import check_assignors
+            from spark_assign.comparison.what_if import require_client
+
+            check_assignors([self.assignor, *(entry.assignor for entry in self.group_assignor)], or_configured=True)
+            for client in self.leader_client:
+                require_client(client.library, client.version)
         for location in filter(None, (self.fleet.location, *self.fleet.tables.values(), self.owners)):
             require_input(location)
         for name in (self.fleet.format, self.output.format):

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import ArrayType, DataType
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from spark_assign.groups.kernel import facts as kinds
 from spark_assign.groups.windows import assign_by_windows
-from spark_assign.spark.engine import windows_shuffle_again
+from spark_assign.spark.engine import windows_shuffle_again, with_schema
 from spark_assign.spark.fleet_check import Sizes
 from spark_assign.spark.partition_leaders import with_leaders
 from spark_assign.spark.partition_slices import from_lists, to_bitmaps
@@ -321,8 +321,11 @@ def _union(facts: Sequence[DataFrame]) -> DataFrame:
     types: dict[str, DataType] = {}
     for each in facts:
         types |= {name: _COLUMNS.get(name, each.schema[name].dataType) for name in each.columns}
+    schema = StructType([StructField(name, kind) for name, kind in types.items()])
     padded = [
-        each.select(*(_column(each, name, kind).cast(kind).alias(name) for name, kind in types.items()))
+        with_schema(
+            each.select(*(_column(each, name, kind).cast(kind).alias(name) for name, kind in types.items())), schema
+        )
         for each in facts
     ]
     return reduce(DataFrame.unionByName, padded)

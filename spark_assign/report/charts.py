@@ -1,4 +1,4 @@
-"""Charts: Altair describes them, and vl-convert renders them as SVG in a page or as a file.
+"""Charts: specifications of Vega-Lite, which vl-convert renders as SVG in a page or as a file.
 
 Colors have the names of the page's style sheet. In a page, a name becomes a CSS variable, so that a chart follows light
 and dark mode; in a file, it becomes a color for white paper. Vega-Lite accepts only colors, so a unique placeholder
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_assign.tables.errors import ConfigError, missing_extra
 
 if TYPE_CHECKING:
-    import altair as alt
     from markupsafe import Markup
 
 ON_PAPER = {
@@ -53,24 +53,59 @@ _LONG_DECIMAL = re.compile(r"(?<!\d)\d+\.\d{3,}")
 _LOCAL_ID = re.compile(r'id="([\w-]+)"|url\(#([\w-]+)\)')
 
 
-def altair() -> Any:
-    """Returns the Altair library.
+@dataclass(frozen=True)
+class Chart:
+    """A view, or several. `spec`: its specification in Vega-Lite. Each method returns a changed copy."""
 
-    Raises:
-        ConfigError: If Altair or vl-convert isn't installed.
-    """
-    try:
-        import altair
-        import vl_convert  # noqa: F401  (fails now, not after the computation)
-    except ImportError as error:
-        raise missing_extra("drawing needs altair and vl-convert-python", "report") from error
-    return altair
+    spec: Mapping[str, Any]
+
+    def mark(self, kind: str, **looks: Any) -> Chart:
+        """Sets the kind of the marks, such as `rect`, and their looks."""
+        return self.properties(mark={"type": kind, **looks})
+
+    def encode(self, **channels: str | Mapping[str, Any]) -> Chart:
+        """Adds channels: a field, as for `channel`, or an encoding."""
+        new = {name: channel(value) if isinstance(value, str) else value for name, value in channels.items()}
+        return self.properties(encoding={**self.spec.get("encoding", {}), **new})
+
+    def properties(self, **values: Any) -> Chart:
+        """Sets properties of the view, such as its width."""
+        return Chart({**self.spec, **values})
 
 
-def chart_of(values: Sequence[Mapping[str, Any]]) -> Any:
+_TYPES = {"Q": "quantitative", "N": "nominal", "O": "ordinal", "T": "temporal"}
+
+
+def channel(field: str, **settings: Any) -> dict[str, Any]:
+    """Returns the encoding of a field, whose name ends with the letter of its type: `level:Q`. A secondary channel,
+    such as `x2`, has no type."""
+    name, _, letter = field.partition(":")
+    return {"field": name, **({"type": _TYPES[letter]} if letter else {}), **settings}
+
+
+def constant(value: float) -> dict[str, float]:
+    """Returns the encoding of a fixed position in pixels."""
+    return {"value": value}
+
+
+def layer(*charts: Chart) -> Chart:
+    """Returns charts on top of each other."""
+    return Chart({"layer": [chart.spec for chart in charts]})
+
+
+def vconcat(*charts: Chart, spacing: int) -> Chart:
+    """Returns charts below each other."""
+    return Chart({"vconcat": [chart.spec for chart in charts], "spacing": spacing})
+
+
+def hconcat(*charts: Chart) -> Chart:
+    """Returns charts side by side."""
+    return Chart({"hconcat": [chart.spec for chart in charts]})
+
+
+def chart_of(values: Sequence[Mapping[str, Any]]) -> Chart:
     """Returns a chart that contains these rows, without marks."""
-    alt = altair()
-    return alt.Chart(alt.Data(values=list(values)))
+    return Chart({"data": {"values": list(values)}})
 
 
 def color(name: str) -> str:
@@ -78,7 +113,7 @@ def color(name: str) -> str:
     return _PLACEHOLDERS[name]
 
 
-def inline_svg(chart: alt.TopLevelMixin, ident: str, title: str, description: str) -> Markup:
+def inline_svg(chart: Chart, ident: str, title: str, description: str) -> Markup:
     """Returns a chart as inline SVG for a page, without namespaces, with a title and a description for screen readers.
 
     Args:
@@ -105,15 +140,15 @@ def inline_svg(chart: alt.TopLevelMixin, ident: str, title: str, description: st
     )
 
 
-def write_chart(chart: alt.TopLevelMixin, path: str) -> None:
+def write_chart(chart: Chart, path: str) -> None:
     """Writes a chart on white paper to a file in the format of its name: .svg, .png, or .pdf.
 
     Raises:
-        ConfigError: If the format is unknown.
+        ConfigError: If the format is unknown, or vl-convert isn't installed.
     """
+    svg = _render_svg(chart)
     import vl_convert
 
-    svg = _render_svg(chart)
     for name, placeholder in _PLACEHOLDERS.items():
         svg = svg.replace(placeholder, ON_PAPER[name])
     tag, _, body = svg.partition(">")
@@ -129,10 +164,12 @@ def write_chart(chart: alt.TopLevelMixin, path: str) -> None:
         raise ConfigError(f"{path}: pictures are svg, png or pdf")
 
 
-def _render_svg(chart: Any) -> str:
+def _render_svg(chart: Chart) -> str:
     """Returns a chart as SVG in the style of the reports, with at most two decimals."""
-    import vl_convert
-
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise missing_extra("drawing needs vl-convert-python", "report") from error
     quiet, text = color("quiet"), color("text")
     config = {
         "background": "transparent",
@@ -155,7 +192,5 @@ def _render_svg(chart: Any) -> str:
         },
         "legend": {"labelColor": text, "titleColor": text, "labelFontSize": 11, "labelLimit": 260},
     }
-    # The tests draw every chart, and validation takes as long as rendering.
-    spec = chart.to_dict(validate=False)
-    svg = vl_convert.vegalite_to_svg(spec | {"config": config})
+    svg = vl_convert.vegalite_to_svg({**chart.spec, "config": config})
     return _LONG_DECIMAL.sub(lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), svg)

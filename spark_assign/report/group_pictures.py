@@ -188,7 +188,6 @@ def draw_ownership(
     Raises:
         ConfigError: If the drawing library isn't installed, or the format is unknown.
     """
-    alt = charts.altair()
     all_partitions = sorted({(row["topic"], row["partition"]) for rows in ownership.values() for row in rows})
     charted = all_partitions[:: _partition_step(len(all_partitions))]
     line_index = {partition: index for index, partition in enumerate(charted)}
@@ -197,25 +196,25 @@ def draw_ownership(
     label_step = max(1, len(charted) // 20)
     labels = [f"{topic}-{partition}" for topic, partition in charted]
     panels = []
-    seconds = alt.Scale(domain=[start_ms / 1000, end_ms / 1000], nice=False)
-    y = alt.Y(
+    seconds = {"domain": [start_ms / 1000, end_ms / 1000], "nice": False}
+    y = charts.channel(
         "low:Q",
-        scale=alt.Scale(domain=[len(charted) - 0.4, -0.6], nice=False, zero=False),
-        axis=alt.Axis(
-            title=None,
-            values=list(range(0, len(charted), label_step)),
-            labelExpr=f"{json.dumps(labels)}[datum.value]",
-            labelFontSize=10,
-            labelLimit=200,
-        ),
+        scale={"domain": [len(charted) - 0.4, -0.6], "nice": False, "zero": False},
+        axis={
+            "title": None,
+            "values": list(range(0, len(charted), label_step)),
+            "labelExpr": f"{json.dumps(labels)}[datum.value]",
+            "labelFontSize": 10,
+            "labelLimit": 200,
+        },
     )
     sample = " of those drawn" if num_partitions is not None and len(all_partitions) < num_partitions else ""
     for index, (variant, rows) in enumerate(ownership.items(), start=1):
-        axis = alt.Axis(title="seconds") if index == len(ownership) else alt.Axis(title=None, labels=False)
-        x = alt.X("from:Q", scale=seconds, axis=axis)
-        rectangles = charts.chart_of(list(_rectangles(rows, line_index, colors, start_ms, end_ms))).mark_rect()
-        fill, opacity = alt.Fill("ink:N", scale=None), alt.Opacity("pale:Q", scale=None)
-        shapes = rectangles.encode(x=x, x2="to:Q", y=y, y2="high:Q", fill=fill, opacity=opacity)
+        axis = {"title": "seconds"} if index == len(ownership) else {"title": None, "labels": False}
+        x = charts.channel("from:Q", scale=seconds, axis=axis)
+        rectangles = charts.chart_of(list(_rectangles(rows, line_index, colors, start_ms, end_ms))).mark("rect")
+        fill, opacity = charts.channel("ink:N", scale=None), charts.channel("pale:Q", scale=None)
+        shapes = rectangles.encode(x=x, x2="to", y=y, y2="high", fill=fill, opacity=opacity)
         generations = [
             {"from": row["joined_ms"] / 1000}
             for row in rebalances.get(variant, ())
@@ -224,7 +223,7 @@ def draw_ownership(
         rule = {"color": charts.color("quiet"), "strokeDash": [2, 2], "strokeWidth": 0.8}
         lost_seconds = sum(row["end_ms"] - row["start_ms"] for row in rows if row["state"] != "consumed") / 1000
         panels.append(
-            alt.layer(shapes, charts.chart_of(generations).mark_rule(**rule).encode(x=x)).properties(
+            charts.layer(shapes, charts.chart_of(generations).mark("rule", **rule).encode(x=x)).properties(
                 width=_PANEL_WIDTH,
                 height=min(max(60, 20 * len(charted)), 340),
                 title=f"{variant}: {lost_seconds:,.1f} partition-seconds not consumed{sample}",
@@ -232,7 +231,7 @@ def draw_ownership(
         )
     total = num_partitions or len(all_partitions)
     sample_note = f" ({len(charted)} of {total:,} partitions drawn)" if len(charted) < total else ""
-    chart = alt.hconcat(alt.vconcat(*panels, spacing=16), _legend(alt, colors)).properties(title=title + sample_note)
+    chart = charts.hconcat(charts.vconcat(*panels, spacing=16), _legend(colors)).properties(title=title + sample_note)
     charts.write_chart(chart, path)
 
 
@@ -255,7 +254,7 @@ def _rectangles(
         }
 
 
-def _legend(alt: Any, colors: Mapping[str, str]) -> Any:
+def _legend(colors: Mapping[str, str]) -> Any:
     """Returns the legend: the states, and the owners if there are at most `_MAX_LEGEND_OWNERS`."""
     rows = [(state, state_color or "#666666", opacity) for state, (_, state_color, opacity) in _STATE_STYLES.items()]
     if len(colors) <= _MAX_LEGEND_OWNERS:
@@ -264,11 +263,11 @@ def _legend(alt: Any, colors: Mapping[str, str]) -> Any:
         {"words": label, "ink": ink, "pale": opacity, "at": 10 + 18 * index}
         for index, (label, ink, opacity) in enumerate(rows)
     ]
-    base = charts.chart_of(values).encode(y=alt.Y("at:Q", scale=None, axis=None))
-    ink, opacity = alt.Fill("ink:N", scale=None), alt.Opacity("pale:Q", scale=None)
-    boxes = base.mark_square(size=130, stroke=None).encode(x=alt.value(8), fill=ink, opacity=opacity)
-    labels = base.mark_text(align="left", fontSize=11).encode(x=alt.value(20), text="words:N")
-    return alt.layer(boxes, labels).properties(width=150, height=20 + 18 * len(rows))
+    base = charts.chart_of(values).encode(y=charts.channel("at:Q", scale=None, axis=None))
+    ink, opacity = charts.channel("ink:N", scale=None), charts.channel("pale:Q", scale=None)
+    boxes = base.mark("square", size=130, stroke=None).encode(x=charts.constant(8), fill=ink, opacity=opacity)
+    labels = base.mark("text", align="left", fontSize=11).encode(x=charts.constant(20), text="words:N")
+    return charts.layer(boxes, labels).properties(width=150, height=20 + 18 * len(rows))
 
 
 def _owner_colors(ownership: Mapping[str, Rows]) -> dict[str, str]:

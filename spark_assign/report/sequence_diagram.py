@@ -122,7 +122,6 @@ def draw_sequence(rows: Rows, path: str, title: str = "", total: int | None = No
     Raises:
         ConfigError: If the drawing library isn't installed, or the format is unknown.
     """
-    alt = charts.altair()
     displayed = excerpt(rows, total)
     lane_index = {name: index for index, name in enumerate(displayed.actors)}
     lane_width = min(400, max((_lane_width(line, lane_index) for line in displayed.lines), default=200))
@@ -134,11 +133,14 @@ def draw_sequence(rows: Rows, path: str, title: str = "", total: int | None = No
 
     def layer(values: list[Mark], mark: str, **looks: Any) -> Any:
         """Returns marks at pixel positions; `x2` and `y2` are the opposite ends of lines and boxes."""
-        channels = {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
+        channels: dict[str, Any] = {
+            "x": charts.channel("x:Q", scale=None, axis=None),
+            "y": charts.channel("y:Q", scale=None, axis=None),
+        }
         example = values[0] if values else {}
-        channels |= {name: f"{name}:Q" for name in ("x2", "y2") if name in example}
+        channels |= {name: name for name in ("x2", "y2") if name in example}
         channels |= {"text": "text:N"} if "text" in example else {}
-        return getattr(charts.chart_of(values), f"mark_{mark}")(**looks).encode(**channels)
+        return charts.chart_of(values).mark(mark, **looks).encode(**channels)
 
     marks: dict[str, list[Mark]] = defaultdict(list)
     previous_ms = None
@@ -171,7 +173,7 @@ def draw_sequence(rows: Rows, path: str, title: str = "", total: int | None = No
         for direction in ("left", "right")
     ]
     label_style = {"align": "right", "baseline": "bottom", "fontSize": 9}
-    chart = alt.layer(
+    chart = charts.layer(
         layer(marks["breaks"], "rule", color=pale, strokeWidth=0.6),
         layer(lines, "rule", color=pale),
         layer(actors, "text", fontWeight=600, fontSize=11),

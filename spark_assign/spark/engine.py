@@ -257,13 +257,18 @@ def dataframe_of(spark: SparkSession, table: pa.Table, schema: StructType) -> Da
     # For a chunk without rows, Sail raises the errors of all branches of a condition.
     table = table.combine_chunks()
     if table.nbytes <= _MAX_MESSAGE_BYTES or not is_embedded(spark):
-        return spark.createDataFrame(table, schema)
+        return with_schema(spark.createDataFrame(table, schema), schema)
     from pyarrow import parquet
 
     folder = _new_folder()
     folder.mkdir()
     parquet.write_table(table, folder / "rows.parquet", row_group_size=_ROWS_PER_FILE_PIECE)
     return spark.read.schema(schema).parquet(str(folder))
+
+
+def with_schema(table: DataFrame, schema: StructType) -> DataFrame:
+    """Returns a table with its schema, for which Spark Connect otherwise sends the plan to the server."""
+    return table.to(schema) if type(table).__module__.startswith("pyspark.sql.connect") else table
 
 
 def plain_schema(schema: StructType) -> StructType:

@@ -8,18 +8,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import ArrayType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.caching import cached
+from spark_assign.spark.engine import with_schema
 
 Kernel = Callable[..., Iterable[pa.Table]]
 """A function from the facts of a Spark task and `schema`, that of the tagged rows, to tables of tagged rows."""
@@ -54,13 +55,15 @@ def union(tables: Iterable[DataFrame]) -> DataFrame:
     names = {name for table in listed for name in table.columns}
     if any(names - set(table.columns) for table in listed):  # typed here, because Sail adds columns without a type
         types = {field.name: field.dataType for table in listed for field in table.schema.fields}
-        listed = [
-            table.select(
-                "*", *(F.lit(None).cast(types[name]).alias(name) for name in sorted(types.keys() - set(table.columns)))
-            )
-            for table in listed
-        ]
+        listed = [_with_columns(table, types) for table in listed]
     return reduce(DataFrame.unionByName, listed)
+
+
+def _with_columns(table: DataFrame, types: Mapping[str, DataType]) -> DataFrame:
+    missing = sorted(types.keys() - set(table.columns))
+    columns = (F.lit(None).cast(types[name]).alias(name) for name in missing)
+    fields = [*table.schema.fields, *(StructField(name, types[name]) for name in missing)]
+    return with_schema(table.select("*", *columns), StructType(fields))
 
 
 def run_pass(

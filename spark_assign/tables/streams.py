@@ -8,6 +8,9 @@ from spark_assign.tables.groups import REJECTED
 from spark_assign.tables.schema_fields import schema
 from spark_assign.tables.simulation import REBALANCES
 
+TASK_ASSIGNORS = ("streams-sticky", "streams-sticky@4.3", "streams-sticky@4.2.2")
+"""Assignors of the streams protocol; one without a release is that of Kafka 4.4."""
+
 _GROUP = "cluster string, group_id string"
 _TASK = "subtopology string, task int, role string"
 

@@ -121,7 +121,7 @@ def test_a_script_of_ones_own_may_be_called_like_a_job(submit: Submit, tmp_path:
 
 def test_a_story_needs_no_java(tmp_path: Path) -> None:
     """Not even an installed one."""
-    pytest.importorskip("altair", reason="drawing is an extra")
+    pytest.importorskip("vl_convert", reason="drawing is an extra")
     command = [
         str(ROOT / "spark-submit.sh"),
         "simulate",

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 )
 def test_a_story_starts_neither_spark_nor_java(arguments: str, tmp_path: Path) -> None:
     """In a process of its own, in which no other process can be started."""
-    pytest.importorskip("altair", reason="drawing is an extra")
+    pytest.importorskip("vl_convert", reason="drawing is an extra")
     job, *words = arguments.split()
     check = (
         f"import subprocess, sys; subprocess.Popen.__init__ = None; from jobs import {job}; "

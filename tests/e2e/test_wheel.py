@@ -67,6 +67,7 @@ def test_what_is_in_it(wheel: Path) -> None:
         "plan.toml",
         "sample-fleet/topics.csv",
         "sample-applications/README.md",
+        "spark/java/bin/java",
         "spark/local.conf",
         "spark/log4j2.properties",
     }

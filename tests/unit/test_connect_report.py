@@ -47,6 +47,6 @@ def test_a_line_per_phase_and_the_bill() -> None:
 
 def test_the_picture(tmp_path: Path) -> None:
     """A file of the kind that its name says."""
-    pytest.importorskip("altair", reason="drawing is an extra")
+    pytest.importorskip("vl_convert", reason="drawing is an extra")
     draw_protocol_comparison(SCENARIO, rebalances(), str(tmp_path / "story.svg"))
     assert "</svg>" in (tmp_path / "story.svg").read_text()

@@ -12,7 +12,7 @@ from spark_assign.report.html.daily import DailyRows
 from spark_assign.report.text.advice_commands import advice_commands
 
 pytest.importorskip("jinja2", reason="pages are an extra")
-pytest.importorskip("altair", reason="charts are an extra")
+pytest.importorskip("vl_convert", reason="charts are an extra")
 
 UNTIL = datetime(2026, 11, 27, 6, tzinfo=UTC)
 

@@ -25,7 +25,7 @@ from spark_assign.tables.errors import ConfigError
 from tests.unit import report_rows
 
 pytestmark = pytest.mark.skipif(
-    not (find_spec("jinja2") and find_spec("altair")),  # not imported: every worker process imports every test file
+    not (find_spec("jinja2") and find_spec("vl_convert")),  # not imported: every worker process imports every test file
     reason="reports are an extra",
 )
 VOID = {"col", "meta", "link", "input", "br", "hr", "img"}
@@ -235,8 +235,7 @@ def test_charts_follow_the_page() -> None:
 
 def test_charts_as_files(tmp_path: Path) -> None:
     """On white paper, in every format; another one is refused."""
-    alt = charts.altair()
-    chart = alt.Chart(alt.Data(values=[{"x": 1}])).mark_bar(fill=charts.color("problem")).encode(x="x:Q")
+    chart = charts.chart_of([{"x": 1}]).mark("bar", fill=charts.color("problem")).encode(x="x:Q")
     for kind, begins in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
         file = tmp_path / f"chart.{kind}"
         charts.write_chart(chart, str(file))

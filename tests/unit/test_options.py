@@ -308,7 +308,7 @@ def test_the_command_of_the_wheel(capsys: pytest.CaptureFixture[str], monkeypatc
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """An environment without variables that choose an engine or a Spark; what a test sets is taken back."""
-    for name in (*_entry.CONFIGURES_SPARK, _entry.ENGINE, _entry.LOCAL_FILES):
+    for name in (*_entry.CONFIGURES_SPARK, _entry.ENGINE, _entry.LOCAL_FILES, "JAVA_HOME", "SPARK_ASSIGN_JAVA"):
         monkeypatch.setenv(name, "x")
         monkeypatch.delenv(name)
     return monkeypatch
@@ -328,6 +328,15 @@ def test_which_spark(given: str | None, bare: pytest.MonkeyPatch) -> None:
     _entry._configure_spark(["history", "--bootstrap-server=x:1", "--reader", "spark"], [], is_local=True)
     assert "local.conf" in os.environ["PYSPARK_SUBMIT_ARGS"]
     assert " --packages org.apache.spark:" in os.environ["PYSPARK_SUBMIT_ARGS"]
+
+
+def test_the_java_of_an_installed_spark(bare: pytest.MonkeyPatch) -> None:
+    """It leaves out the module of which the JVM warns, also if the command calls itself, and runs the given Java."""
+    bare.setenv("JAVA_HOME", "/java")
+    for _ in range(2):
+        _entry._configure_spark(["plan"], [], is_local=True)
+        assert os.environ["JAVA_HOME"] == str(ROOT / "conf" / "spark" / "java")
+        assert os.environ["SPARK_ASSIGN_JAVA"] == "/java/bin/java"
 
 
 def test_which_engine(bare: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,7 @@ def test_an_empty_trace() -> None:
 
 def test_the_sequence_drawn(tmp_path: Path) -> None:
     """A picture of the kind that the name says; a long one, too."""
-    pytest.importorskip("altair", reason="drawing is an extra")
+    pytest.importorskip("vl_convert", reason="drawing is an extra")
     draw_sequence(trace(JOIN * 8), str(tmp_path / "story.svg"), "a story")
     draw_sequence([], str(tmp_path / "nothing.png"))
     assert "</svg>" in (tmp_path / "story.svg").read_text()
@@ -123,7 +123,7 @@ def test_the_sequence_drawn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("partitions", "steps"), [(3, 1), (150, 2)])
 def test_a_timeline(partitions: int, steps: int, tmp_path: Path) -> None:
     """Few partitions and many, with owners that come back under a new id."""
-    pytest.importorskip("altair", reason="drawing is an extra")
+    pytest.importorskip("vl_convert", reason="drawing is an extra")
     rows = ownership(40, partitions, steps)
     rows[0] |= {"member_id": "c0~2"}
     both = {"eager": rows, "cooperative": rows[: len(rows) // 2]}
@@ -133,7 +133,7 @@ def test_a_timeline(partitions: int, steps: int, tmp_path: Path) -> None:
 
 def test_a_timeline_in_which_nothing_happens(tmp_path: Path) -> None:
     """All is consumed all the time; and a group without partitions."""
-    pytest.importorskip("altair", reason="drawing is an extra")
+    pytest.importorskip("vl_convert", reason="drawing is an extra")
     calm = [row | {"state": "consumed"} for row in ownership()[:1]]
     for name, rows in (("calm", calm), ("empty", [])):
         draw_ownership({"eager": rows}, {}, str(tmp_path / f"{name}.png"))

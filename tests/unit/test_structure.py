@@ -249,7 +249,7 @@ def test_the_core_does_not_bring_the_report_along() -> None:
 
 def test_jobs_start_without_the_extras() -> None:
     """Without libraries of the extras, each job can be called; a snapshot and a page say which extra they need."""
-    optional = ["jinja2", "markupsafe", "altair", "vl_convert", "prometheus_client", "kafka", "cryptography"]
+    optional = ["jinja2", "markupsafe", "vl_convert", "prometheus_client", "kafka", "cryptography"]
     check = f"""
 import sys
 import click

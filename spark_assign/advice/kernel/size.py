@@ -65,8 +65,13 @@ def keeps_up(swept: LoadByMemberCount, capacity: float | FloatArray, criteria: S
     return np.asarray(read & (swept.max_load_at_quantile * (1 + criteria.headroom) <= capacity), bool)
 
 
-def build_size_row(sizing: SizingInput, swept: LoadByMemberCount, criteria: SizingCriteria) -> dict[str, Any]:
-    """Returns a row of `tables.advice.SIZES`, except cluster and group_id, from the figures of one group."""
+def build_size_row(
+    sizing: SizingInput, swept: LoadByMemberCount, criteria: SizingCriteria, has_curve: bool
+) -> dict[str, Any]:
+    """Returns a row of `tables.advice.SIZES`, except cluster and group_id, from the figures of one group.
+
+    `has_curve`: whether the figures are of more than the current number of members.
+    """
     planned = ~swept.rejected
     members, most = swept.members[planned], swept.max_load[planned]
     fits = keeps_up(swept, sizing.capacity, criteria)
@@ -101,7 +106,7 @@ def build_size_row(sizing: SizingInput, swept: LoadByMemberCount, criteria: Sizi
             "moved": int(swept.moved[at]),
             "paused_partition_seconds": float(swept.paused_partition_seconds[at]),
         }
-    row["reason"] = _reason(sizing, row, hot_high, criteria)
+    row["reason"] = _reason(sizing, row, hot_high, criteria, has_curve)
     return row
 
 
@@ -126,14 +131,16 @@ def _verdict(sizing: SizingInput, needed: int | None) -> str:
     return UNDER_PROVISIONED if needed > sizing.num_members else OVER_PROVISIONED
 
 
-def _reason(sizing: SizingInput, row: Mapping[str, Any], hot_high: float, criteria: SizingCriteria) -> str:
+def _reason(
+    sizing: SizingInput, row: Mapping[str, Any], hot_high: float, criteria: SizingCriteria, has_curve: bool
+) -> str:
     """Returns the reason for the verdict, with figures."""
     verdict, needed, with_headroom = row["verdict"], row["needed"], f" with {criteria.headroom:.0%} headroom"
     if verdict == UNKNOWN:
-        return (
-            "The capacity of a member is unknown because no member has lag. Set it with --capacity. The knee of the "
-            f"curve is at {row['knee']} members; more than {row['saturation_members']} don't reduce the maximum load."
-        )
+        reason = "The capacity of a member is unknown because no member has lag. Set it with --capacity."
+        knee = f"The knee of the curve is at {row['knee']} members"
+        more = f"more than {row['saturation_members']} don't reduce the maximum load"
+        return f"{reason} {knee}; {more}." if has_curve else reason
     capacity = f"a member handles {sizing.capacity:,.0f} messages/s{with_headroom if criteria.headroom else ''}"
     key_note = "More partitions move keys to other partitions, so the order of a key's messages is lost once."
     if verdict == CANNOT_KEEP_UP and hot_high * (1 + criteria.headroom) > sizing.capacity:
@@ -180,12 +187,15 @@ class SizeParams:
         criteria: criteria for a sufficient number of members.
         all_assignors: names of all available assignors.
         member_counts: member counts to evaluate; empty: the most informative ones for each group.
+        all_curves: whether groups whose capacity is unknown have a curve for each assignor. Otherwise they have one for
+            their own, and only the current number of members for the others.
     """
 
     assignors: tuple[str, ...]
     criteria: SizingCriteria
     all_assignors: tuple[str, ...]
     member_counts: tuple[int, ...] = ()
+    all_curves: bool = True
 
 
 NO_MEMBERS = ("no-members", "The group has no members, so the subscriptions of new ones are unknown")
@@ -199,15 +209,18 @@ def size_groups(facts: pa.Table, params: SizeParams) -> Iterator[pa.Table]:
 def size_pass(groups: PassInput, params: SizeParams) -> Iterator[pa.Table]:
     """Yields the sizes of all groups of a pass."""
     facts, specs = groups.facts, groups.specs
-    by_assignor, unknown = _by_assignor(specs, params)
+    own, unknown = _own_assignors(specs, params)
     invalid = unknown | _find_rejections(specs)
     rejected = groups.rejected | {int(specs.fact_group_index[group]): fault for group, fault in invalid.items()}
     rejected |= dict.fromkeys(facts.group_index[groups.empty_groups].tolist(), NO_MEMBERS)
     yield tagged_table(REJECTED, rejected_table(facts, rejected), SIZE_ROWS)
     is_valid = ~mask_from_indexes(list(invalid), specs.num_groups)
-    for assignor, chosen in by_assignor.items():
-        if (chosen & is_valid).any():
-            yield from _size_with_assignor(specs, assignor, np.flatnonzero(chosen & is_valid), params)
+    named = [name for name in params.assignors if name != CONFIGURED]
+    for assignor in dict.fromkeys([*named, *filter(None, own)]):
+        is_own = np.array([name == assignor for name in own], bool)
+        chosen = np.flatnonzero(is_valid & (is_own | (assignor in named)))
+        if len(chosen):
+            yield from _size_with_assignor(specs, assignor, chosen, params, is_own | params.all_curves)
 
 
 def _find_rejections(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
@@ -224,25 +237,30 @@ def _find_rejections(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
     return rejected
 
 
-def _by_assignor(specs: GroupSpecs, params: SizeParams) -> tuple[dict[str, BoolArray], dict[int, tuple[str, str]]]:
-    """Returns a mask of groups for each assignor, and the groups whose assignor is unknown."""
-    groups_by_assignor = {name: np.ones(specs.num_groups, bool) for name in params.assignors if name != CONFIGURED}
+def _own_assignors(specs: GroupSpecs, params: SizeParams) -> tuple[list[str | None], dict[int, tuple[str, str]]]:
+    """Returns the assignor of each group, and the groups for which it is unknown; all `None` if none is asked for."""
     if CONFIGURED not in params.assignors:
-        return groups_by_assignor, {}
+        return [None] * specs.num_groups, {}
     configured = PlanParams((("*", CONFIGURED),), params.all_assignors, params.criteria.custom)
-    chosen, rejected = select_assignors(specs, configured)
+    names, rejected = select_assignors(specs, configured)
     unknown = {group: fault for group, fault in rejected.items() if fault[0] != "no-assignor"}
-    for group, name in enumerate(chosen):
-        if group not in unknown:
-            groups_by_assignor.setdefault(name or FALLBACK, np.zeros(specs.num_groups, bool))[group] = True
-    return groups_by_assignor, unknown
+    return [None if group in unknown else name or FALLBACK for group, name in enumerate(names)], unknown
 
 
-def _size_with_assignor(specs: GroupSpecs, assignor: str, groups: IntArray, params: SizeParams) -> Iterator[pa.Table]:
-    """Yields sizes and curves of the given groups with one assignor."""
+def _size_with_assignor(
+    specs: GroupSpecs, assignor: str, groups: IntArray, params: SizeParams, has_curve: BoolArray
+) -> Iterator[pa.Table]:
+    """Yields sizes and curves of the given groups with one assignor.
+
+    `has_curve`: whether each group of the specs has a curve although its capacity is unknown.
+    """
     criteria, capacity = params.criteria, member_capacity(specs)
+    has_curve = has_curve | ~np.isnan(capacity)
     inputs = read_sizing_inputs(specs, assignor, groups, criteria)
-    counts = {group: _first_counts(sizing, params) for group, sizing in inputs.items()}
+    counts = {
+        group: _first_counts(sizing, params) if has_curve[group] else np.array([sizing.num_members])
+        for group, sizing in inputs.items()
+    }
     loads = sweep(specs, assignor, counts, capacity, criteria)
     while not params.member_counts:
         more = {group: _more_counts(loads.of_group(group), sizing, criteria) for group, sizing in inputs.items()}
@@ -257,7 +275,7 @@ def _size_with_assignor(specs: GroupSpecs, assignor: str, groups: IntArray, para
             detail = f"{assignor} can't plan the group with any number of members"
             rejected.append(key | {"code": "no-plan", "detail": detail})
         else:
-            rows.append(key | build_size_row(sizing, group_loads, criteria))
+            rows.append(key | build_size_row(sizing, group_loads, criteria, bool(has_curve[group])))
     yield tagged_rows(REJECTED, rejected, SIZE_ROWS)
     yield tagged_rows(SIZE_ROW, rows, SIZE_ROWS)
     yield tagged_table(CURVE_ROW, _curve_table(specs, assignor, loads, capacity[loads.group], criteria), SIZE_ROWS)

@@ -38,7 +38,6 @@ class Bar:
 
 def draw_histogram(bars: Sequence[Bar], ident: str, title: str, unit: str) -> Markup:
     """Draws a bar per class, in two parts, with the number above it."""
-    alt = charts.altair()
     parts = [
         {"label": bar.label, "from": low, "to": low + many, "kind": kind}
         for bar in bars
@@ -47,29 +46,32 @@ def draw_histogram(bars: Sequence[Bar], ident: str, title: str, unit: str) -> Ma
     ]
     totals = [{"label": bar.label, "to": bar.total, "words": number(bar.total)} for bar in bars]
     most = max((bar.total for bar in bars), default=0) or 1
-    x = alt.X(
+    x = charts.channel(
         "label:N",
         sort=[bar.label for bar in bars],
-        scale=alt.Scale(paddingInner=0.25, paddingOuter=0.12),
-        axis=alt.Axis(
-            labelAngle=0, ticks=False, labelPadding=7, title="largest over mean number of partitions of a member"
-        ),
+        scale={"paddingInner": 0.25, "paddingOuter": 0.12},
+        axis={
+            "labelAngle": 0,
+            "ticks": False,
+            "labelPadding": 7,
+            "title": "largest over mean number of partitions of a member",
+        },
     )
-    y = alt.Y("from:Q", axis=None, scale=alt.Scale(domain=[0, most]))
+    y = charts.channel("from:Q", axis=None, scale={"domain": [0, most]})
     filled, edged = (
-        alt.Scale(domain=["even", "uneven"], range=[color(calm), color("problem")]) for calm in ("calm", "calm-edge")
+        {"domain": ["even", "uneven"], "range": [color(calm), color("problem")]} for calm in ("calm", "calm-edge")
     )
-    drawn = charts.chart_of(parts).mark_bar(strokeWidth=1)
-    words = charts.chart_of(totals).mark_text(dy=-8, fontWeight=600)
-    chart = alt.layer(
+    drawn = charts.chart_of(parts).mark("bar", strokeWidth=1)
+    words = charts.chart_of(totals).mark("text", dy=-8, fontWeight=600)
+    chart = charts.layer(
         drawn.encode(
             x=x,
             y=y,
-            y2=alt.Y2("to:Q"),
-            fill=alt.Fill("kind:N", scale=filled, legend=None),
-            stroke=alt.Stroke("kind:N", scale=edged, legend=None),
+            y2="to",
+            fill=charts.channel("kind:N", scale=filled, legend=None),
+            stroke=charts.channel("kind:N", scale=edged, legend=None),
         ),
-        words.encode(x=x, y=alt.Y("to:Q", axis=None), text=alt.Text("words:N")),
+        words.encode(x=x, y=charts.channel("to:Q", axis=None), text="words:N"),
     ).properties(width=WIDTH, height=180)
     text = "; ".join(
         f"{bar.label}: {number(bar.total)} {unit}, {number(bar.uneven)} of them could be more even"
@@ -101,16 +103,15 @@ _PAUSE_HEIGHT = 76
 
 def draw_pauses(panels: Sequence[TimePanel], ident: str, title: str, partitions: int) -> Markup:
     """Draws one panel per variant, with the same scales: the number of paused partitions, and rebalances below."""
-    alt = charts.altair()
     begin, end = _pause_window(panels)
     high = math.ceil(max((level for panel in panels for *_, level in panel.periods), default=0)) or max(partitions, 1)
-    seconds = alt.Scale(domain=[begin / 1000, end / 1000], nice=False)
-    hidden = alt.Axis(labels=False, ticks=False, title=None)
+    seconds = {"domain": [begin / 1000, end / 1000], "nice": False}
+    hidden = {"labels": False, "ticks": False, "title": None}
     label = {"format": ",~r", "labelExpr": "datum.label + ' s'", "labelPadding": 12}
-    shown = alt.Axis(title="simulated time", tickCount=6, **label)
+    shown = dict(title="simulated time", tickCount=6, **label)
     rows = []
     for at, panel in enumerate(panels):
-        x = alt.X("from:Q", scale=seconds, axis=shown if at == len(panels) - 1 else hidden)
+        x = charts.channel("from:Q", scale=seconds, axis=shown if at == len(panels) - 1 else hidden)
         periods = [
             {"from": max(since, begin) / 1000, "to": min(until, end) / 1000, "level": level, "none": 0}
             for since, until, level in panel.periods
@@ -122,28 +123,27 @@ def draw_pauses(panels: Sequence[TimePanel], ident: str, title: str, partitions:
         ]
         paused, strip = _rectangles(periods, "problem"), _rectangles(rebalances, "round")
         rows.append(
-            alt.layer(
-                paused.encode(x=x, x2=alt.X2("to:Q"), y=_level_axis(high), y2=alt.Y2("none:Q")),
+            charts.layer(
+                paused.encode(x=x, x2="to", y=_level_axis(high), y2="none"),
                 strip.encode(
-                    x=x, x2=alt.X2("to:Q"), y=alt.YValue(_PAUSE_HEIGHT + 4), y2=alt.Y2Value(_PAUSE_HEIGHT + 10)
+                    x=x, x2="to", y=charts.constant(_PAUSE_HEIGHT + 4), y2=charts.constant(_PAUSE_HEIGHT + 10)
                 ),
             ).properties(width=WIDTH - 40, height=_PAUSE_HEIGHT, title=f"{panel.name}: {panel.text}")
         )
-    chart = alt.vconcat(*rows, spacing=22)
+    chart = charts.vconcat(*rows, spacing=22)
     text = "; ".join(f"{panel.name}: {panel.text}" for panel in panels)
     return charts.inline_svg(chart, ident, title, text)
 
 
 def _rectangles(values: Rows, ink: str, **looks: Any) -> Any:
     """Returns rectangles without positions, in one color."""
-    return charts.chart_of(values).mark_rect(fill=color(ink), stroke=color(ink), **looks)
+    return charts.chart_of(values).mark("rect", fill=color(ink), stroke=color(ink), **looks)
 
 
 def _level_axis(most: float, **looks: Any) -> Any:
     """Returns the vertical axis of the field `level`, which has two labels: 0 and the maximum."""
-    alt = charts.altair()
-    axis = alt.Axis(title=None, values=[0, most], **looks)
-    return alt.Y("level:Q", scale=alt.Scale(domain=[0, most]), axis=axis)
+    axis = dict(title=None, values=[0, most], **looks)
+    return charts.channel("level:Q", scale={"domain": [0, most]}, axis=axis)
 
 
 @dataclass(frozen=True)
@@ -160,19 +160,18 @@ _HOUR, _LINES_HEIGHT, _LABEL_HEIGHT = 3_600_000, 220, 17
 
 def draw_line_series(lines: Sequence[LineSeries], ident: str, title: str, unit: str) -> Markup:
     """Draws values that grow in steps over time: one line each, all on one scale, with the name at the end."""
-    alt = charts.altair()
     end = max((ms for line in lines for ms, _ in line.points), default=0.0) or 1.0
     most = max((value for line in lines for _, value in line.points), default=0.0) or 1.0
     word, one = ("h", _HOUR) if end > 2 * _HOUR else ("s", 1000)
-    x = alt.X(
+    x = charts.channel(
         "at:Q",
-        scale=alt.Scale(domain=[0, end / one], nice=False),
-        axis=alt.Axis(title=unit, format=",~r", labelExpr=f"datum.label + ' {word}'", tickCount=6),
+        scale={"domain": [0, end / one], "nice": False},
+        axis={"title": unit, "format": ",~r", "labelExpr": f"datum.label + ' {word}'", "tickCount": 6},
     )
-    y = alt.Y(
+    y = charts.channel(
         "value:Q",
-        scale=alt.Scale(domain=[0, most], nice=False),
-        axis=alt.Axis(title=None, values=[0, most / 2, most], format=",.0f"),
+        scale={"domain": [0, most], "nice": False},
+        axis={"title": None, "values": [0, most / 2, most], "format": ",.0f"},
     )
     drawn, names, below = [], [], float("inf")
     for at, line in sorted(enumerate(lines), key=lambda each: each[1].points[-1][1] if each[1].points else 0):
@@ -180,13 +179,13 @@ def draw_line_series(lines: Sequence[LineSeries], ident: str, title: str, unit: 
         ink, dash = charts.STROKES[at % len(charts.STROKES)]
         values = [{"at": ms / one, "value": value} for ms, value in ((0, 0), *line.points, (end, last))]
         stroke = {"color": color(ink), "strokeDash": dash, "strokeWidth": 2.5}
-        drawn.append(charts.chart_of(values).mark_line(interpolate="step-after", **stroke).encode(x=x, y=y))
+        drawn.append(charts.chart_of(values).mark("line", interpolate="step-after", **stroke).encode(x=x, y=y))
         below = min(_LINES_HEIGHT * (1 - last / most), below - _LABEL_HEIGHT)  # names do not cover each other
-        name = charts.chart_of([{"words": f"{line.name} {last:,.0f}"}]).mark_text(
-            align="left", baseline="middle", fontWeight=600, color=color(ink)
+        name = charts.chart_of([{"words": f"{line.name} {last:,.0f}"}]).mark(
+            "text", align="left", baseline="middle", fontWeight=600, color=color(ink)
         )
-        names.append(name.encode(x=alt.XValue(WIDTH - 220 + 8), y=alt.YValue(below), text=alt.Text("words:N")))
-    chart = alt.layer(*drawn, *names).properties(width=WIDTH - 220, height=_LINES_HEIGHT)
+        names.append(name.encode(x=charts.constant(WIDTH - 220 + 8), y=charts.constant(below), text="words:N"))
+    chart = charts.layer(*drawn, *names).properties(width=WIDTH - 220, height=_LINES_HEIGHT)
     text = "; ".join(f"{line.name}: {line.text}" for line in lines)
     return charts.inline_svg(chart, ident, title, text)
 
@@ -231,7 +230,6 @@ def draw_heat_map(
     rows: Sequence[str], columns: Sequence[str], cells: Sequence[Cell], ident: str, title: str, unit: str
 ) -> Markup:
     """Draws a row per group and a column per time bucket. Larger values are darker."""
-    alt = charts.altair()
     most = max((cell.value for cell in cells), default=0) or 1
     step = (WIDTH - _LABEL_WIDTH) / max(len(columns), 1)
     values = []
@@ -240,19 +238,19 @@ def draw_heat_map(
         values.append({"row": cell.row, "column": cell.column, "pale": pale, "words": cell.words})
     every = max(1, math.ceil(90 / step))
 
-    def named(channel: Any, field: str, names: Sequence[str], **looks: Any) -> Any:
+    def named(field: str, names: Sequence[str], **looks: Any) -> Any:
         """Returns an axis of numbers from 0, labeled with names."""
         labels = {"title": None, "ticks": False, "domain": False}
-        axis = alt.Axis(**labels, labelExpr=f"{json.dumps(list(names))}[datum.value]", **looks)
-        return channel(field, scale=alt.Scale(domain=list(range(len(names))), paddingInner=0.06), axis=axis)
+        axis = dict(**labels, labelExpr=f"{json.dumps(list(names))}[datum.value]", **looks)
+        return charts.channel(field, scale={"domain": list(range(len(names))), "paddingInner": 0.06}, axis=axis)
 
     shown = list(range(0, len(columns), every))
-    x = named(alt.X, "column:O", columns, labelAngle=0, labelAlign="left", labelLimit=200, values=shown)
-    y = named(alt.Y, "row:O", rows, labelLimit=_LABEL_WIDTH, minExtent=_LABEL_WIDTH)
+    x = named("column:O", columns, labelAngle=0, labelAlign="left", labelLimit=200, values=shown)
+    y = named("row:O", rows, labelLimit=_LABEL_WIDTH, minExtent=_LABEL_WIDTH)
     base = charts.chart_of(values).encode(x=x, y=y)
-    drawn = base.mark_rect(fill=color("problem")).encode(opacity=alt.Opacity("pale:Q", scale=None))
-    figures = base.mark_text(fontSize=9, color=color("text")).encode(text=alt.Text("words:N"))
-    chart = alt.layer(drawn, figures).properties(width=step * len(columns), height=_ROW_HEIGHT * len(rows))
+    drawn = base.mark("rect", fill=color("problem")).encode(opacity=charts.channel("pale:Q", scale=None))
+    figures = base.mark("text", fontSize=9, color=color("text")).encode(text="words:N")
+    chart = charts.layer(drawn, figures).properties(width=step * len(columns), height=_ROW_HEIGHT * len(rows))
     highest = sorted(cells, key=lambda cell: (-cell.value, cell.row, cell.column))[:5]
     text = "; ".join(f"{rows[cell.row]}, {columns[cell.column]}: {cell.words} {unit}" for cell in highest)
     return charts.inline_svg(chart, ident, title, text and f"Most: {text}")
@@ -278,40 +276,45 @@ _PANEL_HEIGHT = 60
 
 def draw_member_timeline(past: MemberTimeline, ident: str, title: str) -> Markup:
     """Draws the members of a group over time, with a mark per generation above, and paused partitions below."""
-    alt = charts.altair()
     begin, end = _timeline_window(past)
     most = max((many for *_, many in past.members), default=0) or 1
     still = max((many for *_, many in past.pauses), default=0) or 1
-    scale = alt.Scale(type="utc", domain=[begin, end], nice=False)
-    hidden = alt.Axis(labels=False, ticks=False, title=None)
-    shown = alt.Axis(title="UTC", tickCount=6, labelOverlap=True, format=_time_format(end - begin), labelPadding=4)
-    x = alt.X("from:T", scale=scale, axis=hidden if past.pauses else shown)
+    scale = {"type": "utc", "domain": [begin, end], "nice": False}
+    hidden = {"labels": False, "ticks": False, "title": None}
+    shown = {
+        "title": "UTC",
+        "tickCount": 6,
+        "labelOverlap": True,
+        "format": _time_format(end - begin),
+        "labelPadding": 4,
+    }
+    x = charts.channel("from:T", scale=scale, axis=hidden if past.pauses else shown)
     steps = [{"from": at, "level": many} for at, _, many in past.members]
     if steps:
         steps.append({"from": end, "level": steps[-1]["level"]})
     marks = [{"from": at} for at, *_ in past.members]
     every = max(1, math.ceil(len(past.members) / _MAX_LABELS))
     labels = [{"from": at, "words": str(generation)} for at, generation, _ in past.members[::every]]
-    line = charts.chart_of(steps).mark_line(interpolate="step-after", color=color("is"), strokeWidth=2)
-    words = charts.chart_of(labels).mark_text(fontSize=9, color=color("quiet"))
-    above = alt.layer(
+    line = charts.chart_of(steps).mark("line", interpolate="step-after", color=color("is"), strokeWidth=2)
+    words = charts.chart_of(labels).mark("text", fontSize=9, color=color("quiet"))
+    above = charts.layer(
         line.encode(x=x, y=_level_axis(most, format="d")),
-        _rectangles(marks, "round").encode(x=x, x2=alt.X2("from:T"), y=alt.YValue(-4), y2=alt.Y2Value(-10)),
-        words.encode(x=x, y=alt.YValue(-18), text=alt.Text("words:N")),
-    ).properties(width=WIDTH - 40, height=_PANEL_HEIGHT, title=alt.Title("members, and each generation", offset=26))
+        _rectangles(marks, "round").encode(x=x, x2="from", y=charts.constant(-4), y2=charts.constant(-10)),
+        words.encode(x=x, y=charts.constant(-18), text="words:N"),
+    ).properties(width=WIDTH - 40, height=_PANEL_HEIGHT, title={"text": "members, and each generation", "offset": 26})
     if not past.pauses:
         return charts.inline_svg(above, ident, title, past.text)
     spans = [{"from": since, "to": until, "level": many, "none": 0} for since, until, many in past.pauses]
     paused = _rectangles(spans, "problem", opacity=0.7).encode(
-        x=alt.X("from:T", scale=scale, axis=shown),
-        x2=alt.X2("to:T"),
+        x=charts.channel("from:T", scale=scale, axis=shown),
+        x2="to",
         y=_level_axis(still, format="d"),
-        y2=alt.Y2("none:Q"),
+        y2="none",
     )
     below = paused.properties(
         width=WIDTH - 40, height=_PANEL_HEIGHT, title="partitions for which nothing was committed"
     )
-    chart = alt.vconcat(above, below, spacing=14)
+    chart = charts.vconcat(above, below, spacing=14)
     return charts.inline_svg(chart, ident, title, past.text)
 
 

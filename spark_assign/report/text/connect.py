@@ -90,7 +90,6 @@ def draw_protocol_comparison(scenario: ConnectScenario, rebalances: Rows, path: 
     Raises:
         ConfigError: If the drawing library isn't installed, or the format is unknown.
     """
-    alt = charts.altair()
     changes = sorted({event["at_ms"] for event in scenario.events})
     rows = []
     for protocol in scenario.protocols:
@@ -103,40 +102,40 @@ def draw_protocol_comparison(scenario: ConnectScenario, rebalances: Rows, path: 
         for index, (start, phase) in enumerate(scenario.phases)
     ]
     strokes = [(charts.color(ink), dash) for ink, dash in charts.STROKES[: len(scenario.protocols)]]
-    x_scale = alt.Scale(domain=[0.5, len(changes) + 0.5], nice=False)
-    protocol = alt.Color(
+    x_scale = {"domain": [0.5, len(changes) + 0.5], "nice": False}
+    colors = charts.channel(
         "protocol:N",
         sort=list(scenario.protocols),
-        scale=alt.Scale(domain=list(scenario.protocols), range=[ink for ink, _ in strokes]),
-        legend=alt.Legend(title=None, orient="top"),
+        scale={"domain": list(scenario.protocols), "range": [ink for ink, _ in strokes]},
+        legend={"title": None, "orient": "top"},
     )
-    dashes = alt.StrokeDash(
+    dashes = charts.channel(
         "protocol:N",
         sort=list(scenario.protocols),
-        scale=alt.Scale(domain=list(scenario.protocols), range=[dash or [1, 0] for _, dash in strokes]),
+        scale={"domain": list(scenario.protocols), "range": [dash or [1, 0] for _, dash in strokes]},
     )
     panels = []
     tick_values = [0, *(10**power for power in range(2, 10))]
     for name, title, scale, ticks in (
-        ("cost", "starts and stops of one change", alt.Scale(), {"tickCount": 6}),
-        ("total", "cumulative", alt.Scale(type="symlog", constant=100), {"values": tick_values}),
+        ("cost", "starts and stops of one change", {}, {"tickCount": 6}),
+        ("total", "cumulative", {"type": "symlog", "constant": 100}, {"values": tick_values}),
     ):
         is_last = name == "total"
-        axis = alt.Axis(title="changes, in order of time", tickMinStep=1) if is_last else None
-        change_x, phase_x = (alt.X(f"{field}:Q", scale=x_scale, axis=axis) for field in ("change", "at"))
-        y = alt.Y(f"{name}:Q", scale=scale, axis=alt.Axis(title=title, format=",d", **ticks))
-        line_chart = charts.chart_of(rows).mark_line(interpolate="step", strokeWidth=2)
+        axis = {"title": "changes, in order of time", "tickMinStep": 1} if is_last else None
+        change_x, phase_x = (charts.channel(f"{field}:Q", scale=x_scale, axis=axis) for field in ("change", "at"))
+        y = charts.channel(f"{name}:Q", scale=scale, axis=dict(title=title, format=",d", **ticks))
+        line_chart = charts.chart_of(rows).mark("line", interpolate="step", strokeWidth=2)
         phase_chart = charts.chart_of(phase_starts).encode(x=phase_x)
-        panel = alt.layer(
-            phase_chart.mark_rule(color=charts.color("line")),
-            line_chart.encode(x=change_x, y=y, color=protocol, strokeDash=dashes),
-            phase_chart.mark_text(align="left", dx=4, fontSize=11).encode(
-                y=alt.Y("below:Q", scale=None, axis=None), text="phase:N"
+        panel = charts.layer(
+            phase_chart.mark("rule", color=charts.color("line")),
+            line_chart.encode(x=change_x, y=y, color=colors, strokeDash=dashes),
+            phase_chart.mark("text", align="left", dx=4, fontSize=11).encode(
+                y=charts.channel("below:Q", scale=None, axis=None), text="phase:N"
             ),
         )
-        panels.append(panel.resolve_scale(y="independent").properties(width=860, height=260))
+        panels.append(panel.properties(resolve={"scale": {"y": "independent"}}, width=860, height=260))
     title = f"Connect, {scenario.name}: connectors and tasks started and stopped"
-    charts.write_chart(alt.vconcat(*panels, spacing=14).properties(title=title), path)
+    charts.write_chart(charts.vconcat(*panels, spacing=14).properties(title=title), path)
 
 
 def _cost_per_event(changes: Sequence[int], rebalances: Rows) -> list[int]:

@@ -40,9 +40,10 @@ from operator import itemgetter
 
 from spark_assign.java.priority_queue import Heap, poll_in_turns
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupAssignment, StreamsGroupSpec, TaskId
+from spark_assign.tables.streams import TASK_ASSIGNORS
 
-STICKY = "streams-sticky"
-RELEASES = {STICKY: "4.4", f"{STICKY}@4.3": "4.3", f"{STICKY}@4.2.2": "4.2.2"}
+STICKY = TASK_ASSIGNORS[0]
+RELEASES = dict(zip(TASK_ASSIGNORS, ("4.4", "4.3", "4.2.2"), strict=True))
 """Name of each assignor to its release; 4.3 stands for 4.2.0, 4.2.1, and 4.3."""
 
 
