@@ -115,8 +115,7 @@ def offsets_of(commits: dict[int, list[tuple[int, int]]]) -> Timeline:
     offsets = {p: dict(each) for p, each in commits.items()}
     intervals = {
         (topic, p): tuple(
-            each._replace(first_offset=offsets[p][each.start_ms], last_offset=offsets[p][each.end_ms])
-            for each in found
+            each._replace(first_offset=offsets[p][each.start_ms], last_offset=offsets[p][each.end_ms]) for each in found
         )
         for (topic, p), found in timeline.commits.items()
     }

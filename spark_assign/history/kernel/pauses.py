@@ -58,7 +58,7 @@ MIN_REGULAR_GAPS = 2
 """Smallest number of gaps without a rebalance that make a habit."""
 
 MAX_POLL_RECORDS = 500
-"""Default of Java's max.poll.records: the first commit after a gap can advance by no more, however many records wait."""
+"""Default of Java's max.poll.records. The first commit after a gap might advance by no more, although more wait."""
 
 Span = tuple[int, int]
 """Start and end of a time, in milliseconds since 1970."""

@@ -49,6 +49,7 @@ class DailyRows:
         since, until: time range of `deploys`, `buckets`, and `savings`; None without a history.
         deploys: `tables.history.DEPLOYS` that ended in the time range, and pauses without a rebalance as rows of this
             table; longest pauses first.
+        idle: cluster, group_id, times: number of idle pauses, which aren't events; most first.
         buckets: cluster, group_id, time_bucket, rebalances, paused_partition_ms.
         width_s: width of the time buckets, in seconds.
         savings: cluster, group_id, setting, paused_ms (as recorded), replayed_ms, rebalances; largest saving first.
@@ -62,6 +63,7 @@ class DailyRows:
     since: datetime | None = None
     until: datetime | None = None
     deploys: Rows = ()
+    idle: Rows = ()
     buckets: Rows = ()
     width_s: int = 3_600
     savings: Rows = ()
@@ -88,7 +90,7 @@ class DailyRows:
 
     def of_team(self, team: str) -> DailyRows:
         """Returns the rows of one team."""
-        names = ("deploys", "buckets", "savings", "changed", "advice", "alerts")
+        names = ("deploys", "idle", "buckets", "savings", "changed", "advice", "alerts")
         own: dict[str, Any] = {
             name: [row for row in getattr(self, name) or () if row.get("team") == team] for name in names
         }
@@ -134,7 +136,10 @@ def _stopped(rows: DailyRows) -> Part:
         if rows.deploys
         else f"{window}, no group stopped."
     )
-    return Part("What stopped", [sentence], [table, _alerts_table(rows.alerts)], _map(rows))
+    times = count(sum(row["times"] for row in rows.idle), "idle time")
+    idle = f"Not listed: {times} of {count(len(rows.idle), 'group')}, without commits, in which no records waited."
+    sentences = [sentence, idle] if rows.idle else [sentence]
+    return Part("What stopped", sentences, [table, _alerts_table(rows.alerts)], _map(rows))
 
 
 def _by_cause(rows: DailyRows) -> Mapping[str, list[Row]]:
