@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, listed, rejected_line, rejected_lines
+from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, change, listed, ratio, rejected_line, rejected_lines
 from spark_assign.spark.engine import divide
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.tables.groups import GROUP_KEY
@@ -54,6 +54,12 @@ def num_unowned(row: Row) -> int:
 def num_affected(row: Row) -> int:
     """Returns the number of affected partitions."""
     return max(int(row["moved"]), int(row["revoked"])) + num_unowned(row) + over_share(row)
+
+
+def balance_text(row: Row) -> str:
+    """Returns `max_over_mean` of this round, and of the last round if that differs: `2.00 → 1.10`."""
+    this_round, last = ratio(row["max_over_mean"]), ratio(row.get("final_max_over_mean"))
+    return change(this_round, last) if row["withheld"] and row.get("final_max_over_mean") else this_round
 
 
 def over_share_column() -> Column:

@@ -49,6 +49,9 @@ def summarize_comparison(comparison: DataFrame, limit: int = _DEFAULT_LIMIT) -> 
             displayed = collected(improvements, "groups")  # a screenful
             if displayed:
                 lines += ["", *improvement_lines(displayed)]
+            notes = collected(noted_rows(comparison.where(F.col("what_if") == name)).limit(limit), "notes")
+            if notes:
+                lines += ["", "Notes:", *(f"  {group_name(row)}, {row['assignor']}: {row['note']}" for row in notes)]
     return "\n".join([*lines, *_rejected_lines(comparison)])
 
 
@@ -81,6 +84,15 @@ def improvement_lines(rows: Rows) -> list[str]:
         switches = (f"    {', '.join(groups)}: {switch}" for switch, groups in groups_by_switch.items())
         lines += ["", "How to switch:", *switches]
     return lines
+
+
+def noted_rows(comparison: DataFrame) -> DataFrame:
+    """Returns the rows with a note of each group's current and recommended assignor, most members without partitions
+    first."""
+    is_relevant = F.col("recommended") | F.coalesce("is_current", F.lit(False))
+    order = [F.desc("members_without_partitions"), F.desc("topic_max_over_mean"), *GROUP_KEY, "what_if", "assignor"]
+    columns = (*GROUP_KEY, "what_if", "assignor", "members_without_partitions", "topic_max_over_mean", "note")
+    return comparison.where(is_relevant & F.col("note").isNotNull()).orderBy(*order).select(*columns)
 
 
 def _improvements(rows: DataFrame, limit: int) -> DataFrame:
