@@ -88,6 +88,10 @@ def resolve_conflicts(group: GroupFindings, params: AdviceParams, fetching: bool
         )
         if reason is not None:
             resolved.not_recommended.append(item.declined(*reason))
+            if first is not None and reason[0] == Code.INCLUDED and item.gain:
+                gain = f"It also gains {item.gain:,.0f} {item.gain_unit} ({item.category})."
+                including = replace(first, description=f"{first.description} {gain}")
+                resolved.advice[resolved.advice.index(first)] = first = including
             continue
         resolved.advice.append(item)
         if first is None:
@@ -226,7 +230,8 @@ def _merge_items(switch: AdviceItem, size: AdviceItem, relief: float) -> AdviceI
     return replace(
         size,
         action=f"{switch.action}-{size.action}",
-        description=f"{switch.description} {size.description}",
+        description=f"{switch.description} {size.description} {switch.action.capitalize()} alone: "
+        f"{switch.gain:,.0f} {switch.gain_unit}.",
         gain=max(0.0, relief),
         risk=f"{switch.risk} {size.risk}",
         settings="\n".join(filter(None, (switch.settings, size.settings))),

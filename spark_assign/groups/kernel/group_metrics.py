@@ -119,7 +119,7 @@ def distribution_metrics(
     mean = topics.partitions / np.maximum(lists.size[lists.of_topic], 1)
     largest = _largest_shares(target, len(topics))
     skew = largest / np.maximum(mean, 1)
-    by_skew = np.lexsort((skew, topics.group))
+    by_skew = np.lexsort((-np.arange(len(topics)), skew, topics.group))
     num_topics = np.bincount(topics.group, minlength=specs.num_groups)
     worst = np.append(by_skew, -1)[np.where(num_topics > 0, np.cumsum(num_topics) - 1, -1)]
     largest_topic = np.zeros(specs.num_groups, np.int64)
@@ -138,7 +138,8 @@ def distribution_metrics(
                 reason = f"the topics have {partitions[group]:,} partitions in total"
             elif is_range[group] and largest_topic[group] < sizes[group]:
                 reason = f"{by_topic}and no topic has more partitions than {largest_topic[group]:,}"
-            texts.append(f"{num_idle[group]:,} of {sizes[group]:,} members have no partitions: {reason}")
+            have = "has" if num_idle[group] == 1 else "have"
+            texts.append(f"{num_idle[group]:,} of {sizes[group]:,} members {have} no partitions: {reason}")
         elif is_skewed[group]:
             share = f"{-(-partitions[group] // sizes[group]):,}"
             texts.append(f"{by_topic}so the same members have the larger share of each: {most[group]:,} partitions, ")

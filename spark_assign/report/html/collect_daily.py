@@ -17,6 +17,7 @@ from spark_assign.report.html import history as histories
 from spark_assign.report.html.daily import HANG, OUTAGE, DailyRows
 from spark_assign.report.html.report_data import MAPPED_GROUPS, MOST_ROWS
 from spark_assign.report.listed_groups import any_of, collected, num_rows
+from spark_assign.report.text.advice import one_row_per_change
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -46,7 +47,7 @@ def daily_rows(
         changes = sum((F.col(name) for name in drifts.CHANGES), F.lit(0))
         rows = replace(rows, changed=_first(drift.where("change <> 'unchanged'"), F.desc(changes)))
     if advice is not None:
-        rows = replace(rows, advice=_first(advice, F.col("rank")))
+        rows = replace(rows, advice=_first(one_row_per_change(advice), F.col("rank")))
     if alerts is not None:
         rows = replace(rows, alerts=_first(alerts, F.col("alert"), "detail"))
     if history is None or not times:

@@ -16,7 +16,14 @@ from spark_assign.report.formatting import DASH, Row, Rows, count, group_name, n
 from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.report_data import MOST_GROUPS, MOST_ROWS, AdviceRows, CompareRows
 from spark_assign.report.listed_groups import collected, num_rows, only
-from spark_assign.report.text.advice import TITLES, amount_with_unit, cost_with_payback, subject_name
+from spark_assign.report.text.advice import (
+    TITLES,
+    amount_with_unit,
+    cost_with_payback,
+    description_with_note,
+    one_row_per_change,
+    subject_name,
+)
 from spark_assign.report.text.comparison import noted_rows
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.tables.groups import GROUP_KEY
@@ -35,7 +42,12 @@ def build_comparison_section(rows: CompareRows) -> dict[str, Any]:
         "headline": _headline(verdicts[rows.advised_for]) if rows.advised_for in verdicts else "",
         "changes": changes,
         "to_change": any(row["verdict"] in ("change", "unknown") for row in rows.verdicts),
-        "tables": [_switches_table(rows.ways), _improvements_table(rows.gains), _totals_table(rows.totals), _notes_table(rows.notes)],
+        "tables": [
+            _switches_table(rows.ways),
+            _improvements_table(rows.gains),
+            _totals_table(rows.totals),
+            _notes_table(rows.notes),
+        ],
     }
 
 
@@ -173,7 +185,7 @@ def _notes_table(rows: Rows) -> parts.Table:
     """Returns the table of what is conspicuous about the current and the recommended assignor of groups."""
     columns = [("Group", False, group_name), *_change_column(rows), parts.words("Assignor", "assignor")]
     columns += [parts.figure("Max/mean per topic", "topic_max_over_mean", ratio), parts.words("Note", "note")]
-    return parts.table_of("Members without partitions, and uneven topics", rows, columns)
+    return parts.table_of("Members without partitions, and uneven assignments", rows, columns)
 
 
 def build_advice_section(rows: AdviceRows) -> parts.Section:
@@ -182,7 +194,7 @@ def build_advice_section(rows: AdviceRows) -> parts.Section:
     listed = parts.grouped(rows.advice, itemgetter("category"))
     columns = [
         *(parts.figure("Rank", "rank", str), ("Where", False, subject_name), parts.words("Do", "action")),
-        *(parts.words("What", "description"), ("Gain", False, lambda row: amount_with_unit(row, "gain"))),
+        *(("What", False, description_with_note), ("Gain", False, lambda row: amount_with_unit(row, "gain"))),
         *(("Cost", False, cost_with_payback), parts.words("Risk", "risk"), parts.words("Command", "command")),
         parts.words("Set", "settings", lambda settings: settings or DASH),
     ]
@@ -322,5 +334,6 @@ def _count_switches(groups: DataFrame) -> DataFrame:
 
 def advice_rows(advice: DataFrame) -> AdviceRows:
     """Returns the rows of `Advice.advice`, computed or read back, that the page displays."""
+    advice = one_row_per_change(advice)
     categories = advice.groupBy("category").agg(num_rows("number"))
     return AdviceRows(collected(advice.orderBy("rank").limit(MOST_ROWS)), collected(categories))

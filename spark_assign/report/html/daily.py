@@ -13,7 +13,12 @@ from spark_assign.report.html import drift as drifts
 from spark_assign.report.html import history as histories
 from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.report_data import HistoryRows
-from spark_assign.report.text.advice import amount_with_unit, cost_with_payback, subject_name
+from spark_assign.report.text.advice import (
+    amount_with_unit,
+    cost_with_payback,
+    description_with_note,
+    subject_name,
+)
 from spark_assign.report.text.advice_commands import Commands, advice_commands, settings_commands
 from spark_assign.report.text.history import format_time, partition_time
 
@@ -253,7 +258,7 @@ def _next(rows: DailyRows) -> Part:
         Card(
             f"{row['rank']}. {subject_name(row)}: {row['action']}",
             f"gain {amount_with_unit(row, 'gain')}, cost {cost_with_payback(row)}",
-            [row["description"].rstrip(".") + ".", f"Risk: {row['risk']}"],
+            [description_with_note(row), f"Risk: {row['risk']}"],
             advice_commands(row),
         )
         for row in rows.advice[:MAX_CARDS]

@@ -24,6 +24,7 @@ from spark_assign.report.formatting import (
     duration,
     group_name,
     listed,
+    note_lines,
     number,
     ratio,
     rejected_line,
@@ -100,12 +101,17 @@ def _format(found: Sequence[Rows], num_rejected: int, limit: int) -> str:
         lines += ["", f"Groups ({selection if totals['groups'] > limit else 'least balanced first'}):"]
         header = ["group", "assignor", "members", "partitions", "per member", "max/mean", "per topic", "moved"]
         rows = [
-            [group_name(row), row["assignor"], *_size_cells(row), ratio(row["topic_max_over_mean"]), number(row["moved"])]
+            [
+                group_name(row),
+                row["assignor"],
+                *_size_cells(row),
+                ratio(row["topic_max_over_mean"]),
+                number(row["moved"]),
+            ]
             for row in worst
         ]
         lines += aligned([header, *rows], words=(0, 1))
-        notes = [f"  {group_name(row)}: {row['note']}" for row in worst if row["note"]]
-        lines += ["", "Notes:", *notes] if notes else []
+        lines += note_lines(worst)
     if load_rows:
         lines += ["", *_format_loads(load_rows)]
     return "\n".join([*lines, *rejected_lines(rejected_rows, num_rejected, "Rejected groups:")])
