@@ -89,7 +89,10 @@ def noted_rows(comparison: DataFrame) -> DataFrame:
     """Returns the rows with a note of each group's current and recommended assignor, most members without partitions
     first."""
     is_relevant = F.col("recommended") | F.coalesce("is_current", F.lit(False))
-    order = [*map(F.desc, ("members_without_partitions", "topic_max_over_mean")), *map(F.col, (*GROUP_KEY, "assignor"))]
+    order = [
+        *map(F.desc, ("members_without_partitions", "topic_max_over_mean")),
+        *map(F.col, (*GROUP_KEY, "what_if", "assignor")),
+    ]
     columns = (*GROUP_KEY, "what_if", "assignor", "members_without_partitions", "topic_max_over_mean", "note")
     return comparison.where(is_relevant & F.col("note").isNotNull()).orderBy(*order).select(*columns)
 
