@@ -56,10 +56,15 @@ def num_affected(row: Row) -> int:
     return max(int(row["moved"]), int(row["revoked"])) + num_unowned(row) + over_share(row)
 
 
+def rounds_of(row: Row) -> Sequence[str]:
+    """Returns the prefixes of the columns of this round, and of the last round if it differs and is known."""
+    return ("", "final_") if row["withheld"] and row.get("final_max_over_mean") is not None else ("",)
+
+
 def balance_text(row: Row) -> str:
     """Returns `max_over_mean` of this round, and of the last round if that differs: `2.00 → 1.10`."""
-    this_round, last = ratio(row["max_over_mean"]), ratio(row.get("final_max_over_mean"))
-    return change(this_round, last) if row["withheld"] and row.get("final_max_over_mean") else this_round
+    rounds = [ratio(row[f"{prefix}max_over_mean"]) for prefix in rounds_of(row)]
+    return change(rounds[0], rounds[-1])
 
 
 def over_share_column() -> Column:

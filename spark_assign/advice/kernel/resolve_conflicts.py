@@ -227,11 +227,11 @@ def _move_risk(row: Row) -> str:
 
 def _merge_items(switch: AdviceItem, size: AdviceItem, relief: float) -> AdviceItem:
     """Returns one item for another assignor and the number of members that it needs; `relief` is the gain of both."""
+    alone = f" Assignor alone: {switch.gain:,.0f} {switch.gain_unit}." if switch.gain else ""
     return replace(
         size,
         action=f"{switch.action}-{size.action}",
-        description=f"{switch.description} {size.description} {switch.action.capitalize()} alone: "
-        f"{switch.gain:,.0f} {switch.gain_unit}.",
+        description=f"{switch.description} {size.description}{alone}",
         gain=max(0.0, relief),
         risk=f"{switch.risk} {size.risk}",
         settings="\n".join(filter(None, (switch.settings, size.settings))),

@@ -73,9 +73,9 @@ def one_row_per_change(advice: DataFrame) -> DataFrame:
 
 
 def noted_groups(advice: DataFrame, not_recommended: DataFrame) -> DataFrame:
-    """Returns cluster, group_id, and note of the groups with a note."""
+    """Returns cluster, group_id, and note of the groups with a note, those with members without partitions first."""
     rows = [table.select(*GROUP_KEY, "note").where("note IS NOT NULL") for table in (advice, not_recommended)]
-    return rows[0].union(rows[1]).distinct().orderBy(*GROUP_KEY)
+    return rows[0].union(rows[1]).distinct().orderBy(F.desc(F.col("note").contains("no partitions")), *GROUP_KEY)
 
 
 def format_advice(rows: Rows) -> list[str]:

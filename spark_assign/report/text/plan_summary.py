@@ -38,6 +38,7 @@ from spark_assign.report.listed_groups import (
     num_rows,
     num_unowned,
     over_share,
+    rounds_of,
     total_columns,
     worst_first,
 )
@@ -243,8 +244,8 @@ def _group_cells(row: Row) -> tuple[str, str, list[str]]:
 
 def _size_cells(row: Row) -> list[str]:
     """Returns members, partitions, partitions per member, and balance of a group."""
-    this_round, last = (
-        "–".join(number(row[f"{prefix}{bound}_per_member"]) for bound in ("min", "max")) for prefix in ("", "final_")
-    )
-    per_member = change(this_round, last) if row["withheld"] else this_round
+    rounds = [
+        "–".join(number(row[f"{prefix}{bound}_per_member"]) for bound in ("min", "max")) for prefix in rounds_of(row)
+    ]
+    per_member = change(rounds[0], rounds[-1])
     return [number(row["members"]), number(row["partitions"]), per_member, balance_text(row)]
