@@ -79,8 +79,14 @@ def figures(facts: list[Fact], assignor: str) -> Fact:
             group(2, {"t": 5, "u": 5, "v": 5}),
             "range",
             0,
-            "range divides each topic separately, so the same members have the larger share of each: 9 partitions, and "
-            "an even share is 8",
+            "range divides each topic separately, so the same members have the larger share of each: up to 9 "
+            "partitions, and an even share is 8",
+        ),
+        (
+            group(2, {"t": 6}, others={"u": 6}),
+            "range",
+            0,
+            "members subscribe to different topics, and one has 6 partitions, and an even share is 4",
         ),
         (
             group(3, {"t": 2}, others={"u": 9}),
@@ -103,6 +109,7 @@ def figures(facts: list[Fact], assignor: str) -> Fact:
         "sticky divides all topics together",
         "two topics of two partitions, and three members",
         "the first member has the larger share of each topic",
+        "the only member of a topic",
         "different subscriptions",
         "an even group with uneven topics",
         "as even as it can be",

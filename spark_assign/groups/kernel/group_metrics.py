@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.release_rules import client_assignor
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import Ownership, count_changes
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
@@ -117,7 +117,7 @@ def distribution_metrics(
     num_idle = np.bincount(members.group[idle], minlength=specs.num_groups)
     lists = specs.list_subscribers(np.arange(len(members)))
     mean = topics.partitions / np.maximum(lists.size[lists.of_topic], 1)
-    largest = _largest_shares(target, len(topics))
+    largest = _largest_shares(target, len(topics), max(len(members), 1))
     skew = largest / np.maximum(mean, 1)
     by_skew = np.lexsort((-np.arange(len(topics)), skew, topics.group))
     num_topics = np.bincount(topics.group, minlength=specs.num_groups)
@@ -125,10 +125,13 @@ def distribution_metrics(
     largest_topic = np.zeros(specs.num_groups, np.int64)
     np.maximum.at(largest_topic, topics.group, np.where(topics.is_subscribed, topics.partitions, 0))
     even, most = np.ceil(mean).astype(np.int64), final["max_per_member"].to_numpy()
-    partitions, sizes = count_subscribed_partitions(specs), final["members"].to_numpy()
+    partitions = count_subscribed_partitions(specs)
+    sizes = np.bincount(members.group[members.has_subscription], minlength=specs.num_groups)
     is_uneven = (worst >= 0) & ((largest > even + 1) & (largest >= 2 * even))[worst] if len(topics) else worst > 0
     is_range = np.array([client_assignor(name or "") in ("range", "server-range") for name in assignors], bool)
-    is_skewed = is_range & (most > -(-partitions // np.maximum(sizes, 1)))
+    share = -(-partitions // np.maximum(sizes, 1))
+    is_mixed = _is_heterogeneous(specs)
+    is_skewed = (is_range | is_mixed) & (most > share)
     notes: list[str | None] = [None] * specs.num_groups
     for group in np.flatnonzero((num_idle > 0) | is_uneven | is_skewed).tolist():
         by_topic, texts = f"{assignors[group]} divides each topic separately, ", []
@@ -136,14 +139,15 @@ def distribution_metrics(
             reason = "other members have all partitions of the topics that they subscribe to"
             if partitions[group] < sizes[group]:
                 reason = f"the topics have {partitions[group]:,} partitions in total"
-            elif is_range[group] and largest_topic[group] < sizes[group]:
+            elif is_range[group] and not is_mixed[group] and largest_topic[group] < sizes[group]:
                 reason = f"{by_topic}and no topic has more partitions than {largest_topic[group]:,}"
             have = "has" if num_idle[group] == 1 else "have"
             texts.append(f"{num_idle[group]:,} of {sizes[group]:,} members {have} no partitions: {reason}")
         elif is_skewed[group]:
-            share = f"{-(-partitions[group] // sizes[group]):,}"
-            texts.append(f"{by_topic}so the same members have the larger share of each: {most[group]:,} partitions, ")
-            texts[-1] += f"and an even share is {share}"
+            reason = f"{by_topic}so the same members have the larger share of each: up to"
+            if is_mixed[group]:
+                reason = "members subscribe to different topics, and one has"
+            texts.append(f"{reason} {most[group]:,} partitions, and an even share is {share[group]:,}")
         if is_uneven[group]:
             topic = worst[group]
             name, counts = specs.topic[topic].as_py(), f"{largest[topic]:,} of {topics.partitions[topic]:,} partitions"
@@ -157,14 +161,22 @@ def distribution_metrics(
     }
 
 
-def _largest_shares(target: PartitionSlices, num_topics: int) -> IntArray:
+def _is_heterogeneous(specs: GroupSpecs) -> BoolArray:
+    """Checks, for each group, whether members subscribe to different topics. Members without a subscription don't
+    count."""
+    topics, num_sets = specs.topics, len(specs.subscriber_sets) + 1
+    sets = topics.group * num_sets + topics.subscriber_set - ALL_MEMBERS
+    return np.bincount(np.unique(sets[topics.is_subscribed]) // num_sets, minlength=specs.num_groups) > 1
+
+
+def _largest_shares(target: PartitionSlices, num_topics: int, num_members: int) -> IntArray:
     """Returns the number of partitions that one member has of each topic, at most."""
-    order = np.lexsort((target.member, target.topic))
-    member, topic = target.member[order], target.topic[order]
-    starts = np.flatnonzero(starts_new_key(topic, member))
+    key = target.topic * num_members + target.member
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(starts_new_key(key[order]))
     largest = np.zeros(num_topics, np.int64)
     if len(starts):
-        np.maximum.at(largest, topic[starts], np.add.reduceat(target.count[order], starts))
+        np.maximum.at(largest, target.topic[order[starts]], np.add.reduceat(target.count[order], starts))
     return largest
 
 
