@@ -195,13 +195,6 @@ def rejected_lines(
     return ["", title, *lines, *more_lines(num_rejected - MAX_REJECTED, "rejected")]
 
 
-def note_lines(rows: Rows, name: Callable[[Row], str] = group_name) -> list[str]:
-    """Returns one line per group with a note, each note once."""
-    texts = (f"{name(row)}: {row['note']}" for row in rows if row["note"])
-    notes = dict.fromkeys(f"  {visible(text, also=chr(10))}" for text in texts)
-    return ["", "Notes:", *notes] if notes else []
-
-
 def more_lines(num_more: int, table: str) -> list[str]:
     """Returns a line that says how many rows of a table aren't listed; an empty list if all are."""
     return [f"  … and {num_more:,} more, in the table {table}"] if num_more > 0 else []

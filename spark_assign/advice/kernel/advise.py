@@ -261,11 +261,10 @@ def _advise_cluster(cluster: str, facts: _Rows, params: AdviceParams, missing: M
     not_recommended = [(group_id, row) for group_id, (_, rows) in results for row in rows]
     not_recommended.sort(key=lambda pair: (pair[0] or "", ADVISERS.index(pair[1]["adviser"]), pair[1]["code"]))
     rejected = [(group.group_id, _rejection(group)) for group in all_groups if not group.has_findings]
-    notes = {group.group_id: group.note for group in groups}
+    notes: dict[str | None, str | None] = {group.group_id: group.note for group in groups}
     for kind, rows in ((ADVICE_ROW, advice), (NOT_RECOMMENDED, not_recommended), (REJECTED, rejected)):
         table = [
-            {"cluster": cluster, "group_id": group_id, "note": notes.get(group_id or ""), **row}
-            for group_id, row in rows
+            row | {"cluster": cluster, "group_id": group_id, "note": notes.get(group_id)} for group_id, row in rows
         ]
         yield tagged_rows(kind, table, ADVICE_ROWS)
 

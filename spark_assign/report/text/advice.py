@@ -9,13 +9,14 @@ from pyspark.sql import functions as F
 
 from spark_assign.advice.kernel.advice_items import CATEGORIES, Category, Code
 from spark_assign.advice.kernel.membership_text import time
-from spark_assign.report.formatting import DASH, Row, Rows, aligned, change, count, group_name, more_lines, note_lines
+from spark_assign.report.formatting import DASH, Row, Rows, aligned, change, count, group_name, more_lines
 from spark_assign.report.listed_groups import (
     collected,
     count_by,
     first_groups_with_steps,
     first_of_each,
     first_rejected_lines,
+    note_lines,
     num_rows,
     read_rejected_lines,
 )

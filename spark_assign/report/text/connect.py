@@ -12,18 +12,8 @@ from pyspark.sql import functions as F
 from spark_assign.connect.plan import ConnectPlan
 from spark_assign.connect.simulate import ConnectScenario
 from spark_assign.report import charts
-from spark_assign.report.formatting import (
-    MAX_REJECTED,
-    Row,
-    Rows,
-    aligned,
-    count,
-    listed,
-    note_lines,
-    number,
-    rejected_lines,
-)
-from spark_assign.report.listed_groups import collected, total_columns
+from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, aligned, count, listed, number, rejected_lines
+from spark_assign.report.listed_groups import collected, note_lines, total_columns
 from spark_assign.spark.progress import progress
 
 _DEFAULT_LIMIT = 10
