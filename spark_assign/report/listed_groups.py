@@ -9,7 +9,7 @@ therefore perfectly even.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_assign.report import formatting
 from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, listed, rejected_line, rejected_lines
 from spark_assign.spark.engine import divide
 from spark_assign.spark.shell_patterns import matches
@@ -54,6 +55,24 @@ def num_unowned(row: Row) -> int:
 def num_affected(row: Row) -> int:
     """Returns the number of affected partitions."""
     return max(int(row["moved"]), int(row["revoked"])) + num_unowned(row) + over_share(row)
+
+
+def rounds_of(row: Row) -> Sequence[str]:
+    """Returns the prefixes of the columns of this round, and of the last round if it differs and is known."""
+    return ("", "final_") if row["withheld"] and row.get("final_max_over_mean") is not None else ("",)
+
+
+def balance_text(row: Row) -> str:
+    """Returns `max_over_mean` of this round, and of the last round if that differs: `2.00 → 1.10`."""
+    rounds = [formatting.ratio(row[f"{prefix}max_over_mean"]) for prefix in rounds_of(row)]
+    return formatting.change(rounds[0], rounds[-1])
+
+
+def note_lines(rows: Rows, name: Callable[[Row], str] = formatting.group_name) -> list[str]:
+    """Returns one line per group with a note, each note once."""
+    texts = (f"{name(row)}: {row['note']}" for row in rows if row["note"])
+    notes = dict.fromkeys(f"  {formatting.visible(text, also=chr(10))}" for text in texts)
+    return ["", "Notes:", *notes] if notes else []
 
 
 def over_share_column() -> Column:

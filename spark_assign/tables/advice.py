@@ -138,7 +138,7 @@ ZONES_TABLES: dict[str, StructType] = {"zones": ZONES, "replica_moves": REPLICA_
 ADVICE = schema(
     "rank int, category string, cluster string, group_id string?, action string, description string",
     "gain double?, gain_unit string?, cost double?, cost_unit string?, payback_months double?, risk string",
-    "command string, settings string?",
+    "command string, settings string?, note string?",
 )
 """One row per recommendation; `rank` 1 is the most pressing.
 
@@ -148,11 +148,12 @@ for a recommendation for the whole cluster. `action`: `scale-up`, `scale-down`, 
 `follower-fetching`, `replicas-reorder`, `replicas-move`, `standbys`, `fewer-standbys`, `recovery-lag`, `readings`,
 `capacity`, or `racks`. `description`: the action with its figures. `gain`, `cost`: in their units; null if unknown.
 `payback_months`: months until the gain has paid the cost; null if their units differ. `command`: job with flags that
-shows details or writes files. `settings`: lines to paste."""
+shows details or writes files. `settings`: lines to paste. `note`: what is
+conspicuous about the current assignment of the group, as in METRICS."""
 
 NOT_RECOMMENDED = schema(
     "cluster string, group_id string?, adviser string, action string?, code string, detail string",
-    "gain double?, gain_unit string?, cost double?, cost_unit string?",
+    "gain double?, gain_unit string?, cost double?, cost_unit string?, note string?",
 )
 """One row per change that was considered and isn't recommended. `adviser`: `streams`, `size`, `assignor`,
 `membership`, `zones`, or `replicas`. `action`: as in ADVICE; null if the adviser has no recommendation. `code`:

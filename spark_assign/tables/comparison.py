@@ -20,7 +20,8 @@ COMPARISON = schema(
     "stddev_per_member double?, moved long?, revoked long?, unassigned long?, rounds int?, stable boolean?",
     "paused_partition_seconds double?, rack_matched long?, cross_rack_share double?, is_current boolean?",
     "rejected string?, recommended boolean, reason string, current_assignor string?, client_libraries string?",
-    "switch_steps string?, load_max_over_mean double?, drain_seconds double?",
+    "switch_steps string?, load_max_over_mean double?, drain_seconds double?, topic_max_over_mean double?",
+    "members_without_partitions long?, note string?",
 )
 """One row per group, assignor, and what-if change. The metrics describe the final state, when withheld partitions are
 assigned; they are null if the group is rejected.
@@ -37,7 +38,7 @@ assigned; they are null if the group is rejected.
 - `current_assignor`, `client_libraries`: the assignor that the group uses now; the libraries of its members by client
   id, with the number of members (`groups.kernel.client_libraries`).
 - `switch_steps`: how to switch to the recommended assignor; null if the group uses it already.
-- `load_max_over_mean`, `drain_seconds`: as in METRICS.
+- `load_max_over_mean`, `drain_seconds`, `topic_max_over_mean`, `members_without_partitions`, `note`: as in METRICS.
 """
 
 COMPARE_REJECTED = schema(_GROUP, "assignor string, what_if string, code string, detail string")

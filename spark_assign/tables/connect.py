@@ -91,14 +91,15 @@ METRICS = schema(
     _CLUSTER,
     "protocol string, workers long, connectors long, tasks long, assigned long, revoked long, lost long, waiting long",
     *_LOADS,
-    "rules string?, rules_note string?",
+    "rules string?, rules_note string?, note string?",
 )
 """One row per planned Connect cluster. `connectors` and `tasks` are configured. The following count connectors and
 tasks. `assigned`: with a worker after the rebalance; `revoked`: taken from a worker; `lost`: were assigned, and no
 worker runs them; `waiting`: lost, and not assigned in this rebalance. `min_connectors_before` to `max_tasks_after`:
 minimum and maximum of a worker, before and after the rebalance. `rules`: the first release of Kafka whose assignor
 plans as this plan (`connect.kernel.release_rules`; null: eager, which is the same in all releases). `rules_note`:
-what might differ, because the release of the workers is unknown or none of Kafka's; null if nothing."""
+what might differ, because the release of the workers is unknown or none of Kafka's; null if nothing. `note`: what
+`scheduled.rebalance.max.delay.ms` decides about lost connectors and tasks; null if nothing."""
 
 REJECTED = schema("connect_cluster string?, code string, detail string")
 """One row per Connect cluster that can't be planned: the most severe code, and the details of all faults. Rows without

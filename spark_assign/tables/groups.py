@@ -227,10 +227,11 @@ METRICS = schema(
     "long, members_without_subscription long, unknown_topics long, owned_unknown_topic long, owned_out_of_range "
     "long, claim_conflicts long, order_dependent long, rack_matched long?, leader_client string?, load double?, "
     "max_load_per_member double?, load_max_over_mean double?, load_unknown long?, drain_seconds double?, "
-    "load_bound_status string?",
+    "load_bound_status string?, final_min_per_member long?, final_max_per_member long?, final_max_over_mean double?, "
+    "topic_max_over_mean double?, members_without_partitions long?, note string?",
 )
-"""One row per planned group. All counts are partitions, except `members`, `members_without_subscription` (members), and
-`unknown_topics` (subscribed topics without metadata).
+"""One row per planned group. All counts are partitions, except those of members (`members`,
+`members_without_subscription`, `members_without_partitions`) and `unknown_topics` (subscribed topics without metadata).
 
 - `max_over_mean`: largest number of partitions of a member, divided by the mean; null if nothing is assigned.
 - `withheld`: partitions assigned only in the next round, after their owner has revoked them. Included in `unassigned`.
@@ -247,7 +248,13 @@ METRICS = schema(
   member reads, null if its speed is unknown (`groups.kernel.group_metrics.member_capacity`).
 - `load_bound_status`: only for `weighted-sticky`. `held`: no member exceeds the bound. `hot-partition`: only members
   with a single partition exceed it. `relaxed`: no assignment within the bound was found, so the smallest feasible bound
-  applies. `over-capacity`: more is written than all members can handle."""
+  applies. `over-capacity`: more is written than all members can handle.
+- `final_…`: as without `final_`, after the last round, when withheld partitions are assigned. The following columns are
+  of that state, too.
+- `topic_max_over_mean`: as `max_over_mean`, of the topic that is divided least evenly among its subscribers. A mean
+  below 1 counts as 1.
+- `members_without_partitions`: members that subscribe to topics, and get no partition.
+- `note`: why members have no partitions, or more than an even share; null if there is nothing to note."""
 
 ROUNDS = schema(
     _GROUP,

@@ -113,10 +113,13 @@ threshold. `longest_gap_ms`: the longest of them; 0 if there is none. `deleted`:
 deleted offsets)."""
 
 PAUSES = schema(
-    _GROUP, "generation_id int?, start_time timestamp, end_time timestamp, partitions long, paused_partition_ms long"
+    _GROUP,
+    "generation_id int?, start_time timestamp, end_time timestamp, partitions long, paused_partition_ms long",
+    "idle boolean?, topics array<string>?",
 )
 """One row per time range in which partitions that were committed before and after were not committed. `generation_id`:
-the rebalance that it belongs to; null if there is none."""
+the rebalance that it belongs to; null if there is none. `idle`: whether there is none, and no evidence that anything
+stopped. `topics`: topics of the partitions; empty around a rebalance."""
 
 DEPLOYS = schema(
     _GROUP,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 Open = Callable[..., "Page"]
-MEMBERS, MOVED = 4, 8
+MEMBERS, MOVED = 4, 9
 """Columns of the table of groups, where nothing is recommended."""
 
 LIMIT_MS = 60_000
@@ -103,11 +103,11 @@ def test_bars_are_as_long_as_their_numbers(page_of: Open, fleet_page: str) -> No
     """Below the number, and problems in the colour of problems; a zero has none."""
     page = page_of(fleet_page)
     looks = page.locator("#groups tbody tr:visible").evaluate_all(
-        "rows => rows.map((row) => [...row.cells].slice(-7).map((cell) => {"
+        "rows => rows.map((row) => [...row.cells].slice(-8).map((cell) => {"
         "const style = getComputedStyle(cell);"
         "return [cell.textContent, style.backgroundImage.includes('gradient'), style.backgroundSize]}))"
     )
-    assert all(drawn == (text not in ("0", "0 %")) for row in looks for text, drawn, _ in (row[1], row[3], row[5]))
+    assert all(drawn == (text not in ("0", "0 %")) for row in looks for text, drawn, _ in (row[1], row[4], row[6]))
     wide = {row[1][0]: row[1][2] for row in looks}
     largest = max(wide, key=lambda text: int(text.replace(",", "")))
     assert len(set(wide.values())) > 5

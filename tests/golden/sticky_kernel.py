@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_assign.groups.assignors.sticky.assign_sticky import exception_text
 from spark_assign.groups.kernel.convergence import simulate_rounds
 from spark_assign.groups.kernel.facts import (
     FACT_TYPES,
@@ -132,7 +133,7 @@ def decided(group_facts: pa.Table, strategy: str) -> Answer:
     answer = Answer()
     for run in pa.concat_tables(list(plan_groups(group_facts, question))).select(_RUNS).to_pylist():
         if run["kind"] == REJECTED:
-            answer.refused[run["cluster"]] = run["detail"].partition(": ")[2]
+            answer.refused[run["cluster"]] = exception_text(run["detail"]) or run["detail"].partition(": ")[2]
             continue
         sets = answer.withheld if run["kind"] == WITHHELD else answer.sets
         got = sets.setdefault(run["cluster"], {}).setdefault(run["member_id"], set())

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import plan
+from spark_assign.groups.assignors.sticky.assign_sticky import exception_text
 from spark_assign.spark.caching import cached
 from tests.golden import sticky_kernel, tables, vectors
 
@@ -50,6 +51,7 @@ def test_the_plan_is_what_older_releases_recorded(spark: SparkSession) -> None:
     assert not differences, f"{len(differences)} cases differ:\n" + "\n".join(differences[:20])
     rejected = planned.rejected.collect()
     assert {row["code"] for row in rejected} == {"kafka-fails"}
-    errors = {row["cluster"]: row["detail"].split(" throws here: ")[1] for row in rejected}
+    assert {row["detail"].partition(". Fixed in ")[2] for row in rejected} == {"3.7.1 (KAFKA-15170, KAFKA-16277)"}
+    errors = {row["cluster"]: exception_text(row["detail"]) for row in rejected}
     assert vectors.other_errors(rows, errors) == []
     assert (len(rows), len(errors)) == (750, THROWN)

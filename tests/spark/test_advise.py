@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs import advise as job
 from jobs import report
 from spark_assign import AdviceParams, Fleet, advise
+from spark_assign.report.html.comparison import advice_rows, build_advice_section
+from spark_assign.report.text.advice import summarize_advice
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import INPUT_TABLES
@@ -59,6 +61,30 @@ def test_rows_in_any_order(spark: SparkSession, seed: int) -> None:
     by_hand = {("follower-fetching", None): (17.28 + 3.456) * 30, ("rebalance", "billing"): 51.84 * 30}
     found = {(row["action"], row["group_id"]): row["gain"] for row in advice if row["category"] == "money"}
     assert found == pytest.approx(by_hand), "docs/zones.md has these by hand"
+
+
+def test_readings_of_many_clusters_are_one_line(spark: SparkSession) -> None:
+    """As text and on the page; the table has a row for each cluster. Notes follow, members without partitions first."""
+    readings = {"category": "unknown", "action": "readings", "description": "Take readings.", "risk": "None."}
+    rows = [{"rank": n + 2, "cluster": f"c{n:02}", "command": "snapshot", **readings} for n in range(21)]
+    group = {"rank": 1, "cluster": "c20", "group_id": "g", "category": "balance", "action": "assignor"}
+    group |= {"description": "Use sticky.", "risk": "None.", "command": "compare", "note": "uneven"}
+    idle = {"cluster": "c30", "group_id": "h", "adviser": "size", "code": "not-known", "detail": "No rates"}
+    declined = [{**idle, "note": "3 of 8 members have no partitions: because"}, idle | {"adviser": "zones"}]
+    tables = {"advice": [group, *rows], "not_recommended": declined, "rejected": []}
+    frames = [frame_of(spark, schema, tables[name]) for name, schema in ADVISE_TABLES.items()]
+    lines = summarize_advice(*frames, limit=2).splitlines()
+    assert lines[0] == "Advice: 2 recommendations (1 balance, 1 unknown)"
+    assert [line for line in lines if "Take readings" in line] == [
+        "   2. c00 and 20 more clusters: readings. Take readings."
+    ]
+    assert lines[lines.index("Notes:") + 1 :][:2] == [
+        "  c30/h: 3 of 8 members have no partitions: because",
+        "  c20/g: uneven",
+    ]
+    page = build_advice_section(advice_rows(frames[0]))
+    assert [len(table.rows) for table in page.tables] == [1, 1]
+    assert "Use sticky. Now uneven." in str(page.tables[0].rows)
 
 
 def test_streams_applications(spark: SparkSession) -> None:

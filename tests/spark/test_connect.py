@@ -79,6 +79,7 @@ FIGURES = {
     "protocol": "sessioned",
     "rules": "3.5.2",
     "rules_note": "as 3.6.1 to 4.4, because the release is unknown",
+    "note": None,
     "workers": 2,
     "connectors": 1,
     "tasks": 4,

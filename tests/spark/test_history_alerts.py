@@ -12,11 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs import check, report
 from spark_assign.history.alerts import history_alerts
+from spark_assign.report.formatting import count
+from spark_assign.report.html.collect_daily import daily_rows
 from spark_assign.report.text.history import format_histories, summarize_history
 from spark_assign.stores.run_store import write_run
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.history import HISTORY_TABLES
-from tests.frames import dataframe
+from tests.frames import dataframe, frame_of
 from tests.unit import history_rows as made
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
@@ -121,6 +123,70 @@ def test_on_the_screen(tables: Tables) -> None:
         ["2026-11-20", when] for when in ("10:00:50", "10:01:00", "10:02:00", "10:30:00")
     ]
     assert format_histories(tables, ["none"], 5) is None
+
+
+A, B, C = "a", "b", "c"
+LATE = {"end_time": made.at(200)}
+
+
+@pytest.mark.parametrize(
+    ("pauses", "causes"),
+    [
+        ([made.pause(A, 0)], {A: "hang"}),
+        ([made.pause(A, 0), made.pause(B, 20, topics=["u"])], {A: "outage", B: "outage"}),
+        ([made.pause(A, 0), made.pause(B, 40, topics=["u"])], {A: "hang", B: "hang"}),
+        ([made.pause(A, 0), made.pause(B, 20)], {A: "hang", B: "hang"}),
+        ([made.pause(A, 0), made.pause(B, 20), made.pause(C, 30)], {A: "outage", B: "outage", C: "outage"}),
+        ([made.pause(A, 0, idle=True), made.pause(B, 20, idle=True, topics=["u"])], {}),
+        (
+            [made.pause(each, 0, idle=True, partitions=7, topics=[each]) for each in (A, B, C)],
+            {A: "outage", B: "outage", C: "outage"},
+        ),
+        ([made.pause(each, 0, idle=True, partitions=7) for each in (A, B, C)], {}),
+        (
+            [made.pause(each, 0, idle=True, partitions=7, topics=[each], **LATE) for each in (A,)]
+            + [made.pause(each, 0, idle=True, partitions=7, topics=[each]) for each in (B, C)],
+            {},
+        ),
+        ([made.pause(A, 0), made.pause(B, 20, idle=True, topics=["u"])], {A: "hang"}),
+        (
+            [made.pause(A, 0, idle=None, topics=None), made.pause(B, 0, idle=None, topics=None)],
+            {A: "outage", B: "outage"},
+        ),
+    ],
+    ids=[
+        "one group",
+        "two that read different topics",
+        "not within 30 seconds",
+        "two that read one topic are one cause",
+        "most groups of the cluster",
+        "two of four are idle",
+        "most are idle at once, in most of their partitions",
+        "most are, and read one topic",
+        "not until the same time",
+        "an idle group isn't a second one",
+        "a run of an earlier release",
+    ],
+)
+def test_what_stopped_without_a_rebalance(
+    spark: SparkSession, pauses: list[dict[str, Any]], causes: dict[str, str]
+) -> None:
+    """A broker or network is the cause only if groups stopped that have nothing but it in common."""
+    groups = [made.group(name) for name in (A, B, C, "d")] + [made.group("e", paused_partition_ms=None)]
+    rows = {"groups": groups, "pauses": pauses}
+    history = {name: frame_of(spark, schema, rows.get(name, ())) for name, schema in HISTORY_TABLES.items()}
+    day = {"shop": (made.at(-1), made.at(3600))}
+    found = daily_rows(history=history, times=day, drift=None, advice=None, alerts=None, clusters=())
+    assert {row["group_id"]: row["deploy_type"] for row in found.deploys} == causes
+    assert {row["group_id"] for row in found.idle} == {row["group_id"] for row in pauses} - {*causes}
+    details = {row["detail"].partition("; ")[2] for row in found.deploys}
+    alone = "no other group of the cluster stopped: its consumers hang"
+    several = f"{len(causes)} groups of the cluster stopped at that time"
+    same = f"{len(causes)} groups that read the same topics stopped at that time"
+    assert details <= ({several} if "outage" in causes.values() else {alone, same})
+    assert (same in details) == (causes == {A: "hang", B: "hang"} and pauses[1]["start_time"] == made.at(20))
+    if found.idle:
+        assert f"Not listed: {count(len(found.idle), 'idle time')} of" in found.parts[0].sentences[1]
 
 
 def test_in_the_report(place: str, tmp_path: Path) -> None:

@@ -104,6 +104,12 @@ def test_metrics_count_what_is_odd(spark: SparkSession) -> None:
         "order_dependent": 0,
         **dict.fromkeys(("rack_matched", "leader_client", "load_bound_status")),
         **dict.fromkeys(("load", "max_load_per_member", "load_max_over_mean", "load_unknown", "drain_seconds")),
+        "final_min_per_member": 0,
+        "final_max_per_member": 4,
+        "final_max_over_mean": 2.0,
+        "topic_max_over_mean": 1.0,
+        "members_without_partitions": 0,
+        "note": "members subscribe to different topics, and one has 4 partitions, and an even share is 3",
     }
     others = planned.metrics.where("group_id != 'g'")
     assert tuples(others, "group_id", "partitions", "moved", "revoked") == [("h", 6, 0, 0), ("i", 6, 0, 0)]

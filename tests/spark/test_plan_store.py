@@ -50,7 +50,7 @@ def small_plan(spark: SparkSession, partitions: int = 3) -> SimpleNamespace:
         assignments=table("assignments", f"{member}|id", partitions),
         moves=table("moves", "'c'|'g'|'orders'|0|null|'m1'|'new'"),
         revocations=table("revocations", f"{member}|0|null", 0),
-        metrics=table("metrics", "'c'|'g'|'range'|1|3|3|3|3.0|0.5|null" + "|0" * 10 + "|null" * 8),
+        metrics=table("metrics", "'c'|'g'|'range'|1|3|3|3|3.0|0.5|null" + "|0" * 10 + "|null" * 14),
         rejected=table(
             "rejected", "'c'|'twice'|'duplicate-member'|concat('two lines:', char(10), ' m, ', char(34), 'm', char(34))"
         ),

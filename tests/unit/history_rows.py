@@ -68,7 +68,8 @@ def deploy(name: str, first: int, last: int, seconds: float, **more: Any) -> Row
 def pause(name: str, seconds: float, generation: int | None = None, **more: Any) -> Row:
     """A row of pauses."""
     row: Row = {"cluster": "shop", "group_id": name, "generation_id": generation, "start_time": at(seconds)}
-    return row | {"end_time": at(seconds + 60), "partitions": 2, "paused_partition_ms": 120_000} | more
+    row |= {"end_time": at(seconds + 60), "partitions": 2, "paused_partition_ms": 120_000}
+    return row | {"idle": False, "topics": [] if generation else ["t"]} | more
 
 
 def tables() -> dict[str, list[Row]]:

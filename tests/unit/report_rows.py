@@ -121,6 +121,7 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
     key = {"cluster": "c", "group_id": name}
     metrics = group(1, 3, 9, 4, 5, **key, unassigned=3, withheld=2, claim_conflicts=1, rack_matched=6)
     metrics["leader_client"] = "Java 3.4+ (likely)"
+    metrics |= {"final_max_over_mean": 1.0, "topic_max_over_mean": 2.5, "note": f"one member has 5 of 6 of {name}"}
     members = [
         key
         | {"member_id": f"{name}-{at}", "listed": 3, "gone": at == 2, "before": before, "after": 3, "waiting": at}
@@ -176,6 +177,7 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
 def advice(name: str) -> AdviceRows:
     """A recommendation of each category but one; of money there are more."""
     row = {"cluster": name, "group_id": name, "action": "scale-up", "description": name, "risk": name, "command": name}
+    row |= {"note": f"idle because of {name}"}
     row |= {"gain": 900.0, "gain_unit": "messages/s", "cost": 36.0, "cost_unit": "USD a month", "payback_months": None}
     rows = [
         row | {"rank": 1, "category": "behind", "settings": f"{name}\nminReplicaCount: 9"},
@@ -207,6 +209,7 @@ def comparison(name: str, key: Row) -> CompareRows:
             | {"client_libraries": "Java 3", "switch_steps": WAY.text}
         ],
         advised_for="as-is",
+        notes=[key | option | {"topic_max_over_mean": 2.5, "note": f"one member has 5 of 6 of {name}"}],
     )
 
 
@@ -226,7 +229,7 @@ def connect(name: str) -> ConnectRows:
         metrics=[
             {"connect_cluster": name, "protocol": "sessioned", "workers": 2, "connectors": 1, "tasks": 4}
             | dict.fromkeys(("assigned", "revoked", "lost", "waiting"), 1)
-            | {"delay_ms": 300_000}
+            | {"delay_ms": 300_000, "note": f"{name} waits"}
             | sizes
         ],
         rejected=[{"connect_cluster": None, "code": "no-cluster", "detail": name}],

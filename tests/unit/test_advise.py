@@ -77,7 +77,7 @@ _ALL = {
         "current_assignor",
         "client_libraries",
     ),
-    *("topic", "partition", "saved_per_day", "bytes_per_day", "groups", "change", "adviser", "code", "detail"),
+    *("note", "topic", "partition", "saved_per_day", "bytes_per_day", "groups", "change", "adviser", "code", "detail"),
 }
 
 
@@ -258,6 +258,17 @@ def test_the_same_assignor_twice_is_once() -> None:
     even = [compared("range", 2.0), compared("cooperative-sticky", 1.0, recommended=True)]
     advice, declined, _ = run(*even, membership("cooperative", 500.0))
     assert (kinds(advice), codes(declined, "assignor")) == (["cooperative"], ["included"])
+    assert advice[0]["description"].endswith(" It also gains 50 % (balance).")
+
+
+def test_the_note_of_a_group_is_in_each_of_its_rows() -> None:
+    """That of its current assignor, also if nothing is advised."""
+    even = [compared("range", 2.0, note="idle"), compared("sticky", 1.0, recommended=True, note="other")]
+    advice, declined, _ = run(*even, membership("keep", 0.0))
+    assert [row["note"] for row in advice] == ["idle"]
+    assert {row["note"] for row in declined if row["group_id"]} == {"idle"}
+    _, declined, _ = run(*all_compared(note="idle"))
+    assert {row["note"] for row in declined if row["group_id"]} == {"idle"}
 
 
 def test_an_assignor_that_cannot_be() -> None:
@@ -288,6 +299,7 @@ def test_behind_with_a_better_assignor() -> None:
     own = size("under-provisioned", 5, 12)
     advice, _, _ = run(own, size("under-provisioned", 5, 8, "roundrobin", max_load=250.0), *all_compared())
     assert (kinds(advice), advice[0]["gain"], advice[0]["cost"]) == (["assignor-scale-up"], 220.0, 108.0)
+    assert advice[0]["description"].endswith(" Assignor alone: 50 messages/s.")
     assert advice[0]["settings"].splitlines()[1:] == ["minReplicaCount: 8"]
     advice, declined, _ = run(own, size("over-provisioned", 5, 4, "roundrobin", max_load=90.0), *all_compared())
     assert (kinds(advice), advice[0]["category"], codes(declined, "size")) == (["assignor"], "behind", ["superseded"])

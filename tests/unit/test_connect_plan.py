@@ -103,6 +103,8 @@ def test_the_figures_of_a_round() -> None:
         "protocol": "sessioned",
         "rules": "3.5.2",
         "rules_note": "as 3.6.1 to 4.4, because the release is unknown",
+        "note": "scheduled.rebalance.max.delay.ms is 300,000, so the lost connectors and tasks (2) wait up to 300 s "
+        "for the workers that left",
         "workers": 3,
         "connectors": 1,
         "tasks": 7,
@@ -293,6 +295,10 @@ def test_a_clock_of_zeros_is_read_as_it_is() -> None:
     result = planned(of("c", {"x": 2}, {"w1": ["x", "x-0"]}, state, **clock))["c"]
     assert shares(result, "assigned") == {"w1": ["x-1"]}
     assert (result["metrics"]["lost"], result["metrics"]["waiting"], result["delay_ms"]) == (1, 0, 0)
+    setting = "scheduled.rebalance.max.delay.ms is 0, so the lost connectors and tasks (1)"
+    assert result["metrics"]["note"] == f"{setting} are assigned at once"
+    older = planned(of("c", {"x": 2}, {"w1": ["x", "x-0"]}, state, **clock, protocol="sessioned@3.4.0"))["c"]
+    assert older["metrics"]["note"] == f"{setting} aren't assigned"
 
 
 @pytest.mark.parametrize(

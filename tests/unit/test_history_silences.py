@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
@@ -57,7 +58,7 @@ def test_what_hung_long_before_is_without_a_generation() -> None:
         commits={0: beats(0, 100_000) + beats(3_710_000, 3_800_000)},
     )
     assert all_pauses(timeline) == [
-        CommitPause(None, 100_000, 3_700_000, 1, 3_600_000, 3_600_000),
+        CommitPause(None, 100_000, 3_700_000, 1, 3_600_000, 3_600_000, topics=("t",)),
         CommitPause(2, 3_700_000, 3_710_000, 1, 10_000, 10_000, generation_index=1),
     ]
 
@@ -76,7 +77,7 @@ def test_a_rebalance_can_pause_from_a_session_and_a_late_rejoin_before(earlier_m
         [CommitPause(2, start, 1_010_000, 1, 110_000, 110_000, generation_index=1)]
         if around
         else [
-            CommitPause(None, start, 1_000_000, 1, 100_001, 100_001),
+            CommitPause(None, start, 1_000_000, 1, 100_001, 100_001, topics=("t",)),
             CommitPause(2, 1_000_000, 1_010_000, 1, 10_000, 10_000, generation_index=1),
         ]
     )
@@ -102,8 +103,86 @@ def test_pauses_without_a_rebalance_are_united_where_they_overlap() -> None:
         },
     )
     assert all_pauses(timeline) == [
-        CommitPause(None, 96_000, 142_000, 2, 65_000, 35_000),
-        CommitPause(None, 197_000, 230_000, 1, 33_000, 33_000),
+        CommitPause(None, 96_000, 142_000, 2, 65_000, 35_000, topics=("t",)),
+        CommitPause(None, 197_000, 230_000, 1, 33_000, 33_000, topics=("t",)),
+    ]
+
+
+def offsets_of(commits: dict[int, list[tuple[int, int]]]) -> Timeline:
+    """A group of one member, with the time and the offset of each commit of a partition of t."""
+    member_of_all = generation(1, -1_000_000, [(A, list(commits))])
+    timeline = past(member_of_all, commits={p: [at for at, _ in each] for p, each in commits.items()})
+    offsets = {p: dict(each) for p, each in commits.items()}
+    intervals = {
+        (topic, p): tuple(
+            each._replace(first_offset=offsets[p][each.start_ms], last_offset=offsets[p][each.end_ms]) for each in found
+        )
+        for (topic, p), found in timeline.commits.items()
+    }
+    return replace(timeline, commits=intervals)
+
+
+def steady(since: int, until: int, records: int, offset: int = 0, every: int = 5_000) -> list[tuple[int, int]]:
+    """Commits at every interval, in each of which there are these records."""
+    return [(at, offset + records * (index + 1)) for index, at in enumerate(beats(since, until, every))]
+
+
+BUSY = steady(0, 900_000, 100)
+"""A partition that is always committed."""
+NOTHING_PRODUCED = steady(0, 300_000, 100) + steady(360_000, 900_000, 100, offset=6_100)
+"""For a minute there is nothing to read. Then there is as much as always."""
+STOPPED = steady(0, 300_000, 100) + steady(360_000, 900_000, 100, offset=7_200)
+"""For a minute nothing is read. Then the first commit is of all that has waited."""
+POLLED = steady(0, 300_000, 100) + steady(360_000, 900_000, 100, offset=6_500)
+"""For a minute nothing is read. Then 500 records are read in the first poll."""
+FULL_POLLS = steady(0, 300_000, 5_000) + steady(360_000, 900_000, 5_000, offset=305_000)
+"""For a minute there is nothing to read. Then there is as much as always, more than a poll returns."""
+ALWAYS_COMMITTED = [(at, 7) for at in beats(0, 300_000) + beats(360_000, 900_000)]
+"""Of a client that commits its position again and again, of a topic without records."""
+
+
+@pytest.mark.parametrize(
+    ("commits", "idle"),
+    [
+        ({0: NOTHING_PRODUCED, 1: BUSY, 2: BUSY}, True),
+        ({0: NOTHING_PRODUCED}, True),
+        ({0: NOTHING_PRODUCED, 1: NOTHING_PRODUCED}, True),
+        ({0: STOPPED, 1: BUSY, 2: BUSY}, False),
+        ({0: POLLED, 1: BUSY, 2: BUSY}, False),
+        ({0: FULL_POLLS, 1: BUSY, 2: BUSY}, True),
+        ({0: STOPPED, 1: NOTHING_PRODUCED, 2: BUSY}, False),
+        ({0: ALWAYS_COMMITTED, 1: ALWAYS_COMMITTED, 2: [(at, 7) for at in beats(0, 900_000)]}, False),
+        ({0: ALWAYS_COMMITTED, 1: BUSY, 2: BUSY}, True),
+        ({0: [(0, 5), (60_000, 6)]}, True),
+    ],
+    ids=[
+        "one of three partitions has no records",
+        "the only partition has none",
+        "nor has any other",
+        "one of three has records that wait",
+        "a poll returns only some of those that wait",
+        "one of three has no records, and then as many as always",
+        "most stop, and records wait in one of them",
+        "most stop, in a group that commits without records",
+        "one stops, in a group that might commit without records",
+        "two commits in all",
+    ],
+)
+def test_it_is_idle_where_nothing_says_that_anything_stopped(
+    commits: dict[int, list[tuple[int, int]]], *, idle: bool
+) -> None:
+    """A partition without commits is an outage only if records waited, or most partitions say so."""
+    (pause,) = all_pauses(offsets_of(commits))
+    assert (pause.generation_id, pause.start_ms % 300_000, pause.idle) == (None, 0, idle)
+
+
+def test_idle_partitions_are_not_part_of_a_stop() -> None:
+    """One partition has nothing to read for longer than another one stops."""
+    quiet = steady(0, 250_000, 100) + steady(400_000, 900_000, 100, offset=5_100)
+    found = all_pauses(offsets_of({0: quiet, 1: STOPPED, 2: BUSY, 3: BUSY, 4: BUSY}))
+    assert [(each.start_ms, each.end_ms, each.partitions, each.idle) for each in found] == [
+        (250_000, 400_000, 1, True),
+        (300_000, 360_000, 1, False),
     ]
 
 
@@ -203,7 +282,8 @@ def test_pauses_are_those_of_every_millisecond(seed: int, turn: int) -> None:
     assert got == {place: each for place, each in expected.items() if place is not None}
     free = [each for each in found.pauses if each.generation_index is None]
     assert sum(each.paused_partition_ms for each in free) == (expected[None][0] if None in expected else 0)
-    assert all(before.end_ms <= after.start_ms for before, after in pairwise(free))
+    for idle in (False, True):
+        assert all(a.end_ms <= b.start_ms for a, b in pairwise(each for each in free if each.idle == idle))
 
 
 def by_millisecond(

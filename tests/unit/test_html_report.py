@@ -340,6 +340,16 @@ def test_what_hurts() -> None:
     assert (over_share(row), num_affected(row)) == (9, 58 + 9 + 1)
 
 
+def test_notes_are_on_the_page() -> None:
+    """Of the plan, of a comparison, of Connect, and of advice; beside them the balance of both rounds and per topic."""
+    page = Page(render_report(**report_rows.everything()))
+    texts = " ".join(page.texts)
+    assert texts.count("one member has 5 of 6 of orders-service") == 2
+    assert "orders-service waits" in texts
+    assert texts.count("Now idle because of orders-service.") == 3
+    assert {"1.67 → 1.00", "2.50"} <= {text.strip() for text in page.texts}
+
+
 def test_a_plan_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     """Totals and the worst groups; names do nothing."""
     rows = report_rows.plan(3).groups

@@ -220,7 +220,7 @@ _Rows = Mapping[str, Sequence[Row]]
 ADVICE_ROWS = row_schema(
     "cluster string, group_id string, category string, category_index int32, adviser string, action string",
     "description string, gain double, gain_unit string, cost double, cost_unit string, payback_months double",
-    "risk string, command string, settings string, code string, detail string",
+    "risk string, command string, settings string, code string, detail string, note string",
 )
 """Schema of the result: a row per recommendation, rejection, or change that isn't recommended; `kind` says which.
 `category_index` is the index of the category in `CATEGORIES`.
@@ -261,8 +261,11 @@ def _advise_cluster(cluster: str, facts: _Rows, params: AdviceParams, missing: M
     not_recommended = [(group_id, row) for group_id, (_, rows) in results for row in rows]
     not_recommended.sort(key=lambda pair: (pair[0] or "", ADVISERS.index(pair[1]["adviser"]), pair[1]["code"]))
     rejected = [(group.group_id, _rejection(group)) for group in all_groups if not group.has_findings]
+    notes: dict[str | None, str | None] = {group.group_id: group.note for group in groups}
     for kind, rows in ((ADVICE_ROW, advice), (NOT_RECOMMENDED, not_recommended), (REJECTED, rejected)):
-        table = [{"cluster": cluster, "group_id": group_id, **row} for group_id, row in rows]
+        table = [
+            row | {"cluster": cluster, "group_id": group_id, "note": notes.get(group_id)} for group_id, row in rows
+        ]
         yield tagged_rows(kind, table, ADVICE_ROWS)
 
 

@@ -23,7 +23,7 @@ from spark_assign.groups.kernel.tagged_rows import row_schema, tagged, tagged_ta
 _COMPARED = row_schema(
     "cluster string, group_id string, assignor string, members int64, reason string, recommended bool",
     "rejected string, current_assignor string, client_libraries string, paused_partition_seconds double",
-    "max_over_mean double, load_max_over_mean double",
+    "max_over_mean double, load_max_over_mean double, note string",
 )
 FACTS = row_schema(
     ", ".join(f"{field.name} {field.type}" for field in _COMPARED.remove(0)),

@@ -87,6 +87,11 @@ class GroupFindings:
         return next((row for row in self.compared.values() if row["recommended"]), None)
 
     @property
+    def note(self) -> str | None:
+        """What is conspicuous about the assignment by the current assignor (`tables.groups.METRICS`)."""
+        return next((row["note"] for name, row in self.compared.items() if self.runs(name)), None)
+
+    @property
     def has_findings(self) -> bool:
         """Whether any adviser has a result for the group."""
         has_members = any(row["members"] for row in (*self.options.values(), *self.compared.values()))

@@ -88,6 +88,10 @@ def resolve_conflicts(group: GroupFindings, params: AdviceParams, fetching: bool
         )
         if reason is not None:
             resolved.not_recommended.append(item.declined(*reason))
+            if first is not None and reason[0] == Code.INCLUDED and item.gain:
+                gain = f"It also gains {item.gain:,.0f} {item.gain_unit} ({item.category})."
+                including = replace(first, description=f"{first.description} {gain}")
+                resolved.advice[resolved.advice.index(first)] = first = including
             continue
         resolved.advice.append(item)
         if first is None:
@@ -223,10 +227,11 @@ def _move_risk(row: Row) -> str:
 
 def _merge_items(switch: AdviceItem, size: AdviceItem, relief: float) -> AdviceItem:
     """Returns one item for another assignor and the number of members that it needs; `relief` is the gain of both."""
+    alone = f" Assignor alone: {switch.gain:,.0f} {switch.gain_unit}." if switch.gain else ""
     return replace(
         size,
         action=f"{switch.action}-{size.action}",
-        description=f"{switch.description} {size.description}",
+        description=f"{switch.description} {size.description}{alone}",
         gain=max(0.0, relief),
         risk=f"{switch.risk} {size.risk}",
         settings="\n".join(filter(None, (switch.settings, size.settings))),

@@ -27,6 +27,7 @@ from spark_assign.groups.kernel.group_metrics import (
     balance_metrics,
     count_rack_matched,
     count_subscribed_partitions,
+    distribution_metrics,
     load_metrics,
     read_ownership,
 )
@@ -99,6 +100,9 @@ def transition_costs(
         "paused_partition_seconds": np.asarray(estimate(pauses, timing), np.float64),
     }
 
+
+_DISTRIBUTION = ("topic_max_over_mean", "members_without_partitions", "note")
+"""Columns of `distribution_metrics` in a comparison, whose other metrics describe the final state anyway."""
 
 AS_GIVEN = ""
 """Value of the column `what_if` of the facts before any change."""
@@ -233,6 +237,8 @@ def _metrics(specs: GroupSpecs, assignor: str, selected: BoolArray, params: Comp
         name: balance[name].to_pylist() for name in ("members", "partitions", "max_over_mean", "stddev_per_member")
     }
     columns |= {name: values.tolist() for name, values in costs.items()}
+    distribution = distribution_metrics(specs, target, [assignor] * specs.num_groups)
+    columns |= {name: distribution[name].to_pylist() for name in _DISTRIBUTION}
     unassigned = count_subscribed_partitions(specs) - np.array(columns["partitions"], np.int64)
     columns["unassigned"] = unassigned.tolist()
     columns["rack_matched"] = count_rack_matched(specs, target, racks_known=params.racks_known).to_pylist()

@@ -209,6 +209,7 @@ class _ResultColumns:
         self._protocols: list[str] = []
         self._rules: list[tuple[ConnectRules, str | None]] = []
         self._results: list[RebalanceResult] = []
+        self._notes: list[str | None] = []
         self._sizes: list[tuple[int, int, int]] = []
         self._assigned_to: list[int] = []
         self._revoked_from: list[int] = []
@@ -220,6 +221,7 @@ class _ResultColumns:
         self._protocols.append(protocol.partition("@")[0])
         self._rules.append(find_rules(protocol))
         self._results.append(result)
+        self._notes.append(_delay_note(rebalance, result))
         tasks = rebalance.configured_tasks
         self._sizes.append((len(rebalance.workers), len(rebalance.configured) - tasks, tasks))
         start = self._workers.start[cluster]
@@ -293,6 +295,7 @@ class _ResultColumns:
             "protocol": pa.array(self._protocols, pa.string()),
             "rules": pa.array([None if rules is EAGER else rules.name for rules, _ in self._rules], pa.string()),
             "rules_note": pa.array([note for _, note in self._rules], pa.string()),
+            "note": pa.array(self._notes, pa.string()),
             "delay_ms": [result.delay_ms for _, result in results],
             "scheduled_rebalance_ms": [
                 0 if name == "eager" else result.state.scheduled_rebalance_ms for name, result in results
@@ -324,6 +327,20 @@ class _ResultColumns:
                     values = extreme.reduceat(counts[rows], ends - num_workers) if len(rows) else counts[rows]
                     extremes[f"{bound}_{name}_{time}"] = values
         return extremes
+
+
+def _delay_note(rebalance: RebalanceInput, result: RebalanceResult) -> str | None:
+    """Returns what the maximum delay decides about lost connectors and tasks; None if it decides nothing."""
+    if result.waiting and result.delay_ms:
+        lost, what = result.waiting, f"wait up to {result.delay_ms / 1000:,.0f} s for the workers that left"
+    elif result.waiting:
+        lost, what = result.waiting, "aren't assigned"
+    elif result.lost and not rebalance.max_delay_ms:
+        lost, what = result.lost, "are assigned at once"
+    else:
+        return None
+    setting = f"scheduled.rebalance.max.delay.ms is {rebalance.max_delay_ms:,}"
+    return f"{setting}, so the lost connectors and tasks ({lost:,}) {what}"
 
 
 def _flatten(lists: Iterable[Iterable[int]]) -> tuple[IntArray, IntArray]:

@@ -153,6 +153,18 @@ RELEASE_LINES: dict[str, tuple[str, ReleaseRules]] = {
 }
 """First release of each line to its last release and its rules."""
 
+LINE_ISSUES = {
+    "2.5.1": "KAFKA-9987",
+    "2.8.1": "KAFKA-12984",
+    "3.0.0": "KAFKA-12464, KAFKA-12675",
+    "3.4.0": "KAFKA-13715",
+    "3.4.1": "KAFKA-14639",
+    "3.5.0": "KIP-881",
+    "3.5.2": "KAFKA-15106",
+    "3.7.1": "KAFKA-15170, KAFKA-16277",
+}
+"""First release of each line but the first to the issues that changed the sticky assignors."""
+
 
 def parse_release_assignor(name: str) -> tuple[str, ReleaseRules] | None:
     """Returns the assignor and the rules of a name like `sticky@2.8`; None for other assignors and unknown releases.

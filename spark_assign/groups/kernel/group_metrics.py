@@ -6,17 +6,19 @@ other groups of a Spark task.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
+from spark_assign.groups.assignors.release_rules import client_assignor
+from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import Ownership, count_changes
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
-from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges
+from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges, starts_new_key
 
 
 def read_ownership(specs: GroupSpecs, assignments: GroupAssignments, is_planned: BoolArray) -> Ownership:
@@ -88,6 +90,94 @@ def group_metrics(
         "order_dependent": pa.array(compared.sum_by_group(order_dependent.topic, order_dependent.count)),
         "rack_matched": count_rack_matched(specs, assigned, racks_known=racks_known),
     }
+
+
+DISTRIBUTION_METRICS = {
+    **dict.fromkeys(("final_min_per_member", "final_max_per_member"), pa.int64()),
+    **dict.fromkeys(("final_max_over_mean", "topic_max_over_mean"), pa.float64()),
+    "members_without_partitions": pa.int64(),
+    "note": pa.string(),
+}
+"""Columns of `distribution_metrics`."""
+
+
+def distribution_metrics(
+    specs: GroupSpecs, target: PartitionSlices, assignors: Sequence[str | None]
+) -> dict[str, pa.Array]:
+    """Returns how each group's partitions are distributed after the last round, and what is conspicuous about it.
+
+    Args:
+        specs: the groups.
+        target: the assignment, including withheld partitions.
+        assignors: the assignor of each group; None: no assignor.
+    """
+    members, topics = specs.members, specs.topics
+    final = balance_metrics(members.group, specs.num_groups, target)
+    idle = (np.bincount(target.member, target.count, len(members)) == 0) & members.has_subscription
+    num_idle = np.bincount(members.group[idle], minlength=specs.num_groups)
+    lists = specs.list_subscribers(np.arange(len(members)))
+    mean = topics.partitions / np.maximum(lists.size[lists.of_topic], 1)
+    largest = _largest_shares(target, len(topics), max(len(members), 1))
+    skew = largest / np.maximum(mean, 1)
+    by_skew = np.lexsort((-np.arange(len(topics)), skew, topics.group))
+    num_topics = np.bincount(topics.group, minlength=specs.num_groups)
+    worst = np.append(by_skew, -1)[np.where(num_topics > 0, np.cumsum(num_topics) - 1, -1)]
+    largest_topic = np.zeros(specs.num_groups, np.int64)
+    np.maximum.at(largest_topic, topics.group, np.where(topics.is_subscribed, topics.partitions, 0))
+    even, most = np.ceil(mean).astype(np.int64), final["max_per_member"].to_numpy()
+    partitions = count_subscribed_partitions(specs)
+    sizes = np.bincount(members.group[members.has_subscription], minlength=specs.num_groups)
+    is_uneven = (worst >= 0) & ((largest > even + 1) & (largest >= 2 * even))[worst] if len(topics) else worst > 0
+    is_range = np.array([client_assignor(name or "") in ("range", "server-range") for name in assignors], bool)
+    share = -(-partitions // np.maximum(sizes, 1))
+    is_mixed = _is_heterogeneous(specs)
+    is_skewed = (is_range | is_mixed) & (most > share)
+    notes: list[str | None] = [None] * specs.num_groups
+    for group in np.flatnonzero((num_idle > 0) | is_uneven | is_skewed).tolist():
+        by_topic, texts = f"{assignors[group]} divides each topic separately, ", []
+        if num_idle[group]:
+            reason = "other members have all partitions of the topics that they subscribe to"
+            if partitions[group] < sizes[group]:
+                reason = f"the topics have {partitions[group]:,} partitions in total"
+            elif is_range[group] and not is_mixed[group] and largest_topic[group] < sizes[group]:
+                reason = f"{by_topic}and no topic has more partitions than {largest_topic[group]:,}"
+            have = "has" if num_idle[group] == 1 else "have"
+            texts.append(f"{num_idle[group]:,} of {sizes[group]:,} members {have} no partitions: {reason}")
+        elif is_skewed[group]:
+            reason = f"{by_topic}so the same members have the larger share of each: up to"
+            if is_mixed[group]:
+                reason = "members subscribe to different topics, and one has"
+            texts.append(f"{reason} {most[group]:,} partitions, and an even share is {share[group]:,}")
+        if is_uneven[group]:
+            topic = worst[group]
+            name, counts = specs.topic[topic].as_py(), f"{largest[topic]:,} of {topics.partitions[topic]:,} partitions"
+            texts.append(f"one member has {counts} of {name}, and an even share is {even[topic]:,}")
+        notes[group] = "; ".join(texts)
+    return {
+        **{f"final_{name}": final[name] for name in ("min_per_member", "max_per_member", "max_over_mean")},
+        "topic_max_over_mean": pa.array(np.append(skew, 0)[worst], mask=np.append(skew, 0)[worst] == 0),
+        "members_without_partitions": pa.array(num_idle),
+        "note": pa.array(notes, pa.string()),
+    }
+
+
+def _is_heterogeneous(specs: GroupSpecs) -> BoolArray:
+    """Checks, for each group, whether members subscribe to different topics. Members without a subscription don't
+    count."""
+    topics, num_sets = specs.topics, len(specs.subscriber_sets) + 1
+    sets = topics.group * num_sets + topics.subscriber_set - ALL_MEMBERS
+    return np.bincount(np.unique(sets[topics.is_subscribed]) // num_sets, minlength=specs.num_groups) > 1
+
+
+def _largest_shares(target: PartitionSlices, num_topics: int, num_members: int) -> IntArray:
+    """Returns the number of partitions that one member has of each topic, at most."""
+    key = target.topic * num_members + target.member
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(starts_new_key(key[order]))
+    largest = np.zeros(num_topics, np.int64)
+    if len(starts):
+        np.maximum.at(largest, target.topic[order[starts]], np.add.reduceat(target.count[order], starts))
+    return largest
 
 
 def count_subscribed_partitions(specs: GroupSpecs) -> IntArray:

@@ -38,7 +38,14 @@ from spark_assign.groups.kernel.assign import assign_groups
 from spark_assign.groups.kernel.changed_topics import changed_topics
 from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, IndexedFacts, column
 from spark_assign.groups.kernel.faults import rejected_table
-from spark_assign.groups.kernel.group_metrics import LOAD_METRICS, group_metrics, load_metrics, read_ownership
+from spark_assign.groups.kernel.group_metrics import (
+    DISTRIBUTION_METRICS,
+    LOAD_METRICS,
+    distribution_metrics,
+    group_metrics,
+    load_metrics,
+    read_ownership,
+)
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.leader_racks import groups_with_leaders
 from spark_assign.groups.kernel.leader_rules import format_leader
@@ -69,8 +76,9 @@ METRIC_COLUMNS = {
     "leader_client": _TEXT,
     **LOAD_METRICS,
     "load_bound_status": _TEXT,
+    **DISTRIBUTION_METRICS,
 }
-_NULLABLE = ("max_over_mean", "rack_matched", *LOAD_METRICS)
+_NULLABLE = ("max_over_mean", "rack_matched", *LOAD_METRICS, *DISTRIBUTION_METRICS)
 PLAN_ROWS = pa.schema(
     {
         **dict.fromkeys(("cluster", "group_id", "kind", "member_id", "topic"), _TEXT),
@@ -168,6 +176,7 @@ def _plan_rows(table: pa.Table, params: PlanParams) -> Iterator[tuple[str, pa.Ta
         statuses = [assignments.load_bound_status.get(group) for group in range(specs.num_groups)]
         texts = {"assignor": assignor, "leader_client": _leader_texts(specs), "load_bound_status": statuses}
         metrics |= {name: pa.array(values, _TEXT) for name, values in texts.items()}
+        metrics |= distribution_metrics(specs, assignments.slices, assignor)
         if params.loads_known:
             metrics |= load_metrics(specs, assignments.assigned_now)
         yield METRICS, _group_rows(specs, metrics, is_planned)

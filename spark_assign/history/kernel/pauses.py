@@ -12,8 +12,17 @@ A pause consists of gaps of a group's partitions:
                            started longer before than a crash and a rebalance can take (the session and the rebalance
                            timeout of the members before) has another cause: up to that rebalance, it is a pause without
                            a generation.
-    without a rebalance    all other gaps, merged if they overlap: consumers that hang, an unavailable broker, or no new
-                           records for clients that commit only what they have read.
+    without a rebalance    all other gaps, merged if they overlap: consumers that hang, or an unavailable broker. Idle
+                           gaps are merged on their own: no evidence says that anything stopped, and many clients commit
+                           nothing if nothing was produced.
+
+A gap without a rebalance isn't idle if one of these is true:
+    records waited         the partition would usually have been committed four times, and the first commit after the
+                           gap advances by at least half of what is usual in that time, or by a full poll and twice as
+                           much as a commit usually does.
+    most stopped           more than half of the partitions that the group commits at that time have no commits at the
+                           same moment, and records waited in one of them, or the group is known to commit without new
+                           records.
 
 Two kinds of gaps are no pauses:
     absence                times without members that are longer than the time between two rebalances of one deploy
@@ -29,13 +38,14 @@ pause is 50 s of one partition: 50,000 partition-milliseconds.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
 from statistics import median
+from typing import NamedTuple
 
 from spark_assign.history.kernel.commit_intervals import TopicPartition, partitions_with_gaps
 from spark_assign.history.kernel.departures import HEARTBEAT_MS
@@ -47,8 +57,14 @@ REBALANCE_MS = 300_000
 MIN_REGULAR_GAPS = 2
 """Smallest number of gaps without a rebalance that make a habit."""
 
+MAX_POLL_RECORDS = 500
+"""Default of Java's max.poll.records. The first commit after a gap might advance by no more, although more wait."""
+
 Span = tuple[int, int]
 """Start and end of a time, in milliseconds since 1970."""
+
+_Commits = Mapping[TopicPartition, tuple[CommitInterval, ...]]
+"""The intervals of each partition, in order of time."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +80,8 @@ class CommitPause:
         longest_pause_ms: longest gap of one partition.
         generation_index: index of the generation in the timeline. The id alone isn't unique: it remains when a static
             member is replaced.
+        idle: whether the pause has no generation, and no evidence that anything stopped.
+        topics: topics of the partitions, sorted, of a pause without a generation; empty around a rebalance.
     """
 
     generation_id: int | None
@@ -73,6 +91,8 @@ class CommitPause:
     paused_partition_ms: int
     longest_pause_ms: int
     generation_index: int | None = None
+    idle: bool = False
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,7 +134,7 @@ def find_pauses(timeline: Timeline, thresholds: HistoryThresholds) -> PauseSumma
         return PauseSummary((), None, None)
     rebalances, absences = _Rebalances(timeline, thresholds), _find_absences(timeline, thresholds)
     rebalance_spans: dict[int, dict[TopicPartition, list[Span]]] = defaultdict(lambda: defaultdict(list))
-    unrelated: list[tuple[Span, TopicPartition]] = []
+    unrelated: list[_UnrelatedGap] = []
     longest = 0
     for partition, intervals in partitions_with_gaps(timeline.commits):
         for gap in _irregular_gaps(intervals, rebalances):
@@ -122,7 +142,7 @@ def find_pauses(timeline: Timeline, thresholds: HistoryThresholds) -> PauseSumma
                 paused = 0
                 for generation_index, span in rebalances.divide(present):
                     if generation_index is None:
-                        unrelated.append((span, partition))
+                        unrelated.append(_UnrelatedGap(span, partition, _records_waited(gap, intervals)))
                     else:
                         rebalance_spans[generation_index][partition].append(span)
                         paused += span[1] - span[0]
@@ -131,7 +151,7 @@ def find_pauses(timeline: Timeline, thresholds: HistoryThresholds) -> PauseSumma
         _to_pause([*chain(*spans.values())], len(spans), index, timeline.generations[index].generation_id)
         for index, spans in rebalance_spans.items()
     ]
-    pauses = sorted(around + _merge_overlapping(unrelated), key=_sort_key)
+    pauses = sorted([*around, *_find_unrelated_pauses(unrelated, timeline.commits)], key=_sort_key)
     paused_partition_ms = sum(pause.paused_partition_ms for pause in pauses if pause.generation_index is not None)
     return PauseSummary(tuple(pauses), paused_partition_ms, longest)
 
@@ -240,21 +260,92 @@ def _max_early_ms(timeline: Timeline, generation_index: int, thresholds: History
     return session + rejoin
 
 
-def _merge_overlapping(spans: Iterable[tuple[Span, TopicPartition]]) -> list[CommitPause]:
-    """Returns pauses without a rebalance: gaps merged if they overlap."""
-    pauses: list[CommitPause] = []
-    merged: list[Span] = []
-    partitions: set[TopicPartition] = set()
+# --- without a rebalance ------------------------------------------------------------------------------------------
+
+
+class _UnrelatedGap(NamedTuple):
+    """A gap without a rebalance.
+
+    Attributes:
+        span: its time.
+        partition: the partition that wasn't committed.
+        waited: whether records waited at its end.
+    """
+
+    span: Span
+    partition: TopicPartition
+    waited: bool
+
+
+def _records_waited(gap: Span, intervals: Sequence[CommitInterval]) -> bool:
+    """Checks whether the first commit after a gap of a partition advances as far as after a time without consumption.
+
+    Example: 20 records/s, committed every 5 s, and no commit for 60 s. The next commit advances by 1,200 if the
+    consumer stopped, and by at most 100 if nothing was produced.
+    """
+    index = bisect_left(intervals, gap[0], key=lambda interval: interval.end_ms)
+    first, last = intervals[0], intervals[-1]
+    advance = intervals[index + 1].first_offset - intervals[index].last_offset
+    usual_advance, usual_ms = last.last_offset - first.first_offset - advance, last.end_ms - first.start_ms
+    usual_ms = max(usual_ms - (gap[1] - gap[0]), 1)
+    expected = usual_advance * (gap[1] - gap[0]) / usual_ms / 2
+    per_commit = usual_advance / sum(interval.commits for interval in intervals)
+    return expected > 2 * per_commit and advance >= min(expected, max(2 * per_commit, MAX_POLL_RECORDS))
+
+
+def _find_unrelated_pauses(gaps: Sequence[_UnrelatedGap], commits: _Commits) -> Iterator[CommitPause]:
+    """Yields the pauses without a rebalance: gaps that stopped, and idle gaps, each merged if they overlap."""
+    times = [] if all(gap.waited for gap in gaps) else _find_times_most_stopped(gaps, commits)
+    starts, ends = [start for start, _ in times], [end for _, end in times]
+    touched = [range(bisect_right(ends, gap.span[0]), bisect_left(starts, gap.span[1])) for gap in gaps]
+    stops = {index for gap, indexes in zip(gaps, touched, strict=True) if gap.waited for index in indexes}
+    if len(stops) < len(times) and _commits_without_records(commits):
+        stops.update(range(len(times)))
+    by_idle: dict[bool, list[_UnrelatedGap]] = {False: [], True: []}
+    for gap, indexes in zip(gaps, touched, strict=True):
+        by_idle[not gap.waited and stops.isdisjoint(indexes)].append(gap)
+    for idle, idle_or_stopped in by_idle.items():
+        yield from _merge_overlapping(idle_or_stopped, idle=idle)
+
+
+def _find_times_most_stopped(gaps: Sequence[_UnrelatedGap], commits: _Commits) -> list[Span]:
+    """Returns the times, in order, at which more than half of the partitions that are committed before and after have
+    no commits."""
+    starts, ends = (sorted(gap.span[side] for gap in gaps) for side in (0, 1))
+    first = sorted(intervals[0].start_ms for intervals in commits.values())
+    last = sorted(intervals[-1].end_ms for intervals in commits.values())
+    return [
+        (start, end)
+        for start, end in pairwise(sorted({*starts, *ends}))
+        if 2 * (bisect_right(starts, start) - bisect_right(ends, start))
+        > bisect_right(first, start) - bisect_left(last, end)
+    ]
+
+
+def _commits_without_records(commits: _Commits) -> bool:
+    """Checks whether a group commits even if there are no new records: one partition more often than all advance."""
+    advances = sum(interval.last_offset - interval.first_offset for each in commits.values() for interval in each)
+    return advances < max(sum(interval.commits - 1 for interval in each) for each in commits.values())
+
+
+def _merge_overlapping(gaps: Iterable[_UnrelatedGap], *, idle: bool) -> Iterator[CommitPause]:
+    """Yields pauses without a rebalance: gaps merged if they overlap."""
+    merged: list[_UnrelatedGap] = []
     end = 0
-    for span, partition in sorted(spans):
-        if merged and span[0] >= end:
-            pauses.append(_to_pause(merged, len(partitions)))
+    for gap in sorted(gaps):
+        if merged and gap.span[0] >= end:
+            yield _to_unrelated_pause(merged, idle=idle)
             merged = []
-            partitions = set()
-        end = max(end, span[1]) if merged else span[1]
-        merged.append(span)
-        partitions.add(partition)
-    return [*pauses, _to_pause(merged, len(partitions))] if merged else pauses
+        end = max(end, gap.span[1]) if merged else gap.span[1]
+        merged.append(gap)
+    if merged:
+        yield _to_unrelated_pause(merged, idle=idle)
+
+
+def _to_unrelated_pause(gaps: Sequence[_UnrelatedGap], *, idle: bool) -> CommitPause:
+    partitions = {gap.partition for gap in gaps}
+    pause = _to_pause([gap.span for gap in gaps], len(partitions))
+    return replace(pause, idle=idle, topics=tuple(sorted({topic for topic, _ in partitions})))
 
 
 def _to_pause(

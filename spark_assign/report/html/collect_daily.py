@@ -17,6 +17,7 @@ from spark_assign.report.html import history as histories
 from spark_assign.report.html.daily import HANG, OUTAGE, DailyRows
 from spark_assign.report.html.report_data import MAPPED_GROUPS, MOST_ROWS
 from spark_assign.report.listed_groups import any_of, collected, num_rows
+from spark_assign.report.text.advice import one_row_per_change
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -46,16 +47,18 @@ def daily_rows(
         changes = sum((F.col(name) for name in drifts.CHANGES), F.lit(0))
         rows = replace(rows, changed=_first(drift.where("change <> 'unchanged'"), F.desc(changes)))
     if advice is not None:
-        rows = replace(rows, advice=_first(advice, F.col("rank")))
+        rows = replace(rows, advice=_first(one_row_per_change(advice), F.col("rank")))
     if alerts is not None:
         rows = replace(rows, alerts=_first(alerts, F.col("alert"), "detail"))
     if history is None or not times:
         return rows
     recent = {name: _between(history[name], time, times) for name, time in TIMES.items() if name in history}
-    events = union([recent["deploys"], _without_rebalance(recent["pauses"])])
+    alone = _without_rebalance(recent["pauses"], history["groups"])
+    events = union([recent["deploys"], alone.where("NOT idle").drop("idle")])
+    idle = alone.where("idle").groupBy(*(name for name in (*GROUP_KEY, "team") if name in alone.columns))
     until = max(end for _, end in times.values())
     since = min((start for start, end in times.values() if start < end), default=until)
-    rows = replace(rows, since=since, until=until)
+    rows = replace(rows, since=since, until=until, idle=_first(idle.agg(num_rows("times")), F.desc("times")))
     rows = replace(rows, deploys=_first(events, F.desc_nulls_last("paused_partition_ms"), *_OF_DEPLOYS))
     if rows.deploys:
         starts, ends = ([row[name] for row in rows.deploys] for name in ("start_time", "end_time"))
@@ -86,27 +89,44 @@ def _between(table: DataFrame, time: str, times: Mapping[str, tuple[datetime, da
     return table.where((F.col(time) > start) & (F.col(time) <= end))
 
 
-def _without_rebalance(pauses: DataFrame) -> DataFrame:
-    """Returns the pauses without a rebalance as rows of `tables.history.DEPLOYS`.
+def _without_rebalance(pauses: DataFrame, groups: DataFrame) -> DataFrame:
+    """Returns the pauses without a rebalance as rows of `tables.history.DEPLOYS`, and `idle`.
 
-    It is an outage if another group of the cluster stopped within 30 seconds.
+    It is an outage if several groups of the cluster stopped within 30 seconds: groups that read different topics, or
+    most groups. Idle pauses are an outage, too, if most groups have one at that time, in most of their partitions.
     """
-    start_s = F.unix_seconds("start_time")
-    near = Window.partitionBy("cluster").orderBy(start_s).rangeBetween(-30, 30)
-    alone = pauses.where("generation_id IS NULL").withColumn("groups", F.size(F.collect_set("group_id").over(near)))
-    is_outage = F.col("groups") > 1
+    committing = groups.where("paused_partition_ms IS NOT NULL")
+    totals = committing.groupBy("cluster").agg(num_rows("all_groups"))
+    alone = pauses.where("generation_id IS NULL").withColumn("idle", F.coalesce("idle", F.lit(False)))
+    alone = alone.join(committing.select(*GROUP_KEY, F.col("partitions").alias("owned")), GROUP_KEY, "left")
+    alone = alone.withColumn("counts", ~F.col("idle") | (2 * F.col("partitions") > F.col("owned")))
+    near = Window.partitionBy("cluster").orderBy(F.unix_seconds("start_time")).rangeBetween(-30, 30)
+    alone = alone.withColumn("end", F.unix_seconds("end_time"))
+    alone = alone.withColumn("near", F.collect_list(F.struct("group_id", "topics", "counts", "end")).over(near))
+    alone = alone.withColumn("near", F.expr("filter(near, p -> p.counts AND (NOT idle OR abs(p.end - end) <= 30))"))
+    differs = "p.group_id <> group_id AND NOT coalesce(arrays_overlap(p.topics, topics), false)"
+    several = F.expr(f"exists(near, p -> {differs})")
+    alone = alone.withColumn("groups", F.expr("size(array_distinct(transform(near, p -> p.group_id)))"))
+    alone = alone.join(totals, "cluster", "left")
+    most = 2 * F.col("groups") > F.col("all_groups")
+    is_outage = (
+        F.col("counts") & (F.col("groups") > 1) & F.when(F.col("idle"), several & most).otherwise(several | most)
+    )
+    is_outage = F.coalesce(is_outage, F.lit(False))
     detail = F.concat(
         *(F.col("partitions"), F.lit(" partitions without commits, no rebalance; ")),
-        F.when(is_outage, F.concat("groups", F.lit(" groups of the cluster stopped at that time"))).otherwise(
-            F.lit("no other group of the cluster stopped: its consumers hang, or there was nothing to read")
-        ),
+        F.when(is_outage, F.concat("groups", F.lit(" groups of the cluster stopped at that time")))
+        .when(F.col("groups") > 1, F.concat("groups", F.lit(" groups that read the same topics stopped at that time")))
+        .otherwise(F.lit("no other group of the cluster stopped: its consumers hang")),
     )
     added = {
         "deploy_type": F.when(is_outage, OUTAGE).otherwise(HANG),
         "rebalances": F.lit(0).cast("long"),
         "detail": detail,
+        "idle": F.col("idle") & ~is_outage,
     }
-    return alone.withColumns(added).drop("generation_id", "groups", "partitions")
+    helpers = ("generation_id", "groups", "partitions", "owned", "counts", "near", "end", "all_groups", "topics")
+    return alone.withColumns(added).drop(*helpers)
 
 
 def _first(table: DataFrame, order: Column, *of_group: str) -> Rows:

@@ -16,7 +16,15 @@ from spark_assign.report.formatting import DASH, Row, Rows, count, group_name, n
 from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.report_data import MOST_GROUPS, MOST_ROWS, AdviceRows, CompareRows
 from spark_assign.report.listed_groups import collected, num_rows, only
-from spark_assign.report.text.advice import TITLES, amount_with_unit, cost_with_payback, subject_name
+from spark_assign.report.text.advice import (
+    TITLES,
+    amount_with_unit,
+    cost_with_payback,
+    description_with_note,
+    one_row_per_change,
+    subject_name,
+)
+from spark_assign.report.text.comparison import noted_rows
 from spark_assign.spark.caching import cached, uncached
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -34,7 +42,12 @@ def build_comparison_section(rows: CompareRows) -> dict[str, Any]:
         "headline": _headline(verdicts[rows.advised_for]) if rows.advised_for in verdicts else "",
         "changes": changes,
         "to_change": any(row["verdict"] in ("change", "unknown") for row in rows.verdicts),
-        "tables": [_switches_table(rows.ways), _improvements_table(rows.gains), _totals_table(rows.totals)],
+        "tables": [
+            _switches_table(rows.ways),
+            _improvements_table(rows.gains),
+            _totals_table(rows.totals),
+            _notes_table(rows.notes),
+        ],
     }
 
 
@@ -168,13 +181,20 @@ def _totals_table(rows: Rows) -> parts.Table:
     )
 
 
+def _notes_table(rows: Rows) -> parts.Table:
+    """Returns the table of what is conspicuous about the current and the recommended assignor of groups."""
+    columns = [("Group", False, group_name), *_change_column(rows), parts.words("Assignor", "assignor")]
+    columns += [parts.figure("Max/mean per topic", "topic_max_over_mean", ratio), parts.words("Note", "note")]
+    return parts.table_of("Members without partitions, and uneven assignments", rows, columns)
+
+
 def build_advice_section(rows: AdviceRows) -> parts.Section:
     """Returns the section on advice: one table per category, most urgent first (`AdviceRows`)."""
     numbers = {row["category"]: row["number"] for row in rows.categories}
     listed = parts.grouped(rows.advice, itemgetter("category"))
     columns = [
         *(parts.figure("Rank", "rank", str), ("Where", False, subject_name), parts.words("Do", "action")),
-        *(parts.words("What", "description"), ("Gain", False, lambda row: amount_with_unit(row, "gain"))),
+        *(("What", False, description_with_note), ("Gain", False, lambda row: amount_with_unit(row, "gain"))),
         *(("Cost", False, cost_with_payback), parts.words("Risk", "risk"), parts.words("Command", "command")),
         parts.words("Set", "settings", lambda settings: settings or DASH),
     ]
@@ -196,7 +216,8 @@ def _advice_note(shown: int, number: int) -> str:
 
 _FIGURES = ("max_over_mean", "moved", "revoked", "paused_partition_seconds")
 _OPTION = ("assignor", "rounds", *_FIGURES, "reason", "client_libraries", "switch_steps")
-_CLIENTS = ("current_assignor", "client_libraries", "switch_steps")
+_ADDED = dict.fromkeys(("current_assignor", "client_libraries", "switch_steps", "note"), "string")
+_ADDED |= {"members_without_partitions": "long", "topic_max_over_mean": "double"}
 """Columns that a comparison stored by an earlier release lacks."""
 
 
@@ -207,9 +228,9 @@ def compare_rows(comparison: DataFrame, listed: Rows = ()) -> CompareRows:
         comparison: result of `compare` (`tables.comparison.COMPARISON`), computed or read back.
         listed: groups (cluster, group_id) of the plan that the page lists, with the recommendation for each.
     """
-    none = F.lit(None).cast("string")
+    added = {name: kind for name, kind in _ADDED.items() if name not in comparison.columns}
     # Not withColumns, which Spark Connect refuses where there is nothing to add.
-    comparison = comparison.select("*", *(none.alias(name) for name in _CLIENTS if name not in comparison.columns))
+    comparison = comparison.select("*", *(F.lit(None).cast(kind).alias(name) for name, kind in added.items()))
     able = F.col("rejected").isNull() & (F.col("members") > 0)
     totals = comparison.groupBy("what_if", "assignor").agg(
         F.count(F.when(able, 1)).alias("groups"),
@@ -231,6 +252,7 @@ def compare_rows(comparison: DataFrame, listed: Rows = ()) -> CompareRows:
         ways=collected(_count_switches(groups).limit(MOST_ROWS)),
         advice=collected(_collect_advice(only(advice, listed)).limit(MOST_GROUPS)) if listed else (),
         advised_for=first or "",
+        notes=collected(noted_rows(comparison).limit(MOST_ROWS)),
     )
     uncached(groups)
     return rows
@@ -312,5 +334,6 @@ def _count_switches(groups: DataFrame) -> DataFrame:
 
 def advice_rows(advice: DataFrame) -> AdviceRows:
     """Returns the rows of `Advice.advice`, computed or read back, that the page displays."""
+    advice = one_row_per_change(advice)
     categories = advice.groupBy("category").agg(num_rows("number"))
     return AdviceRows(collected(advice.orderBy("rank").limit(MOST_ROWS)), collected(categories))

@@ -45,6 +45,7 @@ def _rebalances_table(rows: ConnectRows) -> parts.Table:
             ("after", True, lambda row: _range_bar(row, "after", most)),
             *parts.figures("revoked", "assigned", "lost", "waiting", "workers", "connectors", "tasks"),
             *(delays if any(row.get("delay_ms") for row in rows.metrics) else []),
+            *([parts.words("Note", "note")] if any(row.get("note") for row in rows.metrics) else []),
         ],
         f"{more}A bar starts at the minimum and ends at the maximum of a worker. Waiting: "
         "lost connectors and tasks that wait for their worker until the delay ends.",

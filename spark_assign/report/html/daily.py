@@ -13,7 +13,12 @@ from spark_assign.report.html import drift as drifts
 from spark_assign.report.html import history as histories
 from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.report_data import HistoryRows
-from spark_assign.report.text.advice import amount_with_unit, cost_with_payback, subject_name
+from spark_assign.report.text.advice import (
+    amount_with_unit,
+    cost_with_payback,
+    description_with_note,
+    subject_name,
+)
 from spark_assign.report.text.advice_commands import Commands, advice_commands, settings_commands
 from spark_assign.report.text.history import format_time, partition_time
 
@@ -49,6 +54,7 @@ class DailyRows:
         since, until: time range of `deploys`, `buckets`, and `savings`; None without a history.
         deploys: `tables.history.DEPLOYS` that ended in the time range, and pauses without a rebalance as rows of this
             table; longest pauses first.
+        idle: cluster, group_id, times: number of idle pauses, which aren't events; most first.
         buckets: cluster, group_id, time_bucket, rebalances, paused_partition_ms.
         width_s: width of the time buckets, in seconds.
         savings: cluster, group_id, setting, paused_ms (as recorded), replayed_ms, rebalances; largest saving first.
@@ -62,6 +68,7 @@ class DailyRows:
     since: datetime | None = None
     until: datetime | None = None
     deploys: Rows = ()
+    idle: Rows = ()
     buckets: Rows = ()
     width_s: int = 3_600
     savings: Rows = ()
@@ -88,7 +95,7 @@ class DailyRows:
 
     def of_team(self, team: str) -> DailyRows:
         """Returns the rows of one team."""
-        names = ("deploys", "buckets", "savings", "changed", "advice", "alerts")
+        names = ("deploys", "idle", "buckets", "savings", "changed", "advice", "alerts")
         own: dict[str, Any] = {
             name: [row for row in getattr(self, name) or () if row.get("team") == team] for name in names
         }
@@ -134,7 +141,10 @@ def _stopped(rows: DailyRows) -> Part:
         if rows.deploys
         else f"{window}, no group stopped."
     )
-    return Part("What stopped", [sentence], [table, _alerts_table(rows.alerts)], _map(rows))
+    times = count(sum(row["times"] for row in rows.idle), "idle time")
+    idle = f"Not listed: {times} of {count(len(rows.idle), 'group')}, without commits, in which no records waited."
+    sentences = [sentence, idle] if rows.idle else [sentence]
+    return Part("What stopped", sentences, [table, _alerts_table(rows.alerts)], _map(rows))
 
 
 def _by_cause(rows: DailyRows) -> Mapping[str, list[Row]]:
@@ -248,7 +258,7 @@ def _next(rows: DailyRows) -> Part:
         Card(
             f"{row['rank']}. {subject_name(row)}: {row['action']}",
             f"gain {amount_with_unit(row, 'gain')}, cost {cost_with_payback(row)}",
-            [row["description"].rstrip(".") + ".", f"Risk: {row['risk']}"],
+            [description_with_note(row), f"Risk: {row['risk']}"],
             advice_commands(row),
         )
         for row in rows.advice[:MAX_CARDS]

@@ -16,6 +16,7 @@ from spark_assign.report.html.report_data import DRAWN_GROUPS, MAPPED_GROUPS, MA
 from spark_assign.report.html.section_charts import Cell, MemberTimeline, draw_heat_map, draw_member_timeline
 from spark_assign.report.listed_groups import any_of, collected, count_by, num_rows
 from spark_assign.report.text.history import (
+    STOPPED,
     newest_rows,
     pause_text,
     summary_lines,
@@ -214,7 +215,7 @@ def history_rows(tables: Mapping[str, DataFrame]) -> HistoryRows:
         width_s=width_s,
         time_buckets=collected(time_buckets(tables["rebalances"].where(mapped), width_s)),
         rebalances=newest_rows(tables["rebalances"].where(drawn), ("time", "generation_id"), MOST_ROWS),
-        pauses=newest_rows(tables["pauses"].where(drawn), ("start_time", "end_time"), MOST_ROWS),
+        pauses=newest_rows(tables["pauses"].where(drawn).where(STOPPED), ("start_time", "end_time"), MOST_ROWS),
     )
 
 

@@ -15,7 +15,7 @@ from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.group_view import view
 from spark_assign.report.html.report_data import EDGES, NOTHING_ASSIGNED, PlanRows
 from spark_assign.report.html.section_charts import Bar, draw_histogram, legend_html
-from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
+from spark_assign.report.listed_groups import SUMS, balance_text, num_unowned, over_share
 
 UNEVEN = 1.25
 """A group has a note about its load if its imbalance by load exceeds this multiple of its imbalance by count."""
@@ -24,7 +24,8 @@ UNEVEN = 1.25
 _NUMBERS = (
     ("Members", "members of the group"),
     ("Partitions", "assigned partitions"),
-    ("Max/mean", "partitions of the largest member divided by the mean"),
+    ("Max/mean", "partitions of the largest member divided by the mean, in this round and in the last"),
+    ("Per topic", "as max/mean, of the topic that is divided least evenly"),
     ("Over share", "partitions of the largest member above an even share"),
     ("Moved", "partitions that get another owner; all are revoked from remaining members unless noted"),
     ("Moved %", "moved partitions in percent of all partitions"),
@@ -198,7 +199,8 @@ def _lines(
         numbers = [
             (number(row["members"]), 0),
             (number(row["partitions"]), _wide(row["partitions"], most_partitions)),
-            (ratio(row["max_over_mean"]), heat),
+            (balance_text(row), heat),
+            (ratio(row.get("topic_max_over_mean")), 0),
             (number(over), _wide(over, most_over)),
             (number(row["moved"]), 0),
             (share(row["moved"], row["partitions"]), _wide(row["moved"], row["partitions"])),
@@ -251,7 +253,8 @@ def _oddities(row: Row) -> list[str]:
         "owned_out_of_range": count(row["owned_out_of_range"], "owned partition") + " out of the topic's range",
         "order_dependent": f"{number(row.get('order_dependent') or 0)} might go to another member: an order is unknown",
     }
-    return [*given_up, *_by_load(row), *(note for name, note in notes.items() if row.get(name))]
+    found = [*given_up, *_by_load(row), *(note for name, note in notes.items() if row.get(name))]
+    return [*found, row["note"]] if row.get("note") else found
 
 
 def _by_load(row: Row) -> list[str]:

@@ -96,6 +96,8 @@ class CompareRows:
         advice: of the groups that the page lists, under one change: cluster, group_id, verdict, assignor, reason, now
             (what it runs with; null: not known), client_libraries, switch_steps (`tables.comparison.COMPARISON`).
         advised_for: the name of that change.
+        notes: rows with a note of each group's current and recommended assignor: cluster, group_id, what_if, assignor,
+            members_without_partitions, topic_max_over_mean, note.
     """
 
     totals: Rows = ()
@@ -105,6 +107,7 @@ class CompareRows:
     ways: Rows = ()
     advice: Rows = ()
     advised_for: str = ""
+    notes: Rows = ()
 
 
 @dataclass(frozen=True)

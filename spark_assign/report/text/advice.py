@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.advice.kernel.advice_items import CATEGORIES, Category, Code
@@ -27,6 +27,7 @@ from spark_assign.report.listed_groups import (
     first_groups_with_steps,
     first_of_each,
     first_rejected_lines,
+    note_lines,
     num_rows,
     read_rejected_lines,
 )
@@ -53,6 +54,8 @@ def summarize_advice(advice: DataFrame, not_recommended: DataFrame, rejected: Da
         rejected: `Advice.rejected`, computed or read back.
         limit: Maximum number of recommendations listed.
     """
+    notes = collected(noted_groups(advice, not_recommended).limit(limit), "notes")
+    advice = one_row_per_change(advice)
     counts = count_by(advice, "category")
     rows = collected(advice.orderBy("rank").limit(limit), "advice")  # `limit`
     by_code = count_by(not_recommended.where(F.col("code") != Code.NOTHING), "code")
@@ -64,8 +67,27 @@ def summarize_advice(advice: DataFrame, not_recommended: DataFrame, rejected: Da
         *format_advice(rows),
     ]
     lines += [f"… and {total - len(rows):,} more, in the table advice"] if total > len(rows) else []
+    lines += note_lines(notes)
     lines += ["", f"Not recommended: {codes}, in the table not_recommended"] if codes else []
     return "\n".join([*lines, *read_rejected_lines(rejected)])
+
+
+def one_row_per_change(advice: DataFrame) -> DataFrame:
+    """Returns the advice with one row for a change that several clusters need alike, such as to take readings.
+
+    `clusters` is the number of the clusters, of which the row has the first one.
+    """
+    columns = [F.when(F.col("group_id").isNotNull(), F.col("rank")), *map(F.col, ("action", "description"))]
+    same = Window.partitionBy(*columns, *(name for name in ("team",) if name in advice.columns))
+    nth = F.row_number().over(same.orderBy("rank"))
+    rows = advice.withColumns({"clusters": F.count("rank").over(same), "nth": nth})
+    return rows.where("nth = 1").drop("nth")
+
+
+def noted_groups(advice: DataFrame, not_recommended: DataFrame) -> DataFrame:
+    """Returns cluster, group_id, and note of the groups with a note, those with members without partitions first."""
+    rows = [table.select(*GROUP_KEY, "note").where("note IS NOT NULL") for table in (advice, not_recommended)]
+    return rows[0].union(rows[1]).distinct().orderBy(F.desc(F.col("note").contains("no partitions")), *GROUP_KEY)
 
 
 def format_advice(rows: Rows) -> list[str]:
@@ -90,8 +112,17 @@ def format_advice(rows: Rows) -> list[str]:
 
 
 def subject_name(row: Row) -> str:
-    """Returns `cluster/group_id`, or the cluster if the advice is about all of it."""
-    return row["cluster"] if row["group_id"] is None else group_name(row)
+    """Returns `cluster/group_id`, or the cluster if the advice is about all of it, and how many more it is about."""
+    if row["group_id"] is not None:
+        return group_name(row)
+    more = row.get("clusters", 1) - 1
+    return f"{row['cluster']} and {count(more, 'more cluster')}" if more else str(row["cluster"])
+
+
+def description_with_note(row: Row) -> str:
+    """Returns the description, and the note on the current assignment of the group if there is one."""
+    texts = (row["description"].rstrip("."), *([f"Now {row['note']}"] if row.get("note") else []))
+    return ". ".join(texts) + "."
 
 
 def amount_with_unit(row: Row, name: str) -> str:

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.comparison.kernel.recommend import KAFKA_DEFAULT
 from spark_assign.report.formatting import DASH, Row, Rows, aligned, change, group_name, one_line, ratio
-from spark_assign.report.listed_groups import collected, count_by, total_columns
+from spark_assign.report.listed_groups import collected, count_by, note_lines, total_columns
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -49,6 +49,8 @@ def summarize_comparison(comparison: DataFrame, limit: int = _DEFAULT_LIMIT) -> 
             displayed = collected(improvements, "groups")  # a screenful
             if displayed:
                 lines += ["", *improvement_lines(displayed)]
+            notes = collected(noted_rows(comparison.where(F.col("what_if") == name)).limit(limit), "notes")
+            lines += note_lines(notes, lambda row: f"{group_name(row)}, {row['assignor']}")
     return "\n".join([*lines, *_rejected_lines(comparison)])
 
 
@@ -81,6 +83,18 @@ def improvement_lines(rows: Rows) -> list[str]:
         switches = (f"    {', '.join(groups)}: {switch}" for switch, groups in groups_by_switch.items())
         lines += ["", "How to switch:", *switches]
     return lines
+
+
+def noted_rows(comparison: DataFrame) -> DataFrame:
+    """Returns the rows with a note of each group's current and recommended assignor, most members without partitions
+    first."""
+    is_relevant = F.col("recommended") | F.coalesce("is_current", F.lit(False))
+    order = [
+        *map(F.desc, ("members_without_partitions", "topic_max_over_mean")),
+        *map(F.col, (*GROUP_KEY, "what_if", "assignor")),
+    ]
+    columns = (*GROUP_KEY, "what_if", "assignor", "members_without_partitions", "topic_max_over_mean", "note")
+    return comparison.where(is_relevant & F.col("note").isNotNull()).orderBy(*order).select(*columns)
 
 
 def _improvements(rows: DataFrame, limit: int) -> DataFrame:

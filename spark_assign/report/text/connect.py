@@ -13,7 +13,7 @@ from spark_assign.connect.plan import ConnectPlan
 from spark_assign.connect.simulate import ConnectScenario
 from spark_assign.report import charts
 from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, aligned, count, listed, number, rejected_lines
-from spark_assign.report.listed_groups import collected, total_columns
+from spark_assign.report.listed_groups import collected, note_lines, total_columns
 from spark_assign.spark.progress import progress
 
 _DEFAULT_LIMIT = 10
@@ -54,6 +54,7 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> st
         header = ["cluster", "protocol", *counts, "before", "after", "delay"]
         title = "Connect clusters with most revocations (before, after: tasks per worker):"
         lines += ["", title, *aligned([header, *rows])]
+        lines += note_lines(displayed, itemgetter("connect_cluster"))
     first_rejected = plan.rejected.orderBy("connect_cluster").limit(MAX_REJECTED)
     rejected_rows = collected(first_rejected, "rejected") if num_rejected else []
     lines += rejected_lines(rejected_rows, num_rejected, name=itemgetter("connect_cluster"))

@@ -47,6 +47,9 @@ _VARIANT_COLUMNS = ("assignor", "static", "protocol")
 _MIN_GROUPS = 3
 """Minimum number of groups with idle epochs that indicate a change of the cluster."""
 
+STOPPED = "coalesce(NOT idle, true)"
+"""Condition of the pauses in which something stopped. Runs of earlier releases don't know idle pauses."""
+
 _MAX_CHARACTERS = 110
 """Maximum length of the description of an event."""
 
@@ -180,7 +183,7 @@ def format_histories(tables: Tables, patterns: Sequence[str], limit: int) -> str
     events = (
         (tables["rebalances"], ("time", "generation_id")),
         (tables["deploys"], ("start_time", "first_generation_id")),
-        (tables["pauses"].where("generation_id is null"), ("start_time", "end_time")),
+        (tables["pauses"].where(STOPPED).where("generation_id IS NULL"), ("start_time", "end_time")),
     )
     rows_by_kind = [by_group(newest_rows(table.where(any_of(groups)), columns, MAX_LINES)) for table, columns in events]
     texts = []

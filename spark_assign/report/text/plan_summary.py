@@ -19,6 +19,7 @@ from spark_assign.report.formatting import (
     Row,
     Rows,
     aligned,
+    change,
     count,
     duration,
     group_name,
@@ -31,10 +32,13 @@ from spark_assign.report.formatting import (
 )
 from spark_assign.report.listed_groups import (
     SUMS,
+    balance_text,
     collected,
+    note_lines,
     num_rows,
     num_unowned,
     over_share,
+    rounds_of,
     total_columns,
     worst_first,
 )
@@ -96,9 +100,19 @@ def _format(found: Sequence[Rows], num_rejected: int, limit: int) -> str:
     if limit and totals["groups"]:
         selection = f"the {len(worst)} least balanced of {totals['groups']:,}"
         lines += ["", f"Groups ({selection if totals['groups'] > limit else 'least balanced first'}):"]
-        header = ["group", "assignor", "members", "partitions", "per member", "max/mean", "moved"]
-        rows = [[group_name(row), row["assignor"], *_size_cells(row), number(row["moved"])] for row in worst]
+        header = ["group", "assignor", "members", "partitions", "per member", "max/mean", "per topic", "moved"]
+        rows = [
+            [
+                group_name(row),
+                row["assignor"],
+                *_size_cells(row),
+                ratio(row["topic_max_over_mean"]),
+                number(row["moved"]),
+            ]
+            for row in worst
+        ]
         lines += aligned([header, *rows], words=(0, 1))
+        lines += note_lines(worst)
     if load_rows:
         lines += ["", *_format_loads(load_rows)]
     return "\n".join([*lines, *rejected_lines(rejected_rows, num_rejected, "Rejected groups:")])
@@ -125,7 +139,7 @@ def _read_locally(stored: StoredRun, limit: int) -> tuple[Rows, ...] | None:
 def _read(metrics: DataFrame, rejected: DataFrame, limit: int) -> tuple[Rows, ...]:
     """Reads in one query: sums, least balanced groups, rejected groups, number of groups by rule source, and groups by
     load."""
-    metric_order = [F.desc_nulls_last("max_over_mean"), *map(F.col, GROUP_KEY)]
+    metric_order = [F.desc_nulls_last("final_max_over_mean"), *map(F.col, GROUP_KEY)]
     load_order = [F.desc("load_max_over_mean"), *map(F.col, GROUP_KEY)]
     queries = [
         metrics.agg(*total_columns("groups", SUMS)),
@@ -145,7 +159,7 @@ def _by_name(row: Row) -> tuple[str, str, str]:
 
 
 def _by_balance(row: Row) -> tuple[float, str, str]:
-    return -(row["max_over_mean"] or 0.0), row["cluster"], row["group_id"]
+    return -(row["final_max_over_mean"] or 0.0), row["cluster"], row["group_id"]
 
 
 def _by_load(row: Row) -> tuple[float, str, str]:
@@ -230,5 +244,8 @@ def _group_cells(row: Row) -> tuple[str, str, list[str]]:
 
 def _size_cells(row: Row) -> list[str]:
     """Returns members, partitions, partitions per member, and balance of a group."""
-    per_member = "–".join(number(row[f"{bound}_per_member"]) for bound in ("min", "max"))
-    return [number(row["members"]), number(row["partitions"]), per_member, ratio(row["max_over_mean"])]
+    rounds = [
+        "–".join(number(row[f"{prefix}{bound}_per_member"]) for bound in ("min", "max")) for prefix in rounds_of(row)
+    ]
+    per_member = change(rounds[0], rounds[-1])
+    return [number(row["members"]), number(row["partitions"]), per_member, balance_text(row)]

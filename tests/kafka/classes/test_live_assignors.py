@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import plan
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
+from spark_assign.groups.assignors.sticky.assign_sticky import exception_text
 from spark_assign.java.hash_map import texts_in_table_order
 from tests.golden import sticky_kernel, tables, vectors
 from tests.golden.sticky_kernel import Answer
@@ -57,7 +58,7 @@ def test_the_plan_is_what_kafka_answers_now(spark: SparkSession, kafka_jars: str
     planned = plan(tables.configured_fleet_of(spark, rows))
     rejected = planned.rejected.collect()
     assert {row["code"] for row in rejected} <= {"kafka-fails"}
-    errors = {row["cluster"]: row["detail"].split(" throws here: ")[1] for row in rejected}
+    errors = {row["cluster"]: exception_text(row["detail"]) for row in rejected}
     assert not [case for case in errors if case.startswith(("range-", "roundrobin-"))]
     _assert_same(rows, tables.planned_sets(planned.assignments), errors)
 

@@ -25,12 +25,13 @@ Earlier releases (`release_rules`)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 
-from spark_assign.groups.assignors.release_rules import ReleaseRules
+from spark_assign.groups.assignors.release_rules import LINE_ISSUES, RELEASE_LINES, ReleaseRules
 from spark_assign.groups.assignors.sticky.constrained import plan_constrained
 from spark_assign.groups.assignors.sticky.constrained_2_8 import plan_constrained_2_8
 from spark_assign.groups.assignors.sticky.general import find_previous_owners, run_balancer
@@ -47,7 +48,7 @@ from spark_assign.numeric.partition_slices import EMPTY_SLICES, PARTITION_BITS, 
 STICKY = {"sticky": "StickyAssignor", "cooperative-sticky": "CooperativeStickyAssignor"}
 """The sticky assignors, and their classes in Kafka."""
 
-_THROWS = " throws here: "
+_THROWS, _FIXED = " throws here: ", ". Fixed in "
 
 _NO_MEMBERS = -2
 """The subscriber set of topics that nobody subscribes to."""
@@ -74,7 +75,20 @@ class _Ownership:
 
 
 def assign_sticky(specs: GroupSpecs, assignor: str, rules: ReleaseRules, selected: BoolArray) -> GroupAssignments:
-    """Assigns the selected groups with a sticky assignor of a release."""
+    """Assigns the selected groups with a sticky assignor of a release.
+
+    A rejection has Kafka's exception, and the release and the issues that fix it, if later releases don't throw.
+    """
+    assignments = _assign(specs, assignor, rules, selected)
+    fixes = _find_fixes(specs, assignor, rules, assignments.rejected)
+    rejected = {
+        group: (code, f"Kafka's {STICKY[assignor]}{_THROWS}{text}{fixes.get(group, '')}")
+        for group, (code, text) in assignments.rejected.items()
+    }
+    return replace(assignments, rejected=rejected)
+
+
+def _assign(specs: GroupSpecs, assignor: str, rules: ReleaseRules, selected: BoolArray) -> GroupAssignments:
     groups = StickyGroups(
         specs.members.group,
         specs.topics.group,
@@ -87,16 +101,29 @@ def assign_sticky(specs: GroupSpecs, assignor: str, rules: ReleaseRules, selecte
     assignments = _assign_together(groups, owned, selected & ~is_single, rules)
     if is_single.any():
         assignments = assignments.concat(*_assign_one_by_one(specs, groups, owned, is_single, rules))
-    rejected = {
-        group: (code, f"Kafka's {STICKY[assignor]}{_THROWS}{text}")
-        for group, (code, text) in assignments.rejected.items()
-    }
-    return replace(assignments, rejected=rejected)
+    return assignments
+
+
+def _find_fixes(
+    specs: GroupSpecs, assignor: str, rules: ReleaseRules, rejected: Mapping[int, tuple[str, str]]
+) -> dict[int, str]:
+    """Returns, for each rejected group, the first release from which on the class doesn't throw, and its issues.
+
+    Groups for which the class of the newest release throws, too, have none.
+    """
+    fixes: dict[int, str] = {}
+    failing = set(rejected)
+    for release, (_, later) in reversed(RELEASE_LINES.items()):
+        if not failing or later == rules:
+            break
+        failing -= set(_assign(specs, assignor, later, mask_from_indexes(list(failing), specs.num_groups)).rejected)
+        fixes |= dict.fromkeys(failing, f"{_FIXED}{release} ({LINE_ISSUES[release]})")
+    return fixes
 
 
 def exception_text(detail: str) -> str:
     """Returns the message of the exception that Kafka's class throws, from the detail of a rejection."""
-    return detail.partition(_THROWS)[2]
+    return detail.partition(_THROWS)[2].partition(_FIXED)[0]
 
 
 def _read_ownership(specs: GroupSpecs, groups: StickyGroups, rules: ReleaseRules) -> _Ownership:
