@@ -30,8 +30,8 @@ from spark_assign.groups.kernel.client_libraries import (
     count_clients,
     detect_library,
     format_known_clients,
-    plan_switch,
 )
+from spark_assign.groups.kernel.client_settings import find_refusal, plan_switch
 from spark_assign.simulation.facts import join_or_null
 from spark_assign.simulation.kernel.leader import ASSIGNORS
 from spark_assign.simulation.kernel.settings import KAFKA_DEFAULT, is_cooperative
@@ -170,7 +170,8 @@ def _plan_steps(
         library = configs[member_id].client.library
         rejection: str | None = "not reached, because an earlier restart is rejected"
         if not is_rejected:
-            rejection = _startup_error(library, assignors) or _join_error(member_id, assignors, current)
+            rejection = find_refusal(library, assignors) if library else None
+            rejection = rejection or _join_error(member_id, assignors, current)
             is_rejected = rejection is not None
         if not is_rejected:
             current[member_id] = assignors
@@ -183,21 +184,6 @@ def _plan_steps(
             "client_library": library,
             "rejection": rejection,
         }
-
-
-def _startup_error(library: str | None, assignors: Assignors) -> str | None:
-    """Returns why a consumer of this library wouldn't start with these assignors; `None` if it would."""
-    if library is None:
-        return None
-    capabilities = LIBRARIES[library]
-    if missing := [name for name in assignors if name not in capabilities.assignors]:
-        return f"{library} has no {', '.join(missing)}"
-    if not capabilities.mixes and COOPERATIVE in assignors and len(set(assignors)) > 1:
-        return (
-            f"{library} doesn't start with eager and cooperative assignors in one list. Stop all members, then start "
-            f"them with only {COOPERATIVE}"
-        )
-    return None
 
 
 def _join_error(member_id: str, assignors: Assignors, current: Mapping[str, Assignors]) -> str | None:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_assign.groups.kernel.client_libraries import plan_switch
+from spark_assign.groups.kernel.client_settings import plan_switch
 from spark_assign.report.html import (
     CompareRows,
     ConnectRows,

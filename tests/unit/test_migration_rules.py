@@ -15,7 +15,7 @@ from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, REPLICA
 from spark_assign.migration.kernel.migrate import plan_migrations
 from spark_assign.migration.kernel.migration_metrics import MigrationPassParams
 from spark_assign.migration.kernel.migration_steps import (
-    SETTINGS,
+    FORBIDDEN,
     describe_first_restart,
     describe_other_restarts,
     describe_prepare,
@@ -198,7 +198,7 @@ def test_libraries_that_speak_the_protocol() -> None:
     assert {name: each.consumer_protocol for name, each in LIBRARIES.items() if each.consumer_protocol} == {
         "Java": "4.0 or later",
         "librdkafka": "2.12 or later (confluent-kafka 2.12, confluent-kafka-javascript 1.6)",
-        "franz-go": "with kgo.ServerSideBalancer (September 2026)",
+        "franz-go": "1.22 or later, with kgo.ServerSideBalancer",
     }
 
 
@@ -260,7 +260,7 @@ def test_the_words_name_settings_and_assignors() -> None:
     """What a person has to write into which file."""
     ranged = describe_prepare(replace(FINE, server_assignor="server-range"))
     assert "group.protocol=consumer and group.remote.assignor=range, and remove partition.assignment" in ranged
-    assert all(name in describe_prepare(FINE) for name in SETTINGS)
+    assert all(name in describe_prepare(FINE) for name in FORBIDDEN)
     assert "sticky assigns its partitions to the other members" in describe_first_restart(FINE)
     assert "A static member keeps its partitions." in describe_first_restart(replace(FINE, static_members=1))
     assert "revoke all their partitions" in describe_other_restarts(FINE)

@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.kernel.assign import assign_groups
-from spark_assign.groups.kernel.client_libraries import STOP_ALL, read_client_libraries
+from spark_assign.groups.kernel.client_libraries import read_client_libraries
+from spark_assign.groups.kernel.client_settings import STOP_ALL
 from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
@@ -96,7 +97,7 @@ def plan_upgrades(facts: pa.Table, to_release: str, assignor: str | None, schema
 
 def _read_candidates(specs: GroupSpecs, to_release: str, to_assignor: str | None) -> list[UpgradeCandidate]:
     current_assignors, leaders = read_assignors(specs), read_leaders(specs)
-    member_libraries = read_client_libraries(specs, current_assignors, [library for library, _, _ in leaders])
+    member_libraries = read_client_libraries(specs, current_assignors)
     has_racks = mask_from_indexes(specs.members.group[specs.members.rack >= 0], specs.num_groups).tolist()
     return [
         UpgradeCandidate(assignor, library, releases, libraries, to_release, to_assignor, racks)
