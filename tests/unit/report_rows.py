@@ -220,6 +220,7 @@ def connect(name: str) -> ConnectRows:
         "starts": 50,
         "lost_with_worker": 0,
         "task_ms_not_running": 7_200_000,
+        "not_running": 0,
     }
     costs = [cost | {"connect_cluster": f"{name}-2", "protocol": each} for each in ("sessioned", "eager")]
     return ConnectRows(

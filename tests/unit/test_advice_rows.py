@@ -38,8 +38,8 @@ ROLLING = (
 )
 ONCE = "Members restart once, one after the other."
 MIXED = (
-    "Two rolling restarts: first with cooperative-sticky added to range, then with cooperative-sticky alone. Java allows "
-    "that. Members on Java 3.0 or later with the default list have both already: the second restart is enough."
+    "Two rolling restarts: first with cooperative-sticky added to range, then with cooperative-sticky alone. Java "
+    "allows that. Members on Java 3.0 or later with the default list have both already: the second restart is enough."
 )
 SWITCH = f"Members restart, and partitions move once. {ROLLING}"
 CLASSES = "org.apache.kafka.clients.consumer"

@@ -55,6 +55,15 @@ FORBIDDEN = {
 """Client settings that group.protocol=consumer forbids, with their replacements. The Java client and librdkafka don't
 start with them."""
 
+UNSEEN_BY_LEADER = ("range", "roundrobin")
+"""Assignors of librdkafka with which a leader learns of new partitions only of topics that it subscribes to itself: the
+other members rejoin with the same subscription, which the coordinator answers without a rebalance."""
+
+UNSEEN = (
+    "A leader of librdkafka doesn't see new partitions of a topic that it doesn't subscribe to: they stay unassigned "
+    "until the next rebalance, so restart a member."
+)
+
 _INSTANCE_ID = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -189,8 +198,7 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
     return AssignorSwitch(
         STOP_ALL,
         f"{stop}: that is safe for every client. Two rolling restarts, the first with {now} and {to} in one list, work "
-        f"with {_listed([each.name for each in LIBRARIES.values() if each.mixes])} only; librdkafka (Python, Go, .NET, "
-        "Node) doesn't start with such a list.",
+        f"with {MIXING} only; librdkafka (Python, Go, .NET, Node) doesn't start with such a list.",
         alone,
     )
 
@@ -219,6 +227,9 @@ def _known_libraries(clients: str | None) -> tuple[list[str], bool]:
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(names) if len(names) < 3 else f"{', '.join(names[:-1])}, and {names[-1]}"
 
+
+MIXING = _listed([each.name for each in LIBRARIES.values() if each.mixes])
+"""The libraries that start with eager and cooperative assignors in one list."""
 
 # --- settings ------------------------------------------------------------------------------------------------------
 

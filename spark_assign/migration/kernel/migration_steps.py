@@ -25,6 +25,11 @@ from spark_assign.migration.kernel import streams_migration
 from spark_assign.migration.kernel.migration_verdict import MigrationCandidate
 from spark_assign.migration.kernel.rolling_restart import COSTS
 
+ROLLBACK_FAULT = (
+    "Afterward, a broker that loads the group while __consumer_offsets is compacted can fail, and all groups of that "
+    "partition have no coordinator (KAFKA-21117, open in 4.4)."
+)
+
 _StepRow = dict[str, Any]
 
 
@@ -170,5 +175,6 @@ def describe_rollback(candidate: MigrationCandidate) -> str:
         )
     return (
         f"Restart the members with the previous settings ({previous}). When the last member with the consumer protocol "
-        f"has left, the coordinator converts the group to a classic group, and {previous} assigns all partitions again."
+        f"has left, the coordinator converts the group to a classic group, and {previous} assigns all partitions "
+        f"again. {ROLLBACK_FAULT}"
     )

@@ -157,7 +157,8 @@ class _UpgradeResult:
         with_old_rules, with_new_rules: the same restarts if all members follow the rules of one release.
         full_restart_paused, full_restart_moved: costs of a full restart. Shape: (num_groups,), partitions.
         keys: the key columns of each group.
-        failed: groups for which Kafka's assignor throws an exception: code and detail.
+        fixed: groups for which the assignor of the current release throws, but not that of the new one: the exception.
+        failed: other groups for which Kafka's assignor throws an exception: code and detail.
     """
 
     def __init__(self, specs: GroupSpecs, candidates: Sequence[UpgradeCandidate | None]) -> None:
@@ -170,7 +171,16 @@ class _UpgradeResult:
         self.full_restart_paused, self.full_restart_moved, failed = simulate_full_restart(
             specs, [_full_restart_config(candidate) for candidate in candidates]
         )
-        self.failed = self.upgrade.failed | failed
+        self.fixed = {
+            group: detail
+            for group, (_, detail) in self.upgrade.failed.items()
+            if (candidate := candidates[group]) is not None
+            and not candidate.has_same_rules
+            and group not in self.with_new_rules.failed
+        }
+        self.failed = {
+            group: reason for group, reason in (self.upgrade.failed | failed).items() if group not in self.fixed
+        }
         self.num_partitions = count_subscribed_partitions(specs).tolist()
         self.num_members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
         static_group = specs.members.group[specs.instance_id.is_valid()]
@@ -207,9 +217,9 @@ class _UpgradeResult:
         }
         steps, is_complete = self.upgrade.steps[group], bool(self.upgrade.is_complete[group])
         total = _sum_restarts(steps) if is_complete else {}
-        verdict, note = judge_upgrade(candidate, total.get("moved_by_rules"), is_complete)
+        verdict, note = judge_upgrade(candidate, total.get("moved_by_rules"), is_complete, self.fixed.get(group))
         row |= {"verdict": verdict, "note": note}
-        if self.candidates[group] is None or verdict not in (READY, READY_WITH_WARNINGS):
+        if self.candidates[group] is None or group in self.fixed or verdict not in (READY, READY_WITH_WARNINGS):
             return row
         if not candidate.is_rolling:
             return row | {
@@ -236,7 +246,7 @@ class _UpgradeResult:
     def step_rows(self, group: int) -> Iterator[dict[str, Any]]:
         """Yields the rows of the steps of a group."""
         candidate = self.candidates[group]
-        if candidate is None or group in self.failed:
+        if candidate is None or group in self.failed or group in self.fixed:
             return
         if candidate.switch is not None and candidate.switch.kind == STOP_ALL:
             paused, moved = int(self.full_restart_paused[group]), int(self.full_restart_moved[group])

@@ -25,6 +25,7 @@ from spark_assign.migration.kernel.group_membership import (
     Assignors,
     UpgradeStep,
     deciding_rules,
+    rules_of_release,
 )
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS
 
@@ -123,13 +124,17 @@ def explain_unknown(candidate: UpgradeCandidate) -> str | None:
     return None
 
 
-def judge_upgrade(candidate: UpgradeCandidate, moved_by_rule_change: int | None, is_complete: bool) -> tuple[str, str]:
+def judge_upgrade(
+    candidate: UpgradeCandidate, moved_by_rule_change: int | None, is_complete: bool, fault: str | None = None
+) -> tuple[str, str]:
     """Returns the verdict and the note of a group that can be analyzed.
 
     Args:
         candidate: the group.
         moved_by_rule_change: partitions that move because of the change of rules; `None` if not simulated.
         is_complete: whether all restarts were simulated.
+        fault: the exception of the current release's assignor that the new release doesn't throw; `None` if there is
+            none.
     """
     notes = []
     if candidate.releases != candidate.release:
@@ -141,6 +146,12 @@ def judge_upgrade(candidate: UpgradeCandidate, moved_by_rule_change: int | None,
         notes.append(f"Members with {' and '.join(other_libraries)} are simulated as Java clients.")
     if candidate.switch is not None and candidate.switch.kind == NOT_THERE:
         return BLOCKED, " ".join(notes)
+    if fault is not None:
+        notes.append(
+            f"{fault}{_ticket(candidate)}. The upgrade removes this fault. Until a member of the new release leads, "
+            "the group can't rebalance, so the costs of the restarts are unknown."
+        )
+        return READY_WITH_WARNINGS, " ".join(notes)
     verdict = READY_WITH_WARNINGS if other_libraries or not candidate.is_rolling else READY
     if candidate.is_done:
         return DONE, " ".join([*notes, f"The leader has release {candidate.release} already."])
@@ -156,6 +167,16 @@ def judge_upgrade(candidate: UpgradeCandidate, moved_by_rule_change: int | None,
     if not is_complete and candidate.is_rolling:
         notes.append("Not all restarts were simulated.")
     return verdict, " ".join(notes)
+
+
+def _ticket(candidate: UpgradeCandidate) -> str:
+    """Returns the issue that explains why the assignor of the current release throws, and the release that fixes it."""
+    rules, new = (rules_of_release(str(release)) for release in (candidate.release, candidate.to_release))
+    tickets = (
+        (rules.uses_racks and rules.racks_exceed_quota, new.racks_exceed_quota, "KAFKA-15170", "3.7.1"),
+        (rules.uses_constrained_2_8, new.uses_constrained_2_8, "KAFKA-12464", "3.0.0"),
+    )
+    return next((f" ({ticket}, fixed in {fixed})" for had, has, ticket, fixed in tickets if had and not has), "")
 
 
 def _parse_version(release: str) -> tuple[int, ...]:

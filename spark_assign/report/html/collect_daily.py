@@ -133,8 +133,9 @@ def _savings(summary: DataFrame, recent: DataFrame) -> DataFrame:
     A variant that changes both the assignor and the membership isn't a single setting, and isn't in the table.
     """
     summary = possible_variants(summary)
-    with_clients = summary if "client_libraries" in summary.columns else summary.withColumn("client_libraries", _NULL)
-    variants = with_clients.select(*GROUP_KEY, "assignor", "static", "protocol", "recorded", "client_libraries")
+    if "client_libraries" not in summary.columns:
+        summary = summary.withColumn("client_libraries", F.lit(None).cast("string"))
+    variants = summary.select(*GROUP_KEY, "assignor", "static", "protocol", "recorded", "client_libraries")
     sums = recent.groupBy(*GROUP_KEY, "assignor", "static").agg(
         F.sum("paused_partition_ms").alias("replayed_ms"), num_rows("rebalances")
     )
@@ -153,9 +154,6 @@ def _savings(summary: DataFrame, recent: DataFrame) -> DataFrame:
     owners = summary.where("recorded").select(*GROUP_KEY, *team)
     columns = ["assignor", "static", "current_assignor", "client_libraries", "paused_ms", "replayed_ms", "rebalances"]
     return pairs.where(is_single).select(*GROUP_KEY, *columns).join(owners, GROUP_KEY)
-
-
-_NULL = F.lit(None).cast("string")
 
 
 def _with_settings(rows: Rows) -> Rows:

@@ -63,6 +63,14 @@ BROKER_RELEASES = broker_releases(min(RELEASES))
 """Values of `broker_release`."""
 
 
+BROKER_LIMITS = {
+    "session_timeout_ms": ("group session.timeout.ms", 6_000, 1_800_000),
+    "group_consumer_session_timeout_ms": ("group.consumer session.timeout.ms", 45_000, 60_000),
+    "group_consumer_heartbeat_interval_ms": ("group.consumer heartbeat.interval.ms", 5_000, 15_000),
+}
+"""Times that brokers limit: the config, to which `min` or `max` is added, and its default limits in milliseconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class TimingConfig:
     """Times of one group, in milliseconds, with Kafka's names and defaults.
@@ -116,6 +124,19 @@ class TimingConfig:
             if getattr(self, beat) >= getattr(self, timeout):
                 return f"{beat} is {getattr(self, beat)}, expected less than {timeout}, {getattr(self, timeout)}"
         return None
+
+    def refusals(self) -> list[str]:
+        """Returns a sentence for each time that brokers refuse by default (`BROKER_LIMITS`)."""
+        found = []
+        for name, (config, lowest, highest) in BROKER_LIMITS.items():
+            value, (prefix, _, setting) = getattr(self, name), config.rpartition(" ")
+            if not lowest <= value <= highest:
+                limit = f"{prefix}.{'min' if value < lowest else 'max'}.{setting}"
+                found.append(
+                    f"{limit} of the broker must be changed for {name} {value}: it is "
+                    f"{lowest if value < lowest else highest} by default."
+                )
+        return found
 
     def with_exceptions(self, times: Mapping[str, int | None]) -> TimingConfig:
         """Returns the times of a group, some of which can differ. A rebalance waits for max_poll_interval_ms."""
