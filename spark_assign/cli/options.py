@@ -107,7 +107,7 @@ def pairs(flag: str, values: Sequence[str] | None) -> dict[str, str] | None:
 
 
 def named_values(
-    flag: str, metavar: str, help: str, check: Callable[[str], None] | None = None, *, for_all: bool = False
+    flag: str, metavar: str, help: str, check: Callable[[str], object] | None = None, *, for_all: bool = False
 ) -> Decorator:
     """Returns a repeatable option with NAME=VALUE values: a dict, or None if it isn't given. `check` checks a value.
 

@@ -62,6 +62,13 @@ def test_a_group_against_which_nothing_speaks() -> None:
             "client-lacks-protocol",
             "Sarama can't use the consumer protocol. The library is a guess",
         ),
+        (
+            {"client_libraries": "aiokafka or kafka-python 3"},
+            "client-lacks-protocol",
+            "aiokafka or kafka-python can't use the consumer protocol.",
+        ),
+        ({"broker_release": "4.0.1"}, "KAFKA-19862", "Upgrade the brokers to 4.0.2, 4.1.2, or 4.2 first."),
+        ({"broker_release": "4.1.1"}, "KAFKA-19862", "all groups of that partition have no coordinator"),
         ({"assignor": "nearest-first"}, "custom-assignor", "The broker doesn't have the assignor nearest-first"),
         (
             {"cross_rack_before": 0, "cross_rack_after": 3},
@@ -447,10 +454,8 @@ def test_members_that_client_ids_do_not_tell_of() -> None:
     """Unknown, unless somebody says what they run on; who is known stays known."""
     more = {"cluster": "c", "group_id": "g", "kind": MEMBER, "member_id": "z", "client_id": "billing"}
     assert migrations(facts(more))["group", "g"]["client_libraries"] == "Java 2, unknown 1"
-    assert (
-        migrations(facts(more), MigrationPassParams(library="librdkafka"))["group", "g"]["client_libraries"]
-        == "Java 2, librdkafka 1"
-    )
+    by_glob = MigrationPassParams(library={"x": "Java", "*": "librdkafka"})
+    assert migrations(facts(more), by_glob)["group", "g"]["client_libraries"] == "Java 2, librdkafka 1"
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
@@ -458,3 +463,22 @@ def test_the_order_of_rows_does_not_matter() -> None:
     table = facts({"cluster": "c", "group_id": "e", "kind": GROUP, "group_type": "classic"})
     shuffled = table.take(pa.array(np.random.default_rng(1).permutation(len(table))))
     assert migrations(shuffled) == migrations(table)
+
+
+@pytest.mark.parametrize("release", ["4.0.2", "4.0", "4.1.2", "4.1", "4.2.0", "4.4", None])
+def test_brokers_that_load_groups_while_they_are_compacted(release: str | None) -> None:
+    """The jars of these releases have the fix of KAFKA-19862; a release without a patch is its latest patch."""
+    assert judge_migration(replace(FINE, broker_release=release))[0] == "ready"
+
+
+def test_the_rollback_names_its_fault() -> None:
+    """KAFKA-21117 is open."""
+    assert "KAFKA-21117" in describe_rollback(FINE)
+    assert "KAFKA-21117" not in describe_rollback(replace(FINE, policy=Policy.UPGRADE))
+
+
+def test_prepare_is_in_the_syntax_of_each_library() -> None:
+    """franz-go has options; unknown clients get the properties of Java."""
+    text = describe_prepare(replace(FINE, client_libraries="franz-go 2, librdkafka 1"))
+    assert "kgo.ServerSideBalancer() and kgo.Balancers(kgo.StickyBalancer()), or group.protocol=consumer and" in text
+    assert "group.remote.assignor=uniform" in describe_prepare(replace(FINE, client_libraries="unknown 2"))

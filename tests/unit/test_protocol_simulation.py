@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -207,6 +208,31 @@ def test_the_leader_sees_new_partitions_at_its_next_look() -> None:
     sooner = play(stage(TWO, COOPERATIVE), added, at(20_000, "metadata-refresh", "c1"))
     assert [each.start_ms for each in sooner.group.coordinator.rebalances] == [20_000]
     assert pauses(sooner)[4] == 11_000  # until c2 has heard of it at 21 s; there is nothing to restore
+
+
+@pytest.mark.parametrize(
+    ("library", "assignor", "sees"),
+    [("librdkafka", "range", False), ("librdkafka", "cooperative-sticky", True), (None, "range", True)],
+)
+def test_a_leader_of_librdkafka_sees_its_own_topics(library: str | None, assignor: str, sees: bool) -> None:
+    """New partitions of another topic stay without an owner, and their cost is open (tried with 2.12 and 2.16)."""
+    state = stage(TWO, (assignor,))
+    state.members[1].topics = frozenset([0, 1])
+    added = [at(5_000, "topic-created", topic="u", partitions=1), at(10_000, "member-restarts", "c2", down_ms=1_000)]
+    added += [at(600_000, "partitions-added", topic="u", partitions=3), at(2_000_000, "metadata-refresh", "c2")]
+    played = play(replace(state, leader_library=library), *added)
+    assert any(each.start_ms > 600_000 for each in played.group.coordinator.rebalances) == sees
+    assert played.group.ownership_log.unowned_at_end == (0 if sees else 2)
+
+
+def test_members_of_franz_go_follow_the_vote() -> None:
+    """With both assignors in all lists they are cooperative as soon as it is elected; those of Java stay eager."""
+    found = []
+    for library in ("franz-go", "Java"):
+        state = replace(stage(TWO, ("cooperative-sticky", "range")), leader_library=library)
+        played = play(state, at(10_000, "member-starts", "c3"))
+        found.append(sum(each.revoked for each in played.group.coordinator.rebalances))
+    assert found == [1, 3]
 
 
 def test_a_static_leader_that_is_away_does_not_see_new_partitions() -> None:

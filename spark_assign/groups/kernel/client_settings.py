@@ -317,6 +317,8 @@ def _settings(library: Library, change: MemberChange, assignors: Sequence[str]) 
         yield templates.session.format(change.session_ms)
         if templates.long_session is not None and change.session_ms > templates.long_session[0]:
             yield templates.long_session[1].format(change.session_ms)
+    if assignors and assignors[0] in SERVER_ASSIGNORS and "partition.assignment.strategy" in templates.assignors:
+        yield f"{templates.comment} remove {', '.join(FORBIDDEN)}: a client doesn't start with them"
     if assignors:
         yield from assignor_lines(library, assignors)
 

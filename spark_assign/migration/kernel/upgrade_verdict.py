@@ -25,9 +25,20 @@ from spark_assign.migration.kernel.group_membership import (
     Assignors,
     UpgradeStep,
     deciding_rules,
-    rules_of_release,
 )
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS
+
+FIXES = {
+    "2.5.1": "KAFKA-9987",
+    "2.8.1": "KAFKA-12984",
+    "3.0.0": "KAFKA-12464",
+    "3.4.0": "KAFKA-13715",
+    "3.4.1": "KAFKA-14639",
+    "3.5.0": "KIP-881",
+    "3.5.2": "KAFKA-15106",
+    "3.7.1": "KAFKA-15170",
+}
+"""The first release of each line of equal rules (`release_rules`), and the change that made it."""
 
 UNKNOWN_VERDICT = "unknown"
 """Verdict of groups that can't be analyzed, in addition to those of migrations."""
@@ -133,8 +144,8 @@ def judge_upgrade(
         candidate: the group.
         moved_by_rule_change: partitions that move because of the change of rules; `None` if not simulated.
         is_complete: whether all restarts were simulated.
-        fault: the exception of the current release's assignor that the new release doesn't throw; `None` if there is
-            none.
+        fault: the exception of the current release's assignor that the new release doesn't throw, and what fixed it;
+            `None` if there is none.
     """
     notes = []
     if candidate.releases != candidate.release:
@@ -148,7 +159,7 @@ def judge_upgrade(
         return BLOCKED, " ".join(notes)
     if fault is not None:
         notes.append(
-            f"{fault}{_ticket(candidate)}. The upgrade removes this fault. Until a member of the new release leads, "
+            f"{fault}. The upgrade removes this fault. Until a member of the new release leads, "
             "the group can't rebalance, so the costs of the restarts are unknown."
         )
         return READY_WITH_WARNINGS, " ".join(notes)
@@ -167,16 +178,6 @@ def judge_upgrade(
     if not is_complete and candidate.is_rolling:
         notes.append("Not all restarts were simulated.")
     return verdict, " ".join(notes)
-
-
-def _ticket(candidate: UpgradeCandidate) -> str:
-    """Returns the issue that explains why the assignor of the current release throws, and the release that fixes it."""
-    rules, new = (rules_of_release(str(release)) for release in (candidate.release, candidate.to_release))
-    tickets = (
-        (rules.uses_racks and rules.racks_exceed_quota, new.racks_exceed_quota, "KAFKA-15170", "3.7.1"),
-        (rules.uses_constrained_2_8, new.uses_constrained_2_8, "KAFKA-12464", "3.0.0"),
-    )
-    return next((f" ({ticket}, fixed in {fixed})" for had, has, ticket, fixed in tickets if had and not has), "")
 
 
 def _parse_version(release: str) -> tuple[int, ...]:

@@ -64,11 +64,12 @@ BROKER_RELEASES = broker_releases(min(RELEASES))
 
 
 BROKER_LIMITS = {
-    "session_timeout_ms": ("group session.timeout.ms", 6_000, 1_800_000),
-    "group_consumer_session_timeout_ms": ("group.consumer session.timeout.ms", 45_000, 60_000),
-    "group_consumer_heartbeat_interval_ms": ("group.consumer heartbeat.interval.ms", 5_000, 15_000),
+    "session_timeout_ms": ("group", "session.timeout.ms", 6_000, 1_800_000),
+    "group_consumer_session_timeout_ms": ("group.consumer", "session.timeout.ms", 45_000, 60_000),
+    "group_consumer_heartbeat_interval_ms": ("group.consumer", "heartbeat.interval.ms", 5_000, 15_000),
 }
-"""Times that brokers limit: the config, to which `min` or `max` is added, and its default limits in milliseconds."""
+"""Times that brokers limit: what surrounds `min` or `max` in the name of the limit, and the defaults of both limits, in
+milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +129,11 @@ class TimingConfig:
     def refusals(self) -> list[str]:
         """Returns a sentence for each time that brokers refuse by default (`BROKER_LIMITS`)."""
         found = []
-        for name, (config, lowest, highest) in BROKER_LIMITS.items():
-            value, (prefix, _, setting) = getattr(self, name), config.rpartition(" ")
+        for name, (prefix, setting, lowest, highest) in BROKER_LIMITS.items():
+            value = getattr(self, name)
             if not lowest <= value <= highest:
-                limit = f"{prefix}.{'min' if value < lowest else 'max'}.{setting}"
-                found.append(
-                    f"{limit} of the broker must be changed for {name} {value}: it is "
-                    f"{lowest if value < lowest else highest} by default."
-                )
+                end, limit = ("min", lowest) if value < lowest else ("max", highest)
+                found.append(f"Brokers refuse {name} {value} unless {prefix}.{end}.{setting} is changed from {limit}.")
         return found
 
     def with_exceptions(self, times: Mapping[str, int | None]) -> TimingConfig:
