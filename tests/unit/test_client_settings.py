@@ -100,6 +100,7 @@ def settings(now: str | None, to: str, clients: str | None, **more: Any) -> list
                 "group.remote.assignor=uniform",
             ],
         ),
+        ("Java 2", "uniform", "server-range", [f"# {FIRST_RESTART}", "group.remote.assignor=range"]),
         ("kafka-python 2", "range", "uniform", []),
         ("aiokafka or kafka-python 2", "range", "uniform", []),
     ],

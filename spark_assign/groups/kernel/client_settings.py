@@ -75,11 +75,13 @@ class AssignorSwitch:
         kind: one of the kinds above.
         text: its description.
         assignors: the list of assignors of each restart, by Kafka's names; empty if members can't set it.
+        keeps_protocol: whether the members have the broker's protocol (KIP-848) already.
     """
 
     kind: str
     text: str
     assignors: tuple[tuple[str, ...], ...] = ()
+    keeps_protocol: bool = False
 
 
 def find_refusal(name: str, assignors: Sequence[str]) -> str | None:
@@ -144,6 +146,7 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
             "The broker assigns (KIP-848) and does not read partition.assignment.strategy: keep that protocol, and "
             "change group.remote.assignor if at all.",
             ((to,),) if to in SERVER_ASSIGNORS else (),
+            keeps_protocol=True,
         )
     if to in SERVER_ASSIGNORS and now != STREAMS:
         if refusal := find_refusals(clients, to):
@@ -317,9 +320,11 @@ def _settings(library: Library, change: MemberChange, assignors: Sequence[str]) 
         yield templates.session.format(change.session_ms)
         if templates.long_session is not None and change.session_ms > templates.long_session[0]:
             yield templates.long_session[1].format(change.session_ms)
-    if assignors and assignors[0] in SERVER_ASSIGNORS and "partition.assignment.strategy" in templates.assignors:
-        yield f"{templates.comment} remove {', '.join(FORBIDDEN)}: a client doesn't start with them"
-    if assignors:
+    if change.switch is not None and change.switch.keeps_protocol:
+        yield from assignor_lines(library, assignors)[-1:]
+    elif assignors:
+        if assignors[0] in SERVER_ASSIGNORS and "partition.assignment.strategy" in templates.assignors:
+            yield f"{templates.comment} remove {', '.join(FORBIDDEN)}: a client doesn't start with them"
         yield from assignor_lines(library, assignors)
 
 
