@@ -203,7 +203,7 @@ def test_a_library_that_would_not_start_is_not_restarted(spark: SparkSession, li
         assert steps[1]["rejection"].startswith("librdkafka doesn't start with eager and cooperative assignors")
         assert all(each["rejection"].startswith("not reached") for each in steps[2:])
         assert "Java 1, librdkafka 1. Stop all members, then start them with cooperative-sticky alone." in text
-    assert text.startswith("Rolling steps hold for Java and franz-go clients only.")
+    assert text.startswith("Rolling steps hold for Java, franz-go, and Sarama clients only.")
 
 
 def test_what_is_wrong_with_the_call(spark: SparkSession) -> None:

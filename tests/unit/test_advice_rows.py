@@ -30,6 +30,10 @@ from tests.unit.test_advise import (
 )
 
 Row = dict[str, Any]
+UNSEEN = (
+    "A leader of librdkafka doesn't see new partitions of a topic that it doesn't subscribe to: they stay unassigned "
+    "until the next rebalance, so restart a member."
+)
 
 MOVES = "6 partitions move once, with a pause of 36 partition-seconds."
 ROLLING = (
@@ -286,6 +290,21 @@ CASES = [
                 gain="216.666667 messages/s",
             )
         ],
+    ),
+    case(
+        "new partitions that a leader of librdkafka doesn't see",
+        [size("cannot-keep-up", 5, None), *all_compared(client_libraries="librdkafka 4")],
+        [
+            advised(
+                *("behind", "size", "more-partitions"),
+                "cannot-keep-up by range.",
+                "Keys move to other partitions, which affects consumers that rely on the order of keys, and joins with "
+                f"other topics. {UNSEEN}",
+                command="advise --only size --details 'g'",
+                gain="216.666667 messages/s",
+            )
+        ],
+        [declined("assignor", "nothing-to-do", "range: because")],
     ),
     case(
         "unknown capacity",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from spark_assign.report.html import render_report
+from spark_assign.report.html.collect_daily import _with_settings
 from spark_assign.report.html.daily import DailyRows
 from spark_assign.report.text.advice_commands import advice_commands
 
@@ -129,3 +130,15 @@ def test_commands(row: dict[str, Any], apply: str, undo: str) -> None:
     assert undo in "\n".join(commands.undo)
     assert commands.verify
     assert commands.confidence
+
+
+def test_changes_of_a_group_that_save_the_same() -> None:
+    """The one that is preferred everywhere comes first, and what the clients refuse is left out."""
+    row = {"cluster": "c", "group_id": "g", "static": False, "current_assignor": "range"}
+    row |= {"paused_ms": 9, "replayed_ms": 1, "client_libraries": "librdkafka 2"}
+    names = ("roundrobin", "sticky", "cooperative-sticky", "uniform")
+    rows = [*(row | {"assignor": name} for name in names), row | {"assignor": "range", "static": True}]
+    found = _with_settings(rows)
+    assert [each["setting"] for each in found] == ["cooperative-sticky", "uniform", "roundrobin", "static members"]
+    assert found[0]["settings"].endswith("\npartition.assignment.strategy=cooperative-sticky")
+    assert _with_settings([each | {"client_libraries": "kafkajs 2"} for each in rows]) == []

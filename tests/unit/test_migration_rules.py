@@ -450,6 +450,22 @@ def test_no_group_is_left_out() -> None:
     assert [found["group", name]["online"] for name in ("e", "ec")] == [True, None]
 
 
+def test_the_bytes_of_the_leader_tell_what_client_ids_do_not() -> None:
+    """kafka-python and aiokafka write the same bytes, and neither has the protocol: the group is blocked."""
+    group = {"cluster": "c", "group_id": "h"}
+    leader = {"leader_library": "aiokafka or kafka-python", "leader_confidence": "unknown"}
+    rows: list[dict[str, object]] = [
+        group | {"kind": MEMBER, "member_id": "z", "client_id": "billing"},
+        group | {"kind": SUBSCRIPTION, "member_id": "z", "topic": "t", "partitions": 4},
+        group | {"kind": GROUP, "assignor": "range", "group_type": "classic"} | leader,
+    ]
+    row = migrations(facts(*rows))["group", "h"]
+    assert (row["verdict"], row["codes"]) == ("blocked", "client-lacks-protocol")
+    assert row["client_libraries"] == "aiokafka or kafka-python 1"
+    stated = migrations(facts(*rows), MigrationPassParams(library={"h*": "Java"}))["group", "h"]
+    assert (stated["verdict"], stated["client_libraries"]) == ("ready", "Java 1")
+
+
 def test_members_that_client_ids_do_not_tell_of() -> None:
     """Unknown, unless somebody says what they run on; who is known stays known."""
     more = {"cluster": "c", "group_id": "g", "kind": MEMBER, "member_id": "z", "client_id": "billing"}
