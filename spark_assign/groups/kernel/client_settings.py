@@ -9,7 +9,7 @@ Principles, in order of priority:
        only the new one. If one of them is eager and the other cooperative (KIP-429), the list of the first restart
        mixes both protocols, which most libraries refuse (`Library.mixes`). Then all members must stop before the first
        one starts with the new assignor. That is safe for every library, and recommended if a library is unknown.
-    3. Several libraries in a group get a line each, of which only those of the first one aren't comments.
+    3. Several libraries in a group get lines each, of which only those of the first one aren't comments.
 
 Example: a group of librdkafka members with range, to cooperative-sticky.
     # Stop all members, then start them with:
@@ -176,11 +176,13 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
         )
     if now == COOPERATIVE:
         return AssignorSwitch(STOP_ALL, f"{stop}: from cooperative back to eager no rolling restart is safe.", alone)
+    releases = [f"{name} {release} or later" for name, release in _COOPERATIVE_SINCE.items() if name in known]
+    since = f" That needs {_listed(releases)}." if releases else ""
     if refusing := [name for name in known if find_refusal(name, (now, to))]:
         does = "does" if len(refusing) == 1 else "do"
         return AssignorSwitch(
             STOP_ALL,
-            f"{stop}. No rolling restart: {_listed(refusing)} {does} not start with {now} and {to} in one list.",
+            f"{stop}. No rolling restart: {_listed(refusing)} {does} not start with {now} and {to} in one list.{since}",
             alone,
         )
     if is_all_known:
@@ -190,8 +192,6 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
             if known == ["Java"] and now == "range"
             else ""
         )
-        releases = [f"{name} {release} or later" for name, release in _MIXES_SINCE.items() if name in known]
-        since = f" That needs {_listed(releases)}." if releases else ""
         return AssignorSwitch(
             ROLLING,
             f"Two rolling restarts: first with {to} added to {now}, then with {to} alone. {_listed(known)} {allow} "
@@ -206,8 +206,8 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
     )
 
 
-_MIXES_SINCE = {"franz-go": "1.17", "Sarama": "1.61"}
-"""First release with which two rolling restarts to a cooperative assignor work, where not every one does."""
+_COOPERATIVE_SINCE = {"franz-go": "1.17", "Sarama": "1.61", "kafka-python": "3.0"}
+"""First release with which a switch to a cooperative assignor works, of libraries that got it lately."""
 
 
 def without_consumer_protocol(clients: str | None) -> list[str]:
@@ -303,7 +303,7 @@ def _of_libraries(libraries: Sequence[Library], change: MemberChange, assignors:
     (first, lines), *others = by_library.items()
     mark = LIBRARIES[first].templates.comment
     different = [(name, settings) for name, settings in others if settings != lines]
-    named = [f"{mark} {first}:"] if different else []
+    named = [f"{mark} {first}:"] if different or len(by_library) < len(libraries) else []
     return [*named, *lines, *(f"{mark} {name}: {line}" for name, settings in different for line in settings)]
 
 
