@@ -8,9 +8,12 @@ has an owner; no client has refused its lines. And what `find_refusal` says of a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from threading import Lock
 
 import pytest
 
@@ -34,8 +37,13 @@ from tests.kafka.pasted_settings import GO, Lines, Member
 pytestmark = pytest.mark.kafka
 
 TOPIC, PARTITIONS, SETTLE_S = "pasted.topic", 6, 120
+AT_ONCE = 4
+"""Changes side by side. More would hold up members on a busy machine."""
 BY_NAME = {by.name: by for by in (*client_libraries.LIBRARIES, *client_libraries.OF_GO_AND_NODE)}
 JAVA_3 = Running("Java", "3.9.1", ())
+
+
+_BUILDING = Lock()
 
 
 @dataclass(frozen=True)
@@ -132,18 +140,19 @@ class Group:
         return wait_until(settled, f"{self.advised.group} with {assignor}", SETTLE_S, every_s=1)
 
 
-def go_program(advised: list[Advised]) -> Path | None:
-    """The program with all lines of these changes that Go libraries get; None if there are none."""
+@cache
+def go_program() -> Path:
+    """The program with all lines that Go libraries get. Raises UnavailableError."""
     pasted = [
         (each.by.library, each.numbered(lines, number))
-        for each in advised
+        for each in (*DEFAULT, *FURTHER)
         if each.by.library in GO
         for lines in (each.before, *(lines for _, lines in each.steps))
         for number in range(2)
     ]
     mixed = [(by.library, tuple(assignor_lines(LIBRARIES[by.library], names))) for by, names in LISTS]
-    pasted += [each for each in mixed if each[0] in GO]
-    return pasted_settings.go_program(pasted)
+    with _BUILDING:
+        return pasted_settings.go_program([*pasted, *(each for each in mixed if each[0] in GO)])
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +166,7 @@ def topic(broker: Cluster) -> Cluster:
 def running(advised: Advised, cluster: Cluster, folder: Path) -> Iterator[Group]:
     """The group with its first assignor; skips if its library can't be had, but fails in CI."""
     with fetched.or_skipped():
-        go = go_program([*DEFAULT, *FURTHER]) if advised.by.library in GO else None
+        go = go_program() if advised.by.library in GO else None
         pasted_settings.command(advised.by, advised.before, folder, go)
     group = Group(advised, cluster, folder, go)
     with pasted_settings.closing(group.members):
@@ -187,16 +196,28 @@ def _apply(advised: Advised, cluster: Cluster, folder: Path) -> None:
             assert found == {f"{advised.group}-{number}" for number in range(2)}
 
 
+@pytest.fixture(scope="module")
+def applied(
+    request: pytest.FixtureRequest, topic: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mapping[Advised, Future[None]]]:
+    """The changes of all selected tests, a few side by side: they mostly wait."""
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    advised = [item.callspec.params["advised"] for item in items if "applied" in item.fixturenames]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {each: pool.submit(_apply, each, topic, tmp_path_factory.mktemp("pasted")) for each in advised}
+        pool.shutdown(cancel_futures=True)
+
+
 @pytest.mark.parametrize("advised", DEFAULT, ids=lambda each: each.group)
-def test_advice_is_accepted(advised: Advised, topic: Cluster, tmp_path: Path) -> None:
+def test_advice_is_accepted(advised: Advised, applied: Mapping[Advised, Future[None]]) -> None:
     """Another assignor, by the restarts that the library survives."""
-    _apply(advised, topic, tmp_path)
+    applied[advised].result()
 
 
 @pytest.mark.parametrize("advised", FURTHER, ids=lambda each: each.group)
-def test_further_advice_is_accepted(advised: Advised, topic: Cluster, tmp_path: Path) -> None:
+def test_further_advice_is_accepted(advised: Advised, applied: Mapping[Advised, Future[None]]) -> None:
     """Other assignors, an old release, static members."""
-    _apply(advised, topic, tmp_path)
+    applied[advised].result()
 
 
 def _named(value: Running | tuple[str, ...]) -> str:
@@ -207,7 +228,7 @@ def _named(value: Running | tuple[str, ...]) -> str:
 def test_lists_that_libraries_refuse(by: Running, names: tuple[str, str], topic: Cluster, tmp_path: Path) -> None:
     """A consumer with an eager and a cooperative assignor starts if and only if the advice says so."""
     with fetched.or_skipped():
-        go = go_program([*DEFAULT, *FURTHER]) if by.library in GO else None
+        go = go_program() if by.library in GO else None
         lines = tuple(assignor_lines(LIBRARIES[by.library], names))
         pasted_settings.command(by, lines, tmp_path, go)
     group = f"mixed.{by.name}.{'.'.join(names)}"
