@@ -71,7 +71,7 @@ UPGRADE, PROTOCOL, COOPERATIVE = "With --to-release", "Without --to-release", "W
 @click.option(
     "--to-cooperative",
     metavar="CLUSTER/GROUP",
-    help="Switch this group from eager to cooperative. Valid for Java and franz-go clients only. Prints one row per "
+    help="Switch this group from eager to cooperative. Valid for Java, franz-go, and Sarama clients only. Prints one row per "
     "restart.",
 )
 @click.option(
