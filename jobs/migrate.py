@@ -71,8 +71,8 @@ UPGRADE, PROTOCOL, COOPERATIVE = "With --to-release", "Without --to-release", "W
 @click.option(
     "--to-cooperative",
     metavar="CLUSTER/GROUP",
-    help="Switch this group from eager to cooperative. Valid for Java, franz-go, and Sarama clients only. Prints one row per "
-    "restart.",
+    help="Switch this group from eager to cooperative. Valid for Java, franz-go, and Sarama clients only. Prints one "
+    "row per restart.",
 )
 @click.option(
     "--assignor",

@@ -95,6 +95,7 @@ def test_reasons_to_stay(changes: dict[str, object], code: str, words: str) -> N
             "client-unknown",
             "The client ids don't show the library",
         ),
+        ({"client_libraries": "Java or Sarama 3"}, "client-unknown", "The client ids don't show the library"),
         ({"client_libraries": ""}, "client-unknown", "The client ids don't show the library"),
         ({"client_libraries": "librdkafka 3?"}, "client-guessed", "The library librdkafka is a guess"),
         ({"assignor": None}, "assignor-unknown", "The current assignor is unknown."),

@@ -27,6 +27,7 @@ from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel.client_libraries import (
     COOPERATIVE,
     LIBRARIES,
+    OR,
     STREAMS,
     UNKNOWN,
     Library,
@@ -94,7 +95,8 @@ def find_refusal(name: str, assignors: Sequence[str]) -> str | None:
     libraries = candidates(name)
     if missing := [each for each in assignors if not any(each in library.assignors for library in libraries)]:
         return f"{name} has no {', '.join(missing)}"
-    if COOPERATIVE in assignors and len(set(assignors)) > 1 and not any(library.mixes for library in libraries):
+    mixes = all(library.mixes for library in libraries if COOPERATIVE in library.assignors)
+    if COOPERATIVE in assignors and len(set(assignors)) > 1 and not mixes:
         return (
             f"{name} doesn't start with eager and cooperative assignors in one list. Stop all members, then start "
             f"them with only {COOPERATIVE}"
@@ -222,9 +224,10 @@ def without_static_members(clients: str | None) -> list[str]:
 
 
 def _known_libraries(clients: str | None) -> tuple[list[str], bool]:
-    """Returns the known libraries of the members, and whether all members have one."""
+    """Returns the known libraries of the members, and whether all members have one, which isn't one of several."""
     counted = read_clients(clients)
-    return [name for name in counted if name != UNKNOWN], bool(counted) and UNKNOWN not in counted
+    known = [name for name in counted if name != UNKNOWN]
+    return known, bool(counted) and known == list(counted) and not any(OR in name for name in known)
 
 
 def _listed(names: Sequence[str]) -> str:

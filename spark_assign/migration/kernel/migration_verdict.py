@@ -39,7 +39,7 @@ from enum import StrEnum
 from spark_assign.comparison.kernel.recommend import BALANCE, RACKS, percent
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, release_bounds
 from spark_assign.groups.assignors.server import SERVER_RANGE, UNIFORM
-from spark_assign.groups.kernel.client_libraries import STREAMS, UNKNOWN, candidates, read_clients
+from spark_assign.groups.kernel.client_libraries import OR, STREAMS, UNKNOWN, candidates, read_clients
 from spark_assign.groups.kernel.client_settings import without_consumer_protocol
 from spark_assign.migration.kernel.streams_migration import BLOCKERS, find_streams_findings
 
@@ -189,7 +189,8 @@ def _find_warnings(candidate: MigrationCandidate) -> Iterator[_Finding]:
             "Raise it first.",
         )
     libraries = read_clients(candidate.client_libraries)
-    if not libraries or UNKNOWN in libraries:
+    lacking = without_consumer_protocol(candidate.client_libraries)
+    if not libraries or UNKNOWN in libraries or any(OR in name and name not in lacking for name in libraries):
         yield (
             "client-unknown",
             "The client ids don't show the library of every member. Check that each member supports the consumer "
