@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, MigrationParams, plan_migration, plan_upgrade
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_names import CLIENT_LIBRARIES, SERVER_ASSIGNORS
+from spark_assign.cli.job_names import SERVER_ASSIGNORS
 from spark_assign.cli.job_tables import on_fleet, read_fleet_and_settings, store_or_cache
 from spark_assign.cli.options import (
     PAUSE_TIMES,
@@ -28,13 +28,14 @@ from spark_assign.cli.options import (
     given_values,
     input_options,
     leader_client_option,
+    named_values,
     result_options,
     time_options,
 )
 from spark_assign.cli.owners import group_filter_options
 from spark_assign.comparison.what_if import require_client
 from spark_assign.migration.cooperative_upgrade import plan_cooperative_upgrade, supported_clients
-from spark_assign.migration.migrate import BROKER_RELEASES
+from spark_assign.migration.migrate import BROKER_RELEASES, find_library
 from spark_assign.migration.upgrade import check_upgrade
 from spark_assign.report.formatting import Rows
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
@@ -70,8 +71,8 @@ UPGRADE, PROTOCOL, COOPERATIVE = "With --to-release", "Without --to-release", "W
 @click.option(
     "--to-cooperative",
     metavar="CLUSTER/GROUP",
-    help="Switch this group from eager to cooperative. Valid for Java and franz-go clients only. Prints one row per "
-    "restart.",
+    help="Switch this group from eager to cooperative. Valid for Java, franz-go, and Sarama clients only. Prints one "
+    "row per restart.",
 )
 @click.option(
     "--assignor",
@@ -96,20 +97,22 @@ UPGRADE, PROTOCOL, COOPERATIVE = "With --to-release", "Without --to-release", "W
     type=click.IntRange(min=1),
     help=f"{PROTOCOL}: setting group.consumer.max.size of the brokers, in members (default: no limit).",
 )
-@click.option(
+@named_values(
     "--library",
-    metavar="LIBRARY",
-    type=click.Choice(CLIENT_LIBRARIES, case_sensitive=False),
-    help=f"{PROTOCOL}: client library of members with a client ID that shows none: Java, librdkafka, … (default: "
-    "unknown, a warning).",
+    "[GLOB=]LIBRARY",
+    f"{PROTOCOL}: client library of members with a client ID that shows none: Java, librdkafka, …, by shell pattern of "
+    "the group ID; without a pattern, of all groups. The first matching pattern wins (default: the library of the "
+    "leader, as its bytes show it; else unknown, a warning).",
+    find_library,
+    for_all=True,
 )
 @click.option(
     "--broker-release",
     type=click.Choice(BROKER_RELEASES),
     metavar="RELEASE",
-    help=f"{PROTOCOL}: Kafka release of the brokers, 4.0 to 4.4, or with a patch, such as 4.2.1. It decides whether "
-    "classic Streams applications can move to group.protocol=streams (default: unknown, which blocks them), and which "
-    "class uniform is.",
+    help=f"{PROTOCOL}: Kafka release of the brokers, 4.0 to 4.4, or with a patch, such as 4.2.1. It decides which "
+    "faults of brokers block a group, whether classic Streams applications can move to group.protocol=streams "
+    "(default: unknown, which blocks them), and which class uniform is.",
 )
 @details("the steps")
 @time_options(PAUSE_TIMES, PROTOCOL)

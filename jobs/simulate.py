@@ -136,12 +136,19 @@ log = logging.getLogger("spark_assign.simulate")
 def main(options: Options) -> int:
     """Simulates a packaged scenario, without Spark if it has its own tables, or a fleet."""
     check_usage(options)
+    _print_refusals(options)
     if options.scenario in connect.SCENARIOS:
         return run_connect_scenario(options)
     if options.scenario and SCENARIOS[options.scenario]().tables is not None:
         return run_scenario(options)
     spark = spark_session("simulate", options)
     return (run_fleet_scenario if options.scenario else run_fleet)(options, spark)
+
+
+def _print_refusals(options: Options) -> None:
+    """Prints which of the given times brokers refuse by default."""
+    if refusals := Settings(**_times(options)).timing.refusals():
+        print("\n".join(refusals), flush=True)
 
 
 def check_usage(options: Options) -> None:

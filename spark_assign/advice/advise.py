@@ -47,7 +47,8 @@ from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
 
 _MEMBERSHIP_COLUMNS = (
-    *("recommendation", "summary", "settings", "warning_text", "assignor", "recommended_membership"),
+    *("recommendation", "summary", "settings", "warning_text", "assignor", "membership", "recommended_membership"),
+    *("protocol", "client_libraries"),
     *("restart_paused_partition_seconds", "saved_seconds", "code", "detail"),
 )
 _MOVE_COLUMNS = ("topic", "partition", "follower_fetching", "saved_per_day", "bytes_per_day", "groups")

@@ -120,11 +120,13 @@ def advise_membership(
 
 
 def _member_facts(fleet: Fleet) -> DataFrame:
-    """Returns the facts of kind `ABOUT`: client ids and hosts of members, and group types."""
+    """Returns the facts of kind `ABOUT`: client ids and hosts of members; group types, and the leaders' libraries."""
     kind = F.lit(kernel.ABOUT).cast("byte").alias("kind")
     members = without_faulty_groups(fleet.members, fleet)
-    members = members.select(*GROUP_KEY, kind, "member_id", "client_id", "client_host")
+    leader = ("leader_library", "leader_confidence")
+    unknown = (F.lit(None).cast("string").alias(name) for name in ("group_type", *leader))
+    members = members.select(*GROUP_KEY, kind, "member_id", "client_id", "client_host", *unknown)
     if fleet.groups is None:
         return members
-    groups = without_faulty_groups(fleet.groups, fleet).select(*GROUP_KEY, kind, "group_type")
+    groups = without_faulty_groups(fleet.groups, fleet).select(*GROUP_KEY, kind, "group_type", *leader)
     return union([members, groups])

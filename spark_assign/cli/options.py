@@ -106,11 +106,17 @@ def pairs(flag: str, values: Sequence[str] | None) -> dict[str, str] | None:
     return None if values is None else {value.partition("=")[0]: value.partition("=")[2] for value in values}
 
 
-def named_values(flag: str, metavar: str, help: str, check: Callable[[str], None] | None = None) -> Decorator:
-    """Returns a repeatable option with NAME=VALUE values: a dict, or None if it isn't given. `check` checks a value."""
+def named_values(
+    flag: str, metavar: str, help: str, check: Callable[[str], object] | None = None, *, for_all: bool = False
+) -> Decorator:
+    """Returns a repeatable option with NAME=VALUE values: a dict, or None if it isn't given. `check` checks a value.
+
+    With `for_all`, a value without a name stands for all names, `*`.
+    """
 
     def read(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, str] | None:
         try:
+            values = [f"*={value}" if for_all and "=" not in value else value for value in values]
             named = pairs(flag, values) or None
             if check is not None:
                 for value in (named or {}).values():

@@ -5,7 +5,10 @@ assignors are cooperative. In the second bounce, every member keeps only `cooper
 always has an assignor that all members support. Without the first bounce it doesn't: the coordinator rejects the first
 member that rejoins (INCONSISTENT_GROUP_PROTOCOL).
 
-These steps are valid only for Java and franz-go. Other libraries don't start with a list that mixes eager and
+Members of franz-go become cooperative as soon as the vote elects `cooperative-sticky`, which is the last restart of the
+first bounce.
+
+These steps are valid only for Java, franz-go, and Sarama. Other libraries don't start with a list that mixes eager and
 cooperative assignors, or have no cooperative assignor (`groups.kernel.client_libraries`, with sources): all of their
 members must stop first. The plan rejects the restart of a member that is known to use such a library;
 `supported_clients` returns what is known about a group.
@@ -30,8 +33,8 @@ from spark_assign.groups.kernel.client_libraries import (
     count_clients,
     detect_library,
     format_known_clients,
-    plan_switch,
 )
+from spark_assign.groups.kernel.client_settings import MIXING, find_refusal, plan_switch
 from spark_assign.simulation.facts import join_or_null
 from spark_assign.simulation.kernel.leader import ASSIGNORS
 from spark_assign.simulation.kernel.settings import KAFKA_DEFAULT, is_cooperative
@@ -84,6 +87,9 @@ def plan_cooperative_upgrade(
     if not configs:
         problem = f"there is no group {group_id!r} in cluster {cluster!r}"
         raise FleetError([Fault("members", "group_id", problem, "Name a group of the fleet")])
+    libraries = {config.client.library for config in configs.values()}
+    if len(libraries) == 1 and (library := libraries.pop()) in LIBRARIES:
+        group_fleet = group_fleet.with_leader_client(library)
     key = {"cluster": cluster, "group_id": group_id}
     rows = [key | step for step in _plan_steps(configs, order)]
     interval_ms = 2 * (settings.session_timeout_ms + settings.max_poll_interval_ms)
@@ -119,9 +125,8 @@ def supported_clients(fleet: Fleet, cluster: str, group_id: str, settings: Setti
     configs = _read_configs(_select_group(fleet, cluster, group_id), settings or Settings())
     current = next((config.assignors[0] for config in configs.values()), None)
     clients = count_clients(config.client for config in configs.values())
-    allowed = " and ".join(library.name for library in LIBRARIES.values() if library.mixes)
     switch = plan_switch(current, COOPERATIVE, clients)
-    return f"Rolling steps hold for {allowed} clients only. {format_known_clients(clients)} {switch.text}"
+    return f"Rolling steps hold for {MIXING} clients only. {format_known_clients(clients)} {switch.text}"
 
 
 def _select_group(fleet: Fleet, cluster: str, group_id: str) -> Fleet:
@@ -170,7 +175,8 @@ def _plan_steps(
         library = configs[member_id].client.library
         rejection: str | None = "not reached, because an earlier restart is rejected"
         if not is_rejected:
-            rejection = _startup_error(library, assignors) or _join_error(member_id, assignors, current)
+            rejection = find_refusal(library, assignors) if library else None
+            rejection = rejection or _join_error(member_id, assignors, current)
             is_rejected = rejection is not None
         if not is_rejected:
             current[member_id] = assignors
@@ -183,21 +189,6 @@ def _plan_steps(
             "client_library": library,
             "rejection": rejection,
         }
-
-
-def _startup_error(library: str | None, assignors: Assignors) -> str | None:
-    """Returns why a consumer of this library wouldn't start with these assignors; `None` if it would."""
-    if library is None:
-        return None
-    capabilities = LIBRARIES[library]
-    if missing := [name for name in assignors if name not in capabilities.assignors]:
-        return f"{library} has no {', '.join(missing)}"
-    if not capabilities.mixes and COOPERATIVE in assignors and len(set(assignors)) > 1:
-        return (
-            f"{library} doesn't start with eager and cooperative assignors in one list. Stop all members, then start "
-            f"them with only {COOPERATIVE}"
-        )
-    return None
 
 
 def _join_error(member_id: str, assignors: Assignors, current: Mapping[str, Assignors]) -> str | None:

@@ -143,11 +143,12 @@ def _pass_params(params: MigrationParams, settings: Settings, fleet: Fleet) -> M
         raise ConfigError(f"The migration policy {policy} is unknown. Use one of {', '.join(Policy)}.")
     if max_size is not None and max_size < 1:
         raise ConfigError(f"max_size {max_size} is out of range. group.consumer.max.size is at least 1.")
+    by_glob = {"*": params.library} if isinstance(params.library, str) else params.library or {}
     return MigrationPassParams(
         server_assignor=server_assignor,
         policy=Policy(policy),
         max_size=max_size,
-        library=_find_library(params.library),
+        library={glob: find_library(name) for glob, name in by_glob.items()},
         hypothetical_assignors=tuple(hypothetical),
         broker_release=_check_release(params.broker_release),
         timing=settings.timing,
@@ -162,9 +163,9 @@ def _check_release(release: str | None) -> str | None:
     return release
 
 
-def _find_library(name: str | None) -> str | None:
-    """Returns the known spelling of a library's name."""
+def find_library(name: str) -> str:
+    """Returns the known spelling of a library's name. Raises ConfigError if it is unknown."""
     libraries = {library.casefold(): library for library in LIBRARIES}
-    if name is not None and name.casefold() not in libraries:
+    if name.casefold() not in libraries:
         raise ConfigError(f"The client library {name} is unknown. Use one of {', '.join(LIBRARIES)}.")
-    return None if name is None else libraries[name.casefold()]
+    return libraries[name.casefold()]

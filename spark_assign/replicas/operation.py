@@ -19,6 +19,9 @@ from pyspark.sql import functions as F
 
 from spark_assign.fleet import Fleet
 from spark_assign.groups.assignors.release_rules import broker_releases
+from spark_assign.groups.assignors.server import UNIFORM
+from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES
+from spark_assign.groups.kernel.client_settings import find_refusals
 from spark_assign.groups.planning import plan
 from spark_assign.replicas.assignor_times import assignor_times
 from spark_assign.replicas.coordinators import OFFSETS_TOPIC, coordinator_rows, leader_move_rows, partition_loads
@@ -348,6 +351,18 @@ def _group_rows(after: Fleet, groups: DataFrame, changes: DataFrame, effects: Da
     return rows.withColumn("advice", _advice()).select(*OPERATED_GROUPS.names)
 
 
+def _unpaused() -> Column:
+    """Returns how partitions that stay aren't paused, by what the library of the leader has; null if it lacks all."""
+    ways = {"cooperative-sticky": COOPERATIVE, "group.protocol=consumer": UNIFORM}
+    text, library = F.lit(None).cast("string"), F.col("leader_library")
+    for name in (*LIBRARIES, None):
+        has = [way for way, assignor in ways.items() if find_refusals(name and f"{name} 1", assignor) is None]
+        if has:
+            sentence = F.lit(f"With {' or '.join(has)}, partitions that stay aren't paused.")
+            text = F.when(library.isNull() if name is None else library == name, sentence).otherwise(text)
+    return text
+
+
 def _advice() -> Column:
     """Returns what to change in the clients of a group before the operation, and what it saves."""
     eager = F.coalesce("group_type", F.lit("classic")) == "classic"
@@ -358,8 +373,5 @@ def _advice() -> Column:
             F.col("bounces") > 0,
             F.format_string("Clients of 4.4.0 or later save up to %s rebalances (KAFKA-20778).", "bounces"),
         ),
-        F.when(
-            eager & (F.col("max_rebalances") > 0),
-            F.lit("With cooperative-sticky or group.protocol=consumer, partitions that stay aren't paused."),
-        ),
+        F.when(eager & (F.col("max_rebalances") > 0), _unpaused()),
     )

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_assign.comparison.kernel.recommend import PREFERRED
 from spark_assign.report import formatting
 from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, listed, rejected_line, rejected_lines
 from spark_assign.spark.engine import divide
@@ -222,3 +223,14 @@ def similar_name(table: DataFrame, column: str, name: str) -> str:
     distances = table.select(F.col(column).alias("name"), F.levenshtein(column, F.lit(name)).alias("distance"))
     near = distances.where(F.col("distance") <= max(2, len(name) // 3)).orderBy("distance", "name").limit(1)
     return "".join(f" Did you mean {row['name']}?" for row in near.collect() if row["distance"])  # one row
+
+
+def possible_variants(summary: DataFrame) -> DataFrame:
+    """Returns the variants of `replay_summary` that the clients of the group don't refuse, as far as known."""
+    return summary.where("refusal IS NULL") if "refusal" in summary.columns else summary
+
+
+def variant_preference() -> Column:
+    """Returns the position of an assignor in `PREFERRED`, which decides between variants that pause equally."""
+    position = F.array_position(F.array(*map(F.lit, PREFERRED)), F.col("assignor"))
+    return F.when(position > 0, position).otherwise(len(PREFERRED) + 1).alias("preference")

@@ -25,7 +25,17 @@ from spark_assign.tables.schema_fields import nullable
 Rows = Sequence[Mapping[str, Any]]
 Key = tuple[Any, ...]
 
-_TEXTS = ("event", "group_type", "member_id", "topic", "topic_id", "group_instance_id", "rack_id", "new_member_id")
+_TEXTS = (
+    "event",
+    "group_type",
+    "leader_library",
+    "member_id",
+    "topic",
+    "topic_id",
+    "group_instance_id",
+    "rack_id",
+    "new_member_id",
+)
 _COLUMNS: dict[str, DataType] = {
     **dict.fromkeys(_TEXTS, StringType()),
     **dict.fromkeys(("topics", "assignors"), ArrayType(StringType())),
@@ -35,7 +45,7 @@ _COLUMNS: dict[str, DataType] = {
 }
 
 _FIELDS: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    kinds.GROUP: (("group_type", "assignors"), GROUP_TIMES),
+    kinds.GROUP: (("group_type", "assignors", "leader_library"), GROUP_TIMES),
     kinds.MEMBER: (
         ("member_id", "group_instance_id", "rack_id", "topics", "assignors"),
         ("position", "generation_id"),
@@ -120,7 +130,8 @@ def join_or_null(rows: DataFrame, table: DataFrame | None, key: Sequence[str], t
 def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
     """Returns the configured assignor and settings of groups. Most groups have none."""
     own = without_faulty_groups(fleet.members, fleet).select(*GROUP_KEY).distinct()
-    own = join_or_null(own, fleet.groups, GROUP_KEY, {"assignor": "string", "group_type": "string"})
+    known = dict.fromkeys(("assignor", "group_type", "leader_library"), "string")
+    own = join_or_null(own, fleet.groups, GROUP_KEY, known)
     own = join_or_null(own, settings.groups, GROUP_KEY, dict.fromkeys(GROUP_TIMES, "long"))
     own = own.withColumn("assignors", F.when(F.col("assignor") != "", F.array("assignor")))
     return _fact(own, kinds.GROUP)

@@ -20,8 +20,8 @@ COMPARISON = schema(
     "stddev_per_member double?, moved long?, revoked long?, unassigned long?, rounds int?, stable boolean?",
     "paused_partition_seconds double?, rack_matched long?, cross_rack_share double?, is_current boolean?",
     "rejected string?, recommended boolean, reason string, current_assignor string?, client_libraries string?",
-    "switch_steps string?, load_max_over_mean double?, drain_seconds double?, topic_max_over_mean double?",
-    "members_without_partitions long?, note string?",
+    "switch_steps string?, settings string?, load_max_over_mean double?, drain_seconds double?",
+    "topic_max_over_mean double?, members_without_partitions long?, note string?",
 )
 """One row per group, assignor, and what-if change. The metrics describe the final state, when withheld partitions are
 assigned; they are null if the group is rejected.
@@ -37,7 +37,8 @@ assigned; they are null if the group is rejected.
 - `recommended`, `reason`: whether the assignor is recommended for the group and change, and why or why not.
 - `current_assignor`, `client_libraries`: the assignor that the group uses now; the libraries of its members by client
   id, with the number of members (`groups.kernel.client_libraries`).
-- `switch_steps`: how to switch to the recommended assignor; null if the group uses it already.
+- `switch_steps`, `settings`: how to switch to the recommended assignor, as text and as lines to paste; null if the
+  group uses it already.
 - `load_max_over_mean`, `drain_seconds`, `topic_max_over_mean`, `members_without_partitions`, `note`: as in METRICS.
 """
 

@@ -135,10 +135,11 @@ afterward. `delay_ms`: as in `DELAYS`."""
 COSTS = schema(
     _CLUSTER,
     "protocol string, rebalances long, connector_starts long, connector_stops long, task_starts long",
-    "task_stops long, lost_with_worker long, task_ms_not_running long, ended_ms long",
+    "task_stops long, lost_with_worker long, task_ms_not_running long, not_running long?, ended_ms long",
 )
 """One row per Connect cluster and protocol. `lost_with_worker`: connectors and tasks lost with their worker, which are
 not stops. `task_ms_not_running`: milliseconds summed over all tasks (`connect.kernel.simulation.ConnectCosts`).
+`not_running`: configured tasks that no worker runs at the end, so their cost is open; null in runs of earlier releases.
 `ended_ms`: end of the last rebalance."""
 
 SIMULATION_TABLES: dict[str, StructType] = {"rebalances": REBALANCES, "costs": COSTS, "rejected": REJECTED}

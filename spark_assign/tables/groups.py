@@ -110,7 +110,7 @@ GROUPS = StructType(
 - `group_type`: `classic`, `consumer` (KIP-848), `share` (KIP-932), or `streams` (KIP-1071).
 - `leader_library`, `leader_version`, `leader_confidence`: client library of the group leader, its releases (`2.8-3.3`,
   `3.4+`), and how reliable this is: `sure`, `likely`, `guess`, or `unknown` (`groups.kernel.leader_rules`). Only for
-  classic groups, whose leader assigns.
+  classic groups, whose leader assigns. Libraries that write the same bytes are `aiokafka or kafka-python`, `unknown`.
 - `standby_replicas`: `streams.num.standby.replicas` of a streams group, or `num.standby.replicas` of a classic Streams
   application (null: 0).
 - `subscription_type`: `homogeneous` or `heterogeneous`, as the broker classifies a `consumer` group; patterns can make

@@ -157,13 +157,16 @@ REPLAY_SUMMARY = schema(
     _GROUP,
     "assignor string, protocol string, static boolean, recorded boolean",
     "rebalances long, num_replayed long, moved long, paused_partition_ms long, saved_ms long?, note string",
+    "client_libraries string?, refusal string?",
 )
 """One row per group and variant (an assignor, with static or dynamic members). `recorded`: whether it is the variant
 that was in use. `protocol`: `eager`, `cooperative`, or `consumer`. `rebalances`: number of rebalances after the first
 generation on record; each round of a cooperative rebalance counts. `num_replayed`: for the recorded variant, the number
 of rebalances that its assignor reproduces; for other variants, the number of recorded rebalances. `moved`: partitions.
 `paused_partition_ms`: for the recorded variant as measured, if commits show it. `saved_ms`: difference to the recorded
-variant, in partition-milliseconds; null for the recorded variant itself."""
+variant, in partition-milliseconds; null for the recorded variant itself. `client_libraries`: the libraries of the
+members of the last generation (`groups.kernel.client_libraries`). `refusal`: why these members can't run the variant,
+which is then no recommendation; null if they can, as far as known."""
 
 REPLAY_REBALANCES = schema(
     _GROUP,

@@ -80,13 +80,14 @@ assignment); `lost`: their owners left without giving them up; `assigned`: their
 
 AVAILABILITY = schema(
     _GROUP,
-    "start_ms long, end_ms long, partitions int, partition_ms long, paused_partition_ms long",
+    "start_ms long, end_ms long, partitions int, partition_ms long, paused_partition_ms long, unowned_at_end int?",
     "longest_pause_ms long, longest_pause_topic string?, longest_pause_partition int?, rebalances int",
     "members_restarted int",
 )
 """One row per group. `partition_ms`: the time for which the partitions existed, summed over partitions, from the first
 subscription to their topic. `paused_partition_ms`: the part of it in which a partition had no owner, or its owner was
-down, revoking it, or restoring it. `longest_pause_topic`, `longest_pause_partition`: the partition with the longest
+down, revoking it, or restoring it. `unowned_at_end`: partitions without an owner at the end, whose cost is open; null
+in runs of earlier releases. `longest_pause_topic`, `longest_pause_partition`: the partition with the longest
 pause; null if no partition pauses. `members_restarted`: number of members that restart."""
 
 PARTITIONS = schema(

@@ -41,7 +41,7 @@ class Running:
             options = ("-Xms32m", "-Xmx192m", *java_programs.SHORT_LIVED)
             return java_programs.command("Leaders", maven.clients_classpath(self.release), servers, options=options)
         if self.library == "kafkajs":
-            modules = _npm(self.release)
+            modules = npm(self.release)
             return ["env", f"NODE_PATH={modules}", "node", str(PROGRAMS / "leaders.js"), servers]
         if self.package:
             folder = fetched.python_package(self.package, self.release)
@@ -77,7 +77,7 @@ def librdkafka_members(servers: str) -> list[str]:
     return ["env", f"PYTHONPATH={folder}", sys.executable, str(LIBRDKAFKA), servers]
 
 
-def _npm(release: str) -> Path:
+def npm(release: str) -> Path:
     fetched.need(tools.NODE)
     folder = fetched.cache() / "clients" / f"kafkajs-{release}"
     with fetched.filling(folder) as scratch:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import ConfigError, Fleet, WhatIf, compare, converge, plan
 from spark_assign.comparison.what_if import AS_IS, members_joined, members_left
-from spark_assign.groups.kernel.client_libraries import plan_switch
+from spark_assign.groups.kernel.client_settings import plan_switch
 from spark_assign.simulation import Settings
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts, cooperative_seconds, eager_seconds
 from spark_assign.tables.comparison import COMPARISON

@@ -43,7 +43,7 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
         "served": "static",
     }
     assert rows["near"]["client_libraries"] == "Java 2"
-    assert rows["near"]["settings"].splitlines()[1:] == ["group.instance.id=near-0"]
+    assert rows["near"]["settings"].splitlines()[2:] == ["group.instance.id=near-0"]
     options = {(row["group_id"], row["restart_time_ms"]): row for row in found.options.where("is_current").collect()}
     assert sorted(options) == [(name, ms) for name in ("far", "near", "served") for ms in (5_000, 30_000)]
     events = dataframe(spark, EVENTS, [("c", None, 0, "rolling-restart", *[None] * 7, 30_000, *[None] * 3)])

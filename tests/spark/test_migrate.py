@@ -121,7 +121,7 @@ def test_the_switch_to_cooperative(spark: SparkSession, tmp_path: Path, capsys: 
     words = ["--fleet", str(place), "--to-cooperative", "c/g", "--fail-on", "rejected"]
     assert job.main([*words, "--session-timeout-ms", "20000"]) == 0
     first, heading, *rows = capsys.readouterr().out.splitlines()
-    assert first.startswith("Rolling steps hold for Java and franz-go clients only.")
+    assert first.startswith("Rolling steps hold for Java, franz-go, and Sarama clients only.")
     assert heading.split()[:3] == ["step", "bounce", "member_id"]
     assert [row.split()[:2] for row in rows] == [["1", "1"], ["2", "1"], ["3", "2"], ["4", "2"]]
     settings = tmp_path / "settings_members.json"

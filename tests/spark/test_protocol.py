@@ -203,7 +203,20 @@ def test_a_library_that_would_not_start_is_not_restarted(spark: SparkSession, li
         assert steps[1]["rejection"].startswith("librdkafka doesn't start with eager and cooperative assignors")
         assert all(each["rejection"].startswith("not reached") for each in steps[2:])
         assert "Java 1, librdkafka 1. Stop all members, then start them with cooperative-sticky alone." in text
-    assert text.startswith("Rolling steps hold for Java and franz-go clients only.")
+    assert text.startswith("Rolling steps hold for Java, franz-go, and Sarama clients only.")
+
+
+def test_members_of_franz_go_are_cooperative_once_the_vote_is(spark: SparkSession) -> None:
+    """After the first bounce, so that the second one revokes less than with Java."""
+    revoked = {}
+    for library, client_id in (("franz-go", "kgo"), ("Java", "consumer-other-1")):
+        rows = tables()
+        rows["members"] = [(*line[:4], client_id, *line[5:]) for line in rows["members"]]
+        steps = listed(plan_cooperative_upgrade(fleet_of(spark, rows), "k", "other"), "step")
+        assert [each["client_library"] for each in steps] == [library] * 4
+        revoked[library] = [each["revoked"] for each in steps]
+    assert revoked["franz-go"][0] == revoked["Java"][0]
+    assert sum(revoked["franz-go"][1:]) < sum(revoked["Java"][1:])
 
 
 def test_what_is_wrong_with_the_call(spark: SparkSession) -> None:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_assign.groups.kernel.client_libraries import plan_switch
+from spark_assign.groups.kernel.client_settings import plan_switch
 from spark_assign.report.html import (
     CompareRows,
     ConnectRows,
@@ -223,6 +223,7 @@ def connect(name: str) -> ConnectRows:
         "starts": 50,
         "lost_with_worker": 0,
         "task_ms_not_running": 7_200_000,
+        "not_running": 0,
     }
     costs = [cost | {"connect_cluster": f"{name}-2", "protocol": each} for each in ("sessioned", "eager")]
     return ConnectRows(

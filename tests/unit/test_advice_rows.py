@@ -30,15 +30,34 @@ from tests.unit.test_advise import (
 )
 
 Row = dict[str, Any]
+UNSEEN = (
+    "A leader of librdkafka doesn't see new partitions of a topic that it doesn't subscribe to: they stay unassigned "
+    "until the next rebalance, so restart a member."
+)
 
 MOVES = "6 partitions move once, with a pause of 36 partition-seconds."
 ROLLING = (
     "Two rolling restarts: first with roundrobin added behind range, then with roundrobin alone. Both follow one "
     "protocol, so every client library allows it."
 )
+ONCE = "Members restart once, one after the other."
+MIXED = (
+    "Two rolling restarts: first with cooperative-sticky added to range, then with cooperative-sticky alone. Java "
+    "allows that. Members on Java 3.0 or later with the default list have both already: the second restart is enough."
+)
 SWITCH = f"Members restart, and partitions move once. {ROLLING}"
-CLASSES = "partition.assignment.strategy=org.apache.kafka.clients.consumer"
-ROUNDROBIN = f"{CLASSES}.RoundRobinAssignor"
+CLASSES = "org.apache.kafka.clients.consumer"
+
+
+def two_restarts(assignor: str) -> str:
+    """The lines to paste to go from range to another assignor."""
+    return f"""# Restart the members one at a time with:
+partition.assignment.strategy={CLASSES}.RangeAssignor,{CLASSES}.{assignor}
+# When all members have restarted, restart them one at a time with:
+partition.assignment.strategy={CLASSES}.{assignor}"""
+
+
+ROUNDROBIN = two_restarts("RoundRobinAssignor")
 COMMANDS = {
     "size": "advise --only size --details 'g' --keda",
     "assignor": "compare --details 'g'",
@@ -273,6 +292,21 @@ CASES = [
         ],
     ),
     case(
+        "new partitions that a leader of librdkafka doesn't see",
+        [size("cannot-keep-up", 5, None), *all_compared(client_libraries="librdkafka 4")],
+        [
+            advised(
+                *("behind", "size", "more-partitions"),
+                "cannot-keep-up by range.",
+                "Keys move to other partitions, which affects consumers that rely on the order of keys, and joins with "
+                f"other topics. {UNSEEN}",
+                command="advise --only size --details 'g'",
+                gain="216.666667 messages/s",
+            )
+        ],
+        [declined("assignor", "nothing-to-do", "range: because")],
+    ),
+    case(
         "unknown capacity",
         [size("unknown", 5, None)],
         [
@@ -294,7 +328,7 @@ CASES = [
             rejoined(
                 "static",
                 "The partitions of a static member wait for it: if an autoscaler removes it, or if it crashes for "
-                "good, no other member reads them until its session expires.",
+                f"good, no other member reads them until its session expires. {ONCE}",
             )
         ],
     ),
@@ -305,7 +339,7 @@ CASES = [
             compared("range", 2.0),
             compared("cooperative-sticky", 1.0, recommended=True),
         ],
-        [rejoined("cooperative", "It warns.", also=" It also gains 50 % (balance).")],
+        [rejoined("cooperative", f"It warns. {MIXED}", also=" It also gains 50 % (balance).")],
         [
             withdrawn(
                 balanced("cooperative-sticky", 2.0, 1.0, gain="50 %"),
@@ -327,7 +361,7 @@ CASES = [
         [],
         [
             withdrawn(
-                rejoined("dynamic", "", gain="4 partition-seconds a month"),
+                rejoined("dynamic", ONCE, gain="4 partition-seconds a month"),
                 "below-cost",
                 "4.00 partition-seconds a month doesn't pay 400.00 partition-seconds once within 12 months",
             )
@@ -342,8 +376,9 @@ CASES = [
                 *("cooperative-sticky", 2.0, 1.5),
                 gain="25 %",
                 risk="Members restart, and partitions move once. Two rolling restarts: first with cooperative-sticky "
-                "added to range, then with cooperative-sticky alone. Java allows that.",
-                settings=f"{CLASSES}.CooperativeStickyAssignor",
+                "added to range, then with cooperative-sticky alone. Java allows that. Members on Java 3.0 or later "
+                "with the default list have both already: the second restart is enough.",
+                settings=two_restarts("CooperativeStickyAssignor"),
             )
         ],
     ),
@@ -371,7 +406,7 @@ CASES = [
                 gain="75 %",
                 unit="messages",
                 risk=SWITCH.replace("roundrobin", "sticky"),
-                settings=f"{CLASSES}.StickyAssignor",
+                settings=two_restarts("StickyAssignor"),
             )
         ],
     ),

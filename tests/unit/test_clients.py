@@ -7,17 +7,13 @@ import pytest
 from spark_assign.groups.kernel.client_libraries import (
     COOPERATIVE,
     LIBRARIES,
-    NOT_THERE,
-    ROLLING,
-    SERVER,
-    STOP_ALL,
     Client,
     count_clients,
     detect_library,
     format_known_clients,
-    plan_switch,
     read_clients,
 )
+from spark_assign.groups.kernel.client_settings import NOT_THERE, ROLLING, SERVER, STOP_ALL, plan_switch
 
 UUID = "0e621b46-9289-4bb2-b7a7-d7dc7636cd19"
 
@@ -84,7 +80,13 @@ def test_counting() -> None:
         ("range", COOPERATIVE, "Java 3, unknown 1", STOP_ALL),
         ("range", COOPERATIVE, "unknown 3", STOP_ALL),
         ("range", COOPERATIVE, None, STOP_ALL),
-        ("range", COOPERATIVE, "Sarama 1", STOP_ALL),
+        ("range", COOPERATIVE, "Sarama 1", ROLLING),
+        ("range", COOPERATIVE, "aiokafka or kafka-python 2", STOP_ALL),
+        ("range", COOPERATIVE, "Java or librdkafka 2", STOP_ALL),
+        ("range", COOPERATIVE, "Java or Sarama 2", STOP_ALL),
+        ("range", "roundrobin", "aiokafka or kafka-python 2", ROLLING),
+        ("range", "uniform", "kafka-python 1", NOT_THERE),
+        ("range", "uniform", "aiokafka or kafka-python 2", NOT_THERE),
         ("range", COOPERATIVE, "kafka-python 1", STOP_ALL),
         ("range", COOPERATIVE, "aiokafka 2", NOT_THERE),
         ("range", "sticky", "librdkafka 2", NOT_THERE),
@@ -128,7 +130,7 @@ def test_unknown_clients_get_both_instructions() -> None:
     """What is safe for all, and for whom the other way is."""
     words = plan_switch("range", COOPERATIVE, "unknown 3").text
     assert words.startswith("Stop all members, then start them with cooperative-sticky alone: that is safe for every")
-    assert "work with Java and franz-go only; librdkafka (Python, Go, .NET, Node) doesn't start" in words
+    assert "work with Java, franz-go, and Sarama only; librdkafka (Python, Go, .NET, Node) doesn't start" in words
 
 
 def test_what_is_known_of_clients() -> None:

@@ -53,6 +53,7 @@ def test_fields_of_a_simulation() -> None:
         "task_stops": 2,
         "lost_with_worker": 0,
         "task_ms_not_running": 2 * (50 + 100 + 1_000),
+        "not_running": 0,
         "ended_ms": 5_250,
     }
 
@@ -163,6 +164,13 @@ def test_the_shortest_delay() -> None:
     """A maximum of one millisecond, after which the workers rejoin."""
     rounds, _, _ = play("sessioned", [*TWO, ADDED, (9_000, "worker-left", "w2", None)], SLOW, max_delay_ms=1)
     assert [(round["event"], round["delay_ms"]) for round in rounds[1:]] == [("worker-left w2", 1), ("delay-over", 0)]
+
+
+def test_tasks_that_never_return_have_an_open_cost() -> None:
+    """Workers from 3.4.0 to 3.5.1 with a maximum delay of 0 assign nothing, and no rebalance follows (KAFKA-15693)."""
+    leaves = [*TWO, ADDED, (9_000, "worker-left", "w2", None)]
+    last = {rules: play(rules, leaves, SLOW, max_delay_ms=0)[0][-1] for rules in ("sessioned@3.4", "sessioned")}
+    assert {rules: each["not_running"] for rules, each in last.items()} == {"sessioned@3.4": 2, "sessioned": 0}
 
 
 def test_events_without_workers_are_not_reported_later() -> None:

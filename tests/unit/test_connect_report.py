@@ -42,7 +42,10 @@ def test_a_line_per_phase_and_the_bill() -> None:
     assert cells[0][:2] == ["phase", "eager: rebalances / stopped / started"]
     assert cells[4] == ["bounce", "2 / 20 / 40", "2 / 2 / 4", "2 / 2 / 4"]
     assert cells[7] == ["all", "9 / 90 / 180", "9 / 9 / 18", "9 / 9 / 18"]
-    assert cells[8] == ["task-hours not running", "0.0", "1.0", "2.0"]
+    assert cells[8:] == [["task-hours not running", "0.0", "1.0", "2.0"]]
+    costs[0]["not_running"] = 3  # the cost of these tasks is open, not 0
+    last = format_protocol_comparison(SCENARIO, rebalances(), costs).splitlines()[-1]
+    assert last.split() == ["tasks", "that", "never", "run", "again", "3", "0", "0"]
 
 
 def test_the_picture(tmp_path: Path) -> None:

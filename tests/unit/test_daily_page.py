@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from spark_assign.report.html import render_report
+from spark_assign.report.html.collect_daily import _with_settings
 from spark_assign.report.html.daily import DailyRows
 from spark_assign.report.text.advice_commands import advice_commands
 
@@ -27,6 +28,7 @@ def deploy(group_id: str, deploy_type: str, paused_ms: int | None, team: str | N
 def saving(group_id: str, setting: str, replayed_ms: int) -> dict[str, Any]:
     """A row of the savings of a group that paused 100 partition-seconds."""
     row = {"cluster": "c", "group_id": group_id, "setting": setting, "team": "a", "rebalances": 4}
+    row["settings"] = f"# Stop all members, then start them with:\n{setting}=1"
     return row | {"paused_ms": 100_000, "replayed_ms": replayed_ms}
 
 
@@ -49,10 +51,10 @@ ROWS = DailyRows(
         {"cluster": "c", "group_id": "g", "time_bucket": 1, "rebalances": 4, "paused_partition_ms": 9, "team": "a"}
     ],
     savings=[
-        saving("g", "group.instance.id=NAME", 20_000),
-        saving("g", "other=1", 90_000),
-        saving("h", "other=1", 60_000),
-        saving("i", "other=1", 75_000),
+        saving("g", "static members", 20_000),
+        saving("g", "other", 90_000),
+        saving("h", "other", 60_000),
+        saving("i", "other", 75_000),
     ],
     changed=[],
     advice=[advice("static", settings="group.instance.id=…")],
@@ -71,8 +73,8 @@ def test_the_page_answers_in_order() -> None:
     assert "3 events in 2 groups (deployment 1, rebalance storm 1, crash 1)." in stopped.sentences[0]
     assert cost.sentences[0] == "100 partition-seconds without consumption."
     assert [row[0] for row in cost.tables[0].rows] == ["deployment", "rebalance storm", "crash"]
-    assert prevention.sentences[0].startswith("group.instance.id=NAME in 1 group would have saved 80 partition-seconds")
-    assert [card.heading for card in prevention.cards] == ["c/g (a): group.instance.id=NAME", "c/h (a): other=1"]
+    assert prevention.sentences[0].startswith("static members in 1 group would have saved 80 partition-seconds")
+    assert [card.heading for card in prevention.cards] == ["c/g (a): static members", "c/h (a): other"]
     assert changes.sentences == ["0 groups changed since the previous plan."]
     assert to_do.cards[0].commands.apply[0] == "group.instance.id=…"
     assert clusters.sentences == ["Stale: d.", *ROWS.missing]
@@ -115,10 +117,9 @@ def test_the_rows_are_printed() -> None:
         (advice("racks", group_id=None, category="unknown", settings="client.rack"), "client.rack", "Nothing to undo"),
         (advice("session", settings="session.timeout.ms=60000"), "session.timeout.ms=60000", "previous values"),
         (
-            advice("assignor", settings="partition.assignment.strategy=X"),
-            "partition.assignment.strategy=X,CURRENT-ASSIGNOR\n# Restart the members one at a time.\n"
-            "partition.assignment.strategy=X\n# Restart",
-            "with both assignors first",
+            advice("assignor", settings="# Stop all members, then start them with:\nstrategy=X"),
+            "# Stop all members, then start them with:\nstrategy=X",
+            "by the same steps in the opposite order",
         ),
     ],
 )
@@ -129,3 +130,15 @@ def test_commands(row: dict[str, Any], apply: str, undo: str) -> None:
     assert undo in "\n".join(commands.undo)
     assert commands.verify
     assert commands.confidence
+
+
+def test_changes_of_a_group_that_save_the_same() -> None:
+    """The one that is preferred everywhere comes first, and what the clients refuse is left out."""
+    row = {"cluster": "c", "group_id": "g", "static": False, "current_assignor": "range"}
+    row |= {"paused_ms": 9, "replayed_ms": 1, "client_libraries": "librdkafka 2"}
+    names = ("roundrobin", "sticky", "cooperative-sticky", "uniform")
+    rows = [*(row | {"assignor": name} for name in names), row | {"assignor": "range", "static": True}]
+    found = _with_settings(rows)
+    assert [each["setting"] for each in found] == ["cooperative-sticky", "uniform", "roundrobin", "static members"]
+    assert found[0]["settings"].endswith("\npartition.assignment.strategy=cooperative-sticky")
+    assert _with_settings([each | {"client_libraries": "kafkajs 2"} for each in rows]) == []

@@ -72,7 +72,7 @@ def test_the_leader_of_a_recorded_group(row: dict[str, Any]) -> None:
     if row["assignor"] == "RoundRobinAssigner":
         assert other == named
     elif by_name_alone(row["library"], row["assignor"]):
-        assert other == Leader(None, None, UNKNOWN)
+        assert other == Leader("aiokafka or kafka-python", None, UNKNOWN)
     else:
         assert other == replace(named, confidence=LIKELY)
 

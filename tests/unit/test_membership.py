@@ -22,13 +22,20 @@ from spark_assign.advice.kernel.membership_modes import (
     MembershipParams,
 )
 from spark_assign.advice.kernel.membership_options import MembershipOption, Pause, advise
-from spark_assign.advice.kernel.membership_text import LIBRARY_SETTINGS, NO_STATIC_SUPPORT, find_deployment_pod
+from spark_assign.advice.kernel.membership_text import find_deployment_pod
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.unit import protocol_facts as facts
 
 PARAMS, TIMING = MembershipParams(), TimingConfig(poll_interval_ms=500)
-SCHEMA = pa.schema([*facts.SCHEMA, ("client_id", pa.string()), ("client_host", pa.string())])
+ONCE = "# Restart the members one at a time with:\n"
+NAMES = ("client_id", "client_host", "leader_library", "leader_confidence")
+SCHEMA = pa.schema(
+    [
+        *facts.SCHEMA,
+        *((name, pa.string()) for name in ("client_id", "client_host", "leader_library", "leader_confidence")),
+    ]
+)
 
 
 def about(member_id: str | None, client_id: str | None = None, **other: Any) -> dict[str, Any]:
@@ -64,7 +71,7 @@ def test_what_members_have_to_restore_makes_them_static() -> None:
     assert heavy["recommendation"] == "static"
     assert heavy["recommended_restart_paused_partition_seconds"] == 12 * 30
     assert heavy["recommended_restart_rebalances"] == 0
-    assert heavy["settings"].splitlines()[1:] == ["group.instance.id=heavy-0"]
+    assert heavy["settings"].splitlines()[2:] == ["group.instance.id=heavy-0"]
     assert heavy["saved_seconds"] == pytest.approx(
         heavy["expected_paused_partition_seconds"] - heavy["recommended_expected_paused_partition_seconds"], abs=0.01
     )
@@ -80,7 +87,7 @@ def test_a_long_restart_needs_a_long_session() -> None:
     """One and a half times the restart time; crashes cost more then, which is weighed."""
     (row,) = run(replace(PARAMS, restart_time_ms=60_000), g=four(restore_ms=120_000))[GROUP_ROW]
     assert (row["recommendation"], row["recommended_session_timeout_ms"]) == ("static", 90_000)
-    assert row["settings"].splitlines()[1:] == ["group.instance.id=g-0", "session.timeout.ms=90000"]
+    assert row["settings"].splitlines()[2:] == ["group.instance.id=g-0", "session.timeout.ms=90000"]
     assert row["cost_seconds"] == pytest.approx(0.1 * 3 * 45)
     assert "static with a session timeout of 90 s instead of 45 s" in row["summary"]
     (row,) = run(replace(PARAMS, restart_time_ms=60_000, crashes_per_deploy=1000.0), g=four(restore_ms=120_000))[
@@ -109,9 +116,9 @@ def test_static_already() -> None:
     group = [row for row in four(restore_ms=120_000) if row["kind"] != 1] + members
     (row,) = run(replace(PARAMS, restart_time_ms=60_000), g=group)[GROUP_ROW]
     assert (row["membership"], row["static_members"]) == (STATIC, 4)
-    assert (row["recommendation"], row["settings"]) == ("session", "session.timeout.ms=90000")
+    assert (row["recommendation"], row["settings"]) == ("session", f"{ONCE}session.timeout.ms=90000")
     (row,) = run(g=[each for each in group if each["kind"] != 0])[GROUP_ROW]
-    assert (row["recommendation"], row["settings"]) == ("dynamic", "# remove group.instance.id=…")
+    assert (row["recommendation"], row["settings"]) == ("dynamic", f"{ONCE}# remove group.instance.id=…")
     members[0]["group_instance_id"] = None
     found = run(g=group)
     assert found[GROUP_ROW][0]["membership"] == MIXED
@@ -131,9 +138,9 @@ def test_the_broker_assigns() -> None:
     assert row["recommended_membership"] == DYNAMIC
     wider = replace(PARAMS, restart_time_ms=39_000, consumer_session_bounds_ms=(45_000, 90_000))
     (row,) = run(wider, g=group)[GROUP_ROW]
-    assert row["settings"].splitlines()[1:] == [
+    assert row["settings"].splitlines()[2:] == [
         "group.instance.id=g-0",
-        "kafka-configs.sh --bootstrap-server … --alter --entity-type groups --entity-name 'g' "
+        "kafka-configs.sh --bootstrap-server $BOOTSTRAP_SERVERS --alter --entity-type groups --entity-name 'g' "
         "--add-config consumer.session.timeout.ms=90000",
     ]
 
@@ -273,5 +280,5 @@ def test_names_of_pods(name: str, pod: str | None) -> None:
 
 def test_every_library_is_known() -> None:
     """It can be static, or cannot, with where that is written."""
-    assert set(LIBRARY_SETTINGS) | set(NO_STATIC_SUPPORT) == set(LIBRARIES)
-    assert not set(LIBRARY_SETTINGS) & set(NO_STATIC_SUPPORT)
+    for library in LIBRARIES.values():
+        assert bool(library.templates.instance) != bool(library.no_static), library.name

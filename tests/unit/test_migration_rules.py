@@ -15,7 +15,7 @@ from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, REPLICA
 from spark_assign.migration.kernel.migrate import plan_migrations
 from spark_assign.migration.kernel.migration_metrics import MigrationPassParams
 from spark_assign.migration.kernel.migration_steps import (
-    SETTINGS,
+    FORBIDDEN,
     describe_first_restart,
     describe_other_restarts,
     describe_prepare,
@@ -62,6 +62,13 @@ def test_a_group_against_which_nothing_speaks() -> None:
             "client-lacks-protocol",
             "Sarama can't use the consumer protocol. The library is a guess",
         ),
+        (
+            {"client_libraries": "aiokafka or kafka-python 3"},
+            "client-lacks-protocol",
+            "aiokafka or kafka-python can't use the consumer protocol.",
+        ),
+        ({"broker_release": "4.0.1"}, "KAFKA-19862", "Upgrade the brokers to 4.0.2, 4.1.2, or 4.2 first."),
+        ({"broker_release": "4.1.1"}, "KAFKA-19862", "all groups of that partition have no coordinator"),
         ({"assignor": "nearest-first"}, "custom-assignor", "The broker doesn't have the assignor nearest-first"),
         (
             {"cross_rack_before": 0, "cross_rack_after": 3},
@@ -88,6 +95,7 @@ def test_reasons_to_stay(changes: dict[str, object], code: str, words: str) -> N
             "client-unknown",
             "The client ids don't show the library",
         ),
+        ({"client_libraries": "Java or Sarama 3"}, "client-unknown", "The client ids don't show the library"),
         ({"client_libraries": ""}, "client-unknown", "The client ids don't show the library"),
         ({"client_libraries": "librdkafka 3?"}, "client-guessed", "The library librdkafka is a guess"),
         ({"assignor": None}, "assignor-unknown", "The current assignor is unknown."),
@@ -198,7 +206,7 @@ def test_libraries_that_speak_the_protocol() -> None:
     assert {name: each.consumer_protocol for name, each in LIBRARIES.items() if each.consumer_protocol} == {
         "Java": "4.0 or later",
         "librdkafka": "2.12 or later (confluent-kafka 2.12, confluent-kafka-javascript 1.6)",
-        "franz-go": "with kgo.ServerSideBalancer (September 2026)",
+        "franz-go": "1.22 or later, with kgo.ServerSideBalancer",
     }
 
 
@@ -260,7 +268,7 @@ def test_the_words_name_settings_and_assignors() -> None:
     """What a person has to write into which file."""
     ranged = describe_prepare(replace(FINE, server_assignor="server-range"))
     assert "group.protocol=consumer and group.remote.assignor=range, and remove partition.assignment" in ranged
-    assert all(name in describe_prepare(FINE) for name in SETTINGS)
+    assert all(name in describe_prepare(FINE) for name in FORBIDDEN)
     assert "sticky assigns its partitions to the other members" in describe_first_restart(FINE)
     assert "A static member keeps its partitions." in describe_first_restart(replace(FINE, static_members=1))
     assert "revoke all their partitions" in describe_other_restarts(FINE)
@@ -443,14 +451,28 @@ def test_no_group_is_left_out() -> None:
     assert [found["group", name]["online"] for name in ("e", "ec")] == [True, None]
 
 
+def test_the_bytes_of_the_leader_tell_what_client_ids_do_not() -> None:
+    """kafka-python and aiokafka write the same bytes, and neither has the protocol: the group is blocked."""
+    group = {"cluster": "c", "group_id": "h"}
+    leader = {"leader_library": "aiokafka or kafka-python", "leader_confidence": "unknown"}
+    rows: list[dict[str, object]] = [
+        group | {"kind": MEMBER, "member_id": "z", "client_id": "billing"},
+        group | {"kind": SUBSCRIPTION, "member_id": "z", "topic": "t", "partitions": 4},
+        group | {"kind": GROUP, "assignor": "range", "group_type": "classic"} | leader,
+    ]
+    row = migrations(facts(*rows))["group", "h"]
+    assert (row["verdict"], row["codes"]) == ("blocked", "client-lacks-protocol")
+    assert row["client_libraries"] == "aiokafka or kafka-python 1"
+    stated = migrations(facts(*rows), MigrationPassParams(library={"h*": "Java"}))["group", "h"]
+    assert (stated["verdict"], stated["client_libraries"]) == ("ready", "Java 1")
+
+
 def test_members_that_client_ids_do_not_tell_of() -> None:
     """Unknown, unless somebody says what they run on; who is known stays known."""
     more = {"cluster": "c", "group_id": "g", "kind": MEMBER, "member_id": "z", "client_id": "billing"}
     assert migrations(facts(more))["group", "g"]["client_libraries"] == "Java 2, unknown 1"
-    assert (
-        migrations(facts(more), MigrationPassParams(library="librdkafka"))["group", "g"]["client_libraries"]
-        == "Java 2, librdkafka 1"
-    )
+    by_glob = MigrationPassParams(library={"x": "Java", "*": "librdkafka"})
+    assert migrations(facts(more), by_glob)["group", "g"]["client_libraries"] == "Java 2, librdkafka 1"
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
@@ -458,3 +480,22 @@ def test_the_order_of_rows_does_not_matter() -> None:
     table = facts({"cluster": "c", "group_id": "e", "kind": GROUP, "group_type": "classic"})
     shuffled = table.take(pa.array(np.random.default_rng(1).permutation(len(table))))
     assert migrations(shuffled) == migrations(table)
+
+
+@pytest.mark.parametrize("release", ["4.0.2", "4.0", "4.1.2", "4.1", "4.2.0", "4.4", None])
+def test_brokers_that_load_groups_while_they_are_compacted(release: str | None) -> None:
+    """The jars of these releases have the fix of KAFKA-19862; a release without a patch is its latest patch."""
+    assert judge_migration(replace(FINE, broker_release=release))[0] == "ready"
+
+
+def test_the_rollback_names_its_fault() -> None:
+    """KAFKA-21117 is open."""
+    assert "KAFKA-21117" in describe_rollback(FINE)
+    assert "KAFKA-21117" not in describe_rollback(replace(FINE, policy=Policy.UPGRADE))
+
+
+def test_prepare_is_in_the_syntax_of_each_library() -> None:
+    """franz-go has options; unknown clients get the properties of Java."""
+    text = describe_prepare(replace(FINE, client_libraries="franz-go 2, librdkafka 1"))
+    assert "kgo.ServerSideBalancer() and kgo.Balancers(kgo.StickyBalancer()), or group.protocol=consumer and" in text
+    assert "group.remote.assignor=uniform" in describe_prepare(replace(FINE, client_libraries="unknown 2"))

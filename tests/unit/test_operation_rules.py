@@ -101,6 +101,12 @@ def test_topics_grow() -> None:
     """The leader of a classic group rejoins; a group of the broker only gets the new partitions."""
     assert between(effects("grow", grown=2, **KNOWN)["topic-grown"], "rebalances") == (1, 2)
     assert between(effects("grow", grown=2)["topic-grown"], "rebalances") == (0, 2)
+    librdkafka = {"leader_library": "librdkafka", "assignor": "range"}
+    effect = effects("grow", grown=2, **librdkafka)["topic-grown"]
+    assert between(effect, "rebalances") == (0, 2)
+    assert "stay unassigned until the next rebalance" in effect["detail"]
+    sees = librdkafka | {"assignor": "cooperative-sticky"}
+    assert between(effects("grow", grown=2, **sees)["topic-grown"], "rebalances") == (1, 2)
     effect = effects("grow", grown=2, group_type="consumer")["topic-grown"]
     assert (between(effect, "rebalances"), between(effect, "epochs")) == ((0, 0), (1, 2))
     assert between(effects("grow", grown=2, group_type="share")["topic-grown"], "epochs") == (1, 4)

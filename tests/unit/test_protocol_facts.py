@@ -456,3 +456,23 @@ def test_events_that_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
             facts_of_rows(tables, events), ("eager", "consumer"), TimingConfig(), ("results",)
         )
         assert {row.get("code") for row in simulated["results"]} == codes
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "limit"),
+    [
+        ("session_timeout_ms", 1_800_000, None),
+        ("session_timeout_ms", 5_000, "group.min.session.timeout.ms is changed from 6000"),
+        ("group_consumer_session_timeout_ms", 60_000, None),
+        ("group_consumer_session_timeout_ms", 90_000, "group.consumer.max.session.timeout.ms is changed from 60000"),
+        (
+            "group_consumer_heartbeat_interval_ms",
+            1_000,
+            "group.consumer.min.heartbeat.interval.ms is changed from 5000",
+        ),
+    ],
+)
+def test_times_that_brokers_refuse(name: str, value: int, limit: str | None) -> None:
+    """By the defaults of Kafka's brokers (GroupCoordinatorConfig)."""
+    refused = [] if limit is None else [f"Brokers refuse {name} {value} unless {limit}."]
+    assert replace(TimingConfig(), **{name: value}).refusals() == refused

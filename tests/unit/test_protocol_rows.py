@@ -80,6 +80,7 @@ def test_what_it_costs() -> None:
         "partitions": 3,
         "partition_ms": 54_000,
         "paused_partition_ms": 7_000,
+        "unowned_at_end": 0,
         "longest_pause_ms": 3_000,
         "longest_pause_topic": "t",
         "longest_pause_partition": 1,

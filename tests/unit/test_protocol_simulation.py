@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -207,6 +208,47 @@ def test_the_leader_sees_new_partitions_at_its_next_look() -> None:
     sooner = play(stage(TWO, COOPERATIVE), added, at(20_000, "metadata-refresh", "c1"))
     assert [each.start_ms for each in sooner.group.coordinator.rebalances] == [20_000]
     assert pauses(sooner)[4] == 11_000  # until c2 has heard of it at 21 s; there is nothing to restore
+
+
+@pytest.mark.parametrize(
+    ("library", "assignor", "sees"),
+    [("librdkafka", "range", False), ("librdkafka", "cooperative-sticky", True), (None, "range", True)],
+)
+def test_a_leader_of_librdkafka_sees_its_own_topics(library: str | None, assignor: str, sees: bool) -> None:
+    """New partitions of another topic stay without an owner, and their cost is open (tried with 2.12 and 2.16)."""
+    state = stage(TWO, (assignor,))
+    state.members[1].topics = frozenset([0, 1])
+    added = [at(5_000, "topic-created", topic="u", partitions=1), at(10_000, "member-restarts", "c2", down_ms=1_000)]
+    added += [at(600_000, "partitions-added", topic="u", partitions=3), at(2_000_000, "metadata-refresh", "c2")]
+    played = play(replace(state, leader_library=library), *added)
+    assert any(each.start_ms > 600_000 for each in played.group.coordinator.rebalances) == sees
+    assert played.group.ownership_log.unowned_at_end == (0 if sees else 2)
+
+
+@pytest.mark.parametrize(
+    ("library", "revoked"),
+    [("franz-go", [24, 24, 24, 15, 6, 6, 6, 6]), ("Java", [24, 24, 24, 24, 24, 23, 14, 6])],
+)
+def test_members_of_franz_go_follow_the_vote(library: str, revoked: list[int]) -> None:
+    """From range to cooperative-sticky by two rolling restarts of four members with three partitions each.
+
+    Members of franz-go 1.22.2 gave up as many on a broker: they are cooperative once the fourth restart has changed the
+    vote. Those of Java stay eager as long as their list has range.
+    """
+    state = replace(
+        stage({f"c{n}": [3 * n, 3 * n + 1, 3 * n + 2] for n in range(4)}, ("range",)), leader_library=library
+    )
+    restarts = [
+        (f"c{n}", names) for names in (("cooperative-sticky", "range"), ("cooperative-sticky",)) for n in range(4)
+    ]
+    events = [
+        at(600_000 * (step + 1), "member-restarts", name, assignors=names)
+        for step, (name, names) in enumerate(restarts)
+    ]
+    found = [0] * len(events)
+    for each in play(state, *events).group.coordinator.rebalances:
+        found[each.start_ms // 600_000 - 1] += each.revoked
+    assert found == revoked
 
 
 def test_a_static_leader_that_is_away_does_not_see_new_partitions() -> None:

@@ -567,6 +567,21 @@ def test_a_rolling_restart_is_spared_by_static_members() -> None:
     assert _of(rows, "uniform", static=False)["rebalances"] == 4
 
 
+def test_variants_that_the_clients_refuse() -> None:
+    """The libraries are those of the last generation with members; the recorded variant is never refused."""
+    timeline = _story({}, ["ab", "abc", "ab"])
+    assert {(row["client_libraries"], row["refusal"]) for row in _replayed(timeline)} == {("Java 2", None)}
+    generations = [
+        replace(each, members=tuple(member._replace(client_id="kafkajs") for member in each.members))
+        for each in timeline.generations
+    ]
+    rows = _replayed(replace(timeline, generations=generations))
+    assert _of(rows, "range", static=False)["refusal"] is None
+    assert _of(rows, "sticky", static=False)["refusal"] == "kafkajs has no sticky"
+    assert _of(rows, "uniform", static=False)["refusal"] == "kafkajs can't use the consumer protocol (KIP-848)"
+    assert _of(rows, "range", static=True)["refusal"] == "kafkajs can't be static members (tulios/kafkajs#884)"
+
+
 def test_who_is_back_too_late_is_missed() -> None:
     """The session is over after 45 s, its member back after 60: static members rebalance when it is over, and again."""
     timeline = _story({}, ["ab", "b", "bc"], at_ms=60_000)

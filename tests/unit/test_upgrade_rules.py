@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from spark_assign.groups.kernel.client_libraries import LIBRARIES, NOT_THERE, ROLLING, STOP_ALL
+from spark_assign.groups.kernel.client_libraries import LIBRARIES
+from spark_assign.groups.kernel.client_settings import NOT_THERE, ROLLING, STOP_ALL
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS
 from spark_assign.migration.kernel.upgrade_verdict import (
-    SWITCH_REASONS,
     UpgradeCandidate,
     explain_unknown,
     judge_upgrade,
@@ -57,9 +57,8 @@ def test_other_libraries_get_instructions_to_switch() -> None:
 
 def test_every_library_is_in_the_table_and_they_agree() -> None:
     """What `groups.kernel.client_libraries` says of lists that mix is what the table has."""
-    assert set(SWITCH_REASONS) == set(LIBRARIES)
-    for name, reason in SWITCH_REASONS.items():
-        library = LIBRARIES[name]
+    for name, library in LIBRARIES.items():
+        reason = library.switching
         has = "cooperative-sticky" in library.assignors
         method = ROLLING if library.mixes else STOP_ALL if has else NOT_THERE
         case = replace(JAVA, library=name, assignor="range", to_assignor="cooperative-sticky")

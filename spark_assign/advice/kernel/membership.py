@@ -38,7 +38,13 @@ from spark_assign.advice.kernel.membership_text import (
     summary,
     warnings,
 )
-from spark_assign.groups.kernel.client_libraries import COOPERATIVE, count_clients, detect_library
+from spark_assign.groups.kernel.client_libraries import (
+    COOPERATIVE,
+    Client,
+    count_clients,
+    detect_libraries,
+    leader_client,
+)
 from spark_assign.groups.kernel.faults import UNSUPPORTED_TYPES
 from spark_assign.groups.kernel.tagged_rows import row_schema, tagged_rows
 from spark_assign.simulation.kernel.events import Event
@@ -151,7 +157,10 @@ class _Group:
         except InvalidGroupError as error:
             self.fault = (error.code, str(error))
             return
-        self.clients = _client_facts(name, [row for row in member_facts if row["member_id"]], self.assignor, self.state)
+        leaders = (leader_client(row["leader_library"], row["leader_confidence"]) for row in member_facts)
+        leader = next((each for each in leaders if each.library), Client(None))
+        members = [row for row in member_facts if row["member_id"]]
+        self.clients = _client_facts(name, members, self.assignor, leader, self.state)
 
     @property
     def is_new(self) -> bool:
@@ -215,7 +224,7 @@ class _Group:
             **self._key(),
             "recommendation": choice.code,
             "summary": summary(choice, self.params, clients),
-            "settings": settings(choice, clients),
+            "settings": settings(choice, clients, self.assignor),
             "warning_codes": ", ".join(code for code, _ in risks) or None,
             "warning_text": " ".join(text for _, text in risks) or None,
             "client_libraries": clients.clients,
@@ -279,16 +288,18 @@ def _member_facts(facts: pa.Table) -> dict[GroupKey, list[Mapping[str, Any]]]:
     facts_by_group: dict[GroupKey, list[Mapping[str, Any]]] = defaultdict(list)
     rows = facts.filter(pc.equal(facts["kind"], ABOUT))
     columns = ["cluster", "group_id", "group_type", "member_id", "client_id", "client_host"]
+    columns += ["leader_library", "leader_confidence"]
     for row in rows.select(columns).to_pylist():
         facts_by_group[row["cluster"], row["group_id"]].append(row)
     return facts_by_group
 
 
 def _client_facts(
-    name: GroupKey, member_facts: list[Mapping[str, Any]], assignor: str | None, state: InitialState
+    name: GroupKey, member_facts: list[Mapping[str, Any]], assignor: str | None, leader: Client, state: InitialState
 ) -> ClientFacts:
     """Returns what is known of the clients of a group."""
-    clients = [detect_library(name[1], row["client_id"], row["member_id"], assignor) for row in member_facts]
+    ids = [(row["client_id"], row["member_id"]) for row in member_facts]
+    clients = detect_libraries(name[1], ids, assignor, leader)
     instances = [member.group_instance_id for member in state.members]
     names = [row[column] for row in member_facts for column in ("client_id", "client_host", "member_id")]
     return ClientFacts(

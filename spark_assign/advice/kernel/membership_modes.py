@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
 from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember, SimulatedMember
-from spark_assign.simulation.kernel.settings import is_cooperative
+from spark_assign.simulation.kernel.settings import BROKER_LIMITS, is_cooperative
 from spark_assign.simulation.kernel.simulated_group import InitialState
 
 PAUSE_MS = 10_000
@@ -50,8 +50,8 @@ class MembershipParams:
     min_pause_reduction: float = 0.1
     min_session_timeout_ms: int = 45_000
     session_margin: float = 1.5
-    session_bounds_ms: Sequence[int] = (6_000, 1_800_000)
-    consumer_session_bounds_ms: Sequence[int] = (45_000, 60_000)
+    session_bounds_ms: Sequence[int] = BROKER_LIMITS["session_timeout_ms"][2:]
+    consumer_session_bounds_ms: Sequence[int] = BROKER_LIMITS["group_consumer_session_timeout_ms"][2:]
 
     def fault(self) -> str | None:
         """Returns what is invalid; `None` if nothing is."""

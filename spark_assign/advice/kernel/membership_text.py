@@ -2,17 +2,7 @@
 be static.
 
 A static member (KIP-345, Kafka 2.3) must keep its `group.instance.id` across restarts, and no other member may have it.
-Libraries that can set it, and then don't send LeaveGroup when they close, with the source:
-
-    Java         since 2.3: KIP-345
-    librdkafka   since 1.4.0: confluentinc/librdkafka#2525, #2475; confluent-kafka for Python, Go, .NET and JavaScript
-                 (confluentinc/confluent-kafka-javascript#319) is built on it
-    franz-go     kgo.InstanceID, with its comment on leaving a group
-    Sarama       config.Consumer.Group.InstanceId: IBM/sarama#2230, May 2022
-    kafka-python group_instance_id: dpkp/kafka-python#2625, May 2025
-    aiokafka     group_instance_id of AIOKafkaConsumer
-    kafkajs      no: tulios/kafkajs#884 and #1594 are open; groupInstanceId can't be set
-    kafka-go     no: segmentio/kafka-go#493 and #939 are open
+For the libraries that can set it, see `groups.kernel.client_libraries`.
 
 The form of a Kubernetes pod name shows whether it survives a restart. Pods of a StatefulSet are named `name-0`,
 `name-1`, …, and keep their names. The name of a Deployment's pod is that of its ReplicaSet plus five random characters;
@@ -25,60 +15,24 @@ session expires.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from spark_assign.advice.kernel.membership_modes import CONSUMER, DYNAMIC, EAGER, MIXED, STATIC, MembershipParams
 from spark_assign.advice.kernel.membership_options import KEEP, MembershipChoice, MembershipOption, changed_modes
-from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, read_clients
-from spark_assign.tables.quoting import properties_value, shell_word, string_literal
+from spark_assign.groups.kernel.client_libraries import COOPERATIVE, UNKNOWN, candidates, read_clients
+from spark_assign.groups.kernel.client_settings import (
+    MemberChange,
+    find_refusal,
+    member_settings,
+    plan_switch,
+    without_static_members,
+)
 
 _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]"
 _DEPLOYMENT_POD = re.compile(
     rf"(?<![a-z0-9-])-*+([a-z0-9][a-z0-9-]*-{_RANDOM}{{6,10}}-{_RANDOM}{{5}})(?![a-z0-9])"  # starts once per name
 )
-
-NO_STATIC_SUPPORT = {"kafkajs": "tulios/kafkajs#884", "kafka-go": "segmentio/kafka-go#493"}
-"""Libraries without static membership, and the issue that says so."""
-
-
-@dataclass(frozen=True)
-class LibrarySettings:
-    """Templates of a library's settings: instance id, session timeout, and assignor; `quote` writes the instance id."""
-
-    instance: str
-    session: str
-    assignor: str
-    comment: str = "#"
-    quote: Callable[[str], str] = properties_value
-
-
-_PROPERTIES = LibrarySettings("group.instance.id={}", "session.timeout.ms={}", "partition.assignment.strategy={}")
-_JAVA = replace(
-    _PROPERTIES, assignor="partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
-)
-_PYTHON = LibrarySettings("group_instance_id={}", "session_timeout_ms={}", "", quote=string_literal)
-LIBRARY_SETTINGS: Mapping[str, LibrarySettings] = {
-    "Java": _JAVA,
-    "librdkafka": _PROPERTIES,
-    "franz-go": LibrarySettings(
-        "kgo.InstanceID({})",
-        "kgo.SessionTimeout({} * time.Millisecond)",
-        "kgo.Balancers(kgo.CooperativeStickyBalancer())",
-        "//",
-        string_literal,
-    ),
-    "Sarama": LibrarySettings(
-        "config.Consumer.Group.InstanceId = {}",
-        "config.Consumer.Group.Session.Timeout = {} * time.Millisecond",
-        "",
-        "//",
-        string_literal,
-    ),
-    "kafka-python": _PYTHON,
-    "aiokafka": _PYTHON,
-}
-"""Settings by library; libraries that aren't listed use the Java names."""
 
 
 def find_deployment_pod(names: Iterable[str | None]) -> str | None:
@@ -111,16 +65,16 @@ class ClientFacts:
     @property
     def libraries(self) -> list[str]:
         """The libraries that are known."""
-        return [name for name in read_clients(self.clients) if name in LIBRARIES]
+        return [name for name in read_clients(self.clients) if name != UNKNOWN]
 
     @property
     def not_static(self) -> list[str]:
         """The libraries without static membership."""
-        return [name for name in self.libraries if name in NO_STATIC_SUPPORT]
+        return without_static_members(self.clients)
 
     def forbidden(self) -> list[str]:
         """Returns what must not be recommended: `static`, `cooperative`."""
-        lacking = [name for name in self.libraries if COOPERATIVE not in LIBRARIES[name].assignors]
+        lacking = any(find_refusal(name, (COOPERATIVE,)) for name in self.libraries)
         return (["static"] if self.pod or self.not_static else []) + (["cooperative"] if lacking else [])
 
 
@@ -159,24 +113,24 @@ def _crash_text(current: MembershipOption, new: MembershipOption) -> str:
     return f", and a crash {after}" + (" as before" if before == after else f" instead of {before}")
 
 
-def settings(choice: MembershipChoice, clients: ClientFacts) -> str | None:
-    """Returns the member settings that change, one per line, in the syntax of its library; `None` if none does."""
-    current, new, group_id = choice.current, choice.recommended, clients.group_id
-    library = clients.libraries[0] if len(clients.libraries) == 1 else "Java"
-    syntax, lines = LIBRARY_SETTINGS.get(library, _JAVA), []
-    if new.mode.membership != current.mode.membership:
-        if new.mode.membership == STATIC:
-            first, second = (syntax.quote(f"{group_id}-{index}") for index in range(2))
-            lines += [f"{syntax.comment} {first}, {second}, …: a fixed id for each member"]
-            lines += [syntax.instance.format(first)]
-        else:
-            lines += [f"{syntax.comment} remove {syntax.instance.format('…')}"]
-    if new.session_ms != current.session_ms:
-        by_broker = new.mode.protocol == CONSUMER
-        lines += [_broker_command(group_id, new) if by_broker else syntax.session.format(new.session_ms)]
-    if not new.mode.own:
-        lines += [syntax.assignor.format(COOPERATIVE) or f"{syntax.comment} the assignor {COOPERATIVE}"]
-    return "\n".join(lines) or None
+def settings(choice: MembershipChoice, clients: ClientFacts, assignor: str | None) -> str | None:
+    """Returns the steps of the recommended change as lines to paste (`member_settings`); `None` if nothing changes.
+
+    Args:
+        choice: the recommendation.
+        clients: facts about the members.
+        assignor: the current assignor; `None`: unknown.
+    """
+    current, new = choice.current, choice.recommended
+    change = MemberChange(
+        clients.group_id,
+        clients.clients,
+        None if new.mode.own else plan_switch(assignor, COOPERATIVE, clients.clients),
+        None if new.mode.membership == current.mode.membership else new.mode.membership == STATIC,
+        None if new.session_ms == current.session_ms else new.session_ms,
+        new.mode.protocol == CONSUMER,
+    )
+    return "\n".join(member_settings(change)) or None
 
 
 def warnings(choice: MembershipChoice, params: MembershipParams, clients: ClientFacts) -> Iterator[tuple[str, str]]:
@@ -201,7 +155,7 @@ def warnings(choice: MembershipChoice, params: MembershipParams, clients: Client
 def _risks_of_libraries(choice: MembershipChoice, clients: ClientFacts) -> Iterator[tuple[str, str]]:
     """Yields the risks that come from the client libraries, as codes and texts."""
     if clients.not_static:
-        issues = ", ".join(NO_STATIC_SUPPORT[name] for name in clients.not_static)
+        issues = ", ".join(str(each.no_static) for name in clients.not_static for each in candidates(name))
         yield "cannot-be-static", f"{' and '.join(clients.not_static)} doesn't support static membership ({issues})."
     elif (
         choice.recommended.mode.membership == STATIC != choice.current.mode.membership and "unknown" in clients.clients
@@ -229,12 +183,6 @@ def _number(value: float) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _broker_command(group_id: str, new: MembershipOption) -> str:
-    """Returns the command that sets the session timeout of a KIP-848 group on the broker."""
-    command = f"kafka-configs.sh --bootstrap-server … --alter --entity-type groups --entity-name {shell_word(group_id)}"
-    return f"{command} --add-config consumer.session.timeout.ms={new.session_ms}"
 
 
 def time(ms: int) -> str:

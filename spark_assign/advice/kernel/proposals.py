@@ -20,20 +20,20 @@ from spark_assign.advice.kernel.membership_options import KEEP
 from spark_assign.advice.kernel.propose_streams import propose_streams
 from spark_assign.advice.kernel.size import CANNOT_KEEP_UP, FALLBACK, UNDER_PROVISIONED
 from spark_assign.advice.kernel.zones import CLIENT_SIDE
-from spark_assign.groups.assignors.release_rules import client_assignor
-from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, SERVER_ASSIGNORS
-from spark_assign.groups.kernel.client_libraries import COOPERATIVE, NOT_THERE, plan_switch
+from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, client_assignor
+from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
+from spark_assign.groups.kernel.client_libraries import COOPERATIVE
+from spark_assign.groups.kernel.client_settings import (
+    NOT_THERE,
+    AssignorSwitch,
+    MemberChange,
+    member_settings,
+    plan_switch,
+)
 from spark_assign.tables.quoting import shell_pattern_word
 
 Row = Mapping[str, Any]
 
-CLASSES = {
-    "range": "org.apache.kafka.clients.consumer.RangeAssignor",
-    "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
-    "sticky": "org.apache.kafka.clients.consumer.StickyAssignor",
-    "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
-}
-"""Client-side assignors of Kafka, as values of `partition.assignment.strategy`."""
 _SWITCH_RISK = "Members restart, and partitions move once"
 _STATIC_RISK = (
     "The partitions of a static member wait for it: if an autoscaler removes it, or if it crashes for good, no "
@@ -107,20 +107,23 @@ class GroupFindings:
         current = client_assignor(self.assignor)
         if self.runs(assignor):
             return True
-        if current not in (*CLASSES, *KAFKA_SERVER_ASSIGNORS) or assignor not in self.compared:
+        if current not in (*CLIENT_ASSIGNORS, *KAFKA_SERVER_ASSIGNORS) or assignor not in self.compared:
             return False
         row = self.compared[assignor]
         if row["rejected"] is not None or not row["members"]:
             return False
-        return plan_switch(self.known_assignor and current, assignor, self.client_libraries).kind != NOT_THERE
+        return self.plan_switch(assignor).kind != NOT_THERE
+
+    def plan_switch(self, assignor: str) -> AssignorSwitch:
+        """Returns how the group can switch to another assignor."""
+        current = self.known_assignor and client_assignor(self.known_assignor)
+        return plan_switch(current, assignor, self.client_libraries)
 
     def switch_steps(self, assignor: str) -> tuple[str, str | None]:
-        """Returns the steps to switch to another assignor, as text, and the setting."""
-        current = self.known_assignor and client_assignor(self.known_assignor)
-        text = plan_switch(current, assignor, self.client_libraries).text
-        if assignor in SERVER_ASSIGNORS:
-            return text, f"group.remote.assignor={assignor.removeprefix('server-')}"
-        return text, f"partition.assignment.strategy={CLASSES[assignor]}"
+        """Returns the steps to switch to another assignor, as text, and the lines to paste."""
+        switch = self.plan_switch(assignor)
+        settings = member_settings(MemberChange(self.group_id, self.client_libraries, switch))
+        return switch.text, "\n".join(settings) or None
 
     def is_behind(self, assignor: str) -> bool:
         """Checks whether the group has too few members with this assignor, or can't keep up with any number."""
@@ -268,13 +271,20 @@ def propose_membership(group: GroupFindings, params: AdviceParams) -> AdviceItem
     if row is None or row["recommendation"] == KEEP:
         return None
     gain, once = row["saved_seconds"] * params.deploys_per_month, row["restart_paused_partition_seconds"]
-    risks = [row["warning_text"] or "", _STATIC_RISK if row["recommended_membership"] == "static" else ""]
+    is_static = row["recommended_membership"] == "static"
+    if "cooperative" in row["recommendation"]:
+        steps = plan_switch(row["assignor"], COOPERATIVE, row["client_libraries"]).text
+    elif row["protocol"] == "consumer" and row["membership"] == row["recommended_membership"]:
+        steps = "No member restarts: the broker has the session timeout."
+    else:
+        steps = "Members restart once, one after the other."
+    risks = [row["warning_text"] or "", _STATIC_RISK if is_static else "", steps]
     item = AdviceItem(
         Category.PAUSE,
         Adviser.MEMBERSHIP,
         row["recommendation"],
         row["summary"],
-        " ".join(filter(None, risks)) or "Members restart once, one after the other.",
+        " ".join(filter(None, risks)),
         f"advise --only membership --details {shell_pattern_word(group.group_id)}",
         row["settings"],
         COOPERATIVE if "cooperative" in row["recommendation"] else group.assignor,

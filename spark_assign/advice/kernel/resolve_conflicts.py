@@ -35,6 +35,8 @@ from spark_assign.advice.kernel.membership_options import KEEP
 from spark_assign.advice.kernel.proposals import GroupFindings, Row, is_same, proposals
 from spark_assign.advice.kernel.propose_streams import TASK_SECONDS, list_kept_settings
 from spark_assign.advice.kernel.size import CANNOT_KEEP_UP, OVER_PROVISIONED, RIGHT_SIZED, UNDER_PROVISIONED, UNKNOWN
+from spark_assign.groups.kernel.client_libraries import read_clients
+from spark_assign.groups.kernel.client_settings import UNSEEN, UNSEEN_BY_LEADER
 from spark_assign.tables.quoting import shell_pattern_word
 
 SCALE_UP, SCALE_DOWN, PARTITIONS = "scale-up", "scale-down", "more-partitions"
@@ -189,13 +191,15 @@ def _scale_up_item(group: GroupFindings, row: Row, params: AdviceParams) -> Advi
     command = f"advise --only size --details {shell_pattern_word(group.group_id)}"
     if row["verdict"] == CANNOT_KEEP_UP:
         capacity = row["capacity"] / (1 + params.headroom)
+        is_unseen = "librdkafka" in read_clients(group.client_libraries) and group.assignor in UNSEEN_BY_LEADER
+        unseen = f" {UNSEEN}" if is_unseen else ""
         return AdviceItem(
             Category.BEHIND,
             Adviser.SIZE,
             PARTITIONS,
             row["reason"],
             "Keys move to other partitions, which affects consumers that rely on the order of keys, and joins with "
-            "other topics.",
+            f"other topics.{unseen}",
             command,
             assignor=row["assignor"],
             gain=max(0.0, row["max_load"] - capacity),

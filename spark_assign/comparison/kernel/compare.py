@@ -7,7 +7,7 @@ The metrics describe the final state, when withheld partitions are assigned. The
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.assign import assign
-from spark_assign.groups.kernel.client_libraries import Client, count_clients, detect_library, plan_switch
+from spark_assign.groups.kernel.client_libraries import Client, count_clients, detect_libraries, leader_client
+from spark_assign.groups.kernel.client_settings import MemberChange, find_refusals, member_settings, plan_switch
 from spark_assign.groups.kernel.convergence import MAX_ROUNDS, count_heartbeats, is_cooperative, simulate_rounds
 from spark_assign.groups.kernel.facts import GROUP, MEMBER, IndexedFacts, index_facts
 from spark_assign.groups.kernel.faults import find_faults
@@ -196,13 +197,18 @@ def _read_known_groups(indexed: IndexedFacts) -> _KnownGroups:
 
 
 def _client_libraries(indexed: IndexedFacts, assignors: Mapping[GroupKey, str]) -> dict[GroupKey, str]:
-    rows = indexed.rows_by_kind[MEMBER]
+    rows, group_rows = indexed.rows_by_kind[MEMBER], indexed.rows_by_kind[GROUP]
+    names = ("cluster", "group_id", "leader_library", "leader_confidence")
+    groups = zip(*(indexed.column(name, group_rows).to_pylist() for name in names), strict=True)
+    leaders = {(cluster, group_id): leader_client(*leader) for cluster, group_id, *leader in groups}
+    members: dict[GroupKey, list[tuple[str | None, str | None]]] = {}
     columns = [indexed.column(name, rows).to_pylist() for name in ("cluster", "group_id", "client_id", "member_id")]
-    clients: dict[GroupKey, list[Client]] = {}
-    for cluster, group_id, client_id, member_id in zip(*columns, strict=True):
-        client = detect_library(group_id, client_id, member_id, assignors.get((cluster, group_id)))
-        clients.setdefault((cluster, group_id), []).append(client)
-    return {key: count_clients(group_clients) for key, group_clients in clients.items()}
+    for cluster, group_id, *ids in zip(*columns, strict=True):
+        members.setdefault((cluster, group_id), []).append((ids[0], ids[1]))
+    return {
+        key: count_clients(detect_libraries(key[1], ids, assignors.get(key), leaders.get(key, Client(None))))
+        for key, ids in members.items()
+    }
 
 
 def _metrics_by_group(
@@ -269,16 +275,24 @@ def _compare_group(
         for assignor in params.assignors
         if params.applies(assignor, key in known.server_side)
     ]
-    verdicts = judge_assignors([read_metrics(row) for row in rows], current)
+    refusals = [
+        None if row["assignor"] == current else find_refusals(libraries, client_assignor(row["assignor"]))
+        for row in rows
+    ]
+    compared = [replace(read_metrics(row), refusal=refusal) for row, refusal in zip(rows, refusals, strict=True)]
+    verdicts = judge_assignors(compared, current)
     for row, (recommended, reason) in zip(rows, verdicts, strict=True):
         to_assignor, from_assignor = client_assignor(row["assignor"]), current and client_assignor(current)
         switches = recommended and to_assignor != from_assignor
+        switch = plan_switch(from_assignor, to_assignor, libraries) if switches else None
+        settings = member_settings(MemberChange(key[1], libraries, switch)) if switch else []
         row |= {
             "recommended": recommended,
             "reason": reason,
             "is_current": None if current is None else row["assignor"] == current,
             "current_assignor": current,
             "client_libraries": libraries,
-            "switch_steps": plan_switch(from_assignor, to_assignor, libraries).text if switches else None,
+            "switch_steps": switch.text if switch else None,
+            "settings": "\n".join(settings) or None,
         }
     return rows

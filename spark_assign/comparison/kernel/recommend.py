@@ -1,6 +1,7 @@
 """Recommends an assignor for a group, with the reason as text.
 
 Principles, in this priority: permanent properties come before one-time costs.
+    0. The group's clients have the assignor, as far as their library is known.
     1. The group becomes stable, and as few partitions as possible have no owner.
     2. Balance: max over mean at most 5 % above the best.
     3. Racks: the share of cross-rack partitions at most 5 percentage points above the smallest.
@@ -37,7 +38,10 @@ KAFKA_DEFAULT = "range"
 
 @dataclass(frozen=True)
 class AssignorMetrics:
-    """The figures of one assignor for a group; names and units as in `tables.comparison.COMPARISON`."""
+    """The figures of one assignor for a group; names and units as in `tables.comparison.COMPARISON`.
+
+    `refusal`: why the group's clients can't use the assignor; None if they can. Then it isn't recommended.
+    """
 
     assignor: str
     members: int = 0
@@ -51,11 +55,12 @@ class AssignorMetrics:
     paused_partition_seconds: float = 0.0
     rejected: str | None = None
     detail: str | None = None
+    refusal: str | None = None
 
     @property
     def has_plan(self) -> bool:
         """Whether there is a plan to judge."""
-        return self.rejected is None and self.members > 0
+        return self.rejected is None and self.refusal is None and self.members > 0
 
 
 def read_metrics(row: Mapping[str, Any]) -> AssignorMetrics:
@@ -134,6 +139,8 @@ _COSTS: tuple[tuple[_Cost, _Slack], ...] = (
 
 
 def _no_plan_reason(metrics: AssignorMetrics) -> str:
+    if metrics.refusal is not None:
+        return f"{metrics.assignor}: {metrics.refusal}"
     if metrics.rejected is None:
         return f"{metrics.assignor}: the group has no members"
     return f"{metrics.assignor}: can't be planned ({metrics.rejected}): {metrics.detail}"

@@ -92,6 +92,7 @@ def _simulate(
         "task_stops": costs.stops[1],
         "lost_with_worker": costs.lost_with_worker,
         "task_ms_not_running": costs.task_ms_not_running,
+        "not_running": rebalances[-1]["not_running"] if rebalances else 0,
         "ended_ms": end_ms,
     }
 

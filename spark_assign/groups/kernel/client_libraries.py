@@ -1,47 +1,45 @@
-"""Detects client libraries, and determines how a group can switch to another assignor.
+"""Detects client libraries, and lists what each of them can do and how its settings are written.
 
-A group can change its assignor by rolling restarts only if at any moment all members share one assignor. That takes two
-restarts of each member: the first with both assignors in its list, the second with only the new one. If one of them is
-eager and the other cooperative (KIP-429), the list of the first restart mixes both protocols, and most libraries reject
-that: the consumer doesn't start. In this case all members must stop before the first one starts with the new assignor.
-That is safe for every library, and is the recommendation if a library is unknown.
-
-Libraries that can mix protocols, with sources:
-    Java        yes, since 2.4: KIP-429, and the upgrade notes of Kafka 2.4 ("two rolling bounces")
-    franz-go    yes: the comment of kgo.CooperativeStickyBalancer ("two rolling bounce deploys")
-    librdkafka  no: "All partition.assignment.strategy assignors must have the same protocol type, online migration
-                between assignors with different protocol types is not supported"; confluentinc/librdkafka#3589, #4368,
-                confluentinc/confluent-kafka-go#605. Under confluent-kafka (Python, Go, .NET, JavaScript), node-rdkafka,
-                rdkafka for Rust and Ruby
-    kafka-python  no: since 3.0 it has cooperative-sticky (dpkp/kafka-python#2143) and raises on a list that mixes
-    Sarama      since September 2026 (IBM/sarama#3696); before, it had no cooperative assignor (#1858): counts as no
-    aiokafka, kafkajs, segmentio's kafka-go  have no cooperative assignor: aio-libs/aiokafka#1126, tulios/kafkajs#1156,
-                segmentio/kafka-go#985
+Libraries that can list eager and cooperative assignors together (KIP-429), tried with the releases in parentheses:
+    Java (2.4, 3.9, 4.4), franz-go (1.22; before 1.17, partitions could get stuck), Sarama (1.61, its first release with
+    cooperative rebalancing)
+    librdkafka (2.16) and kafka-python (3.0) don't start with such a list; the others have no cooperative assignor:
+    aio-libs/aiokafka#1126, tulios/kafkajs#1156, segmentio/kafka-go#985
+librdkafka is under confluent-kafka (Python, Go, .NET, JavaScript), node-rdkafka, rdkafka for Rust and Ruby.
 
 Libraries that support the consumer protocol (KIP-848, group.protocol=consumer), with sources:
     Java        since 4.0: Kafka's operations page "Consumer Rebalance Protocol"
     librdkafka  since 2.12.0, its release notes ("production-ready"); confluent-kafka 2.12 for Python, Go and .NET is
                 built on it, as is confluent-kafka-javascript 1.6
-    franz-go    by kgo.ServerSideBalancer: twmb/franz-go#1460, merged in September 2026
+    franz-go    by kgo.ServerSideBalancer: twmb/franz-go#1460, since 1.22.0
     kafka-python  not yet: dpkp/kafka-python#3000. Sarama describes such groups (IBM/sarama#3748), no more. Of aiokafka,
                 kafkajs and segmentio's kafka-go nothing is known that says so
+
+Libraries that can be static members (`group.instance.id`, KIP-345), and then don't send LeaveGroup when they close:
+    Java        since 2.3: KIP-345
+    librdkafka  since 1.4.0: confluentinc/librdkafka#2525, #2475; confluentinc/confluent-kafka-javascript#319
+    franz-go    kgo.InstanceID, with its comment on leaving a group
+    Sarama      config.Consumer.Group.InstanceId: IBM/sarama#2230, May 2022
+    kafka-python, aiokafka  group_instance_id: dpkp/kafka-python#2625, May 2025
+    kafkajs, kafka-go  no: see `Library.no_static`
 
 Confidence: clients report only `client.id`, which users can set. A default client id is strong evidence; a client id
 that merely contains the name of a library is weaker. `RoundRobinAssigner` (kafkajs) and `stream`
 (Kafka Streams, Java) are assignors that only one library has.
+
+Some libraries write the same bytes. `aiokafka or kafka-python` is a name of what is one of both (`candidates`).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from spark_assign.groups.assignors.server import RACK_SERVER_ASSIGNORS, SERVER_ASSIGNORS
-from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel.group_specs import GroupSpecs
+from spark_assign.tables.quoting import properties_value, string_literal
 
 COOPERATIVE = "cooperative-sticky"
 
@@ -49,69 +47,207 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
+class SettingTemplates:
+    """How a library's settings are written: a line each, `{}` stands for the value.
+
+    Attributes:
+        assignors: the list of assignors.
+        session: the session timeout, in milliseconds.
+        instance: the instance id of a static member.
+        protocol: lines that select the broker's protocol and its assignor (KIP-848), by the broker's name of it.
+        package: of Python: the package of the assignors, which are imported from their modules.
+        long_session: a longer session timeout, in milliseconds, needs the setting of this line as well, or the consumer
+            doesn't start.
+        comment: what starts a comment.
+        quote: writes an instance id.
+    """
+
+    assignors: str
+    session: str
+    instance: str = ""
+    protocol: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    package: str = ""
+    long_session: tuple[int, str] | None = None
+    comment: str = "#"
+    quote: Callable[[str], str] = string_literal
+
+
+@dataclass(frozen=True)
 class Library:
-    """Capabilities of a client library.
+    """A client library.
 
     Attributes:
         name: display name.
-        assignors: the assignors that it includes.
-        mixes: whether a consumer can list eager and cooperative assignors together.
+        assignors: the assignors that it includes, by Kafka's names, as its settings name them.
         default: pattern of the complete default `client.id`; `<group>` stands for the group id.
+        templates: how its settings are written.
+        switching: how it switches from eager to cooperative, as a sentence.
         names: pattern of client ids that users derived from the name of the library.
+        mixes: whether a consumer can list eager and cooperative assignors together.
         consumer_protocol: first release with the consumer protocol (KIP-848); None: no release.
+        no_static: the issue that says that it has no static membership; None: it has.
     """
 
     name: str
-    assignors: frozenset[str]
-    mixes: bool
+    assignors: Mapping[str, str]
     default: re.Pattern[str]
+    templates: SettingTemplates
+    switching: str
     names: re.Pattern[str] | None = None
+    mixes: bool = False
     consumer_protocol: str | None = None
-
-
-_JAVA = frozenset({"range", "roundrobin", "sticky", COOPERATIVE})
-_EAGER = frozenset({"range", "roundrobin", "sticky"})
-_RDKAFKA = frozenset({"range", "roundrobin", COOPERATIVE})
+    no_static: str | None = None
 
 
 def _like(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
+_JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
+_RANGE, _ROUNDROBIN, _STICKY = ("range", "roundrobin", "sticky")
+_PYTHON = {
+    _RANGE: "range.RangePartitionAssignor",
+    _ROUNDROBIN: "roundrobin.RoundRobinPartitionAssignor",
+    _STICKY: "sticky.sticky_assignor.StickyPartitionAssignor",
+}
+_PROPERTIES = SettingTemplates(
+    "partition.assignment.strategy={}",
+    "session.timeout.ms={}",
+    "group.instance.id={}",
+    {name: ("group.protocol=consumer", f"group.remote.assignor={name}") for name in ("uniform", "range")},
+    quote=properties_value,
+)
+_KEYWORDS = SettingTemplates(
+    "partition_assignment_strategy=[{}]", "session_timeout_ms={}", "group_instance_id={}", package="kafka"
+)
+
 LIBRARIES = {
     each.name: each
     for each in (
         Library(
             "Java",
-            _JAVA,
-            True,
+            {
+                _RANGE: f"{_JAVA_PACKAGE}RangeAssignor",
+                _ROUNDROBIN: f"{_JAVA_PACKAGE}RoundRobinAssignor",
+                _STICKY: f"{_JAVA_PACKAGE}StickyAssignor",
+                COOPERATIVE: f"{_JAVA_PACKAGE}CooperativeStickyAssignor",
+            },
             _like(r"consumer-<group>-\S+|connector-consumer-\S+-\d+|.+-StreamThread-\d+-consumer"),
+            _PROPERTIES,
+            # kafka-clients ConsumerCoordinator (constructor), CooperativeStickyAssignor.supportedProtocols
+            "A consumer with a mixed list is eager until the eager assignor is removed from its list.",
+            mixes=True,
             consumer_protocol="4.0 or later",
         ),
         Library(
             "librdkafka",
-            _RDKAFKA,
-            False,
+            {name: name for name in (_RANGE, _ROUNDROBIN, COOPERATIVE)},
             _like("rdkafka"),
+            # src/rdkafka_conf.c rd_kafka_conf_finalize: max.poll.interval.ms is at least session.timeout.ms
+            replace(_PROPERTIES, long_session=(300_000, "max.poll.interval.ms={}")),
+            # src/rdkafka.c rd_kafka_new, src/rdkafka_assignor.c rd_kafka_assignor_rebalance_protocol_check
+            "A consumer doesn't start with a mixed list.",
             _like("rdkafka|confluent"),
-            "2.12 or later (confluent-kafka 2.12, confluent-kafka-javascript 1.6)",
+            consumer_protocol="2.12 or later (confluent-kafka 2.12, confluent-kafka-javascript 1.6)",
         ),
         Library(
             "franz-go",
-            _JAVA,
-            True,
+            {
+                _RANGE: "kgo.RangeBalancer()",
+                _ROUNDROBIN: "kgo.RoundRobinBalancer()",
+                _STICKY: "kgo.StickyBalancer()",
+                COOPERATIVE: "kgo.CooperativeStickyBalancer()",
+            },
             _like("kgo"),
+            SettingTemplates(
+                "kgo.Balancers({})",
+                "kgo.SessionTimeout({} * time.Millisecond)",
+                "kgo.InstanceID({})",
+                {
+                    name: ("kgo.ServerSideBalancer()", f"kgo.Balancers(kgo.{balancer}Balancer())")
+                    for name, balancer in (("uniform", "Sticky"), ("range", "Range"))
+                },
+                comment="//",
+            ),
+            # pkg/kgo/consumer_group.go handleJoinResp, diffAssigned; CHANGELOG.md of 1.17.0
+            "A member becomes cooperative as soon as the vote elects cooperative-sticky, even with a mixed list. That "
+            "needs 1.17 or later: before, partitions could get stuck. A downgrade isn't supported: after an eager "
+            "member downgrades the group, the members consume again from the committed offsets.",
             _like(r"\bkgo\b|franz-go"),
-            "with kgo.ServerSideBalancer (September 2026)",
+            mixes=True,
+            consumer_protocol="1.22 or later, with kgo.ServerSideBalancer",
         ),
-        Library("Sarama", _JAVA, False, _like("sarama"), _like("sarama")),
-        Library("kafka-python", _JAVA, False, _like(r"kafka-python-\d\S*"), _like("kafka-python")),
-        Library("aiokafka", _EAGER, False, _like(r"aiokafka-\d\S*"), _like("aiokafka")),
-        Library("kafkajs", frozenset({"RoundRobinAssigner"}), False, _like("kafkajs"), _like("kafkajs")),
-        Library("kafka-go", _EAGER - {"sticky"}, False, _like(r".*\(github\.com/segmentio/kafka-go\)")),
+        Library(
+            "Sarama",
+            {
+                _RANGE: "sarama.NewBalanceStrategyRange()",
+                _ROUNDROBIN: "sarama.NewBalanceStrategyRoundRobin()",
+                _STICKY: "sarama.NewBalanceStrategySticky()",
+                COOPERATIVE: "sarama.NewBalanceStrategyCooperativeSticky()",
+            },
+            _like("sarama"),
+            SettingTemplates(
+                "config.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{{{}}}",
+                "config.Consumer.Group.Session.Timeout = {} * time.Millisecond",
+                "config.Consumer.Group.InstanceId = {}",
+                comment="//",
+            ),
+            # balance_strategy_cooperative_sticky.go SupportedProtocols, selectRebalanceProtocol (IBM/sarama#3696)
+            "A consumer with a mixed list is eager, as in Java. That needs 1.61 or later: older releases have no "
+            "cooperative rebalancing.",
+            _like("sarama"),
+            mixes=True,
+        ),
+        Library(
+            "kafka-python",
+            {**_PYTHON, COOPERATIVE: "cooperative_sticky.CooperativeStickyAssignor"},
+            _like(r"kafka-python-\d\S*"),
+            _KEYWORDS,
+            # kafka/coordinator/consumer.py _validate_rebalance_protocol, assignors/cooperative_sticky.py
+            "Since 3.0 it has cooperative-sticky, and raises KafkaConfigurationError for a mixed list.",
+            _like("kafka-python"),
+        ),
+        Library(
+            "aiokafka",
+            _PYTHON,
+            _like(r"aiokafka-\d\S*"),
+            replace(_KEYWORDS, package="aiokafka"),
+            "It has only range, roundrobin, and sticky.",  # aiokafka/coordinator/assignors (aio-libs/aiokafka#1126)
+            _like("aiokafka"),
+        ),
+        Library(
+            "kafkajs",
+            {"RoundRobinAssigner": "PartitionAssigners.roundRobin"},
+            _like("kafkajs"),
+            SettingTemplates("partitionAssigners: [{}]", "sessionTimeout: {}", comment="//"),
+            "It has only RoundRobinAssigner.",  # src/consumer/assigners (tulios/kafkajs#1156)
+            _like("kafkajs"),
+            no_static="tulios/kafkajs#884",
+        ),
+        Library(
+            "kafka-go",
+            {_RANGE: "kafka.RangeGroupBalancer{}", _ROUNDROBIN: "kafka.RoundRobinGroupBalancer{}"},
+            _like(r".*\(github\.com/segmentio/kafka-go\)"),
+            SettingTemplates(
+                "GroupBalancers: []kafka.GroupBalancer{{{}}},",
+                "SessionTimeout: {} * time.Millisecond,",
+                comment="//",
+            ),
+            "It has only range and roundrobin.",  # groupbalancer.go (segmentio/kafka-go#985)
+            no_static="segmentio/kafka-go#493",
+        ),
     )
 }
 """Libraries by name. Clients based on librdkafka have its default client id."""
+
+
+def candidates(name: str) -> list[Library]:
+    """Returns the libraries that a name stands for: one, or several that write the same bytes (`A or B`)."""
+    return [LIBRARIES[each] for each in name.split(OR) if each in LIBRARIES]
+
+
+OR = " or "
+"""Separates the names of libraries of which one is in use."""
 
 STREAMS = "stream"
 _OF_ASSIGNOR = {"RoundRobinAssigner": "kafkajs", STREAMS: "Java"}
@@ -161,109 +297,56 @@ def count_clients(clients: Iterable[Client]) -> str:
     return ", ".join(f"{name} {count}{'?' if name in guesses else ''}" for name, count in ordered)
 
 
+def leader_client(library: str | None, confidence: str | None) -> Client:
+    """Returns what the bytes show of members whose client ids show nothing: they have the library of their leader.
+
+    Args:
+        library: `groups.leader_library`, which can name several libraries that write the same bytes.
+        confidence: `groups.leader_confidence`.
+    """
+    return Client(library, confidence != "guess") if library and candidates(library) else Client(None)
+
+
+def detect_libraries(
+    group_id: str, members: Iterable[tuple[str | None, str | None]], assignor: str | None, otherwise: Client
+) -> list[Client]:
+    """Detects the libraries of a group's members.
+
+    Args:
+        group_id: id of the group.
+        members: client id and member id of each member.
+        assignor: the assignor of the group, if known.
+        otherwise: the library of members whose client ids don't show it.
+    """
+    found = (detect_library(group_id, client_id, member_id, assignor) for client_id, member_id in members)
+    return [client if client.library else otherwise for client in found]
+
+
 def read_client_libraries(
-    specs: GroupSpecs, current_assignors: Sequence[str | None], assumed: Sequence[str | None]
+    specs: GroupSpecs, current_assignors: Sequence[str | None], assumed: Sequence[str | None] | None = None
 ) -> list[str]:
     """Returns the libraries of the members of each group (`count_clients`).
 
-    `assumed` is the library of members whose library can't be detected.
+    `assumed` is the library of members whose client ids don't show it, by group; None: that of their leader.
     """
-    clients: list[list[Client]] = [[] for _ in range(specs.num_groups)]
     group_id, rows = specs.group_id.to_pylist(), specs.members.row
+    members: list[list[tuple[str | None, str | None]]] = [[] for _ in group_id]
     ids = zip(specs.facts.column("client_id", rows).to_pylist(), specs.member_id.to_pylist(), strict=True)
-    for group, (client_id, member_id) in zip(specs.members.group.tolist(), ids, strict=True):
-        client = detect_library(group_id[group], client_id, member_id, current_assignors[group])
-        assumed_library = assumed[group]
-        clients[group].append(Client(assumed_library, True) if client.library is None and assumed_library else client)
-    return [count_clients(each) for each in clients]
+    for group, pair in zip(specs.members.group.tolist(), ids, strict=True):
+        members[group].append(pair)
+    leaders = map(leader_client, *(specs.group_values(name) for name in ("leader_library", "leader_confidence")))
+    libraries = [
+        Client(named, True) if named else leader
+        for named, leader in zip(assumed or [None] * specs.num_groups, leaders, strict=True)
+    ]
+    groups = zip(group_id, members, current_assignors, libraries, strict=True)
+    return [count_clients(detect_libraries(*group)) for group in groups]
 
 
 def read_clients(text: str | None) -> dict[str, int]:
     """Parses a text of `count_clients` into the number of members by library; empty if nothing is known."""
     pairs = (entry.rstrip("?").rpartition(" ") for entry in (text or "").split(", ") if entry)
     return {name: int(count) for name, _, count in pairs}
-
-
-STOP_ALL, ROLLING, NOT_THERE, SERVER = "stop all", "two rolling restarts", "not in this library", "server side"
-
-
-@dataclass(frozen=True)
-class AssignorSwitch:
-    """How a group switches its assignor: one of the kinds above, and its description."""
-
-    kind: str
-    text: str
-
-
-def plan_switch(now: str | None, to: str, clients: str | None = None) -> AssignorSwitch:
-    """Returns how a group can switch from one assignor to another.
-
-    Args:
-        now: the current assignor; None: unknown.
-        to: the new assignor.
-        clients: libraries of the members, as formatted by `count_clients`; None: unknown.
-    """
-    counted = read_clients(clients)
-    known = [name for name in counted if name != UNKNOWN]
-    if to in RACK_SERVER_ASSIGNORS:
-        return AssignorSwitch(
-            NOT_THERE,
-            f"Kafka has no {to}, it shows what racks would save: the broker would need a class of yours "
-            "(group.consumer.assignors).",
-        )
-    if to == WEIGHTED_STICKY:
-        return AssignorSwitch(
-            NOT_THERE,
-            f"No client brings {to}: members take its plan as an explicit assignment (docs/weighted.md).",
-        )
-    if now in SERVER_ASSIGNORS:
-        return AssignorSwitch(
-            SERVER,
-            "The broker assigns (KIP-848) and does not read partition.assignment.strategy: keep that protocol, and "
-            "change group.remote.assignor if at all.",
-        )
-    if to in SERVER_ASSIGNORS and now != STREAMS:
-        name = to.removeprefix("server-")
-        return AssignorSwitch(
-            SERVER,
-            f"To the broker's protocol (KIP-848): group.protocol=consumer and group.remote.assignor={name} in every "
-            "member, if its client library has that protocol.",
-        )
-    if now == STREAMS:
-        return AssignorSwitch(NOT_THERE, "Kafka Streams brings its own assignor, which cannot be changed: keep it.")
-    if lacking := [name for name in known if to not in LIBRARIES[name].assignors]:
-        has = "has" if len(lacking) == 1 else "have"
-        return AssignorSwitch(NOT_THERE, f"{_listed(lacking)} {has} no {to}: keep what the group runs with.")
-    stop = f"Stop all members, then start them with {to} alone"
-    if now is None:
-        return AssignorSwitch(STOP_ALL, f"{stop}: what the group runs with is not known.")
-    if (now == COOPERATIVE) == (to == COOPERATIVE):
-        check = "" if _all_known(counted) else f" First make sure that your client library has {to}."
-        return AssignorSwitch(
-            ROLLING,
-            f"Two rolling restarts: first with {to} added behind {now}, then with {to} alone. Both follow one "
-            f"protocol, so every client library allows it.{check}",
-        )
-    if now == COOPERATIVE:
-        return AssignorSwitch(STOP_ALL, f"{stop}: from cooperative back to eager no rolling restart is safe.")
-    if refusing := [name for name in known if not LIBRARIES[name].mixes]:
-        does = "does" if len(refusing) == 1 else "do"
-        return AssignorSwitch(
-            STOP_ALL,
-            f"{stop}. No rolling restart: {_listed(refusing)} {does} not start with {now} and {to} in one list.",
-        )
-    if _all_known(counted):
-        allow = "allows" if len(known) == 1 else "allow"
-        return AssignorSwitch(
-            ROLLING,
-            f"Two rolling restarts: first with {to} added to {now}, then with {to} alone. {_listed(known)} {allow} "
-            "that.",
-        )
-    return AssignorSwitch(
-        STOP_ALL,
-        f"{stop}: that is safe for every client. Two rolling restarts, the first with {now} and {to} in one list, work "
-        "with Java and franz-go only; librdkafka (Python, Go, .NET, Node) doesn't start with such a list.",
-    )
 
 
 def format_known_clients(clients: str | None) -> str:
@@ -275,11 +358,3 @@ def format_known_clients(clients: str | None) -> str:
         return "The client IDs don't show which library the members use."
     guess = "; ? is a guess from part of the name" if "?" in (clients or "") else ""
     return f"The clients, by their client IDs: {clients}{guess}."
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join(names)
-
-
-def _all_known(counted: Mapping[str, int]) -> bool:
-    return bool(counted) and UNKNOWN not in counted

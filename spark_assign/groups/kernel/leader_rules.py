@@ -60,7 +60,7 @@ from spark_assign.groups.assignors.release_rules import (
     uses_leader_racks,
 )
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, UNIFORM_4_0_0
-from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, Client, detect_library
+from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, OR, Client, detect_library
 
 SURE, LIKELY, GUESS, UNKNOWN = ("sure", "likely", "guess", "unknown")
 
@@ -100,7 +100,11 @@ class MemberBytes:
 
 @dataclass(frozen=True)
 class Leader:
-    """Library and releases of a group's leader, both None if unknown, and the confidence."""
+    """Library and releases of a group's leader, both None if unknown, and the confidence.
+
+    If several libraries write the same bytes, `library` names all of them (`client_libraries.candidates`), and the
+    confidence is `unknown`.
+    """
 
     library: str | None
     releases: str | None
@@ -212,7 +216,7 @@ def find_leader(group_id: str, assignor: str, members: Sequence[MemberBytes]) ->
         ]
     libraries = {each.library for matches, _ in candidates for each in matches}
     if len(libraries) != 1:
-        return Leader(None, None, UNKNOWN)
+        return Leader(OR.join(sorted(libraries)) or None, None, UNKNOWN)
     (library,) = libraries
     is_default_id = all(name.library == library and name.is_certain for _, name in candidates)
     confidence = (SURE if is_default_id else LIKELY) if len(by_bytes) == 1 else LIKELY if is_default_id else GUESS

@@ -36,6 +36,7 @@ from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import assignor_of_leader, is_release_assignor
 from spark_assign.groups.kernel.assign import assign_groups
 from spark_assign.groups.kernel.changed_topics import changed_topics
+from spark_assign.groups.kernel.client_libraries import OR
 from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, IndexedFacts, column
 from spark_assign.groups.kernel.faults import rejected_table
 from spark_assign.groups.kernel.group_metrics import (
@@ -248,8 +249,12 @@ def read_assignors(specs: GroupSpecs) -> list[str | None]:
 
 
 def read_leaders(specs: GroupSpecs) -> list[tuple[str | None, str | None, str | None]]:
-    """Returns the library, the releases, and the confidence of each group's leader, as far as known."""
-    return list(zip(*map(specs.group_values, LEADER_COLUMNS), strict=True))
+    """Returns the library, the releases, and the confidence of each group's leader, as far as known.
+
+    A library that is one of several isn't known.
+    """
+    leaders = zip(*map(specs.group_values, LEADER_COLUMNS), strict=True)
+    return [(None, None, known) if name and OR in name else (name, release, known) for name, release, known in leaders]
 
 
 def _leader_texts(specs: GroupSpecs) -> list[str | None]:

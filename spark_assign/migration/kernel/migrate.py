@@ -9,6 +9,7 @@ The `kind` of a result row says what it describes:
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -72,7 +73,11 @@ def _build_candidates(
     specs: GroupSpecs, assignors: Sequence[str | None], metrics: Sequence[_Row], params: MigrationPassParams
 ) -> list[MigrationCandidate]:
     """Returns what is known of each group before its migration."""
-    libraries = read_client_libraries(specs, assignors, [params.library] * specs.num_groups)
+    named = [
+        next((name for glob, name in params.library.items() if fnmatch.fnmatchcase(group_id, glob)), None)
+        for group_id in specs.group_id.to_pylist()
+    ]
+    libraries = read_client_libraries(specs, assignors, named)
     num_static = np.bincount(specs.members.group[specs.instance_id.is_valid()], minlength=specs.num_groups).tolist()
     copartitioned_topics = _count_copartitioned(specs)
     metric_names = [

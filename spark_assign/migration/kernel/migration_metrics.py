@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,13 +33,14 @@ class MigrationParams:
         policy: `group.consumer.migration.policy` of the brokers: `bidirectional` (Kafka's default), `upgrade`,
             `downgrade`, or `disabled`.
         max_size: `group.consumer.max.size` of the brokers; `None` for no limit.
-        library: the library of members with unrecognized client ids (`groups.kernel.client_libraries.LIBRARIES`);
-            `None` if unknown, which is a warning.
+        library: the library of members with unrecognized client ids (`groups.kernel.client_libraries.LIBRARIES`), for
+            all groups, or by shell pattern of the group id, of which the first matching one counts; `None`: that of
+            their leader, as its bytes show it; else unknown, which is a warning.
         hypothetical_assignors: assignors that the broker doesn't have, to count the partitions that they would read
             across racks; `None`: the rack-aware variant of `server_assignor` (`rack-uniform` or `rack-server-range`).
-        broker_release: release of the brokers, such as `4.2.1`, which decides whether Kafka Streams applications can
-            move to the streams protocol; `None` if unknown, which blocks them. With `4.0.0`, `uniform` is the class of
-            that release.
+        broker_release: release of the brokers, such as `4.2.1`, which decides which faults of brokers block a group,
+            and whether Kafka Streams applications can move to the streams protocol; `None` if unknown, which blocks
+            these. With `4.0.0`, `uniform` is the class of that release.
 
     Examples:
         >>> MigrationParams(library="Java").server_assignor
@@ -49,7 +50,7 @@ class MigrationParams:
     server_assignor: str = UNIFORM
     policy: str = Policy.BIDIRECTIONAL
     max_size: int | None = None
-    library: str | None = None
+    library: str | Mapping[str, str] | None = None
     hypothetical_assignors: Sequence[str] | None = None
     broker_release: str | None = None
 
@@ -59,12 +60,13 @@ class MigrationPassParams(MigrationParams):
     """Parameters of a pass over complete groups.
 
     Attributes:
-        policy, hypothetical_assignors: see `MigrationParams`.
+        policy, library, hypothetical_assignors: see `MigrationParams`.
         timing: the times to estimate pauses from.
         racks_known: whether the fleet has the racks of replicas.
     """
 
     policy: Policy = Policy.BIDIRECTIONAL
+    library: Mapping[str, str] = field(default_factory=dict)
     hypothetical_assignors: tuple[str, ...] = ()
     timing: TimingConfig = field(default_factory=TimingConfig)
     racks_known: bool = False

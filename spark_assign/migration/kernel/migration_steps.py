@@ -19,21 +19,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
-from spark_assign.groups.kernel.client_libraries import COOPERATIVE, STREAMS
+from spark_assign.groups.kernel.client_libraries import COOPERATIVE, STREAMS, UNKNOWN, candidates, read_clients
+from spark_assign.groups.kernel.client_settings import FORBIDDEN, assignor_lines
 from spark_assign.migration.kernel import streams_migration
 from spark_assign.migration.kernel.migration_verdict import MigrationCandidate
 from spark_assign.migration.kernel.rolling_restart import COSTS
 
-SETTINGS = {
-    "partition.assignment.strategy": "group.remote.assignor in the client, one of group.consumer.assignors of the "
-    "broker",
-    "session.timeout.ms": "group.consumer.session.timeout.ms of the broker (45 s), or consumer.session.timeout.ms of "
-    "the group",
-    "heartbeat.interval.ms": "group.consumer.heartbeat.interval.ms of the broker (5 s), or "
-    "consumer.heartbeat.interval.ms of the group",
-}
-"""Client settings that group.protocol=consumer forbids, with their replacements. The Java client and librdkafka don't
-start with them."""
+ROLLBACK_FAULT = (
+    "Afterward, a broker that loads the group while __consumer_offsets is compacted can fail, and all groups of that "
+    "partition have no coordinator (KAFKA-21117, open in 4.4)."
+)
 
 _StepRow = dict[str, Any]
 
@@ -125,10 +120,12 @@ def _step(
 
 def describe_prepare(candidate: MigrationCandidate) -> str:
     """Describes the change to the settings of all members."""
+    names = [name for name in read_clients(candidate.client_libraries) if name != UNKNOWN] or ["Java"]
+    libraries = [each for name in names for each in candidates(name) if each.consumer_protocol]
+    settings = dict.fromkeys(" and ".join(assignor_lines(each, (candidate.server_assignor,))) for each in libraries)
     return (
-        "In the settings of every member, set group.protocol=consumer and group.remote.assignor="
-        f"{candidate.server_assignor.removeprefix('server-')}, and remove {', '.join(SETTINGS)}. A client doesn't "
-        "start with them."
+        f"In the settings of every member, set {', or '.join(settings)}, and remove {', '.join(FORBIDDEN)}. A client "
+        "doesn't start with them."
     )
 
 
@@ -178,5 +175,6 @@ def describe_rollback(candidate: MigrationCandidate) -> str:
         )
     return (
         f"Restart the members with the previous settings ({previous}). When the last member with the consumer protocol "
-        f"has left, the coordinator converts the group to a classic group, and {previous} assigns all partitions again."
+        f"has left, the coordinator converts the group to a classic group, and {previous} assigns all partitions "
+        f"again. {ROLLBACK_FAULT}"
     )

@@ -7,6 +7,8 @@ Principles, in order of priority:
 
 Blockers:
     client-lacks-protocol  a member uses a library without the consumer protocol (`groups.kernel.client_libraries`)
+    KAFKA-19862            brokers before 4.0.2, 4.1.2, or 4.2.0: if `__consumer_offsets` is compacted while a broker
+                           loads a consumer group, the group and all others of its partition have no coordinator
     custom-assignor        an assignor that the broker doesn't have; the broker refuses its user data, too
     racks-lost             more than 5 % of the partitions become cross-rack, because the broker's assignors ignore
                            racks
@@ -35,13 +37,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from spark_assign.comparison.kernel.recommend import BALANCE, RACKS, percent
-from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
+from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, release_bounds
 from spark_assign.groups.assignors.server import SERVER_RANGE, UNIFORM
-from spark_assign.groups.kernel.client_libraries import LIBRARIES, STREAMS, UNKNOWN, read_clients
+from spark_assign.groups.kernel.client_libraries import OR, STREAMS, UNKNOWN, candidates, read_clients
+from spark_assign.groups.kernel.client_settings import without_consumer_protocol
 from spark_assign.migration.kernel.streams_migration import BLOCKERS, find_streams_findings
 
 READY, READY_WITH_WARNINGS, BLOCKED, DONE = "ready", "ready-with-warnings", "blocked", "done"
 """Verdicts of migrations and upgrades; the last one is for groups with nothing to change."""
+
+_UNLOADABLE = (((0, 0, 0), (4, 0, 2)), ((4, 1, 0), (4, 1, 2)))
+"""Releases of brokers with KAFKA-19862: the first one, and the one that fixes it."""
 
 MOVES = 0.1
 """Share of the partitions that can move because of the new assignor without a warning."""
@@ -91,7 +97,7 @@ class MigrationCandidate:
         copartitioned_topics: the number of topics that share partition count and subscribers with another topic.
         policy: the migration policy of the brokers.
         max_size: `group.consumer.max.size` of the brokers; `None` for no limit.
-        broker_release: release of the brokers; `None` if unknown. It only matters for Kafka Streams.
+        broker_release: release of the brokers; `None` if unknown.
     """
 
     assignor: str | None
@@ -148,11 +154,18 @@ def judge_migration(candidate: MigrationCandidate) -> tuple[str, tuple[str, ...]
 
 def _find_blockers(candidate: MigrationCandidate) -> Iterator[_Finding]:
     """Yields what prevents the migration of a group."""
-    libraries = [name for name in read_clients(candidate.client_libraries) if name != UNKNOWN]
-    if unsupported := [name for name in libraries if LIBRARIES[name].consumer_protocol is None]:
+    if unsupported := without_consumer_protocol(candidate.client_libraries):
         is_guess = any(_is_guessed(candidate, name) for name in unsupported)
         guess_note = " The library is a guess from part of the client ids." if is_guess else ""
         yield "client-lacks-protocol", f"{' and '.join(unsupported)} can't use the consumer protocol.{guess_note}"
+    newest = release_bounds(candidate.broker_release)[1]
+    if any(first <= newest < fixed for first, fixed in _UNLOADABLE):
+        yield (
+            "KAFKA-19862",
+            f"If __consumer_offsets is compacted while a broker of {candidate.broker_release} loads a consumer group, "
+            "all groups of that partition have no coordinator (KAFKA-19862). Upgrade the brokers to 4.0.2, 4.1.2, or "
+            "4.2 first.",
+        )
     if candidate.assignor is not None and candidate.assignor not in CLIENT_ASSIGNORS:
         yield (
             "custom-assignor",
@@ -176,13 +189,14 @@ def _find_warnings(candidate: MigrationCandidate) -> Iterator[_Finding]:
             "Raise it first.",
         )
     libraries = read_clients(candidate.client_libraries)
-    if not libraries or UNKNOWN in libraries:
+    lacking = without_consumer_protocol(candidate.client_libraries)
+    if not libraries or UNKNOWN in libraries or any(OR in name and name not in lacking for name in libraries):
         yield (
             "client-unknown",
             "The client ids don't show the library of every member. Check that each member supports the consumer "
             "protocol.",
         )
-    elif guessed := [name for name in libraries if LIBRARIES[name].consumer_protocol and _is_guessed(candidate, name)]:
+    elif guessed := [name for name in libraries if _has_protocol(name) and _is_guessed(candidate, name)]:
         yield "client-guessed", f"The library {' and '.join(guessed)} is a guess from part of the client ids."
     if candidate.assignor is None:
         yield "assignor-unknown", "The current assignor is unknown."
@@ -222,9 +236,13 @@ def _describe_racks(candidate: MigrationCandidate) -> str:
 
 def _describe_requirements(candidate: MigrationCandidate) -> str:
     """Returns the releases that the members' libraries need for the protocol."""
-    libraries = [LIBRARIES[name] for name in read_clients(candidate.client_libraries) if name != UNKNOWN]
+    libraries = [library for name in read_clients(candidate.client_libraries) for library in candidates(name)]
     requirements = [f"{library.name} {library.consumer_protocol}" for library in libraries if library.consumer_protocol]
     return f"Requires {' and '.join(requirements)}." if requirements else ""
+
+
+def _has_protocol(name: str) -> bool:
+    return any(library.consumer_protocol for library in candidates(name))
 
 
 def _is_guessed(candidate: MigrationCandidate, name: str) -> bool:

@@ -10,15 +10,17 @@ The `kind` of a result row says what it describes:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from spark_assign.groups.assignors.release_rules import release_bounds
 from spark_assign.groups.kernel.assign import assign_groups
-from spark_assign.groups.kernel.client_libraries import STOP_ALL, read_client_libraries
+from spark_assign.groups.kernel.client_libraries import read_client_libraries
+from spark_assign.groups.kernel.client_settings import STOP_ALL
 from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
@@ -38,6 +40,7 @@ from spark_assign.migration.kernel.group_membership import (
 from spark_assign.migration.kernel.migration_verdict import DONE, READY, READY_WITH_WARNINGS
 from spark_assign.migration.kernel.rolling_upgrade import simulate_upgrade
 from spark_assign.migration.kernel.upgrade_verdict import (
+    FIXES,
     UNKNOWN_VERDICT,
     UpgradeCandidate,
     describe_start_all,
@@ -96,7 +99,7 @@ def plan_upgrades(facts: pa.Table, to_release: str, assignor: str | None, schema
 
 def _read_candidates(specs: GroupSpecs, to_release: str, to_assignor: str | None) -> list[UpgradeCandidate]:
     current_assignors, leaders = read_assignors(specs), read_leaders(specs)
-    member_libraries = read_client_libraries(specs, current_assignors, [library for library, _, _ in leaders])
+    member_libraries = read_client_libraries(specs, current_assignors)
     has_racks = mask_from_indexes(specs.members.group[specs.members.rack >= 0], specs.num_groups).tolist()
     return [
         UpgradeCandidate(assignor, library, releases, libraries, to_release, to_assignor, racks)
@@ -156,7 +159,9 @@ class _UpgradeResult:
         with_old_rules, with_new_rules: the same restarts if all members follow the rules of one release.
         full_restart_paused, full_restart_moved: costs of a full restart. Shape: (num_groups,), partitions.
         keys: the key columns of each group.
-        failed: groups for which Kafka's assignor throws an exception: code and detail.
+        fixed: groups for which the assignor of the current release throws, but not that of the new one: the exception,
+            and the first release without it.
+        failed: other groups for which Kafka's assignor throws an exception: code and detail.
     """
 
     def __init__(self, specs: GroupSpecs, candidates: Sequence[UpgradeCandidate | None]) -> None:
@@ -169,7 +174,20 @@ class _UpgradeResult:
         self.full_restart_paused, self.full_restart_moved, failed = simulate_full_restart(
             specs, [_full_restart_config(candidate) for candidate in candidates]
         )
-        self.failed = self.upgrade.failed | failed
+        self.fixed = _find_fixes(
+            specs,
+            {
+                group: candidate
+                for group in self.upgrade.failed
+                if (candidate := candidates[group]) is not None
+                and not candidate.has_same_rules
+                and group not in self.with_new_rules.failed
+            },
+            self.upgrade.failed,
+        )
+        self.failed = {
+            group: reason for group, reason in (self.upgrade.failed | failed).items() if group not in self.fixed
+        }
         self.num_partitions = count_subscribed_partitions(specs).tolist()
         self.num_members = np.bincount(specs.members.group, minlength=specs.num_groups).tolist()
         static_group = specs.members.group[specs.instance_id.is_valid()]
@@ -206,9 +224,9 @@ class _UpgradeResult:
         }
         steps, is_complete = self.upgrade.steps[group], bool(self.upgrade.is_complete[group])
         total = _sum_restarts(steps) if is_complete else {}
-        verdict, note = judge_upgrade(candidate, total.get("moved_by_rules"), is_complete)
+        verdict, note = judge_upgrade(candidate, total.get("moved_by_rules"), is_complete, self.fixed.get(group))
         row |= {"verdict": verdict, "note": note}
-        if self.candidates[group] is None or verdict not in (READY, READY_WITH_WARNINGS):
+        if self.candidates[group] is None or group in self.fixed or verdict not in (READY, READY_WITH_WARNINGS):
             return row
         if not candidate.is_rolling:
             return row | {
@@ -235,7 +253,7 @@ class _UpgradeResult:
     def step_rows(self, group: int) -> Iterator[dict[str, Any]]:
         """Yields the rows of the steps of a group."""
         candidate = self.candidates[group]
-        if candidate is None or group in self.failed:
+        if candidate is None or group in self.failed or group in self.fixed:
             return
         if candidate.switch is not None and candidate.switch.kind == STOP_ALL:
             paused, moved = int(self.full_restart_paused[group]), int(self.full_restart_moved[group])
@@ -268,6 +286,27 @@ def _single_rules_path(candidate: UpgradeCandidate | None, new_rules: bool) -> U
     release = candidate.to_release if new_rules else str(candidate.release)
     config = ClientConfig(release, candidate.assignor_lists[0][:1])
     return UpgradePath(config, (config,) * len(candidate.assignor_lists))
+
+
+def _find_fixes(
+    specs: GroupSpecs, groups: Mapping[int, UpgradeCandidate], failed: Mapping[int, tuple[str, str]]
+) -> dict[int, str]:
+    """Returns the exception of groups, and the first release in which the same restarts don't throw it."""
+    fixes: dict[int, str] = {}
+    for release, change in FIXES.items() if groups else ():
+        configs = {
+            group: ClientConfig(release, candidate.assignor_lists[0][:1])
+            for group, candidate in groups.items()
+            if group not in fixes and release_bounds(candidate.release)[1] < release_bounds(release)[0]
+        }
+        paths = [
+            UpgradePath(config, (config,)) if (config := configs.get(group)) else None
+            for group in range(specs.num_groups)
+        ]
+        still = simulate_upgrade(specs, paths).failed
+        fixed = (group for group in configs if group not in still)
+        fixes |= {group: f"{failed[group][1]} ({change}, fixed in {release})" for group in fixed}
+    return fixes
 
 
 def _full_restart_config(candidate: UpgradeCandidate | None) -> ClientConfig | None:

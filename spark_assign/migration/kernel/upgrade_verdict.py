@@ -7,11 +7,9 @@ Verdicts:
     done                 the leader has the requested release already, or a newer one
     unknown              the leader isn't a Java client, or its release is unknown
 
-Two rolling restarts are safe if a consumer can list an eager and a cooperative assignor together, and is eager as long
-as it does. In the first restart, all members get both; the vote elects the old one, because it comes first. In the
-second restart, the old one is removed; as soon as one member has removed it, the new one is the only assignor that all
-members have. With other libraries, the group must be empty for a moment: all members stop before the first one starts
-with the new list, or the new members start with another group id and the offsets of the old group.
+For how libraries switch from eager to cooperative, see `groups.kernel.client_settings`. In the first restart of two,
+all members get both assignors; the vote elects the old one, because it comes first. In the second restart, the old one
+is removed; as soon as one member has removed it, the new one is the only assignor that all members have.
 """
 
 from __future__ import annotations
@@ -20,15 +18,8 @@ import re
 from dataclasses import dataclass
 
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, parse_release_assignor
-from spark_assign.groups.kernel.client_libraries import (
-    COOPERATIVE,
-    NOT_THERE,
-    ROLLING,
-    UNKNOWN,
-    AssignorSwitch,
-    plan_switch,
-    read_clients,
-)
+from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES, UNKNOWN, candidates, read_clients
+from spark_assign.groups.kernel.client_settings import NOT_THERE, ROLLING, AssignorSwitch, assignor_lines, plan_switch
 from spark_assign.migration.kernel.group_membership import (
     NEXT_REBALANCE,
     Assignors,
@@ -37,28 +28,17 @@ from spark_assign.migration.kernel.group_membership import (
 )
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS
 
-SWITCH_REASONS = {
-    # kafka-clients ConsumerCoordinator (constructor), CooperativeStickyAssignor.supportedProtocols
-    "Java": "A consumer with a mixed list is eager until the eager assignor is removed from its list.",
-    # pkg/kgo/group_balancer.go CooperativeStickyBalancer, config.go Balancers
-    "franz-go": "A mixed list is supported, a downgrade isn't: after an eager member downgrades the group, the members "
-    "consume again from the committed offsets.",
-    # src/rdkafka.c rd_kafka_new, src/rdkafka_assignor.c rd_kafka_assignor_rebalance_protocol_check
-    "librdkafka": "A consumer doesn't start with a mixed list.",
-    # kafka/coordinator/consumer.py _validate_rebalance_protocol, assignors/cooperative_sticky.py
-    "kafka-python": "Since 3.0 it has cooperative-sticky, and raises KafkaConfigurationError for a mixed list.",
-    # balance_strategy_cooperative_sticky.go SupportedProtocols, selectRebalanceProtocol (IBM/sarama#3696)
-    "Sarama": "It has cooperative rebalancing since September 2026, with mixed lists as in Java. Older releases have "
-    "no cooperative assignor, so stop all members if the release is unknown.",
-    # aiokafka/coordinator/assignors (aio-libs/aiokafka#1126)
-    "aiokafka": "It has only range, roundrobin, and sticky.",
-    # src/consumer/assigners (tulios/kafkajs#1156)
-    "kafkajs": "It has only RoundRobinAssigner.",
-    # groupbalancer.go (segmentio/kafka-go#985)
-    "kafka-go": "It has only range and roundrobin.",
+FIXES = {
+    "2.5.1": "KAFKA-9987",
+    "2.8.1": "KAFKA-12984",
+    "3.0.0": "KAFKA-12464",
+    "3.4.0": "KAFKA-13715",
+    "3.4.1": "KAFKA-14639",
+    "3.5.0": "KIP-881",
+    "3.5.2": "KAFKA-15106",
+    "3.7.1": "KAFKA-15170",
 }
-"""Reason, by library, for the way in which it can switch from eager to cooperative (`plan_switch`). Each comment names
-the source."""
+"""The first release of each line of equal rules (`release_rules`), and the change that made it."""
 
 UNKNOWN_VERDICT = "unknown"
 """Verdict of groups that can't be analyzed, in addition to those of migrations."""
@@ -145,8 +125,8 @@ def explain_unknown(candidate: UpgradeCandidate) -> str | None:
         return f"The client library of the leader is unknown. {remedy}"
     if candidate.library != "Java":
         text = f"The leader uses {candidate.library}, whose releases aren't those of Kafka's Java clients."
-        reason = SWITCH_REASONS.get(candidate.library)
-        if candidate.to_assignor != COOPERATIVE or candidate.assignor == COOPERATIVE or reason is None:
+        reason = " ".join(library.switching for library in candidates(candidate.library))
+        if candidate.to_assignor != COOPERATIVE or candidate.assignor == COOPERATIVE or not reason:
             return text
         method = plan_switch(candidate.assignor, COOPERATIVE, f"{candidate.library} 1").kind
         return f"{text} To switch to {COOPERATIVE}: {method}. {reason}"
@@ -155,13 +135,17 @@ def explain_unknown(candidate: UpgradeCandidate) -> str | None:
     return None
 
 
-def judge_upgrade(candidate: UpgradeCandidate, moved_by_rule_change: int | None, is_complete: bool) -> tuple[str, str]:
+def judge_upgrade(
+    candidate: UpgradeCandidate, moved_by_rule_change: int | None, is_complete: bool, fault: str | None = None
+) -> tuple[str, str]:
     """Returns the verdict and the note of a group that can be analyzed.
 
     Args:
         candidate: the group.
         moved_by_rule_change: partitions that move because of the change of rules; `None` if not simulated.
         is_complete: whether all restarts were simulated.
+        fault: the exception of the current release's assignor that the new release doesn't throw, and what fixed it;
+            `None` if there is none.
     """
     notes = []
     if candidate.releases != candidate.release:
@@ -173,6 +157,12 @@ def judge_upgrade(candidate: UpgradeCandidate, moved_by_rule_change: int | None,
         notes.append(f"Members with {' and '.join(other_libraries)} are simulated as Java clients.")
     if candidate.switch is not None and candidate.switch.kind == NOT_THERE:
         return BLOCKED, " ".join(notes)
+    if fault is not None:
+        notes.append(
+            f"{fault}. The upgrade removes this fault. Until a member of the new release leads, "
+            "the group can't rebalance, so the costs of the restarts are unknown."
+        )
+        return READY_WITH_WARNINGS, " ".join(notes)
     verdict = READY_WITH_WARNINGS if other_libraries or not candidate.is_rolling else READY
     if candidate.is_done:
         return DONE, " ".join([*notes, f"The leader has release {candidate.release} already."])
@@ -203,8 +193,7 @@ def describe_step(candidate: UpgradeCandidate, step: UpgradeStep) -> str:
     """Describes one restart, or the rebalance after all restarts."""
     if step.step_type == NEXT_REBALANCE:
         return "At the next rebalance, for whatever reason, the leader assigns by its new rules."
-    assignors = ",".join(candidate.assignor_lists[step.bounce - 1])
-    setting = f" and partition.assignment.strategy={assignors}" if candidate.switch is not None else ""
+    setting = f" and {_assignor_setting(candidate, step.bounce - 1)}" if candidate.switch is not None else ""
     return f"Restart the member with {candidate.to_release}{setting}."
 
 
@@ -217,5 +206,9 @@ def describe_stop_all() -> str:
 
 def describe_start_all(candidate: UpgradeCandidate) -> str:
     """Describes how the members start again."""
-    assignor = candidate.assignor_lists[-1][0]
-    return f"Start all members with {candidate.to_release} and partition.assignment.strategy={assignor}."
+    return f"Start all members with {candidate.to_release} and {_assignor_setting(candidate, -1)}."
+
+
+def _assignor_setting(candidate: UpgradeCandidate, restart: int) -> str:
+    """Returns the list of assignors of the Java clients after a rolling restart, as a setting."""
+    return "".join(assignor_lines(LIBRARIES["Java"], candidate.assignor_lists[restart]))

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.release_rules import release_bounds
+from spark_assign.groups.kernel.client_settings import UNSEEN, UNSEEN_BY_LEADER
 from spark_assign.java.hash_map import string_hashes
 from spark_assign.numeric.array_types import IntArray
 
@@ -157,8 +158,11 @@ def find_effects(row: Row, broker_release: str, downtime_seconds: float) -> Iter
             BOUNCE, f"The leader sees a replica without a rack as the broker {seen}: {stop}.", rebalances, eager
         )
     if row["grown"] and is_classic:
-        certain = int(row["leader_library"] in ("Java", "librdkafka", "franz-go"))
-        yield _effect(GROWTH, f"The leader sees new partitions and rejoins: {stop}.", (certain, row["grown"]), eager)
+        library, detail = row["leader_library"], f"The leader sees new partitions and rejoins: {stop}."
+        certain = int(library in ("Java", "librdkafka", "franz-go"))
+        if library == "librdkafka" and row["assignor"] in UNSEEN_BY_LEADER:
+            certain, detail = 0, f"{detail} {UNSEEN}"
+        yield _effect(GROWTH, detail, (certain, row["grown"]), eager)
     elif row["grown"] and row["group_type"] == "streams":
         detail = "Members get the new tasks. An application with state or repartition topics of the grown topic fails."
         yield _effect(GROWTH, detail, paused=row["partitions"], epochs=(1, row["grown"] + row["members"]))

@@ -10,13 +10,14 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.advice.kernel.proposals import CLASSES
+from spark_assign.comparison.kernel.recommend import PREFERRED
+from spark_assign.groups.kernel.client_settings import MemberChange, member_settings, plan_switch
 from spark_assign.report.formatting import Rows, group_key
 from spark_assign.report.html import drift as drifts
 from spark_assign.report.html import history as histories
-from spark_assign.report.html.daily import HANG, OUTAGE, DailyRows
+from spark_assign.report.html.daily import HANG, OUTAGE, STATIC_MEMBERS, DailyRows
 from spark_assign.report.html.report_data import MAPPED_GROUPS, MOST_ROWS
-from spark_assign.report.listed_groups import any_of, collected, num_rows
+from spark_assign.report.listed_groups import any_of, collected, num_rows, possible_variants
 from spark_assign.report.text.advice import one_row_per_change
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.groups import GROUP_KEY
@@ -69,7 +70,8 @@ def daily_rows(
         rows = replace(rows, width_s=width_s, buckets=[{**row, "team": teams[group_key(row)]} for row in buckets])
     if "replay_summary" in history:
         savings = _savings(history["replay_summary"], recent["replay_rebalances"])
-        rows = replace(rows, savings=_first(savings, F.desc(F.col("paused_ms") - F.col("replayed_ms"))))
+        largest = _first(savings, F.desc(F.col("paused_ms") - F.col("replayed_ms")), "assignor", "static")
+        rows = replace(rows, savings=_with_settings(largest))
     return rows
 
 
@@ -150,7 +152,10 @@ def _savings(summary: DataFrame, recent: DataFrame) -> DataFrame:
 
     A variant that changes both the assignor and the membership isn't a single setting, and isn't in the table.
     """
-    variants = summary.select(*GROUP_KEY, "assignor", "static", "protocol", "recorded")
+    summary = possible_variants(summary)
+    if "client_libraries" not in summary.columns:
+        summary = summary.withColumn("client_libraries", F.lit(None).cast("string"))
+    variants = summary.select(*GROUP_KEY, "assignor", "static", "protocol", "recorded", "client_libraries")
     sums = recent.groupBy(*GROUP_KEY, "assignor", "static").agg(
         F.sum("paused_partition_ms").alias("replayed_ms"), num_rows("rebalances")
     )
@@ -164,25 +169,27 @@ def _savings(summary: DataFrame, recent: DataFrame) -> DataFrame:
     pairs = costs.where(~F.col("recorded")).drop("rebalances").join(recorded, GROUP_KEY)
     same_static = F.col("static") == F.col("current_static")
     same_assignor = F.col("assignor") == F.col("current_assignor")
-    is_consumer, was_consumer = F.col("protocol") == "consumer", F.col("current_protocol") == "consumer"
-    setting = (
-        F.when(same_assignor & ~same_static & F.col("static"), F.lit("group.instance.id=NAME-OF-THE-MEMBER"))
-        .when(
-            same_static & ~is_consumer & ~was_consumer, F.concat(F.lit("partition.assignment.strategy="), _class_name())
-        )
-        .when(same_static & is_consumer & was_consumer, F.concat(F.lit("group.remote.assignor="), _server_assignor()))
-        .when(same_static & is_consumer & (F.col("assignor") == "uniform"), F.lit("group.protocol=consumer"))
-    )
+    is_single = F.when(same_assignor, F.col("static") & ~same_static).otherwise(same_static)
     team = [name for name in ("team", "contact") if name in summary.columns]
     owners = summary.where("recorded").select(*GROUP_KEY, *team)
-    found = pairs.select(*GROUP_KEY, setting.alias("setting"), "paused_ms", "replayed_ms", "rebalances")
-    return found.where("setting IS NOT NULL").join(owners, GROUP_KEY)
+    columns = ["assignor", "static", "current_assignor", "client_libraries", "paused_ms", "replayed_ms", "rebalances"]
+    return pairs.where(is_single).select(*GROUP_KEY, *columns).join(owners, GROUP_KEY)
 
 
-def _class_name() -> Column:
-    pairs = (F.lit(word) for pair in CLASSES.items() for word in pair)
-    return F.element_at(F.create_map(*pairs), F.col("assignor"))
+def _with_settings(rows: Rows) -> Rows:
+    """Returns the rows whose change the group's clients can make, with its name and the lines to paste.
 
-
-def _server_assignor() -> Column:
-    return F.regexp_replace("assignor", "^server-", "")
+    Of changes of a group that save the same, the one that is preferred everywhere comes first (`PREFERRED`).
+    """
+    found = []
+    for row in rows:
+        assignor, current, clients = row["assignor"], row["current_assignor"], row["client_libraries"]
+        switch = None if assignor == current else plan_switch(current, assignor, clients)
+        change = MemberChange(row["group_id"], clients, switch, None if switch else True)
+        if settings := member_settings(change):
+            name = assignor if switch else STATIC_MEMBERS
+            found.append({**row, "setting": name, "settings": "\n".join(settings)})
+    order = [*PREFERRED, STATIC_MEMBERS]
+    return sorted(
+        found, key=lambda row: (row["replayed_ms"] - row["paused_ms"], *group_key(row), order.index(row["setting"]))
+    )

@@ -79,7 +79,12 @@ def _savings_sentences(totals: Rows) -> list[str]:
     long, short = (_hours(row["task_ms_not_running"]) for row in (eager, one))
     return [
         f"The same events stop and start {many} connectors and tasks with eager, {few} with {one['protocol']}; tasks "
-        f"do not run for {long} and {short} hours, all tasks together."
+        f"do not run for {long} and {short} hours, all tasks together.",
+        *(
+            f"With {row['protocol']}, {count(row['not_running'], 'task')} never run again, so the cost is open."
+            for row in ordered
+            if row["not_running"]
+        ),
     ]
 
 
@@ -87,6 +92,7 @@ _NAMES = (parts.words("Cluster", "connect_cluster"), parts.words("Protocol", "pr
 _COSTS = (
     *(*parts.figures("rebalances", "stops", "starts"), parts.figure("Lost with a worker", "lost_with_worker")),
     parts.figure("Task-hours not running", "task_ms_not_running", _hours),
+    parts.figure("Never run again", "not_running"),
 )
 
 
@@ -171,12 +177,12 @@ def _find_table(connect: Any, name: str) -> DataFrame | None:
 def _collect_costs(costs: DataFrame) -> dict[str, Rows]:
     """Returns sums per protocol, and the Connect clusters whose tasks don't run for the longest time."""
     stops, starts = (F.col(f"connector_{what}") + F.col(f"task_{what}") for what in ("stops", "starts"))
-    costs = costs.withColumns({"stops": stops, "starts": starts})
-    sums = (
-        F.sum(name).alias(name) for name in ("rebalances", "stops", "starts", "lost_with_worker", "task_ms_not_running")
-    )
+    never = F.col("not_running") if "not_running" in costs.columns else F.lit(0)
+    costs = costs.withColumns({"stops": stops, "starts": starts, "not_running": F.coalesce(never, F.lit(0))})
+    summed = ("rebalances", "stops", "starts", "lost_with_worker", "task_ms_not_running", "not_running")
+    sums = (F.sum(name).alias(name) for name in summed)
     totals = costs.groupBy("protocol").agg(num_rows("clusters"), *sums)
-    worst = F.max("task_ms_not_running").over(Window.partitionBy("connect_cluster"))
+    worst = F.max(F.struct("not_running", "task_ms_not_running")).over(Window.partitionBy("connect_cluster"))
     ordered = costs.withColumn("worst", worst).orderBy(F.desc("worst"), "connect_cluster", "protocol")
     return {
         "totals": collected(totals.orderBy("protocol").limit(MOST_ROWS)),

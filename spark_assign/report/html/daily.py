@@ -41,6 +41,8 @@ CAUSES = {
 MAX_CARDS = 20
 """Maximum number of recommendations on a page."""
 
+STATIC_MEMBERS = "static members"
+
 MIN_SAVED_SHARE = 0.25
 """A setting is recommended if a replay with it saves more than this share of the pauses of a group. Where replays
 were measured, their error was almost as large (docs/daily.md)."""
@@ -57,7 +59,8 @@ class DailyRows:
         idle: cluster, group_id, times: number of idle pauses, which aren't events; most first.
         buckets: cluster, group_id, time_bucket, rebalances, paused_partition_ms.
         width_s: width of the time buckets, in seconds.
-        savings: cluster, group_id, setting, paused_ms (as recorded), replayed_ms, rebalances; largest saving first.
+        savings: cluster, group_id, setting (an assignor, or `STATIC_MEMBERS`), settings (lines to paste), paused_ms (as
+            recorded), replayed_ms, rebalances; largest saving first.
         changed: rows of the drift's groups that changed; None if there is no earlier plan.
         advice: `tables.advice.ADVICE`, by rank.
         alerts: `tables.groups.ALERTS`.
@@ -198,10 +201,11 @@ def _prevention(rows: DailyRows) -> Part:
     best: dict[tuple[str, str], Row] = {}
     for row in rows.savings:
         best.setdefault(group_key(row), row)
-    by_setting = parts.grouped(list(filter(_is_recommended, rows.savings)), lambda row: row["setting"])
-    if not by_setting:
+    listed = list(filter(_is_recommended, best.values()))
+    if not listed:
         share_of = f"more than {100 * MIN_SAVED_SHARE:.0f} % of the pauses of a group"
         return Part(heading, [f"No single setting would have saved {share_of}, as the replay of the rebalances shows."])
+    by_setting = parts.grouped(listed, lambda row: row["setting"])
     setting, saving = max(by_setting.items(), key=lambda item: (sum(map(_saved, item[1])), item[0]))
     total = sum(row["paused_ms"] for row in best.values())
     saved = sum(map(_saved, saving))
@@ -209,7 +213,6 @@ def _prevention(rows: DailyRows) -> Part:
         f"{setting} in {count(len(saving), 'group')} would have saved {partition_time(saved)}, {share(saved, total)} "
         f"of the {partition_time(total)} of all replayed groups."
     )
-    listed = list(filter(_is_recommended, best.values()))
     scale = [{**row, "before": row["paused_ms"] // 1000, "after": row["replayed_ms"] // 1000} for row in listed]
     columns = [
         *(("Group", False, group_name), parts.words("Setting", "setting"), *parts.figures("rebalances")),
@@ -222,7 +225,7 @@ def _prevention(rows: DailyRows) -> Part:
             f"{group_name(row)}: {row['setting']}",
             f"saves {partition_time(_saved(row))}",
             [f"{count(row['rebalances'], 'recorded rebalance')} paused {partition_time(row['paused_ms'])}."],
-            settings_commands(row["group_id"], [row["setting"]], _confidence(row["setting"])),
+            settings_commands(row["group_id"], row["settings"].splitlines(), _confidence(row["setting"])),
         )
         for row in listed[:MAX_CARDS]
     ]
@@ -232,7 +235,7 @@ def _prevention(rows: DailyRows) -> Part:
 def _confidence(setting: str) -> str:
     """Returns how certain the replayed saving of a setting is."""
     replayed = "replayed from the recorded rebalances of the time range"
-    if setting.startswith("group.instance.id="):
+    if setting == STATIC_MEMBERS:
         return f"Medium: {replayed}; other nights can differ."
     return f"Low: {replayed}; it depends on how long members block while they give up partitions."
 

@@ -14,7 +14,14 @@ from spark_assign.report.formatting import Row, Rows, count, group_key, group_na
 from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.report_data import DRAWN_GROUPS, MAPPED_GROUPS, MAX_INTERVALS, MOST_ROWS, HistoryRows
 from spark_assign.report.html.section_charts import Cell, MemberTimeline, draw_heat_map, draw_member_timeline
-from spark_assign.report.listed_groups import any_of, collected, count_by, num_rows
+from spark_assign.report.listed_groups import (
+    any_of,
+    collected,
+    count_by,
+    num_rows,
+    possible_variants,
+    variant_preference,
+)
 from spark_assign.report.text.history import (
     STOPPED,
     newest_rows,
@@ -237,9 +244,9 @@ def time_buckets(rebalances: DataFrame, width_s: int) -> DataFrame:
 
 def _best_variants(summary: DataFrame) -> DataFrame:
     """Returns the recorded variant and the one with the largest saving of each group, largest savings first."""
-    largest_saving = (F.desc_nulls_last("saved_ms"), "paused_partition_ms", "assignor", "protocol", "static")
+    largest_saving = (F.desc_nulls_last("saved_ms"), variant_preference(), "static")
     nth = F.row_number().over(Window.partitionBy(*GROUP_KEY, "recorded").orderBy(*largest_saving))
-    best = summary.withColumn("nth", nth).where("nth = 1").drop("nth")
+    best = possible_variants(summary).withColumn("nth", nth).where("nth = 1").drop("nth")
     saved = F.max("saved_ms").over(Window.partitionBy(*GROUP_KEY))
     ordered = best.withColumn("saved", saved).orderBy(F.desc_nulls_last("saved"), *GROUP_KEY, F.desc("recorded"))
     return ordered.limit(MAX_LISTED).drop("saved")

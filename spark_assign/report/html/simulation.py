@@ -168,7 +168,7 @@ def _union_variants(simulation: Mapping[str, Tables], name: str) -> DataFrame | 
 
 def _largest_costs(availability: DataFrame) -> tuple[list[Row], list[Row]]:
     """Returns one row per variant, and all rows of the groups with the largest cost of any variant."""
-    totals = availability.groupBy("variant").agg(*cost_columns())
+    totals = availability.groupBy("variant").agg(*cost_columns(availability))
     largest = F.max("paused_partition_ms").over(Window.partitionBy(*GROUP_KEY))
     ordered = availability.withColumn("largest", largest).orderBy(F.desc("largest"), *GROUP_KEY, "variant")
     return collected(totals.limit(MOST_ROWS)), collected(ordered.drop("largest").limit(MAX_LISTED))

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spark_assign.advice.kernel.advice_items import Category
+from spark_assign.groups.kernel.client_settings import undo_lines
 from spark_assign.report.formatting import Row
 from spark_assign.tables.quoting import shell_word
 
 _SERVERS = "--bootstrap-server $BOOTSTRAP_SERVERS"
-_RESTART = "# Restart the members one at a time."
-_ASSIGNORS = "partition.assignment.strategy="
 _CONFIDENCE = {
     Category.BEHIND: "High if the snapshot has readings of a busy hour: computed from its loads.",
     Category.MONEY: "High for the traffic of the snapshot: computed from its loads and the given prices.",
@@ -58,15 +57,7 @@ def advice_commands(row: Row) -> Commands:
 
 
 def settings_commands(group: str, settings: Sequence[str], confidence: str) -> Commands:
-    """Returns the commands for settings of the members of a group.
-
-    Another client-side assignor takes two rolling restarts, because all members must always have one in common.
-    """
+    """Returns the commands for settings of the members of a group, which contain their steps (`member_settings`)."""
     describe = f"kafka-consumer-groups.sh {_SERVERS} --describe --group {shell_word(group)}"
-    both = [f"{setting},CURRENT-ASSIGNOR" for setting in settings if setting.startswith(_ASSIGNORS)]
-    first = [*both, _RESTART] if both else []
-    undo = ["# Restore the previous values of the settings above.", _RESTART]
-    if both:
-        undo.insert(0, "# As above, with both assignors first.")
     verify = [f"{describe} --members --verbose", f"{describe} --state"]
-    return Commands([*first, *settings, _RESTART], verify, undo, confidence)
+    return Commands(settings, verify, undo_lines(settings), confidence)

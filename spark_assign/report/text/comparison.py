@@ -72,16 +72,18 @@ def totals_lines(change_name: str, rows: Rows) -> list[str]:
 def improvement_lines(rows: Rows) -> list[str]:
     """Returns one line per group with the recommended assignor and the reason, and how to switch to it."""
     table = [["group", "recommended", "why"]]
-    groups_by_switch: dict[str, list[str]] = {}
+    groups_by_switch: dict[tuple[str, str | None], list[str]] = {}
     for row in rows:
         reason = row["reason"].removeprefix(f"{row['assignor']}: ")
         table.append([group_name(row), row["assignor"], reason])
         if row.get("switch_steps"):
-            groups_by_switch.setdefault(row["switch_steps"], []).append(group_name(row))
+            groups_by_switch.setdefault((row["switch_steps"], row["settings"]), []).append(group_name(row))
     lines = ["Groups that gain most:", *("  " + line for line in aligned(table, words=(0, 1, 2)))]
     if groups_by_switch:
-        switches = (f"    {', '.join(groups)}: {switch}" for switch, groups in groups_by_switch.items())
-        lines += ["", "How to switch:", *switches]
+        lines += ["", "How to switch:"]
+        for (switch, settings), groups in groups_by_switch.items():
+            pasted = [f"      {line}" for line in (settings or "").splitlines()]
+            lines += [f"    {', '.join(groups)}: {switch}", *pasted]
     return lines
 
 
@@ -105,16 +107,20 @@ def _improvements(rows: DataFrame, limit: int) -> DataFrame:
         .when(F.col("assignor") == KAFKA_DEFAULT, F.lit(1))
         .otherwise(F.lit(0))
     )
-    switch = "switch_steps" if "switch_steps" in rows.columns else F.lit(None).cast("string").alias("switch_steps")
-    metrics = F.struct("assignor", "max_over_mean", "moved", "reason", switch)
+    switch = [  # runs of earlier releases have no such columns
+        name if name in rows.columns else F.lit(None).cast("string").alias(name)
+        for name in ("switch_steps", "settings")
+    ]
+    metrics = F.struct("assignor", "max_over_mean", "moved", "reason", *switch)
     pairs = planned.groupBy(*GROUP_KEY).agg(
         F.max_by(metrics, F.struct(rank, "moved", "assignor")).alias("now"),
-        F.max_by(metrics, "recommended").alias("best"),
+        F.max_by(metrics, F.when(F.col("recommended"), 1)).alias("best"),
     )
     balance = F.coalesce(F.round(F.col("now.max_over_mean") - F.col("best.max_over_mean"), 1), F.lit(0))
     changed = pairs.where(F.col("now.assignor") != F.col("best.assignor"))
     order = [F.desc(balance), F.desc(F.col("now.moved") - F.col("best.moved")), *map(F.col, GROUP_KEY)]
-    return changed.orderBy(*order).limit(limit).select(*GROUP_KEY, "best.assignor", "best.reason", "best.switch_steps")
+    columns = [f"best.{name}" for name in ("assignor", "reason", "switch_steps", "settings")]
+    return changed.orderBy(*order).limit(limit).select(*GROUP_KEY, *columns)
 
 
 def _rejected_lines(comparison: DataFrame) -> list[str]:

@@ -80,8 +80,11 @@ def format_protocol_comparison(scenario: ConnectScenario, rebalances: Rows, cost
             cells.append(" / ".join(map(number, counts)))
         lines.append(cells)
     listed("costs", costs)
-    stopped_time = {row["protocol"]: row["task_ms_not_running"] for row in costs}
-    lines.append(["task-hours not running", *(f"{stopped_time[name] / 3_600_000:,.1f}" for name in scenario.protocols)])
+    by_protocol = {row["protocol"]: row for row in costs}
+    rows = [by_protocol[name] for name in scenario.protocols]
+    lines.append(["task-hours not running", *(f"{row['task_ms_not_running'] / 3_600_000:,.1f}" for row in rows)])
+    if any(row.get("not_running") for row in rows):
+        lines.append(["tasks that never run again", *(number(row.get("not_running") or 0) for row in rows)])
     return "\n".join(aligned(lines))
 
 

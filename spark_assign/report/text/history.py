@@ -29,8 +29,10 @@ from spark_assign.report.listed_groups import (
     collected,
     count_by,
     num_rows,
+    possible_variants,
     read_rejected_lines,
     rows_of_first_groups,
+    variant_preference,
 )
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
@@ -318,8 +320,9 @@ def summarize_replay(summary: DataFrame, rejected: DataFrame, limit: int) -> str
 def _best_variants(summary: DataFrame) -> DataFrame:
     """Returns one row per group with its baseline and the variant that pauses it least, largest saving first."""
     baseline = F.when(F.col("recorded"), F.struct(*_REPLAY_SUMS, *_VARIANT_COLUMNS))
-    variant = F.when(~F.col("recorded"), F.struct("paused_partition_ms", "rebalances", *_VARIANT_COLUMNS))
-    rows = summary.groupBy(*GROUP_KEY).agg(F.max(baseline).alias("baseline"), F.min(variant).alias("best"))
+    best = F.struct("paused_partition_ms", variant_preference(), *_VARIANT_COLUMNS)
+    variant = F.min(F.when(~F.col("recorded"), best)).alias("best")
+    rows = possible_variants(summary).groupBy(*GROUP_KEY).agg(F.max(baseline).alias("baseline"), variant)
     saved = F.col("baseline.paused_partition_ms") - F.col("best.paused_partition_ms")
     return rows.orderBy(F.desc_nulls_last(saved), F.desc("baseline.rebalances"), *GROUP_KEY)
 

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.groups.kernel.client_libraries import STREAMS
-from spark_assign.migration.kernel.migration_steps import SETTINGS
+from spark_assign.groups.kernel.client_settings import FORBIDDEN
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS
 from spark_assign.migration.kernel.upgrade_verdict import UNKNOWN_VERDICT
 from spark_assign.report.formatting import (
@@ -126,7 +126,7 @@ def format_migration_steps(groups: Rows, steps: Rows) -> str:
             lines.append(f"     {step['description']}")
     if any(group["online"] is not None and group["assignor"] != STREAMS for group in groups):
         lines += ["", "Removed settings, and their replacements:"]
-        lines += [f"  {name}: {replacement}" for name, replacement in SETTINGS.items()]
+        lines += [f"  {name}: {replacement}" for name, replacement in FORBIDDEN.items()]
     return "\n".join(lines)
 
 

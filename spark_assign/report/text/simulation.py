@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import DASH, Row, Rows, aligned, group_key, listed, ratio, rejected_lines
+from spark_assign.report.formatting import DASH, Row, Rows, aligned, count, group_key, listed, ratio, rejected_lines
 from spark_assign.report.listed_groups import any_of, collected, num_rows, read_rejected_lines
 from spark_assign.simulation.scenarios import LocalSimulation
 from spark_assign.spark.progress import progress
@@ -45,7 +45,7 @@ def summarize_simulation(
     location = F.struct(*GROUP_KEY, "longest_pause_topic", "longest_pause_partition")
     # The names break ties, so the result is deterministic.
     longest = F.max_by(location, F.struct("longest_pause_ms", *GROUP_KEY)).alias("longest")
-    total_rows = collected(comparable.groupBy("variant").agg(*cost_columns(), longest))
+    total_rows = collected(comparable.groupBy("variant").agg(*cost_columns(comparable), longest))
     totals = {row["variant"]: row for row in total_rows}
     lines = _variant_lines({name: totals[name] for name in variants if name in totals})
     of_first = comparable.where(F.col("variant") == variants[0])
@@ -74,7 +74,12 @@ def summarize_local_simulation(simulation: LocalSimulation) -> tuple[str, Row | 
 
 def _variant_lines(totals: Mapping[str, Row]) -> list[str]:
     costs = {name: row["paused_partition_ms"] or 0 for name, row in totals.items()}
-    return [format_variants(totals), *format_savings(costs)]
+    never = [
+        f"{name}: {count(row['unowned_at_end'], 'partition')} without an owner at the end, so the cost is open."
+        for name, row in totals.items()
+        if row.get("unowned_at_end")
+    ]
+    return [format_variants(totals), *format_savings(costs), *never]
 
 
 def format_variants(totals: Mapping[str, Row]) -> str:
@@ -189,9 +194,12 @@ def _simulated_with_all(availability: DataFrame, num_variants: int) -> DataFrame
     return availability.withColumn("simulated", num_simulated).where(f"simulated = {num_variants}").drop("simulated")
 
 
-def cost_columns() -> list[Column]:
+_SUMS = ("rebalances", "members_restarted", "paused_partition_ms", "unowned_at_end")
+
+
+def cost_columns(availability: DataFrame) -> list[Column]:
     """Returns the number of groups, the sums of their costs, and the longest pause of any group, as aggregates."""
-    sums = (F.sum(name).alias(name) for name in ("rebalances", "members_restarted", "paused_partition_ms"))
+    sums = (F.sum(name).alias(name) for name in _SUMS if name in availability.columns)
     return [num_rows("groups"), *sums, F.max("longest_pause_ms").alias("longest_pause_ms")]
 
 

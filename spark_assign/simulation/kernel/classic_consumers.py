@@ -22,6 +22,7 @@ from spark_assign.simulation.kernel.classic_group_member import State
 from spark_assign.simulation.kernel.coordinator import INCONSISTENT, UNKNOWN_MEMBER, Coordinator
 from spark_assign.simulation.kernel.member import JOINING, NO_GENERATION, OFF, REVOKING, STABLE, ClassicMember
 from spark_assign.simulation.kernel.ownership_log import UNOWNED
+from spark_assign.simulation.kernel.settings import COOPERATIVE
 from spark_assign.simulation.kernel.simulated_group import COORDINATOR, InitialState, SimulatedGroup
 
 ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS = "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"
@@ -35,6 +36,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
     For the interface of the simulation, see `simulated_classic_group`.
 
     Attributes:
+        leader_library: the client library of the members.
         leading: the leader that must compute an assignment now.
         user_data: partitions and generation that each member's sticky assignor sent in its last JoinGroup.
     """
@@ -47,6 +49,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         self.rebalances = self.coordinator.rebalances
         self.user_data: dict[str, tuple[list[int] | None, int | None]] = {}
         self.leading: ClassicMember | None = None
+        self.leader_library = initial_state.leader_library
 
     @property
     def number(self) -> int:
@@ -78,6 +81,14 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
                 member.member_id, "JoinGroup", COORDINATOR, detail + (f"; owned {owned}" if owned else "")
             )
         self.coordinator.join(subscription, member.assignors, reason)
+
+    def follow_vote(self, member: ClassicMember) -> None:
+        """Makes a member of franz-go use the protocol of the elected assignor (`groupConsumer.handleJoinResp`).
+
+        Members of other libraries are eager as long as their list has an eager assignor.
+        """
+        if self.leader_library == "franz-go":
+            member.cooperative = self.coordinator.group.protocol_name in COOPERATIVE
 
     def subscription(self, member: ClassicMember) -> JoinedMember:
         """Returns the subscription that the member sends in JoinGroup (`ConsumerCoordinator.metadata`)."""
@@ -238,6 +249,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
                 continue  # the process has stopped
             leads = group.leader_id == member_id
             member.generation_id, member.heartbeats_from_ms = group.generation_id, now
+            self.follow_vote(member)
             member.snapshot = self.leader_metadata(member) if skip_assignment else None
             if self.trace is not None:
                 role = f"leads {len(group.members)} members" if leads else f"leader {group.leader_id}"
@@ -362,10 +374,19 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         return dict(member.metadata)
 
     def refresh_metadata(self, member: ClassicMember) -> None:
-        """Refreshes a member's metadata. If the leader sees partitions that it hasn't assigned, it rejoins."""
-        watched = member.topics if member.snapshot is None else member.topics | self.subscribed_topics()
+        """Refreshes a member's metadata. If the leader sees partitions that it hasn't assigned, it rejoins.
+
+        A leader of librdkafka watches the topics that it subscribes to itself. If others see new partitions, they
+        rejoin with the same subscription, which the coordinator answers without a rebalance, except that
+        cooperative-sticky's subscription has a generation (tried with 2.12 and 2.16).
+        """
+        watches_own = self.leader_library == "librdkafka" and self.coordinator.group.protocol_name not in COOPERATIVE
+        snapshot = member.snapshot
+        if snapshot is not None and watches_own:
+            snapshot = {topic: count for topic, count in snapshot.items() if topic in member.topics}
+        watched = member.topics if snapshot is None or watches_own else member.topics | self.subscribed_topics()
         member.metadata = self.cluster.visible_partitions(watched)
-        if member.snapshot is not None and member.snapshot != member.metadata and member.state == STABLE:
+        if snapshot is not None and snapshot != member.metadata and member.state == STABLE:
             self.trace_message(member.member_id, "metadata", None, "partitions have changed since the assignment")
             self.rejoin(member, OTHER_PARTITIONS)
 

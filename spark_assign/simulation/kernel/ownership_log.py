@@ -71,6 +71,7 @@ class OwnershipLog:
         self.changed = 0
         self.existing: dict[int, Partition] = {}
         self.closed: list[tuple[Partition, int]] = []
+        self.unowned_at_end = 0
 
     def create(self, keys: Iterable[int], at: int) -> None:
         """Adds partitions without an owner."""
@@ -127,6 +128,7 @@ class OwnershipLog:
 
     def close(self, at: int) -> None:
         """Ends all open intervals and pauses at the end of the simulation."""
+        self.unowned_at_end = sum(partition.state == UNOWNED for partition in self.existing.values())
         for partition in self.existing.values():
             self._change_state(partition, partition.state, partition.owner, at)
             self._resume(partition, at)

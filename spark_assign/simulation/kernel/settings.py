@@ -63,6 +63,15 @@ BROKER_RELEASES = broker_releases(min(RELEASES))
 """Values of `broker_release`."""
 
 
+BROKER_LIMITS = {
+    "session_timeout_ms": ("group", "session.timeout.ms", 6_000, 1_800_000),
+    "group_consumer_session_timeout_ms": ("group.consumer", "session.timeout.ms", 45_000, 60_000),
+    "group_consumer_heartbeat_interval_ms": ("group.consumer", "heartbeat.interval.ms", 5_000, 15_000),
+}
+"""Times that brokers limit: what surrounds `min` or `max` in the name of the limit, and the defaults of both limits, in
+milliseconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class TimingConfig:
     """Times of one group, in milliseconds, with Kafka's names and defaults.
@@ -116,6 +125,16 @@ class TimingConfig:
             if getattr(self, beat) >= getattr(self, timeout):
                 return f"{beat} is {getattr(self, beat)}, expected less than {timeout}, {getattr(self, timeout)}"
         return None
+
+    def refusals(self) -> list[str]:
+        """Returns a sentence for each time that brokers refuse by default (`BROKER_LIMITS`)."""
+        found = []
+        for name, (prefix, setting, lowest, highest) in BROKER_LIMITS.items():
+            value = getattr(self, name)
+            if not lowest <= value <= highest:
+                end, limit = ("min", lowest) if value < lowest else ("max", highest)
+                found.append(f"Brokers refuse {name} {value} unless {prefix}.{end}.{setting} is changed from {limit}.")
+        return found
 
     def with_exceptions(self, times: Mapping[str, int | None]) -> TimingConfig:
         """Returns the times of a group, some of which can differ. A rebalance waits for max_poll_interval_ms."""

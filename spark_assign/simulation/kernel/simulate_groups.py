@@ -213,6 +213,7 @@ def _availability(simulation: GroupSimulation) -> dict[str, Any]:
         "partitions": len(closed),
         "partition_ms": sum(end - each.exists_from for each, end in closed),
         "paused_partition_ms": sum(each.paused_ms for each, _ in closed),
+        "unowned_at_end": simulation.group.ownership_log.unowned_at_end,
         "longest_pause_ms": longest_ms,
         "longest_pause_topic": location.get("topic"),
         "longest_pause_partition": location.get("partition"),

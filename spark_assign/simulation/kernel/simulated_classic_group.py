@@ -25,6 +25,7 @@ class SimulatedClassicGroup(ClassicConsumers):
         )
         used = str(coordinator.group.protocol_name)
         for member in members:
+            self.follow_vote(member)
             member.remembered_generation[used] = generation_id
             if used == "sticky":
                 member.remembered = member.owned

@@ -33,6 +33,7 @@ class InitialState:
         new_members_static: whether members that start later are static, with their member ID as instance ID.
         revoke_ms, restore_ms: exceptions from `timing`, by partition key.
         is_consumer_protocol: whether members use KIP-848 (`group.protocol=consumer`) or the classic protocol.
+        leader_library: the client library of the members that lead a classic group; None: Java.
         topic_ids: `Uuid.hashCode` and rank by `Uuid.compareTo` of each topic, which the server-side assignors use. If
             empty, topics are ordered by name.
     """
@@ -47,6 +48,7 @@ class InitialState:
     revoke_ms: Mapping[int, int] = field(default_factory=dict)
     restore_ms: Mapping[int, int] = field(default_factory=dict)
     is_consumer_protocol: bool = False
+    leader_library: str | None = None
     topic_ids: Sequence[tuple[int, int]] = ()
 
 

@@ -109,6 +109,7 @@ class SimulationInput:
             revoke_ms={partition: revoke for partition, (revoke, _) in times.items() if revoke is not None},
             restore_ms={partition: restore for partition, (_, restore) in times.items() if restore is not None},
             is_consumer_protocol=is_consumer_protocol,
+            leader_library=next((row.get("leader_library") for row in self.rows[GROUP]), None),
             topic_ids=self._topic_ids(topics.names) if is_consumer_protocol else (),
         ), events
 

@@ -27,6 +27,7 @@ import pyspark
 import pytest
 from kafka import KafkaProducer
 
+from spark_assign.report.html.daily import STATIC_MEMBERS
 from tests.kafka import broker as kafka_broker
 from tests.kafka import group_members, history_session, maven
 from tests.kafka.broker import Cluster
@@ -170,15 +171,13 @@ def _seconds(time: datetime) -> float:
     return time.timestamp()
 
 
-def applied(setting: str, member: Consumer) -> Consumer:
+def applied(saving: Mapping[str, Any], member: Consumer) -> Consumer:
     """Returns a member with the setting that the page recommends."""
-    name, _, value = setting.partition("=")
-    if name == "group.instance.id":
+    if saving["setting"] == STATIC_MEMBERS:
         return replace(member, instance_id=member.client_id)
-    if name == "partition.assignment.strategy":
-        assignor = next(key for key, kind in group_members._CLASSES.items() if value.endswith(kind))
-        return replace(member, assignor=assignor)
-    assert setting == "group.protocol=consumer"
+    if saving["setting"] in group_members._CLASSES:
+        return replace(member, assignor=saving["setting"])
+    assert "group.protocol=consumer" in saving["settings"].splitlines()
     return replace(member, assignor=None, protocol="consumer")
 
 
@@ -227,7 +226,7 @@ def test_two_nights(world: World) -> None:
 
         saving = next(row for row in document["tables"]["savings"] if row["group_id"] == "orders")
         assert f"{saving['setting']}" in page
-        changed = [applied(saving["setting"], member) for member in ORDERS]
+        changed = [applied(saving, member) for member in ORDERS]
         world.replace(ORDERS, changed)
         world.stacks["us"].close()
         time.sleep(QUIET_S)

@@ -4,10 +4,13 @@ subscribe to, by the rules of the library that the snapshot has told, is what th
 from __future__ import annotations
 
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
+from kafka.admin import NewPartitions
 
 from spark_assign.groups.assignors.release_rules import assignor_of_leader
 from tests.golden import sticky_kernel
@@ -15,7 +18,7 @@ from tests.golden.vectors import Row
 from tests.kafka import client_libraries, fetched, group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
-from tests.kafka.live_groups import create_topics
+from tests.kafka.live_groups import create_topics, read, wait_until
 from tests.slices import partitions
 from tests.snapshots import subscriptions
 
@@ -25,6 +28,8 @@ TOPICS = {"lr.orders": 7, "lr.payments": 5, "lr.a": 3, "lr.clicks": 4, "lr.audit
 """More than four, so that the broker's answer is in the order of a hash."""
 ALL = tuple(TOPICS)
 ASSIGNORS = ("range", "roundrobin", "cooperative-sticky")
+UNSEEN_S = 12
+"""Time in which a member with metadata of a second has looked several times."""
 
 
 def _consumer(group: str, name: str, topics: tuple[str, ...], assignor: str) -> Consumer:
@@ -101,3 +106,33 @@ def test_predicted_is_actual(broker: Cluster, members: subprocess.Popen[str]) ->
     new = [(group, f"{group}-new", ALL, row["strategy"].partition("@")[0]) for group, row in back.items()]
     group_members.start(members, [_consumer(*each) for each in new])
     _check(back, _rows(broker, {group: size + 1 for group, size in sizes.items()}))
+
+
+@pytest.mark.parametrize(("assignor", "sees"), [("range", False), ("roundrobin", False), ("cooperative-sticky", True)])
+def test_new_partitions_of_a_topic_that_the_leader_lacks(
+    assignor: str, sees: bool, members: subprocess.Popen[str], broker: Cluster
+) -> None:
+    """Another member refreshes its metadata every second: its group rebalances only with cooperative-sticky.
+
+    Without a rebalance the new partitions have no owner until a member joins (`simulate` has the same).
+    """
+    group, own, grows = f"lr-unseen-{assignor}", f"lr.own.{assignor}", f"lr.grows.{assignor}"
+    create_topics(broker, {own: 2, grows: 2})
+    pair = [Consumer(group, f"{assignor}-u{n}", (own, grows)[: n + 1], assignor) for n in range(2)]
+    pair = [replace(each, metadata_max_age_ms=1_000) for each in pair]
+    for number, each in enumerate(pair, 1):  # the first one leads
+        group_members.start(members, [each])
+        group_members.wait_until_settled(broker, {group: number})
+    with broker.admin() as admin:
+        admin.create_partitions({grows: NewPartitions(5)})
+
+    def owned() -> int:
+        return sum(row["count"] for row in read(broker, [group])["owned_slices"] if row["topic"] == grows)
+
+    if sees:
+        wait_until(lambda: owned() == 5, "the new partitions have an owner", 60)
+    else:
+        time.sleep(UNSEEN_S)
+        assert owned() == 2
+        group_members.start(members, [Consumer(group, f"{assignor}-u2", (grows,), assignor)])
+        wait_until(lambda: owned() == 5, "the new partitions have an owner", 60)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_assign.groups.kernel.client_settings import find_refusals
 from spark_assign.groups.kernel.tagged_rows import tagged_rows
 from spark_assign.history.kernel.facts import merge_buckets
 from spark_assign.history.kernel.replay.rebalance_cost import GenerationCost, baseline_costs, measure_rounds
@@ -26,7 +27,7 @@ from spark_assign.history.kernel.replay.recorded_history import (
 )
 from spark_assign.history.kernel.replay.replay_group import ReplayError, replay_group
 from spark_assign.history.kernel.replay.replay_steps import replay_steps
-from spark_assign.history.kernel.replay.reproduce_recorded import check_reproduced
+from spark_assign.history.kernel.replay.reproduce_recorded import check_reproduced, client_libraries
 from spark_assign.history.kernel.timeline import HistoryThresholds
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import solve_requests
@@ -158,7 +159,7 @@ class _GroupReplay:
 
     def summary_rows(self) -> Iterator[dict[str, Any]]:
         """Yields a row of the group per variant."""
-        baseline_ms = _sum_paused_ms(self.baseline)
+        baseline_ms, clients = _sum_paused_ms(self.baseline), client_libraries(self.history)
         for variant, costs in self._costs_by_variant():
             is_baseline = variant is self.current
             paused_partition_ms = _sum_paused_ms(costs)
@@ -173,6 +174,8 @@ class _GroupReplay:
                 "paused_partition_ms": paused_partition_ms,
                 "saved_ms": None if is_baseline else baseline_ms - paused_partition_ms,
                 "note": self._format_note(is_baseline=is_baseline),
+                "client_libraries": clients,
+                "refusal": None if is_baseline else find_refusals(clients, variant.assignor, is_static=variant.static),
             }
 
     def _count_rebalances(self) -> int:

@@ -22,7 +22,7 @@ from spark_assign.groups.assignors.release_rules import (
 )
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
 from spark_assign.groups.kernel.assign import assign
-from spark_assign.groups.kernel.client_libraries import COOPERATIVE
+from spark_assign.groups.kernel.client_libraries import COOPERATIVE, count_clients, detect_libraries, leader_client
 from spark_assign.groups.kernel.facts import (
     FACT_TYPES,
     GROUP,
@@ -33,7 +33,14 @@ from spark_assign.groups.kernel.facts import (
     OWNED_SLICE,
 )
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.leader_rules import AssignmentFormat, MemberBytes, SubscriptionFormat, find_leader
+from spark_assign.groups.kernel.leader_rules import (
+    UNKNOWN,
+    AssignmentFormat,
+    Leader,
+    MemberBytes,
+    SubscriptionFormat,
+    find_leader,
+)
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.history.kernel.replay.recorded_history import REPEATED, RESTARTED, RecordedHistory
 from spark_assign.numeric.partition_slices import PartitionSlices
@@ -66,6 +73,17 @@ def check_reproduced(histories: Sequence[RecordedHistory]) -> list[dict[int, str
     return results
 
 
+def client_libraries(history: RecordedHistory) -> str | None:
+    """Returns the libraries of the members of the last generation that has any (`count_clients`); None if none has."""
+    last = next((at for at, each in reversed([*enumerate(history.generations)]) if each.members), None)
+    if last is None:
+        return None
+    request = _RecordedRequest(0, last, history, _MemberFormats())
+    ids = [(member.client_id, member_id) for member_id, member in request.generation.members.items()]
+    leader = leader_client(request.leader.library, request.leader.confidence)
+    return count_clients(detect_libraries(history.group_id, ids, request.generation.assignor, leader))
+
+
 class _MemberFormats:
     """Decodes what members sent and were sent. Most bytes recur: in other members, or in the next generation."""
 
@@ -88,13 +106,12 @@ class _RecordedRequest:
                     self.subscriptions[member_id] = formats.subscription(member.subscription)
                 except WireError as error:
                     self.unreadable = f"the subscription of {member_id}: {error}"
-        self.rules = self._find_rules(formats)
-
-    def _find_rules(self, formats: _MemberFormats) -> str:
-        """Returns the assignor with the leader's release or library."""
         assignor = self.generation.assignor or ""
-        if self.history.is_server_side:
-            return assignor
+        self.leader = Leader(None, None, UNKNOWN) if history.is_server_side else self._find_leader(assignor, formats)
+        self.rules = assignor_of_leader(assignor, self.leader.library, self.leader.releases) or assignor
+
+    def _find_leader(self, assignor: str, formats: _MemberFormats) -> Leader:
+        """Returns the library and release of the leader."""
         member_bytes = [
             MemberBytes(
                 member_id,
@@ -105,8 +122,7 @@ class _RecordedRequest:
             for member_id, member in self.generation.members.items()
             if (subscription := self.subscriptions.get(member_id)) is not None
         ]
-        leader = find_leader(self.history.group_id, assignor, member_bytes)
-        return assignor_of_leader(assignor, leader.library, leader.releases) or assignor
+        return find_leader(self.history.group_id, assignor, member_bytes)
 
     @property
     def is_assignment(self) -> bool:
