@@ -7,12 +7,13 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.runner.parts import ROOT, Part, SetUp
+from tests.runner.parts import ENGINE_VARIABLE, ROOT, Part, SetUp
 from tests.runner.tools import JAVA, TOOLS
 from tests.unit.fake_parts import BESIDE, GOOD, Runner, fake, gone
 
@@ -139,8 +140,8 @@ def test_a_test_that_hangs_is_named(runner: Runner, tmp_path: Path, module: str,
     assert shown in printed.text
 
 
-def run_lacking(folder: Path, lacking: set[str], *parts: str, ci: str = "") -> tuple[int, str]:
-    """Runs parts on a machine without some programs and with empty caches; returns the exit code and what is said."""
+def machine(folder: Path, lacking: set[str]) -> dict[str, str]:
+    """Returns the variables of a machine without some programs and with empty caches."""
     only = folder / "bin"
     only.mkdir(exist_ok=True)
     for place in reversed(os.environ["PATH"].split(os.pathsep)):
@@ -148,16 +149,28 @@ def run_lacking(folder: Path, lacking: set[str], *parts: str, ci: str = "") -> t
             if program.name not in lacking and not (only / program.name).is_file():
                 (only / program.name).unlink(missing_ok=True)
                 (only / program.name).symlink_to(program)
+    return {"HOME": os.environ["HOME"], "PATH": str(only), "XDG_CACHE_HOME": str(folder / "cache")}
+
+
+def run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
+    """Returns the exit code of a command, and what is said."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.runner", "--results", str(folder / "results"), *parts],
+        [sys.executable, *command],
         cwd=ROOT,
-        env={"HOME": os.environ["HOME"], "PATH": str(only), "XDG_CACHE_HOME": str(folder / "cache"), "CI": ci},
-        capture_output=True,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         timeout=300,
         check=False,
     )
     return done.returncode, done.stdout
+
+
+def run_lacking(folder: Path, lacking: set[str], *parts: str, ci: str = "") -> tuple[int, str]:
+    """Runs parts on a machine without some programs and with empty caches; returns the exit code and what is said."""
+    command = ("-m", "tests.runner", "--results", str(folder / "results"), *parts)
+    return run(command, machine(folder, lacking) | {"CI": ci})
 
 
 def assert_skipped(printed: tuple[int, str], **parts: str) -> None:
@@ -189,6 +202,17 @@ def test_a_machine_without_java(tmp_path: Path) -> None:
     code, text = run_lacking(tmp_path, {"java", *OTHERS}, "live", ci="true")
     assert code == 1
     assert "needs Java: it isn't on the PATH" in text
+
+
+def test_what_needs_no_java(tmp_path: Path) -> None:
+    """A page, recorded cases, and Spark tests on the embedded engine: none is skipped without Java."""
+    files = ("docs/test_worked_examples.py", "golden/test_golden_share.py", "spark/test_whole_groups.py")
+    command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not classic and not full")
+    environment = machine(tmp_path, {"java", *OTHERS}) | {ENGINE_VARIABLE: "embedded"}
+    code, text = run((*command, *(f"tests/{file}" for file in files)), environment)
+    assert code == 0, text
+    assert re.search(r"(?m)^\d+ passed", text)
+    assert "skipped" not in text
 
 
 def test_a_machine_without_a_network(tmp_path: Path) -> None:
