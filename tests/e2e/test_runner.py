@@ -223,3 +223,14 @@ def test_a_machine_without_a_network(tmp_path: Path) -> None:
     printed = run_lacking(tmp_path, OTHERS - {"mvn"}, "live")
     assert_skipped(printed, live="a network is missing: connect this machine")
     assert "mvn could not fetch the jars: Unknown host repo.maven.apache.org" in printed[1]
+
+
+def test_a_machine_without_a_package_index(tmp_path: Path) -> None:
+    """Tests that install packages are skipped, with the reason."""
+    index = "http://127.0.0.1:9/simple"
+    offline = {"PIP_INDEX_URL": index, "UV_DEFAULT_INDEX": index, "PIP_FIND_LINKS": ""}
+    command = ("-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "tests/e2e/test_wheel.py")
+    code, text = run(command, machine(tmp_path, OTHERS) | offline)
+    assert code == 0, text
+    assert re.search(r"(?m)^\d+ skipped", text)
+    assert "needs a network: the package index cannot be reached" in text
