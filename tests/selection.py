@@ -35,13 +35,13 @@ def mark(items: Iterable[pytest.Item]) -> None:
         if "spark" in getattr(item, "fixturenames", ()) or item.path.is_relative_to(SPARK):
             item.add_marker(pytest.mark.spark)
         for name, tests in marks.items():
-            if reason := _reason(item.nodeid, tests):
+            if reason := reason_of(item.nodeid, tests):
                 item.add_marker(getattr(pytest.mark, name)(reason))
         if is_embedded() and item.get_closest_marker("classic"):
             item.add_marker(pytest.mark.skip("needs Spark: SPARK_ASSIGN_TEST_ENGINE=spark"))
 
 
-def _reason(test: str, tests: Mapping[str, str]) -> str | None:
+def reason_of(test: str, tests: Mapping[str, str]) -> str | None:
     """Returns the reason of the entry that names the test, its function, or its file."""
     file, _, function = test.partition("::")
     for name in (test, f"{file}::{function.partition('[')[0]}", file):

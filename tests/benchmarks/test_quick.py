@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.bench import Bench, Result, Unmeasured, as_json, as_lines
 from tests.kafka.fetched import UnavailableError, or_skipped
+from tests.runner import tools
+from tests.runner.tools import JAVA
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,6 +63,8 @@ def test_one_that_fails_is_reported_and_the_others_go_on(tmp_path: Path) -> None
 @pytest.mark.spark
 def test_a_quick_run_reports_its_figures(tmp_path: Path) -> None:
     """In a process of its own, as the command starts (and stops) its own session."""
+    if JAVA.program is None:
+        tools.lacks(JAVA)
     report = tmp_path / "figures.json"
     command = [
         sys.executable,

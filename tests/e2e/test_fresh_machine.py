@@ -54,6 +54,7 @@ def run(
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("package_index")
 def test_the_set_up_needs_no_compiler_and_no_cache(fresh: Path, tmp_path: Path) -> None:
     """Everything comes from the index as wheels, but Spark's packages. The first command plans the sample without Java;
     Spark then takes the place of its client, and the embedded engine runs in the same environment as before."""

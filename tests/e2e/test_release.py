@@ -40,6 +40,7 @@ def test_a_tag_names_the_version(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("package_index")
 def test_the_release_is_built_and_plans_the_sample(tmp_path: Path) -> None:
     """Wheel, source archive, bill of materials, licenses, and checksums, by the lock only."""
     done = build(tmp_path, f"v{__version__}")

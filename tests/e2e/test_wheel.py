@@ -32,7 +32,7 @@ def pip(*arguments: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(package_index: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built as databricks.yml builds it."""
     dist = tmp_path_factory.mktemp("dist")
     pip("wheel", "--no-deps", "--wheel-dir", str(dist), str(ROOT))

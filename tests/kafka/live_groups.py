@@ -57,6 +57,20 @@ def create_topics(
         admin.wait_for_topics(list(topics))
 
 
+def log_bytes(cluster: Cluster, topic: str, brokers: Iterable[int]) -> dict[tuple[int, int], int]:
+    """Returns the bytes of each log of a topic, by broker and partition."""
+    with cluster.admin() as admin:
+        partitions = [each["partition_index"] for each in admin.describe_topics([topic])[0]["partitions"]]
+        described = {each: admin.describe_log_dirs({topic: partitions}, brokers=[each])[0] for each in brokers}
+    return {
+        (broker, log["partition_index"]): log["partition_size"]
+        for broker, found in described.items()
+        for folder in found["log_dirs"]
+        for of_topic in folder["topics"]
+        for log in of_topic["partitions"]
+    }
+
+
 def wait_until(find: Callable[[], Found], what: object, within_s: float = PATIENCE_S, every_s: float = 0.2) -> Found:
     """Returns the first result of `find` that is true; after the deadline fails with `what`, or what it returns."""
     deadline = time.monotonic() + within_s

@@ -6,6 +6,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import selection
 from tests.mutation.session import KERNELS, ROOT
 
 FILE = Path(__file__).with_name("faults.toml")
@@ -41,8 +42,9 @@ class Fault:
 
     @property
     def needs_spark(self) -> bool:
-        """Whether one of its tests may start a Spark session. Tests of tests/unit never do."""
-        return any(not test.startswith("tests/unit/") for test in self.tests)
+        """Whether one of its tests needs Spark itself; the session of the others is of the embedded engine."""
+        classic = selection.listed()["classic"]
+        return any(selection.reason_of(test, classic) for test in self.tests)
 
 
 def read(file: Path = FILE) -> tuple[Fault, ...]:

@@ -9,8 +9,9 @@ drivers, wire formats, stores, sources, commands, and at least one fault in each
 count (`-m "not full"`). A fault is caught if a named test fails; an error outside of a test (in the collection or in a
 fixture) is no proof. First, all named tests run without a fault and must pass. The exit code is 1 if a fault survives.
 
-Each fault runs in a Python process of its own. Spark sessions of one copy share a JVM, because starting a JVM takes
-longer than most of the tests: the session stops with the process, and its Python workers with it.
+Each fault runs in a Python process of its own, on the embedded engine. Tests that need Spark itself (`classic` in
+tests/selection.toml) share a JVM in each copy, because starting a JVM takes longer than most of the tests: the session
+stops with the process, and its Python workers with it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from typing import Any
 
 from tests.mutation.fault_list import Fault, read
 from tests.mutation.session import ROOT
+from tests.runner.parts import ENGINE_VARIABLE
 
 COPIED = ("spark_assign", "jobs", "tests")
 """The folders that are copied; the tests find the root from their own path. All else is linked."""
@@ -104,6 +106,7 @@ class Copy:
     def run(self, tests: Iterable[str], needs_spark: bool) -> tuple[int, str, float]:
         """Returns the exit code of pytest, its output and its processor time, that of the JVM included."""
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(self.root)} | SAMPLE
+        environment[ENGINE_VARIABLE] = "spark" if needs_spark else "embedded"
         if needs_spark:
             environment |= self._jvm(environment)
         options = ("-x", "-q", "--tb=line", "-rfE", "-p", "no:cacheprovider", "-W", "ignore", *DEFAULT_RUN)

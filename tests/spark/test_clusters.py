@@ -23,6 +23,7 @@ from spark_assign.tables import connect
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.groups import INPUT_TABLES, SNAPSHOT_TABLES
 from tests import snapshots
+from tests.spark import fleets
 
 pytestmark = pytest.mark.spark
 
@@ -82,6 +83,22 @@ def test_drift_between_two_fleets(spark: SparkSession, tmp_path: Path) -> None:
     found = find_drift(read_fleet(spark, str(tmp_path / "monday")), read_fleet(spark, str(tmp_path / "friday")))
     changes = {row.cluster: row.change for row in found.groups.collect()}
     assert changes == dict(zip(NAMES, ("unchanged", "changed", "added"), strict=True))
+
+
+@pytest.mark.parametrize("form", ["rows", "lists"])
+def test_a_topic_that_two_clusters_have(spark: SparkSession, form: str) -> None:
+    """Each group gets the partitions of its own cluster."""
+    members = [(cluster, "g", "m") for cluster in ("eu", "us")]
+    given = fleets.fleet(
+        spark,
+        topics=[("eu", "t", 2), ("us", "t", 4)],
+        members=members,
+        subscriptions=[(*member, "t") for member in members],
+        owned=[("eu", "g", "m", "t", 1), ("us", "g", "m", "t", 3)],
+    )
+    planned = plan(fleets.with_lists(given) if form == "lists" else given, "cooperative-sticky")
+    found = sorted((row.cluster, row.partition) for row in planned.assignments.collect())
+    assert found == [*(("eu", each) for each in range(2)), *(("us", each) for each in range(4))]
 
 
 def test_clusters_by_hand(spark: SparkSession, tmp_path: Path) -> None:

@@ -158,9 +158,7 @@ def test_one_byte_at_a_time(head: bytes, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr(rest, "ANSWER_TIMEOUTS", 0.03)
     with serving(GOOD) as good, dripping(lambda connection: _drip(connection, head)) as url:
-        started = time.monotonic()
         read, unreadable, errors = take(url, good.url)
-        assert time.monotonic() - started < 3.5
     assert (read, unreadable) == (["good"], ["hostile"])
     assert "no answer in time" in errors[0]
 

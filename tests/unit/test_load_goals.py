@@ -116,7 +116,7 @@ OPTIMA = {
 def test_moved_bytes_against_an_exact_solver() -> None:
     """Median and maximum of moved bytes above the optimum; every goal is met that can be met. The solver runs in the
     full run only, and confirms what is stored here."""
-    gaps, unmet = [], 0
+    gaps, unmet, unsolved = [], 0, []
     solves = drawn(0, 90)
     for seed in range(solves) or OPTIMA:
         named, names = loaded_cluster(seed), GOALS[seed % 3]
@@ -131,7 +131,10 @@ def test_moved_bytes_against_an_exact_solver() -> None:
         assert_hard_constraints(named.cluster, replicas)
         score = LoadPlacement(named.cluster, replicas, loads, np.inf).score()
         assert score.violations <= LoadPlacement(named.cluster, before, loads, np.inf).score().violations
-        if fewest is None or np.isnan(fewest):
+        if fewest is None:
+            continue
+        if np.isnan(fewest):
+            unsolved.append(seed)
             continue
         if any(score.violations):
             unmet += 1
@@ -140,7 +143,8 @@ def test_moved_bytes_against_an_exact_solver() -> None:
         gaps.append(score.moved_bytes / fewest - 1 if fewest > 0.5 else float(score.moved_bytes > 0))
     print(f"{len(gaps)} clusters: median {median(gaps):.2%}, maximum {max(gaps):.2%}, {unmet} unmet")
     assert unmet == 0
-    # Of the 90 clusters, 50 can meet their goals; on some of them the solver isn't over in time.
+    assert len(unsolved) <= 5, f"the solver isn't over in time for the clusters {unsolved}"
+    # Of the 90 clusters, 50 can meet their goals; of those with a stored optimum, ten.
     assert len(gaps) >= (45 if solves else 10)
     assert median(gaps) <= 0.001
     assert max(gaps) <= 0.05

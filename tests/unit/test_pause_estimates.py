@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from statistics import mean
+from uuid import NAMESPACE_OID, uuid5
+
 import pytest
 
 from spark_assign.simulation.kernel.pause_estimates import (
@@ -11,6 +14,7 @@ from spark_assign.simulation.kernel.pause_estimates import (
     server_seconds,
 )
 from spark_assign.simulation.kernel.settings import TimingConfig
+from tests.unit.protocol_plays import COOPERATIVE, STICKY, at, owners, pauses, play, stage
 
 TIMING = TimingConfig(heartbeat_interval_ms=3_000, poll_interval_ms=500, revoke_ms=600, restore_ms=2_000)
 
@@ -52,3 +56,45 @@ def test_each_term(changes: dict[str, int], eager: float, cooperative: float, se
     assert eager_seconds(counts, TIMING) == pytest.approx(eager)
     assert cooperative_seconds(counts, TIMING) == pytest.approx(cooperative)
     assert server_seconds(counts, TIMING) == pytest.approx(server)
+
+
+@pytest.mark.parametrize(
+    ("strategies", "event", "seconds", "num_restored"),
+    [
+        # Of 24 partitions of four members, each waits from its member's poll to the last of five (417 ms - 250 ms).
+        (STICKY, "member-starts", 4.0, 4),
+        # 18 partitions of three members wait for 375 ms - 250 ms, six for half a heartbeat and the last poll.
+        (STICKY, "member-leaves", 2.25 + 6 * 1.875, 6),
+        # Four partitions stop until the next heartbeat and the last of five polls.
+        (COOPERATIVE, "member-starts", 4 * 3.4167, 4),
+        # Only those without an owner wait.
+        (COOPERATIVE, "member-leaves", 6 * 1.875, 6),
+    ],
+)
+@pytest.mark.parametrize("restore_ms", [0, 2_000])
+def test_the_mean_pause_of_many_rebalances(
+    strategies: tuple[str, ...], event: str, seconds: float, num_restored: int, restore_ms: int
+) -> None:
+    """Simulated groups of four members with six partitions each, and the estimate, against a calculation by hand.
+
+    The groups differ in their members' IDs, and so in their polls, and in the moment between two heartbeats.
+    """
+    timing = TimingConfig(heartbeat_interval_ms=3_000, poll_interval_ms=500, restore_ms=restore_ms)
+    expected = seconds + num_restored * restore_ms / 1000
+    leaves = event == "member-leaves"
+    simulated = []
+    for number in range(60):
+        names = [str(uuid5(NAMESPACE_OID, f"{number} {each}")) for each in range(4)]
+        owned = {name: list(range(6 * each, 6 * each + 6)) for each, name in enumerate(names)}
+        happens = at(9_000 + 50 * number, event, names[0] if leaves else f"joiner-{number}")
+        played = play(stage(owned, strategies, timing=timing), happens)
+        assert len({*owners(played).values()}) == (3 if leaves else 5)
+        simulated.append(sum(pauses(played).values()) / 1000)
+    assert mean(simulated) == pytest.approx(expected, rel=0.1)
+    counts = (
+        PauseCounts(members=3, partitions=24, living=18, kept=18, back=0, later=0)
+        if leaves
+        else PauseCounts(members=5, partitions=24, living=24, kept=20, back=0, later=0)
+    )
+    estimate = eager_seconds if strategies == STICKY else cooperative_seconds
+    assert estimate(counts, timing) == pytest.approx(expected, rel=1e-4)

@@ -1,12 +1,15 @@
-"""tests/selection.toml names tests that exist, each with a reason."""
+"""tests/selection.toml names tests that exist, each with a reason; and so does tests/mutation/faults.toml."""
 
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
 from tests import selection
+from tests.mutation import fault_list
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,6 +24,16 @@ def test_every_listed_test_exists_and_has_a_reason() -> None:
             assert (ROOT / name).is_file(), f"{mark}: {name} isn't a file"
             if function:
                 assert function.partition("[")[0] in _functions(name), f"{mark}: {key} isn't a test"
+
+
+def test_every_listed_parameter_is_collected() -> None:
+    """A test whose parameters get other names would silently leave both lists, or end `tests/faults`."""
+    lists = [*selection.listed().values(), *(fault.tests for fault in fault_list.read())]
+    names = {test for tests in lists for test in tests if "[" in test}
+    files = sorted({test.partition("::")[0] for test in names})
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert names - {*done.stdout.splitlines()} == set()
 
 
 @cache

@@ -248,5 +248,7 @@ def test_two_nights(world: World) -> None:
     measured = nights[0] - nights[1]
     print(f"\n{saving['setting']}: predicted {saving['paused_ms']:,} - {saving['replayed_ms']:,} = {predicted:,},")
     print(f"measured {nights[0]:,} - {nights[1]:,} = {measured:,} partition-milliseconds\nfound {sorted(found)}")
-    # In docs/daily.md, too. Members pause for other reasons on a busy machine, so only the size is compared.
-    assert 0 < predicted / 2 <= measured <= predicted * 2, (saving, nights)
+    # `daily` recommends a setting only if it saves more than a quarter of the pauses. If the replay is wrong by less,
+    # because of its rules or because a busy machine stops members, no recommended setting saves nothing.
+    assert predicted > saving["paused_ms"] / 4, saving
+    assert abs(measured - predicted) <= saving["paused_ms"] / 4, (saving, nights)

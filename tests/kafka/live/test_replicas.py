@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from kafka import KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from pyspark.sql import SparkSession
 
+from jobs import replicas as replicas_job
 from spark_assign.history.history import read_history
 from spark_assign.replicas import (
     ClusterChange,
@@ -28,7 +32,7 @@ from tests.kafka import documented
 from tests.kafka.broker import Cluster
 from tests.kafka.consumer_groups import describe
 from tests.kafka.group_members import Consumer, running, wait_until_settled
-from tests.kafka.live_groups import create_topics, offsets_records, wait_until
+from tests.kafka.live_groups import Row, create_topics, log_bytes, offsets_records, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -69,6 +73,15 @@ def _carry_out(broker: Cluster, files: list[Path]) -> None:
         assert "is still" not in output
 
 
+def _leaders(broker: Cluster, topics: Iterable[str]) -> dict[tuple[str, int], int]:
+    with broker.admin() as admin:
+        return {
+            (topic["name"], each["partition_index"]): each["leader_id"]
+            for topic in admin.describe_topics(list(topics))
+            for each in topic["partitions"]
+        }
+
+
 @pytest.fixture(scope="module")
 def before(broker: Cluster, spark: SparkSession) -> ReplicaFleet:
     create_topics(broker, {"r.moved": (8, 2), "r.raised": 3})
@@ -97,16 +110,46 @@ def test_the_tools_carry_out_the_plan(
     for file in written:
         if file.name.startswith("preferred"):
             _tool(broker, "kafka-leader-election.sh *", file)
-    with broker.admin() as admin:
-        described = {
-            (topic["name"], each["partition_index"]): each["leader_id"]
-            for topic in admin.describe_topics(list(TOPICS))
-            for each in topic["partitions"]
-        }
-    assert described == {key: replicas[0] for key, replicas in planned.items()}
+    assert _leaders(broker, TOPICS) == {key: replicas[0] for key, replicas in planned.items()}
     assert check(plan.after).problems.count() == 0
     _carry_out(broker, [file for file in written if file.name.startswith("rollback")])
     assert _placement(_fleet(broker, spark)) == original
+
+
+def test_the_tools_balance_the_loads(broker: Cluster, spark: SparkSession, tmp_path: Path) -> None:
+    """`reassign --balance`: after Kafka's tools, replicas, leaders, and bytes of each disk are those of the plan."""
+    topic = "r.balanced"
+    create_topics(broker, {topic: {each: [1, 2] for each in range(8)}})
+    with contextlib.closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, acks="all")) as producer:
+        for partition in range(8):
+            producer.send(topic, bytes(50_000 * (partition + 1)), partition=partition).get(VERIFY_TIMEOUT_S)
+    taken = snapshot(broker.bootstrap_servers, groups="no-group", topics=topic)
+    replicas = [row for row in taken.tables["replicas"].to_pylist() if row["topic"] == topic]
+    logs = log_bytes(broker, topic, [1])
+    sizes = [{"cluster": taken.cluster, "topic": topic, "partition": at, "bytes": logs[1, at]} for at in range(8)]
+    for name, rows in {"replicas": replicas, "brokers": taken.tables["brokers"].to_pylist(), "sizes": sizes}.items():
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / f"{name}.parquet")
+    arguments = ["--fleet", str(tmp_path), "--balance", "disk=0.1,leaders=0.3", "--hard", "disk,leaders"]
+    arguments += ["--partitions-per-batch", "4", "--output", str(tmp_path / "plan"), "--fail-on", "rejected"]
+    assert replicas_job.main(["reassign", *arguments]) == 0
+    planned = {(row["topic"], row["partition"]): row["replicas"] for row in _stored(tmp_path, "placement")}
+    assert len({each for placed in planned.values() for each in placed}) == 3
+    files = sorted((tmp_path / "plan" / "json").rglob("*.json"))
+    _carry_out(broker, [file for file in files if file.name.startswith("reassign")])
+    [leaders] = [file for file in files if file.name.startswith("preferred")]
+    _tool(broker, "kafka-leader-election.sh *", leaders)
+    assert {key: placed for key, placed in _placement(_fleet(broker, spark)).items() if key[0] == topic} == planned
+    assert _leaders(broker, [topic]) == {key: placed[0] for key, placed in planned.items()}
+    disks = Counter[int]()
+    for (number, _), size in log_bytes(broker, topic, [1, 2, 3]).items():
+        disks[number] += size
+    balance = [row for row in _stored(tmp_path, "balance") if row["goal"] == "disk"]
+    assert disks == {row["broker_id"]: row["load_after"] for row in balance}
+    assert [0.9 < row["load_after"] / row["share"] < 1.1 for row in balance] == [True] * 3
+
+
+def _stored(folder: Path, table: str) -> list[Row]:
+    return pq.read_table(folder / "plan" / table).to_pylist()
 
 
 def test_a_cordoned_broker(broker: Cluster, spark: SparkSession, tmp_path: Path) -> None:

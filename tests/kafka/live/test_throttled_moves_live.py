@@ -31,7 +31,7 @@ from tests.docs.pages import Step
 from tests.frames import dataframe
 from tests.kafka import documented, maven
 from tests.kafka.broker import Cluster
-from tests.kafka.live_groups import Row, create_topics, wait_until
+from tests.kafka.live_groups import Row, create_topics, log_bytes, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.once]
 
@@ -73,10 +73,7 @@ def _plan(broker: Cluster, spark: SparkSession, topic: str) -> Reassignment:
     taken = snapshot(broker.bootstrap_servers, groups="no-group", topics=topic)
     tables = {name: spark.createDataFrame(taken.tables[name]) for name in ("replicas", "brokers")}
     (cluster,) = {row["cluster"] for row in taken.tables["brokers"].to_pylist()}
-    with broker.admin() as admin:
-        (described,) = admin.describe_log_dirs({topic: [*range(PARTITIONS)]}, brokers=[1])
-    logs = [log for folder in described["log_dirs"] for each in folder["topics"] for log in each["partitions"]]
-    sizes = [(cluster, topic, log["partition_index"], log["partition_size"]) for log in logs]
+    sizes = [(cluster, topic, partition, size) for (_, partition), size in log_bytes(broker, topic, [1]).items()]
     fleet = ReplicaFleet(tables["replicas"], tables["brokers"], dataframe(spark, SIZES, sizes))
     return reassign(fleet, ClusterChange.from_values(fleet, removed=[1]))
 

@@ -1,0 +1,104 @@
+"""`daily` on three clusters: stored snapshots and recorded history, through every step of two nights."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import daily
+from spark_assign.sources.files.snapshot import Snapshot
+from spark_assign.sources.kafka import cluster_snapshot
+from spark_assign.tables.errors import SourceError
+from tests import snapshots
+
+pytestmark = [pytest.mark.spark, pytest.mark.once]
+
+HISTORY = Path(__file__).parents[2] / "conf" / "sample-history"
+GROUPS = {"eu": "orders-service", "us": "fraud-detection", "ap": "notifications-push"}
+"""The group of each cluster, whose records are those of the sample history."""
+DEPLOYS = {
+    ("eu", "orders-service", "rolling-restart"),
+    ("eu", "orders-service", "restart"),
+    ("us", "fraud-detection", "crash"),
+    ("us", "fraud-detection", "scale-out"),
+    ("ap", "notifications-push", "flapping"),
+}
+"""What the README of the sample history says of them; the member that was killed comes back."""
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    """A file of three clusters, and the records of each; the arguments that name them."""
+    records = pq.read_table(HISTORY / "records.parquet")
+    words = ["--output", str(tmp_path / "daily"), "--clusters", str(tmp_path / "clusters.toml"), "-o", "json"]
+    words += ["--commit-gap", "3s", "--deploy-gap", "20s"]
+    text = '[[owners]]\ncluster = "eu"\nteam = "shop"\n'
+    for name, group in GROUPS.items():
+        own = records.filter(pc.match_substring(records["key"], group))
+        own = own.set_column(0, own.schema.field("cluster"), [[name] * len(own)])
+        pq.write_table(own, tmp_path / f"{name}.parquet")
+        words += ["--records", str(tmp_path / f"{name}.parquet")]
+        text += f'[clusters.{name}]\nbootstrap_server = "{name}:9092"\n'
+    (tmp_path / "clusters.toml").write_text(text)
+    return words
+
+
+def test_two_nights(
+    spark: SparkSession, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """Each event is named with its cluster. Then one cluster grows and another can't be read: its last snapshot is
+    planned, and it is stale."""
+    members = {"eu": 2, "us": 2, "ap": 2}
+
+    def take(bootstrap_servers: str, *, cluster: str, **_: Any) -> Snapshot:
+        if cluster not in members:
+            raise SourceError(f"Kafka at {bootstrap_servers} can't be reached")
+        taken = snapshots.of_kafka(cluster, members[cluster])
+        return replace(taken, taken_at=datetime.now(UTC))
+
+    monkeypatch.setattr(cluster_snapshot, "snapshot", take)
+
+    def run(run_id: str) -> tuple[int, Mapping[str, Any], str]:
+        capsys.readouterr()
+        code = daily.main([*words, "--run-id", run_id])
+        page = (tmp_path / "daily" / "index.html").read_text()
+        assert (tmp_path / "daily" / run_id / "index.html").read_text() == page
+        return code, json.loads(capsys.readouterr().out), page
+
+    code, document, page = run("night1")
+    assert code == 0
+    tables = document["tables"]
+    assert {(row["cluster"], row["group_id"], row["deploy_type"]) for row in tables["deploys"]} == DEPLOYS
+    assert [(row["cluster"], row["stale"]) for row in tables["clusters"]] == [
+        ("ap", False),
+        ("eu", False),
+        ("us", False),
+    ]
+    assert all(f"{cluster}/{group}" in page for cluster, group in GROUPS.items())
+    shop = (tmp_path / "daily" / "night1" / "owners" / "shop.html").read_text()
+    assert "orders-service" in shop
+    assert not re.search("fraud-detection|notifications-push", shop)
+
+    members["eu"] = 3
+    del members["us"]
+    code, document, page = run("night2")
+    tables = document["tables"]
+    assert (code, document["exit_code"]) == (3, 3)
+    assert {row["cluster"]: row["problem"] for row in tables["clusters"] if row["stale"]} == {"us": "Not read."}
+    assert "Stale: us." in page
+    assert [(row["cluster"], row["change"]) for row in tables["groups"]] == [("eu", "changed")]
+    plans = pq.read_table(tmp_path / "daily" / "plans" / "metrics").to_pylist()
+    planned = {(row["run_id"], row["cluster"], row["members"]) for row in plans}
+    assert planned == {*(("night1", each, 2) for each in GROUPS), *(("night2", each, 2) for each in ("us", "ap"))} | {
+        ("night2", "eu", 3)
+    }
