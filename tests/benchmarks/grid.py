@@ -305,22 +305,23 @@ def _report(bench: Bench, measured: dict[Cell, Figures]) -> None:
             some = sorted(each.ratio for cell, each in measured.items() if getattr(cell, name) == value)
             if some:
                 detail = f"min {some[0]:.2f}, quartiles {some[len(some) // 4]:.1f} to {some[3 * len(some) // 4]:.1f}"
-                bench.report(
-                    Result(f"grid, {name} {value}", f"{len(some)} cells", statistics.median(some), _UNIT, None, detail)
-                )
+                measure, median = f"grid, {name} {value}", statistics.median(some)
+                bench.report(Result(measure, f"{len(some)} cells", median, _UNIT, None, detail, on_page=False))
     report_slowest(bench, "grid", measured, 10)
 
 
 def report_bounds(bench: Bench, name: str, measured: Mapping[Any, Figures], median: str | None = None) -> None:
-    """Reports the lowest and the median ratio, with their goals."""
+    """Reports the lowest and the median ratio, with their goals, and the number of cells below 1."""
     ratios, cells = sorted(figures.ratio for figures in measured.values()), f"{len(measured)} cells"
     bench.report(Result(f"{name}, the slowest cell", cells, ratios[0], _UNIT, bench.goal(">= 1")))
     goal = bench.goal(median) if median else None
     bench.report(Result(f"{name}, median", cells, statistics.median(ratios), _UNIT, goal))
+    bench.report(Result(f"{name}, cells below 1", cells, sum(ratio < 1 for ratio in ratios), "cells"))
 
 
 def report_slowest(bench: Bench, name: str, measured: Mapping[Any, Figures], number: int) -> None:
     """Reports the cells with the lowest ratios."""
     for cell, figures in sorted(measured.items(), key=lambda item: item[1].ratio)[:number]:
         detail = f"ours {1e3 * figures.ours:.3f} ms, theirs {1e3 * figures.theirs:.3f} ms"
-        bench.report(Result(f"{name}, one of the slowest cells", f"{cell}", figures.ratio, _UNIT, None, detail))
+        measure = f"{name}, one of the slowest cells"
+        bench.report(Result(measure, f"{cell}", figures.ratio, _UNIT, None, detail, on_page=False))
