@@ -6,7 +6,7 @@ import datetime
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain, repeat
 from pathlib import Path
@@ -92,40 +92,49 @@ class Figures:
             "| --- | --- | --- | --- | --- | --- |",
         ]
         for name in measured:
-            rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-            for result in self.benchmarks[name]["results"]:
-                if result.get("on_page", True):
-                    rows.setdefault(_row_key(result), []).append(result)
-            for label, row in zip(chain([f"`{name}`"], repeat("")), rows.values(), strict=False):
-                lines.append("| " + " | ".join((label, *_cells(row))) + " |")
-        return "\n".join(lines).replace("|  |", "| |") + "\n"
+            results = [row for row in self.benchmarks[name]["results"] if row.get("on_page", True)]
+            for label, cells in zip(chain([f"`{name}`"], repeat("")), _rows(results), strict=False):
+                lines.append(" ".join(f"| {' | '.join((label, *cells))} |".split()))
+        return "\n".join(lines) + "\n"
 
 
-def _row_key(row: dict[str, Any]) -> tuple[str, ...]:
-    """Figures with the same key share a line."""
-    return row.get("fleet", ""), row.get("unit", row["measure"]), row.get("goal") or ""
+def _rows(results: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """Yields the cells of a line for the figures with the same unit and goal, if they are the same measures of each
+    fleet, or else a line for each fleet."""
+    by_goal = _grouped(results, lambda row: (row.get("unit", row["measure"]), row.get("goal")))
+    for rows in by_goal:
+        fleets = _grouped(rows, lambda row: row.get("fleet"))
+        is_product = all([row["measure"] for row in fleet] == [row["measure"] for row in fleets[0]] for fleet in fleets)
+        yield from map(_cells, [fleets] if is_product else [[fleet] for fleet in fleets])
 
 
-def _cells(rows: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Returns measure, fleet, figure, goal with its verdict, and detail."""
-    first = rows[0]
+def _grouped(rows: list[dict[str, Any]], key: Callable[[dict[str, Any]], Any]) -> list[list[dict[str, Any]]]:
+    groups: dict[Any, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return list(groups.values())
+
+
+def _cells(fleets: list[list[dict[str, Any]]]) -> tuple[str, ...]:
+    """Returns measure, fleet, figure, goal with its verdict, and detail. Figures of a fleet are separated by commas."""
+    rows, first = [*chain(*fleets)], fleets[0][0]
     if "figure" not in first:
         return "", "", first["verdict"], "", _plain(first["detail"])
-    figures, unit = [row["figure"] for row in rows], first["unit"]
     if len(rows) <= _MOST_LISTED:
-        measure, figure = _joined([row["measure"] for row in rows]), ", ".join(map(_short, figures))
+        measure = _joined([row["measure"] for row in fleets[0]])
+        figure = "; ".join(", ".join(_short(row["figure"]) for row in fleet) for fleet in fleets)
     else:
         ordered = sorted(rows, key=lambda row: float(row["figure"]))
-        lowest, median, highest = ordered[0], ordered[len(rows) // 2], ordered[-1]
-        measure = f"{len(rows)} measures, from {lowest['measure']} to {highest['measure']}"
-        figure = f"{_short(lowest['figure'])} to {_short(highest['figure'])}, median {_short(median['figure'])}"
+        measure = f"{len(rows)} figures, from {ordered[0]['measure']} to {ordered[-1]['measure']}"
+        lowest, median, highest = (_short(ordered[at]["figure"]) for at in (0, len(rows) // 2, -1))
+        figure = f"{lowest} to {highest}, median {median}"
     goal = (first["goal"] or "").replace("<=", "≤").replace(">=", "≥")
-    missed = [row["measure"] for row in rows if row["verdict"] == "missed"]
+    missed = sum(row["verdict"] == "missed" for row in rows)
     if goal:
-        some = f" by {len(missed)} of {len(rows)}" if len(rows) > 1 else ""
+        some = f" by {missed} of {len(rows)}" if len(rows) > 1 else ""
         goal += f": missed{some}" if missed else ": met"
-    detail = first["detail"] if len(rows) == 1 else ""
-    return _plain(measure), _plain(first["fleet"]), f"{figure} {unit}", goal, _plain(detail)
+    fleet = "; ".join(fleet[0]["fleet"] for fleet in fleets)
+    return _plain(measure), _plain(fleet), f"{figure} {first['unit']}", goal, _plain(first["detail"] * (len(rows) == 1))
 
 
 def _joined(measures: list[str]) -> str:

@@ -78,18 +78,18 @@ def test_a_run_that_is_resumed_keeps_its_figures(tmp_path: Path) -> None:
 
 
 def test_the_page_has_the_figures_between_its_markers(tmp_path: Path) -> None:
-    """Figures of one fleet, unit, and goal share a line; many are summarized."""
+    """Figures with one unit and goal share a line; many are summarized."""
     figures, page = Figures(CONDITIONS), tmp_path / "page.md"
     figures.add("grid", 60, [replace(SPEED, figure=0.5), replace(SPEED, measure="uniform"), Unmeasured("grid", "a|b")])
     figures.add("loop", 60, [replace(SPEED, measure=f"plan {at}", figure=at, goal="<= 7") for at in range(9)])
-    figures.add("floor", 6, [replace(SPEED, on_page=False), replace(SPEED, fleet="2 x 2")])
+    figures.add("floor", 6, [replace(SPEED, on_page=False), *(replace(SPEED, fleet=each) for each in ("2", "3"))])
     page.write_text("before\n<!-- figures -->\nold\n<!-- end of figures -->\nafter\n")
     figures.write_page(page, ["floor", "loop", "grid"])
     lines = page.read_text().splitlines()
-    assert "commit abc, 2 cores, 8 GiB of memory, Spark 4, once, 2 minutes: 11 goals met, 2 missed." in lines[2]
+    assert "commit abc, 2 cores, 8 GiB of memory, Spark 4, once, 2 minutes: 12 goals met, 2 missed." in lines[2]
     assert [line for line in lines if line.startswith("| ")][2:] == [
-        "| `floor` | range | 2 x 2 | 1.23 x | ≥ 1: met | 5 s |",
-        "| `loop` | 9 measures, from plan 0 to plan 8 | 1 x 2 | 0 to 8, median 4 x | ≤ 7: missed by 1 of 9 | |",
+        "| `floor` | range | 2; 3 | 1.23; 1.23 x | ≥ 1: met | |",
+        "| `loop` | 9 figures, from plan 0 to plan 8 | 1 x 2 | 0 to 8, median 4 x | ≤ 7: missed by 1 of 9 | |",
         "| `grid` | range, uniform | 1 x 2 | 0.50, 1.23 x | ≥ 1: missed by 1 of 2 | |",
         "| | | | failed | | a,b |",
     ]
