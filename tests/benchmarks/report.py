@@ -43,16 +43,12 @@ def _tables(spark: SparkSession, groups: int) -> list[tuple[str, DataFrame]]:
         "concat('cluster-', id % 5) as cluster",
         "format_string('team-%02d.service-%05d-consumer', id % 37, id) as group_id",
     )
-    member = (
-        group.crossJoin(spark.range(MEMBERS).selectExpr("int(id) as rank"))
-        .repartition("cluster", "group_id")
-        .selectExpr(
-            "*",
-            "format_string('consumer-%03d-4f1c9a7e-9289-4bb2-b7a7-d7dc7636cd19', rank) as member_id",
-            f"format_string('consumer-%03d-4f1c9a7e-9289-4bb2-b7a7-d7dc7636cd19', (rank + 1) % {MEMBERS}) as next_id",
-            "int(5 + (rank % 2 * 2 - 1) * (id % 4)) as share",
-            "'orders.created' as topic",
-        )
+    member = group.crossJoin(spark.range(MEMBERS).selectExpr("int(id) as rank")).selectExpr(
+        "*",
+        "format_string('consumer-%03d-4f1c9a7e-9289-4bb2-b7a7-d7dc7636cd19', rank) as member_id",
+        f"format_string('consumer-%03d-4f1c9a7e-9289-4bb2-b7a7-d7dc7636cd19', (rank + 1) % {MEMBERS}) as next_id",
+        "int(5 + (rank % 2 * 2 - 1) * (id % 4)) as share",
+        "'orders.created' as topic",
     )
     runs = member.selectExpr("*", "int(rank * 10) as first", "1 as step", "share as count")
     owned = runs.selectExpr("*", "explode(sequence(first, first + share - 1)) as partition")
@@ -77,7 +73,8 @@ def _tables(spark: SparkSession, groups: int) -> list[tuple[str, DataFrame]]:
     measured = metrics.join(counts, ["cluster", "group_id"]).selectExpr(
         "*", "'range' as assignor", "moved as revoked", *others
     )
-    refused = group.where("id < 10").selectExpr("*", "'duplicate-member' as code", "'members: twice' as detail")
+    rejected = group.where("id < 10").selectExpr("id", "cluster", "concat(group_id, '-2') as group_id")
+    refused = rejected.selectExpr("*", "'duplicate-member' as code", "'members: twice' as detail")
     ends = ("member_id as from_member_id", "next_id as to_member_id")
     return [
         ("assignment_slices", runs),
