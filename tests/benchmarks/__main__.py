@@ -10,7 +10,9 @@ import datetime
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from spark_assign.spark.engine import embedded_session, is_available
@@ -40,7 +42,8 @@ from tests.benchmarks import (
     sticky_against_kafka,
     weighted,
 )
-from tests.benchmarks.bench import Bench, as_json, heading
+from tests.benchmarks.bench import Bench, Result, Unmeasured, heading
+from tests.benchmarks.figures import Figures, find_conditions
 from tests.benchmarks.session import CORES, start
 
 BENCHMARKS: dict[str, Callable[[Bench], None]] = {
@@ -103,33 +106,60 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--repeats", type=int, default=3, help="repeats of which the median counts (default 3)")
     parser.add_argument("--driver-memory", default="8g", help="heap of the Spark driver (default 8g)")
-    parser.add_argument("--json", type=Path, help="write the figures there as JSON, too")
+    parser.add_argument("--json", type=Path, help="write the figures there as JSON after each benchmark")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="keep the figures of --json, and measure the named benchmarks, or else those that it lacks",
+    )
+    parser.add_argument("--page", type=Path, help="write the figures there as tables, between two markers")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+    if options.resume and not options.json:
+        parser.error("--resume needs --json")
+    is_embedded = options.engine == engines.EMBEDDED
+    repeats = 1 if options.quick else options.repeats
+    engine = f"Sail {version('pysail')}" if is_embedded else f"Spark {version('pyspark')}"
+    figures = Figures(find_conditions(engine, repeats, quick=options.quick))
+    if options.resume and options.json.exists():
+        try:
+            figures = Figures.resume(options.json, figures.conditions)
+        except ValueError as error:
+            parser.error(f"{error}; without --resume, the file is replaced")
+    names = options.names or [name for name in BENCHMARKS if figures.lacks(name)]
+    print(f"{datetime.date.today()}, {engine}, {CORES} cores, medians of {repeats}")
+    results = _measure(names, figures, options) if names else []
+    if options.page:
+        figures.write_page(options.page, list(BENCHMARKS))
+    failed = [result.measure for result in results if result.verdict == "failed"]
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return int(any(result.verdict in ("missed", "failed") for result in results))
+
+
+def _measure(names: Sequence[str], figures: Figures, options: argparse.Namespace) -> list[Result | Unmeasured]:
+    """Runs benchmarks in one session. Adds each to the figures, and writes their file, before the next one runs."""
     folder = Path(tempfile.mkdtemp(prefix="spark-assign-benchmarks-"))
     is_embedded = options.engine == engines.EMBEDDED
     spark = embedded_session() if is_embedded else start("1g" if options.quick else options.driver_memory)
     compared = tuple(name for name in engines.ENGINES if options.engine in (name, "both"))
     if not is_available():
         compared = (engines.SPARK,)
-    bench = Bench(spark, folder, 1 if options.quick else options.repeats, options.quick, engines=compared)
-    engine = "embedded engine" if is_embedded else f"Spark {spark.version}"
-    print(f"{datetime.date.today()}, {engine}, {CORES} cores, medians of {bench.repeats}")
+    bench = Bench(spark, folder, figures.conditions["repeats"], options.quick, engines=compared)
     print(heading(), end="")
     try:
-        for name in options.names or BENCHMARKS:
+        for name in names:
+            measured, since = len(bench.results), time.perf_counter()
             bench.run(name, BENCHMARKS[name])
+            figures.add(name, time.perf_counter() - since, bench.results[measured:])
+            if options.json:
+                figures.write(options.json)
     finally:
-        if options.json:
-            options.json.write_text(as_json(bench.results) + "\n", encoding="utf-8")
         spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    failed = [result.measure for result in bench.results if result.verdict == "failed"]
-    if failed:
-        print(f"failed: {', '.join(failed)}", file=sys.stderr)
-    return int(any(result.verdict in ("missed", "failed") for result in bench.results))
+    return bench.results
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import statistics
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +22,10 @@ _LONGEST_ERROR = 300
 
 @dataclass(frozen=True)
 class Result:
-    """One measured figure. `goal` is a bound in the figure's own unit, with its direction; None: no goal."""
+    """One measured figure. `goal` is a bound in the figure's own unit, with its direction; None: no goal.
+
+    `on_page`: whether docs/benchmarks.md has the figure; the JSON has every one.
+    """
 
     measure: str
     fleet: str
@@ -30,6 +33,7 @@ class Result:
     unit: str
     goal: str | None = None
     detail: str = ""
+    on_page: bool = True
 
     @property
     def verdict(self) -> str:
@@ -153,11 +157,6 @@ def _cells(result: Result | Unmeasured) -> tuple[str, ...]:
         return result.measure, "", "", "", "", result.verdict, result.detail
     figure = f"{result.figure:,.2f}"
     return result.measure, result.fleet, figure, result.unit, result.goal or "", result.verdict, result.detail
-
-
-def as_json(results: Iterable[Result | Unmeasured]) -> str:
-    """The same for machines."""
-    return json.dumps([asdict(r) | {"verdict": r.verdict} for r in results], indent=1)
 
 
 def first_of(lines: str) -> Iterator[dict[str, float]]:

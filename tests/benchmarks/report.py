@@ -73,7 +73,8 @@ def _tables(spark: SparkSession, groups: int) -> list[tuple[str, DataFrame]]:
     measured = metrics.join(counts, ["cluster", "group_id"]).selectExpr(
         "*", "'range' as assignor", "moved as revoked", *others
     )
-    refused = group.where("id < 10").selectExpr("*", "'duplicate-member' as code", "'members: twice' as detail")
+    rejected = group.where("id < 10").selectExpr("id", "cluster", "concat(group_id, '-2') as group_id")
+    refused = rejected.selectExpr("*", "'duplicate-member' as code", "'members: twice' as detail")
     ends = ("member_id as from_member_id", "next_id as to_member_id")
     return [
         ("assignment_slices", runs),

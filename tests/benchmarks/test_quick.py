@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -12,7 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.benchmarks.__main__ import BENCHMARKS
-from tests.benchmarks.bench import Bench, Result, Unmeasured, as_json, as_lines
+from tests.benchmarks.bench import Bench, Result, Unmeasured, as_lines
+from tests.benchmarks.figures import Figures
 from tests.kafka.fetched import UnavailableError, or_skipped
 from tests.runner import tools
 from tests.runner.tools import JAVA
@@ -56,8 +58,47 @@ def test_one_that_fails_is_reported_and_the_others_go_on(tmp_path: Path) -> None
         Unmeasured("two", "needs Kafka's classes: mvn is not on PATH", "skipped"),
         Result("m", "f", 1.0, "s"),
     ]
-    assert [row["verdict"] for row in json.loads(as_json(bench.results))] == ["failed", "skipped", ""]
     assert "failed" in as_lines(bench.results[:1])
+
+
+SPEED = Result("range", "1 x 2", 1.234, "x", ">= 1", "5 s")
+CONDITIONS = {"commit": "abc", "cores": 2, "memory_gib": 8, "engine": "Spark 4", "repeats": 1, "quick": False}
+
+
+def test_a_run_that_is_resumed_keeps_its_figures(tmp_path: Path) -> None:
+    """What failed or was skipped is measured again; figures of another commit are never mixed in."""
+    figures, path = Figures(CONDITIONS), tmp_path / "figures.json"
+    figures.add("floor", 61.04, [SPEED])
+    figures.add("grid", 2, [SPEED, Unmeasured("grid", "no Maven", "skipped")])
+    figures.write(path)
+    resumed = Figures.resume(path, CONDITIONS)
+    assert resumed == figures
+    assert resumed.benchmarks["floor"]["seconds"] == 61.0
+    assert [resumed.lacks(name) for name in ("floor", "grid", "loop")] == [False, True, True]
+    with pytest.raises(ValueError, match=r"figures.json is of another commit: abc"):
+        Figures.resume(path, CONDITIONS | {"commit": "def"})
+
+
+def test_the_page_has_the_figures_between_its_markers(tmp_path: Path) -> None:
+    """Figures with one unit and goal share a line; many are summarized."""
+    figures, page = Figures(CONDITIONS), tmp_path / "page.md"
+    figures.add("grid", 60, [replace(SPEED, figure=0.5), replace(SPEED, measure="uniform"), Unmeasured("grid", "a|b")])
+    figures.add("loop", 60, [replace(SPEED, measure=f"plan {at}", figure=at, goal="<= 7") for at in range(9)])
+    figures.add("floor", 6, [replace(SPEED, on_page=False), *(replace(SPEED, fleet=each) for each in ("2", "3"))])
+    page.write_text("before\n<!-- figures -->\nold\n<!-- end of figures -->\nafter\n")
+    figures.write_page(page, ["floor", "loop", "grid"])
+    lines = page.read_text().splitlines()
+    assert "commit abc, 2 cores, 8 GiB of memory, Spark 4, once, 2 minutes: 12 goals met, 2 missed." in lines[2]
+    assert [line for line in lines if line.startswith("| ")][2:] == [
+        "| `floor` | range | 2; 3 | 1.23; 1.23 x | ≥ 1: met | |",
+        "| `loop` | 9 figures, from plan 0 to plan 8 | 1 x 2 | 0 to 8, median 4 x | ≤ 7: missed by 1 of 9 | |",
+        "| `grid` | range, uniform | 1 x 2 | 0.50, 1.23 x | ≥ 1: missed by 1 of 2 | |",
+        "| | | | failed | | a,b |",
+    ]
+    assert (lines[0], lines[-1]) == ("before", "after")
+    (tmp_path / "empty.md").touch()
+    with pytest.raises(ValueError, match="doesn't have <!-- figures -->"):
+        figures.write_page(tmp_path / "empty.md", [])
 
 
 @pytest.mark.spark
@@ -79,7 +120,9 @@ def test_a_quick_run_reports_its_figures(tmp_path: Path) -> None:
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    figures = json.loads(report.read_text(encoding="utf-8"))
+    benchmarks = json.loads(report.read_text(encoding="utf-8"))["benchmarks"]
+    assert list(benchmarks) == ["floor", "loop", "server-runs"]
+    figures = [figure for benchmark in benchmarks.values() for figure in benchmark["results"]]
     measures = {figure["measure"] for figure in figures}
     assert measures >= {"range to Parquet", "range to noop", "range, plain loop to Parquet", "uniform, runs to noop"}
     assert all(figure["figure"] > 0 for figure in figures)

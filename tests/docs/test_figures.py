@@ -136,12 +136,6 @@ def test_shares_of_the_bill() -> None:
     assert figures("docs/simulate.md", "the two clickstream groups pay #% of the bill") == [f"{share:.0%}".rstrip("%")]
 
 
-def test_the_page_of_5_000_groups() -> None:
-    """docs/report.md: as docs/benchmarks.md has it."""
-    (size,) = figures("docs/report.md", "The page of 5,000 groups has # MB")
-    assert figures("docs/benchmarks.md", "takes 9.3 s (goal ≤ 20: met) and has # MB") == [size]
-
-
 def test_the_tutorial_counts_what_the_plan_prints() -> None:
     """docs/tutorial.md: the figures of the summary that docs/plan.md shows."""
     counted = figures("docs/tutorial.md", "planned # consumer groups with # members and # partitions")

@@ -17,6 +17,10 @@ from tests.docs.terminal import Line, terminal
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 OF_OTHERS = (
     "--engine",  # of the benchmarks
+    "--resume",
+    "--repeats",
+    "--quick",
+    "--page",
     "--alter",
     "--replica-assignment",
     "--members",

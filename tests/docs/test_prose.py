@@ -50,6 +50,7 @@ def lines_of_prose(text: str) -> Iterator[tuple[int, str]]:
         return "\n" * found[0].count("\n") or " _ "
 
     for pattern in (
+        r"<!-- figures -->.*?<!-- end of figures -->",
         r"^ *```.*?^ *```",
         r"`[^`]*`",
         r"\]\([^)]*\)",

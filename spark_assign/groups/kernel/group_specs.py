@@ -255,9 +255,10 @@ class GroupSpecs:
         if self.subscriber_sets:
             set_sizes = np.array([len(members) for members in self.subscriber_sets], np.int64)
             members, sizes = np.concatenate(self.subscriber_sets), np.append(sizes, set_sizes)
-            position = invert(ordered, len(ordered))
-            order = np.lexsort((position[members], np.repeat(np.arange(len(set_sizes)), set_sizes)))
-            lists = np.append(ordered, members[order])
+            if (ordered[1:] < ordered[:-1]).any():
+                position = invert(ordered, len(ordered))
+                members = members[np.lexsort((position[members], np.repeat(np.arange(len(set_sizes)), set_sizes)))]
+            lists = np.append(ordered, members)
         of_topic = np.where(subscriber_set == ALL_MEMBERS, self.topics.group, self.num_groups + subscriber_set)
         return SubscriberLists(lists, np.cumsum(sizes) - sizes, sizes, of_topic)
 

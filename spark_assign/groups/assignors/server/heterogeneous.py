@@ -30,8 +30,10 @@ one by one.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from itertools import chain, cycle
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +48,7 @@ from spark_assign.groups.assignors.server.target_assignments import TargetAssign
 from spark_assign.groups.kernel.group_specs import BALANCING, KEPT
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
-from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges
+from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges, starts_new_key
 
 NO_MEMBER = -1
 """The owner of a partition without an owner."""
@@ -88,15 +90,16 @@ def assign_heterogeneous(
         ):
             assigned.add(topic, numbers, members)
         slices = previous.concat(assigned.slices)
-    owned, moved = _OwnedSlices(slices, load, len(partitions)), list[int]()
+    owned, moves = _OwnedSlices(slices, load, len(partitions)), _Moves()
     is_unbalanced = np.zeros(int(component.max(initial=-1)) + 1, bool)
     is_unbalanced[component[np.isin(subscriber_set, _unbalanced_sets(sets, sizes, load))]] = True
     order = order[is_unbalanced[component[order]] & (sizes[subscriber_set[order]] > 1)]
     for start, end in key_ranges(component[order]):
         runs = find_runs(order[start:end], subscriber_set)
-        moved += [topic for topic, *_ in balance(runs, subscribers, loads, owned)]
-    if moved:
-        return _replace_topics(slices, {topic: owned.by_topic[topic] for topic in moved}, previous, partitions)
+        for topic, *columns in balance(runs, subscribers, loads, owned):
+            moves.add(topic, *columns)
+    if moves.num_moves:
+        return _apply(moves, slices, len(previous), len(partitions))
     return TargetAssignments(slices, np.full(len(slices), KEPT))
 
 
@@ -217,11 +220,16 @@ class _OwnedSlices:
         """Returns what members own of a topic."""
         if topic not in self.by_topic:
             rows = slice(*self._starts[topic : topic + 2].tolist())
-            ranges: dict[int, list[range]] = {}
-            columns = self._slices.take(rows).columns
-            for member, _, first, step, count in zip(*(column.tolist() for column in columns), strict=True):
-                ranges.setdefault(member, []).append(range(first, first + step * count, step))
-            self.by_topic[topic] = {member: _merge(numbers) for member, numbers in ranges.items()}
+            member, _, first, step, count = self._slices.take(rows).columns
+            members = member.tolist()
+            ranges = list(map(range, first.tolist(), (first + step * count).tolist(), step.tolist()))
+            self.by_topic[topic] = owned = {**dict(zip(members, ranges, strict=True))}
+            if len(owned) < len(ranges):
+                several: dict[int, list[Sequence[int]]] = {}
+                for each, partitions in zip(members, ranges, strict=True):
+                    if partitions is not owned[each]:
+                        several.setdefault(each, [owned[each]]).append(partitions)
+                owned.update((each, _Merged(parts)) for each, parts in several.items())
         return self.by_topic[topic]
 
     def find(self, topics: Sequence[int], limit: int) -> set[int]:
@@ -236,8 +244,21 @@ class _OwnedSlices:
         return {*topic[is_candidate].tolist(), *self.by_topic}
 
 
-def _merge(ranges: list[range]) -> Sequence[int]:
-    return ranges[0] if len(ranges) == 1 else sorted(chain(*ranges))
+class _Merged(Sequence[int]):
+    """The partitions of several ranges, which are sorted when one is read."""
+
+    def __init__(self, ranges: list[Sequence[int]]) -> None:
+        self._ranges = ranges
+
+    def __len__(self) -> int:
+        return sum(map(len, self._ranges))
+
+    @cached_property
+    def _sorted(self) -> list[int]:
+        return sorted(chain(*self._ranges))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._sorted[index]
 
 
 def _unassigned(previous: PartitionSlices, partitions: IntArray, num_owned: IntArray) -> dict[int, Sequence[int]]:
@@ -303,18 +324,58 @@ def _unbalanced_sets(sets: Sequence[IntArray], sizes: IntArray, load: IntArray) 
     return np.flatnonzero(np.maximum.reduceat(load, starts) - np.minimum.reduceat(load, starts) > 1)
 
 
-def _replace_topics(
-    slices: PartitionSlices, moved: Mapping[int, Owned], previous: PartitionSlices, partitions: IntArray
-) -> TargetAssignments:
-    """Returns the slices with those of topics in which partitions have moved replaced, and the reasons."""
-    columns = _SliceColumns()
-    for topic, owned in moved.items():
-        for member, numbers in owned.items():
-            columns.add(topic, numbers, [member])
-    is_moved = mask_from_indexes(list(moved), len(partitions))
-    sizes, new = np.where(is_moved, partitions, 0), columns.slices
-    starts = np.cumsum(sizes) - sizes
-    owner = previous.take(is_moved[previous.topic]).owners(starts, int(sizes.sum()))[starts[new.topic] + new.first]
-    kept = slices.take(~is_moved[slices.topic])
-    is_new = (owner >= 0) & (owner != new.member)
-    return TargetAssignments(kept.concat(new), np.append(np.full(len(kept), KEPT), np.where(is_new, BALANCING, KEPT)))
+class _Moves:
+    """Collects moves of partitions, in order."""
+
+    def __init__(self) -> None:
+        self.num_moves, self._topics = list[int](), list[int]()
+        self._partition, self._from, self._to = list[int](), list[int](), list[int]()
+
+    def add(self, topic: int, partitions: list[int], from_members: list[int], to_members: list[int]) -> None:
+        """Adds moves of partitions of a topic."""
+        self._topics.append(topic)
+        self.num_moves.append(len(partitions))
+        self._partition += partitions
+        self._from += from_members
+        self._to += to_members
+
+    @property
+    def columns(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+        """Returns each partition that moved, by topic and partition: topic, partition, first owner, and last owner."""
+        topic = np.repeat(np.array(self._topics, np.int64), self.num_moves)
+        partition, old, new = (
+            np.frombuffer(array("q", each), np.int64) for each in (self._partition, self._from, self._to)
+        )
+        order = np.lexsort((partition, topic))
+        topic, partition = topic[order], partition[order]
+        starts = np.flatnonzero(starts_new_key(topic, partition))
+        ends = np.append(starts[1:], len(order)) - 1
+        return topic[starts], partition[starts], old[order[starts]], new[order[ends]]
+
+
+def _apply(moves: _Moves, slices: PartitionSlices, num_previous: int, num_topics: int) -> TargetAssignments:
+    """Returns the slices after the moves, and the reasons. The first `num_previous` slices are of the previous target.
+
+    Members give their highest partitions, so that of the slices of a member and a topic those below a limit stay.
+    """
+    topic, partition, from_member, to_member = moves.columns
+    num_members = int(slices.member.max()) + 1
+    givers, lowest = np.unique(topic * num_members + from_member, return_index=True)
+    rows = np.flatnonzero(mask_from_indexes(topic, num_topics)[slices.topic])
+    keys = slices.topic[rows] * num_members + slices.member[rows]
+    giver = np.searchsorted(givers[:-1], keys)
+    is_giver = givers[giver] == keys
+    rows, limit = rows[is_giver], partition[lowest[giver[is_giver]]]
+    giving = slices.take(rows)
+    stay = np.clip(-((giving.first - limit) // giving.step), 0, giving.count)
+    count = slices.count.copy()
+    count[rows] = stay
+    kept = PartitionSlices(*slices.columns[:3], np.where(count == 1, 1, slices.step), count).take(count > 0)
+    row, given = expand_slices(giving.first + stay * giving.step, giving.step, giving.count - stay)
+    is_previous = rows[row[np.lexsort((given, giving.topic[row]))]] < num_previous
+    is_balancing = is_previous & (from_member != to_member)
+    ones = np.ones_like(topic)
+    return TargetAssignments(
+        kept.concat(PartitionSlices(to_member, topic, partition, ones, ones)),
+        np.append(np.full(len(kept), KEPT), np.where(is_balancing, BALANCING, KEPT)),
+    )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, deque
 from collections.abc import Container, Iterator, Mapping, MutableSequence, Sequence
+from itertools import chain, cycle, islice
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +20,8 @@ from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import starts_new_key
 
 _MAX_PASSES = 16
+_FEW_ROUNDS = 8
+"""Rounds that are as fast one by one."""
 
 Run = tuple[int, list[int]]
 """A set of subscribers, and consecutive topics that have it."""
@@ -203,6 +206,25 @@ def _balance_topic(
             if most - least <= 1 or not (visited or from_members):
                 break
             waiting, visited, place = visited, waiting, start
+            # Rounds in which all of the range give, nobody joins either range, and the end isn't near.
+            room, rounds = least_end - least_next, 0
+            if waiting and least_end and remaining[waiting[-1]] > _FEW_ROUNDS:
+                rounds = ((most - least - 3) * least_end + room) // (len(waiting) + least_end)
+            if rounds > _FEW_ROUNDS:
+                levels = (loads[order[least_end]] if least_end < size else most) - least - 1
+                rounds = min(rounds, (levels * least_end + room) // len(waiting))
+                rounds = min(rounds, most - 1 - loads[order[start - 1]] if start else rounds)
+                rounds = min(rounds, *(remaining[member] for member in waiting)) if rounds > _FEW_ROUNDS else 0
+            if rounds > _FEW_ROUNDS:
+                givers = [*reversed(waiting)]
+                left = {member: remaining[member] - rounds for member in givers}
+                given = [reversed(owned[member][count : count + rounds]) for member, count in left.items()]
+                moved += chain.from_iterable(zip(*given, strict=True))
+                old += givers * rounds
+                new += islice(cycle(order[:least_end]), least_next, least_next + rounds * len(givers))
+                remaining |= left
+                more, least_next = divmod(least_next + rounds * len(givers) - 1, least_end)
+                most, least, least_next = most - rounds, least + more, least_next + 1
             if start and loads[order[start - 1]] >= most:
                 start = bisect_left(order, most, 0, start, key=loads.__getitem__)
             continue
