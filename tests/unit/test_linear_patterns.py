@@ -157,7 +157,7 @@ def test_a_number_that_is_none_is_an_error_with_its_line(tmp_path: Path, line: s
 def test_a_partition_of_a_group_that_is_no_number(tmp_path: Path, number: str) -> None:
     """Superscripts are digits to Python, but no numbers."""
     topics, groups = tmp_path / "topics.txt", tmp_path / "groups.txt"
-    topics.write_text("")
+    topics.write_text("Topic: t PartitionCount: 1\n")
     header = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
     groups.write_text(f"{header}\ng t {number} 1 1 0 m /h c\n")
     with pytest.raises(SourceError, match=r"groups.txt, line 2: expected a number under PARTITION"):
@@ -167,7 +167,7 @@ def test_a_partition_of_a_group_that_is_no_number(tmp_path: Path, number: str) -
 def test_an_offset_fits_into_a_long(tmp_path: Path) -> None:
     """Of 19 digits; one of 20 is an error."""
     topics, groups = tmp_path / "topics.txt", tmp_path / "groups.txt"
-    topics.write_text("")
+    topics.write_text("Topic: t PartitionCount: 1\n")
     header = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
     groups.write_text(f"{header}\ng t 0 {2**63 - 1} 1 -5 m /h c\n")
     row = describe_text.read([topics], [groups], "c").tables["offsets"].to_pylist()[0]

@@ -70,7 +70,9 @@ def _lines(files: Iterable[str]) -> Iterator[Line]:
         # The tools' logging noise, where standard error went into the file as well.
         lines = [(file, number, line) for number, line in numbered if line.strip() and not line.startswith("SLF4J:")]
         if not lines:
-            raise SourceError(f"{file} is empty: the tool has failed, or printed nothing. Run it again")
+            raise SourceError(
+                f"{file} is empty: the tool has failed, or there is nothing to print. Run it again, or leave the file out"
+            )
         yield from lines
 
 
