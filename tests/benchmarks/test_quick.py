@@ -11,8 +11,8 @@ from unittest.mock import Mock
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.benchmarks.__main__ import BENCHMARKS
-from tests.benchmarks.bench import Bench, Result, Unmeasured, as_json, as_lines
+from benchmarks.__main__ import BENCHMARKS
+from benchmarks.bench import Bench, Result, Unmeasured, as_json, as_lines
 from tests.kafka.fetched import UnavailableError, or_skipped
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +65,7 @@ def test_a_quick_run_reports_its_figures(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
-        "tests.benchmarks",
+        "benchmarks",
         "--quick",
         "--json",
         str(report),

@@ -26,7 +26,7 @@ OF_OTHERS = (
     "--spark",
     "--repeats",
     *("--var", "--params"),  # of databricks bundle
-    *("--sample", "--seed", "--budget", "--page"),  # of tests/mutants
+    *("--sample", "--seed", "--budget", "--page"),  # of mutation/mutants
 )
 
 PAGE = """

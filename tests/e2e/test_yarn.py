@@ -22,8 +22,8 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.benchmarks.fleets import Shape, written_with_owners
-from tests.benchmarks.processes import Usage
+from benchmarks.fleets import Shape, written_with_owners
+from benchmarks.processes import Usage
 from tests.e2e.conftest import PLAN, ROOT
 from tests.kafka import fetched, java_programs, maven
 
