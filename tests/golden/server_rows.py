@@ -132,14 +132,8 @@ def client_row(row: Row) -> Row:
     ]
     topics = {topic_row["name"]: topic_row["partitions"] for topic_row in row["topics"].values()}
     ids = {topic_row["name"]: topic for topic, topic_row in row["topics"].items()}
-    return {
-        "case": row["case"],
-        "topics": topics,
-        "topic_ids": ids,
-        "members": members,
-        "replica_racks": None,
-        "subscription_type": row["subscription_type"].lower(),
-    }
+    about = {"case": row["case"], "subscription_type": row["subscription_type"].lower()}
+    return about | {"topics": topics, "topic_ids": ids, "members": members, "replica_racks": None}
 
 
 def is_determined_by_tables(row: Row) -> bool:

@@ -116,11 +116,8 @@ def tables(row: Row) -> dict[str, list[tuple[Any, ...]]]:
     fleet: dict[str, list[tuple[Any, ...]]] = {
         "topics": [(case, each["name"], each["partitions"], topic) for topic, each in row["topics"].items()],
         "groups": [(*group, None, "share", *[None] * 6)],
-        "members": [],
-        "subscriptions": [],
-        "owned_slices": [],
-        "initialized": [],
     }
+    fleet |= {name: [] for name in ("members", "subscriptions", "owned_slices", "initialized")}
     differing = row["subscription_type"] == "HETEROGENEOUS"
     for position, member in enumerate(row["members"]):
         key = (*group, member["id"])

@@ -31,19 +31,8 @@ def table_rows(row: Row) -> dict[str, list[tuple[Any, ...]]]:
         user_generation = None
         if "user_generation" in member:
             user_generation = -1 if member["user_generation"] is None else member["user_generation"]
-        tables["members"].append(
-            (
-                *key,
-                member["instance"],
-                None,
-                None,
-                member["rack"],
-                member["generation"],
-                user_generation,
-                position,
-                None,
-            )
-        )
+        generations = (member["generation"], user_generation)
+        tables["members"].append((*key, member["instance"], None, None, member["rack"], *generations, position, None))
         tables["subscriptions"] += [(*key, topic) for topic in member["topics"]]
         tables["owned"] += [(*key, *owned, place) for place, owned in enumerate(member["owned"])]
     broker_of: dict[str | None, int] = {}
