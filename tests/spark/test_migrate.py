@@ -79,13 +79,8 @@ def test_options_that_hold_only_with_or_without_a_release(tmp_path: Path, caplog
     helps = {option.opts[0]: str(getattr(option, "help", None)) for option in job.main.params}
     modes = {flag: text.partition(": ")[0] for flag, text in helps.items() if "--to-release: " in text}
     assert len(modes) == 11
-    values = {
-        "--policy": "disabled",
-        "--leader-client": "*=Java",
-        "--broker-release": "4.3",
-        "--server-assignor": "uniform",
-        "--library": "Java",
-    }
+    values = {"--policy": "disabled", "--leader-client": "*=Java", "--broker-release": "4.3"}
+    values |= {"--server-assignor": "uniform", "--library": "Java"}
     problem = "can't be used with"
     for flag, mode in modes.items():
         release = [] if mode == "With --to-release" else ["--to-release", "3.9"]

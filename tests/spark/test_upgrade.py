@@ -75,14 +75,8 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.once
 def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Their restarts; no group."""
-    words = [
-        "--fleet",
-        str(two_members(tmp_path / "fleet", "sticky", 4)),
-        "--to-release",
-        "3.9",
-        "--leader-client",
-        "g=Java@2.8",
-    ]
+    words = ["--fleet", str(two_members(tmp_path / "fleet", "sticky", 4)), "--to-release", "3.9"]
+    words += ["--leader-client", "g=Java@2.8"]
     assert job.main([*words, "--details", "g*"]) == 0
     printed = capsys.readouterr().out
     assert "c/g: ready. The rules of 3.9 differ, but move no partition of this group." in printed
