@@ -36,14 +36,11 @@ def table_rows(row: Row) -> Tables:
     """One round as rows of the fleet's tables, orders included."""
     key = {"connect_cluster": name_of(row)}
     sessioned = "sessioned" if row["protocol_version"] == 2 else "compatible"
-    clock = {
+    clock = {name: row[name] for name in ("now_ms", "max_delay_ms", "leader")} | {
         "protocol": "eager" if row["system"] == "connect-eager" else sessioned,
         "version": VERSIONS.get(row["system"]),
-        "now_ms": row["now_ms"],
         "generation_id": row["generation"],
         "last_completed_generation_id": row["last_completed_generation"],
-        "max_delay_ms": row["max_delay_ms"],
-        "leader": row["leader"],
     }
     tables: Tables = {
         "clusters": [key | clock],
