@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_assign.connect import ConnectFleet, ConnectPlan
 from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.tables.connect import INPUT_TABLES
+from tests.frames import merged
 from tests.golden.connect_rows import Listed, Row
 
 VERSIONS = {"connect-cooperative-2.6": "3.2.3"}
@@ -69,11 +69,7 @@ def table_rows(row: Row) -> Tables:
 
 def tables_of(rows: Iterable[Row]) -> Tables:
     """Many rounds as rows of the tables."""
-    tables: Tables = defaultdict(list)
-    for row in rows:
-        for name, rows in table_rows(row).items():
-            tables[name] += rows
-    return tables
+    return merged(map(table_rows, rows))
 
 
 def fleet_of(spark: SparkSession, tables: Tables) -> ConnectFleet:

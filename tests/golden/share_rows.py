@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from spark_assign.groups.assignors.server.coordinator_hash_order import read_topic_ids
-from spark_assign.java.hash_map import texts_in_table_order
 from spark_assign.share.kernel.pool_assignment import KEPT, UNSUBSCRIBED
 from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
 from spark_assign.share.kernel.simple_assignor import assign_simple
@@ -96,13 +95,6 @@ def assign_rows(rows: Sequence[Row]) -> list[Got]:
             for partitions in topics_of.values():
                 partitions.sort()
     return got
-
-
-def is_determined_by_tables(row: Row) -> bool:
-    """Checks whether a fleet's tables determine the assignment. They don't if a hash bucket has more than eight
-    members, because the recorded order of insertion isn't part of them."""
-    ids = [member["id"] for member in row["members"]]
-    return texts_in_table_order(ids) == ids
 
 
 def tables(row: Row) -> dict[str, list[tuple[Any, ...]]]:

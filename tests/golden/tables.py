@@ -9,8 +9,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet
+from spark_assign.java.hash_map import texts_in_table_order
 from spark_assign.tables.groups import INPUT_TABLES
-from tests.frames import dataframe
+from tests.frames import dataframe, merged
 from tests.golden.vectors import Row, Sets
 
 GROUP_ID = "group"
@@ -44,12 +45,18 @@ def table_rows(row: Row) -> dict[str, list[tuple[Any, ...]]]:
     return tables
 
 
+def is_determined(row: Row) -> bool:
+    """Whether a fleet's tables say all that the answer of a broker hangs on.
+
+    They do not say, of a bucket with more than eight members, in which order the recorded walk met them.
+    """
+    ids = [member["id"] for member in row["members"]]
+    return texts_in_table_order(ids) == ids
+
+
 def fleet_of(spark: SparkSession, rows: Iterable[Row]) -> Fleet:
     """One Fleet in which every case is a cluster with one group."""
-    tables: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
-    for row in rows:
-        for name, lines in table_rows(row).items():
-            tables[name] += lines
+    tables = merged(map(table_rows, rows))
     if not tables["groups"]:
         del tables["groups"]
     return Fleet(**{name: dataframe(spark, INPUT_TABLES[name], lines) for name, lines in tables.items()})

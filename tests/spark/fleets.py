@@ -113,6 +113,9 @@ def shuffled(fleet: Fleet, seed: int) -> Fleet:
 
 KINDS = {"connected": "connect", "shared": "share", "streamed": "streams", "empty": "classic", "served": "consumer"}
 
+REFUSED = [(name, "out-of-scope") for name in ("connected", "shared", "streamed")] + [("twice", "duplicate-member")]
+"""Groups of `mixed` that questions about the consumer protocols reject, and the codes."""
+
 
 def mixed(spark: SparkSession) -> Fleet:
     """Two groups of two members with racks, and one of every other kind."""
