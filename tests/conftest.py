@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,8 +108,6 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of all Spark tests: of the embedded engine, or of Spark with two cores."""
-    from pyspark.sql import SparkSession
-
     if selection.is_embedded():
         from spark_assign.spark.engine import ENGINE, embedded_session
 
@@ -122,16 +120,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     # The executors are started in the folder of the run, wherever pytest was called.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(path) for path in sys.path if path])
     remote = os.environ.get("SPARK_ASSIGN_TEST_REMOTE")
-    builder = SparkSession.builder.remote(remote) if remote else SparkSession.builder.master("local[2]")
-    warehouse = tmp_path_factory.mktemp("warehouse")
-    settings = SETTINGS | (CONNECT if remote else CLASSIC)
-    for key, value in {**settings, "spark.sql.warehouse.dir": str(warehouse)}.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    started = session(SETTINGS | (CONNECT if remote else CLASSIC) | warehouse, remote)
     if not remote:
-        session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+        started.sparkContext.setLogLevel("ERROR")
+    yield started
+    started.stop()
+
+
+def session(settings: Mapping[str, str], remote: str | None = None) -> SparkSession:
+    """Returns a session of Spark with two cores, or of the Spark Connect server at `remote`."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote(remote) if remote else SparkSession.builder.master("local[2]")
+    return builder.config(map=dict(settings)).getOrCreate()
 
 
 @pytest.fixture(autouse=True)

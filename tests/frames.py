@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,15 @@ def dataframe(spark: SparkSession, schema: StructType | str, rows: Iterable[Sequ
 def frame_of(spark: SparkSession, schema: StructType, rows: Iterable[Mapping[str, Any]]) -> DataFrame:
     """Returns a frame of rows by column name; what a row lacks is null, and what the schema lacks is left out."""
     return dataframe(spark, schema, [tuple(map(row.get, schema.names)) for row in rows])
+
+
+def merged(several: Iterable[Mapping[str, Iterable[Any]]]) -> dict[str, list[Any]]:
+    """Returns tables, by name, with the rows of several."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    for tables in several:
+        for name, rows in tables.items():
+            found[name] += rows
+    return found
 
 
 def scenario_tables(spark: SparkSession, scenario: ConnectScenario) -> tuple[ConnectFleet, DataFrame]:

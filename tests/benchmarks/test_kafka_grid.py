@@ -8,7 +8,7 @@ from itertools import islice
 
 import pytest
 
-from tests.benchmarks.kafka_grid import VALUES, Cell, draw, next_longs, partition_counts, topic_ids
+from benchmarks.kafka_grid import VALUES, Cell, draw, next_longs, partition_counts, topic_ids
 
 CELL = Cell(11, 25, 100, "EQUAL", "HETEROGENEOUS_DISJOINT", "NONE", "UNIFORM", "FULL")
 

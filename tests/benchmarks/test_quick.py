@@ -12,9 +12,9 @@ from unittest.mock import Mock
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.benchmarks.__main__ import BENCHMARKS
-from tests.benchmarks.bench import Bench, Result, Unmeasured, as_lines
-from tests.benchmarks.figures import Figures
+from benchmarks.__main__ import BENCHMARKS
+from benchmarks.bench import Bench, Result, Unmeasured, as_lines
+from benchmarks.figures import Figures
 from tests.kafka.fetched import UnavailableError, or_skipped
 from tests.runner import tools
 from tests.runner.tools import JAVA
@@ -110,7 +110,7 @@ def test_a_quick_run_reports_its_figures(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
-        "tests.benchmarks",
+        "benchmarks",
         "--quick",
         "--json",
         str(report),

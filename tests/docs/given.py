@@ -60,6 +60,11 @@ _READERS = {
     "ranking": {"ranking-1": ("c", "clicks", [0, 1])},
     "search": {"search-1": ("c", "clicks", [0]), "search-2": (None, "clicks", [1])},
 }
+_MEMBERS = [
+    ({"group_id": group, "member_id": member}, *rest)
+    for group, each in _READERS.items()
+    for member, rest in each.items()
+]
 _PLACED = {"orders": (10 * _MB, [[1, 2], [2, 3], [3, 1]]), "clicks": (_MB, [[1, 2, 3], [2, 3, 1]])}
 ZONES: dict[str, list[dict[str, Any]]] = {
     "topics": [{"topic": name, "partitions": len(each)} for name, (_, each) in _PLACED.items()],
@@ -75,22 +80,9 @@ ZONES: dict[str, list[dict[str, Any]]] = {
         for at in range(len(each))
     ],
     "groups": [{"group_id": group, "assignor": "range", "group_type": "classic"} for group in _READERS],
-    "members": [
-        {"group_id": group, "member_id": member, "rack_id": rack}
-        for group, members in _READERS.items()
-        for member, (rack, _, _) in members.items()
-    ],
-    "subscriptions": [
-        {"group_id": group, "member_id": member, "topic": topic}
-        for group, members in _READERS.items()
-        for member, (_, topic, _) in members.items()
-    ],
-    "owned": [
-        {"group_id": group, "member_id": member, "topic": topic, "partition": partition}
-        for group, members in _READERS.items()
-        for member, (_, topic, partitions) in members.items()
-        for partition in partitions
-    ],
+    "members": [key | {"rack_id": rack} for key, rack, _, _ in _MEMBERS],
+    "subscriptions": [key | {"topic": topic} for key, _, topic, _ in _MEMBERS],
+    "owned": [key | {"topic": topic, "partition": each} for key, _, topic, owned in _MEMBERS for each in owned],
 }
 """docs/zones.md: three brokers in three zones, two topics, four groups."""
 
@@ -202,13 +194,8 @@ WEIGHT = StructField("user_data", StringType())
 
 
 LOADS = [
-    {
-        "cluster": "c",
-        "topic": "t",
-        "partition": partition,
-        "in_messages_per_second": rate,
-        "in_bytes_per_second": rate * 1_000,
-    }
+    {"cluster": "c", "topic": "t", "partition": partition}
+    | {"in_messages_per_second": rate, "in_bytes_per_second": rate * 1_000}
     for partition, rate in enumerate((300.0, 200.0, 100.0))
 ]
 """docs/reference.md: 300, 200 and 100 messages a second, of a thousand bytes each."""

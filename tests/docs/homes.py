@@ -13,8 +13,8 @@ from tests.docs.pages import ROOT, Step, pages, steps
 
 NOT_RUN = {
     "./tests/run.sh*": "is what runs this test",
-    ".venv/bin/python -m tests.benchmarks*": "takes minutes to an hour; figures are in docs/benchmarks.md",
-    "tests/mutants *": "takes minutes to a night; what it found is in docs/mutants.md",
+    ".venv/bin/python -m benchmarks*": "takes minutes to an hour; figures are in docs/benchmarks.md",
+    "mutation/mutants *": "takes minutes to a night; what it found is in docs/mutants.md",
     "conf/deploy/pack.sh": "sets up and packs an environment of its own; tests/e2e/test_yarn.py runs it",
     "*daily --clusters *": "needs clusters; tests/kafka/live/test_daily_live.py has three",
     "*history --bootstrap-server *": "needs a cluster; tests/kafka/live/test_history_sources.py reads one",

@@ -151,10 +151,10 @@ def test_the_bundle_has_what_its_commands_name() -> None:
 
 
 def test_benchmarks_take_what_their_commands_give() -> None:
-    """docs/benchmarks.md and its figures: names and options of `python -m tests.benchmarks`."""
-    source = (ROOT / "tests/benchmarks/__main__.py").read_text()
+    """docs/benchmarks.md and its figures: names and options of `python -m benchmarks`."""
+    source = (ROOT / "benchmarks/__main__.py").read_text()
     listed = set(re.findall(r"^\| `([a-z-]+)` \|", (ROOT / "docs/benchmarks.md").read_text(), re.M))
-    for text in re.findall(r"python -m tests\.benchmarks([^\n`#]*)", (ROOT / "docs/benchmarks.md").read_text()):
+    for text in re.findall(r"python -m benchmarks([^\n`#]*)", (ROOT / "docs/benchmarks.md").read_text()):
         for word in shlex.split(text):
             if word.startswith("--"):
                 assert f'"{word}"' in source

@@ -16,21 +16,11 @@ from tests.docs.terminal import Line, terminal
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 OF_OTHERS = (
-    "--engine",  # of the benchmarks
-    "--resume",
-    "--repeats",
-    "--quick",
-    "--page",
-    "--alter",
-    "--replica-assignment",
-    "--members",
-    "--state",
-    "--no-deps",
-    "--wheel-dir",
-    "--spark",
-    "--repeats",
+    *("--engine", "--repeats", "--resume", "--quick", "--page"),  # of the benchmarks
+    *("--alter", "--replica-assignment", "--members", "--state"),  # of Kafka's tools
+    *("--no-deps", "--wheel-dir", "--spark"),
     *("--var", "--params"),  # of databricks bundle
-    *("--sample", "--seed", "--budget", "--page"),  # of tests/mutants
+    *("--sample", "--seed", "--budget", "--page"),  # of mutation/mutants
 )
 
 PAGE = """

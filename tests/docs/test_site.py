@@ -27,17 +27,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     # A proxy that is not there: what is fetched fails.
     nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
-    command = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--strict",
-        "--config-file",
-        str(SITE),
-        "--site-dir",
-        str(folder),
-    ]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
+    command += ["--config-file", str(SITE), "--site-dir", str(folder)]
     done = subprocess.run(
         command, cwd=folder, env={**os.environ, **nowhere}, capture_output=True, text=True, timeout=300, check=False
     )

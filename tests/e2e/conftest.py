@@ -58,9 +58,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> str:
         "topics": ["cluster,topic,partitions", *(f"c,{topic},{count}" for topic, count in topics)],
         "members": [
             "cluster,group_id,member_id",
-            *(f"c,{group},{member}" for group, member in members),
-            "c,twice,m",
-            "c,twice,m",
+            *(f"c,{key},{member}" for key, member in members),
+            *["c,twice,m"] * 2,
         ],
         "subscriptions": [
             "cluster,group_id,member_id,topic",

@@ -122,14 +122,8 @@ def test_a_script_of_ones_own_may_be_called_like_a_job(submit: Submit, tmp_path:
 def test_a_story_needs_no_java(tmp_path: Path) -> None:
     """Not even an installed one."""
     pytest.importorskip("vl_convert", reason="drawing is an extra")
-    command = [
-        str(ROOT / "spark-submit.sh"),
-        "simulate",
-        "--scenario",
-        "textbook-join",
-        "--pictures-dir",
-        str(tmp_path),
-    ]
+    words = ["simulate", "--scenario", "textbook-join", "--pictures-dir", str(tmp_path)]
+    command = [str(ROOT / "spark-submit.sh"), *words]
     without = {**os.environ, "JAVA_HOME": "/nowhere"}
     done = subprocess.run(command, env=without, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -170,12 +164,8 @@ def launch(
     clone: Path, *words: str, program: str = "spark-submit.sh", **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """A launcher of a clone, with the clone's Java."""
-    environment = {
-        **os.environ,
-        "JAVA_HOME": str(clone / "java"),
-        "SPARK_ASSIGN_VENV": str(ROOT / ".venv"),
-        **variables,
-    }
+    own = {"JAVA_HOME": str(clone / "java"), "SPARK_ASSIGN_VENV": str(ROOT / ".venv")}
+    environment = {**os.environ, **own, **variables}
     command = [str(clone / program), *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 

@@ -72,33 +72,25 @@ def test_a_run_that_is_stopped_is_red_and_ends_all(tmp_path: Path) -> None:
 
 
 RUNS = "def test_runs(): pass\n"
+ENDS = f"{RUNS}def test_ends(): import os; os._exit(0)\n"
+ALL_SKIPPED = f"import pytest; pytest.importorskip('nowhere')\n{RUNS}"
+ONE_SKIPPED = f"{RUNS}def test_waits(): import pytest; pytest.skip('no Java')\n"
 LEFT_OUT = {
-    "nothing is left out": (RUNS, "", "1 passed, 0 failed, 0 skipped"),
-    "the folder is missing": (None, "no test of tests/fake was executed", "0 passed, 1 failed, 0 skipped"),
-    "no test in it": ("", "exit 5", "0 passed, 1 failed, 0 skipped"),
-    "a module that cannot be imported": ("import nowhere", "exit 2", "0 passed, 1 failed, 0 skipped"),
-    "an exit in the middle": (
-        f"{RUNS}def test_ends(): import os; os._exit(0)\n",
-        "no junit file",
-        "0 passed, 1 failed, 0 skipped",
-    ),
-    "an exit on import": ("import os; os._exit(0)\n", "no junit file", "0 passed, 1 failed, 0 skipped"),
-    "a whole module skipped": (
-        f"import pytest; pytest.importorskip('nowhere')\n{RUNS}",
-        "skipped in CI: tests.fake.test_it",
-        "0 passed, 1 failed, 0 skipped",
-    ),
-    "a test skipped": (
-        f"{RUNS}def test_waits(): import pytest; pytest.skip('no Java')\n",
-        "skipped in CI: tests.fake.test_it.test_waits",
-        "1 passed, 1 failed, 0 skipped",
-    ),
+    "nothing is left out": (RUNS, "", 1),
+    "the folder is missing": (None, "no test of tests/fake was executed", 0),
+    "no test in it": ("", "exit 5", 0),
+    "a module that cannot be imported": ("import nowhere", "exit 2", 0),
+    "an exit in the middle": (ENDS, "no junit file", 0),
+    "an exit on import": ("import os; os._exit(0)\n", "no junit file", 0),
+    "a whole module skipped": (ALL_SKIPPED, "skipped in CI: tests.fake.test_it", 0),
+    "a test skipped": (ONE_SKIPPED, "skipped in CI: tests.fake.test_it.test_waits", 1),
 }
+"""A module, what is said about it, and the number of tests that pass."""
 
 
-@pytest.mark.parametrize(("module", "reason", "last"), LEFT_OUT.values(), ids=LEFT_OUT)
+@pytest.mark.parametrize(("module", "reason", "passed"), LEFT_OUT.values(), ids=LEFT_OUT)
 def test_what_pytest_leaves_out_is_seen(
-    runner: Runner, tmp_path: Path, module: str | None, reason: str, last: str
+    runner: Runner, tmp_path: Path, module: str | None, reason: str, passed: int
 ) -> None:
     """A folder as it might be, with the command line of the real parts."""
     (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "--import-mode=importlib -ra"\n')
@@ -107,7 +99,8 @@ def test_what_pytest_leaves_out_is_seen(
         (tmp_path / "tests" / "fake" / "test_it.py").write_text(module)
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/fake")
     printed = runner(Part("fake", command, ("tests/fake",)), ci=True)
-    assert (printed.code, printed.last) == (int(bool(reason)), last)
+    failed = int(bool(reason))
+    assert (printed.code, printed.last) == (failed, f"{passed} passed, {failed} failed, 0 skipped")
     assert f"\nfake: {reason}" in printed.text or not reason
 
 

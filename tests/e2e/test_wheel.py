@@ -63,14 +63,8 @@ def test_what_is_in_it(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"spark_assign/__init__.py", "spark_assign_jobs/plan.py", "spark_assign_jobs/_entry.py"} <= names
     assert "spark_assign/wire/ConsumerGroupDescribeRequest.json" in names
-    conf = {
-        "plan.toml",
-        "sample-fleet/topics.csv",
-        "sample-applications/README.md",
-        "spark/java/bin/java",
-        "spark/local.conf",
-        "spark/log4j2.properties",
-    }
+    conf = {"plan.toml", "sample-fleet/topics.csv", "sample-applications/README.md"}
+    conf |= {"spark/java/bin/java", "spark/local.conf", "spark/log4j2.properties"}
     assert {f"spark_assign_jobs/conf/{name}" for name in conf} <= names
     folders = {name.partition("/")[0] for name in names}
     assert folders == {"spark_assign", "spark_assign_jobs", f"{PROJECT['name']}-{__version__}.dist-info"}
@@ -124,16 +118,8 @@ def test_exit_codes_get_through(environment: Path, tmp_path: Path) -> None:
     """0 where the job has done its work, 2 where it could not."""
     (tmp_path / "topics").write_text(TOPICS)
     (tmp_path / "groups").write_text("\n")
-    words = [
-        "snapshot",
-        "--from-text",
-        "--cluster-name",
-        "c",
-        "--topics-file",
-        str(tmp_path / "topics"),
-        "--fleet-dir",
-        str(tmp_path / "fleet"),
-    ]
+    words = ["snapshot", "--from-text", "--cluster-name", "c", "--topics-file", str(tmp_path / "topics")]
+    words += ["--fleet-dir", str(tmp_path / "fleet")]
     done = call(environment, *words, "--groups-file", str(tmp_path / "groups"))
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.glob("fleet/cluster=c/*/topics.parquet"))

@@ -22,14 +22,13 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.benchmarks.fleets import Shape, written_with_owners
-from tests.benchmarks.processes import Usage
+from benchmarks.fleets import Shape, written_with_owners
+from benchmarks.processes import Usage
 from tests.e2e.conftest import PLAN, ROOT
 from tests.kafka import fetched, java_programs, maven
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
-START_TIMEOUT_S = 300
 JOB_TIMEOUT_S = 1500
 QUICK_TO_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 CLUSTER_MODE = ("--conf", "spark.submit.deployMode=cluster")
@@ -44,8 +43,7 @@ SETTINGS = {
     "spark.executor.memoryOverhead": "384m",
     "spark.sql.shuffle.partitions": "4",
     "spark.ui.enabled": "false",
-    "spark.driver.defaultJavaOptions": QUICK_TO_START,
-    "spark.executor.defaultJavaOptions": QUICK_TO_START,
+    **dict.fromkeys(("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"), QUICK_TO_START),
 }
 
 

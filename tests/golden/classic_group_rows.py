@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.recorded_lines import read_rows
+from tests import recorded_lines
 
 FILE = Path(__file__).parent / "classic-group.jsonl.gz"
 Row = dict[str, Any]
@@ -18,15 +18,9 @@ Row = dict[str, Any]
 @cache
 def recorded() -> tuple[Row, ...]:
     """All steps, sequence after sequence and in order; to be read only."""
-    return tuple(read_rows(FILE))
+    return tuple(recorded_lines.read_rows(FILE))
 
 
 def differences(rows: Iterable[Row], results: Iterable[str]) -> list[str]:
     """One line for each step whose result (JSON) is not what Kafka gave, with what differs."""
-    lines = []
-    for row, result in zip(rows, results, strict=True):
-        want, got = row["expect"], json.loads(result)
-        if want != got:
-            wrong = {key: (want.get(key), got.get(key)) for key in {**want, **got} if want.get(key) != got.get(key)}
-            lines.append(f"{row['sequence']}/{row['step']} {row['op']}: expected and got {wrong}")
-    return lines
+    return recorded_lines.differences(rows, map(json.loads, results))

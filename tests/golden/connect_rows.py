@@ -13,19 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from spark_assign.connect.kernel import (
+    connectors_and_tasks,
     eager_assignor,
     incremental_cooperative_assignor,
     incremental_cooperative_assignor_2_6,
-)
-from spark_assign.connect.kernel.connectors_and_tasks import (
-    ConnectorsAndTasks,
-    Names,
-    connector_item,
-    is_task,
-    item_name,
-    serialized_order,
-    split_items,
-    task_item,
 )
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput
 from tests.recorded_lines import read_rows
@@ -59,7 +50,7 @@ class RowNames:
     """Converts the names of one row to indexes and items, and back."""
 
     def __init__(self, connectors: Iterable[str], workers: Iterable[str]) -> None:
-        self.connectors, self.workers = Names(connectors), Names(workers)
+        self.connectors, self.workers = connectors_and_tasks.Names(connectors), connectors_and_tasks.Names(workers)
         self._connector, self._worker = self.connectors.indexes(), self.workers.indexes()
 
     @classmethod
@@ -89,16 +80,16 @@ class RowNames:
         """Returns connectors and tasks as items, in order."""
         tasks = [task.rpartition("-") for task in listed["tasks"]]
         return (
-            [connector_item(self._connector[name]) for name in listed["connectors"]],
-            [task_item(self._connector[name], int(number)) for name, _, number in tasks],
+            [connectors_and_tasks.connector_item(self._connector[name]) for name in listed["connectors"]],
+            [connectors_and_tasks.task_item(self._connector[name], int(number)) for name, _, number in tasks],
         )
 
     def listed(self, items: Iterable[int]) -> Listed:
         """Returns items as connectors and tasks, in order."""
         listed: Listed = {"connectors": [], "tasks": []}
         for item in items:
-            name, task = item_name(item, self.connectors.texts)
-            if is_task(item):
+            name, task = connectors_and_tasks.item_name(item, self.connectors.texts)
+            if connectors_and_tasks.is_task(item):
                 listed["tasks"].append(f"{name}-{task}")
             else:
                 listed["connectors"].append(name)
@@ -128,13 +119,8 @@ class RowNames:
             "candidates": [self.workers.texts[worker] for worker in state.candidates],
             "members": {self.workers.texts[worker] for worker in state.members},
             "generation": state.generation_id,
-            "revoked_in_previous": state.revoked_in_previous,
-            "can_revoke": state.can_revoke,
-            "scheduled_rebalance_ms": state.scheduled_rebalance_ms,
-            "delay_ms": state.delay_ms,
-            "successive_revoking_rebalances": state.successive_revoking_rebalances,
         }
-        return {name: fields[name] for name in like}
+        return {name: fields[name] if name in fields else getattr(state, name) for name in like}
 
 
 def rebalance_input(row: Row, row_names: RowNames, state: AssignorState) -> RebalanceInput:
@@ -178,19 +164,19 @@ class RowResult:
     """
 
     fields: dict[str, Any]
-    assigned: dict[str, ConnectorsAndTasks]
+    assigned: dict[str, connectors_and_tasks.ConnectorsAndTasks]
 
 
 def plan_row(row: Row) -> RowResult:
     """Returns the result of a row: of the assignor, or of a leader that is behind."""
     row_names = RowNames.of(row)
     state = row_names.assignor_state(row.get("previous"))
-    assigned: dict[str, ConnectorsAndTasks] = {name: ([], []) for name in row["member_order"]}
+    assigned: dict[str, connectors_and_tasks.ConnectorsAndTasks] = {name: ([], []) for name in row["member_order"]}
     revoked: dict[int, set[int]] = {}
     delay_ms = 0
     if calls_assignor(row):
         result = ASSIGNORS[row["system"]](rebalance_input(row, row_names, state))
-        assigned = dict(zip(row["member_order"], map(split_items, result.assigned), strict=True))
+        assigned = dict(zip(row["member_order"], map(connectors_and_tasks.split_items, result.assigned), strict=True))
         revoked, delay_ms, state = result.revoked, result.delay_ms, result.state
     fields: dict[str, Any] = {
         "assigned": {name: row_names.listed(_sent_items(row, row_names, items)) for name, items in assigned.items()},
@@ -206,10 +192,10 @@ def plan_row(row: Row) -> RowResult:
     return RowResult(fields, assigned)
 
 
-def _sent_items(row: Row, row_names: RowNames, items: ConnectorsAndTasks) -> list[int]:
+def _sent_items(row: Row, row_names: RowNames, items: connectors_and_tasks.ConnectorsAndTasks) -> list[int]:
     """Returns items in the recorded order, which is the serialized one for eager."""
     if row["system"] == "connect-eager":
-        items = serialized_order(*items, row_names.connectors.spread_hash)
+        items = connectors_and_tasks.serialized_order(*items, row_names.connectors.spread_hash)
     return [*items[0], *items[1]]
 
 

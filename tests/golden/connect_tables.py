@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_assign.connect import ConnectFleet, ConnectPlan
 from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.tables.connect import INPUT_TABLES
+from tests.frames import merged
 from tests.golden.connect_rows import Listed, Row
 
 VERSIONS = {"connect-cooperative-2.6": "3.2.3"}
@@ -36,14 +36,11 @@ def table_rows(row: Row) -> Tables:
     """One round as rows of the fleet's tables, orders included."""
     key = {"connect_cluster": name_of(row)}
     sessioned = "sessioned" if row["protocol_version"] == 2 else "compatible"
-    clock = {
+    clock = {name: row[name] for name in ("now_ms", "max_delay_ms", "leader")} | {
         "protocol": "eager" if row["system"] == "connect-eager" else sessioned,
         "version": VERSIONS.get(row["system"]),
-        "now_ms": row["now_ms"],
         "generation_id": row["generation"],
         "last_completed_generation_id": row["last_completed_generation"],
-        "max_delay_ms": row["max_delay_ms"],
-        "leader": row["leader"],
     }
     tables: Tables = {
         "clusters": [key | clock],
@@ -72,11 +69,7 @@ def table_rows(row: Row) -> Tables:
 
 def tables_of(rows: Iterable[Row]) -> Tables:
     """Many rounds as rows of the tables."""
-    tables: Tables = defaultdict(list)
-    for row in rows:
-        for name, rows in table_rows(row).items():
-            tables[name] += rows
-    return tables
+    return merged(map(table_rows, rows))
 
 
 def fleet_of(spark: SparkSession, tables: Tables) -> ConnectFleet:

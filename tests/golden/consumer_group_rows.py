@@ -32,22 +32,6 @@ def recorded() -> tuple[Row, ...]:
     return tuple(read_rows(FILE))
 
 
-def differences(rows: Iterable[Row], results: Iterable[Row]) -> list[str]:
-    """One line for each step whose result is not what Kafka gave, with what differs."""
-    return [
-        f"{row['sequence']}/{row['step']} {row['op']}: expected and got {_apart(row['expect'], got)}"
-        for row, got in zip(rows, results, strict=True)
-        if row["expect"] != got
-    ]
-
-
-def _apart(want: Any, got: Any) -> Any:
-    """What differs, as deep down as can be said."""
-    if not isinstance(want, dict) or not isinstance(got, dict):
-        return want, got
-    return {key: _apart(want.get(key), got.get(key)) for key in {**want, **got} if want.get(key) != got.get(key)}
-
-
 def ours(rows: Iterable[Row]) -> Iterator[Row]:
     """What our coordinator answers, step by step."""
     name, group = None, None

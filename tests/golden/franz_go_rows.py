@@ -96,6 +96,13 @@ def wrong(answer: Answer, theirs: Owners) -> set[Partition]:
     return {at for at in every - answer.order_dependent if answer.assigned.get(at) != theirs.get(at)}
 
 
+def assert_sure(some: Iterable[Row], found: Mapping[str, Answer]) -> None:
+    """No recorded answer differs in anything called sure."""
+    for row in some:
+        for theirs in answers(row):
+            assert not wrong(found[row["case"]], theirs), row["case"]
+
+
 def broken(row: Row, theirs: Owners, withheld: Iterable[Partition] = ()) -> list[str]:
     """What an answer does not keep of what every answer must: all is assigned, once, and to subscribers."""
     asks = {member["id"]: set(member["topics"]) for member in row["members"]}

@@ -38,24 +38,9 @@ def answered(row: Row, release: str) -> Row:
     codes = _codes(row["target"])
     target = TargetAssignment(tuple(codes), frozenset(codes), frozenset(each >> CODE_BITS for each in codes))
     subscribed = frozenset(row["subscribed"])
-    after = reconcile(
-        member,
-        ReconcileInput(
-            row["target_epoch"],
-            target,
-            subscribed,
-            not subscribed,
-            row["subscription_changed"],
-            owned,
-            frozenset(_codes(row["unreleased"])),
-            config.trims,
-            config.returns_revoked,
-        ),
-    )
-    return {
-        "state": after.state.value,
-        "epoch": after.member_epoch,
-        "previous_epoch": after.previous_member_epoch,
-        "assigned": _pairs(after.assigned),
-        "pending": _pairs(after.pending_revocation),
-    }
+    subscription = (subscribed, not subscribed, row["subscription_changed"])
+    reported = (owned, frozenset(_codes(row["unreleased"])))
+    given = ReconcileInput(row["target_epoch"], target, *subscription, *reported, config.trims, config.returns_revoked)
+    after = reconcile(member, given)
+    found = {"state": after.state.value, "epoch": after.member_epoch, "previous_epoch": after.previous_member_epoch}
+    return found | {"assigned": _pairs(after.assigned), "pending": _pairs(after.pending_revocation)}

@@ -12,7 +12,7 @@ from spark_assign.groups.assignors.range import range_slices
 from spark_assign.groups.assignors.server.heterogeneous import assign_group
 from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous
 from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
-from spark_assign.java.hash_map import java_key, texts_in_table_order
+from spark_assign.java.hash_map import java_key
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.segmented_arrays import row_numbers
 from tests.recorded_lines import read_rows
@@ -132,23 +132,8 @@ def client_row(row: Row) -> Row:
     ]
     topics = {topic_row["name"]: topic_row["partitions"] for topic_row in row["topics"].values()}
     ids = {topic_row["name"]: topic for topic, topic_row in row["topics"].items()}
-    return {
-        "case": row["case"],
-        "topics": topics,
-        "topic_ids": ids,
-        "members": members,
-        "replica_racks": None,
-        "subscription_type": row["subscription_type"].lower(),
-    }
-
-
-def is_determined_by_tables(row: Row) -> bool:
-    """Whether a fleet's tables say all that the answer hangs on.
-
-    They do not say, of a bucket with more than eight members, in which order the recorded walk met them.
-    """
-    ids = [member["id"] for member in row["members"]]
-    return row["system"] == "server-range" or texts_in_table_order(ids) == ids
+    about = {"case": row["case"], "subscription_type": row["subscription_type"].lower()}
+    return about | {"topics": topics, "topic_ids": ids, "members": members, "replica_racks": None}
 
 
 def signed_halves(uuid: str) -> tuple[int, int]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from spark_assign.groups.assignors.server.coordinator_hash_order import read_topic_ids
-from spark_assign.java.hash_map import texts_in_table_order
 from spark_assign.share.kernel.pool_assignment import KEPT, UNSUBSCRIBED
 from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
 from spark_assign.share.kernel.simple_assignor import assign_simple
@@ -98,13 +97,6 @@ def assign_rows(rows: Sequence[Row]) -> list[Got]:
     return got
 
 
-def is_determined_by_tables(row: Row) -> bool:
-    """Checks whether a fleet's tables determine the assignment. They don't if a hash bucket has more than eight
-    members, because the recorded order of insertion isn't part of them."""
-    ids = [member["id"] for member in row["members"]]
-    return texts_in_table_order(ids) == ids
-
-
 def tables(row: Row) -> dict[str, list[tuple[Any, ...]]]:
     """One case as rows of a fleet's tables, its cluster being the case.
 
@@ -116,11 +108,8 @@ def tables(row: Row) -> dict[str, list[tuple[Any, ...]]]:
     fleet: dict[str, list[tuple[Any, ...]]] = {
         "topics": [(case, each["name"], each["partitions"], topic) for topic, each in row["topics"].items()],
         "groups": [(*group, None, "share", *[None] * 6)],
-        "members": [],
-        "subscriptions": [],
-        "owned_slices": [],
-        "initialized": [],
     }
+    fleet |= {name: [] for name in ("members", "subscriptions", "owned_slices", "initialized")}
     differing = row["subscription_type"] == "HETEROGENEOUS"
     for position, member in enumerate(row["members"]):
         key = (*group, member["id"])

@@ -77,26 +77,15 @@ def _facts_of(row: Row, runs: bool) -> Iterator[dict[str, Any]]:
         user_data_generation = None
         if "user_generation" in member:
             user_data_generation = -1 if member["user_generation"] is None else member["user_generation"]
-        yield {
-            "kind": MEMBER,
-            "member_id": member["id"],
-            "group_instance_id": member.get("instance"),
-            "rack_id": member["rack"] or None,
-            "generation_id": member["generation"],
-            "user_data_generation_id": user_data_generation,
-            "position": position,
-        }
+        generations = {"generation_id": member["generation"], "user_data_generation_id": user_data_generation}
+        static = {"group_instance_id": member.get("instance"), "rack_id": member["rack"] or None}
+        yield {"kind": MEMBER, "member_id": member["id"], "position": position} | static | generations
         for topic in member["topics"]:
             known = {"partitions": partitions.get(topic), "topic_id": row.get("topic_ids", {}).get(topic)}
             yield {"kind": SUBSCRIPTION, "member_id": member["id"], "topic": topic} | known
         for topic, first, step, count in _owned(member["owned"], runs):
-            run = {"first": first, "step": step, "count": count}
-            yield {
-                "kind": OWNED_SLICE,
-                "member_id": member["id"],
-                "topic": topic,
-                "partitions": partitions.get(topic),
-            } | run
+            run = {"partitions": partitions.get(topic), "first": first, "step": step, "count": count}
+            yield {"kind": OWNED_SLICE, "member_id": member["id"], "topic": topic} | run
         of_topic: dict[str, list[int]] = defaultdict(list)
         for topic, partition in member["owned"]:
             of_topic[topic].append(partition)

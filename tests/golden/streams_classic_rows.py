@@ -20,7 +20,7 @@ from spark_assign.streams.kernel.member_tasks import AT_ONCE
 from spark_assign.streams.kernel.streams_partition_assignor import ClassicAssignment
 from spark_assign.streams.kernel.task_assignor_api import TaskId
 from spark_assign.tables.groups import INPUT_TABLES
-from tests.frames import frame_of
+from tests.frames import frame_of, merged
 from tests.recorded_lines import read_rows
 
 Row = dict[str, Any]
@@ -249,11 +249,8 @@ def table_rows(row: Row) -> dict[str, list[Row]]:
 
 def fleet_of(spark: SparkSession, rows: Iterable[Row]) -> Fleet:
     """One Fleet in which every row is a cluster with one application."""
-    tables: dict[str, list[Row]] = {}
-    for row in rows:
-        for name, lines in table_rows(row).items():
-            tables.setdefault(name, []).extend(lines)
-    return Fleet(**{name: frame_of(spark, INPUT_TABLES[name], lines) for name, lines in tables.items()})
+    tables = merged(map(table_rows, rows)).items()
+    return Fleet(**{name: frame_of(spark, INPUT_TABLES[name], lines) for name, lines in tables})
 
 
 def expected_in_tables(row: Row) -> Row:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
-from spark_assign.java.hash_map import java_key, texts_in_table_order
+from spark_assign.java.hash_map import java_key
 from spark_assign.streams.kernel.streams_group_input import FACTS, GROUP, MEMBER, SUBTOPOLOGY, TASK, process_hash_order
 from spark_assign.streams.kernel.task_assignor_api import (
     StreamsGroupAssignment,
@@ -19,7 +19,7 @@ from spark_assign.streams.kernel.task_assignor_api import (
     TaskId,
 )
 from spark_assign.tables.groups import INPUT_TABLES, ONLY_IF_GIVEN
-from tests.frames import dataframe
+from tests.frames import dataframe, merged
 from tests.recorded_lines import read_rows
 
 Row = dict[str, Any]
@@ -131,11 +131,8 @@ def table_rows(row: Row) -> dict[str, list[tuple[Any, ...]]]:
 
 def fleet_of(spark: SparkSession, rows: Iterable[Row]) -> Fleet:
     """One Fleet in which every row is a cluster with one group."""
-    tables: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
-    for row in rows:
-        for name, lines in table_rows(row).items():
-            tables[name] += lines
-    return Fleet(**{name: dataframe(spark, INPUT_TABLES[name], lines) for name, lines in tables.items()})
+    tables = merged(map(table_rows, rows)).items()
+    return Fleet(**{name: dataframe(spark, INPUT_TABLES[name], lines) for name, lines in tables})
 
 
 def facts_of(rows: Iterable[Row]) -> pa.Table:
@@ -160,9 +157,3 @@ def planned_sets(tasks: Iterable[Row]) -> dict[str, Sets]:
         assert not any((role, row["subtopology"], row["task"]) in got for role in ("active", "standby"))
         got.add((row["role"], row["subtopology"], row["task"]))
     return planned
-
-
-def is_determined_by_tables(row: Row) -> bool:
-    """Whether the order of the members follows from their ids; with nine in a bucket it does not."""
-    ids = [member["id"] for member in row["members"]]
-    return texts_in_table_order(ids) == ids

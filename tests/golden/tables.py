@@ -9,8 +9,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet
+from spark_assign.java.hash_map import texts_in_table_order
 from spark_assign.tables.groups import INPUT_TABLES
-from tests.frames import dataframe
+from tests.frames import dataframe, merged
 from tests.golden.vectors import Row, Sets
 
 GROUP_ID = "group"
@@ -31,19 +32,8 @@ def table_rows(row: Row) -> dict[str, list[tuple[Any, ...]]]:
         user_generation = None
         if "user_generation" in member:
             user_generation = -1 if member["user_generation"] is None else member["user_generation"]
-        tables["members"].append(
-            (
-                *key,
-                member["instance"],
-                None,
-                None,
-                member["rack"],
-                member["generation"],
-                user_generation,
-                position,
-                None,
-            )
-        )
+        generations = (member["generation"], user_generation)
+        tables["members"].append((*key, member["instance"], None, None, member["rack"], *generations, position, None))
         tables["subscriptions"] += [(*key, topic) for topic in member["topics"]]
         tables["owned"] += [(*key, *owned, place) for place, owned in enumerate(member["owned"])]
     broker_of: dict[str | None, int] = {}
@@ -55,12 +45,18 @@ def table_rows(row: Row) -> dict[str, list[tuple[Any, ...]]]:
     return tables
 
 
+def is_determined(row: Row) -> bool:
+    """Whether a fleet's tables say all that the answer of a broker hangs on.
+
+    They do not say, of a bucket with more than eight members, in which order the recorded walk met them.
+    """
+    ids = [member["id"] for member in row["members"]]
+    return texts_in_table_order(ids) == ids
+
+
 def fleet_of(spark: SparkSession, rows: Iterable[Row]) -> Fleet:
     """One Fleet in which every case is a cluster with one group."""
-    tables: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
-    for row in rows:
-        for name, lines in table_rows(row).items():
-            tables[name] += lines
+    tables = merged(map(table_rows, rows))
     if not tables["groups"]:
         del tables["groups"]
     return Fleet(**{name: dataframe(spark, INPUT_TABLES[name], lines) for name, lines in tables.items()})

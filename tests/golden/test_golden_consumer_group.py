@@ -6,13 +6,14 @@ import json
 from collections import Counter
 
 from tests.golden import consumer_group_rows
+from tests.recorded_lines import differences
 
 
 def test_every_sequence() -> None:
     """Answers, errors, and the whole group after each step."""
     rows = consumer_group_rows.recorded()
     results = [json.loads(json.dumps(each)) for each in consumer_group_rows.ours(rows)]
-    assert consumer_group_rows.differences(rows, results) == []
+    assert differences(rows, results) == []
     assert (len(rows), len({row["sequence"] for row in rows})) == (15_704, 300)
     errors = Counter(row["expect"].get("error") for row in rows)
     assert errors["FENCED_MEMBER_EPOCH"] > 100

@@ -30,11 +30,10 @@ def test_what_is_called_sure_is_what_was_recorded(strategy: str, stable: int, in
     """
     rows = franz_go_rows.rows(strategy)
     planned = franz_go_rows.planned(rows, f"{strategy}@franz-go")
+    franz_go_rows.assert_sure(rows, planned)
     count: Counter[tuple[bool, bool]] = Counter()
     for row in rows:
         answer = planned[row["case"]]
-        for theirs in franz_go_rows.answers(row):
-            assert not franz_go_rows.wrong(answer, theirs), row["case"]
         if row["stable"] and row["case"] not in LUCKY:
             assert answer.assigned == franz_go_rows.owners(row["expect"]), row["case"]
         count[row["stable"], not answer.order_dependent] += 1
@@ -53,15 +52,10 @@ def test_releases_before_1_22(strategy: str, release: str, independent: int) -> 
     """No answer differs in anything called sure, and what is all sure was always answered alike."""
     rows = franz_go_rows.rows_of_release(strategy, release)
     planned = franz_go_rows.planned(rows, rows[0]["profile"])
-    sure = 0
-    for row in rows:
-        answer = planned[row["case"]]
-        for theirs in franz_go_rows.answers(row):
-            assert not franz_go_rows.wrong(answer, theirs), row["case"]
-        if not answer.order_dependent:
-            assert row["stable"], row["case"]
-            sure += 1
-    assert sure == independent
+    franz_go_rows.assert_sure(rows, planned)
+    sure = [row for row in rows if not planned[row["case"]].order_dependent]
+    assert [row["case"] for row in sure if not row["stable"]] == []
+    assert len(sure) == independent
 
 
 @pytest.mark.once
@@ -72,11 +66,8 @@ def test_racks_of_leaders(strategy: str, independent: int) -> None:
     rows = [row for row in recorded if row["strategy"] == strategy]
     planned = franz_go_rows.planned(rows, f"{strategy}@franz-go-1.21")
     without = franz_go_rows.planned([row | {"replica_racks": None} for row in rows], f"{strategy}@franz-go-1.21")
-    for row in rows:
-        answer = planned[row["case"]]
-        for theirs in franz_go_rows.answers(row):
-            assert not franz_go_rows.wrong(answer, theirs), row["case"]
-        assert row["stable"] or answer.order_dependent, row["case"]
+    franz_go_rows.assert_sure(rows, planned)
+    assert [row["case"] for row in rows if not row["stable"] and not planned[row["case"]].order_dependent] == []
     assert sum(not answer.order_dependent for answer in planned.values()) == independent
     assert any(franz_go_rows.wrong(without[row["case"]], franz_go_rows.owners(row["expect"])) for row in rows)
 

@@ -52,7 +52,7 @@ def test_uniform_of_4_0_0_is_another_class() -> None:
 def rows_of(assignor: str, left_out: Callable[[str, int], None]) -> tuple[list[vectors.Row], Sets]:
     """The rows of an assignor that a fleet can tell, and what the broker answered, by the names of topics."""
     every = [row for row in server_rows.rows() if row["system"] == assignor]
-    rows = [row for row in every if server_rows.is_determined_by_tables(row)]
+    rows = [row for row in every if assignor == "server-range" or tables.is_determined(row)]
     assert len(every) - len(rows) == NO_FLEET[assignor]
     if NO_FLEET[assignor]:
         left_out(f"{assignor}: a fleet does not say all that the answer hangs on", NO_FLEET[assignor])
@@ -95,7 +95,7 @@ def test_what_is_called_sure_is_what_the_broker_recorded(topic_row: str, at_most
     rows = [row for row in server_rows.rows() if row["system"] == "uniform"]
     if topic_row in ("everything", "no ids"):
         # The others have positions that a coordinator's table does not have.
-        rows = [row for row in rows if server_rows.is_determined_by_tables(row)]
+        rows = [row for row in rows if tables.is_determined(row)]
     facts = sticky_kernel.facts([server_rows.client_row(row) for row in rows])
     for name in {"everything": (), "no positions": ("position",), "no ids": ("topic_id",)}.get(
         topic_row, ("position", "topic_id")

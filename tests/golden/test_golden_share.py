@@ -12,13 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet
 from spark_assign.share import plan_share
-from tests.golden import share_rows
+from tests.frames import merged
+from tests.golden import share_rows, tables
 from tests.golden.share_rows import Got
 from tests.slices import partitions
 from tests.spark import fleets
 
 NO_FLEET = 22
-"""Rows whose assignment a fleet's tables do not determine (`share_rows.is_determined_by_tables`)."""
+"""Rows whose assignment a fleet's tables do not determine (`tables.is_determined`)."""
 
 
 @pytest.mark.once
@@ -35,7 +36,7 @@ def test_the_kernel_plans_what_the_broker_recorded() -> None:
 def test_spark_plans_what_the_broker_recorded(spark: SparkSession, left_out: Callable[[str, int], None]) -> None:
     """The same from the tables of a fleet, in one call; what Kafka throws for is rejected with its words."""
     every = share_rows.rows()
-    rows = [row for row in every if share_rows.is_determined_by_tables(row)]
+    rows = [row for row in every if tables.is_determined(row)]
     assert len(every) - len(rows) == NO_FLEET
     planned = plan_share(fleet_of(spark, rows))
     got = planned_sets(planned.assignment_slices)
@@ -53,10 +54,7 @@ def test_spark_plans_what_the_broker_recorded(spark: SparkSession, left_out: Cal
 
 def fleet_of(spark: SparkSession, rows: list[share_rows.Row]) -> Fleet:
     """Every case a cluster with one group; runs have positions."""
-    tables = [share_rows.tables(row) for row in rows]
-    return Fleet(
-        **{name: fleets.table(spark, name, [line for each in tables for line in each[name]]) for name in tables[0]}
-    )
+    return fleets.fleet(spark, **merged(map(share_rows.tables, rows)))
 
 
 def planned_sets(runs: DataFrame) -> dict[str, Got]:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from spark_assign.streams import plan_streams
 from spark_assign.streams.kernel.sticky_task_assignor import RELEASES, STICKY, assign_tasks
 from spark_assign.streams.kernel.task_assignor_api import TaskAssignor
-from tests.golden import streams_rows
+from tests.golden import streams_rows, tables
 from tests.golden.streams_mock import streams_mock
 from tests.recorded_lines import read_rows
 
@@ -68,7 +68,7 @@ def test_spark_plans_what_the_broker_recorded(
     """All rows in one call, from the tables of a fleet; all of them a fleet can tell."""
     every = int(os.environ.get("SPARK_ASSIGN_TEST_EVERY", "1"))
     rows = streams_rows.rows(system)
-    assert all(streams_rows.is_determined_by_tables(row) for row in rows)
+    assert all(map(tables.is_determined, rows))
     some = rows[::every]
     planned = plan_streams(streams_rows.fleet_of(spark, some), assignor)
     assert planned.rejected.collect() == []

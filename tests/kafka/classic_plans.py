@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
 from spark_assign.streams.kernel.streams_partition_assignor import plan_application
+from tests.frames import merged
 from tests.kafka import live_groups
 from tests.kafka.classic_applications import Step, Story
 from tests.kafka.live_groups import Row, Tables
@@ -33,12 +34,12 @@ def fleet_of(spark: SparkSession, stories: Sequence[Story]) -> Fleet:
 
     The name of the step is that of the cluster.
     """
-    tables: Tables = {}
-    for story in stories:
-        for step in story.steps:
-            for name, rows in _before(story, step).items():
-                tables.setdefault(name, []).extend(row | {"cluster": step.name} for row in rows)
-    return live_groups.fleet(spark, tables)
+    tables = (
+        {name: [row | {"cluster": step.name} for row in rows] for name, rows in _before(story, step).items()}
+        for story in stories
+        for step in story.steps
+    )
+    return live_groups.fleet(spark, merged(tables))
 
 
 def _before(story: Story, step: Step) -> Tables:

@@ -51,9 +51,7 @@ class Running:
 
 LIBRARIES = (
     Running("Java", "2.4.1", EAGER + FOUR[3:]),
-    Running("Java", "2.8.2", ("range", "sticky", "cooperative-sticky")),
-    Running("Java", "3.3.2", ("range", "sticky", "cooperative-sticky")),
-    Running("Java", "3.4.1", ("range", "sticky", "cooperative-sticky")),
+    *(Running("Java", release, ("range", "sticky", "cooperative-sticky")) for release in ("2.8.2", "3.3.2", "3.4.1")),
     Running("Java", "4.4.0", FOUR),
     Running("librdkafka", "2.1.1", ("range", "cooperative-sticky"), "confluent-kafka"),
     Running("librdkafka", "2.2.0", ("range", "cooperative-sticky"), "confluent-kafka"),

@@ -73,11 +73,8 @@ class ConnectCluster:
 
     def create(self, name: str, config: Mapping[str, str]) -> None:
         """Create a connector; asked again while the cluster rebalances."""
-        self._wait(
-            self.workers[0],
-            lambda: self._ask(f"/connectors/{name}/config", None, config) is not None,
-            f"creates {name}",
-        )
+        path = f"/connectors/{name}/config"
+        self._wait(self.workers[0], lambda: self._ask(path, None, config) is not None, f"creates {name}")
 
     def placement(self) -> Placement:
         """What runs where, by the statuses; UNASSIGNED is nowhere."""
@@ -127,13 +124,11 @@ class ConnectCluster:
         return {
             **{f"{store}.storage.topic": f"{self.group}-{store}" for store in _STORES},
             **{f"{store}.storage.replication.factor": "1" for store in _STORES},
+            **dict.fromkeys(("key.converter", "value.converter"), _CONVERTER),
+            **dict.fromkeys(("offset.storage.partitions", "status.storage.partitions"), "1"),
             "bootstrap.servers": self.broker.bootstrap_servers,
             "group.id": self.group,
             "listeners": url,
-            "key.converter": _CONVERTER,
-            "value.converter": _CONVERTER,
-            "offset.storage.partitions": "1",
-            "status.storage.partitions": "1",
             "scheduled.rebalance.max.delay.ms": str(MAX_DELAY_MS),
             "heartbeat.interval.ms": "500",
             # The connectors are on the class path; nothing has to be searched for.

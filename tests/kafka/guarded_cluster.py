@@ -31,7 +31,6 @@ _MODULES = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
-PRINCIPALS = (USER, "CN=snapshot-reader")
 
 
 class Keys:
@@ -42,16 +41,8 @@ class Keys:
         for name, host in (("broker", "127.0.0.1"), ("client", USER), ("stranger", "stranger")):
             make = ["keytool", "-genkeypair", "-alias", name, "-keyalg", "EC", "-dname", f"CN={host}", "-validity", "2"]
             _run(*make, *(["-ext", "SAN=ip:127.0.0.1"] if name == "broker" else []), *self._store(f"{name}.p12"))
-            _run(
-                "keytool",
-                "-exportcert",
-                "-rfc",
-                "-alias",
-                name,
-                "-file",
-                self.at(f"{name}.pem"),
-                *self._store(f"{name}.p12"),
-            )
+            export = ["keytool", "-exportcert", "-rfc", "-alias", name, "-file", self.at(f"{name}.pem")]
+            _run(*export, *self._store(f"{name}.p12"))
             for trust, kind in ((f"trust-{name}.p12", "PKCS12"), (f"trust-{name}.jks", "JKS")):
                 put = ["keytool", "-importcert", "-noprompt", "-alias", name, "-file", self.at(f"{name}.pem")]
                 _run(*put, *self._store(trust, kind))

@@ -41,14 +41,8 @@ class History:
         self.names += 1
         name = f"{self.rng.choice(['c', 'consumer', 'Aa'])}-{self.names}-{self.rng.randrange(1000)}"
         rack = self.rng.choice(self.racks) if self.racks else None
-        self.members[name] = {
-            "id": name,
-            "instance": None,
-            "rack": rack,
-            "topics": self._wanted(),
-            "owned": [],
-            "generation": None,
-        }
+        self.members[name] = {"id": name, "instance": None, "rack": rack, "topics": self._wanted()}
+        self.members[name] |= {"owned": [], "generation": None}
 
     def _wanted(self) -> list[str]:
         return sorted(topic for topic in self.topics if self.alike or self.rng.random() < 0.6)
@@ -96,13 +90,8 @@ class History:
             self.rng.shuffle(members)
         racks = self.racks
         striped = {t: [[racks[p % len(racks)]] for p in range(n)] for t, n in self.topics.items()} if racks else None
-        return {
-            "case": case,
-            "strategy": self.strategy,
-            "topics": dict(self.topics),
-            "replica_racks": striped,
-            "members": members,
-        }
+        row = {"case": case, "strategy": self.strategy, "topics": dict(self.topics)}
+        return row | {"replica_racks": striped, "members": members}
 
     def accept(self, result: Sets, generation: int) -> None:
         """Everybody gets its new assignment, of this generation."""

@@ -8,27 +8,14 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.kafka import maven
+from tests.kafka import history_story, maven
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import about
-from tests.kafka.history_story import (
-    CLASSIC_STREAMS,
-    CONNECT,
-    CRASHED,
-    PARTITIONS,
-    STREAMS,
-    TASKS,
-    TOPICS,
-    Item,
-    Row,
-    Stay,
-    Story,
-)
 
 MARGIN_MS = 1_500
 """So far from everything that was told or logged a moment has to be."""
 
-Owners = dict[str, frozenset[Item]]
+Owners = dict[str, frozenset[history_story.Item]]
 """Client to what it has."""
 
 
@@ -37,12 +24,12 @@ class Step:
     """From then on a client has this; `waits`: it gave up all and is to be told what it has."""
 
     at_ms: int
-    owned: frozenset[Item]
+    owned: frozenset[history_story.Item]
     waits: bool
-    row: Row
+    row: history_story.Row
 
 
-def steps(story: Story, stay: Stay) -> list[Step]:
+def steps(story: history_story.Story, stay: history_story.Stay) -> list[Step]:
     """What a member of consumers or of Streams had, call by call, in one of its stays."""
     key = stay.group, stay.client, stay.start_ms, len(story.stays), len(story.listener_rows), len(story.tasks)
     if key not in story.known:
@@ -51,16 +38,18 @@ def steps(story: Story, stay: Stay) -> list[Step]:
     return found
 
 
-def _steps(story: Story, stay: Stay) -> Iterator[Step]:
+def _steps(story: history_story.Story, stay: history_story.Stay) -> Iterator[Step]:
     last = _end(story, stay)
     rows = [
         row
-        for row in (story.tasks if stay.group in (STREAMS, CLASSIC_STREAMS) else story.listener_rows)
+        for row in (
+            story.tasks if stay.group in (history_story.STREAMS, history_story.CLASSIC_STREAMS) else story.listener_rows
+        )
         if (row.get("group") or row.get("application_id")) == stay.group
         and row["client_id"] == stay.client
         and stay.start_ms <= row["at_ms"] < last
     ]
-    owned: frozenset[Item] = frozenset()
+    owned: frozenset[history_story.Item] = frozenset()
     for row in rows:
         if row["event"] == "tasks":
             owned = frozenset(item for task in row["active"] for item in _items(stay.group, task))
@@ -77,21 +66,23 @@ def _steps(story: Story, stay: Stay) -> Iterator[Step]:
         yield Step(row["at_ms"], owned, waits, row)
 
 
-def _items(group: str, task: str) -> Iterator[Item]:
+def _items(group: str, task: str) -> Iterator[history_story.Item]:
     subtopology, partition = task.split("_")
     yield "active", subtopology, int(partition)
-    if group == STREAMS:
+    if group == history_story.STREAMS:
         return
-    yield from (("partition", topic, int(partition)) for topic, count in TOPICS.items() if int(partition) < count)
+    yield from (
+        ("partition", topic, int(partition)) for topic, count in history_story.TOPICS.items() if int(partition) < count
+    )
 
 
-def _end(story: Story, stay: Stay) -> int:
+def _end(story: history_story.Story, stay: history_story.Stay) -> int:
     """When the client is started again."""
     later = [each.start_ms for each in story.stays if (each.group, each.client) == (stay.group, stay.client)]
     return min((since for since in later if since > stay.start_ms), default=2**62)
 
 
-def unsettled(story: Story, group: str) -> str | None:
+def unsettled(story: history_story.Story, group: str) -> str | None:
     """Why a group is not settled: somebody says nothing yet, or something has no owner, or two."""
     there = [stay for stay in story.stays if stay.group == group and stay.end_ms is None]
     owners: Owners = {}
@@ -101,19 +92,19 @@ def unsettled(story: Story, group: str) -> str | None:
             return f"{stay.client} waits"
         owners[stay.client] = listener_rows[-1].owned
     owned = [item for items in owners.values() for item in items]
-    if group == CLASSIC_STREAMS:
+    if group == history_story.CLASSIC_STREAMS:
         owned = [item for item in owned if item[0] == "partition"]
-    wanted = TASKS if group == STREAMS else PARTITIONS
+    wanted = history_story.TASKS if group == history_story.STREAMS else history_story.PARTITIONS
     if there and (len(owned) != len(wanted) or set(owned) != wanted):
         return f"owned is {owners}"
     return None
 
 
-def owners_at(story: Story, group: str, at_ms: int) -> Owners | None:
+def owners_at(story: history_story.Story, group: str, at_ms: int) -> Owners | None:
     """Who had what at a moment; None: somebody was told something near it, or is to be told."""
     if any(abs(at - at_ms) <= MARGIN_MS for at, _ in about(group, story.log)):
         return None
-    if group == CONNECT:
+    if group == history_story.CONNECT:
         had = [had for since, until, had in story.placements if since <= at_ms <= until]
         return had[0] if had else None
     found: Owners = {}
@@ -126,7 +117,7 @@ def owners_at(story: Story, group: str, at_ms: int) -> Owners | None:
         if stay.start_ms > at_ms:
             continue
         until = stay.end_ms
-        if stay.went == CRASHED and until is not None:
+        if stay.went == history_story.CRASHED and until is not None:
             # Its partitions are its own until the coordinator misses it, and somebody is told.
             others = [step.at_ms for other, theirs in listener_rows if other is not stay for step in theirs]
             until = min((at for at in others if at > stay.end_ms), default=2**62)
@@ -147,11 +138,11 @@ class Received:
     client: str
     member_id: str
     generation: int
-    owned: frozenset[Item]
+    owned: frozenset[history_story.Item]
     at_ms: int
 
 
-def given(story: Story, group: str) -> Iterator[Received]:
+def given(story: history_story.Story, group: str) -> Iterator[Received]:
     """Every generation of every member of a group of consumers, as its listener was told."""
     for stay in story.stays:
         if stay.group != group:

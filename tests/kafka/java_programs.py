@@ -78,10 +78,7 @@ def _expanded(class_path: str) -> Iterator[str]:
 
 def _compile(source: Path, class_path: str, classes: Path) -> None:
     # Only the launchers `java` and `javac` know "folder/*".
-    parts = [
-        sorted(glob.glob(f"{part}.jar")) if part.endswith("*") else [part] for part in class_path.split(os.pathsep)
-    ]
-    jars = os.pathsep.join(jar for part in parts for jar in part)
+    jars = os.pathsep.join(_expanded(class_path))
     compiler = ["java", *SHORT_LIVED, *_COMPILER, "-cp", jars, "-d", str(classes), str(source)]
     done = subprocess.run(compiler, capture_output=True, text=True, check=False)
     if "jdk.compiler not found" in done.stderr + done.stdout:

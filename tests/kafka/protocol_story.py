@@ -9,24 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kafka import group_members
+from tests.kafka import group_members, live_groups
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import HeldUpError, about, generations, nobody_was_held_up, repeated
 from tests.kafka.group_members import Consumer
-from tests.kafka.live_groups import (
-    CALLS,
-    Calls,
-    Row,
-    Tables,
-    consumer_keys,
-    create_topics,
-    events,
-    listener_calls,
-    listener_partitions,
-    owners_in,
-    read,
-    wait_until,
-)
 from tests.kafka.protocol_cases import CASES, DOWN_MS, JOINS, RESTARTS, TOPICS, Case
 from tests.slices import Partition
 
@@ -38,13 +24,13 @@ Owners = dict[str, set[Partition]]
 class Story:
     """The settled groups before and after; what was told and logged in between; when it happened (ms since 1970)."""
 
-    before: Tables
-    after: Tables
+    before: live_groups.Tables
+    after: live_groups.Tables
     assignors_before: dict[str, str]
     assignors: dict[str, str]
     """The protocols that the groups chose, by their descriptions."""
-    first_rows: list[Row]
-    listener_rows: list[Row]
+    first_rows: list[live_groups.Row]
+    listener_rows: list[live_groups.Row]
     first_log: list[tuple[int, str]]
     log: list[tuple[int, str]]
     happened_ms: int
@@ -67,26 +53,26 @@ class Story:
         listener_rows = _last(self.first_rows, group) | _last(self.listener_rows, group)
         return {client: listener_rows[client]["generation_id"] for client in self.owners_after(group)}
 
-    def rows(self, group: str, client_id: str | None = None) -> list[Row]:
+    def rows(self, group: str, client_id: str | None = None) -> list[live_groups.Row]:
         """The calls of the listeners of a group, or of one member, in order of time."""
-        rows = [row for row in self.listener_rows if row["group"] == group and row["event"] in CALLS]
+        rows = [row for row in self.listener_rows if row["group"] == group and row["event"] in live_groups.CALLS]
         return [row for row in rows if client_id in (None, row["client_id"])]
 
     def in_order(self, group: str) -> list[tuple[str, str, set[Partition]]]:
         """The calls of all listeners: client id, event, partitions. Within a millisecond who gives up is first."""
         rows = sorted(self.rows(group), key=_by_time)
-        return [(row["client_id"], row["event"], listener_partitions(row)) for row in rows]
+        return [(row["client_id"], row["event"], live_groups.listener_partitions(row)) for row in rows]
 
-    def calls(self, group: str) -> Calls:
+    def calls(self, group: str) -> live_groups.Calls:
         """What each listener is told, in order; calls without partitions are left out."""
-        return listener_calls(self.rows(group))
+        return live_groups.listener_calls(self.rows(group))
 
     def longest_pause_ms(self, case: Case) -> int:
         """How long any partition was without an owner that lives: from revoked (or killed) to assigned; 0: none was."""
         killed = self.owners_before(case.group).get(case.subject.client_id, set()) if case.killed else set()
         since, longest = dict.fromkeys(killed, self.happened_ms), 0
         for row in sorted(self.rows(case.group), key=_by_time):
-            for each in listener_partitions(row):
+            for each in live_groups.listener_partitions(row):
                 if row["event"] == "assigned":
                     longest = max(longest, row["at_ms"] - since.pop(each))
                 else:
@@ -96,11 +82,11 @@ class Story:
 
     def owners_before(self, group: str) -> Owners:
         """Who owns what in the settled group."""
-        return owners_in(self.before, group)
+        return live_groups.owners_in(self.before, group)
 
     def owners_after(self, group: str) -> Owners:
         """Who owns what in the end."""
-        return owners_in(self.after, group)
+        return live_groups.owners_in(self.after, group)
 
     def log_of(self, group: str) -> list[tuple[int, str]]:
         """What the coordinator says about the group after the event."""
@@ -122,7 +108,7 @@ class Story:
 
 def play(cluster: Cluster, folder: Path) -> Story:
     """Let all groups settle, let everything happen at once, let them settle again; again if members were held up."""
-    create_topics(cluster, TOPICS)
+    live_groups.create_topics(cluster, TOPICS)
     return repeated(lambda attempt: _play(cluster, folder / f"attempt-{attempt}"))
 
 
@@ -136,13 +122,18 @@ def _play(cluster: Cluster, folder: Path) -> Story:
     with group_members.running(cluster, [], files[0]) as main:
         with group_members.running(cluster, leaders, files[1]) as ending:
             # Who is in a group first leads it.
-            wait_until(lambda: consumer_keys(events(files), "assigned") >= _keys(leaders), "leaders")
+            live_groups.wait_until(
+                lambda: live_groups.consumer_keys(live_groups.events(files), "assigned") >= _keys(leaders), "leaders"
+            )
             group_members.start(main, staying)
-            wait_until(lambda: consumer_keys(events(files), "assigned") >= _keys(staying), "those who stay")
+            live_groups.wait_until(
+                lambda: live_groups.consumer_keys(live_groups.events(files), "assigned") >= _keys(staying),
+                "those who stay",
+            )
             group_members.start(ending, [each for each in doomed if each not in leaders])
             group_members.wait_until_settled(cluster, {case.group: len(case.members) for case in CASES})
             before, assignors_before = _read(cluster), _assignors(cluster)
-            first_rows, first_log, logged = events(files), cluster.group_log(start), cluster.log_position()
+            first_rows, first_log, logged = live_groups.events(files), cluster.group_log(start), cluster.log_position()
             happened_ms = int(time.time() * 1000)
             ending.kill()
             ending.wait()
@@ -150,23 +141,25 @@ def _play(cluster: Cluster, folder: Path) -> Story:
         closing = [case.subject for case in CASES if case.closes]
         group_members.leave(main, closing)
 
-        def new_rows() -> list[Row]:
-            return events(files)[len(first_rows) :]
+        def new_rows() -> list[live_groups.Row]:
+            return live_groups.events(files)[len(first_rows) :]
 
         def others_went_on() -> bool:
             """Whether all that close have closed, and their groups have rebalanced without the dynamic ones."""
             left = [case.group for case in CASES if case.event == RESTARTS and not case.static]
             log, rows = cluster.group_log(logged), new_rows()
             rebalanced = all(generations(group, log) for group in left) and nobody_was_held_up(left, log, rows)
-            return consumer_keys(rows, "closed") >= _keys(closing) and rebalanced
+            return live_groups.consumer_keys(rows, "closed") >= _keys(closing) and rebalanced
 
-        wait_until(others_went_on, "those who close, and the others of their groups")
+        live_groups.wait_until(others_went_on, "those who close, and the others of their groups")
         # The simulated members are away for this long; a busy machine may need longer for the same.
         time.sleep(max(0.0, (happened_ms + DOWN_MS) / 1000 - time.time()))
         returning = [case.returning() for case in CASES if case.comes_back]
         group_members.start(main, returning)
         # By then everybody is back, and was told so.
-        wait_until(lambda: consumer_keys(new_rows(), "assigned") >= _keys(returning), "those who come back")
+        live_groups.wait_until(
+            lambda: live_groups.consumer_keys(new_rows(), "assigned") >= _keys(returning), "those who come back"
+        )
         group_members.wait_until_settled(cluster, {case.group: case.size_after for case in CASES})
         after, assignors, rows, log = _read(cluster), _assignors(cluster), new_rows(), cluster.group_log(logged)
     if not nobody_was_held_up([case.group for case in CASES], log, rows, sum(case.missed for case in CASES)):
@@ -174,22 +167,22 @@ def _play(cluster: Cluster, folder: Path) -> Story:
     return Story(before, after, assignors_before, assignors, first_rows, rows, first_log, log, happened_ms)
 
 
-def client_ids(tables: Tables, group: str) -> dict[str, str]:
+def client_ids(tables: live_groups.Tables, group: str) -> dict[str, str]:
     """Member id to client id."""
     return {row["member_id"]: row["client_id"] for row in tables["members"] if row["group_id"] == group}
 
 
-def _by_time(row: Row) -> tuple[int, int]:
-    return row["at_ms"], CALLS.index(row["event"])
+def _by_time(row: live_groups.Row) -> tuple[int, int]:
+    return row["at_ms"], live_groups.CALLS.index(row["event"])
 
 
-def _last(rows: list[Row], group: str) -> dict[str, Row]:
+def _last(rows: list[live_groups.Row], group: str) -> dict[str, live_groups.Row]:
     """The last line of each member, by client id."""
     return {row["client_id"]: row for row in rows if row["group"] == group}
 
 
-def _read(cluster: Cluster) -> Tables:
-    tables = read(cluster, "t-*", "t.*")
+def _read(cluster: Cluster) -> live_groups.Tables:
+    tables = live_groups.read(cluster, "t-*", "t.*")
     return {name: tables[name] for name in ("topics", "members", "subscription_lists", "owned_slices", "groups")}
 
 

@@ -42,14 +42,9 @@ def _sequence(random: Random, name: str, release: str, rounds: int) -> Iterator[
     for number in range(rounds):
         _change(random, workers, away, configured)
         now += random.choice((0, 10, 1_000, 200_000, 400_000))
-        row: Row = {
-            "sequence": name,
-            "round": number,
-            "release": release,
-            "now_ms": now,
-            "max_delay_ms": max_delay,
-            "generation": number + 1,
-            "last_completed_generation": completed,
+        row: Row = {"sequence": name, "round": number, "release": release, "now_ms": now, "max_delay_ms": max_delay}
+        row |= {"generation": number + 1, "last_completed_generation": completed}
+        row |= {
             "configured": {each: [f"{each}-{task}" for task in range(tasks)] for each, tasks in configured.items()},
             "members": {
                 each: row_names.listed([item for kind in serialized_order(*workers[each], hashes) for item in kind])

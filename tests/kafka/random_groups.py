@@ -121,16 +121,8 @@ def _members(rng: random.Random, ids: list[str], topics: list[str], racks: list[
     for member_id, instance in zip(ids, instances, strict=True):
         wanted = [t for t in topics if homogeneous or rng.random() < share_subscribed]
         rack = rng.choice(member_racks) if member_racks and rng.random() < with_rack else None
-        members.append(
-            {
-                "id": member_id,
-                "instance": instance if rng.random() < share_static else None,
-                "rack": rack,
-                "topics": sorted(wanted),
-                "owned": [],
-                "generation": rng.choice([None, 5]),
-            }
-        )
+        member = {"id": member_id, "instance": instance if rng.random() < share_static else None, "rack": rack}
+        members.append(member | {"topics": sorted(wanted), "owned": [], "generation": rng.choice([None, 5])})
     return members
 
 

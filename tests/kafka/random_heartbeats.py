@@ -168,11 +168,8 @@ class _Life:
         if client.instance:
             op["instance"] = client.instance
         if full:
-            op |= {
-                "rebalance_timeout_ms": client.timeout,
-                "topics": self.draw.sample(client.topics, len(client.topics)),
-            }
-            op |= {"owned": client.owned}
+            topics = self.draw.sample(client.topics, len(client.topics))
+            op |= {"rebalance_timeout_ms": client.timeout, "topics": topics, "owned": client.owned}
             if client.regex is not None:
                 op["regex"] = client.regex
             if self.with_assignors and self.draw.random() < 0.7:

@@ -23,14 +23,9 @@ def members(seed: int, count: int) -> Iterator[Row]:
         owned = random.choice(
             (assigned, assigned + pending, None, [each for each in assigned if random.random() < 0.7])
         )
-        yield {
-            "case": f"{seed}-{number}",
-            "state": state,
-            "epoch": epoch,
-            "previous_epoch": epoch - 1,
-            "assigned": assigned,
-            "pending": pending,
-            "unreleased": sorted(assigned + pending + foreign),
+        before = {"case": f"{seed}-{number}", "state": state, "epoch": epoch, "previous_epoch": epoch - 1}
+        before |= {"assigned": assigned, "pending": pending, "unreleased": sorted(assigned + pending + foreign)}
+        yield before | {
             "owned": owned,
             "target_epoch": random.choice((epoch, epoch + 1, epoch + 1, epoch + 3)),
             "target": [each for each in everything if random.random() < random.choice((0.3, 0.6))],

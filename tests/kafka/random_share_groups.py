@@ -72,13 +72,8 @@ class ShareGroup:
         """A new member, somewhere in the order of the others."""
         subscribed = list(self.shared) if self.alike else self._some()
         self.draw.shuffle(subscribed)
-        member = {
-            "id": f"m{self.draw.getrandbits(48):x}",
-            "topics": subscribed,
-            "unresolved": self.unknown,
-            "previous": [],
-            "previous_empty": [],
-        }
+        member = {"id": f"m{self.draw.getrandbits(48):x}", "topics": subscribed, "unresolved": self.unknown}
+        member |= {"previous": [], "previous_empty": []}
         self.members.insert(self.draw.randint(0, len(self.members)), member)
 
     def leave(self) -> None:

@@ -183,9 +183,8 @@ class _Sequence:
             case 8:
                 self._say(draw.choice(["select_protocol", "init_next_generation", "maybe_elect_new_joined_leader"]))
             case 9:
-                self._say(
-                    "supports_protocols", protocol_type=draw.choice([self.type, "other", ""]), protocols=protocols
-                )
+                kind = draw.choice([self.type, "other", ""])
+                self._say("supports_protocols", protocol_type=kind, protocols=protocols)
             case 10:
                 self._say("add_pending_join", id=draw.choice([member, f"pending-{draw.randint(0, 3)}"]))
             case _:

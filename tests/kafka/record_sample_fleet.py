@@ -11,7 +11,10 @@ import random
 import shutil
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from kafka import KafkaProducer
@@ -26,55 +29,30 @@ from tests.kafka.live_groups import create_topics
 RACKS = ("use1-az1", "use1-az2", "use1-az4")
 TARGET = Path(__file__).parents[2] / "conf" / "sample-fleet"
 
-# topic: (partitions, replication factor)
+_TOPICS = """
+orders: created 12 3, updated 12 3, cancelled 12 3, returns 6 3, dlq 3 2
+payments: authorized 12 3, captured 12 3, refunded 6 3, chargebacks 3 3, ledger 16 3, dlq 1 2
+clickstream: web 48 2, ios 24 2, android 24 2, sessions 32 2, bots 5 2
+inventory: levels 9 3, reservations 9 3, adjustments 3 3
+catalog: products 8 3, prices 8 3, media 4 3, reviews 6 3
+search: queries 16 2, clicks 16 2
+shipping: labels 6 3, tracking 10 3, exceptions 2 3
+customers: profiles 8 3, consents 4 3, logins 12 3
+notifications: email 6 3, push 6 3, sms 2 3
+fraud: scores 7 3, signals 13 3
+pricing: requests 5 3, results 5 3
+billing: invoices 4 3, usage 20 3
+audit: api 6 3, admin 2 3, access 8 3
+metrics: jvm 18 2, hosts 18 2
+experiments: exposures 11 2
+"""
 TOPICS = {
-    "orders.created": (12, 3),
-    "orders.updated": (12, 3),
-    "orders.cancelled": (12, 3),
-    "orders.returns": (6, 3),
-    "orders.dlq": (3, 2),
-    "payments.authorized": (12, 3),
-    "payments.captured": (12, 3),
-    "payments.refunded": (6, 3),
-    "payments.chargebacks": (3, 3),
-    "payments.ledger": (16, 3),
-    "payments.dlq": (1, 2),
-    "clickstream.web": (48, 2),
-    "clickstream.ios": (24, 2),
-    "clickstream.android": (24, 2),
-    "clickstream.sessions": (32, 2),
-    "clickstream.bots": (5, 2),
-    "inventory.levels": (9, 3),
-    "inventory.reservations": (9, 3),
-    "inventory.adjustments": (3, 3),
-    "catalog.products": (8, 3),
-    "catalog.prices": (8, 3),
-    "catalog.media": (4, 3),
-    "catalog.reviews": (6, 3),
-    "search.queries": (16, 2),
-    "search.clicks": (16, 2),
-    "shipping.labels": (6, 3),
-    "shipping.tracking": (10, 3),
-    "shipping.exceptions": (2, 3),
-    "customers.profiles": (8, 3),
-    "customers.consents": (4, 3),
-    "customers.logins": (12, 3),
-    "notifications.email": (6, 3),
-    "notifications.push": (6, 3),
-    "notifications.sms": (2, 3),
-    "fraud.scores": (7, 3),
-    "fraud.signals": (13, 3),
-    "pricing.requests": (5, 3),
-    "pricing.results": (5, 3),
-    "billing.invoices": (4, 3),
-    "billing.usage": (20, 3),
-    "audit.api": (6, 3),
-    "audit.admin": (2, 3),
-    "audit.access": (8, 3),
-    "metrics.jvm": (18, 2),
-    "metrics.hosts": (18, 2),
-    "experiments.exposures": (11, 2),
+    f"{prefix}.{name}": (int(partitions), int(replicas))
+    for prefix, _, listed in (line.partition(": ") for line in _TOPICS.strip().splitlines())
+    for name, partitions, replicas in (each.split() for each in listed.split(", "))
 }
+"""Topic to its partitions and its replication factor."""
+
 # Groups that once consumed and have no members now.
 IDLE_GROUPS = {"nightly-export": ("orders.created", "payments.captured"), "legacy-importer": ("catalog.media",)}
 
@@ -94,44 +72,28 @@ def _team(group: str, topics: str, size: int, racks: str = "", **settings: str |
     ]
 
 
+def _late(group: str, number: int, topics: str, **settings: str) -> Consumer:
+    """A member that joins when the others have settled."""
+    return Consumer(group, f"{group}-{number}", tuple(topics.split()), **settings)  # type: ignore[arg-type]
+
+
 def _numbered(consumers: list[Consumer]) -> list[Consumer]:
     """Client ids unique inside a group that is put together from several teams."""
-    seen: Counter[str] = Counter()
-    numbered = []
-    for each in consumers:
-        numbered.append(Consumer(**{**vars(each), "client_id": f"{each.group}-{seen[each.group]}"}))
-        seen[each.group] += 1
-    return numbered
+    numbers: defaultdict[str, Iterator[int]] = defaultdict(count)
+    return [replace(each, client_id=f"{each.group}-{next(numbers[each.group])}") for each in consumers]
 
 
-ORDERS = "orders.created orders.updated orders.cancelled"
+ORDERS, CAPTURED = "orders.created orders.updated orders.cancelled", "payments.authorized payments.captured"
+INVENTORY, CATALOG = "inventory.levels inventory.reservations", "catalog.products catalog.prices catalog.reviews"
 TEAMS = [
     *_team("orders-service", ORDERS, 5, "012", assignor="range"),
-    *_team(
-        "payments-ledger",
-        "payments.authorized payments.captured payments.ledger",
-        4,
-        assignor="range",
-        static="yes",
-    ),
+    *_team("payments-ledger", f"{CAPTURED} payments.ledger", 4, assignor="range", static="yes"),
     *_team("clickstream-sessionizer", "clickstream.web clickstream.ios clickstream.android", 7, assignor="roundrobin"),
     *_team("clickstream-archive", "clickstream.web clickstream.sessions", 2, assignor="roundrobin"),
     *_team("clickstream-archive", "clickstream.web clickstream.bots", 3, assignor="roundrobin"),
     *_team("fraud-detection", "fraud.signals payments.authorized customers.logins", 4, "01-", assignor="sticky"),
-    *_team(
-        "inventory-projector",
-        "inventory.levels inventory.reservations orders.created",
-        4,
-        assignor="cooperative-sticky",
-    ),
-    *_team(
-        "search-indexer",
-        "catalog.products catalog.prices catalog.reviews",
-        4,
-        "0122",
-        assignor="cooperative-sticky",
-        static="yes",
-    ),
+    *_team("inventory-projector", f"{INVENTORY} orders.created", 4, assignor="cooperative-sticky"),
+    *_team("search-indexer", CATALOG, 4, "0122", assignor="cooperative-sticky", static="yes"),
     # Two replicas in three racks: the one thing that makes range look at racks.
     *_team("search-ranking", "search.queries search.clicks", 5, "01210", assignor="range"),
     *_team("notifications-email", "notifications.email orders.created", 3, assignor="range"),
@@ -149,23 +111,13 @@ TEAMS = [
 WAVES = [
     _numbered(TEAMS),
     [
-        Consumer("orders-service", "orders-service-5", tuple(ORDERS.split()), "range", rack=RACKS[2]),
-        Consumer("fraud-detection", "fraud-detection-4", ("fraud.signals", "fraud.scores"), "sticky"),
-        Consumer("fraud-detection", "fraud-detection-5", ("fraud.signals", "customers.logins"), "sticky"),
-        Consumer(
-            "inventory-projector", "inventory-projector-4", ("inventory.levels", "orders.created"), "cooperative-sticky"
-        ),
-        Consumer("shipping-tracker", "shipping-tracker-4", ("shipping.labels",), "sticky"),
-        Consumer(
-            "metrics-rollup", "metrics-rollup-4", ("metrics.jvm", "metrics.hosts"), "cooperative-sticky", rack=RACKS[1]
-        ),
-        Consumer(
-            "recommendations-features",
-            "recommendations-features-4",
-            ("search.clicks",),
-            protocol="consumer",
-            rack=RACKS[0],
-        ),
+        _late("orders-service", 5, ORDERS, assignor="range", rack=RACKS[2]),
+        _late("fraud-detection", 4, "fraud.signals fraud.scores", assignor="sticky"),
+        _late("fraud-detection", 5, "fraud.signals customers.logins", assignor="sticky"),
+        _late("inventory-projector", 4, "inventory.levels orders.created", assignor="cooperative-sticky"),
+        _late("shipping-tracker", 4, "shipping.labels", assignor="sticky"),
+        _late("metrics-rollup", 4, "metrics.jvm metrics.hosts", assignor="cooperative-sticky", rack=RACKS[1]),
+        _late("recommendations-features", 4, "search.clicks", protocol="consumer", rack=RACKS[0]),
     ],
 ]
 

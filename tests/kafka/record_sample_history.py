@@ -32,7 +32,7 @@ from spark_assign.tables import history as tables
 from tests.kafka import connect_workers, group_members, maven
 from tests.kafka.broker import Cluster, cluster
 from tests.kafka.group_members import Consumer
-from tests.kafka.live_groups import create_topics
+from tests.kafka.live_groups import create_topics, offsets_records
 
 TARGET = Path(__file__).parents[2] / "conf" / "sample-history"
 CLUSTER = "orders-eu"
@@ -128,32 +128,14 @@ def _story(living: Any, doomed: Any, workers: connect_workers.ConnectCluster, ad
     flapping = [(at, order("pause", PUSH[2])) for at in range(60, 235, 14)]
     flapping += [(at + 7, order("resume", PUSH[2])) for at in range(60, 235, 14)]
     export = [(at, commit(EXPORT, "orders.created", 5 * at)) for at in range(20, 240, 20)]
-    return sorted(
-        [
-            *rolling,
-            *static,
-            *flapping,
-            *export,
-            (50, start(INVENTORY[2])),
-            (55, start(INVENTORY[3])),
-            (180, leave(INVENTORY[3])),
-            (186, leave(INVENTORY[2])),
-            (65, start(FEATURES[3])),
-            (150, leave(FEATURES[0])),
-            (100, doomed.kill),
-            (140, start(FRAUD[2])),
-            (145, start(FEATURES[2])),
-            (30, commit(IMPORTER, "audit.access", 7)),
-            (160, forget(IMPORTER)),
-            (80, lambda: workers.start(1) and None),
-            (170, lambda: workers.stop(workers.workers[0])),
-            (110, leave(RETURNS[1])),
-            (200, leave(*ORDERS)),
-            (212, start(*ORDERS)),
-            (LONG_S, lambda: None),
-        ],
-        key=lambda step: step[0],
-    )
+    scaled = [(50, start(INVENTORY[2])), (55, start(INVENTORY[3]))]
+    scaled += [(180, leave(INVENTORY[3])), (186, leave(INVENTORY[2])), (110, leave(RETURNS[1]))]
+    scaled += [(65, start(FEATURES[3])), (150, leave(FEATURES[0])), (200, leave(*ORDERS)), (212, start(*ORDERS))]
+    killed = [(100, doomed.kill), (140, start(FRAUD[2])), (145, start(FEATURES[2]))]
+    imported = [(30, commit(IMPORTER, "audit.access", 7)), (160, forget(IMPORTER))]
+    of_workers = [(80, lambda: workers.start(1) and None), (170, lambda: workers.stop(workers.workers[0]))]
+    every = [*rolling, *static, *flapping, *export, *scaled, *killed, *imported, *of_workers, (LONG_S, lambda: None)]
+    return sorted(every, key=lambda step: step[0])
 
 
 def _happens(story: Iterable[tuple[int, Callable[[], None]]]) -> None:
@@ -188,27 +170,8 @@ def _filled(started: Cluster) -> Iterator[None]:
 
 def _records(started: Cluster) -> pa.Table:
     """`__consumer_offsets` from its beginning to its end."""
-    consumer = KafkaConsumer(
-        bootstrap_servers=started.bootstrap_servers, isolation_level="read_committed", auto_offset_reset="earliest"
-    )
-    with contextlib.closing(consumer):
-        topic = "__consumer_offsets"
-        partitions = [TopicPartition(topic, each) for each in sorted(consumer.partitions_for_topic(topic))]
-        consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions)
-        rows = []
-        while any(consumer.position(each) < ends[each] for each in partitions):
-            for each, records in consumer.poll(1000).items():
-                rows += [record for record in records if record.offset < ends[each]]
-    rows.sort(key=lambda record: (record.partition, record.offset))
-    columns = [
-        [CLUSTER] * len(rows),
-        [record.partition for record in rows],
-        [record.offset for record in rows],
-        [record.timestamp * 1000 for record in rows],
-        [record.key for record in rows],
-        [record.value for record in rows],
-    ]
+    rows = sorted(offsets_records(started), key=lambda row: row[1:3])
+    columns = zip(*((CLUSTER, *row[1:]) for row in rows), strict=True)
     return pa.table([pa.array(values, field.type) for values, field in zip(columns, RECORDS, strict=True)], RECORDS)
 
 

@@ -161,7 +161,7 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
             set_up=newest_spark,
             environment=classic,
         ),
-        Part("faults", (PYTHON, "-m", "tests.mutation.faults"), lane=Lane.ALONE, seconds=60 * 60),
+        Part("faults", (PYTHON, "-m", "mutation.faults"), lane=Lane.ALONE, seconds=60 * 60),
     ]
     budgets = {name: each[full] for name, each in BUDGETS.items()}
     return {part.name: replace(part, budget=budgets.get(part.name, 0), within_budget=full) for part in every}

@@ -16,16 +16,9 @@ def small_fleet(spark: SparkSession) -> Callable[..., Fleet]:
     """A function that makes a fleet: `topics` with their partition counts, one group `g` of two members."""
 
     def make(orders: int = 3, bad_group: bool = False) -> Fleet:
-        members = [("c", "g", "m1"), ("c", "g", "m2")]
-        subscriptions = [(*member, "orders") for member in members]
-        if bad_group:
-            members += [("c", "twice", "m"), ("c", "twice", "m")]
-        return fleet(
-            spark,
-            topics=[("c", "orders", orders)],
-            members=members,
-            subscriptions=subscriptions,
-            owned=[("c", "g", "m2", "orders", 0)],
-        )
+        more = [("c", "twice", "m")] * 2 if bad_group else []
+        subscribed = {"g": dict.fromkeys(("m1", "m2"), ("orders",))}
+        owned = {("g", "m2", "orders"): [0]}
+        return fleet(spark, subscribed, topics={"orders": orders}, members=more, owned=owned)
 
     return make

@@ -30,14 +30,8 @@ CONF = Path(__file__).parents[2] / "conf"
 ADVICE = "--capacity orders-*=150 --capacity *=500 --details orders-service"
 
 IN_FULL = (
-    "plan, what if",
-    "plan, loads",
-    "plan, of the past",
-    "simulate, compare",
-    "balance",
-    "diff, loads",
-    "compare, drawn",
-    "migrate, drawn",
+    *("plan, what if", "plan, loads", "plan, of the past", "simulate, compare", "balance", "diff, loads"),
+    *("compare, drawn", "migrate, drawn"),
 )
 """Starts of the names of commands that take the same paths as others, and are left out by default."""
 

@@ -18,6 +18,8 @@ from spark_assign.tables.groups import INPUT_TABLES, MEMBER_KEY
 from tests.frames import dataframe
 
 Row = Sequence[Any]
+Subscribed = Mapping[str, Mapping[str, Iterable[str]]]
+"""Group to member to topics; a text stands for topics whose names are its letters."""
 
 KINDS_OF_A_PLAN = ("assigned", "assigned_alike", "withheld", "order_dependent", "changed_topic", "metrics", "rejected")
 """The kinds of rows that the tables of a plan are made of."""
@@ -31,10 +33,29 @@ def table(spark: SparkSession, name: str, rows: Iterable[Row], *more: StructFiel
     return dataframe(spark, StructType([*fields, *more]), padded)
 
 
-def fleet(spark: SparkSession, **rows: Iterable[Row]) -> Fleet:
-    """A fleet of rows per table; topics, members and subscriptions may be empty."""
-    wanted = {"topics": (), "members": (), "subscriptions": (), **rows}
+def fleet(spark: SparkSession, subscribed: Subscribed | None = None, **rows: Any) -> Fleet:
+    """A fleet of rows per table, and of groups by what their members subscribe to.
+
+    Topics may be numbers of partitions by name, and `owned` partitions by group, member, and topic: all in cluster `c`.
+    Topics, members and subscriptions may be empty.
+    """
+    wanted = {"topics": (), **rows_of(subscribed or {})}
+    for name, given in rows.items():
+        if isinstance(given, Mapping) and name == "topics":
+            given = [("c", topic, count) for topic, count in given.items()]
+        elif isinstance(given, Mapping):
+            given = [("c", *key, partition) for key, partitions in given.items() for partition in partitions]
+        wanted[name] = [*wanted.get(name, ()), *given]
     return Fleet(**{name: table(spark, name, given) for name, given in wanted.items()})
+
+
+def rows_of(subscribed: Subscribed) -> dict[str, list[Any]]:
+    """The members and subscriptions of groups."""
+    keys = [("c", group, member) for group, members in subscribed.items() for member in members]
+    return {
+        "members": keys,
+        "subscriptions": [(*key, topic) for key in keys for topic in subscribed[key[1]][key[2]]],
+    }
 
 
 def with_lists(fleet: Fleet) -> Fleet:
@@ -65,16 +86,6 @@ def with_owned_lists(fleet: Fleet) -> Fleet:
     return replace(fleet, owned=None, owned_slices=None, owned_lists=lists.select(*MEMBER_KEY, *columns))
 
 
-def group(
-    members: dict[str, Sequence[str]], *, cluster: str = "c", group_id: str = "g"
-) -> dict[str, list[tuple[Any, ...]]]:
-    """The members and subscriptions of one group, from the topics of each member."""
-    return {
-        "members": [(cluster, group_id, member) for member in members],
-        "subscriptions": [(cluster, group_id, member, topic) for member, topics in members.items() for topic in topics],
-    }
-
-
 def tuples(df: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
     """All rows of a small table, sorted; of all columns or of those named."""
     rows = [tuple(row) for row in (df.select(*columns) if columns else df).collect()]
@@ -102,6 +113,9 @@ def shuffled(fleet: Fleet, seed: int) -> Fleet:
 
 KINDS = {"connected": "connect", "shared": "share", "streamed": "streams", "empty": "classic", "served": "consumer"}
 
+REFUSED = [(name, "out-of-scope") for name in ("connected", "shared", "streamed")] + [("twice", "duplicate-member")]
+"""Groups of `mixed` that questions about the consumer protocols reject, and the codes."""
+
 
 def mixed(spark: SparkSession) -> Fleet:
     """Two groups of two members with racks, and one of every other kind."""
@@ -110,20 +124,15 @@ def mixed(spark: SparkSession) -> Fleet:
         for group in ("near", "far")
         for n in (0, 1)
     ]
-    members += [
-        ("c", "served", "s-0"),
-        ("c", "twice", "m"),
-        ("c", "twice", "m"),
-        ("c", "alone", "kafkajs-1", None, "kafkajs"),
-    ]
+    members += [("c", "served", "s-0"), *[("c", "twice", "m")] * 2, ("c", "alone", "kafkajs-1", None, "kafkajs")]
     subscribed = [(*row[:3], "t") for row in members if row[1] != "twice"]
-    owned = [("c", group, f"{group}-{p % 2}", "t", p) for group in ("near", "far") for p in range(8)]
+    owned = {(group, f"{group}-{n}", "t"): range(n, 8, 2) for group in ("near", "far") for n in (0, 1)}
     assignors = {"near": "range", "far": "cooperative-sticky", "alone": "RoundRobinAssigner"}
     groups = [("c", group, name, "classic") for group, name in assignors.items()]
     groups += [("c", group, "range" if kind == "consumer" else None, kind) for group, kind in KINDS.items()]
     return fleet(
         spark,
-        topics=[("c", "t", 8)],
+        topics={"t": 8},
         members=members,
         subscriptions=subscribed,
         owned=owned,
@@ -141,20 +150,24 @@ def written_as_json(place: Path, tables: Mapping[str, Iterable[Mapping[str, Any]
     return place
 
 
+def snapshot(place: Path, owners: str, assignor: str = "roundrobin", members: str = "ab", twice: bool = False) -> Path:
+    """A folder with group `g`, whose members own the partitions of topic t, one letter each; and with `twice`, in which
+    a member is listed twice."""
+    key = {"cluster": "c", "group_id": "g"}
+    listed = [key | {"member_id": member} for member in members]
+    rows = {
+        "topics": [{"cluster": "c", "topic": "t", "partitions": len(owners)}],
+        "members": [*listed, *[{"cluster": "c", "group_id": "twice", "member_id": "m"}] * (2 * twice)],
+        "subscriptions": [member | {"topic": "t"} for member in listed],
+        "owned": [key | {"member_id": owner, "topic": "t", "partition": at} for at, owner in enumerate(owners)],
+        "groups": [key | {"assignor": assignor, "group_type": "classic"}],
+    }
+    return written_as_json(place, rows)
+
+
 def two_members(place: Path, assignor: str, partitions: int) -> Path:
     """A folder with group `g`, whose members a and b own half of topic t each, and with `twice`, which is rejected."""
-    key, twice = ({"cluster": "c", "group_id": group_id} for group_id in ("g", "twice"))
-    owners = ["ab"[2 * partition // partitions] for partition in range(partitions)]
-    return written_as_json(
-        place,
-        {
-            "topics": [{"cluster": "c", "topic": "t", "partitions": partitions}],
-            "members": [*(key | {"member_id": name} for name in "ab"), *[twice | {"member_id": "m"}] * 2],
-            "subscriptions": [key | {"member_id": name, "topic": "t"} for name in "ab"],
-            "owned": [key | {"member_id": name, "topic": "t", "partition": at} for at, name in enumerate(owners)],
-            "groups": [key | {"assignor": assignor, "group_type": "classic"}],
-        },
-    )
+    return snapshot(place, "a" * (partitions // 2) + "b" * (partitions // 2), assignor, twice=True)
 
 
 def stored(place: Path, table: str, run_id: str = "r") -> list[dict[str, Any]]:

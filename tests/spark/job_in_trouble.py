@@ -9,11 +9,9 @@ import os
 import sys
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from jobs import plan
 from spark_assign.spark.engine import ENGINE
-from tests.conftest import CLASSIC, SETTINGS
+from tests.conftest import CLASSIC, SETTINGS, session
 
 RUN = ("--run-id", "r", "--assignor", "range")
 
@@ -21,10 +19,7 @@ RUN = ("--run-id", "r", "--assignor", "range")
 def main(fleet: str, output: str, full_disk: str | None = None) -> None:
     """Print, after a full disk, the exit code and the files that were left there."""
     if os.environ.get(ENGINE) != "embedded":
-        builder = SparkSession.builder.master("local[2]")
-        for key, value in {**SETTINGS, **CLASSIC, "spark.driver.memory": "1g"}.items():
-            builder = builder.config(key, value)
-        builder.getOrCreate().sparkContext.setLogLevel("OFF")
+        session(SETTINGS | CLASSIC | {"spark.driver.memory": "1g"}).sparkContext.setLogLevel("OFF")
     if full_disk is not None:
         code = plan.main(["--fleet", fleet, "--output", full_disk, *RUN, "--output-tables", "assignments"])
         left = [str(path.relative_to(full_disk)) for path in Path(full_disk).rglob("*") if path.is_file()]

@@ -14,22 +14,17 @@ from jobs import plan, replicas, simulate
 from spark_assign import Fleet, FleetError
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.stores.run_store import read_run
+from tests.spark import engine_commands
 from tests.spark.fleets import tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
 Job = Callable[[list[str]], int]
 
-GROUPS = {
-    "topics": "cluster,topic,partitions\nc,orders,4\n",
-    "members": "cluster,group_id,member_id\nc,g,m1\nc,g,m2\n",
-    "subscriptions": "cluster,group_id,member_id,topic\nc,g,m1,orders\nc,g,m2,orders\n",
-    "events": "cluster,group_id,at_ms,event,member_id\nc,g,5000,member-leaves,m1\n",
-}
-BROKERS = {
-    "replicas": 'cluster,topic,partition,replicas\nc,orders,0,"1,2"\nc,orders,1,"2,1"\n',
-    "brokers": "cluster,broker_id,rack_id\nc,1,a\nc,2,b\n",
-}
+GROUPS, BROKERS = (
+    {name.removesuffix(".csv"): text for name, text in tables.items()}
+    for tables in (engine_commands.GROUPS | engine_commands.EVENTS, engine_commands.BROKERS)
+)
 CONNECT = {
     "clusters": "connect_cluster,protocol,now_ms,generation_id,last_completed_generation_id,max_delay_ms\n"
     "prod,sessioned,0,2,1,300000\n",

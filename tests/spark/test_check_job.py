@@ -18,8 +18,7 @@ from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import REJECTED
 from spark_assign.tables.stored_plan import SHARE, STREAMS
 from tests.frames import dataframe
-from tests.spark.fleets import written_as_json
-from tests.spark.test_compare_job import snapshot
+from tests.spark.fleets import snapshot, written_as_json
 from tests.unit.webhook_stub import Receiver
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
@@ -87,18 +86,8 @@ def test_metrics_for_prometheus(spark: SparkSession, tmp_path: Path) -> None:
     pytest.importorskip("prometheus_client", reason="metrics are an extra")
     place, file = str(tmp_path / "plans"), tmp_path / "spark_assign.prom"
     fleet = str(snapshot(tmp_path / "fleet", "aaabbb", twice=True))
-    arguments = [
-        "--fleet",
-        fleet,
-        "--assignor",
-        "range",
-        "--output",
-        place,
-        "--run-id",
-        "r",
-        "--output-tables",
-        "assignment_slices",
-    ]
+    arguments = ["--fleet", fleet, "--assignor", "range", "--output", place, "--run-id", "r"]
+    arguments += ["--output-tables", "assignment_slices"]
     assert plan.main([*arguments, "--openmetrics", str(file)]) == 0
     metrics = file.read_text()
     assert 'spark_assign_group_moved_partitions{cluster="c",group="g"} 0.0' in metrics
@@ -113,11 +102,12 @@ def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: p
     """The first run has nothing before it, also when there is a later one by now; that has the run before by name."""
     even = snapshot(tmp_path / "even", "aaabbb")
     # Range gives the rest of every topic to the first member, so that three topics of one partition end at one of two.
-    key = {"cluster": "c", "group_id": "g"}
     tables = {
         "topics": [{"cluster": "c", "topic": topic, "partitions": 1} for topic in "tuv"],
         "members": [{"cluster": "c", "group_id": g, "member_id": m} for g, m in ("ga", "gb", "xm", "xm")],
-        "subscriptions": [key | {"member_id": member, "topic": topic} for member in "ab" for topic in "tuv"],
+        "subscriptions": [
+            {"cluster": "c", "group_id": "g", "member_id": member, "topic": topic} for member in "ab" for topic in "tuv"
+        ],
     }
     uneven = written_as_json(tmp_path / "uneven", tables)
     plans, drifts = str(tmp_path / "plans"), str(tmp_path / "drifts")

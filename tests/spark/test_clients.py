@@ -7,21 +7,18 @@ from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, plan
 from spark_assign.tables.errors import FleetError
-from tests.spark.fleets import fleet, group, kept, tuples
+from tests.spark.fleets import fleet, kept, tuples
 
 pytestmark = pytest.mark.spark
 
 
 def some(spark: SparkSession) -> Fleet:
     """Two members of one group, each in the rack of the partition that the other would get."""
-    racks = {"a": "r2", "b": "r1"}
-    rows = group({"a": ["t"], "b": ["t"]}, group_id="g")
-    members = [(*row, None, None, None, racks[row[2]]) for row in rows["members"]]
     return fleet(
         spark,
-        topics=[("c", "t", 2)],
-        members=members,
-        subscriptions=rows["subscriptions"],
+        topics={"t": 2},
+        members=[("c", "g", member, None, None, None, rack) for member, rack in (("a", "r2"), ("b", "r1"))],
+        subscriptions=[("c", "g", member, "t") for member in "ab"],
         groups=[("c", "g", "range", "classic", None)],
         replicas=[("c", "t", 0, [1]), ("c", "t", 1, [2])],
         brokers=[("c", 1, "r1"), ("c", 2, "r2")],

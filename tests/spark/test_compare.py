@@ -42,21 +42,18 @@ def tables() -> dict[str, list[tuple[Any, ...]]]:
         "twice": {"a": ["t"], "b": ["t"]},
     }
     owned = [
-        *(("grown", "a", "t", p) for p in range(6)),
-        *(("grown", "b", "u", p) for p in range(6)),
-        *(("left", "a", "t", p) for p in range(4)),
-        *(("left", "b", "t", p) for p in (4, 5)),
-        *(("contested", "a", "v", p) for p in (0, 1)),
-        *(("contested", "b", "v", p) for p in (0, 1)),
-        ("racked", "a", "w", 1),
-        *(("uneven", "a", "four", p) for p in range(4)),
-        *(("uneven", "idle", "big", p) for p in range(3)),
-        ("broken", "a", "v", 5),
-        ("broken", "a", "w", 0),
-        *(("astray", "a", "one", p) for p in range(3)),
-        ("astray", "a", "gone", 0),
-        ("astray", "b", "four", 7),
-        ("astray", "b", "four", 1),
+        (group, member, topic, partition)
+        for group, *owners in (
+            ("grown", ("a", "t", range(6)), ("b", "u", range(6))),
+            ("left", ("a", "t", range(4)), ("b", "t", (4, 5))),
+            ("contested", ("a", "v", (0, 1)), ("b", "v", (0, 1))),
+            ("racked", ("a", "w", (1,))),
+            ("uneven", ("a", "four", range(4)), ("idle", "big", range(3))),
+            ("broken", ("a", "v", (5,)), ("a", "w", (0,))),
+            ("astray", ("a", "one", range(3)), ("a", "gone", (0,)), ("b", "four", (7, 1))),
+        )
+        for member, topic, partitions in owners
+        for partition in partitions
     ]
     for number in range(6):
         name, size = f"random-{number}", dice.randint(2, 5)
@@ -243,62 +240,29 @@ def test_changes(spark: SparkSession) -> None:
     join = members_joined(group_id="g", count=1, name="join")
     found = []
     for back, changes in ((1, [AS_IS, leave, join]), (-1, [join])):
-        some = fleet(
-            spark,
-            topics=[("c", "t", 6)],
-            members=[row[:3] for row in subscribed][::back],
-            subscriptions=subscribed[::back],
-            owned=owned[::back],
-        )
+        members = [row[:3] for row in subscribed][::back]
+        some = fleet(spark, topics={"t": 6}, members=members, subscriptions=subscribed[::back], owned=owned[::back])
         found.append(tuples(compare(some, ["range", "cooperative-sticky"], changes).comparison, *columns))
         some.unpersist()
     assert found[1] == [row for row in found[0] if row[0] == "join"]
+    keys = [(group, name) for group in ("bad", "g", "gone") for name in ("cooperative-sticky", "range")]
+    faulty, nobody = (*[None] * 5, "duplicate-owned"), (0, 0, *[None] * 4)
+    stays = (1, 6, 0, 0, 1, None)
     assert found[0] == [
-        *(
-            ("as-is", *row)
-            for row in (
-                ("bad", "cooperative-sticky", None, None, None, None, None, "duplicate-owned"),
-                ("bad", "range", None, None, None, None, None, "duplicate-owned"),
-                ("g", "cooperative-sticky", 2, 6, 0, 0, 1, None),
-                ("g", "range", 2, 6, 2, 2, 1, None),
-                ("gone", "cooperative-sticky", 1, 6, 0, 0, 1, None),
-                ("gone", "range", 1, 6, 0, 0, 1, None),
-            )
-        ),
-        *(
-            ("join", *row)
-            for row in (
-                ("bad", "cooperative-sticky", None, None, None, None, None, "duplicate-owned"),
-                ("bad", "range", None, None, None, None, None, "duplicate-owned"),
-                ("g", "cooperative-sticky", 3, 6, 2, 2, 2, None),
-                ("g", "range", 3, 6, 4, 4, 1, None),
-                ("gone", "cooperative-sticky", 1, 6, 0, 0, 1, None),
-                ("gone", "range", 1, 6, 0, 0, 1, None),
-            )
-        ),
-        *(
-            ("leave", *row)
-            for row in (
-                ("bad", "cooperative-sticky", None, None, None, None, None, "duplicate-owned"),
-                ("bad", "range", None, None, None, None, None, "duplicate-owned"),
-                ("g", "cooperative-sticky", 2, 6, 0, 0, 1, None),
-                ("g", "range", 2, 6, 2, 2, 1, None),
-                ("gone", "cooperative-sticky", 0, 0, None, None, None, None),
-                ("gone", "range", 0, 0, None, None, None, None),
-            )
-        ),
+        (change, *key, *row)
+        for change, cooperative, eager, of_gone in (
+            ("as-is", (2, 6, 0, 0, 1, None), (2, 6, 2, 2, 1, None), stays),
+            ("join", (3, 6, 2, 2, 2, None), (3, 6, 4, 4, 1, None), stays),
+            ("leave", (2, 6, 0, 0, 1, None), (2, 6, 2, 2, 1, None), nobody),
+        )
+        for key, row in zip(keys, (faulty, faulty, cooperative, eager, of_gone, of_gone), strict=True)
     ]
 
 
 @pytest.mark.once
 def test_the_call_as_the_design_has_it(spark: SparkSession) -> None:
     """A fleet and names; a fleet that owns nothing, has no racks and no groups table."""
-    plain = fleet(
-        spark,
-        topics=[("c", "t", 3)],
-        members=[("c", "g", "a"), ("c", "g", "b")],
-        subscriptions=[("c", "g", "a", "t"), ("c", "g", "b", "t")],
-    )
+    plain = fleet(spark, {"g": dict.fromkeys("ab", "t")}, topics={"t": 3})
     compared = compare(plain, ["range", "roundrobin"]).comparison
     found = tuples(compared, "assignor", "what_if", "members", "partitions", "rounds")
     assert found == [("range", "as-is", 2, 3, 1), ("roundrobin", "as-is", 2, 3, 1)]

@@ -8,27 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import compare, diff, plan
-from tests.spark.fleets import stored, written_as_json
+from tests.spark.fleets import snapshot, stored
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
-
-
-def snapshot(place: Path, owners: str, members: str = "ab", twice: bool = False) -> Path:
-    """A group whose members own the partitions of a topic, one letter each; and one with a member listed twice."""
-    key = {"cluster": "c", "group_id": "g"}
-    listed = [key | {"member_id": member} for member in members]
-    if twice:
-        listed += [{"cluster": "c", "group_id": "twice", "member_id": "m"}] * 2
-    return written_as_json(
-        place,
-        {
-            "topics": [{"cluster": "c", "topic": "t", "partitions": len(owners)}],
-            "members": listed,
-            "subscriptions": [key | {"member_id": member, "topic": "t"} for member in members],
-            "owned": [key | {"member_id": owner, "topic": "t", "partition": p} for p, owner in enumerate(owners)],
-            "groups": [key | {"assignor": "roundrobin"}],
-        },
-    )
 
 
 def test_assignors_are_compared(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

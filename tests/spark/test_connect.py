@@ -19,6 +19,7 @@ from tests.frames import dataframe, scenario_tables
 from tests.golden import connect_rows, connect_tables
 from tests.golden.connect_rows import Row, calls_assignor
 from tests.golden.connect_scripts import totals
+from tests.spark.fleets import assert_declared
 from tests.unit.connect_facts import CODES, faulty_clusters
 
 
@@ -69,33 +70,16 @@ def test_every_recorded_round_in_one_call(spark: SparkSession, seed: int) -> Non
     metrics = {row["connect_cluster"]: row.asDict() for row in plan.metrics.collect()}
     assert metrics.keys() == {*map(connect_tables.name_of, rows), "fine"}
     assert metrics["fine"] == FIGURES
-    for name, schema in PLAN_TABLES.items():
-        assert getattr(plan, name).columns == schema.names, name
+    assert_declared(plan, PLAN_TABLES)
     plan.unpersist()
 
 
-FIGURES = {
-    "connect_cluster": "fine",
-    "protocol": "sessioned",
-    "rules": "3.5.2",
-    "rules_note": "as 3.6.1 to 4.4, because the release is unknown",
-    "note": None,
-    "workers": 2,
-    "connectors": 1,
-    "tasks": 4,
-    "assigned": 0,
-    "revoked": 2,
-    "lost": 0,
-    "waiting": 0,
-    "min_connectors_before": 0,
-    "max_connectors_before": 1,
-    "min_tasks_before": 0,
-    "max_tasks_before": 4,
-    "min_connectors_after": 0,
-    "max_connectors_after": 1,
-    "min_tasks_after": 0,
-    "max_tasks_after": 2,
-}
+FIGURES: dict[str, Any] = {"connect_cluster": "fine", "protocol": "sessioned", "rules": "3.5.2"}
+FIGURES |= {"rules_note": "as 3.6.1 to 4.4, because the release is unknown", "note": None}
+FIGURES |= {"workers": 2, "connectors": 1, "tasks": 4}
+FIGURES |= {"assigned": 0, "revoked": 2, "lost": 0, "waiting": 0}
+FIGURES |= {f"min_{what}_{when}": 0 for what in ("connectors", "tasks") for when in ("before", "after")}
+FIGURES |= {"max_connectors_before": 1, "max_connectors_after": 1, "max_tasks_before": 4, "max_tasks_after": 2}
 
 
 @pytest.mark.spark

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField
 
-from spark_assign import Fleet, plan, register
+from spark_assign import plan, register
 from spark_assign.groups import registry
 from spark_assign.groups.assignors import GroupAssignor, GroupSpec
 from spark_assign.groups.registry import names
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.groups import INPUT_TABLES
-from tests.spark.fleets import fleet, group, kept, table, tuples
+from tests.spark.fleets import fleet, kept, tuples
 
 pytestmark = pytest.mark.spark
 
@@ -54,14 +53,9 @@ def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_user_data_reaches_a_custom_assignor(spark: SparkSession) -> None:
     """And it plans beside the built-in ones, in one plan."""
     register("weighted", Weighted())
-    rows = {g: group({"m1": ["t"], "m2": ["t"]}, group_id=g) for g in ("w", "r")}
-    padding = [None] * (len(INPUT_TABLES["members"]) - len(rows["w"]["members"][0]))
-    members = [(*row, *padding, "3" if row[2] == "m1" else "1") for g in rows.values() for row in g["members"]]
-    both = Fleet(
-        topics=table(spark, "topics", [("c", "t", 8)]),
-        members=table(spark, "members", members, StructField("user_data", StringType())),
-        subscriptions=table(spark, "subscriptions", [row for g in rows.values() for row in g["subscriptions"]]),
-    )
+    both = fleet(spark, dict.fromkeys(("w", "r"), dict.fromkeys(("m1", "m2"), "t")), topics={"t": 8})
+    weight = F.when(F.col("member_id") == "m1", "3").otherwise("1")
+    both = replace(both, members=both.members.withColumn("user_data", weight))
     planned = kept(plan(both, {"w": "weighted", "*": "range"}))
     assert tuples(planned.metrics, "group_id", "assignor", "max_per_member") == [
         ("r", "range", 4),
@@ -75,14 +69,8 @@ def test_user_data_reaches_a_custom_assignor(spark: SparkSession) -> None:
 def test_what_goes_wrong_in_one_group_stays_there(spark: SparkSession) -> None:
     """Exceptions and impossible assignments reject the group; the detail names the assignor and the fault."""
     register("broken", Broken())
-    rows = [group({"m": ["t"]}, group_id=g) for g in ("fine", "twice", "beyond", "stranger", "missing")]
-    many = fleet(
-        spark,
-        topics=[("c", "t", 3)],
-        members=[row for g in rows for row in g["members"]],
-        subscriptions=[row for g in rows for row in g["subscriptions"]],
-        owned=[("c", "fine", "m", "t", 0), ("c", "fine", "m", "t", 1)],
-    )
+    groups = {name: {"m": "t"} for name in ("fine", "twice", "beyond", "stranger", "missing")}
+    many = fleet(spark, groups, topics={"t": 3}, owned={("fine", "m", "t"): [0, 1]})
     planned = kept(plan(many, "broken"))
     assert tuples(planned.assignments) == [("c", "fine", "m", "t", 0)]
     assert tuples(planned.metrics, "group_id", "unassigned", "moved", "revoked") == [("fine", 2, 0, 1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -13,7 +13,6 @@ from typing import Any, NoReturn
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from spark_assign import __version__
 from spark_assign.stores.run_store import StoredRun, read_run
@@ -91,24 +90,20 @@ def ran(spark: SparkSession) -> Ran:
 
     On Connect as on Databricks serverless, where a session may not cache.
     """
-    members = [("c", "payments", "p1"), ("c", "payments", "p2"), ("c", "web", "w1"), ("c", "web", "w2")]
-    members += [("c", "queue", "q1"), ("c", "queue", "q2")]
-    listens = {"payments": "orders", "web": "clicks", "queue": "clicks"}
     tables = fleet(
         spark,
-        topics=[("c", "orders", 6), ("c", "clicks", 3)],
-        members=[*members, ("c", "twice", "m"), ("c", "twice", "m")],
-        subscriptions=[(*member, listens[member[1]]) for member in members],
-        owned=[("c", "payments", "p1", "orders", partition) for partition in range(6)],
+        {
+            "payments": dict.fromkeys(("p1", "p2"), ("orders",)),
+            "web": dict.fromkeys(("w1", "w2"), ("clicks",)),
+            "queue": dict.fromkeys(("q1", "q2"), ("clicks",)),
+        },
+        topics={"orders": 6, "clicks": 3},
+        members=[("c", "twice", "m")] * 2,
+        owned={("payments", "p1", "orders"): range(6)},
         groups=[
-            ("c", "payments", "cooperative-sticky"),
-            ("c", "web", "cooperative-sticky"),
-            ("c", "twice", "cooperative-sticky"),
-            ("c", "queue", None),
+            *(("c", group, "cooperative-sticky") for group in ("payments", "web", "twice")),
+            ("c", "queue", None, "share"),
         ],
-    )
-    tables = replace(
-        tables, groups=tables.groups.withColumn("group_type", F.expr("if(group_id = 'queue', 'share', null)"))
     )
     for schema in (SCHEMA, OUTPUT):
         spark.sql(f"create database if not exists {CATALOG}.{schema}")

@@ -27,7 +27,7 @@ def make(spark: SparkSession, topics: dict[str, int], groups: dict[str, dict[str
             owned += [("c", group, member, topic, partition) for topic, partition in mine]
     return fleet(
         spark,
-        topics=[("c", topic, count) for topic, count in topics.items()],
+        topics=topics,
         members=members,
         subscriptions=[("c", group, name, topic) for _, group, name, _ in dict.fromkeys(members) for topic in topics],
         owned=owned,

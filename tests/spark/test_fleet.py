@@ -14,20 +14,11 @@ from spark_assign import Fleet, FleetError, plan
 from spark_assign.groups import facts
 from spark_assign.spark.partition_slices import compress, expand
 from spark_assign.stores.run_store import read_run
-from tests.spark.fleets import fleet, group, kept, mixed, table, tuples, with_lists
+from tests.spark.fleets import fleet, kept, mixed, rows_of, table, tuples, with_lists
 
 pytestmark = pytest.mark.spark
 
-GOOD = group({"m1": ["t"], "m2": ["t"]}, group_id="good")
-
-
-def _with(more: dict[str, list[tuple[object, ...]]], **tables: list[tuple[object, ...]]) -> dict[str, list]:
-    return {
-        "topics": [("c", "t", 4)],
-        "members": GOOD["members"] + more["members"],
-        "subscriptions": GOOD["subscriptions"] + more["subscriptions"],
-        **tables,
-    }
+GOOD = {"good": dict.fromkeys(("m1", "m2"), "t")}
 
 
 def test_columns_and_types_are_checked_at_once(spark: SparkSession) -> None:
@@ -52,12 +43,12 @@ def test_ownership_has_one_form(spark: SparkSession) -> None:
     lists = table(spark, "owned_lists", [("c", "g", "m", ["t"], [0], [1], [1])])
     problem = r"owned\.\*: owned and owned_lists are given\. Give only one of them"
     with pytest.raises(FleetError, match=problem):
-        replace(fleet(spark, **GOOD), owned=owned, owned_lists=lists)
+        replace(fleet(spark, GOOD), owned=owned, owned_lists=lists)
 
 
 def test_nullable_columns_may_be_left_out_and_others_are_carried(spark: SparkSession) -> None:
     """rack_id and its like are optional; a bigint is an int; columns nobody knows do no harm."""
-    rows = group({"m": ["t"]})
+    rows = rows_of({"g": {"m": "t"}})
     members = table(spark, "members", rows["members"]).select("cluster", "group_id", "member_id", F.lit(1).alias("x"))
     topics = table(spark, "topics", [("c", "t", 2)]).withColumn("partitions", F.col("partitions").cast("bigint"))
     planned = plan(Fleet(topics, members, table(spark, "subscriptions", rows["subscriptions"])), "range")
@@ -69,9 +60,10 @@ def test_rows_without_a_group_are_raised_together(spark: SparkSession) -> None:
     """Every kind of fault is named with its table, column, number of rows, an example and the remedy."""
     bad = fleet(
         spark,
+        GOOD,
         topics=[("c", "t", 4), ("c", "t", 5), ("c", "u", -1), (None, "v", 1)],
-        members=[*GOOD["members"], (None, "g", "m")],
-        subscriptions=[*GOOD["subscriptions"], ("c", None, "m", "t")],
+        members=[(None, "g", "m")],
+        subscriptions=[("c", None, "m", "t")],
         brokers=[("c", 1, "a"), ("c", 1, "b")],
         replicas=[("c", "t", 0, None)],
     )
@@ -135,28 +127,24 @@ def test_faulty_groups_are_set_aside(
     if is_compact:
         monkeypatch.setattr(facts, "SPARSE", 0)
         monkeypatch.setattr(facts, "MANY_TOPICS", 0)
-    rows: dict[str, list] = {"topics": [("c", "t", 4)], **{name: list(good) for name, good in GOOD.items()}}
+    rows: dict[str, list] = {}
     for group_id, (_, tables) in faulty.items():
         for name, given in tables.items():
             rows.setdefault(name, []).extend(("c", group_id, *row) for row in given)
-    given = fleet(spark, **rows)
+    given = fleet(spark, GOOD, topics={"t": 4}, **rows)
     planned = kept(plan(with_lists(given) if is_compact else given, "range"))
     expected = sorted(("c", group_id, code) for group_id, (code, _) in faulty.items())
     assert tuples(planned.rejected, "cluster", "group_id", "code") == expected
     assert tuples(planned.metrics, "group_id", "members", "partitions") == [("good", 2, 4)]
-    assert tuples(planned.assignments, "group_id", "member_id", "partition") == [
-        ("good", "m1", 0),
-        ("good", "m1", 1),
-        ("good", "m2", 2),
-        ("good", "m2", 3),
-    ]
+    owners = [("good", f"m{1 + partition // 2}", partition) for partition in range(4)]
+    assert tuples(planned.assignments, "group_id", "member_id", "partition") == owners
     assert {row.group_id for row in planned.moves.collect()} == {"good"}
 
 
 def test_one_group_has_one_row_with_all_its_faults(spark: SparkSession) -> None:
     """The gravest gives the code, the detail tells all."""
-    more = {"members": [("c", "bad", "m"), ("c", "bad", "m")], "subscriptions": [("c", "bad", "x", "t")]}
-    planned = plan(fleet(spark, **_with(more)), "roundrobin")
+    more = {"members": [("c", "bad", "m")] * 2, "subscriptions": [("c", "bad", "x", "t")]}
+    planned = plan(fleet(spark, GOOD, topics={"t": 4}, **more), "roundrobin")
     [(code, detail)] = tuples(planned.rejected, "code", "detail")
     assert code == "duplicate-member"
     assert detail == (
@@ -169,20 +157,12 @@ def test_ownership_changes_its_form_without_loss(spark: SparkSession) -> None:
     """Rows become runs and runs become rows, uneven ones too."""
     parts = {"a": [0, 1, 2, 5, 7, 9, 20], "b": [3], "d": [4, 8, 12, 13, 14], "e": [0, 1, 5, 6], "f": [40, 72, 104]}
     rows = [("c", "g", member, "t", partition) for member, owned in parts.items() for partition in owned]
-    members = group({member: ["t"] for member in parts})
-    start = fleet(spark, topics=[("c", "t", 105)], **members, owned=rows)
+    start = fleet(spark, {"g": dict.fromkeys(parts, "t")}, topics={"t": 105}, owned=rows)
     assert start.owned is not None
     runs = compress(start.owned)
     assert tuples(runs, "member_id", "first", "step", "count") == [
-        ("a", 0, 1, 3),
-        ("a", 5, 2, 3),
-        ("a", 20, 1, 1),
-        ("b", 3, 1, 1),
-        ("d", 4, 4, 3),
-        ("d", 13, 1, 2),
-        ("e", 0, 1, 2),
-        ("e", 5, 1, 2),
-        ("f", 40, 32, 3),
+        *(("a", 0, 1, 3), ("a", 5, 2, 3), ("a", 20, 1, 1), ("b", 3, 1, 1), ("d", 4, 4, 3), ("d", 13, 1, 2)),
+        *(("e", 0, 1, 2), ("e", 5, 1, 2), ("f", 40, 32, 3)),
     ]
     assert tuples(expand(runs)) == sorted(rows)
 
@@ -190,7 +170,7 @@ def test_ownership_changes_its_form_without_loss(spark: SparkSession) -> None:
 @pytest.mark.once
 def test_read_plan_and_write(spark: SparkSession, tmp_path: Path) -> None:
     """As methods: a folder is planned, and stored under the time or a name; a table of its own comes from elsewhere."""
-    given = fleet(spark, topics=[("c", "t", 4)], **GOOD)
+    given = fleet(spark, GOOD, topics={"t": 4})
     for name in ("topics", "members", "subscriptions"):
         getattr(given, name).write.parquet(str(tmp_path / "fleet" / name))
     (tmp_path / "groups.csv").write_text("cluster,group_id,assignor\nc,good,roundrobin\n")
@@ -235,11 +215,10 @@ def test_subscription_lists_are_the_same_subscriptions(spark: SparkSession, tmp_
 def test_groups_of_sparks_kafka_source_are_left_out(spark: SparkSession) -> None:
     """A snapshot of an earlier release has them. Rows without a group stay."""
     own, other = "spark-kafka-source-1f0c7a3e--7-driver-0", "my-spark-kafka-source"
-    both = [group({"m": ["t"]}, group_id=name) for name in (own, other)]
-    rows = {name: both[0][name] + both[1][name] for name in both[0]}
-    owned = [("c", name, "m", "t", 0) for name in (own, other)]
+    both = {name: {"m": "t"} for name in (own, other)}
+    owned = {(name, "m", "t"): [0] for name in both}
     loads = [("c", "t", 0, None, 1.0), ("c", "t", 0, own, None), ("c", "t", 0, other, None)]
-    read = fleet(spark, topics=[("c", "t", 2)], owned=owned, loads=loads, **rows)
+    read = fleet(spark, both, topics={"t": 2}, owned=owned, loads=loads)
     assert read.owned is not None
     assert read.loads is not None
     for name in ("members", "subscriptions", "owned"):

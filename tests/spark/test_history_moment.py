@@ -29,14 +29,8 @@ HALF = TEN + timedelta(minutes=30)
 def group(group_id: str, group_type: str, since: datetime = TEN, until: datetime = TWELVE, **more: Any) -> Row:
     """A row of GROUPS."""
     protocol_type = "consumer" if group_type == "classic" else None
-    row = {
-        "kind": "groups",
-        "group_type": group_type,
-        "protocol_type": protocol_type,
-        "start_time": since,
-        "end_time": until,
-    }
-    return {"cluster": "c", "group_id": group_id, **row, **more}
+    row = {"kind": "groups", "group_type": group_type, "protocol_type": protocol_type}
+    return {"cluster": "c", "group_id": group_id, **row, "start_time": since, "end_time": until, **more}
 
 
 def rebalance(group_id: str, generation: int, at: datetime, assignor: str | None, state: str = "Stable") -> Row:
@@ -84,38 +78,26 @@ def application(group_id: str, members: list[Row], owned: list[dict[str, tuple[i
 
 
 ROWS: list[Row] = [
-    group("orders", "classic"),
-    rebalance("orders", 1, TEN, "range"),
+    *(group("orders", "classic"), rebalance("orders", 1, TEN, "range")),
     *member("orders", "a", TEN, ELEVEN, {"t": (0, 1, 2)}),
     *member("orders", "b", TEN, ELEVEN, {"t": (2, 1, 2)}),
     rebalance("orders", 2, ELEVEN, "cooperative-sticky"),
     *member("orders", "a2", ELEVEN, None, {"t": (0, 1, 4)}),
-    commits("orders", "t", 3, TEN),
-    commits("orders", "t", 5, HALF),
+    *(commits("orders", "t", 3, TEN), commits("orders", "t", 5, HALF)),
     # It became one of the broker's at half past ten.
-    group("moved", "consumer"),
-    rebalance("moved", 4, TEN, "range"),
+    *(group("moved", "consumer"), rebalance("moved", 4, TEN, "range"), rebalance("moved", 5, HALF, "uniform")),
     *member("moved", "x", TEN, HALF, {"u": (1, 2, 3)}),
-    rebalance("moved", 5, HALF, "uniform"),
     *member("moved", "y", HALF, None, {"u": (1, 2, 3)}, session=None),
-    group("shared", "share"),
-    rebalance("shared", 1, TEN, "simple"),
-    *member("shared", "p", TEN, None, {"t": (0, 1, 1)}, session=None),
-    *member("shared", "q", TEN, None, {"t": (0, 1, 1)}, session=None),
-    group("idle", "classic"),
-    rebalance("idle", 7, TEN, None, "Empty"),
-    group("gone", "classic"),
-    rebalance("gone", 1, TEN, "range"),
+    *(group("shared", "share"), rebalance("shared", 1, TEN, "simple")),
+    *(row for name in "pq" for row in member("shared", name, TEN, None, {"t": (0, 1, 1)}, session=None)),
+    *(group("idle", "classic"), rebalance("idle", 7, TEN, None, "Empty")),
+    *(group("gone", "classic"), rebalance("gone", 1, TEN, "range"), rebalance("gone", 1, HALF, None, "Dead")),
     *member("gone", "g", TEN, HALF, {"v": (0, 1, 1)}),
-    rebalance("gone", 1, HALF, None, "Dead"),
-    group("workers", "classic", protocol_type="connect"),
-    rebalance("workers", 1, TEN, "sessioned"),
+    *(group("workers", "classic", protocol_type="connect"), rebalance("workers", 1, TEN, "sessioned")),
     *member("workers", "w", TEN, None, {"sink": (0, 1, 1)}, role="task"),
-    group("flow", "streams"),
-    rebalance("flow", 1, TEN, "sticky"),
+    *(group("flow", "streams"), rebalance("flow", 1, TEN, "sticky")),
     *member("flow", "s", TEN, None, {"0": (0, 1, 2)}, role="active", session=None),
-    group("alone", "simple", state=None),
-    commits("alone", "w", 0, TEN),
+    *(group("alone", "simple", state=None), commits("alone", "w", 0, TEN)),
     {**group("later", "classic", TWELVE, TWELVE + timedelta(hours=1)), "cluster": "d"},
     {**rebalance("later", 1, TWELVE, "range"), "cluster": "d"},
 ]
@@ -161,10 +143,7 @@ def test_the_fleet_of_a_moment(history: History) -> None:
         ("shared", "q", "t", 0, 1, 1),
     ]
     assert tuples(fleet.topics, "cluster", "topic", "partitions") == [
-        ("c", "t", 4),
-        ("c", "u", 6),
-        ("c", "v", 1),
-        ("c", "w", 1),
+        *(("c", "t", 4), ("c", "u", 6), ("c", "v", 1), ("c", "w", 1))
     ]
 
 

@@ -20,6 +20,7 @@ from spark_assign.wire.group_records import NEWEST, UnknownType, read_key, read_
 from spark_assign.wire.reader import WireError
 from tests.frames import dataframe
 from tests.recorded_lines import read_rows
+from tests.spark.fleets import assert_declared
 from tests.unit.group_record_bytes import mutated
 
 pytestmark = [pytest.mark.spark]
@@ -132,9 +133,7 @@ def test_tables_have_their_columns(spark: SparkSession) -> None:
         topics=dataframe(spark, TOPIC_IDS, [("c", "t", topic_id), ("d", "other", topic_id)]),
         end_offsets=dataframe(spark, END_OFFSETS, [("c", "t", 0, 12)]),
     )
-    assert {name: getattr(history, name).schema.names for name in HISTORY_TABLES} == {
-        name: schema.names for name, schema in HISTORY_TABLES.items()
-    }
+    assert_declared(history, HISTORY_TABLES)
     assert [row["lag"] for row in history.commits.collect()] == [7]
     assert {(row["topic"], row["first"], row["count"]) for row in history.ownership.collect()} == {("t", 0, 2)}
     with pytest.raises(FleetError, match=r"records\.key"):

@@ -61,12 +61,8 @@ def trouble(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tr
     assert plan.main(arguments) == 0
     first = read_run(spark, str(output), "r").manifest
     before = attempts(output)
-    command = [
-        sys.executable,
-        str(Path(__file__).parent / "job_in_trouble.py"),
-        fleet(folder / "big", 500_000),
-        str(output),
-    ]
+    script = str(Path(__file__).parent / "job_in_trouble.py")
+    command = [sys.executable, script, fleet(folder / "big", 500_000), str(output)]
     small_disk = [shutil.which("unshare") or "unshare", "-rm", "sh", "-c", SMALL_DISK, "sh", str(disk)]
     possible = sys.platform == "linux" and subprocess.run([*small_disk, "true"], check=False).returncode == 0
     if possible:

@@ -44,13 +44,8 @@ def taken(
 
 
 BEFORE: list[Offset] = [
-    ("g", "t", 0, 100, 200),
-    ("h", "t", 0, 200, 200),
-    ("g", "t", 1, 50, 50),
-    ("g", "t", 2, 10, 10),
-    ("g", "anew", 0, 5, 5),
-    ("owns", "t", 0, None, 200),
-    ("gone", "t", 0, 0, 200),
+    *(("g", "t", 0, 100, 200), ("h", "t", 0, 200, 200), ("g", "t", 1, 50, 50), ("g", "t", 2, 10, 10)),
+    *(("g", "anew", 0, 5, 5), ("owns", "t", 0, None, 200), ("gone", "t", 0, 0, 200)),
 ]
 AFTER: list[Offset] = [
     ("g", "t", 0, 400, 1200),
@@ -62,13 +57,11 @@ AFTER: list[Offset] = [
 ]
 EXPECTED = {
     ("t", 0, None): (10.0, None, None),
+    **dict.fromkeys((("t", 1, None), ("t", 3, None), ("anew", 0, None)), (None, None, None)),
     ("t", 0, "g"): (None, 3.0, 800),
     ("t", 0, "h"): (None, None, 1050),
-    ("t", 1, None): (None, None, None),
     ("t", 1, "g"): (None, 0.1, None),
-    ("t", 3, None): (None, None, None),
     ("t", 3, "g"): (None, None, 2),
-    ("anew", 0, None): (None, None, None),
     ("anew", 0, "g"): (None, None, 50),
 }
 

@@ -26,6 +26,7 @@ from tests.frames import dataframe
 pytestmark = pytest.mark.spark
 
 REPLICAS = "cluster string, topic string, partition int, replicas array<int>"
+MEMBER = "cluster string, group_id string, member_id string"
 GROUPS = ("eager", "modern", "cooperative", "away")
 
 
@@ -43,22 +44,16 @@ def fleet(spark: SparkSession) -> Fleet:
         ("c", "cooperative", "cooperative-sticky", "classic", "Java", "4.4"),
         ("c", "away", "range", "classic", "franz-go", None),
     ]
+    topics = [("c", "t", 6), ("c", "other", 1), ("c", "__consumer_offsets", 4)]
+    brokers = [("c", each, f"r{each}") for each in (1, 2, 3)]
     described = "assignor string, group_type string, leader_library string, leader_version string"
     return Fleet(
-        topics=dataframe(
-            spark,
-            "cluster string, topic string, partitions int",
-            [("c", "t", 6), ("c", "other", 1), ("c", "__consumer_offsets", 4)],
-        ),
-        members=dataframe(spark, "cluster string, group_id string, member_id string, rack_id string", members),
-        subscriptions=dataframe(
-            spark, "cluster string, group_id string, member_id string, topic string", subscriptions
-        ),
+        topics=dataframe(spark, "cluster string, topic string, partitions int", topics),
+        members=dataframe(spark, f"{MEMBER}, rack_id string", members),
+        subscriptions=dataframe(spark, f"{MEMBER}, topic string", subscriptions),
         groups=dataframe(spark, f"cluster string, group_id string, {described}", groups),
         replicas=dataframe(spark, REPLICAS, replicas),
-        brokers=dataframe(
-            spark, "cluster string, broker_id int, rack_id string", [("c", each, f"r{each}") for each in (1, 2, 3)]
-        ),
+        brokers=dataframe(spark, "cluster string, broker_id int, rack_id string", brokers),
     )
 
 

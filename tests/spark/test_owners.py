@@ -39,11 +39,8 @@ def test_the_first_matching_entry_wins(spark: SparkSession, tmp_path: Path, name
     groups = [("shop-eu", "pricing"), ("shop-eu", "audit"), ("other", "pricing")]
     rejected = dataframe(spark, REJECTED, [(*group, "code", "") for group in groups])
     found = {(row.cluster, row.group_id): (row.team, row.contact) for row in with_owners(rejected, owners).collect()}
-    assert found == {
-        groups[0]: ("pricing", "#pricing"),
-        groups[1]: ("platform", None),
-        groups[2]: (None, None),
-    }
+    teams = (("pricing", "#pricing"), ("platform", None), (None, None))
+    assert found == dict(zip(groups, teams, strict=True))
     assert [row.group_id for row in with_owners(rejected, owners, ["pric*"]).collect()] == ["pricing"]
     topics = rejected.drop("group_id")
     assert with_owners(topics, owners) is topics

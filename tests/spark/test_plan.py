@@ -18,7 +18,7 @@ from spark_assign.spark.partition_slices import compress, expand
 from spark_assign.tables.groups import PLAN_TABLES
 from tests.golden import tables
 from tests.kafka import random_groups
-from tests.spark.fleets import fleet, group, kept, shuffled, table, tuples, written_as_json
+from tests.spark.fleets import fleet, kept, shuffled, table, tuples, written_as_json
 
 pytestmark = pytest.mark.spark
 
@@ -27,23 +27,13 @@ TABLES = ("assignments", "assignment_slices", "moves", "revocations", "metrics",
 
 def _odd_fleet(spark: SparkSession) -> Fleet:
     """One group with everything that Kafka has rules for, and two that own nothing."""
-    rows = group({"m1": ["t", "u", "none"], "m2": ["t"], "m3": []})
-    more = [group({"a": ["t", "u"], "b": ["t", "u"]}, group_id=g) for g in ("h", "i")]
+    subscribed = {"g": {"m1": ["t", "u", "none"], "m2": "t", "m3": ""}}
+    owned = {("m1", "t"): [0, 2], ("m2", "t"): [2, 3, 9], ("m2", "u"): [0], ("m3", "gone"): [0], ("m3", "w"): [1]}
     return fleet(
         spark,
-        topics=[("c", "t", 4), ("c", "u", 2), ("c", "w", 2)],
-        members=[*rows["members"], *(row for g in more for row in g["members"])],
-        subscriptions=[*rows["subscriptions"], *(row for g in more for row in g["subscriptions"])],
-        owned=[
-            ("c", "g", "m1", "t", 0),
-            ("c", "g", "m1", "t", 2),
-            ("c", "g", "m2", "t", 2),
-            ("c", "g", "m2", "t", 3),
-            ("c", "g", "m2", "t", 9),
-            ("c", "g", "m2", "u", 0),
-            ("c", "g", "m3", "gone", 0),
-            ("c", "g", "m3", "w", 1),
-        ],
+        subscribed | dict.fromkeys("hi", dict.fromkeys("ab", "tu")),
+        topics={"t": 4, "u": 2, "w": 2},
+        owned={("g", *key): partitions for key, partitions in owned.items()},
     )
 
 
@@ -81,27 +71,14 @@ def test_metrics_count_what_is_odd(spark: SparkSession) -> None:
     planned = kept(plan(replace(odd, owned=None, owned_slices=compress(odd.owned)), "range"))
     assert planned.metrics.columns == PLAN_TABLES["metrics"].names
     [row] = planned.metrics.where("group_id = 'g'").collect()
+    expected = {"cluster": "c", "group_id": "g", "assignor": "range", "members": 3, "partitions": 6}
+    expected |= {"min_per_member": 0, "max_per_member": 4, "mean_per_member": 2.0, "max_over_mean": 2.0}
+    expected |= {"moved": 1, "revoked": 5, "unassigned": 0, "withheld": 0, "order_dependent": 0}
     assert row.asDict() == {
-        "cluster": "c",
-        "group_id": "g",
-        "assignor": "range",
-        "members": 3,
-        "partitions": 6,
-        "min_per_member": 0,
-        "max_per_member": 4,
-        "mean_per_member": 2.0,
+        **expected,
         "stddev_per_member": pytest.approx(1.632993),
-        "max_over_mean": 2.0,
-        "moved": 1,
-        "revoked": 5,
-        "unassigned": 0,
-        "withheld": 0,
-        "members_without_subscription": 1,
-        "unknown_topics": 1,
-        "owned_unknown_topic": 1,
-        "owned_out_of_range": 1,
-        "claim_conflicts": 1,
-        "order_dependent": 0,
+        **dict.fromkeys(("members_without_subscription", "unknown_topics", "owned_unknown_topic"), 1),
+        **dict.fromkeys(("owned_out_of_range", "claim_conflicts"), 1),
         **dict.fromkeys(("rack_matched", "leader_client", "load_bound_status")),
         **dict.fromkeys(("load", "max_load_per_member", "load_max_over_mean", "load_unknown", "drain_seconds")),
         "final_min_per_member": 0,
@@ -118,9 +95,9 @@ def test_metrics_count_what_is_odd(spark: SparkSession) -> None:
 @pytest.mark.once
 def test_departed_members_are_distinguished(spark: SparkSession) -> None:
     """What a leaver owned moves because it left; it revokes nothing."""
-    rows = group({"m1": ["t"], "m2": ["t"], "m3": ["t"]})
-    runs = [("c", "g", "m1", "t", 0, 1, 2), ("c", "g", "m2", "t", 2, 1, 2), ("c", "g", "m3", "t", 4, 1, 2)]
-    start = fleet(spark, topics=[("c", "t", 6)], **rows, owned_slices=runs)
+    members = {f"m{number}": "t" for number in (1, 2, 3)}
+    runs = [("c", "g", member, "t", 2 * number, 1, 2) for number, member in enumerate(members)]
+    start = fleet(spark, {"g": members}, topics={"t": 6}, owned_slices=runs)
     after = start.with_members_left(table(spark, "members", [("c", "g", "m2"), ("c", "g", "nobody")]))
     planned = kept(plan(after, "range"))
     assert tuples(planned.moves, "partition", "from_member_id", "to_member_id", "reason") == [
@@ -136,38 +113,17 @@ def test_departed_members_are_distinguished(spark: SparkSession) -> None:
 
 def test_a_group_keeps_its_configured_assignor(spark: SparkSession) -> None:
     """Per group by pattern, or each group's own; what nobody can plan is rejected and says so."""
-    rows = [group({"a": ["t", "u"], "b": ["t", "u"]}, group_id=g) for g in ("pay-1", "pay-2", "web", "old", "srv")]
-    many = fleet(
-        spark,
-        topics=[("c", "t", 3), ("c", "u", 3)],
-        members=[row for g in rows for row in g["members"]],
-        subscriptions=[row for g in rows for row in g["subscriptions"]],
-        groups=[
-            ("c", "pay-1", "roundrobin"),
-            ("c", "web", "mystery"),
-            ("c", "srv", "range", "consumer"),
-            ("c", "idle", None, "classic", "Empty"),
-            ("c", "connect-sink", None, "connect"),
-            ("c", "old", None),
-        ],
-    )
+    subscribed = dict.fromkeys(("pay-1", "pay-2", "web", "old", "srv"), dict.fromkeys("ab", "tu"))
+    groups = [("c", "pay-1", "roundrobin"), ("c", "web", "mystery"), ("c", "srv", "range", "consumer")]
+    groups += [("c", "old", None), ("c", "idle", None, "classic", "Empty"), ("c", "connect-sink", None, "connect")]
+    many = fleet(spark, subscribed, topics={"t": 3, "u": 3}, groups=groups)
     planned = kept(plan(many, {"pay-2": "range", "*": "configured"}))
-    assert tuples(planned.metrics, "group_id", "assignor") == [
-        ("idle", "none"),
-        ("pay-1", "roundrobin"),
-        ("pay-2", "range"),
-        ("srv", "server-range"),
-    ]
+    assigned_by = {"idle": "none", "pay-1": "roundrobin", "pay-2": "range", "srv": "server-range"}
+    assert tuples(planned.metrics, "group_id", "assignor") == [*assigned_by.items()]
     assert tuples(planned.rejected, "group_id", "code") == [("old", "no-assignor"), ("web", "unknown-assignor")]
-    assert tuples(planned.assignments.where("group_id = 'pay-1' and member_id = 'a'"), "topic", "partition") == [
-        ("t", 0),
-        ("t", 2),
-        ("u", 1),
-    ]
-    assert tuples(planned.assignments.where("group_id = 'pay-2' and member_id = 'b'"), "topic", "partition") == [
-        ("t", 2),
-        ("u", 2),
-    ]
+    for (name, member), partitions in {("pay-1", "a"): ["t0", "t2", "u1"], ("pay-2", "b"): ["t2", "u2"]}.items():
+        assigned = planned.assignments.where(f"group_id = '{name}' and member_id = '{member}'")
+        assert [f"{topic}{at}" for topic, at in tuples(assigned, "topic", "partition")] == partitions
     some = kept(plan(many, {"pay-*": "range"}))
     assert {row.code for row in some.rejected.collect()} == {"no-pattern"}
     assert tuples(some.metrics, "group_id", "members", "partitions", "max_over_mean") == [
@@ -194,21 +150,17 @@ def test_the_plan_hangs_on_the_fleet_alone(spark: SparkSession, seed: int) -> No
 @pytest.mark.once
 def test_metrics_do_not_expand_partitions(spark: SparkSession) -> None:
     """The largest topic is measured in no time."""
-    rows = group({f"m{n}": ["t"] for n in range(3)})
-    planned = plan(fleet(spark, topics=[("c", "t", MAX_PARTITIONS)], **rows), "roundrobin")
+    planned = plan(fleet(spark, {"g": dict.fromkeys("abc", "t")}, topics={"t": MAX_PARTITIONS}), "roundrobin")
     assert tuples(planned.metrics, "partitions", "min_per_member", "max_per_member") == [(1_000_000, 333_333, 333_334)]
 
 
 @pytest.mark.once
 def test_a_number_without_a_bound_rejects_its_group_only(spark: SparkSession) -> None:
     """A topic and a slice with 2^31 - 1 partitions; all tables of the plan are computed."""
-    topics = [("c", "huge", 2**31 - 1), ("c", "t", 3)]
-    members = [("c", name, "m") for name in ("large-topic", "long-slice", "good")]
     given = fleet(
         spark,
-        topics=topics,
-        members=members,
-        subscriptions=[("c", "large-topic", "m", "huge"), ("c", "long-slice", "m", "t"), ("c", "good", "m", "t")],
+        {"large-topic": {"m": ["huge"]}, "long-slice": {"m": "t"}, "good": {"m": "t"}},
+        topics={"huge": 2**31 - 1, "t": 3},
         owned_slices=[("c", "long-slice", "m", "t", 0, 1, 2**31 - 1), ("c", "good", "m", "t", 0, 1, 2)],
     )
     for assignor in ("roundrobin", "cooperative-sticky"):

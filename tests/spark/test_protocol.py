@@ -102,8 +102,7 @@ def test_many_groups_in_one_call(spark: SparkSession) -> None:
     assert costs["at-rest"]["paused_partition_ms"] == 0
     assert costs["other"]["longest_pause_ms"] == 9_000  # t-2 goes to c3, and is slow to restore
     assert (costs["other"]["longest_pause_topic"], costs["other"]["longest_pause_partition"]) == ("t", 2)
-    for name, schema in schemas.SIMULATION_TABLES.items():
-        assert getattr(played, name).schema.names == schema.names, name
+    fleets.assert_declared(played, schemas.SIMULATION_TABLES)
     played.unpersist()
 
 
@@ -166,10 +165,7 @@ def test_two_bounces_to_the_cooperative_protocol(spark: SparkSession) -> None:
     fleet = fleet_of(spark, tables())
     steps = listed(plan_cooperative_upgrade(fleet, "k", "other"), "step")
     assert [(each["bounce"], each["member_id"], each["assignors"]) for each in steps] == [
-        (1, "c1", ["cooperative-sticky", "range"]),
-        (1, "c2", ["cooperative-sticky", "range"]),
-        (2, "c1", ["cooperative-sticky"]),
-        (2, "c2", ["cooperative-sticky"]),
+        (bounce, member, ["cooperative-sticky", "range"][: 3 - bounce]) for bounce in (1, 2) for member in ("c1", "c2")
     ]
     assert [each["eager_members"] for each in steps] == [2, 2, 1, 0]
     assert [each["assignor"] for each in steps] == ["range", "cooperative-sticky", *["cooperative-sticky"] * 2]

@@ -17,7 +17,7 @@ def _fleet(spark: SparkSession, positions: bool = False) -> Fleet:
     with_positions = [("c", "g", member, topic, partition, 2 - place) for member, topic, partition, place in OWNED]
     return fleets.fleet(
         spark,
-        topics=[("c", "t0", 2), ("c", "t1", 1)],
+        topics={"t0": 2, "t1": 1},
         members=[("c", "g", "C0", None, None, None, None, 1), ("c", "g", "C1")],
         subscriptions=[("c", "g", member, topic) for member in ("C0", "C1") for topic in ("t0", "t1")],
         owned=with_positions if positions else [row[:5] for row in with_positions],

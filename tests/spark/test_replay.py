@@ -12,6 +12,7 @@ from spark_assign.report.text.history import summarize_replay
 from spark_assign.simulation.settings import Settings
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.history import REPLAY_TABLES
+from tests.spark.fleets import assert_declared
 
 pytestmark = [pytest.mark.spark]
 
@@ -27,32 +28,21 @@ def records(spark: SparkSession) -> DataFrame:
 def test_the_sample(records: DataFrame) -> None:
     """Every classic group of consumers shares out again as it is recorded, in any partitioning; others are rejected."""
     found = replay(records.repartition(3), assignors=["range", "cooperative-sticky"])
-    assert {name: getattr(found, name).schema.names for name in REPLAY_TABLES} == {
-        name: schema.names for name, schema in REPLAY_TABLES.items()
-    }
+    assert_declared(found, REPLAY_TABLES)
     cached = found.with_tagged_rows(found.tagged_rows().cache())
     rows = cached.replay_summary.collect()
-    recorded = {row["group_id"]: row for row in rows if row["recorded"]}
-    assert {
-        name: (row["assignor"], row["num_replayed"]) for name, row in recorded.items() if row["protocol"] != "consumer"
-    } == {
-        name: (assignor, recorded[name]["rebalances"])
-        for name, assignor in {
-            "connect-audit-to-disk": "range",
-            "fraud-detection": "sticky",
-            "inventory-projector": "cooperative-sticky",
-            "notifications-push": "range",
-            "orders-service": "range",
-        }.items()
+    classic = {row["group_id"]: row for row in rows if row["recorded"] and row["protocol"] != "consumer"}
+    assert {name: row["assignor"] for name, row in classic.items()} == {
+        **dict.fromkeys(("connect-audit-to-disk", "notifications-push", "orders-service"), "range"),
+        "fraud-detection": "sticky",
+        "inventory-projector": "cooperative-sticky",
     }
+    assert all(row["num_replayed"] == row["rebalances"] for row in classic.values())
     static = [row for row in rows if row["group_id"] == "orders-service" and row["static"]]
     assert [row["rebalances"] for row in static] == [0, 0]
     assert {row["group_id"]: row["code"] for row in cached.replay_rejected.collect()} == {
-        "connect-orders": "out-of-scope",
-        "legacy-importer": "no-rebalances",
-        "nightly-export": "no-rebalances",
-        "payments-ledger": "no-rebalances",
-        "returns-workers": "out-of-scope",
+        **dict.fromkeys(("connect-orders", "returns-workers"), "out-of-scope"),
+        **dict.fromkeys(("legacy-importer", "nightly-export", "payments-ledger"), "no-rebalances"),
     }
     assert (
         cached.replay_rebalances.where("assignor = 'range' and group_id = 'inventory-projector' and not static").count()

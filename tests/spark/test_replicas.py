@@ -102,20 +102,11 @@ def test_what_was_drawn_can_be_repeated(spark: SparkSession) -> None:
 
 def test_requests_that_cannot_be_placed(spark: SparkSession) -> None:
     """Nulls, requests for the same partitions and numbers that Kafka cannot count are rejected."""
-    requests = dataframe(
-        spark,
-        REQUESTS,
-        [
-            ("c", "good", 2, 1, 0, None, None),
-            ("c", "null", None, 1, 0, None, None),
-            ("c", "twice", 4, 1, 0, None, None),
-            ("c", "twice", 4, 1, 0, 3, None),
-            ("c", "grown", 4, 1, 0, None, None),
-            ("c", "grown", 4, 1, 0, 4, None),
-            ("c", "beyond", 4, 1, 2**31 - 2, None, None),
-            ("empty", "t", 1, 1, 0, None, None),
-        ],
-    )
+    rows = [("c", "good", 2, 1, 0, None, None), ("c", "null", None, 1, 0, None, None)]
+    rows += [("c", "twice", 4, 1, 0, start, None) for start in (None, 3)]
+    rows += [("c", "grown", 4, 1, 0, start, None) for start in (None, 4)]
+    rows += [("c", "beyond", 4, 1, 2**31 - 2, None, None), ("empty", "t", 1, 1, 0, None, None)]
+    requests = dataframe(spark, REQUESTS, rows)
     brokers = dataframe(spark, BROKERS, [("c", id, None, None, None, None) for id in (7, 3)])
     placed = place(requests, brokers, "adminutils")
     assert sorted((row["topic"], row["code"]) for row in placed.rejected.collect()) == [
@@ -125,8 +116,8 @@ def test_requests_that_cannot_be_placed(spark: SparkSession) -> None:
         ("twice", "duplicate-request"),
         ("twice", "duplicate-request"),
     ]
-    rows = {(row["topic"], row["partition"]): row["replicas"] for row in placed.placements.collect()}
-    assert rows == {("good", 0): [3], ("good", 1): [7]} | {("grown", at): [3 if at % 2 == 0 else 7] for at in range(8)}
+    found = {(row["topic"], row["partition"]): row["replicas"] for row in placed.placements.collect()}
+    assert found == {("good", 0): [3], ("good", 1): [7]} | {("grown", at): [3 if at % 2 == 0 else 7] for at in range(8)}
     with pytest.raises(
         FleetError, match=r"brokers.broker_id: the same key twice: 2 row\(s\), e.g. cluster=c, broker_id=3"
     ):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,7 +13,7 @@ from pyspark.sql import functions as F
 pytest.importorskip("jinja2", reason="reports are an extra")
 
 from jobs import report as job
-from spark_assign import Plan, find_drift, plan
+from spark_assign import Fleet, Plan, find_drift, plan
 from spark_assign.connect import simulate_connect
 from spark_assign.connect.simulate import ninety_by_ten
 from spark_assign.report.html import PlanRows, report
@@ -55,15 +54,10 @@ def planned(spark: SparkSession) -> Plan:
     members = [("c", group, member) for group, ids in MEMBERS.items() for member in ids]
     tables = fleet(
         spark,
-        topics=[("c", "t", 6), ("c", "small", 1)],
+        topics={"t": 6, "small": 1},
         members=members,
         subscriptions=[(*member, "small" if member[1] == "idle" else "t") for member in sorted(set(members))],
-        owned=[
-            ("c", group, member, "t", partition)
-            for group, of_group in OWNED.items()
-            for member, partitions in of_group.items()
-            for partition in partitions
-        ],
+        owned={(group, member, "t"): owned for group, each in OWNED.items() for member, owned in each.items()},
     )
     return plan(tables, "cooperative-sticky")
 
@@ -145,11 +139,9 @@ def test_partitions_without_traffic(spark: SparkSession, stored: StoredRun, rows
 
 def test_a_plan_that_is_not_stored(spark: SparkSession) -> None:
     """In a notebook: totals, the worst groups, what was rejected; and the whole report."""
-    members = [("c", group, member) for group in ("g", "h") for member in ("x", "y")] + [("c", "twice", "m")] * 2
-    listens = [("c", "g", "x", "t"), ("c", "g", "y", "t"), ("c", "h", "x", "small")]
-    owned = [("c", "g", "x", "t", partition) for partition in (5, 4)]
-    given = fleet(spark, topics=[("c", "t", 6), ("c", "small", 1)], members=members, subscriptions=listens, owned=owned)
-    planned = plan(given, "range")
+    subscribed = {"g": {"x": "t", "y": "t"}, "h": {"x": ["small"], "y": ""}}
+    twice, owned = [("c", "twice", "m")] * 2, {("g", "x", "t"): (5, 4)}
+    planned = plan(fleet(spark, subscribed, topics={"t": 6, "small": 1}, members=twice, owned=owned), "range")
     html = planned._repr_html_()
     assert "Plan of 2 groups: 4 members, 7 partitions, 2 moved (29 %)" in html
     assert html.index("c/g") < html.index("c/h")
@@ -243,13 +235,8 @@ def test_comparisons(spark: SparkSession) -> None:
         for row in found.totals
     ] == [(change, *row) for change in ("as-is", "later") for row in (("range", 4, 2, 1, 36), ("sticky", 5, 1, 4, 10))]
     verdicts = {(row["verdict"], row["assignor"]): row["groups"] for row in found.verdicts if row["what_if"] == "later"}
-    assert verdicts == {
-        ("change", "sticky"): 2,
-        ("keep", "sticky"): 1,
-        ("unknown", "sticky"): 1,
-        ("elsewhere", "range"): 1,
-        ("none", None): 1,
-    }
+    once = (("keep", "sticky"), ("unknown", "sticky"), ("elsewhere", "range"), ("none", None))
+    assert verdicts == {("change", "sticky"): 2, **dict.fromkeys(once, 1)}
     (as_is, _) = found.sums
     assert (as_is["groups"], as_is["moved"], as_is["now_moved"]) == (4, 2 + 2 + 2 + 9, 9 + 2 + 9 + 9)
     assert [(row["group_id"], row["what_if"], row["now"], row["now_moved"]) for row in found.gains] == [
@@ -263,10 +250,8 @@ def test_comparisons(spark: SparkSession) -> None:
         {"current_assignor": F.lit("range"), "client_libraries": F.lit("Java 3"), "switch_steps": way}
     )
     newer = compare_rows(later, listed)
-    assert [(row["what_if"], row["groups"], row["example"]) for row in newer.ways] == [
-        ("as-is", 5, "c/changes"),
-        ("later", 5, "c/changes"),
-    ]
+    ways = [(row["what_if"], row["groups"], row["example"]) for row in newer.ways]
+    assert ways == [("as-is", 5, "c/changes"), ("later", 5, "c/changes")]
     assert {(row["now"], row["client_libraries"], row["switch_steps"]) for row in newer.advice} == {
         ("range", "Java 3", "Stop all members: why")
     }
@@ -279,28 +264,19 @@ def test_comparisons(spark: SparkSession) -> None:
 @pytest.mark.once
 def test_drift(spark: SparkSession) -> None:
     """What has changed, most first; what is less even than before; who had it and who has it; both names."""
-    before = fleet(
-        spark, **_owning({"few": ["a", "a", "b", "b"], "many": list("aabb"), "same": list("ab"), "went": ["a"]})
-    )
-    after = fleet(
-        spark, **_owning({"few": ["a", "a", "a", "b"], "many": list("bbaa"), "same": list("ab"), "came": ["a"]})
-    )
+    before = _owning(spark, few="aabb", many="aabb", same="ab", went="a")
+    after = _owning(spark, few="aaab", many="bbaa", same="ab", came="a")
     changed = kept(find_drift(before, after))
     tables = {name: getattr(changed, name) for name in DRIFT_TABLES}
     rows = drift_rows(tables, {"before": "monday", "after": "friday"})
     assert [row["group_id"] for row in rows.groups] == ["many", "came", "went", "few"]
     assert [row["group_id"] for row in rows.worse] == ["few"]
     assert {row["change"]: (row["groups"], row["moved"]) for row in rows.changes} == {
+        **dict.fromkeys(("added", "removed", "unchanged"), (1, 0)),
         "changed": (2, 5),
-        "added": (1, 0),
-        "removed": (1, 0),
-        "unchanged": (1, 0),
     }
-    assert [tuple(row.values())[1:] for row in rows.pairs] == [
-        ("many", "a", "b", 2),
-        ("many", "b", "a", 2),
-        ("few", "b", "a", 1),
-    ]
+    pairs = [("many", "a", "b", 2), ("many", "b", "a", 2), ("few", "b", "a", 1)]
+    assert [tuple(row.values())[1:] for row in rows.pairs] == pairs
     text = report(drift=tables)
     assert "2 of 5 groups have changed, 1 is new, 1 is gone, 1 is unchanged." in text
     assert "most of all c/few (largest over mean 1.00 → 1.50)." in text
@@ -308,15 +284,11 @@ def test_drift(spark: SparkSession) -> None:
     after.unpersist()
 
 
-def _owning(groups: dict[str, list[str]]) -> dict[str, list[tuple[Any, ...]]]:
-    """Tables of groups from the owner of each partition of t."""
-    members = [("c", group, member) for group, owners in groups.items() for member in sorted({"a", "b"} & {*owners})]
-    return {
-        "topics": [("c", "t", 4)],
-        "members": members,
-        "subscriptions": [(*member, "t") for member in members],
-        "owned": [("c", group, owner, "t", p) for group, owners in groups.items() for p, owner in enumerate(owners)],
-    }
+def _owning(spark: SparkSession, **groups: str) -> Fleet:
+    """Groups by the owners of the partitions of t, one letter each."""
+    subscribed = {group: dict.fromkeys(sorted({*owners}), "t") for group, owners in groups.items()}
+    owned = [("c", group, owner, "t", p) for group, owners in groups.items() for p, owner in enumerate(owners)]
+    return fleet(spark, subscribed, topics={"t": 4}, owned=owned)
 
 
 @pytest.mark.once

@@ -75,14 +75,8 @@ last of two polls of 500 ms).
 @pytest.fixture(scope="module")
 def results(spark: SparkSession) -> dict[str, Result]:
     """Some results of a fleet, by name of their class."""
-    members = [("c", group, member) for group in GROUPS for member in ("x", "y")]
-    given = fleet(
-        spark,
-        topics=[("c", "t", 6)],
-        members=members,
-        subscriptions=[(*member, "t") for member in members],
-        owned=[("c", "g", "x", "t", partition) for partition in range(6)],
-    )
+    subscribed = dict.fromkeys(GROUPS, dict.fromkeys("xy", "t"))
+    given = fleet(spark, subscribed, topics={"t": 6}, owned={("g", "x", "t"): range(6)})
     left = given.with_members_left(group_id="g", count=1)
     found: list[Result] = [
         spark_assign.plan(given, "range"),

@@ -14,7 +14,7 @@ from spark_assign import Fleet, FleetError, plan
 from spark_assign.share import plan_share
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.tables.share import PLAN_TABLES
-from tests.spark.fleets import stored, written_as_json
+from tests.spark.fleets import assert_declared, stored, written_as_json
 
 KEY = {"cluster": "c"}
 TABLES: dict[str, list[dict[str, Any]]] = {
@@ -47,8 +47,7 @@ def fleet(spark: SparkSession, folder: Path) -> Fleet:
 def test_every_share_group_is_planned_or_rejected(fleet: Fleet) -> None:
     """And no other; the tables are those that are declared."""
     planned = plan_share(fleet)
-    for name, schema in PLAN_TABLES.items():
-        assert getattr(planned, name).columns == schema.names
+    assert_declared(planned, PLAN_TABLES)
     rejected = planned.rejected.collect()
     assert [(row["group_id"], row["code"]) for row in rejected] == [("bad", "duplicate-member")]
     figures = {row["group_id"]: row for row in planned.metrics.collect()}
@@ -99,12 +98,7 @@ def test_plan_rejects_them(fleet: Fleet) -> None:
     assert [row["group_id"] for row in planned.metrics.collect()] == ["k"]
 
 
-def test_the_job(
-    spark: SparkSession,
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_job(spark: SparkSession, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A summary, the tables, and exit code 1 for the faulty group if asked for."""
     arguments = ["--output", str(tmp_path), "--run-id", "r", "--output-format", "json", "--fail-on", "rejected"]
     assert plan_job.main(["--fleet", str(folder), *arguments]) == 1

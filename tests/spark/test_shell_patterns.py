@@ -11,41 +11,11 @@ from spark_assign.spark.shell_patterns import matches
 
 pytestmark = pytest.mark.spark
 
-NAMES = [
-    "prod-a",
-    "nonprod-a",
-    "prod-b\n",
-    "prod-",
-    "a.b",
-    "axb",
-    "[x]",
-    "A-prod",
-    "ü-1",
-    "a\nb",
-    "",
-    "prod-a-prod-b",
-    "^-\\&& #$",
-    "(a|b)",
-    "😀",
-]
+NAMES = ["prod-a", "nonprod-a", "prod-b\n", "prod-", "a.b", "axb", "[x]", "A-prod", "ü-1", "a\nb", "", "prod-a-prod-b"]
+NAMES += ["^-\\&& #$", "(a|b)", "😀"]
 PATTERNS = ["prod-*", "*prod-?", "prod-a", "a.b", "a?b", "[!p]*", "[[]x]", "[a-c]*", "*a*b", "", "*", "*-[ab]", "ü*"]
-PATTERNS += [
-    "[a[]*",
-    "[]]*",
-    "[]",
-    "[!]",
-    "[!]]*",
-    "[^-]*",
-    "[\\-]*",
-    "*[&&]*",
-    "[z-a]*",
-    "[!z-a]*",
-    "[a-c-x]xb",
-    "*[a-]",
-    "?",
-    "**b",
-]
-PATTERNS += ["^-\\&& #$", "(a|b)", "*\n", "[a-", "[0-9--a]*", "[|]*"]
+PATTERNS += ["[a[]*", "[]]*", "[]", "[!]", "[!]]*", "[^-]*", "[\\-]*", "*[&&]*", "[z-a]*", "[!z-a]*", "[a-c-x]xb"]
+PATTERNS += ["*[a-]", "?", "**b", "^-\\&& #$", "(a|b)", "*\n", "[a-", "[0-9--a]*", "[|]*"]
 
 
 def test_as_fnmatch(spark: SparkSession) -> None:

@@ -29,10 +29,9 @@ def three_members(spark: SparkSession) -> Fleet:
     """A group `g` of three members and a topic of six partitions, and one of which nothing is known."""
     given = fleets.fleet(
         spark,
-        topics=[("c", "t", 6), ("c", "silent", 2)],
-        members=[*(("c", "g", name) for name in "xyz"), ("c", "mute", "m")],
-        subscriptions=[*(("c", "g", name, "t") for name in "xyz"), ("c", "mute", "m", "silent")],
-        owned=[("c", "g", "xyz"[p % 3], "t", p) for p in range(6)],
+        {"g": dict.fromkeys("xyz", "t"), "mute": {"m": ["silent"]}},
+        topics={"t": 6, "silent": 2},
+        owned={("g", name, "t"): (at, at + 3) for at, name in enumerate("xyz")},
         groups=[("c", "g", "cooperative-sticky", "classic"), ("c", "mute", "range", "classic")],
     )
     rows = [("c", "t", p, None, rate, None, None, None, None) for p, rate in enumerate(RATES)]

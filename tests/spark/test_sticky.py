@@ -8,19 +8,11 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, FleetError, Plan, SparkAssignError, converge, explain, plan
 from spark_assign.tables.groups import PLAN_TABLES, ROUNDS
-from tests.spark.fleets import fleet, kept, table, tuples
+from tests.spark.fleets import assert_declared, fleet, kept, table, tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]
 
-TOPICS = [
-    ("c", "four", 4),
-    ("c", "one", 1),
-    ("c", "t", 6),
-    ("c", "two", 2),
-    ("c", "u", 6),
-    ("c", "v", 2),
-    ("c", "w", 2),
-]
+TOPICS = {"four": 4, "one": 1, "t": 6, "two": 2, "u": 6, "v": 2, "w": 2}
 GROUPS = {
     "grown": {"a": ["t", "u"], "b": ["t", "u"], "c": ["t", "u"]},
     "left": {"b": ["t"]},
@@ -33,18 +25,12 @@ GROUPS = {
 GENERATION = {("newer", "a"): 6}
 RACK = {("racked", "a"): "r1", ("racked", "b"): "r2"}
 OWNED = [
-    ("c", "grown", "a", "t", 0, 1, 6),
-    ("c", "grown", "b", "u", 0, 1, 6),
-    ("c", "left", "a", "t", 0, 1, 4),
-    ("c", "left", "b", "t", 4, 1, 2),
-    ("c", "contested", "a", "two", 0, 1, 1),
-    ("c", "contested", "b", "two", 0, 1, 2),
-    ("c", "newer", "a", "two", 0, 1, 1),
-    ("c", "newer", "b", "two", 0, 1, 2),
-    ("c", "racked", "a", "w", 1, 1, 1),
-    ("c", "uneven", "a", "four", 0, 1, 4),
-    ("c", "broken", "a", "v", 5, 1, 1),
-    ("c", "broken", "a", "w", 0, 1, 1),
+    *(("c", "grown", "a", "t", 0, 1, 6), ("c", "grown", "b", "u", 0, 1, 6)),
+    *(("c", "left", "a", "t", 0, 1, 4), ("c", "left", "b", "t", 4, 1, 2)),
+    *(("c", group, "a", "two", 0, 1, 1) for group in ("contested", "newer")),
+    *(("c", group, "b", "two", 0, 1, 2) for group in ("contested", "newer")),
+    *(("c", "racked", "a", "w", 1, 1, 1), ("c", "uneven", "a", "four", 0, 1, 4)),
+    *(("c", "broken", "a", "v", 5, 1, 1), ("c", "broken", "a", "w", 0, 1, 1)),
 ]
 
 
@@ -83,9 +69,7 @@ def _of(group_id: str, rows: list[tuple]) -> list[tuple]:
 @pytest.mark.once
 def test_what_a_cooperative_round_withholds_and_why(cooperative: Plan) -> None:
     """Each keeps the first of what it owns by (partition, topic); whoever is next waits until the owner let go."""
-    assert {name: getattr(cooperative, name).columns for name in PLAN_TABLES} == {
-        name: schema.fieldNames() for name, schema in PLAN_TABLES.items()
-    }
+    assert_declared(cooperative, PLAN_TABLES)
     runs = tuples(cooperative.assignment_slices, "group_id", "member_id", "topic", "first", "count")
     assert _of("grown", runs) == [("a", "t", 0, 4), ("b", "u", 0, 4)]
     assert _of("left", runs) == [("b", "t", 0, 4), ("b", "t", 4, 2)]
@@ -96,10 +80,7 @@ def test_what_a_cooperative_round_withholds_and_why(cooperative: Plan) -> None:
     assert _of("contested", revoked) == [("a", "two", 0, "a"), ("b", "two", 0, "a")]
     moves = tuples(cooperative.moves, "group_id", "topic", "partition", "from_member_id", "to_member_id", "reason")
     assert _of("grown", moves) == [
-        ("t", 4, "a", "c", "over-quota"),
-        ("t", 5, "a", "c", "over-quota"),
-        ("u", 4, "b", "c", "over-quota"),
-        ("u", 5, "b", "c", "over-quota"),
+        (topic, partition, owner, "c", "over-quota") for topic, owner in ("ta", "ub") for partition in (4, 5)
     ]
     assert _of("left", moves) == [("t", partition, "a", "b", "member-left") for partition in range(4)]
     assert _of("contested", moves) == [("two", 0, "b", "a", "claim-conflict")]
@@ -179,10 +160,8 @@ def test_changes_by_pattern(spark: SparkSession, groups: Fleet) -> None:
     assert tuples(fewer.departed, "group_id", "topic", "first", "count") == [("grown", "t", 0, 6)]
     assert some.with_members_left(member_id="[ab]", cluster="other").members.count() == 3
     more = some.with_members_joined(count=2, group_id="gr*", member_id="new-", topics=["t"])
-    assert tuples(more.subscriptions.where("member_id like 'new-%'"), "member_id", "topic") == [
-        ("new-01", "t"),
-        ("new-02", "t"),
-    ]
+    joined = tuples(more.subscriptions.where("member_id like 'new-%'"), "member_id", "topic")
+    assert joined == [("new-01", "t"), ("new-02", "t")]
     by_rows = some.with_members_joined(table(spark, "members", [("c", "grown", "d")]))
     assert tuples(by_rows.subscriptions.where("member_id = 'd'"), "topic") == [("t",), ("u",)]
     doubled = some.with_partitions(topic="t*", factor=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, compare, converge, plan
 from spark_assign.tables.groups import INPUT_TABLES
+from tests.frames import frame_of
 from tests.spark import fleets
 
 pytestmark = pytest.mark.spark
@@ -19,42 +21,24 @@ RATES = [9.0, 5.0, 2.0]
 def fleet(spark: SparkSession, groups: list[tuple[Any, ...]]) -> Fleet:
     """Groups of a and b, who own two and one of three partitions; `g` has rates of its own, `silent` none at all."""
 
-    def table(name: str, rows: list[dict[str, Any]]) -> Any:
-        columns = INPUT_TABLES[name].names
-        return fleets.table(spark, name, [tuple(row.get(column) for column in columns) for row in rows])
-
-    names = [group for group, *_ in groups]
-    members = [{"cluster": "c", "group_id": group, "member_id": member} for group in names for member in "ab"]
-    topics = {group: f"t-{group}" for group in names}
-    return Fleet(
-        topics=table("topics", [{"cluster": "c", "topic": topic, "partitions": 3} for topic in topics.values()]),
-        members=table("members", members),
-        subscriptions=table("subscriptions", [{**each, "topic": topics[each["group_id"]]} for each in members]),
-        owned=table(
-            "owned",
-            [
-                {"cluster": "c", "group_id": group, "member_id": member, "topic": topics[group], "partition": partition}
-                for group in names
-                for partition, member in enumerate("aab")
-            ],
-        ),
-        groups=table(
-            "groups",
-            [
-                {"cluster": "c", "group_id": group, "assignor": "weighted-sticky", "capacity": capacity}
-                for group, capacity in groups
-            ],
-        ),
-        loads=table(
-            "loads",
-            [
-                {"cluster": "c", "topic": topics[group], "partition": partition, "in_messages_per_second": rate}
-                for group in names
-                if group != "silent"
-                for partition, rate in enumerate(RATES)
-            ],
-        ),
+    names = [group for group, _ in groups]
+    given = fleets.fleet(
+        spark,
+        {group: dict.fromkeys("ab", (f"t-{group}",)) for group in names},
+        topics={f"t-{group}": 3 for group in names},
+        owned={(group, member, f"t-{group}"): of for group in names for member, of in (("a", (0, 1)), ("b", (2,)))},
+        loads=[
+            ("c", f"t-{group}", partition, None, rate)
+            for group in names
+            if group != "silent"
+            for partition, rate in enumerate(RATES)
+        ],
     )
+    configured = [
+        {"cluster": "c", "group_id": group, "assignor": "weighted-sticky", "capacity": capacity}
+        for group, capacity in groups
+    ]
+    return replace(given, groups=frame_of(spark, INPUT_TABLES["groups"], configured))
 
 
 def test_the_tables_of_a_plan(spark: SparkSession) -> None:

@@ -42,15 +42,13 @@ def test_topics_that_are_alike_change_nothing(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, assignor: str
 ) -> None:
     """Topics unknown and without partitions, subscribed to twice or by nobody known, without a name."""
-    topics = [("c", "t1", 3), ("c", "t2", 3), ("c", "t3", 0), ("c", "t4", 5)]
     subscribed = {"g": ("t1", "t2", "t3", "t4", "gone", "gone too", "t1"), "h": ("t1", "t2"), "i": ("t1", None, "gone")}
-    subscriptions = [("c", name, f"m{at}", topic) for name, all in subscribed.items() for at in (1, 2) for topic in all]
     some = fleets.fleet(
         spark,
-        topics=topics,
-        members=[("c", name, f"m{at}") for name in subscribed for at in (1, 2)],
-        subscriptions=[*subscriptions, ("c", "g", "m1", "t5"), ("c", "h", "nobody", "t2")],
-        owned=[("c", "g", "m1", "t1", 0), ("c", "g", "m1", "t4", 0), ("c", "g", "m1", "t4", 1)],
+        {name: dict.fromkeys(("m1", "m2"), topics) for name, topics in subscribed.items()},
+        topics={"t1": 3, "t2": 3, "t3": 0, "t4": 5},
+        subscriptions=[("c", "g", "m1", "t5"), ("c", "h", "nobody", "t2")],
+        owned={("g", "m1", "t1"): [0], ("g", "m1", "t4"): [0, 1]},
     )
     lists = fleets.with_lists(some)
     half = some.subscriptions.where("member_id = 'm1'")

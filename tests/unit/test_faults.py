@@ -1,4 +1,4 @@
-"""The list of faults that `tests/faults` runs fits the code: each fault can be put in, and each named test exists."""
+"""The list of faults that `mutation/faults` runs fits the code: each can be put in, and each named test exists."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutation import fault_list
-from tests.mutation.fault_list import Fault
-from tests.mutation.session import ROOT
+from mutation import fault_list
+from mutation.fault_list import Fault
+from mutation.session import ROOT
 
 FAULTS = fault_list.read()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutation import figures, known, page
+from mutation import figures, known, page
 
 RULES = '[[rule]]\nname = "n"\nchange = "(?P<a>.*)min(?P<b>.*) => (?P=a)max(?P=b)"\nwhy = "w"\n'
 ONE = '[[known]]\nfile = "f"\nfunction = "g"\nwas = "a < b"\nbecomes = "a <= b"\nkind = "{}"\nwhy = "{}"\n'
@@ -16,7 +16,7 @@ ONE = '[[known]]\nfile = "f"\nfunction = "g"\nwas = "a < b"\nbecomes = "a <= b"\
 def test_the_page_says_what_is_known() -> None:
     """It is written, not kept by hand; every file it names is there."""
     register = known.read()
-    assert page.FILE.read_text(encoding="utf-8") == page.rendered(register), "tests/mutants --page"
+    assert page.FILE.read_text(encoding="utf-8") == page.rendered(register), "mutation/mutants --page"
     root = Path(__file__).parents[2]
     assert [each.key for each in register.known if not (root / each.key[0]).exists()] == []
 

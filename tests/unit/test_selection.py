@@ -1,4 +1,4 @@
-"""tests/selection.toml names tests that exist, each with a reason; and so does tests/mutation/faults.toml."""
+"""tests/selection.toml names tests that exist, each with a reason; and so does mutation/faults.toml."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from mutation import fault_list
 from tests import selection
-from tests.mutation import fault_list
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,7 +27,7 @@ def test_every_listed_test_exists_and_has_a_reason() -> None:
 
 
 def test_every_listed_parameter_is_collected() -> None:
-    """A test whose parameters get other names would silently leave both lists, or end `tests/faults`."""
+    """A test whose parameters get other names would silently leave both lists, or end `mutation/faults`."""
     lists = [*selection.listed().values(), *(fault.tests for fault in fault_list.read())]
     names = {test for tests in lists for test in tests if "[" in test}
     files = sorted({test.partition("::")[0] for test in names})

@@ -10,6 +10,8 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+from tests import ratchet
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "spark_assign"
 FORBIDDEN_CALLS = {"rdd", "sparkContext", "_jvm", "_jdf", "_jsparkSession", "toPandas"}
@@ -155,7 +157,7 @@ def test_assignors_know_nothing_of_files() -> None:
 
 def test_the_package_does_not_know_its_jobs() -> None:
     """Jobs call the package, never the other way round."""
-    assert importing(sources("spark_assign"), "jobs", "tests") == []
+    assert importing(sources("spark_assign"), "jobs", "tests", "benchmarks", "mutation") == []
 
 
 def test_only_jobs_are_commands() -> None:
@@ -181,8 +183,8 @@ TEXTS = re.compile(
 def test_retired_names() -> None:
     """Kafka's terms took the place of these."""
     found = []
-    for path in set(sources("spark_assign", "jobs", "tests")) - {Path(__file__)}:
-        retired = RETIRED_IN_TESTS if path.is_relative_to(ROOT / "tests") else RETIRED
+    for path in set(sources(*ratchet.COUNTED)) - {Path(__file__)}:
+        retired = RETIRED if path.relative_to(ROOT).parts[0] in ("spark_assign", "jobs") else RETIRED_IN_TESTS
         names = sorted(set(re.findall(r"[^\W\d]\w*", TEXTS.sub(" ", path.read_text()))))
         found += [
             f"{path.relative_to(ROOT)}: {name}" for name in names if any(word in name.lower() for word in retired)
@@ -277,7 +279,7 @@ def test_no_star_imports() -> None:
     """Every name says where it comes from."""
     star = re.compile(r"^\s*from\b.*\bimport\s*\*", re.MULTILINE)
     assert star.search("if True:\n    from a import *")
-    assert [str(path) for path in sources("spark_assign", "jobs", "tests") if star.search(path.read_text())] == []
+    assert [str(path) for path in sources(*ratchet.COUNTED) if star.search(path.read_text())] == []
 
 
 def test_files_stay_small() -> None:

@@ -1,13 +1,13 @@
-"""Weighted-sticky and the algorithms of Landau et al. on their streams, in small (`tests/benchmarks/weighted.py`)."""
+"""Weighted-sticky and the algorithms of Landau et al. on their streams, in small (`benchmarks/weighted.py`)."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from tests.benchmarks.autoscaling import ALGORITHMS, CAPACITY, r_score, stream
-from tests.benchmarks.fewest import fewest_members, fullest_first
-from tests.benchmarks.weighted import SPARE, Ran, _must_move, _ours, _run
+from benchmarks.autoscaling import ALGORITHMS, CAPACITY, r_score, stream
+from benchmarks.fewest import fewest_members, fullest_first
+from benchmarks.weighted import SPARE, Ran, _must_move, _ours, _run
 
 
 def test_their_algorithms_by_hand() -> None:

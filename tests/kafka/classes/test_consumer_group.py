@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from tests import recorded_lines
 from tests.golden import consumer_group_rows, reconciliation_rows
 from tests.golden.consumer_group_rows import Row
 from tests.kafka import fetched, live_assignors, maven, random_heartbeats, random_members
@@ -24,7 +25,7 @@ def test_kafka_still_answers_as_recorded(kafka_jars: str) -> None:
     rows = [row for row in consumer_group_rows.recorded() if row["sequence"].endswith("7")]
     now = answered([{**row, "expect": None} for row in rows], kafka_jars, PROGRAM)
     assert len(rows) > 1_000
-    assert consumer_group_rows.differences(rows, [row["expect"] for row in now]) == []
+    assert recorded_lines.differences(rows, [row["expect"] for row in now]) == []
 
 
 @pytest.mark.parametrize("release", ["4.0.1", "4.0.2", "4.1.1", "4.1.2"])
@@ -48,7 +49,7 @@ def test_random_life(kafka_jars: str, seed: int) -> None:
             rows.append({"sequence": name, "step": number, "op": op})
             ours.append(json.loads(json.dumps(result)))
     expected = answered(rows, kafka_jars, PROGRAM)
-    differences = consumer_group_rows.differences(expected, ours)
+    differences = recorded_lines.differences(expected, ours)
     assert not differences, f"{len(differences)} steps differ:\n" + "\n".join(differences[:3])
     states = Counter(member["state"] for row in expected for member in row["expect"].get("members", {}).values())
     errors = Counter(row["expect"].get("error") for row in expected)

@@ -7,16 +7,7 @@ from collections import Counter
 import pytest
 
 from spark_assign.wire.group_records import NEWEST, write_key
-from tests.kafka import live_assignors, maven, random_group_records
-from tests.kafka.group_records import (
-    ONLY_BEFORE_4_1,
-    PROGRAM,
-    SINCE_4_1,
-    answered,
-    differing,
-    differs,
-    refused_since_4_4,
-)
+from tests.kafka import group_records, live_assignors, maven, random_group_records
 
 pytestmark = pytest.mark.kafka
 
@@ -33,27 +24,27 @@ Release = tuple[str, tuple[int, ...]]
 def release(request: pytest.FixtureRequest, kafka_jars: str) -> Release:
     """Two releases, each asked what the other does not know."""
     if request.param == "4.4":
-        return kafka_jars, SINCE_4_1
-    return maven.group_coordinator_classpath("4.0.0"), ONLY_BEFORE_4_1
+        return kafka_jars, group_records.SINCE_4_1
+    return maven.group_coordinator_classpath("4.0.0"), group_records.ONLY_BEFORE_4_1
 
 
 def test_records_are_read_and_written_as_the_broker_does(release: Release, seed: int) -> None:
     """What we write it reads as we do and writes alike; what it writes of the same fields are our bytes."""
     made = list(random_group_records.records(seed, EACH, release[1]))
-    read = answered([pair for _, _, pair in made], release[0])
-    different = [row for row, (_, _, pair) in zip(read, made, strict=True) if differs(row, *pair)]
-    assert not different, differing(different)
+    read = group_records.answered([pair for _, _, pair in made], release[0])
+    different = [row for row, (_, _, pair) in zip(read, made, strict=True) if group_records.differs(row, *pair)]
+    assert not different, group_records.differing(different)
     again = [row for row in read if row.get("value_written", row["value"]) != row["value"]]
     again += [row for row in read if row["key_written"] != row["key"] or "not_written" in row]
-    assert not again, differing(again)
+    assert not again, group_records.differing(again)
     given = [
         {"type": type, "version": version, "fields": row["value_read"], "value": row["value"]}
         for row, (type, version, _) in zip(read, made, strict=True)
         if row["value"] is not None and not row["unknown"]
     ]
-    written = live_assignors.answered(given, release[0], PROGRAM)
+    written = live_assignors.answered(given, release[0], group_records.PROGRAM)
     different = [row for row in written if row["written"] != row["value"]]
-    assert not different, differing(different)
+    assert not different, group_records.differing(different)
     assert len(written) > 0.7 * len(made)
 
 
@@ -64,11 +55,11 @@ def test_damaged_records(release: Release, seed: int) -> None:
     # A key may have been turned into a type of the other release.
     others = {type.to_bytes(2) for type in NEWEST if type not in release[1]}
     harmed = [pair for pair in harmed if pair[0][:2] not in others]
-    if release[1] == ONLY_BEFORE_4_1:
-        harmed = [pair for pair in harmed[: DAMAGED // 5] if not refused_since_4_4(*pair)]
-    read = answered(harmed, release[0])
-    different = [row for row, pair in zip(read, harmed, strict=True) if differs(row, *pair)]
-    assert not different, differing(different)
+    if release[1] == group_records.ONLY_BEFORE_4_1:
+        harmed = [pair for pair in harmed[: DAMAGED // 5] if not group_records.refused_since_4_4(*pair)]
+    read = group_records.answered(harmed, release[0])
+    different = [row for row, pair in zip(read, harmed, strict=True) if group_records.differs(row, *pair)]
+    assert not different, group_records.differing(different)
     seen = Counter("refused" if "refused" in row else "version" if "unknown_version" in row else "read" for row in read)
     assert min(seen["refused"], seen["read"]) > 0.1 * len(harmed), seen
     assert seen["version"] > 0, seen

@@ -32,7 +32,7 @@ import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.MetadataProvenance;
 
 /**
- * Times the assignors of the broker on the groups of tests/benchmarks/kafka_grid.py. A line of standard input is a group,
+ * Times the assignors of the broker on the groups of benchmarks/kafka_grid.py. A line of standard input is a group,
  * with an object `before` and one `now` (members, partitions of each topic); answered with the checksums of both
  * assignments. Or it is a number of calls; answered with the processor time of this thread that they take, in seconds.
  */

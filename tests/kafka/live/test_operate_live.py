@@ -27,7 +27,7 @@ from spark_assign.replicas.fleet import replica_fleet
 from spark_assign.replicas.kernel.reassign_table import PLACEMENT
 from spark_assign.replicas.reassignment import REASSIGNMENT_ROWS, Reassignment
 from spark_assign.tables.history import RECORDS
-from tests.frames import dataframe, frame_of
+from tests.frames import dataframe, frame_of, merged
 from tests.kafka import broker_operations, client_libraries, group_members, maven
 from tests.kafka.broker import Cluster, cluster
 from tests.kafka.broker_operations import ACROSS, DOWN, ELECT, GROW, RESTART, WITHIN, Operation
@@ -205,10 +205,9 @@ def _renamed(number: object, rows: list[Row]) -> list[Row]:
 
 def _fleet(spark: SparkSession, steps: Mapping[Any, Step]) -> Fleet:
     """The snapshots of steps as a fleet."""
-    tables: Tables = {}
-    for number, step in steps.items():
-        for name, rows in step.before.items():
-            tables.setdefault(name, []).extend(_renamed(number, rows))
+    tables = merged(
+        {name: _renamed(number, rows) for name, rows in step.before.items()} for number, step in steps.items()
+    )
     known = [row | {"leader_version": RELEASES.get(row["group_id"], row["leader_version"])} for row in tables["groups"]]
     return fleet(spark, tables | {"groups": known})
 

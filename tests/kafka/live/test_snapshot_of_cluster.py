@@ -39,14 +39,10 @@ CONSUMERS = [
     Consumer("s-kip848", "k1", regex=r"s\.t.*", protocol="consumer", instance_id="k-1"),
 ]
 SIZES = {"s-range": 2, "s-static": 2, "s-kip848": 2, "s-sticky": 2, "s-coop": 2}
-FIRST_STICKY = [
-    Consumer("s-sticky", "y0", ("s.two",), "sticky"),
-    Consumer("s-coop", "c0", ("s.two",), "cooperative-sticky"),
-]
-LATER_STICKY = [
-    Consumer("s-sticky", "y1", ("s.two",), "sticky"),
-    Consumer("s-coop", "c1", ("s.two",), "cooperative-sticky"),
-]
+FIRST_STICKY, LATER_STICKY = (
+    [Consumer("s-sticky", f"y{n}", ("s.two",), "sticky"), Consumer("s-coop", f"c{n}", ("s.two",), "cooperative-sticky")]
+    for n in range(2)
+)
 
 
 @pytest.fixture(scope="module")

@@ -15,16 +15,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign.replicas import (
-    Bandwidth,
-    ClusterChange,
-    Reassignment,
-    ReplicaFleet,
-    reassign,
-    schedule,
-    tool_files,
-    write_tool_files,
-)
+from spark_assign import replicas
 from spark_assign.replicas.batch_schedule import WINDOW_SECONDS
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.docs.pages import Step
@@ -68,14 +59,14 @@ def _fill(broker: Cluster, topic: str, size: int, record_bytes: int) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
-def _plan(broker: Cluster, spark: SparkSession, topic: str) -> Reassignment:
+def _plan(broker: Cluster, spark: SparkSession, topic: str) -> replicas.Reassignment:
     """All partitions leave broker 1; sizes are those of its logs."""
     taken = snapshot(broker.bootstrap_servers, groups="no-group", topics=topic)
     tables = {name: spark.createDataFrame(taken.tables[name]) for name in ("replicas", "brokers")}
     (cluster,) = {row["cluster"] for row in taken.tables["brokers"].to_pylist()}
     sizes = [(cluster, topic, partition, size) for (_, partition), size in log_bytes(broker, topic, [1]).items()]
-    fleet = ReplicaFleet(tables["replicas"], tables["brokers"], dataframe(spark, SIZES, sizes))
-    return reassign(fleet, ClusterChange.from_values(fleet, removed=[1]))
+    fleet = replicas.ReplicaFleet(tables["replicas"], tables["brokers"], dataframe(spark, SIZES, sizes))
+    return replicas.reassign(fleet, replicas.ClusterChange.from_values(fleet, removed=[1]))
 
 
 def _run(broker: Cluster, command: str, file: Path) -> str:
@@ -105,11 +96,11 @@ def _moves(
     create_topics(broker, {topic: {each: [1] for each in range(PARTITIONS)}})
     _fill(broker, topic, size, record_bytes)
     plan = _plan(broker, spark, topic)
-    write_tool_files(tool_files(plan, partitions_per_batch=1), str(folder))
-    batches = schedule(plan, Bandwidth(THROTTLE), partitions_per_batch=1).orderBy("batch").collect()
+    replicas.write_tool_files(replicas.tool_files(plan, partitions_per_batch=1), str(folder))
+    batches = replicas.schedule(plan, replicas.Bandwidth(THROTTLE), partitions_per_batch=1).orderBy("batch").collect()
     moves = [_carry_out(broker, row.asDict(), folder) for row in batches]
-    measured = Bandwidth(THROTTLE, measured_rate=round(moves[0].rate))
-    improved = schedule(plan, measured, partitions_per_batch=1).orderBy("batch").collect()
+    measured = replicas.Bandwidth(THROTTLE, measured_rate=round(moves[0].rate))
+    improved = replicas.schedule(plan, measured, partitions_per_batch=1).orderBy("batch").collect()
     plan.unpersist()
     for move, row in zip(moves, improved, strict=True):
         predicted = [move.predicted[name] for name in ("min_seconds", "max_seconds")]
