@@ -132,7 +132,7 @@ def test_offsets(read: Snapshot) -> None:
         ("Topic: t\tPartition: x", "", r"topics\.txt, line 1: expected a line of kafka-topics\.sh"),
         ("Topic: t\tPartitionCount: 2\n\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1", "",
          r"line 1: expected 2 partition lines for topic t, 1 are there"),
-        ("", GROUPS, r"topics\.txt is empty: the tool has failed, or there is nothing to print"),
+        ("", GROUPS, r"topics\.txt is empty: the tool has failed, or has nothing to print"),
         (TOPICS, "SLF4J: No logger\n \n", r"groups\.txt is empty"),
         (TOPICS, "shop orders 0 1 2 1 - - -", r"groups\.txt, line 1: expected the header GROUP TOPIC PARTITION"),
         (TOPICS, GROUPS.replace("c0-aaaa ", "c0 aaaa "), r"groups\.txt, line 3: expected 9 columns"),

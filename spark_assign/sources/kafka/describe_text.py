@@ -71,7 +71,7 @@ def _lines(files: Iterable[str]) -> Iterator[Line]:
         lines = [(file, number, line) for number, line in numbered if line.strip() and not line.startswith("SLF4J:")]
         if not lines:
             raise SourceError(
-                f"{file} is empty: the tool has failed, or there is nothing to print. Run it again, or leave the file out"
+                f"{file} is empty: the tool has failed, or has nothing to print. Run it again, or leave the file out"
             )
         yield from lines
 
