@@ -97,6 +97,10 @@ class Usage:
                 self._most[process] = (kind, max(most, int(peak) / 1024))
 
 
+CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
+"""PySpark sets this in a process with a Connect session, and a child that inherits it can start no other."""
+
+
 class Spent(NamedTuple):
     """What a command and all that it has started took: seconds, and MiB at the peak by kind (`Usage.peaks`)."""
 
@@ -115,7 +119,7 @@ def run_process(command: list[str], **variables: str) -> Spent:
     process = subprocess.Popen(
         command,
         cwd=ROOT,
-        env={**os.environ, **variables},
+        env={name: value for name, value in os.environ.items() if name != CONNECT_MODE} | variables,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

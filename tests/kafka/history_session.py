@@ -39,17 +39,26 @@ SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "uncompressed",  # so that what is in files can be looked for
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
 def start_session(kind: str, warehouse: str) -> SparkSession:
     """Starts a session that has the sources for Kafka and Delta."""
-    remote = "local[2]" if kind == "connect" else None
-    settings = conftest.SETTINGS | SETTINGS | (conftest.CONNECT if remote else conftest.CLASSIC)
+    remote = kind == "connect"
+    builder = SparkSession.builder.remote("local[2]") if remote else SparkSession.builder.master("local[2]")
+    settings = SETTINGS | (conftest.CONNECT if remote else conftest.CLASSIC)
     jars = ",".join([*maven.kafka_source_jars(), *maven.delta_jars()])
-    return conftest.session(settings | {"spark.jars": jars, "spark.sql.warehouse.dir": warehouse}, remote)
+    for key, value in {**settings, "spark.jars": jars, "spark.sql.warehouse.dir": warehouse}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 @dataclass(frozen=True)
@@ -181,7 +190,15 @@ def spark_plans(frame: DataFrame) -> str:
     return out.getvalue()
 
 
-STEPS = {step.__name__: step for step in (fetch, read, segments, stream, copy, history, job)}
+STEPS = {
+    "fetch": fetch,
+    "read": read,
+    "segments": segments,
+    "stream": stream,
+    "copy": copy,
+    "history": history,
+    "job": job,
+}
 
 if __name__ == "__main__":
     main()

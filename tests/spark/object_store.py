@@ -18,21 +18,33 @@ from spark_assign.sources.files.tables import read_fleet
 from spark_assign.stores.locations import file_system
 from spark_assign.stores.run_store import read_run, write_run
 from spark_assign.tables.errors import SourceError
-from tests.conftest import SETTINGS, session
 
 PLANS = "s3a://box/plans"
 
 
 def settings(jars: str, endpoint: str) -> dict[str, str]:
     """The settings of Spark for this server. The jars are large: on the class path, Spark doesn't copy them."""
-    return SETTINGS | {
+    return {
         "spark.driver.extraClassPath": jars,
         "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
         "spark.hadoop.fs.s3a.endpoint": endpoint,
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
         "spark.hadoop.fs.s3a.path.style.access": "true",
         "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
     }
+
+
+def session(jars: str, endpoint: str) -> SparkSession:
+    """One that knows `s3a://`."""
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in settings(jars, endpoint).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 def attempts() -> dict[str, set[str]]:
@@ -69,7 +81,7 @@ def check(spark: SparkSession) -> None:
 
 
 if __name__ == "__main__":
-    started = session(settings(*sys.argv[1:]))
+    started = session(*sys.argv[1:])
     check(started)
     started.stop()
     print("done")

@@ -26,12 +26,19 @@ from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import PLAN_TABLES
 from spark_assign.tables.history import HISTORY_TABLES
 from tests import snapshots
-from tests.conftest import SETTINGS, session
 from tests.snapshots import of_required_tables
 
 NAMES = ("eu", "us 100%", 'it\'s/"ap"')
 HISTORY = {name: HISTORY_TABLES[name] for name in ("rebalances", "memberships")}
 """Two of the tables: each takes seconds, and all are stored by the same function."""
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -46,11 +53,15 @@ ICEBERG = {
 """A separate catalog with its tables in a folder."""
 
 
-def started_session(jars: str, warehouse: str, table_format: str, kind: str) -> SparkSession:
+def session(jars: str, warehouse: str, table_format: str, kind: str) -> SparkSession:
     """Returns a session with the catalog of the format: `spark_catalog` (Delta) or `lake` (Iceberg)."""
-    catalog = DELTA if table_format == "delta" else ICEBERG | {"spark.sql.catalog.lake.warehouse": warehouse}
-    place = {"spark.driver.memory": "1g", "spark.jars": jars, "spark.sql.warehouse.dir": warehouse}
-    return session(SETTINGS | catalog | place, "local[2]" if kind == "connect" else None)
+    builder = SparkSession.builder.remote("local[2]") if kind == "connect" else SparkSession.builder.master("local[2]")
+    place = {"spark.jars": jars, "spark.sql.warehouse.dir": warehouse, "spark.sql.catalog.lake.warehouse": warehouse}
+    if table_format == "delta":
+        del place["spark.sql.catalog.lake.warehouse"]
+    for key, value in {**SETTINGS, **(DELTA if table_format == "delta" else ICEBERG), **place}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 def members(spark: SparkSession, schema: str) -> dict[str, int]:
@@ -179,7 +190,7 @@ def check_retention(spark: SparkSession, plans: str) -> None:
 
 if __name__ == "__main__":
     _, _, location, chosen, _ = sys.argv
-    started = started_session(*sys.argv[1:])
+    started = session(*sys.argv[1:])
     place = "spark_catalog" if chosen == "delta" else "lake"
     check_snapshots(started, place, chosen, location)
     check_plans(started, f"{place}.fresh", f"{place}.plans")

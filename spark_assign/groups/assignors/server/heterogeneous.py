@@ -360,12 +360,12 @@ def _apply(moves: _Moves, slices: PartitionSlices, num_previous: int, num_topics
     """
     topic, partition, from_member, to_member = moves.columns
     num_members = int(slices.member.max()) + 1
-    givers, lowest = np.unique(topic * num_members + from_member, return_index=True)
+    losing, lowest = np.unique(topic * num_members + from_member, return_index=True)
     rows = np.flatnonzero(mask_from_indexes(topic, num_topics)[slices.topic])
     keys = slices.topic[rows] * num_members + slices.member[rows]
-    giver = np.searchsorted(givers[:-1], keys)
-    is_giver = givers[giver] == keys
-    rows, limit = rows[is_giver], partition[lowest[giver[is_giver]]]
+    place = np.searchsorted(losing[:-1], keys)
+    is_losing = losing[place] == keys
+    rows, limit = rows[is_losing], partition[lowest[place[is_losing]]]
     giving = slices.take(rows)
     stay = np.clip(-((giving.first - limit) // giving.step), 0, giving.count)
     count = slices.count.copy()

@@ -216,14 +216,14 @@ def _balance_topic(
                 rounds = min(rounds, most - 1 - loads[order[start - 1]] if start else rounds)
                 rounds = min(rounds, *(remaining[member] for member in waiting)) if rounds > _FEW_ROUNDS else 0
             if rounds > _FEW_ROUNDS:
-                givers = [*reversed(waiting)]
-                left = {member: remaining[member] - rounds for member in givers}
+                losing = [*reversed(waiting)]
+                left = {member: remaining[member] - rounds for member in losing}
                 given = [reversed(owned[member][count : count + rounds]) for member, count in left.items()]
                 moved += chain.from_iterable(zip(*given, strict=True))
-                old += givers * rounds
-                new += islice(cycle(order[:least_end]), least_next, least_next + rounds * len(givers))
+                old += losing * rounds
+                new += islice(cycle(order[:least_end]), least_next, least_next + rounds * len(losing))
                 remaining |= left
-                more, least_next = divmod(least_next + rounds * len(givers) - 1, least_end)
+                more, least_next = divmod(least_next + rounds * len(losing) - 1, least_end)
                 most, least, least_next = most - rounds, least + more, least_next + 1
             if start and loads[order[start - 1]] >= most:
                 start = bisect_left(order, most, 0, start, key=loads.__getitem__)
