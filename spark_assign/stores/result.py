@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
@@ -47,8 +47,8 @@ class Result:
     @classmethod
     def _of_tables(cls, tables: Mapping[str, DataFrame], attributes: Mapping[str, Any]) -> Self:
         result = object.__new__(cls)
-        fields = {name: attributes.get(name) for name in getattr(cls, "__dataclass_fields__", ())}
-        vars(result).update({**fields, **tables, "_names_of_tables": tuple(tables)})
+        parameters = {each.name: attributes.get(each.name) for each in fields(cls)} if is_dataclass(cls) else {}
+        vars(result).update({**parameters, **tables, "_names_of_tables": tuple(tables)})
         return result
 
     def with_prefix(self, by_table: Mapping[str, T]) -> dict[str, T]:

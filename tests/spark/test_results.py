@@ -20,9 +20,9 @@ SHOWN = {
 By the rules of Java clients, leader not known: 2 groups (--leader-client names it)
 
 Groups (least balanced first):
-  group  assignor  members  partitions  per member  max/mean  moved
-  c/g    range           2           6         3–3      1.00      3
-  c/h    range           2           6         3–3      1.00      0
+  group  assignor  members  partitions  per member  max/mean  per topic  moved
+  c/g    range           2           6         3–3      1.00       1.00      3
+  c/h    range           2           6         3–3      1.00       1.00      0
 """,
     "Comparison": """\
 What if as-is:
@@ -37,6 +37,9 @@ Groups that gain most:
 
 How to switch:
     c/g, c/h: Stop all members, then start them with sticky alone: what the group runs with is not known.
+      # Stop all members, then start them with:
+      # Java:
+      partition.assignment.strategy=org.apache.kafka.clients.consumer.StickyAssignor
 """,
     "Drift": """\
 Groups: 0 added, 0 removed, 1 changed, 1 unchanged
