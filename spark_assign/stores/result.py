@@ -47,8 +47,9 @@ class Result:
     @classmethod
     def _of_tables(cls, tables: Mapping[str, DataFrame], attributes: Mapping[str, Any]) -> Self:
         result = object.__new__(cls)
-        parameters = {each.name: attributes.get(each.name) for each in fields(cls)} if is_dataclass(cls) else {}
-        vars(result).update({**parameters, **tables, "_names_of_tables": tuple(tables)})
+        parameters: set[str] = {each.name for each in fields(cls)} if is_dataclass(cls) else set()
+        vars(result).update({name: attributes.get(name) for name in parameters})
+        vars(result).update(tables, _names_of_tables=tuple(tables))
         return result
 
     def with_prefix(self, by_table: Mapping[str, T]) -> dict[str, T]:
