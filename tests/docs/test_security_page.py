@@ -65,7 +65,7 @@ def test_the_settings_of_connect(block: Block, tmp_path: Path) -> None:
 
 
 def test_the_policies() -> None:
-    """MSK's and Strimzi's allow what the page's commands allow: to describe cluster, topics and groups."""
+    """MSK's and Strimzi's allow what the page's commands allow: to describe cluster, topics, and groups."""
     (policy,) = _blocks(PAGE, "json")
     (statement,) = json.loads("\n".join(policy.lines))["Statement"]
     actions = {action.removeprefix("kafka-cluster:") for action in statement["Action"]}
@@ -75,8 +75,13 @@ def test_the_policies() -> None:
     (user,) = _blocks(PAGE, "yaml")
     acls = yaml.safe_load("\n".join(user.lines))["spec"]["authorization"]["acls"]
     assert {acl["resource"]["type"]: acl["operations"] for acl in acls} == {
-        kind: ["Describe"] for kind in ("cluster", "topic", "group")
+        "cluster": ["Describe"],
+        "topic": ["Describe"],
+        "group": ["Describe", "DescribeConfigs"],
     }
+    for acl in acls:
+        for operation in acl["operations"]:
+            assert f"--operation {operation} --{acl['resource']['type']}" in (ROOT / PAGE).read_text()
 
 
 def test_the_messages() -> None:
