@@ -38,7 +38,8 @@ MAY_SKIP: Mapping[str, str] = {
 """Tests that CI may skip, each with the reason; every other skip there means that a proof is missing."""
 
 REPEATED = {"SPARK_ASSIGN_TEST_EVERY": "40"}
-"""Of the recorded cases every one is planned once; Spark Connect and other releases repeat every fortieth."""
+"""Of the recorded cases every one is planned once; Spark Connect and other releases repeat every fortieth, and so does
+classic Spark in the default run."""
 COUNTS: Mapping[str, Mapping[str, int]] = tomllib.loads((ROOT / "tests" / "counts.toml").read_text(encoding="utf-8"))
 """For each part the number of tests that each file has in its default run; `python -m tests.counts` renews it."""
 BUDGETS: Mapping[str, tuple[float, float]] = {
@@ -140,7 +141,7 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
             "spark",
             *((*of_session, "docs/test_documented.py") if full else of_session[:2]),
             marks="spark" if full else "classic and not connect or repeated",
-            environment=classic,
+            environment=classic if full else classic | REPEATED,
         ),
         tests("connect", "spark", "golden", marks=repeated if full else "connect", environment=on_connect),
         tests("docs", "docs", environment=embedded),
