@@ -31,10 +31,10 @@ def of_kafka(cluster: str, members: int = 2, undescribed: Sequence[str] = ()) ->
     return Snapshot(cluster, {"kind": "test"}, TAKEN_AT, rows.tables())
 
 
-def of_required_tables(cluster: str, members: int = 2) -> Snapshot:
-    """The same with no more tables than a fleet must have: each takes a catalog seconds."""
-    taken = of_kafka(cluster, members)
-    tables = (ALTERNATIVES.get(table, table) for table in REQUIRED_TABLES)
+def of_required_tables(cluster: str, members: int = 2, undescribed: Sequence[str] | None = None) -> Snapshot:
+    """The same with no more tables than a fleet must have, and `undescribed` if given: each takes a catalog seconds."""
+    taken = of_kafka(cluster, members, undescribed or ())
+    tables = [ALTERNATIVES.get(table, table) for table in REQUIRED_TABLES] + ["undescribed"] * (undescribed is not None)
     return replace(taken, tables={table: taken.tables[table] for table in tables})
 
 

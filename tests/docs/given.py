@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -44,10 +43,6 @@ BEHIND = {"clickstream-sessionizer": (2_000_000, 500_000), "fraud-detection": (0
 """How many messages, on each of the two days, a group is behind in every partition; the others are not behind."""
 RATES = {"clickstream.web": 40, "payments.authorized": 20}
 """Messages a second in the first partition of a topic, if not 1; one more in each that follows."""
-
-CATALOG, SPARKS_OWN = "main", "spark_catalog"
-"""The catalog of the pages, and the one of the tests."""
-SCHEMAS = ("kafka", "plans")
 
 _MB = 1e6
 _READERS = {
@@ -155,11 +150,6 @@ def _one_day(folder: Path, day: int) -> None:
         writer.writerows(rows)
 
 
-def in_catalog(text: str) -> str:
-    """A word of a command, a block or a file with the catalog of the tests."""
-    return re.sub(rf"(^|[=\"\s]){CATALOG}\.", rf"\g<1>{SPARKS_OWN}.", text)
-
-
 def sample_fleet(spark: SparkSession) -> Fleet:
     """The sample fleet."""
     return read_fleet(spark, str(SAMPLE))
@@ -168,14 +158,6 @@ def sample_fleet(spark: SparkSession) -> Fleet:
 def sample_records(spark: SparkSession) -> DataFrame:
     """Records of the sample history."""
     return records_of(spark.read.parquet(str(HISTORY)))
-
-
-def catalog(spark: SparkSession, fleet: Fleet) -> None:
-    """The schemas that the pages speak of, with a fleet in `main.kafka`."""
-    for schema in SCHEMAS:
-        spark.sql(f"create database if not exists {schema}")
-    for name in ("topics", "members", "subscriptions", "owned_slices", "groups"):
-        getattr(fleet, name).write.mode("overwrite").saveAsTable(f"kafka.{name}")
 
 
 def names(spark: SparkSession, page: str, fleet: Fleet) -> dict[str, Any]:

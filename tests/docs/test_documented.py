@@ -96,8 +96,6 @@ def test_what_a_page_tells_to_run(
     if any("output/" in step.text or step.text in SAMPLE_PLAN for step in found) or found[0].page in given.STORED:
         sample = request.getfixturevalue("sample")
         shutil.copytree(sample.output, tmp_path / "output")
-    if any(given.in_catalog(line) != line for step in found for line in (step.text, *step.shown)):
-        given.catalog(spark, fleet)
     names = given.names(spark, found[0].page, fleet) if any(step.language == "python" for step in found) else {}
     code, parted = 0, []
     for step in found:
@@ -111,7 +109,7 @@ def test_what_a_page_tells_to_run(
             assert step.shown == (str(code),), f"{step}\nexit code {code}"
             code = 0
         elif step.words[0] == "cat":
-            Path(step.words[1]).write_text("\n".join(map(given.in_catalog, step.shown)) + "\n")
+            Path(step.words[1]).write_text("\n".join(step.shown) + "\n")
         else:
             code, printed = (0, sample.printed) if sample and step.text in SAMPLE_PLAN else run_command(step)
             wrong = shown.lost(step.shown, printed) if step.shown else None
@@ -144,7 +142,7 @@ def run_command(step: Step) -> tuple[int, list[Line]]:
         done = subprocess.run(["bash", "-c", step.text], capture_output=True, text=True, check=False)
         return done.returncode, [Line(line) for line in (done.stdout + done.stderr).splitlines()]
     with terminal() as seen:
-        code = homes.import_main(homes.job(step))([given.in_catalog(word) for word in homes.arguments(step)])
+        code = homes.import_main(homes.job(step))(homes.arguments(step))
     return code, seen.lines
 
 
@@ -159,8 +157,7 @@ def run_python(step: Step, names: dict[str, Any]) -> list[str]:
         where page and block part.
     """
     parted = []
-    source = given.in_catalog(step.text)
-    tree = ast.parse(source, str(step))
+    tree = ast.parse(step.text, str(step))
     for statement in tree.body:
         alone = ast.Module([statement], [])
         if not isinstance(statement, ast.Expr):
@@ -168,7 +165,7 @@ def run_python(step: Step, names: dict[str, Any]) -> list[str]:
             continue
         with terminal() as seen:
             value = eval(compile(ast.Expression(statement.value), str(step), "eval"), names)
-        columns = COLUMNS.search(source.splitlines()[statement.end_lineno - 1])
+        columns = COLUMNS.search(step.text.splitlines()[statement.end_lineno - 1])
         if columns:
             same = value.columns == columns[1].split(", ")
             parted += [] if same else [f"{step}\n{ast.unparse(statement)}: the columns are {value.columns}"]

@@ -38,7 +38,8 @@ MAY_SKIP: Mapping[str, str] = {
 """Tests that CI may skip, each with the reason; every other skip there means that a proof is missing."""
 
 REPEATED = {"SPARK_ASSIGN_TEST_EVERY": "40"}
-"""Of the recorded cases every one is planned once; Spark Connect and other releases repeat every fortieth."""
+"""Of the recorded cases every one is planned once; Spark Connect and other releases repeat every fortieth, and so does
+classic Spark in the default run."""
 COUNTS: Mapping[str, Mapping[str, int]] = tomllib.loads((ROOT / "tests" / "counts.toml").read_text(encoding="utf-8"))
 """For each part the number of tests that each file has in its default run; `python -m tests.counts` renews it."""
 BUDGETS: Mapping[str, tuple[float, float]] = {
@@ -138,13 +139,12 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
         tests("embedded", *of_session, marks="spark and not classic", workers=2, environment=embedded),
         tests(
             "spark",
-            *(of_session if full else of_session[:2]),
-            "docs/test_documented.py",
-            marks="spark" if full else "classic or repeated",
-            environment=classic,
+            *((*of_session, "docs/test_documented.py") if full else of_session[:2]),
+            marks="spark" if full else "classic and not connect or repeated",
+            environment=classic if full else classic | REPEATED,
         ),
         tests("connect", "spark", "golden", marks=repeated if full else "connect", environment=on_connect),
-        tests("docs", "docs", marks="not classic", environment=embedded),
+        tests("docs", "docs", environment=embedded),
         tests("classes", "kafka/classes", marks="not spark", workers=2),
         tests("live", "kafka/live", environment=classic, lane=Lane.WAITING),
         tests("clock", "kafka/clock", lane=Lane.ALONE),
@@ -178,7 +178,7 @@ def _tests(
     lane: Lane = Lane.COMPUTING,
 ) -> Part:
     """Returns a part that runs pytest on places in tests/, in so many worker processes if `workers` is not 0."""
-    expression = " and ".join(filter(None, (marks, "" if full else "not full")))
+    expression = " and ".join(filter(None, (f"({marks})" if marks else "", "" if full else "not full")))
     command = (
         *(_python(set_up) if set_up else PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
         *(("-m", expression) if expression else ()),

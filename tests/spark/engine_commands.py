@@ -31,7 +31,9 @@ ADVICE = "--capacity orders-*=150 --capacity *=500 --details orders-service"
 
 IN_FULL = (
     *("plan, what if", "plan, loads", "plan, of the past", "simulate, compare", "balance", "diff, loads"),
-    *("compare, drawn", "migrate, drawn"),
+    *("compare, drawn", "migrate, drawn", "advise, size", "advise, membership", "advise, zones"),
+    *("history, stored", "migrate, cooperative", "daily"),
+    *("groups, compare", "groups, migrate", "groups, advise", "no-rows, simulate", "lost-brokers, replicas reassign"),
 )
 """Starts of the names of commands that take the same paths as others, and are left out by default."""
 

@@ -158,17 +158,17 @@ def check_history(spark: SparkSession, histories: str) -> None:
 def check_added_columns(spark: SparkSession, fleet: str, plans: str) -> None:
     """Readers ignore an added column; a writer refuses the table and changes nothing."""
     for table in (f"{fleet}.members", f"{plans}.metrics"):
-        spark.sql(f"ALTER TABLE {table} ADD COLUMNS (note string)")
+        spark.sql(f"ALTER TABLE {table} ADD COLUMNS (remark string)")
         spark.catalog.refreshTable(table)
     expected = members(spark, fleet)
     planned = plan(read_fleet(spark, fleet), "range")
     assert rows(planned.assignments) == rows(read_run(spark, plans).tables["assignments"])
     assert read_run(spark, plans).tables["metrics"].columns == PLAN_TABLES["metrics"].names
-    with pytest.raises(SourceError, match=r"members is there with other columns: .*note; expected "):
+    with pytest.raises(SourceError, match=r"members is there with other columns: .*remark; expected "):
         write_tables(of_required_tables(NAMES[0], 9), spark, fleet)
     assert members(spark, fleet) == expected
     before = read_run(spark, plans).manifest
-    with pytest.raises(SourceError, match=r"metrics is there with other columns: .*note"):
+    with pytest.raises(SourceError, match=r"metrics is there with other columns: .*remark"):
         write_run(planned, plans, run_id="late", tables=["assignments"])
     assert read_run(spark, plans).manifest == before
 

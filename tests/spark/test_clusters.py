@@ -69,7 +69,7 @@ def test_as_spark_lists_it(spark: SparkSession, tmp_path: Path, monkeypatch: pyt
     """Where the driver does not see the files."""
     for name in NAMES:
         for _ in range(2):
-            write_folder(snapshots.of_kafka(name), tmp_path / "a fleet", "csv")
+            write_folder(snapshots.of_required_tables(name), tmp_path / "a fleet", "csv")
     monkeypatch.setattr("spark_assign.sources.files.tables.local_path", lambda place: None)
     assert members(spark, f"file://{tmp_path}/a fleet") == dict.fromkeys(NAMES, 2)
 
@@ -165,10 +165,11 @@ def at_once(spark: SparkSession, prefix: str, taken: list[Snapshot]) -> list[Bas
 
 def test_three_clusters_in_a_catalog(spark: SparkSession, schema: str) -> None:
     """Written at once, into tables that are not there yet; again after one was taken anew; rows that are gone go."""
-    taken = [snapshots.of_kafka(name, undescribed=["secret"]) for name in NAMES]
+    taken = [snapshots.of_kafka(NAMES[0], undescribed=["secret"])]
+    taken += [snapshots.of_required_tables(name, undescribed=["secret"]) for name in NAMES[1:]]
     assert at_once(spark, schema, taken) == [None] * 3
     assert members(spark, schema) == dict.fromkeys(NAMES, 2)
-    write_tables(snapshots.of_kafka(NAMES[2], members=4), spark, schema)
+    write_tables(snapshots.of_required_tables(NAMES[2], members=4, undescribed=[]), spark, schema)
     assert members(spark, schema) == dict.fromkeys(NAMES, 2) | {NAMES[2]: 4}
     undescribed = spark.table(f"{schema}.undescribed").collect()
     assert {row.cluster for row in undescribed} == set(NAMES[:2])

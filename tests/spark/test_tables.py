@@ -8,8 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
+from jobs import plan as plan_job
 from spark_assign.sources.files.tables import read_fleet
 from spark_assign.stores import typed_text
+from spark_assign.stores.run_store import read_run
 from spark_assign.tables.errors import FleetError, SourceError
 from spark_assign.tables.groups import INPUT_TABLES
 
@@ -92,7 +94,7 @@ def test_a_uri_is_listed_by_spark(spark: SparkSession, tmp_path: Path, monkeypat
 
 
 def test_catalog_tables_and_overrides(spark: SparkSession, tmp_path: Path) -> None:
-    """A catalog prefix finds tables by name; one table may come from elsewhere."""
+    """A catalog prefix finds tables by name; one table may come from elsewhere. A command takes such locations."""
     source = read_fleet(spark, write(tmp_path, CSV))
     spark.sql("create database if not exists fleet_read")
     for name in ("topics", "members", "subscriptions"):
@@ -106,6 +108,9 @@ def test_catalog_tables_and_overrides(spark: SparkSession, tmp_path: Path) -> No
         spark, None, tables={name: f"fleet_read.{name}" for name in ("topics", "members", "subscriptions")}
     )
     assert fleet.members.count() == 2
+    locations = ["--fleet", "fleet_read", "--output", "fleet_read", "--run-id", "r", "--output-tables", "assignments"]
+    assert plan_job.main([*locations, "--assignor", "range"]) == 0
+    assert read_run(spark, "fleet_read").manifest.rows == {"assignments": 3, "metrics": 1, "rejected": 0}
     with pytest.raises(SourceError, match=r"looked for the table no_such\.topics") as error:
         read_fleet(spark, "no_such")
     assert "write ./no_such" in str(error.value)
