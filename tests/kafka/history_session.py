@@ -83,6 +83,12 @@ class Session:
         result: dict[str, Any] = json.loads(line)
         return result
 
+    def kill(self) -> None:
+        """Kills the process and all processes that it started, unless that was done."""
+        if self.process.returncode is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
 
 @contextlib.contextmanager
 def running(kind: str, folder: Path) -> Iterator[Session]:
@@ -100,12 +106,11 @@ def running(kind: str, folder: Path) -> Iterator[Session]:
             text=True,
             start_new_session=True,
         )
+    session = Session(process, folder / "session.log")
     try:
-        yield Session(process, folder / "session.log")
+        yield session
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        session.kill()
 
 
 def main() -> None:
