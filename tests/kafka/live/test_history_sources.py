@@ -42,7 +42,7 @@ from tests.kafka import group_members, history_session, java_programs, maven, se
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 from tests.kafka.history_session import Session
-from tests.kafka.live_groups import create_topics, wait_until
+from tests.kafka.live_groups import PATIENCE_S, create_topics, wait_until
 from tests.unit.test_log_segment import batches_in
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -83,7 +83,7 @@ def written(cluster: Cluster) -> Cluster:
     command = java_programs.command("OffsetTransactions", cluster.class_path, *transactional)
     transactions = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     with group_members.running(cluster, MEMBERS):
-        assert transactions.wait(60) == 0
+        assert transactions.wait(PATIENCE_S) == 0
         group_members.wait_until_settled(cluster, {GROUP: 2, "hs-consumer": 1})
     return cluster
 

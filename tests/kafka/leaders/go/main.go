@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/IBM/sarama"
 	"github.com/segmentio/kafka-go"
@@ -79,7 +78,6 @@ func (handler) ConsumeClaim(_ sarama.ConsumerGroupSession, claim sarama.Consumer
 
 func ibm(brokers []string, it member) {
 	config := sarama.NewConfig()
-	config.Consumer.MaxWaitTime = 10 * time.Second // as java/Leaders.java
 	config.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{map[string]func() sarama.BalanceStrategy{
 		"range": sarama.NewBalanceStrategyRange, "roundrobin": sarama.NewBalanceStrategyRoundRobin,
 		"sticky": sarama.NewBalanceStrategySticky, "cooperative-sticky": sarama.NewBalanceStrategyCooperativeSticky,
