@@ -1,4 +1,4 @@
-"""Calls of ./spark-submit.sh as a user makes them, and a fleet small enough for it."""
+"""Calls of the launchers as a user makes them, and a fleet small enough for it."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def package_index() -> None:
 
 @pytest.fixture(scope="session")
 def submit() -> Submit:
-    """A function: arguments of spark-submit.sh to the finished process. Called from another folder."""
+    """A function: arguments of a launcher, by default spark-submit.sh, to the finished process; called elsewhere."""
     environment = {
         key: value
         for key, value in os.environ.items()
         if key not in ("PYTHONPATH", "SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
     }
 
-    def call(*arguments: str, cwd: str = "/") -> subprocess.CompletedProcess[str]:
-        command = [str(ROOT / "spark-submit.sh"), *arguments]
+    def call(*arguments: str, cwd: str = "/", program: str = "spark-submit.sh") -> subprocess.CompletedProcess[str]:
+        command = [str(ROOT / program), *arguments]
         done = subprocess.run(
             command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600, check=False
         )
@@ -76,7 +76,7 @@ PLAN = (
     *("plan", "--run-id", "r", "--fail-on", "rejected", "--group-assignor", "pay*=roundrobin", "--assignor", "range"),
     *("--output-tables", "assignments"),
 )
-"""What is planned twice, here and on a cluster."""
+"""What is planned twice: here, by the embedded engine, and on a cluster."""
 
 
 @pytest.fixture(scope="session")
@@ -87,4 +87,5 @@ def planned_here(
     folder = tmp_path_factory.mktemp("here")
     (folder / "fleet").symlink_to(fleet)
     (folder / "out").mkdir()
-    return submit(*PLAN, "--fleet", "fleet", "--output", "out", cwd=str(folder)), folder / "out"
+    words = (*PLAN, "--fleet", "fleet", "--output", "out")
+    return submit(*words, cwd=str(folder), program="spark-assign"), folder / "out"

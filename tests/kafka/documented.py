@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.docs import homes
 from tests.docs.pages import Step
 from tests.docs.terminal import Terminal, terminal
-from tests.kafka import maven
+from tests.kafka import java_programs, maven
 from tests.kafka.broker import Cluster
 
 BROKER = "broker-1:9092"
@@ -58,7 +58,7 @@ def run_tool(step: Step, broker: Cluster, instead: Mapping[str, str]) -> str:
     file = arguments.pop() if ">" in arguments else None
     if file is not None:
         arguments.remove(">")
-    java = ["java", "-XX:TieredStopAtLevel=1", "-cp", maven.applications_classpath()]
+    java = ["java", *java_programs.SHORT_LIVED, "-cp", maven.applications_classpath()]
     java += [f"org.apache.kafka.tools.{TOOLS[tool]}", *arguments]
     done = subprocess.run(java, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{step}\n{done.stdout}{done.stderr}"

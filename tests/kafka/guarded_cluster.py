@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from kafka.admin import UserScramCredentialUpsertion
 
 from tests.kafka.broker import Cluster
+from tests.kafka.java_programs import KEYTOOL
 
 # Every secret holds kw4711, which no UUID can hold by chance.
 USER = "snapshot-reader"
@@ -39,14 +40,14 @@ class Keys:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         for name, host in (("broker", "127.0.0.1"), ("client", USER), ("stranger", "stranger")):
-            make = ["keytool", "-genkeypair", "-alias", name, "-keyalg", "EC", "-dname", f"CN={host}", "-validity", "2"]
+            make = [*KEYTOOL, "-genkeypair", "-alias", name, "-keyalg", "EC", "-dname", f"CN={host}", "-validity", "2"]
             _run(*make, *(["-ext", "SAN=ip:127.0.0.1"] if name == "broker" else []), *self._store(f"{name}.p12"))
-            export = ["keytool", "-exportcert", "-rfc", "-alias", name, "-file", self.at(f"{name}.pem")]
+            export = [*KEYTOOL, "-exportcert", "-rfc", "-alias", name, "-file", self.at(f"{name}.pem")]
             _run(*export, *self._store(f"{name}.p12"))
             for trust, kind in ((f"trust-{name}.p12", "PKCS12"), (f"trust-{name}.jks", "JKS")):
-                put = ["keytool", "-importcert", "-noprompt", "-alias", name, "-file", self.at(f"{name}.pem")]
+                put = [*KEYTOOL, "-importcert", "-noprompt", "-alias", name, "-file", self.at(f"{name}.pem")]
                 _run(*put, *self._store(trust, kind))
-        put = ["keytool", "-importkeystore", "-srckeystore", self.at("client.p12"), "-srcstorepass", STORE_PASSWORD]
+        put = [*KEYTOOL, "-importkeystore", "-srckeystore", self.at("client.p12"), "-srcstorepass", STORE_PASSWORD]
         put += ["-alias", "client", "-deststoretype", "JKS", "-destkeystore", self.at("client.jks")]
         _run(*put, "-deststorepass", STORE_PASSWORD, "-destkeypass", KEY_PASSWORD)
         opened = pkcs12.load_pkcs12((folder / "client.p12").read_bytes(), STORE_PASSWORD.encode())

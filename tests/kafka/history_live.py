@@ -10,18 +10,26 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
-import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 
-from tests.kafka import broker, history_session, history_stage, history_truth
+from spark_assign.fleet import Fleet
+from spark_assign.history.history import History, HistoryThresholds, read_history
+from spark_assign.history.past_variants import replay
+from spark_assign.sources.kafka.records_folder import copy_records
+from spark_assign.tables.history import HISTORY_TABLES
+from tests.kafka import broker, history_stage, history_truth
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import repeated
-from tests.kafka.history_story import BROKERS_SESSION_MS, CONNECT, DYNAMIC, PREFIX, STATIC, STOPPED, Item, Row, Story
+from tests.kafka.history_story import BROKERS_SESSION_MS, CONNECT, DYNAMIC, STATIC, STOPPED, Item, Row, Story
 from tests.slices import partitions
 
 CLASSIC = [members[0].group for members in DYNAMIC if members[0].protocol == "classic"]
 CONSUMER = [members[0].group for members in DYNAMIC if members[0].protocol == "consumer"]
 CONSUMERS = [*CLASSIC, *CONSUMER, STATIC, STOPPED]
 FLEETS = 2
+
+Committed = dict[str, dict[tuple[str, int], int]]
+"""The committed offsets of each group, by partition."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,7 @@ class Live:
     story: Story
     tables: dict[str, list[Row]]
     fleets: dict[int, dict[str, list[Row]]]
-    committed: dict[str, dict[tuple[str, int], int]]
+    committed: Committed
     written: dict[str, list[int]]
 
     def of(self, table: str, group: str) -> list[Row]:
@@ -77,9 +85,9 @@ def items(row: Row) -> Iterator[Item]:
         yield row["role"], row["topic"], partition
 
 
-def read(folder: Path) -> list[Row]:
+def collected(table: DataFrame) -> list[Row]:
     """A table, its times in milliseconds."""
-    rows = [row for file in sorted(folder.glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+    rows = table.toArrow().to_pylist()
     return [{name: ms(value) if isinstance(value, datetime) else value for name, value in row.items()} for row in rows]
 
 
@@ -88,47 +96,41 @@ def ms(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def played(class_path: str, folder: Path, seed: int) -> Live:
-    """Plays the story on a broker of its own, and reads its history by Spark.
+def played(spark: SparkSession, class_path: str, folder: Path, seed: int) -> Live:
+    """Plays the story on a broker of its own, and reads its history.
 
     Nothing else writes to the `__consumer_offsets` that is read. If the machine is too busy for the members' sessions,
     the story starts again.
     """
 
-    def attempted(attempt: int) -> Live:
+    def attempted(attempt: int) -> tuple[Path, Story, dict[str, list[int]], Committed]:
         home = folder / f"attempt-{attempt}"
         home.mkdir()
         with broker.cluster(class_path) as cluster:
-            return _played(cluster, home, seed)
+            with history_stage.played(cluster, home) as story:
+                copy_records(cluster.bootstrap_servers, "live", home / "records")
+                written = history_truth.written_generations(cluster)
+            return home, story, written, _committed(cluster)
 
-    return repeated(attempted)
-
-
-def _played(cluster: Cluster, folder: Path, seed: int) -> Live:
-    # Spark starts while the story is played.
-    with history_session.running("classic", folder / "session") as spark:
-        with history_stage.played(cluster, folder) as story:
-            spark.run("fetch", servers=cluster.bootstrap_servers, to=str(folder / "records"))
-            written = history_truth.written_generations(cluster)
-        moments = fleet_moments(story, random.Random(seed))
-        spark.run(
-            "history",
-            location=str(folder / "records"),
-            to=str(folder / "tables"),
-            groups=PREFIX,
-            session_ms=BROKERS_SESSION_MS,
-            moments=[datetime.fromtimestamp(at / 1000, UTC).isoformat() for at in moments],
-        )
-    tables = {place.name: read(place) for place in (folder / "tables").iterdir() if not place.name.startswith("fleet-")}
-    fleets = {
-        at: {place.name: read(place) for place in (folder / "tables" / f"fleet-{number}").iterdir()}
-        for number, at in enumerate(moments)
-    }
-    return Live(story, tables, fleets, _committed(cluster), written)
+    home, story, written, committed = repeated(attempted)
+    records = spark.read.parquet(str(home / "records"))
+    past = read_history(records, HistoryThresholds(session_timeout_ms=BROKERS_SESSION_MS))
+    past.tagged_rows().write.parquet(str(home / "tagged_rows"))
+    past = past.with_tagged_rows(spark.read.parquet(str(home / "tagged_rows")))
+    again = replay(records, assignors=[])
+    tables = {name: collected(getattr(past, name)) for name in HISTORY_TABLES}
+    tables |= {name: collected(getattr(again, name)) for name in ("replay_summary", "replay_rejected")}
+    return Live(story, tables, _fleets(past, fleet_moments(story, random.Random(seed))), committed, written)
 
 
-def _committed(cluster: Cluster) -> dict[str, dict[tuple[str, int], int]]:
-    committed: dict[str, dict[tuple[str, int], int]] = {}
+def _fleets(past: History, moments: list[int]) -> dict[int, dict[str, list[Row]]]:
+    of_moment = {at: Fleet.as_of(past, datetime.fromtimestamp(at / 1000, UTC).isoformat()) for at in moments}
+    names = ("groups", "members", "subscriptions", "owned_slices", "topics")
+    return {at: {name: collected(getattr(fleet, name)) for name in names} for at, fleet in of_moment.items()}
+
+
+def _committed(cluster: Cluster) -> Committed:
+    committed: Committed = {}
     with cluster.admin() as admin:
         for group in CONSUMERS:
             offsets = admin.list_group_offsets([group])

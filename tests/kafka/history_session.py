@@ -20,17 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from spark_assign.fleet import Fleet
-from spark_assign.history.history import HistoryThresholds, read_history
-from spark_assign.history.past_variants import replay
 from spark_assign.history.records import records_of
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import follow, records_in_kafka, to_its_end
-from spark_assign.sources.kafka.records_folder import copy_records
-from spark_assign.tables.history import HISTORY_TABLES
 from tests import conftest
 from tests.kafka import maven
 
@@ -83,6 +77,12 @@ class Session:
         result: dict[str, Any] = json.loads(line)
         return result
 
+    def kill(self) -> None:
+        """Kills the process and all processes that it started, unless that was done."""
+        if self.process.returncode is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
 
 @contextlib.contextmanager
 def running(kind: str, folder: Path) -> Iterator[Session]:
@@ -100,12 +100,11 @@ def running(kind: str, folder: Path) -> Iterator[Session]:
             text=True,
             start_new_session=True,
         )
+    session = Session(process, folder / "session.log")
     try:
-        yield Session(process, folder / "session.log")
+        yield session
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        session.kill()
 
 
 def main() -> None:
@@ -115,11 +114,6 @@ def main() -> None:
         arguments = json.loads(line)
         result = STEPS[arguments.pop("step")](spark, **arguments)
         print(json.dumps(result, default=str), flush=True)
-
-
-def fetch(spark: SparkSession, servers: str, to: str, properties: str = "") -> Any:
-    """Appends what the client reads to a folder of Parquet, and returns how many records that are."""
-    return {"rows": copy_records(servers, "live", Path(to), properties=client_properties.parse(properties))}
 
 
 def read(spark: SparkSession, servers: str, to: str, properties: str = "") -> Any:
@@ -148,27 +142,6 @@ def copy(spark: SparkSession, location: str, to: str) -> Any:
     return {}
 
 
-def history(spark: SparkSession, location: str, to: str, groups: str, session_ms: int, moments: list[str]) -> Any:
-    """Writes into folders of Parquet all history tables, the replay, and the fleet at some moments.
-
-    Only records whose key contains the text `groups` are read: Spark's own reader has records, too.
-    """
-    records = spark.read.parquet(location).where(F.contains(F.col("key"), F.lit(bytearray(groups.encode()))))
-    past = read_history(records, HistoryThresholds(session_timeout_ms=session_ms))
-    past.tagged_rows().write.parquet(f"{to}/tagged_rows")
-    past = past.with_tagged_rows(spark.read.parquet(f"{to}/tagged_rows"))
-    for name in HISTORY_TABLES:
-        getattr(past, name).write.parquet(f"{to}/{name}")
-    again = replay(records, assignors=[])
-    for name in ("replay_summary", "replay_rejected"):
-        getattr(again, name).write.parquet(f"{to}/{name}")
-    for number, moment in enumerate(moments):
-        fleet = Fleet.as_of(past, moment)
-        for name in ("groups", "members", "subscriptions", "owned_slices", "topics"):
-            getattr(fleet, name).write.parquet(f"{to}/fleet-{number}/{name}")
-    return {}
-
-
 def job(spark: SparkSession, arguments: list[str], name: str = "history") -> Any:
     """Runs a job in this session, and returns what it prints."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
@@ -191,12 +164,10 @@ def spark_plans(frame: DataFrame) -> str:
 
 
 STEPS = {
-    "fetch": fetch,
     "read": read,
     "segments": segments,
     "stream": stream,
     "copy": copy,
-    "history": history,
     "job": job,
 }
 

@@ -20,6 +20,8 @@ from tests.runner import tools
 SOURCES = Path(__file__).parent / "java"
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """For a JVM that answers some questions and ends: it takes a third less of a processor."""
+KEYTOOL = ("keytool", *(f"-J{option}" for option in SHORT_LIVED))
+"""The program keytool, with the options of a JVM that lives shortly."""
 _COMPILER = ("-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn", "-proc:none")
 """By its module and not by `javac`, so that the compiler is that of the `java` which runs the program."""
 _HANGS = 600

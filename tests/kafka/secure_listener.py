@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from tests.kafka.java_programs import KEYTOOL
+
 USER = "snapshot-reader"
 PASSWORD = 'p@ss"w\\ord; with=everything kw4711'
 _STORE_PASSWORD = "loopback-only"
@@ -17,9 +19,9 @@ _MODULES = {
 def make_keys(folder: Path) -> None:
     """`broker.p12` for 127.0.0.1 and its certificate `ca.pem`."""
     store = ["-keystore", str(folder / "broker.p12"), "-storetype", "PKCS12", "-storepass", _STORE_PASSWORD]
-    make = ["keytool", "-genkeypair", "-alias", "broker", "-keyalg", "EC", "-dname", "CN=127.0.0.1"]
+    make = [*KEYTOOL, "-genkeypair", "-alias", "broker", "-keyalg", "EC", "-dname", "CN=127.0.0.1"]
     subprocess.run([*make, "-ext", "SAN=ip:127.0.0.1", "-validity", "2", *store], check=True, capture_output=True)
-    export = ["keytool", "-exportcert", "-rfc", "-alias", "broker", "-file", str(folder / "ca.pem")]
+    export = [*KEYTOOL, "-exportcert", "-rfc", "-alias", "broker", "-file", str(folder / "ca.pem")]
     subprocess.run([*export, *store], check=True, capture_output=True)
 
 

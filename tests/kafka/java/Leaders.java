@@ -10,7 +10,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
  * Groups of Java consumers of any release since 2.4: {@code java -cp <clients jars> Leaders.java <bootstrap servers>}.
  *
  * Reads a member a line, tab between its fields: group, topic, assignor, client id (none: the library's own), then an
- * empty line. All poll until standard input ends.
+ * empty line. All poll until standard input ends; a fetch waits for 10 seconds, so that idle members cost little.
  */
 public class Leaders {
     private static volatile boolean running = true;
@@ -22,6 +22,7 @@ public class Leaders {
             Properties settings = new Properties();
             settings.put("bootstrap.servers", arguments[0]);
             settings.put("group.id", fields[0]);
+            settings.put("fetch.max.wait.ms", 10_000);
             settings.put("partition.assignment.strategy", assignor(fields[2]));
             if (!fields[3].isEmpty()) {
                 settings.put("client.id", fields[3]);

@@ -1,6 +1,6 @@
 """Groups of Python consumers: `PYTHONPATH=<the library> python leaders.py <library> <bootstrap servers>`.
 
-Reads a member a line, as `java/Leaders.java` does, and polls until standard input ends.
+Reads a member a line, as `java/Leaders.java` does, and polls until standard input ends. A fetch waits as long as there.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ CAMEL = {
     "sticky": "StickyPartitionAssignor",
     "cooperative-sticky": "CooperativeStickyAssignor",
 }
+
+
+FETCH_WAIT_MS = 10_000
 
 
 def members() -> Iterator[tuple[str, str, str, dict[str, str]]]:
@@ -40,7 +43,9 @@ def librdkafka(servers: str) -> None:
         named = {"client.id": client["client_id"]} if client else {}
         consumers.append(
             library.Consumer(
-                {"bootstrap.servers": servers, "group.id": group, "partition.assignment.strategy": assignor} | named
+                {"bootstrap.servers": servers, "group.id": group, "partition.assignment.strategy": assignor}
+                | {"fetch.wait.max.ms": FETCH_WAIT_MS}
+                | named
             )
         )
         consumers[-1].subscribe([topic])
@@ -69,11 +74,11 @@ def kafka_python(servers: str) -> None:
         raise ValueError(name)
 
     def consume(group: str, topic: str, assignor: str, client: dict[str, str]) -> None:
-        strategy = {"partition_assignment_strategy": [assignor_class(assignor)]}
-        consumer = library.KafkaConsumer(bootstrap_servers=servers, group_id=group, **strategy, **client)
+        settings = {"partition_assignment_strategy": [assignor_class(assignor)], "fetch_max_wait_ms": FETCH_WAIT_MS}
+        consumer = library.KafkaConsumer(bootstrap_servers=servers, group_id=group, **settings, **client)
         consumer.subscribe([topic])
         while True:
-            consumer.poll(timeout_ms=200)
+            consumer.poll(timeout_ms=1_000)
 
     for member in members():
         threading.Thread(target=consume, args=member, daemon=True).start()
@@ -88,11 +93,11 @@ def aiokafka(servers: str) -> None:
         assignors[name] = getattr(importlib.import_module(f"aiokafka.coordinator.assignors.{module}"), CAMEL[name])
 
     async def consume(group: str, topic: str, assignor: str, client: dict[str, str]) -> None:
-        strategy = {"partition_assignment_strategy": [assignors[assignor]]}
-        consumer = library.AIOKafkaConsumer(topic, bootstrap_servers=servers, group_id=group, **strategy, **client)
+        settings = {"partition_assignment_strategy": [assignors[assignor]], "fetch_max_wait_ms": FETCH_WAIT_MS}
+        consumer = library.AIOKafkaConsumer(topic, bootstrap_servers=servers, group_id=group, **settings, **client)
         await consumer.start()
         while True:
-            await consumer.getmany(timeout_ms=200)
+            await consumer.getmany(timeout_ms=1_000)
 
     async def run() -> None:
         tasks = [asyncio.create_task(consume(*member)) for member in members()]

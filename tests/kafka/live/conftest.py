@@ -12,6 +12,12 @@ import pytest
 AT_ONCE = 1
 """The stories side by side, beside the tests that need none. More would hold up members on a busy machine."""
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the tests that wait for a story behind all others, which run while the stories are played."""
+    items.sort(key=lambda item: isinstance(item, pytest.Function) and hasattr(item.module, "play"))
+
+
 Stories = dict[str, Future[Any]]
 """The result of `play`, by the name of the module."""
 

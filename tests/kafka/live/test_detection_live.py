@@ -68,17 +68,18 @@ class Detected:
 
 @pytest.fixture(scope="module")
 def detected(broker: Cluster) -> Iterator[Detected]:
-    """All groups at the same time, a process for each release of a library."""
+    """All groups at the same time, a process for each release of a library, once all releases have been fetched."""
     create_topics(broker, {TOPIC: PARTITIONS})
     missing: dict[Running, UnavailableError] = {}
+    commands: dict[Running, list[str]] = {}
+    for by in ALL:
+        try:
+            commands[by] = by.command(broker.bootstrap_servers)
+        except UnavailableError as reason:
+            missing[by] = reason
     with contextlib.ExitStack() as stack:
         expected: set[str] = set()
-        for by in ALL:
-            try:
-                command = by.command(broker.bootstrap_servers)
-            except UnavailableError as reason:
-                missing[by] = reason
-                continue
+        for by, command in commands.items():
             lines = [line for each in groups_of(by) for line in each.lines]
             process = stack.enter_context(group_members.fed(command, lines, None))
             stack.callback(process.kill)

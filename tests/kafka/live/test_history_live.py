@@ -9,6 +9,7 @@ from collections import defaultdict
 from itertools import pairwise
 
 import pytest
+from pyspark.sql import SparkSession
 
 from spark_assign.history.kernel.replay.reproduce_recorded import ORDER_NOT_ON_RECORD
 from tests import seeds
@@ -52,9 +53,9 @@ KINDS = {
 
 
 @pytest.fixture(scope="module")
-def live(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Live:
-    """The story, and its history by Spark from the cluster."""
-    return played(kafka_jars, tmp_path_factory.mktemp("history-live"), seeds.seed_for("history-live"))
+def live(spark: SparkSession, kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Live:
+    """The story, and its history from the cluster."""
+    return played(spark, kafka_jars, tmp_path_factory.mktemp("history-live"), seeds.seed_for("history-live"))
 
 
 def test_nothing_is_left_out(live: Live) -> None:

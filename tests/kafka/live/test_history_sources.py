@@ -42,7 +42,7 @@ from tests.kafka import group_members, history_session, java_programs, maven, se
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
 from tests.kafka.history_session import Session
-from tests.kafka.live_groups import create_topics, wait_until
+from tests.kafka.live_groups import PATIENCE_S, create_topics, wait_until
 from tests.unit.test_log_segment import batches_in
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -83,7 +83,7 @@ def written(cluster: Cluster) -> Cluster:
     command = java_programs.command("OffsetTransactions", cluster.class_path, *transactional)
     transactions = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     with group_members.running(cluster, MEMBERS):
-        assert transactions.wait(60) == 0
+        assert transactions.wait(PATIENCE_S) == 0
         group_members.wait_until_settled(cluster, {GROUP: 2, "hs-consumer": 1})
     return cluster
 
@@ -92,6 +92,13 @@ def written(cluster: Cluster) -> Cluster:
 def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     """A session of Spark that all tests without Spark Connect share."""
     with history_session.running("classic", tmp_path_factory.mktemp("spark") / "classic") as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session of Spark Connect, with a server of its own."""
+    with history_session.running("connect", tmp_path_factory.mktemp("connect") / "connect") as session:
         yield session
 
 
@@ -253,44 +260,15 @@ def test_what_a_broker_compresses_is_read(cluster: Cluster) -> None:
         assert [record.offset for record in records] == list(range(len(sent)))
 
 
-def wait_for_batches(location: Path, count: int) -> None:
-    """Waits until a stream has begun and has written `count` batches."""
-    checkpoint = location / CHECKPOINT
-    wait_until(
-        lambda: (checkpoint / "metadata").exists() and len(list((checkpoint / "commits").glob("[0-9]*"))) >= count,
-        f"{count} batches",
-        every_s=0.02,
-    )
-
-
-def test_a_killed_stream_stores_each_record_once(written: Cluster, classic: Session, tmp_path: Path, seed: int) -> None:
-    """The process is killed at a random moment of a random batch, from the first one on, while groups commit."""
-    chance = random.Random(seed)
-    location = tmp_path / "history"
-    follow = {"servers": written.bootstrap_servers, "location": str(location)}
-    with group_members.running(written, MEMBERS), history_session.running("classic", tmp_path / "killed") as killed:
-        killed.begin("stream", **follow, interval="500 milliseconds", max_records=60)
-        wait_for_batches(location, chance.randrange(4))
-        time.sleep(chance.uniform(0, 1))  # A moment, not a fact: any point of the batch will do.
-    count = classic.run("stream", **follow)["rows"]
-    classic.run("copy", location=str(location), to=str(tmp_path / "stored"))
-    classic.run("read", servers=written.bootstrap_servers, to=str(tmp_path / "kafka"))
-    stored = rows(tmp_path / "stored")
-    assert len(stored) == count
-    assert len(stored) > 100
-    assert_same(stored, rows(tmp_path / "kafka"), ends_of_stream(location / CHECKPOINT))
-
-
-def test_tables_and_what_is_left_out(written: Cluster, tmp_path: Path) -> None:
+def test_tables_and_what_is_left_out(written: Cluster, connect: Session, tmp_path: Path) -> None:
     """By Spark Connect into a Delta table, twice; and into a folder whose files have no byte of hosts and metadata."""
     servers, checkpoint = written.bootstrap_servers, tmp_path / "checkpoint"
     table = {"servers": servers, "location": "history", "table_format": "delta", "checkpoint": str(checkpoint)}
     bare = {"location": str(tmp_path / "bare"), "without_hosts": True, "without_metadata": True}
-    with history_session.running("connect", tmp_path / "connect") as session:
-        first, second = (session.run("stream", **table)["rows"] for _ in range(2))
-        session.run("copy", location="history", to=str(tmp_path / "stored"))
-        session.run("read", servers=servers, to=str(tmp_path / "kafka"))
-        session.run("stream", servers=servers, **bare)
+    first, second = (connect.run("stream", **table)["rows"] for _ in range(2))
+    connect.run("copy", location="history", to=str(tmp_path / "stored"))
+    connect.run("read", servers=servers, to=str(tmp_path / "kafka"))
+    connect.run("stream", servers=servers, **bare)
     by_kafka = rows(tmp_path / "kafka")
     stored = rows(tmp_path / "stored")
     assert_same(stored, by_kafka, ends_of_stream(checkpoint))
@@ -309,6 +287,39 @@ def test_tables_and_what_is_left_out(written: Cluster, tmp_path: Path) -> None:
         assert key == key_before
         assert (value is None) == (value_before is None)
         assert value != b"", "all of them can be read"
+
+
+def wait_for_batches(location: Path, count: int) -> None:
+    """Waits until a stream has begun and has written `count` batches."""
+    checkpoint = location / CHECKPOINT
+    wait_until(
+        lambda: (checkpoint / "metadata").exists() and len(list((checkpoint / "commits").glob("[0-9]*"))) >= count,
+        f"{count} batches",
+        every_s=0.02,
+    )
+
+
+def test_a_killed_stream_stores_each_record_once(
+    written: Cluster, classic: Session, connect: Session, tmp_path: Path, seed: int
+) -> None:
+    """The process is killed at a random moment of a random batch, from the first one on, while groups commit. So this
+    is the last test of its session.
+    """
+    chance = random.Random(seed)
+    location = tmp_path / "history"
+    follow = {"servers": written.bootstrap_servers, "location": str(location)}
+    with group_members.running(written, MEMBERS):
+        connect.begin("stream", **follow, interval="500 milliseconds", max_records=60)
+        wait_for_batches(location, chance.randrange(4))
+        time.sleep(chance.uniform(0, 1))  # A moment, not a fact: any point of the batch will do.
+        connect.kill()
+    count = classic.run("stream", **follow)["rows"]
+    classic.run("copy", location=str(location), to=str(tmp_path / "stored"))
+    classic.run("read", servers=written.bootstrap_servers, to=str(tmp_path / "kafka"))
+    stored = rows(tmp_path / "stored")
+    assert len(stored) == count
+    assert len(stored) > 100
+    assert_same(stored, rows(tmp_path / "kafka"), ends_of_stream(location / CHECKPOINT))
 
 
 # --- the job ------------------------------------------------------------------------------------------------

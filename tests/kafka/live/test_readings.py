@@ -25,7 +25,7 @@ from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from spark_assign.sources.kafka.loads import LoadReadOptions
 from tests.kafka import documented
 from tests.kafka.broker import Cluster
-from tests.kafka.live_groups import create_topics, wait_until
+from tests.kafka.live_groups import PATIENCE_S, create_topics, wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -41,9 +41,10 @@ RATES = ("in_messages_per_second", "in_messages_per_second_stddev", "in_bytes_pe
 
 @dataclass
 class Traffic:
-    """Who produces and consumes, until told to stop."""
+    """Who produces and consumes, until told to stop. All begin when each has sent or read a message."""
 
     broker: Cluster
+    at_work: threading.Barrier = field(default_factory=lambda: threading.Barrier(len(SENT) + 2))
     stopped: threading.Event = field(default_factory=threading.Event)
     threads: list[threading.Thread] = field(default_factory=list)
 
@@ -55,6 +56,8 @@ class Traffic:
     def produce(self, partition: int, rate: float) -> None:
         """So many a second, by the clock: what comes late is caught up."""
         producer = KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers)
+        producer.send("rd.hot", VALUE, partition=partition).get(PATIENCE_S)
+        self.at_work.wait()
         begun, sent = time.monotonic(), 0
         while not self.stopped.wait(max(begun + sent / rate - time.monotonic(), 0)):
             producer.send("rd.hot", VALUE, partition=partition)
@@ -71,7 +74,11 @@ class Traffic:
             auto_offset_reset="earliest",
         )
         consumer.assign([at])
-        begun, taken = time.monotonic(), 0
+        while not self.stopped.is_set() and not consumer.poll(timeout_ms=100, max_records=1):
+            pass
+        consumer.commit({at: OffsetAndMetadata(1, "", -1)})
+        self.at_work.wait()
+        begun, taken = time.monotonic(), 1
         while not self.stopped.wait(0.1):
             due = int((time.monotonic() - begun) * READ) - taken
             if due > 0:
@@ -82,12 +89,13 @@ class Traffic:
 
 @contextmanager
 def running(broker: Cluster) -> Iterator[Traffic]:
-    """Producers and the consumer, for as long as the block lasts."""
+    """Producers and the consumer, all at work, for as long as the block lasts."""
     traffic = Traffic(broker)
     for partition, rate in SENT.items():
         traffic.run(traffic.produce, partition, rate)
     traffic.run(traffic.consume)
     try:
+        traffic.at_work.wait(PATIENCE_S)
         yield traffic
     finally:
         traffic.stopped.set()
@@ -131,22 +139,23 @@ def taken(broker: Cluster) -> Taken:
     commit(broker, "rd-still", 4)
     commit(broker, "rd-reset", 7)
 
-    def change() -> None:
-        """Between two readings: a topic is made anew and grows beyond what it was, a group is reset."""
-        time.sleep(EVERY_S / 2)
+    messages: list[str] = []
+
+    def reported(message: str) -> None:
+        """Before the second reading, a topic is made anew and grows beyond what it was, and a group is reset."""
+        messages.append(message)
+        if message != f"reading 2 of {TIMES}":
+            return
         with broker.admin() as admin:
             admin.delete_topics(["rd.anew"])
             wait_until(lambda: "rd.anew" not in admin.list_topics(), "the topic is deleted", every_s=0.1)
         make(broker, "rd.anew", 8)
         commit(broker, "rd-reset", 2)
 
-    messages: list[str] = []
     chosen: dict[str, Any] = {"groups": "rd-*", "topics": "rd.*"}
-    with running(broker) as traffic:
-        time.sleep(3)  # until all are at work
-        traffic.run(change)
+    with running(broker):
         loads = LoadReadOptions(every_s=EVERY_S, times=TIMES)
-        readings = snapshot(broker.bootstrap_servers, loads=loads, progress=messages.append, **chosen)
+        readings = snapshot(broker.bootstrap_servers, loads=loads, progress=reported, **chosen)
         since = snapshot(broker.bootstrap_servers, loads=LoadReadOptions(since_s=8), **chosen)
     after = snapshot(broker.bootstrap_servers, **chosen)
     return Taken(readings, since, after, messages)

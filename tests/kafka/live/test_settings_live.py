@@ -36,8 +36,8 @@ from tests.kafka.pasted_settings import GO, Lines, Member
 
 pytestmark = pytest.mark.kafka
 
-TOPIC, PARTITIONS, SETTLE_S = "pasted.topic", 6, 120
-AT_ONCE = 4
+TOPIC, PARTITIONS = "pasted.topic", 6
+AT_ONCE = 6
 """Changes side by side. More would hold up members on a busy machine."""
 BY_NAME = {by.name: by for by in (*client_libraries.LIBRARIES, *client_libraries.OF_GO_AND_NODE)}
 JAVA_3 = Running("Java", "3.9.1", ())
@@ -137,7 +137,7 @@ class Group:
             is_there = row.get("state") == "Stable" and len(tables["members"]) == 2 and owned == PARTITIONS
             return tables if is_there and assignor in (None, row["assignor"]) else None
 
-        return wait_until(settled, f"{self.advised.group} with {assignor}", SETTLE_S, every_s=1)
+        return wait_until(settled, f"{self.advised.group} with {assignor}", every_s=1)
 
 
 @cache
@@ -243,4 +243,4 @@ def test_lists_that_libraries_refuse(by: Running, names: tuple[str, str], topic:
             return "starts" if groups and groups[0]["state"] == "Stable" else None
 
         expected = "starts" if find_refusal(by.library, names) is None else "refused"
-        assert wait_until(outcome, group, SETTLE_S, every_s=1) == expected
+        assert wait_until(outcome, group, every_s=1) == expected

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Container, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -87,7 +88,7 @@ class Restarted:
 
 def play(broker: Cluster, folder: Path) -> list[Restarted]:
     """Each instance closes and starts again, in both applications at the same time."""
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(len(APPLICATIONS)) as pool:
         live = [classic_applications.start(broker, folder, specs, stack, NUM_INSTANCES) for specs in APPLICATIONS]
         for each in live:
             classic_applications.settle(broker, each, is_final=True)
@@ -96,7 +97,7 @@ def play(broker: Cluster, folder: Path) -> list[Restarted]:
         restarts: list[list[Restart]] = [[] for _ in live]
         for number in range(NUM_INSTANCES):
             generations = [_generation(broker, each) for each in live]
-            times = [_restart(each, number) for each in live]
+            times = pool.map(_restart, live, [number] * len(live))
             for each, generation, (closed_ms, started_ms), of in zip(live, generations, times, restarts, strict=True):
                 classic_applications.settle(broker, each, is_final=True)
                 rebalances = _generation(broker, each) - generation
@@ -124,7 +125,7 @@ def _restart(live: LiveApplication, number: int) -> tuple[float, float]:
     def is_up() -> bool:
         return [row["state"] for row in rows_after_close() if row["event"] == "tasks"][-1:] == ["RUNNING"]
 
-    wait_until(is_up, lambda: events(live.files)[since:], within_s=120)
+    wait_until(is_up, lambda: events(live.files)[since:])
     return closed_ms, next(row["at_ms"] for row in rows_after_close() if row["event"] == "tasks")
 
 

@@ -1,4 +1,4 @@
-"""Three Kafka clusters, each of one broker, whose snapshots are taken at the same time into one fleet."""
+"""Three Kafka clusters, of which two are of one broker, whose snapshots are taken at the same time into one fleet."""
 
 from __future__ import annotations
 
@@ -28,16 +28,18 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 PAGE = "docs/forty-clusters.md"
 NAMES = ("eu", "us", "ap")
 TOPICS = dict(zip(NAMES, (1, 2, 3), strict=True))
+SHARED = "us"
+"""The cluster of all tests; only its topics `t-*` and no groups are read."""
 
 
 @pytest.fixture(scope="module")
-def clusters(kafka_jars: str) -> Iterator[tuple[dict[str, Cluster], dict[str, contextlib.ExitStack]]]:
-    """Each with a number of topics of its own; and how to stop each."""
+def clusters(kafka_jars: str, broker: Cluster) -> Iterator[tuple[dict[str, Cluster], dict[str, contextlib.ExitStack]]]:
+    """Each with a number of topics of its own; and how to stop those that aren't shared."""
     with contextlib.ExitStack() as all_of_them:
-        stacks = {name: all_of_them.enter_context(contextlib.ExitStack()) for name in NAMES}
-        with ThreadPoolExecutor(len(NAMES)) as pool:
+        stacks = {name: all_of_them.enter_context(contextlib.ExitStack()) for name in NAMES if name != SHARED}
+        with ThreadPoolExecutor(len(stacks)) as pool:
             clusters = pool.map(lambda stack: stack.enter_context(kafka_broker.cluster(kafka_jars)), stacks.values())
-        started = dict(zip(NAMES, clusters, strict=True))
+        started = {SHARED: broker, **dict(zip(stacks, clusters, strict=True))}
         for name, cluster in started.items():
             create_topics(cluster, {f"t-{number}": 2 for number in range(TOPICS[name])})
         yield started, stacks
@@ -46,14 +48,14 @@ def clusters(kafka_jars: str) -> Iterator[tuple[dict[str, Cluster], dict[str, co
 def arguments(name: str, cluster: Cluster, fleet: Path) -> list[str]:
     """Returns the arguments of the job for one cluster."""
     read = ["--bootstrap-server", cluster.bootstrap_servers, "--cluster-name", name, "--topic", "t-*"]
-    return [*read, "--fleet-dir", str(fleet)]
+    return [*read, "--group", "none", "--fleet-dir", str(fleet)]
 
 
 def take_all(clusters: Mapping[str, Cluster]) -> int:
     """Returns the exit code of the documented command for a file with all clusters, in the working folder."""
     (step,) = documented.steps("test_three_clusters")
     tables = [
-        f'[clusters.{name}]\nbootstrap_server = "{cluster.bootstrap_servers}"\ntopic = ["t-*"]\n'
+        f'[clusters.{name}]\nbootstrap_server = "{cluster.bootstrap_servers}"\ntopic = ["t-*"]\ngroup = ["none"]\n'
         for name, cluster in clusters.items()
     ]
     Path("clusters.toml").write_text("".join(tables))
@@ -74,6 +76,21 @@ def test_the_documented_file(tmp_path: Path) -> None:
     assert found["shop-eu"]["group"] == ["payments-*", "orders-*"]
 
 
+def test_snapshots_in_a_catalog(
+    spark: SparkSession, clusters: tuple[dict[str, Cluster], dict[str, contextlib.ExitStack]]
+) -> None:
+    """Into tables that the clusters share, at the same time."""
+    spark.sql("CREATE DATABASE IF NOT EXISTS three_clusters")
+
+    def in_catalog(name: str) -> None:
+        taken = kafka.snapshot(clusters[0][name].bootstrap_servers, cluster=name, groups="none", topics="t-*")
+        write_tables(taken, spark, "three_clusters")
+
+    with ThreadPoolExecutor(len(NAMES)) as pool:
+        list(pool.map(in_catalog, NAMES))
+    assert topics(spark, "three_clusters") == TOPICS
+
+
 def test_three_clusters(
     spark: SparkSession,
     clusters: tuple[dict[str, Cluster], dict[str, contextlib.ExitStack]],
@@ -82,27 +99,16 @@ def test_three_clusters(
     capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Into a folder and into tables; again after one has changed; then one that is down stays as it was."""
+    """Into a folder; again after one has changed; then one that is down stays as it was."""
     monkeypatch.chdir(tmp_path)
     started, stacks = clusters
     fleet = tmp_path / "clusters"
     assert take_all(started) == 0
     assert topics(spark, str(fleet)) == TOPICS
-    spark.sql("CREATE DATABASE IF NOT EXISTS three_clusters")
-
-    def in_catalog(name: str) -> None:
-        taken = kafka.snapshot(started[name].bootstrap_servers, cluster=name, topics="t-*")
-        write_tables(taken, spark, "three_clusters")
-
-    with ThreadPoolExecutor(len(NAMES)) as pool:
-        list(pool.map(in_catalog, NAMES))
-    assert topics(spark, "three_clusters") == TOPICS
 
     create_topics(started["us"], {"t-new": 2})
-    in_catalog("us")
     assert snapshot_job.main(arguments("us", started["us"], fleet)) == 0
-    for place in (str(fleet), "three_clusters"):
-        assert topics(spark, place) == TOPICS | {"us": 3}
+    assert topics(spark, str(fleet)) == TOPICS | {"us": 3}
 
     assert snapshot_job.main(arguments("eu", started["ap"], fleet)) == 2
     assert "already, as ap" in capfd.readouterr().err + caplog.text

@@ -17,7 +17,7 @@ from tests.frames import dataframe
 from tests.kafka import java_programs
 from tests.kafka.broker import Cluster
 from tests.kafka.conftest import RACKS
-from tests.kafka.live_groups import create_topics
+from tests.kafka.live_groups import PATIENCE_S, create_topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -41,7 +41,7 @@ def readers(broker: Cluster) -> Iterator[dict[str, dict[str, int]]]:
         yield json.loads(running.stdout.readline())
         running.stdin.write("\n")
         running.stdin.close()
-        assert running.wait(30) == 0
+        assert running.wait(PATIENCE_S) == 0
 
 
 def test_who_reads_from_where(readers: dict[str, dict[str, int]], broker: Cluster, spark: SparkSession) -> None:
