@@ -12,6 +12,7 @@ from typing import Any
 import click
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_assign import Fleet
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import read_fleet_and_settings, store_and_read, store_run
 from spark_assign.cli.options import (
@@ -45,7 +46,6 @@ from spark_assign.simulation import Settings, Simulation, simulate, simulate_var
 from spark_assign.simulation.scenarios import SCENARIOS, Scenario, simulate_scenario
 from spark_assign.simulation.settings import BROKER_RELEASES
 from spark_assign.simulation.simulation import simulate_fleet
-from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.streams import simulate_streams
@@ -255,7 +255,7 @@ def run_scenario(options: Options) -> int:
 def run_fleet_scenario(options: Options, spark: SparkSession) -> int:
     """Simulates a scenario of the sample fleet: prints its costs, and draws the group with the largest costs."""
     scenario = SCENARIOS[options.scenario]()
-    fleet, events = scenario.read(spark, read_fleet(spark, sample(__file__, "fleet")))
+    fleet, events = scenario.read(spark, Fleet.read(spark, sample(__file__, "fleet")))
     settings, variants = _scenario_settings(options, scenario)
     simulation = simulate_fleet(fleet, events, variants, settings)
     log.info("simulating %d events with %s", events.count(), ", ".join(variants))

@@ -37,8 +37,8 @@ def plan_rows(facts: pa.Table, params: PlanParams) -> list[Row]:
 
 
 def with_moves(rows: Iterable[Row]) -> list[Row]:
-    """Returns the rows with `move` and `revocation` rows (member_id, next_member_id, topic, first, step, count, reason,
-    loads) instead of `changed_topic` rows."""
+    """Returns the rows with `move` and `revocation` rows (member_id, next_member_id, topic, first, step, count, reason)
+    instead of `changed_topic` rows."""
     rows = list(rows)
     changed = [row for row in rows if row["kind"] == "changed_topic"]
     others = [row for row in rows if row["kind"] != "changed_topic"]
@@ -60,16 +60,8 @@ def _deltas(kind: str, changed: list[Row]) -> Iterator[Row]:
                 "next_member_id": _member_id(row, delta["to_member"]),
                 "reason": REASONS[delta["reason"]],
                 **{name: delta[name] for name in ("first", "step", "count")},
-                "loads": _loads(row, delta),
             }
 
 
 def _member_id(row: Row, index: int) -> str | None:
     return None if index < 0 else row["member_ids"][index]
-
-
-def _loads(row: Row, delta: Row) -> list[float | None] | None:
-    if row.get("loads") is None:
-        return None
-    loads = dict(enumerate(row["loads"]))
-    return [loads.get(delta["first"] + delta["step"] * at) for at in range(delta["count"])]

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from spark_assign.advice.kernel import zones as kernel
 from spark_assign.advice.kernel.cross_zone_traffic import CURRENT, GB, ZoneParams
 from spark_assign.advice.kernel.replica_moves import MOVE, MOVE_COLUMNS, REORDER, replica_moves
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.spark.arrow_batches import map_arrow_batches, map_arrow_chunks
 from spark_assign.stores.result import LazyResult
@@ -70,7 +70,7 @@ class ZoneTraffic(LazyResult):
 
     schemas: ClassVar = ZONES_TABLES
 
-    fleet: Fleet
+    fleet: FleetTables
     params: ZoneParams
 
     @cached_property
@@ -119,7 +119,7 @@ class ZoneTraffic(LazyResult):
         return listed.withColumns({"read_from": F.col("each.rack_id"), "read_bytes": F.col("each.bytes_per_day")})
 
 
-def measure_zone_traffic(fleet: Fleet, params: ZoneParams | None = None) -> ZoneTraffic:
+def measure_zone_traffic(fleet: FleetTables, params: ZoneParams | None = None) -> ZoneTraffic:
     """Computes what the groups of a fleet read across zones, its cost, and what would reduce it.
 
     A member reads what is written, once, from the preferred leader or, with follower fetching (KIP-392), from a replica
@@ -166,7 +166,7 @@ def measure_zone_traffic(fleet: Fleet, params: ZoneParams | None = None) -> Zone
     return ZoneTraffic(group_facts.mapInArrow(work, from_arrow_schema(kernel.ZONE_ROWS)), fleet, params)
 
 
-def compare_zone_traffic(before: Fleet, after: Fleet, price_per_gb: float) -> DataFrame:
+def compare_zone_traffic(before: FleetTables, after: FleetTables, price_per_gb: float) -> DataFrame:
     """Returns the cross-zone traffic of current owners before and after an operation on replicas
     (`tables.replicas.OPERATED_ZONES`).
 
@@ -219,7 +219,7 @@ def changes(replica_moves: DataFrame, kind: str = REORDER, *, follower_fetching:
     )
 
 
-def faults(fleet: Fleet) -> list[Fault]:
+def faults(fleet: FleetTables) -> list[Fault]:
     """Returns a fault for each table or column that the analysis needs and the fleet doesn't have."""
     remedies = {
         "replicas": "Add it: the first replica of a partition is its preferred leader",

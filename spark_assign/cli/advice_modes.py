@@ -35,7 +35,7 @@ from spark_assign.tables.groups import GROUP_KEY
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_assign.fleet import Fleet
+    from spark_assign.api import Fleet
     from spark_assign.stores.result import LazyResult
 
     Tables = Mapping[str, DataFrame]

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign.comparison.kernel import compare as kernel
 from spark_assign.comparison.what_if import AS_IS, WhatIf
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, client_assignor, uses_owned_order
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, TOPIC_ID_ASSIGNORS
@@ -67,7 +67,7 @@ class Comparison(LazyResult):
 
 
 def compare(
-    fleet: Fleet,
+    fleet: FleetTables,
     assignors: Sequence[str] | None = None,
     what_ifs: Sequence[WhatIf] | None = None,
     settings: Settings | None = None,

@@ -27,7 +27,7 @@ from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
 if TYPE_CHECKING:
-    from spark_assign.fleet import Fleet
+    from spark_assign.fleet import FleetTables
 
 Leaders = Literal["current", "preferred"]
 
@@ -55,7 +55,7 @@ _ABOUT = ("group_instance_id", "rack_id", "generation_id", "user_data_generation
 
 
 def gather_facts(
-    fleet: Fleet,
+    fleet: FleetTables,
     *,
     user_data: bool = False,
     clients: bool = False,
@@ -130,7 +130,7 @@ def gather_facts(
 
 
 def facts_by_group(
-    fleet: Fleet, assignors: Collection[str] = (), *, leaders: Leaders | None = None, **included: bool
+    fleet: FleetTables, assignors: Collection[str] = (), *, leaders: Leaders | None = None, **included: bool
 ) -> DataFrame:
     """Returns all facts of the fleet, with the facts of each group in one Spark task.
 
@@ -154,7 +154,7 @@ def facts_by_group(
 
 
 def facts_by_group_and_state(
-    fleets: Mapping[str, Fleet], assignors: Collection[str] = (), **included: bool
+    fleets: Mapping[str, FleetTables], assignors: Collection[str] = (), **included: bool
 ) -> DataFrame:
     """Returns the facts of several states of a fleet, with the members' client ids.
 
@@ -190,7 +190,7 @@ def _keep_all_columns(rows: DataFrame) -> DataFrame:
     return rows.select(*GROUP_KEY, F.inline(F.array(F.struct(*columns))))
 
 
-def num_spark_tasks(fleet: Fleet) -> int:
+def num_spark_tasks(fleet: FleetTables) -> int:
     """Returns the number of Spark tasks for the kernels."""
     sizes = fleet.sizes
     rows = sizes.members + sizes.owned_slices
@@ -199,12 +199,12 @@ def num_spark_tasks(fleet: Fleet) -> int:
     return max(1, -(-rows // ROWS_PER_TASK))
 
 
-def _has_rows(fleet: Fleet) -> bool:
+def _has_rows(fleet: FleetTables) -> bool:
     """Returns whether there are subscriptions as rows that aren't made into lists."""
     return fleet.subscriptions is not None and fleet.sizes.subscriptions < MANY_TOPICS * fleet.sizes.members
 
 
-def _subscription_lists(fleet: Fleet) -> DataFrame | None:
+def _subscription_lists(fleet: FleetTables) -> DataFrame | None:
     """Returns the subscriptions that are lists, or that are made into lists."""
     if fleet.subscriptions is None or _has_rows(fleet):
         return fleet.subscription_lists
@@ -216,7 +216,7 @@ def _is_sparse(sizes: Sizes) -> bool:
     return sizes.owned < SPARSE * sizes.subscriptions
 
 
-def topic_counts(fleet: Fleet) -> DataFrame:
+def topic_counts(fleet: FleetTables) -> DataFrame:
     """Returns cluster, topic, and partitions of all topics."""
     return fleet.topics.select("cluster", "topic", "partitions")
 
@@ -250,11 +250,11 @@ def _with_topics(rows: DataFrame, topics: DataFrame) -> DataFrame:
     return rows.join(topics, ["cluster", "topic"], "left")
 
 
-def _racks_matter(fleet: Fleet) -> bool:
+def _racks_matter(fleet: FleetTables) -> bool:
     return fleet.racks_known and fleet.sizes.racked_members > 0
 
 
-def _replica_racks(facts: DataFrame, fleet: Fleet, *, leaders: Leaders | None = None) -> DataFrame:
+def _replica_racks(facts: DataFrame, fleet: FleetTables, *, leaders: Leaders | None = None) -> DataFrame:
     """Returns the racks of the replicas of each topic, in groups with racks: the parallel lists `at` and `racks`.
 
     Args:
@@ -275,7 +275,7 @@ def _replica_racks(facts: DataFrame, fleet: Fleet, *, leaders: Leaders | None = 
     return _fact(layouts, kinds.REPLICA_RACKS, "topic", *lists)
 
 
-def replica_racks(fleet: Fleet, leaders: Leaders = "preferred") -> DataFrame:
+def replica_racks(fleet: FleetTables, leaders: Leaders = "preferred") -> DataFrame:
     """Returns parallel lists per cluster and topic: `at` (partitions), `racks` (of their replicas), and `leader_racks`
     (of their current or preferred leaders; null if unknown).
     """

@@ -28,7 +28,7 @@ from datetime import UTC, datetime, timedelta
 from functools import reduce
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -129,8 +129,18 @@ def new_attempt(replaced: str | None = None) -> str:
     return f"{started:{STARTED}}-{secrets.token_hex(3)}"
 
 
+class Computed(Protocol):
+    """A result whose tables are projections of the rows of one pass, such as a plan."""
+
+    def tagged_rows(self, tables: Iterable[str]) -> DataFrame:
+        """Returns the rows that these tables are projections of."""
+
+    def with_tagged_rows(self, rows: DataFrame) -> Any:
+        """Returns the result with its tables as attributes, which read these rows."""
+
+
 def write_run(
-    plan: Any,
+    frames: Mapping[str, DataFrame],
     output: str,
     *,
     run_id: str,
@@ -139,13 +149,13 @@ def write_run(
     inputs: Mapping[str, Any] | None = None,
     options: Mapping[str, str] | None = None,
     schemas: Mapping[str, StructType] = PLAN_TABLES,
-    more: Mapping[str, DataFrame] | None = None,
+    computed: Computed | None = None,
     outcome: ManifestOutcome | None = None,
 ) -> Manifest:
     """Computes the tables of a run and writes them. Replaces the run of the same run_id, if any.
 
     Args:
-        plan: what to write: a `Plan`, or any object that has the tables of `schemas` as attributes.
+        frames: the tables by name.
         output: a folder of any file system (`OUTPUT/<table>/run_id=…/attempt=…/`) or a catalog prefix (tables
             `PREFIX.<table>` with the additional columns run_id and attempt).
         run_id: the name of the run; see `safe_run_id`.
@@ -155,7 +165,8 @@ def write_run(
         inputs: what the plan was computed from, for the manifest. Must be JSON without secrets.
         options: Spark's writer options.
         schemas: the available tables with their columns.
-        more: tables of `schemas` that aren't attributes of the plan, by name.
+        computed: the result that has the tables that `frames` doesn't have. Its rows are computed once and stored, and
+            its tables are read from them.
         outcome: returns the outcome of the job for the manifest, from the written tables (`Outcome.of_run`).
 
     Returns:
@@ -169,10 +180,8 @@ def write_run(
     if unknown := sorted(requested - set(schemas)):
         raise SourceError(f"unknown table: {', '.join(unknown)}. The tables are {', '.join(schemas)}")
     names = sorted(requested, key=list(schemas).index)
-    more = more or {}
-    own_names = [name for name in names if name not in more]
-    tagged_rows = plan.tagged_rows(own_names) if hasattr(plan, "with_tagged_rows") else None
-    spark = (getattr(plan, own_names[0]) if tagged_rows is None else tagged_rows).sparkSession
+    tagged_rows = None if computed is None else computed.tagged_rows([name for name in names if name not in frames])
+    spark = (frames[names[0]] if tagged_rows is None else tagged_rows).sparkSession
     target = _target(
         spark, output, schemas if tagged_rows is None else {**schemas, _PLAN_ROWS_TABLE: tagged_rows.schema}
     )
@@ -184,18 +193,19 @@ def write_run(
         previous = _newest(target, attempt.run_id)
         attempt = replace(attempt, id=new_attempt(None if previous is None else previous.attempt))
         with progress("tables written", len(names) + (tagged_rows is not None)) as step:
-            if tagged_rows is not None:
+            result = None
+            if computed is not None and tagged_rows is not None:
                 since = time.monotonic()
                 rows_attempt = replace(attempt, format="parquet", options={}) if format == "csv" else attempt
                 step(0, _PLAN_ROWS_TABLE)
                 target.write(_PLAN_ROWS_TABLE, tagged_rows, rows_attempt)
                 step()
                 log.info("computed in %.1f s", time.monotonic() - since)
-                plan = plan.with_tagged_rows(target.read(_PLAN_ROWS_TABLE, rows_attempt, own=True))
+                result = computed.with_tagged_rows(target.read(_PLAN_ROWS_TABLE, rows_attempt, own=True))
             for name in names:
                 since = time.monotonic()
                 step(0, name)
-                frame: DataFrame = more[name] if name in more else getattr(plan, name)
+                frame: DataFrame = frames[name] if name in frames else getattr(result, name)
                 target.write(name, frame.select(*schemas[name].fieldNames()), attempt)
                 step()
                 log.info("wrote %s in %.1f s", name, time.monotonic() - since)

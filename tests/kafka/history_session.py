@@ -22,7 +22,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign.fleet import Fleet
+from spark_assign import Fleet
 from spark_assign.history.history import HistoryThresholds, read_history
 from spark_assign.history.past_variants import replay
 from spark_assign.history.records import records_of

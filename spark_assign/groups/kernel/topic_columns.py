@@ -11,13 +11,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from spark_assign.groups.kernel.facts import GROUP_LOAD, LOAD, LOAD_COLUMNS, IndexedFacts
 from spark_assign.java.key_index import KeyIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import invert
-from spark_assign.numeric.segmented_arrays import exclusive_sum, ranges_by_length, starts_new_key
+from spark_assign.numeric.segmented_arrays import exclusive_sum, starts_new_key
 
 
 @dataclass(frozen=True)
@@ -159,11 +158,3 @@ def _faults(topic: IntArray, partition: IntArray, values: Mapping[str, FloatArra
         yield index, "bad-load", f", {name}={columns[name][index]}"
     for index in order[is_duplicate].tolist():
         yield index, "duplicate-load", ""
-
-
-def topic_rates(loads: PartitionLoads, topics: TopicColumns, topic: IntArray) -> pa.Array:
-    """Returns a list of the rates at which each topic's partitions are written; null if a rate is unknown."""
-    count = np.maximum(topics.partitions[topic], 0)
-    rate = loads.in_messages_per_second[np.repeat(loads.start[topic], count) + ranges_by_length(count)]
-    ends = np.append(0, np.cumsum(count))
-    return pa.LargeListArray.from_arrays(pa.array(ends), pa.array(rate, mask=np.isnan(rate)))
