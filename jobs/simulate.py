@@ -33,6 +33,7 @@ from spark_assign.cli.options import (
 from spark_assign.cli.owners import group_filter_options
 from spark_assign.cli.plan_kinds import has_streams_groups
 from spark_assign.connect import simulate as connect
+from spark_assign.fleet import FleetTables
 from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
 from spark_assign.report.html.simulation import VARIANTS, charted_ownership
 from spark_assign.report.text.connect import draw_protocol_comparison, format_protocol_comparison
@@ -285,6 +286,7 @@ def run_fleet(options: Options, spark: SparkSession) -> int:
     location = fleet_or_sample(options, __file__)
     elsewhere = (options.table or {}) | ({"events": options.events} if options.events else {})
     is_deployment = is_sample(options) and "events" not in elsewhere
+    fleet: FleetTables
     fleet, tables = read_fleet_and_settings(spark, options, location, elsewhere, () if is_deployment else ("events",))
     if is_deployment:
         fleet, tables["events"] = SCENARIOS["deploy-fleet"]().read(spark, fleet)

@@ -154,7 +154,7 @@ def write_plans(
         **more: the other arguments of `stores.run_store.write_run`.
     """
     schemas = dict(EMPTY_PLAN_TABLES if consumer_plan is None else groups.PLAN_TABLES)
-    frames = {}
+    frames: dict[str, DataFrame] = {}
     for each in other_plans:
         schemas |= each.with_prefix(each.schemas)
         frames |= each.with_prefix(each.tables)

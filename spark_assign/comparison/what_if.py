@@ -239,8 +239,7 @@ def partitions_added(
 ) -> WhatIf:
     """Returns the change that matching topics get `factor` times their partitions, or exactly `count`."""
     text = f"partitions:{topic}:{f'x{factor:g}' if factor is not None else count}"
-    counts = {"factor": factor, "count": count}
-    return WhatIf(name or text, lambda fleet: with_counts(fleet, grown(fleet, topic=topic, **counts)))
+    return WhatIf(name or text, lambda fleet: with_counts(fleet, grown(fleet, topic=topic, factor=factor, count=count)))
 
 
 FORMS = "as-is, leave:GROUPS:COUNT, leave-members:MEMBERS, join:GROUPS:COUNT, partitions:TOPICS:COUNT or xFACTOR"

@@ -26,7 +26,7 @@ def tables_as_of(
     topics: DataFrame | None = None,
     changelogs: DataFrame | None = None,
     topologies: Mapping[str, str] | None = None,
-) -> dict[str, DataFrame | None]:
+) -> dict[str, DataFrame]:
     """Returns the tables of the fleet as of a time, by name, for `Fleet.as_of`.
 
     The tables are lazy: each is one pass over the records, unless `history` reads stored rows. One query over the
@@ -75,7 +75,7 @@ def tables_as_of(
         "groups": _groups(live_groups, memberships),
         "subtopologies": applications.select(*GROUP_KEY, F.inline("subtopologies")),
         "tasks": applications.select(*GROUP_KEY, F.inline("tasks")),
-        "changelogs": None if changelogs is None else _rows_of_groups(changelogs, applications),
+        **({} if changelogs is None else {"changelogs": _rows_of_groups(changelogs, applications)}),
     }
 
 

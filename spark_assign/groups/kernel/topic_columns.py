@@ -16,7 +16,7 @@ from spark_assign.groups.kernel.facts import GROUP_LOAD, LOAD, LOAD_COLUMNS, Ind
 from spark_assign.java.key_index import KeyIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import invert
-from spark_assign.numeric.segmented_arrays import exclusive_sum, starts_new_key
+from spark_assign.numeric.segmented_arrays import starts_new_key
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,6 @@ class TopicColumns:
         rows = rows[(spec_index[facts.group_index[rows]] >= 0) & (facts.topic_index[rows] >= 0)]
         topic = self.find(spec_index[facts.group_index[rows]], facts.topic_index[rows])
         return rows[topic >= 0], topic[topic >= 0]
-
-    def sum_of_preceding(self, values: IntArray) -> IntArray:
-        """Returns, for each topic, the sum of `values` over the preceding topics of its group."""
-        return exclusive_sum(values, np.searchsorted(self.group, self.group))
 
     @cached_property
     def with_metadata(self) -> IntArray:
