@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.comparison import what_if
 from spark_assign.fleet import FleetTables
-from spark_assign.groups.faulty_groups import faulty_groups
+from spark_assign.groups.facts import faulty_groups
 from spark_assign.groups.planning import Plan
 from spark_assign.sources.files.tables import FLEET, read_tables
 from spark_assign.tables.groups import GROUP_KEY, OWNERSHIP

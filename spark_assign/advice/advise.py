@@ -1,6 +1,6 @@
 """Recommends changes for a whole fleet, ranked, from the results of all advisers.
 
-Size, assignor, and zones are computed in one pass over complete groups (`advice.kernel.advise_groups`), membership in
+Size, assignor, and zones are computed in one pass over complete groups (`advice.kernel.advise`), membership in
 another, because it simulates, and settings of classic Streams applications in a third, because it plans their tasks
 (`advice.kernel.streams_settings`). Replica moves are computed over all groups that read a partition; that pass uses the
 same shuffle as the first. The results, a few rows per group, are repartitioned by cluster, and conflicts are resolved
@@ -20,11 +20,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from spark_assign.advice.kernel import advise as kernel
 from spark_assign.advice.kernel import membership as membership_kernel
 from spark_assign.advice.kernel.advice_items import AdviceParams, Adviser
-from spark_assign.advice.kernel.advise_groups import FACTS, GroupParams, advise_groups
-from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
+from spark_assign.advice.kernel.advise import FACTS, GroupParams, advise_groups
 from spark_assign.advice.kernel.membership_modes import MembershipParams
 from spark_assign.advice.kernel.streams_settings import STREAMS_ROWS, measure_streams_settings
-from spark_assign.advice.kernel.zones import ZONE_ROWS, measure_reads
+from spark_assign.advice.kernel.zones import ZONE_ROWS, ZoneParams, measure_reads
 from spark_assign.advice.membership import advise_membership
 from spark_assign.advice.size import SizingParams, size_params
 from spark_assign.advice.zones import ZoneTraffic, faults
@@ -98,7 +97,7 @@ def advise(fleet: FleetTables, params: AdviceParams | None = None, settings: Set
     """Recommends changes for the whole fleet, ranked and free of contradictions.
 
     Sizes every group, compares its assignors, simulates its membership, and measures its cross-zone traffic; weighs
-    each change against its cost, and resolves conflicts (`advice.kernel.resolve_conflicts`): all advice for a group is
+    each change against its cost, and resolves conflicts (`advice.kernel.proposals`): all advice for a group is
     based on one assignor, and nothing is recommended whose gain is below its cost. Each figure assumes that only this
     one change is made.
 

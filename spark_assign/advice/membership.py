@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from spark_assign.advice.kernel import membership as kernel
 from spark_assign.advice.kernel.membership_modes import MembershipParams
 from spark_assign.fleet import FleetTables
-from spark_assign.groups.faulty_groups import faulty_groups, without_faulty_groups
+from spark_assign.groups.facts import faulty_groups, without_faulty_groups
 from spark_assign.simulation.facts import gather_facts
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import dataframe_of_rows, map_arrow_batches

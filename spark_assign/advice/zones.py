@@ -17,8 +17,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_assign.advice.kernel import zones as kernel
-from spark_assign.advice.kernel.cross_zone_traffic import CURRENT, GB, ZoneParams
 from spark_assign.advice.kernel.replica_moves import MOVE, MOVE_COLUMNS, REORDER, replica_moves
+from spark_assign.advice.kernel.zones import CURRENT, GB, ZoneParams
 from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.spark.arrow_batches import map_arrow_batches, map_arrow_chunks
@@ -124,7 +124,7 @@ def measure_zone_traffic(fleet: FleetTables, params: ZoneParams | None = None) -
 
     A member reads what is written, once, from the preferred leader or, with follower fetching (KIP-392), from a replica
     in its rack. The assignors are those of Kafka's Java clients since 3.5, those of the broker, and rack-aware ones
-    that aren't part of Kafka, which are never recommended. For the rules, see `advice.kernel.cross_zone_traffic`.
+    that aren't part of Kafka, which are never recommended. For the rules, see `advice.kernel.zones`.
 
     Args:
         fleet: clusters, topics, groups, and members with their racks, ownership, replicas, brokers with their racks,

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.api import Fleet
 from spark_assign.connect import ConnectFleet, plan_connect
+from spark_assign.fleet import FleetTables
 from spark_assign.groups.planning import Plan
 from spark_assign.share import plan_share
 from spark_assign.sources.files.tables import FLEET, Shape, find_tables, read_tables
@@ -96,7 +97,7 @@ def plan_other_kinds(
     return plans
 
 
-def has_streams_groups(fleet: Fleet) -> bool:
+def has_streams_groups(fleet: FleetTables) -> bool:
     """Checks whether a fleet has Streams groups, and the table that their plan needs."""
     sizes = fleet.sizes
     return fleet.subtopologies is not None and bool(sizes.streams_groups or sizes.subtopologies or sizes.tasks)

@@ -86,7 +86,7 @@ def compare(
         The comparison: its table `comparison` has one row per group, assignor, and change. Every group of the
         fleet is included for every assignor and change: a group that can't be planned has its code in `rejected`, and
         a group without members has 0 `members`. One assignor is `recommended` per group and change, unless none can
-        plan the group; for the rules, see `comparison.kernel.recommend`. `paused_partition_seconds` is the expected
+        plan the group; for the rules, see `comparison.kernel.compare`. `paused_partition_seconds` is the expected
         cost of the rebalance, from its start until every member has its partitions; for the formula and its limits,
         see `simulation.kernel.pause_estimates`.
 

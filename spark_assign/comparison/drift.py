@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.comparison.kernel import drift as kernel
-from spark_assign.comparison.kernel.group_states import PLANNED_GROUP, PRESENT_MEMBER, REJECTED_GROUP, WITHHELD_BITMAP
+from spark_assign.comparison.kernel.drift import PLANNED_GROUP, PRESENT_MEMBER, REJECTED_GROUP, WITHHELD_BITMAP
 from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.groups.kernel.facts import DEPARTED_SLICE, OWNED_BITMAP, OWNED_SLICE
@@ -44,7 +44,7 @@ class State:
     """One side of a drift.
 
     Attributes:
-        facts: the facts of its groups (`comparison.kernel.group_states`), without the column `after`.
+        facts: the facts of its groups (`comparison.kernel.drift`), without the column `after`.
         checked: whether the facts contain the faulty groups; otherwise, they are searched for.
         tasks: number of Spark tasks; `None` if the size is unknown.
         topics: cluster, topic, partitions; `None` if unknown.

@@ -1,7 +1,7 @@
 """Moves and cooperative revocations: a pandas UDF turns each topic in which an owner changes into slices.
 
-The pass over whole groups returns a row for each such topic (`groups.kernel.changed_topics`). The UDF compares what is
-owned with what is planned, in the task that has the row; nothing is shuffled.
+The pass over whole groups returns a row for each such topic (`groups.kernel.ownership_changes`). The UDF compares what
+is owned with what is planned, in the task that has the row; nothing is shuffled.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
-from spark_assign.groups.kernel.changed_topics import find_deltas
-from spark_assign.groups.kernel.ownership_changes import REASONS
+from spark_assign.groups.kernel.ownership_changes import REASONS, find_deltas
 from spark_assign.tables.groups import GROUP_KEY
 
 _LISTS = ("from_member", "to_member", "first", "step", "count", "reason")

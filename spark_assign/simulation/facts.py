@@ -13,8 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongType, StringType, StructType
 
 from spark_assign.fleet import FleetTables
-from spark_assign.groups.facts import replica_racks
-from spark_assign.groups.faulty_groups import without_faulty_groups
+from spark_assign.groups.facts import replica_racks, without_faulty_groups
 from spark_assign.simulation.kernel import simulation_input as kinds
 from spark_assign.simulation.kernel.settings import GROUP_TIMES
 from spark_assign.simulation.settings import Settings

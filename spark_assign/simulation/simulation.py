@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from spark_assign.fleet import FleetTables
-from spark_assign.groups.faulty_groups import faulty_groups
+from spark_assign.groups.facts import faulty_groups
 from spark_assign.simulation.facts import gather_facts
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, PARTITIONS, RESULTS, TRACE, simulate_facts

@@ -19,11 +19,10 @@ from spark_assign.cli.outcome import Outcome
 from spark_assign.report.text.plan_summary import summarize
 from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.spark.engine import is_embedded
-from spark_assign.stores import folder, local_parquet
-from spark_assign.stores.catalog import CatalogTarget
-from spark_assign.stores.folder import FolderTarget
+from spark_assign.stores import local_parquet, targets
 from spark_assign.stores.retention import expired, remove, stored_attempts
 from spark_assign.stores.run_store import previous_run, read_run, safe_run_id, write_run
+from spark_assign.stores.targets import CatalogTarget, FolderTarget
 from spark_assign.tables.connect import STATE
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError
 from spark_assign.tables.groups import PLAN_TABLES
@@ -159,7 +158,7 @@ def test_what_is_replaced_on_hdfs_is_emptied(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By Spark, as pyarrow can't access HDFS. Here, local files stand for it; tests/e2e/test_yarn.py has HDFS."""
-    monkeypatch.setattr(folder, "_HADOOP", ("file:",))
+    monkeypatch.setattr(targets, "_HADOOP", ("file:",))
     output = f"file://{tmp_path}"
     manifests = [write_run(small_plan(spark, count), output, run_id="r") for count in (3, 2)]
     write_run(small_plan(spark, 4), output, run_id="other")

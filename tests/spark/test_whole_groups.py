@@ -44,7 +44,7 @@ def test_a_run_that_was_replaced_while_it_was_written_fails(
     spark: SparkSession, small_fleet: Callable[..., Fleet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The embedded engine reads no rows of files that are gone, and says nothing."""
-    from spark_assign.stores.folder import FolderTarget
+    from spark_assign.stores.targets import FolderTarget
 
     read = FolderTarget.read
 

@@ -9,7 +9,7 @@ The `kind` of a row says which columns it uses:
     order_dependent  the same: an assigned or withheld slice whose owner depends on an order that the facts
                      don't determine
     changed_topic    a topic in which a partition changes its owner: topic, partitions, member_ids, member_flags, owned,
-                     planned (`changed_topics`)
+                     planned (`ownership_changes`)
     metrics          assignor and the metrics of one group
     rejected         code, detail: a group that can't be planned
 
@@ -35,7 +35,6 @@ import pyarrow as pa
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import assignor_of_leader, is_release_assignor
 from spark_assign.groups.kernel.assign import assign_groups
-from spark_assign.groups.kernel.changed_topics import changed_topics
 from spark_assign.groups.kernel.client_libraries import OR
 from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, IndexedFacts, column
 from spark_assign.groups.kernel.faults import rejected_table
@@ -47,10 +46,9 @@ from spark_assign.groups.kernel.group_metrics import (
     load_metrics,
     read_ownership,
 )
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
-from spark_assign.groups.kernel.leader_racks import groups_with_leaders
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs, groups_with_leaders
 from spark_assign.groups.kernel.leader_rules import format_leader
-from spark_assign.groups.kernel.ownership_changes import Ownership, SubscriptionIndex
+from spark_assign.groups.kernel.ownership_changes import Ownership, SubscriptionIndex, changed_topics
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_table
 from spark_assign.java.key_index import take_names
