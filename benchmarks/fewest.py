@@ -17,8 +17,8 @@ from math import ceil
 
 import numpy as np
 
+from spark_assign.groups.assignors.weighted.assign_weighted import relabel_members
 from spark_assign.groups.assignors.weighted.pack import pack
-from spark_assign.groups.assignors.weighted.plan import relabel_members
 from spark_assign.groups.assignors.weighted.weighted_groups import NO_MEMBER, Packing
 from spark_assign.numeric.array_types import FloatArray, IntArray
 

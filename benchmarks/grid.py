@@ -24,12 +24,20 @@ from benchmarks.bench import Bench, Result
 from benchmarks.kafka_grid import RACKS, VALUES, Cell, draw, topic_ids
 from benchmarks.kafka_process import KafkaProcess
 from spark_assign.groups.assignors.range import assign_ranges
-from spark_assign.groups.assignors.server.coordinator_hash_order import TopicIds, read_topic_ids, set_order
-from spark_assign.groups.assignors.server.coordinator_order import coordinator_previous_order
-from spark_assign.groups.assignors.server.heterogeneous import assign_heterogeneous
-from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous, compute_quotas
-from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, MemberColumns, assignment_order
-from spark_assign.groups.kernel.topic_columns import TopicColumns
+from spark_assign.groups.assignors.server.coordinator_order import (
+    TopicIds,
+    coordinator_previous_order,
+    read_topic_ids,
+    set_order,
+)
+from spark_assign.groups.assignors.server.uniform import assign_heterogeneous, assign_homogeneous, compute_quotas
+from spark_assign.groups.kernel.group_specs import (
+    ALL_MEMBERS,
+    GroupSpecs,
+    MemberColumns,
+    TopicColumns,
+    assignment_order,
+)
 from spark_assign.java.hash_map import string_hashes, table_order, text_ranks
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress, compress_in_order, invert

@@ -17,7 +17,7 @@ from benchmarks.bench import Bench, Result, to_noop
 from benchmarks.processor import used_by
 from spark_assign.history import read_history
 from spark_assign.sources.kafka.log_segments import log_segments
-from spark_assign.wire.crc32c import crc32c
+from spark_assign.wire.log_segment import crc32c
 
 _FORMS = (("none", 1), ("none", 10), ("lz4", 10))
 """Codec, and records of a batch: commits of one partition, or of ten."""

@@ -20,9 +20,7 @@ def page(bench: Bench) -> None:
     """Seconds from the stored tables to the page, and the page's size."""
     groups = bench.size(5_000, 50)
     place = str(bench.folder / f"report-{groups}")
-    tables = SimpleNamespace(
-        **{name: table.select(*PLAN_TABLES[name].names) for name, table in _tables(bench.spark, groups)}
-    )
+    tables = {name: table.select(*PLAN_TABLES[name].names) for name, table in _tables(bench.spark, groups)}
     write_run(tables, place, run_id="report", schemas=PLAN_TABLES)
     page = SimpleNamespace(text="")
 

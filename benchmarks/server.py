@@ -14,8 +14,7 @@ from benchmarks.fleets import Shape
 from benchmarks.kafka_process import KafkaProcess
 from benchmarks.plans import plan_and_write
 from spark_assign import plan
-from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous
-from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
+from spark_assign.groups.assignors.server.uniform import TargetAssignments, assign_homogeneous
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices
 

@@ -28,8 +28,7 @@ from benchmarks.grid import (
 )
 from benchmarks.kafka_grid import Cell, draw, topic_ids
 from benchmarks.kafka_process import KafkaProcess
-from spark_assign.groups.assignors.server.coordinator_hash_order import read_topic_ids, set_order
-from spark_assign.groups.assignors.server.coordinator_order import coordinator_previous_order
+from spark_assign.groups.assignors.server.coordinator_order import coordinator_previous_order, read_topic_ids, set_order
 from spark_assign.java.hash_map import java_key, string_hashes, table_order, text_ranks
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, invert

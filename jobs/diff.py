@@ -30,7 +30,6 @@ from spark_assign.cli.owners import group_filter_options, select_groups, select_
 from spark_assign.report.results import summary
 from spark_assign.report.text.loads_and_sizes import summarize_loads
 from spark_assign.sources.files.snapshot_offsets import Offsets, loads_between
-from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.caching import cached
 from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import previous_run, read_run
@@ -115,13 +114,13 @@ def check_usage(options: Options) -> None:
 def _loads(options: Options, spark: SparkSession) -> DataFrame:
     if options.sample:
         tables = {"loads": f"{sample(__file__, 'loads')}/loads.csv"}
-        of_sample = read_fleet(spark, sample(__file__, "fleet"), tables=tables).loads
+        of_sample = Fleet.read(spark, sample(__file__, "fleet"), tables=tables).loads
         assert of_sample is not None
         return of_sample
     how = {"format": options.format, "options": options.option}
     if options.before:
         return loads_between(*(Offsets.read(spark, place, **how) for place in (options.before, options.after)))
-    loads = read_fleet(spark, options.after, **how).loads
+    loads = Fleet.read(spark, options.after, **how).loads
     if loads is None:
         raise ConfigError(
             f"{options.after} has no table loads. Name an earlier snapshot with --before, or take the snapshot with "
@@ -149,7 +148,7 @@ def _read_state(options: Options, spark: SparkSession, text: str) -> Fleet | Map
     place, run_id = split_run_id(text)
     if run_id is not None:
         return select_tables(spark, read_run(spark, place, run_id, schemas=PLANS).tables, options)
-    fleet = read_fleet(spark, place, format=options.format, options=options.option)
+    fleet = Fleet.read(spark, place, format=options.format, options=options.option)
     return select_groups(spark, fleet, options)
 
 

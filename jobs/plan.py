@@ -37,7 +37,7 @@ from spark_assign.tables.streams import TASK_ASSIGNORS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_assign.fleet import Fleet
+    from spark_assign.api import Fleet
 
 SETTINGS = packaged_conf(__file__) / "plan.toml"
 CHANGES = """Changes, which are applied in order: leave:GROUPS:COUNT and join:GROUPS:COUNT remove members from and add

@@ -6,7 +6,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC
-from types import SimpleNamespace
 
 import click
 from pyspark.sql import DataFrame, SparkSession
@@ -360,7 +359,7 @@ def _write(spark: SparkSession, options: Options, name: str, tables: Tables) -> 
         return tables
     schemas = {name: table.schema for name, table in tables.items()}
     manifest = write_run(
-        SimpleNamespace(**tables),
+        tables,
         options.output,
         run_id=options.run_id,
         format=options.output_format if is_path(options.output) else None,

@@ -12,6 +12,7 @@ from typing import Any
 import click
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_assign import Fleet
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import read_fleet_and_settings, store_and_read, store_run
 from spark_assign.cli.options import (
@@ -32,6 +33,7 @@ from spark_assign.cli.options import (
 from spark_assign.cli.owners import group_filter_options
 from spark_assign.cli.plan_kinds import has_streams_groups
 from spark_assign.connect import simulate as connect
+from spark_assign.fleet import FleetTables
 from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
 from spark_assign.report.html.simulation import VARIANTS, charted_ownership
 from spark_assign.report.text.connect import draw_protocol_comparison, format_protocol_comparison
@@ -45,7 +47,6 @@ from spark_assign.simulation import Settings, Simulation, simulate, simulate_var
 from spark_assign.simulation.scenarios import SCENARIOS, Scenario, simulate_scenario
 from spark_assign.simulation.settings import BROKER_RELEASES
 from spark_assign.simulation.simulation import simulate_fleet
-from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.streams import simulate_streams
@@ -255,7 +256,7 @@ def run_scenario(options: Options) -> int:
 def run_fleet_scenario(options: Options, spark: SparkSession) -> int:
     """Simulates a scenario of the sample fleet: prints its costs, and draws the group with the largest costs."""
     scenario = SCENARIOS[options.scenario]()
-    fleet, events = scenario.read(spark, read_fleet(spark, sample(__file__, "fleet")))
+    fleet, events = scenario.read(spark, Fleet.read(spark, sample(__file__, "fleet")))
     settings, variants = _scenario_settings(options, scenario)
     simulation = simulate_fleet(fleet, events, variants, settings)
     log.info("simulating %d events with %s", events.count(), ", ".join(variants))
@@ -285,6 +286,7 @@ def run_fleet(options: Options, spark: SparkSession) -> int:
     location = fleet_or_sample(options, __file__)
     elsewhere = (options.table or {}) | ({"events": options.events} if options.events else {})
     is_deployment = is_sample(options) and "events" not in elsewhere
+    fleet: FleetTables
     fleet, tables = read_fleet_and_settings(spark, options, location, elsewhere, () if is_deployment else ("events",))
     if is_deployment:
         fleet, tables["events"] = SCENARIOS["deploy-fleet"]().read(spark, fleet)

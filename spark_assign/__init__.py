@@ -3,16 +3,19 @@
 A public name is imported when it is first used, so that commands without Spark don't load it.
 """
 
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from spark_assign.tables.views import VIEWS
 
 if TYPE_CHECKING:
     from spark_assign.advice.advise import Advice, advise
     from spark_assign.advice.kernel.advice_items import AdviceParams
+    from spark_assign.api import Fleet
     from spark_assign.comparison.compare import Comparison, compare
     from spark_assign.comparison.drift import Drift, find_drift
     from spark_assign.comparison.what_if import WhatIf
-    from spark_assign.fleet import Fleet
     from spark_assign.groups.convergence import converge, heartbeats_to_target
     from spark_assign.groups.explaining import explain
     from spark_assign.groups.planning import Plan, plan
@@ -67,7 +70,7 @@ _HOMES = {
     "spark.engine": ("embedded_session",),
     "tables.errors": ("ConfigError", "FleetError", "SourceError", "SparkAssignError"),
     "groups.explaining": ("explain",),
-    "fleet": ("Fleet",),
+    "api": ("Fleet",),
     "groups.planning": ("Plan", "plan"),
     "groups.convergence": ("converge", "heartbeats_to_target"),
 }
@@ -81,6 +84,17 @@ def __getattr__(name: str) -> Any:
             globals()[name] = value
             return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _view(name: str, *arguments: Any) -> str:
+    """Returns a view of a result. Imports the views when the first one is needed."""
+    from spark_assign.report import results
+
+    text: str = getattr(results, name)(*arguments)
+    return text
+
+
+VIEWS.update({name: partial(_view, name) for name in ("summary", "page", "notebook_view")})
 
 
 def __dir__() -> list[str]:

@@ -1,15 +1,11 @@
-"""The input tables of a fleet of clusters: topics, groups, members, and ownership."""
+"""The input tables of a fleet of clusters: topics, groups, members, and ownership. `api.Fleet` is the public class."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from spark_assign.spark import subscription_lists
 from spark_assign.spark.fleet_check import Sizes, check_fleet
@@ -18,42 +14,13 @@ from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, INPUT_TABLES, OWNERSHIP, REQUIRED_TABLES
 from spark_assign.tables.schema_check import check_schemas
 
-if TYPE_CHECKING:
-    from spark_assign.groups.planning import Plan
-    from spark_assign.history.history import History
-
 
 @dataclass(frozen=True)
-class Fleet:
-    """Topics, consumer groups, and ownership of many clusters, one DataFrame per table (`tables.groups.INPUT_TABLES`).
-
-    The constructor checks columns and types without reading a row. The values are checked once, when the fleet is first
-    planned. A fleet is immutable: every `with_…` method returns a new one.
-
-    Args:
-        topics: one row per topic, with its partition count.
-        members: one row per group member.
-        subscriptions: one row per member and subscribed topic. `topics` need not have the topic.
-        subscription_lists: subscriptions as lists of members and topics, instead of `subscriptions` or in addition.
-        owned: one row per partition that a member owns.
-        owned_slices: the same as slices `first, first + step, …`; an alternative to `owned`.
-        owned_lists: the slices as lists; another alternative, much smaller if members own partitions of many topics.
-        replicas: broker IDs of the replicas of each partition, preferred leader first.
-        brokers: rack of each broker.
-        groups: assignor and other settings of each group.
-        subtopologies: one row per subtopology of a Streams group, with its number of tasks or its topics.
-        tasks: one row per task that a member of a Streams group has, or has state of on disk.
-        changelogs: end offsets and sizes of the changelogs of classic Streams applications.
-        initialized: partitions of share groups (KIP-932) that the coordinator can assign; None: all partitions.
-        loads: rates, lag, and bytes per partition.
-        departed: what departed members owned, as in `owned_slices` (`with_members_left`).
-        departed_tasks: what departed members of streams groups had, as in `tasks`.
+class FleetTables:
+    """The input tables of a fleet, which `api.Fleet` describes; its columns and types are checked when it is made.
 
     Raises:
         FleetError: a table or column is missing, or has a wrong type. The message lists every fault.
-
-    Examples:
-        >>> copy = Fleet(topics=fleet.topics, members=fleet.members, subscriptions=fleet.subscriptions)
     """
 
     topics: DataFrame
@@ -85,72 +52,6 @@ class Fleet:
         if faults:
             raise FleetError(faults)
 
-    @classmethod
-    def read(
-        cls,
-        spark: SparkSession,
-        location: str | None,
-        *,
-        format: str | None = None,
-        options: Mapping[str, str] | None = None,
-        tables: Mapping[str, str] | None = None,
-    ) -> Fleet:
-        """Reads a fleet: `Fleet.read(spark, "./fleet")`, `Fleet.read(spark, "main.kafka")`.
-
-        Args:
-            spark: a classic session, or a session of Spark Connect.
-            location: a folder, a URI, or a catalog prefix; None if `tables` names every table.
-            format: format of the files; default: as their names say.
-            options: reader options of Spark.
-            tables: locations of single tables by name (`sources.files.tables.read_fleet`).
-
-        Raises:
-            SourceError: a required table doesn't exist, or a file or value can't be read.
-            FleetError: a column is missing or has a wrong type.
-        """
-        from spark_assign.sources.files.tables import read_fleet  # importing upward only if called
-
-        return read_fleet(spark, location, format=format, options=options, tables=tables)
-
-    @classmethod
-    def as_of(
-        cls,
-        history: History,
-        timestamp: datetime | str,
-        *,
-        topics: DataFrame | None = None,
-        changelogs: DataFrame | None = None,
-        topologies: Mapping[str, str] | None = None,
-    ) -> Fleet:
-        """Returns the fleet as it was at a past time, ready for `plan`, `compare`, or `find_drift`.
-
-        It includes consumer groups and share groups, with members, generations, subscriptions, ownership, assignor,
-        type, and state. It excludes Connect clusters, streams groups (KIP-1071), and clusters whose records don't cover
-        that time. The state of a group before its first record is unknown. Outside of share groups, a partition has at
-        most one owner.
-
-        Classic Streams applications have processes, tasks, and topology. `groups` has two more columns for them: why
-        an application can't be planned (`problem`), and what is only likely (`caveats`).
-
-        Args:
-            history: the decoded records of the coordinators.
-            timestamp: a datetime with a time zone, or text such as `2026-11-23T08:00:00Z`, inclusive.
-            topics: cluster, topic, partitions. Default: the largest partition owned or committed until then, plus one.
-            changelogs: end offsets and sizes of changelogs (`tables.groups.CHANGELOGS`), which aren't on record.
-            topologies: texts of `Topology.describe()` by group ID. Default: derived from tasks and names of topics.
-
-        Raises:
-            ConfigError: the timestamp is invalid, has no time zone, or no records cover it.
-
-        Examples:
-            >>> history = read_history(spark.read.parquet("conf/sample-history/records.parquet"))
-            >>> Fleet.as_of(history, "2026-11-23T08:03:16Z").members.where("group_id = 'payments-ledger'").count()
-            3
-        """
-        from spark_assign.history.fleet_as_of import fleet_as_of  # importing upward only if called
-
-        return fleet_as_of(history, timestamp, topics=topics, changelogs=changelogs, topologies=topologies or {})
-
     @cached_property
     def sizes(self) -> Sizes:
         """Number of rows per table, counted and checked by one Spark query per fleet.
@@ -161,15 +62,9 @@ class Fleet:
         return check_fleet({name: getattr(self, name) for name in _TABLES})
 
     @cached_property
-    def rejected(self) -> DataFrame:
-        """Groups that can't be planned: cluster, group_id, code, detail; found by one Spark query per fleet.
-
-        Raises:
-            FleetError: as `sizes`.
-        """
-        from spark_assign.groups.faulty_groups import faulty_groups
-
-        return faulty_groups(self)
+    def found(self) -> dict[str, DataFrame]:
+        """Answers of queries over the whole fleet by name, which are asked once per fleet, until `unpersist`."""
+        return {}
 
     @property
     def subscription_rows(self) -> DataFrame:
@@ -189,197 +84,11 @@ class Fleet:
         return None if slices is None else slices.select(*ASSIGNMENT_SLICES.names)
 
     def unpersist(self) -> None:
-        """Discards the results of `sizes` and `rejected`, so that changed tables are checked again."""
-        for name in ("sizes", "rejected"):
+        """Discards `sizes` and `found`, so that changed tables are checked again."""
+        for name in ("sizes", "found"):
             self.__dict__.pop(name, None)
 
-    def with_members_left(
-        self,
-        leavers: DataFrame | None = None,
-        *,
-        cluster: str = "*",
-        group_id: str = "*",
-        member_id: str | None = None,
-        count: int | None = None,
-    ) -> Fleet:
-        """Returns the fleet after members have left their groups.
-
-        Their partitions have no owner, and `Plan.moves` lists them as `member-left`. In streams groups, their tasks and
-        the state on their disks are gone. A group without remaining members isn't planned. Unknown members are ignored.
-
-        Args:
-            leavers: cluster, group_id, member_id; one row per member. The alternative are shell patterns:
-            cluster, group_id, member_id: matching members leave.
-            count: maximum number of members per group, the first by ID.
-
-        Raises:
-            FleetError: a column is missing, or neither rows nor patterns are given.
-
-        Examples:
-            >>> fleet.with_members_left(group_id="payments-*", count=1).members.count()
-            3
-        """
-        from spark_assign.comparison import what_if as fleet_changes
-
-        by_pattern = member_id is not None or count is not None
-        fleet_changes.either("leavers", leavers, by_pattern)
-        if leavers is None:
-            leavers = fleet_changes.leavers(
-                self, cluster=cluster, group_id=group_id, member_id=member_id or "*", count=count
-            )
-        return fleet_changes.without_members(self, leavers)
-
-    def with_members_joined(
-        self,
-        joiners: DataFrame | None = None,
-        *,
-        cluster: str = "*",
-        group_id: str = "*",
-        count: int | None = None,
-        member_id: str = "joiner-",
-        topics: list[str] | None = None,
-    ) -> Fleet:
-        """Returns the fleet after new members, who own nothing, have joined.
-
-        Assignors break ties by member ID, so a real client with a random ID might get other partitions. In a streams
-        group, a new member without `process_id` is a process of its own, with the member's name.
-
-        Args:
-            joiners: cluster, group_id, member_id, and any other columns of `members`. Without them, the other
-                arguments describe the new members.
-            cluster, group_id: shell patterns; matching groups get new members.
-            count: number of new members per group.
-            member_id: prefix of their IDs; a number with two digits follows.
-            topics: their subscriptions; default: all topics that a member of the group subscribes to.
-
-        Raises:
-            FleetError: a column is missing, or neither rows nor patterns are given.
-
-        Examples:
-            >>> joined = fleet.with_members_joined(group_id="encoder-a", count=1).members
-            >>> joined.where("group_id = 'encoder-a'").select("member_id").orderBy("member_id").show()
-            +-----------+
-            |  member_id|
-            +-----------+
-            |encoder-a-0|
-            |encoder-a-1|
-            |  joiner-01|
-            +-----------+
-        """
-        from spark_assign.comparison import what_if as fleet_changes
-
-        fleet_changes.either("joiners", joiners, count is not None)
-        if joiners is None:
-            assert count is not None
-            joiners = fleet_changes.joiners(self, cluster=cluster, group_id=group_id, count=count, member_id=member_id)
-        return fleet_changes.with_joiners(self, joiners, topics)
-
-    def with_partitions(
-        self,
-        partitions: DataFrame | None = None,
-        *,
-        cluster: str = "*",
-        topic: str | None = None,
-        factor: float | None = None,
-        count: int | None = None,
-    ) -> Fleet:
-        """Returns the fleet after the partition counts of topics have changed.
-
-        The racks of partitions that `replicas` doesn't have are unknown.
-
-        Args:
-            partitions: cluster, topic, partitions (the new count); unknown topics are added. The alternative are shell
-                patterns:
-            cluster, topic: matching topics get a new partition count.
-            factor: multiplies the partition count, rounded up.
-            count: the new partition count.
-
-        Raises:
-            FleetError: a column is missing, or neither rows nor patterns are given.
-
-        Examples:
-            >>> fleet.with_partitions(topic="t", factor=2).topics.where("topic = 't'").first().partitions
-            6
-        """
-        from spark_assign.comparison import what_if as fleet_changes
-
-        fleet_changes.either("partitions", partitions, topic is not None)
-        if partitions is None:
-            assert topic is not None
-            partitions = fleet_changes.grown(self, cluster=cluster, topic=topic, factor=factor, count=count)
-        return fleet_changes.with_counts(self, partitions)
-
-    def with_leader_client(
-        self, library: str, release: str | None = None, *, cluster: str = "*", group_id: str = "*"
-    ) -> Fleet:
-        """Returns the fleet with another client library as leader of groups. A plan as `configured` follows its rules.
-
-        Args:
-            library: as in `groups.leader_library`: Java, librdkafka, franz-go, …
-            release: release of the library; for Java one of `groups.assignors.release_rules`. None: the latest.
-            cluster, group_id: shell patterns of the groups.
-
-        Raises:
-            FleetError: the library or its release is unknown.
-
-        Examples:
-            >>> old = fleet.with_leader_client("Java", "2.8", group_id="payments-*")
-            >>> metrics = plan(old).metrics.select("group_id", "assignor", "leader_client").orderBy("group_id")
-            >>> metrics.show(truncate=False)
-            +-----------+---------+----------------+
-            |group_id   |assignor |leader_client   |
-            +-----------+---------+----------------+
-            |encoder-a  |range    |NULL            |
-            |payments-eu|range@2.8|Java 2.8 (given)|
-            +-----------+---------+----------------+
-        """
-        from spark_assign.comparison import what_if as fleet_changes
-
-        return fleet_changes.with_leader_client(
-            self, cluster=cluster, group_id=group_id, library=library, release=release
-        )
-
-    def with_capacity(
-        self, capacity: float | None = None, *, load_bound: float | None = None, cluster: str = "*", group_id: str = "*"
-    ) -> Fleet:
-        """Returns the fleet with another member capacity in matching groups; None keeps the current value.
-
-        Args:
-            capacity: messages/s that one member can handle.
-            load_bound: maximum load of a member, as a multiple of the mean load of its group (`weighted-sticky`).
-            cluster, group_id: shell patterns of the groups.
-
-        Raises:
-            FleetError: both are None, the capacity isn't positive, or the bound is below 1.
-
-        Examples:
-            >>> fast = fleet.with_capacity(5_000, group_id="payments-*")
-            >>> fast.groups.where("group_id = 'payments-eu'").first().capacity
-            5000.0
-        """
-        from spark_assign.comparison import what_if as fleet_changes
-
-        return fleet_changes.with_capacity(self, capacity, load_bound, cluster=cluster, group_id=group_id)
-
-    def apply(self, plan: Plan) -> Fleet:
-        """Returns the fleet after every member has got what the plan assigns, and has revoked the rest.
-
-        The members then join the next rebalance with this ownership, in the next generation of their group. Groups that
-        the plan rejects own nothing.
-
-        Examples:
-            >>> planned = fleet.apply(plan(fleet, "range"))
-            >>> plan(planned, "range").moves.count()
-            0
-        """
-        group = Window.partitionBy(*GROUP_KEY)
-        latest = F.max(F.greatest(F.col("generation_id"), F.col("user_data_generation_id"), F.lit(0))).over(group)
-        generations = {"generation_id": latest + 1, "user_data_generation_id": F.lit(None)}
-        members = self.members.withColumns({name: value.cast("int") for name, value in generations.items()})
-        planned: dict[str, Any] = dict.fromkeys((*OWNERSHIP, "departed")) | {"owned_slices": plan.assignment_slices}
-        return replace(self, members=members, **planned)
-
-    def filter_groups(self, groups: DataFrame) -> Fleet:
+    def filter_groups(self, groups: DataFrame) -> FleetTables:
         """Returns the fleet with only these groups (cluster, group_id)."""
         groups = groups.select(*GROUP_KEY).distinct()
         tables = {name: getattr(self, name) for name in _TABLES if name not in _CLUSTER_TABLES}
@@ -392,7 +101,7 @@ class Fleet:
         return self.replicas is not None and self.brokers is not None
 
 
-_TABLES = tuple(field.name for field in fields(Fleet))
+_TABLES = tuple(field.name for field in fields(FleetTables))
 _SCHEMAS = INPUT_TABLES | {"departed": INPUT_TABLES["owned_slices"], "departed_tasks": INPUT_TABLES["tasks"]}
 _CLUSTER_TABLES = ("topics", "replicas", "brokers", "loads")
 """Tables whose rows don't belong to a single group."""

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.kernel.changed_topics import find_deltas
 from spark_assign.groups.kernel.facts import FACT_TYPES
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.ownership_changes import REASONS
+from spark_assign.groups.kernel.ownership_changes import REASONS, find_deltas
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.groups.kernel.read_specs import open_pass
 
@@ -37,8 +36,8 @@ def plan_rows(facts: pa.Table, params: PlanParams) -> list[Row]:
 
 
 def with_moves(rows: Iterable[Row]) -> list[Row]:
-    """Returns the rows with `move` and `revocation` rows (member_id, next_member_id, topic, first, step, count, reason,
-    loads) instead of `changed_topic` rows."""
+    """Returns the rows with `move` and `revocation` rows (member_id, next_member_id, topic, first, step, count, reason)
+    instead of `changed_topic` rows."""
     rows = list(rows)
     changed = [row for row in rows if row["kind"] == "changed_topic"]
     others = [row for row in rows if row["kind"] != "changed_topic"]
@@ -60,16 +59,8 @@ def _deltas(kind: str, changed: list[Row]) -> Iterator[Row]:
                 "next_member_id": _member_id(row, delta["to_member"]),
                 "reason": REASONS[delta["reason"]],
                 **{name: delta[name] for name in ("first", "step", "count")},
-                "loads": _loads(row, delta),
             }
 
 
 def _member_id(row: Row, index: int) -> str | None:
     return None if index < 0 else row["member_ids"][index]
-
-
-def _loads(row: Row, delta: Row) -> list[float | None] | None:
-    if row.get("loads") is None:
-        return None
-    loads = dict(enumerate(row["loads"]))
-    return [loads.get(delta["first"] + delta["step"] * at) for at in range(delta["count"])]

@@ -1,7 +1,7 @@
 """What the owners of groups should do: how many consumers, balanced by what, in which zone, static or not."""
 
-from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
 from spark_assign.advice.kernel.membership_modes import MembershipParams
+from spark_assign.advice.kernel.zones import ZoneParams
 from spark_assign.advice.membership import MembershipAdvice, advise_membership
 from spark_assign.advice.size import Sizing, SizingParams, size_groups
 from spark_assign.advice.zones import ZoneTraffic, measure_zone_traffic

@@ -1,6 +1,6 @@
 """Recommends changes for a whole fleet, ranked, from the results of all advisers.
 
-Size, assignor, and zones are computed in one pass over complete groups (`advice.kernel.advise_groups`), membership in
+Size, assignor, and zones are computed in one pass over complete groups (`advice.kernel.advise`), membership in
 another, because it simulates, and settings of classic Streams applications in a third, because it plans their tasks
 (`advice.kernel.streams_settings`). Replica moves are computed over all groups that read a partition; that pass uses the
 same shuffle as the first. The results, a few rows per group, are repartitioned by cluster, and conflicts are resolved
@@ -20,17 +20,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from spark_assign.advice.kernel import advise as kernel
 from spark_assign.advice.kernel import membership as membership_kernel
 from spark_assign.advice.kernel.advice_items import AdviceParams, Adviser
-from spark_assign.advice.kernel.advise_groups import FACTS, GroupParams, advise_groups
-from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
+from spark_assign.advice.kernel.advise import FACTS, GroupParams, advise_groups
 from spark_assign.advice.kernel.membership_modes import MembershipParams
 from spark_assign.advice.kernel.streams_settings import STREAMS_ROWS, measure_streams_settings
-from spark_assign.advice.kernel.zones import ZONE_ROWS, measure_reads
+from spark_assign.advice.kernel.zones import ZONE_ROWS, ZoneParams, measure_reads
 from spark_assign.advice.membership import advise_membership
 from spark_assign.advice.size import SizingParams, size_params
 from spark_assign.advice.zones import ZoneTraffic, faults
 from spark_assign.comparison.kernel.compare import CompareParams
 from spark_assign.comparison.what_if import AS_IS
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
 from spark_assign.groups.facts import facts_by_group
@@ -94,11 +93,11 @@ class Advice(LazyResult):
         return self._rows(kernel.NOT_RECOMMENDED, ADVISE_TABLES["not_recommended"])
 
 
-def advise(fleet: Fleet, params: AdviceParams | None = None, settings: Settings | None = None) -> Advice:
+def advise(fleet: FleetTables, params: AdviceParams | None = None, settings: Settings | None = None) -> Advice:
     """Recommends changes for the whole fleet, ranked and free of contradictions.
 
     Sizes every group, compares its assignors, simulates its membership, and measures its cross-zone traffic; weighs
-    each change against its cost, and resolves conflicts (`advice.kernel.resolve_conflicts`): all advice for a group is
+    each change against its cost, and resolves conflicts (`advice.kernel.proposals`): all advice for a group is
     based on one assignor, and nothing is recommended whose gain is below its cost. Each figure assumes that only this
     one change is made.
 
@@ -163,7 +162,7 @@ def advise(fleet: Fleet, params: AdviceParams | None = None, settings: Settings 
 
 
 def _group_params(
-    fleet: Fleet, params: AdviceParams, settings: Settings | None, missing: kernel.Missing
+    fleet: FleetTables, params: AdviceParams, settings: Settings | None, missing: kernel.Missing
 ) -> GroupParams:
     """Returns the parameters of the pass over groups, for all assignors that might be recommended."""
     assignors = (*CLIENT_ASSIGNORS, *(KAFKA_SERVER_ASSIGNORS if fleet.groups is not None else ()))
@@ -187,7 +186,7 @@ def _group_params(
     )
 
 
-def _membership_facts(fleet: Fleet, settings: Settings | None, restart_time_ms: int) -> DataFrame:
+def _membership_facts(fleet: FleetTables, settings: Settings | None, restart_time_ms: int) -> DataFrame:
     """Returns recommendations and rejected groups in one pass; a projection for each would repeat the pass."""
     params = MembershipParams(restart_time_ms=restart_time_ms, restart_times_ms=(restart_time_ms,))
     rows = advise_membership(fleet, params, settings).rows
@@ -197,7 +196,7 @@ def _membership_facts(fleet: Fleet, settings: Settings | None, restart_time_ms: 
     return rows.select(*GROUP_KEY, kind, F.lit(Adviser.MEMBERSHIP).alias("adviser"), *_MEMBERSHIP_COLUMNS)
 
 
-def _replica_moves(fleet: Fleet, group_facts: DataFrame, params: AdviceParams) -> DataFrame:
+def _replica_moves(fleet: FleetTables, group_facts: DataFrame, params: AdviceParams) -> DataFrame:
     """Returns the replica moves that reduce cross-zone traffic."""
     reads = group_facts.mapInArrow(map_arrow_batches(measure_reads), from_arrow_schema(ZONE_ROWS))
     moves = ZoneTraffic(reads, fleet, ZoneParams(params.price_per_gb, params.currency)).unsorted_replica_moves()

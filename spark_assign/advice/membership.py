@@ -15,8 +15,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.advice.kernel import membership as kernel
 from spark_assign.advice.kernel.membership_modes import MembershipParams
-from spark_assign.fleet import Fleet
-from spark_assign.groups.faulty_groups import without_faulty_groups
+from spark_assign.fleet import FleetTables
+from spark_assign.groups.facts import faulty_groups, without_faulty_groups
 from spark_assign.simulation.facts import gather_facts
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import dataframe_of_rows, map_arrow_batches
@@ -72,7 +72,7 @@ class MembershipAdvice(LazyResult):
 
 
 def advise_membership(
-    fleet: Fleet, params: MembershipParams | None = None, settings: Settings | None = None
+    fleet: FleetTables, params: MembershipParams | None = None, settings: Settings | None = None
 ) -> MembershipAdvice:
     """Recommends static or dynamic membership, the assignor protocol, and the session timeout of each group.
 
@@ -115,11 +115,11 @@ def advise_membership(
     tasks = min(1 + fleet.sizes.members // MEMBERS_PER_TASK, MAX_TASKS)
     work = map_arrow_batches(partial(kernel.advise_membership, params=params, timing=settings.timing))
     rows = facts.repartition(tasks, *GROUP_KEY).mapInArrow(work, from_arrow_schema(kernel.MEMBERSHIP_ROWS))
-    rejected = fleet.rejected.withColumn("kind", F.lit(kernel.REJECTED))
+    rejected = faulty_groups(fleet).withColumn("kind", F.lit(kernel.REJECTED))
     return MembershipAdvice(union([rows, rejected]))
 
 
-def _member_facts(fleet: Fleet) -> DataFrame:
+def _member_facts(fleet: FleetTables) -> DataFrame:
     """Returns the facts of kind `ABOUT`: client ids and hosts of members; group types, and the leaders' libraries."""
     kind = F.lit(kernel.ABOUT).cast("byte").alias("kind")
     members = without_faulty_groups(fleet.members, fleet)

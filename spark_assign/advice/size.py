@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.advice.kernel import size as kernel
 from spark_assign.advice.kernel.size_sweep import MAX_MEMBERS, SizingCriteria
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.groups.assignors.server import TOPIC_ID_ASSIGNORS
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
@@ -83,7 +83,7 @@ class Sizing(LazyResult):
         return self._rows(kernel.CURVE_ROW, SIZE_TABLES["curves"])
 
 
-def size_groups(fleet: Fleet, params: SizingParams | None = None, settings: Settings | None = None) -> Sizing:
+def size_groups(fleet: FleetTables, params: SizingParams | None = None, settings: Settings | None = None) -> Sizing:
     """Computes how many consumers each group needs, from the load of its partitions and the capacity of one member.
 
     A number of members is enough if the most loaded member can read what is written to its partitions at the `quantile`

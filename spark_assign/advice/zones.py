@@ -17,9 +17,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_assign.advice.kernel import zones as kernel
-from spark_assign.advice.kernel.cross_zone_traffic import CURRENT, GB, ZoneParams
 from spark_assign.advice.kernel.replica_moves import MOVE, MOVE_COLUMNS, REORDER, replica_moves
-from spark_assign.fleet import Fleet
+from spark_assign.advice.kernel.zones import CURRENT, GB, ZoneParams
+from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.spark.arrow_batches import map_arrow_batches, map_arrow_chunks
 from spark_assign.stores.result import LazyResult
@@ -70,7 +70,7 @@ class ZoneTraffic(LazyResult):
 
     schemas: ClassVar = ZONES_TABLES
 
-    fleet: Fleet
+    fleet: FleetTables
     params: ZoneParams
 
     @cached_property
@@ -119,12 +119,12 @@ class ZoneTraffic(LazyResult):
         return listed.withColumns({"read_from": F.col("each.rack_id"), "read_bytes": F.col("each.bytes_per_day")})
 
 
-def measure_zone_traffic(fleet: Fleet, params: ZoneParams | None = None) -> ZoneTraffic:
+def measure_zone_traffic(fleet: FleetTables, params: ZoneParams | None = None) -> ZoneTraffic:
     """Computes what the groups of a fleet read across zones, its cost, and what would reduce it.
 
     A member reads what is written, once, from the preferred leader or, with follower fetching (KIP-392), from a replica
     in its rack. The assignors are those of Kafka's Java clients since 3.5, those of the broker, and rack-aware ones
-    that aren't part of Kafka, which are never recommended. For the rules, see `advice.kernel.cross_zone_traffic`.
+    that aren't part of Kafka, which are never recommended. For the rules, see `advice.kernel.zones`.
 
     Args:
         fleet: clusters, topics, groups, and members with their racks, ownership, replicas, brokers with their racks,
@@ -166,7 +166,7 @@ def measure_zone_traffic(fleet: Fleet, params: ZoneParams | None = None) -> Zone
     return ZoneTraffic(group_facts.mapInArrow(work, from_arrow_schema(kernel.ZONE_ROWS)), fleet, params)
 
 
-def compare_zone_traffic(before: Fleet, after: Fleet, price_per_gb: float) -> DataFrame:
+def compare_zone_traffic(before: FleetTables, after: FleetTables, price_per_gb: float) -> DataFrame:
     """Returns the cross-zone traffic of current owners before and after an operation on replicas
     (`tables.replicas.OPERATED_ZONES`).
 
@@ -219,7 +219,7 @@ def changes(replica_moves: DataFrame, kind: str = REORDER, *, follower_fetching:
     )
 
 
-def faults(fleet: Fleet) -> list[Fault]:
+def faults(fleet: FleetTables) -> list[Fault]:
     """Returns a fault for each table or column that the analysis needs and the fleet doesn't have."""
     remedies = {
         "replicas": "Add it: the first replica of a partition is its preferred leader",

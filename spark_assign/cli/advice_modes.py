@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from spark_assign.advice.advise import advise
 from spark_assign.advice.kernel.advice_items import AdviceParams
-from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
 from spark_assign.advice.kernel.membership_modes import MembershipParams
+from spark_assign.advice.kernel.zones import ZoneParams
 from spark_assign.advice.membership import advise_membership
 from spark_assign.advice.size import SizingParams, size_groups, size_params
 from spark_assign.advice.zones import CHANGES, changes, measure_zone_traffic
@@ -35,7 +35,7 @@ from spark_assign.tables.groups import GROUP_KEY
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_assign.fleet import Fleet
+    from spark_assign.api import Fleet
     from spark_assign.stores.result import LazyResult
 
     Tables = Mapping[str, DataFrame]

@@ -7,23 +7,22 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from spark_assign.api import Fleet
 from spark_assign.cli.job import Options, spark_session
 from spark_assign.cli.options import fleet_or_sample, sample, tables_with_sample
 from spark_assign.cli.owners import select_groups, select_tables
-from spark_assign.fleet import Fleet
-from spark_assign.sources.files.tables import Shape, interpreted, read_fleet, read_tables
+from spark_assign.sources.files.tables import Shape, interpreted, read_tables
 from spark_assign.spark.caching import cached
 from spark_assign.spark.engine import is_embedded, location_for, plain_schema, require_spark
 from spark_assign.stores.local_parquet import local_folder, write_empty
 from spark_assign.stores.local_tables import read_parquet_location
 from spark_assign.stores.locations import is_path, join, split_run_id
-from spark_assign.stores.result import LazyResult
+from spark_assign.stores.result import LazyResult, Result
 from spark_assign.stores.run_store import read_run, write_run
 from spark_assign.tables.errors import ConfigError, SourceError
-from spark_assign.tables.groups import INPUT_TABLES, PLAN_TABLES, REQUIRED_TABLES
+from spark_assign.tables.groups import INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.history import HISTORY_TABLES, REPLAY_TABLES
 from spark_assign.tables.simulation import EVENTS
 
@@ -55,7 +54,7 @@ def on_fleet(
     tables = tables_with_sample(options, job_file, "loads") if loads else options.table
     spark = spark_session(name, options)
     with interpreted(spark, [*([location] if location else []), *(tables or {}).values()]):
-        fleet = read_fleet(spark, location, format=options.format, options=options.option, tables=tables)
+        fleet = Fleet.read(spark, location, format=options.format, options=options.option, tables=tables)
         return run(options, location, select_groups(spark, fleet, options))
 
 
@@ -132,7 +131,7 @@ def store_run(
         found: condition for exit code 1 (`Outcome.of_run`).
     """
     manifest = write_run(
-        SimpleNamespace(**tables),
+        tables,
         options.output,
         run_id=options.run_id,
         format=options.output_format,
@@ -198,13 +197,12 @@ def sample_run(spark: SparkSession, job_file: str, job: str) -> str:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     location = sample(job_file, "fleet" if job == "plan" else "history")
     with interpreted(spark, [location]):
-        result: Any
+        result: Result
         if job == "plan":
-            result, schemas = plan(read_fleet(spark, location)), PLAN_TABLES
+            result = plan(Fleet.read(spark, location))
         else:
-            records = records_of(read_parquet_location(spark, "records", f"{location}/records.parquet"))
-            result, schemas = read_history(records), HISTORY_TABLES
-        write_run(result, folder, run_id="sample", inputs={"fleet": location}, schemas=schemas)
+            result = read_history(records_of(read_parquet_location(spark, "records", f"{location}/records.parquet")))
+        result.write(folder, run_id="sample", inputs={"fleet": location})
     return folder
 
 
@@ -236,7 +234,7 @@ def read_topologies(values: Sequence[str]) -> dict[str, str]:
 
 
 def store_fleet(fleet: Fleet, location: str) -> dict[str, int]:
-    """Writes the tables of a fleet to a folder or catalog, as `read_fleet` reads them. Returns the row counts."""
+    """Writes the tables of a fleet to a folder or catalog, as `Fleet.read` reads them. Returns the row counts."""
     counts = {}
     for name in INPUT_TABLES:
         table = getattr(fleet, name)

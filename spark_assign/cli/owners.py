@@ -32,8 +32,8 @@ from spark_assign.tables.schema_fields import schema
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from spark_assign.api import Fleet
     from spark_assign.connect import ConnectFleet
-    from spark_assign.fleet import Fleet
     from spark_assign.stores.run_store import StoredRun
 
 AnyFleet = TypeVar("AnyFleet", "Fleet", "ConnectFleet")

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from types import SimpleNamespace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_assign.api import Fleet
 from spark_assign.connect import ConnectFleet, plan_connect
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.groups.planning import Plan
 from spark_assign.share import plan_share
-from spark_assign.sources.files.tables import Shape, find_tables, read_tables
+from spark_assign.sources.files.tables import FLEET, Shape, find_tables, read_tables
 from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.locations import time_as_run_id
@@ -25,7 +25,6 @@ from spark_assign.streams import plan_streams
 from spark_assign.tables import connect, groups
 from spark_assign.tables.stored_plan import CONNECT, KINDS
 
-_FLEET = Shape("A fleet", groups.INPUT_TABLES, groups.REQUIRED_TABLES)
 _CONNECT_FLEET = Shape("A ConnectFleet", connect.INPUT_TABLES, connect.REQUIRED_TABLES)
 
 
@@ -44,11 +43,11 @@ def read_fleets(
     there is a table `subtopologies`.
 
     Args:
-        spark, location, format, options: see `sources.files.tables.read_fleet`.
+        spark, location, format, options: see `sources.files.tables.read_tables`.
         tables: locations of single tables; those of Connect clusters have the prefix `connect_`.
 
     Raises:
-        SourceError, FleetError: as `read_fleet` does; if there is neither, the message lists the tables of a fleet.
+        SourceError, FleetError: as `Fleet.read` does; if there is neither, the message lists the tables of a fleet.
     """
     given: dict[str, Any] = {"format": format, "options": options}
     tables = dict(tables or {})
@@ -60,13 +59,13 @@ def read_fleets(
         return bool(find_tables(spark, part, location, **given))
 
     if not connect_tables and not has_any(_CONNECT_FLEET, "clusters"):
-        return Fleet(**read_tables(spark, _FLEET, location, tables=tables, **given)), None
+        return Fleet(**read_tables(spark, FLEET, location, tables=tables, **given)), None
     clusters = ConnectFleet(**read_tables(spark, _CONNECT_FLEET, location, tables=connect_tables, **given))
-    if not tables and not has_any(_FLEET, "topics", "members"):
+    if not tables and not has_any(FLEET, "topics", "members"):
         return None, clusters
-    shape = _FLEET
-    if "tasks" not in tables and not has_any(_FLEET, "subtopologies"):
-        shape = replace(_FLEET, schemas={name: each for name, each in _FLEET.schemas.items() if name != "tasks"})
+    shape = FLEET
+    if "tasks" not in tables and not has_any(FLEET, "subtopologies"):
+        shape = replace(FLEET, schemas={name: each for name, each in FLEET.schemas.items() if name != "tasks"})
     return Fleet(**read_tables(spark, shape, location, tables=tables, **given)), clusters
 
 
@@ -98,7 +97,7 @@ def plan_other_kinds(
     return plans
 
 
-def has_streams_groups(fleet: Fleet) -> bool:
+def has_streams_groups(fleet: FleetTables) -> bool:
     """Checks whether a fleet has Streams groups, and the table that their plan needs."""
     sizes = fleet.sizes
     return fleet.subtopologies is not None and bool(sizes.streams_groups or sizes.subtopologies or sizes.tasks)
@@ -156,18 +155,20 @@ def write_plans(
         **more: the other arguments of `stores.run_store.write_run`.
     """
     schemas = dict(EMPTY_PLAN_TABLES if consumer_plan is None else groups.PLAN_TABLES)
+    frames: dict[str, DataFrame] = {}
     for each in other_plans:
         schemas |= each.with_prefix(each.schemas)
+        frames |= each.with_prefix(each.tables)
     if consumer_plan is None:
-        rows: Any = SimpleNamespace(**{name: dataframe_of_rows(spark, [], schema) for name, schema in schemas.items()})
+        frames |= {name: dataframe_of_rows(spark, [], schema) for name, schema in EMPTY_PLAN_TABLES.items()}
     else:
-        rows = without_other_kinds(consumer_plan, [each.prefix for each in other_plans])
+        consumer_plan = without_other_kinds(consumer_plan, [each.prefix for each in other_plans])
     return write_run(
-        rows,
+        frames,
         location,
         run_id=run_id or time_as_run_id(),
         tables=None if tables is None else [name for name in tables if name in schemas],
         schemas=schemas,
-        more={name: table for each in other_plans for name, table in each.with_prefix(each.tables).items()},
+        computed=consumer_plan,
         **more,
     )

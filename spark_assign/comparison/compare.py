@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign.comparison.kernel import compare as kernel
 from spark_assign.comparison.what_if import AS_IS, WhatIf
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, client_assignor, uses_owned_order
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, TOPIC_ID_ASSIGNORS
@@ -67,7 +67,7 @@ class Comparison(LazyResult):
 
 
 def compare(
-    fleet: Fleet,
+    fleet: FleetTables,
     assignors: Sequence[str] | None = None,
     what_ifs: Sequence[WhatIf] | None = None,
     settings: Settings | None = None,
@@ -86,7 +86,7 @@ def compare(
         The comparison: its table `comparison` has one row per group, assignor, and change. Every group of the
         fleet is included for every assignor and change: a group that can't be planned has its code in `rejected`, and
         a group without members has 0 `members`. One assignor is `recommended` per group and change, unless none can
-        plan the group; for the rules, see `comparison.kernel.recommend`. `paused_partition_seconds` is the expected
+        plan the group; for the rules, see `comparison.kernel.compare`. `paused_partition_seconds` is the expected
         cost of the rebalance, from its start until every member has its partitions; for the formula and its limits,
         see `simulation.kernel.pause_estimates`.
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.comparison.kernel import drift as kernel
-from spark_assign.comparison.kernel.group_states import PLANNED_GROUP, PRESENT_MEMBER, REJECTED_GROUP, WITHHELD_BITMAP
-from spark_assign.fleet import Fleet
+from spark_assign.comparison.kernel.drift import PLANNED_GROUP, PRESENT_MEMBER, REJECTED_GROUP, WITHHELD_BITMAP
+from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.groups.kernel.facts import DEPARTED_SLICE, OWNED_BITMAP, OWNED_SLICE
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, METRICS, REJECTED, WITHHELD
@@ -26,10 +26,13 @@ from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.partition_slices import expand, to_bitmaps
 from spark_assign.spark.tagged_pass import union
-from spark_assign.stores.result import Result
+from spark_assign.stores.result import PassResult
 from spark_assign.tables.comparison import DRIFT_ROWS, DRIFT_TABLES, DRIFT_TOPICS
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY
+
+Side = FleetTables | Plan | Mapping[str, DataFrame]
+"""One of the compared states: a fleet, a plan, or the tables of a stored plan."""
 
 _MEMBER_COLUMNS = ("member_id", "group_instance_id", "client_id", "client_host")
 _SLICE_COLUMNS = ("member_id", "topic", "first", "step", "count")
@@ -41,7 +44,7 @@ class State:
     """One side of a drift.
 
     Attributes:
-        facts: the facts of its groups (`comparison.kernel.group_states`), without the column `after`.
+        facts: the facts of its groups (`comparison.kernel.drift`), without the column `after`.
         checked: whether the facts contain the faulty groups; otherwise, they are searched for.
         tasks: number of Spark tasks; `None` if the size is unknown.
         topics: cluster, topic, partitions; `None` if unknown.
@@ -53,14 +56,14 @@ class State:
     topics: DataFrame | None = None
 
 
-def read_state(side: Fleet | Plan | Mapping[str, DataFrame]) -> State:
+def read_state(side: Side) -> State:
     """Returns the facts of what is owned now (a fleet), or finally assigned (a plan, or the tables of a stored one).
 
     Raises:
         FleetError: values of a fleet that can't be read.
         SourceError: a stored plan lacks a table.
     """
-    if isinstance(side, Fleet):
+    if isinstance(side, FleetTables):
         live_facts = facts.gather_facts(side).where(F.col("kind") != DEPARTED_SLICE)  # a plan has no departed members
         all_facts = union([live_facts, _member_facts(side)])
         return State(all_facts, False, facts.num_spark_tasks(side), facts.topic_counts(side))
@@ -85,7 +88,7 @@ def group_facts_of(before: State, after: State) -> DataFrame:
     return all_facts.repartition(*GROUP_KEY)
 
 
-def _member_facts(fleet: Fleet) -> DataFrame:
+def _member_facts(fleet: FleetTables) -> DataFrame:
     return _facts_of_kind(fleet.members, PRESENT_MEMBER, *_MEMBER_COLUMNS)
 
 
@@ -131,7 +134,7 @@ _KINDS = {"groups": kernel.GROUP, "members": kernel.MEMBER, "ownership": kernel.
 
 
 @dataclass(frozen=True)
-class Drift(Result):
+class Drift(PassResult):
     """What changed, as lazy DataFrames (columns: `tables.comparison.DRIFT_TABLES`).
 
     Each table is one pass over both sides, unless `tagged_rows` is stored (`with_tagged_rows`).
@@ -157,11 +160,11 @@ class Drift(Result):
     after: State
     stored: DataFrame | None = None
 
-    def tagged_rows(self, tables: Iterable[str] = tuple(DRIFT_TABLES)) -> DataFrame:
+    def tagged_rows(self, tables: Iterable[str] = ()) -> DataFrame:
         """Returns the tagged rows (`DRIFT_ROWS`) that these tables are projections of; topics aren't included."""
-        return self._pass_over(*(_KINDS[table] for table in tables if table in _KINDS))
+        return self._pass_over(*(_KINDS[table] for table in tables or _KINDS if table in _KINDS))
 
-    def with_tagged_rows(self, rows: DataFrame) -> Drift:
+    def with_tagged_rows(self, rows: DataFrame) -> Self:
         """Returns the same drift, reading its rows from a stored table instead of computing them."""
         return replace(self, stored=rows)
 
@@ -195,7 +198,9 @@ class Drift(Result):
         return group_facts_of(self.before, self.after).mapInArrow(map_arrow_batches(work), DRIFT_ROWS)
 
 
-def find_drift(before: Fleet | Plan | Mapping[str, DataFrame], after: Fleet | Plan | Mapping[str, DataFrame]) -> Drift:
+def find_drift(
+    before: FleetTables | Plan | Mapping[str, DataFrame], after: FleetTables | Plan | Mapping[str, DataFrame]
+) -> Drift:
     """Finds what changed between two fleets or plans.
 
     Args:

@@ -16,11 +16,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_assign.fleet import FleetTables
 from spark_assign.groups.assignors.release_rules import format_release_lines, parse_release_assignor
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.spark import subscription_lists
@@ -30,10 +31,12 @@ from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY, GROUPS, MEMBER_KEY, MEMBERS, ONLY_IF_GIVEN, OWNERSHIP
 
-if TYPE_CHECKING:
-    from spark_assign.fleet import Fleet
+AnyFleet = TypeVar("AnyFleet", bound=FleetTables)
 
 _TOPIC = ["cluster", "topic"]
+
+JOINER = "joiner-"
+"""Prefix of the IDs of new members."""
 
 _MAX_INT = 2**31 - 1
 
@@ -54,7 +57,9 @@ def either(table: str, rows: DataFrame | None, by_pattern: bool) -> None:
         raise FleetError([Fault(table, "*", problem, "Give either a table or patterns")])
 
 
-def leavers(fleet: Fleet, *, cluster: str, group_id: str, member_id: str, count: int | None) -> DataFrame:
+def leavers(
+    fleet: FleetTables, *, cluster: str = "*", group_id: str = "*", member_id: str = "*", count: int | None = None
+) -> DataFrame:
     """Returns the matching members; with `count`, only the first ones of each group by id."""
     found = fleet.members.where(matches(cluster=cluster, group_id=group_id, member_id=member_id)).select(*MEMBER_KEY)
     if count is None:
@@ -64,7 +69,7 @@ def leavers(fleet: Fleet, *, cluster: str, group_id: str, member_id: str, count:
     return found.withColumn("nth", F.row_number().over(by_id)).where(F.col("nth") <= count).drop("nth")
 
 
-def without_members(fleet: Fleet, leavers: DataFrame) -> Fleet:
+def without_members(fleet: AnyFleet, leavers: DataFrame) -> AnyFleet:
     """Returns the fleet without these members; their partitions go to `departed`, their tasks to `departed_tasks`."""
     _require_columns("leavers", leavers, MEMBER_KEY)
     leavers = leavers.select(*MEMBER_KEY).distinct()
@@ -87,7 +92,9 @@ def without_members(fleet: Fleet, leavers: DataFrame) -> Fleet:
     return replace(fleet, **change)
 
 
-def joiners(fleet: Fleet, *, cluster: str, group_id: str, count: int, member_id: str) -> DataFrame:
+def joiners(
+    fleet: FleetTables, *, cluster: str = "*", group_id: str = "*", count: int, member_id: str = JOINER
+) -> DataFrame:
     """Returns `count` new members for every matching group: cluster, group_id, member_id."""
     if not 1 <= count <= MAX_COUNT:
         problem = f"{count:,} members per group is out of range (1 to {MAX_COUNT:,})"
@@ -98,7 +105,7 @@ def joiners(fleet: Fleet, *, cluster: str, group_id: str, count: int, member_id:
     return groups.select(*GROUP_KEY, nth.alias("nth")).select(*GROUP_KEY, new_id)
 
 
-def with_joiners(fleet: Fleet, new: DataFrame, topics: list[str] | None) -> Fleet:
+def with_joiners(fleet: AnyFleet, new: DataFrame, topics: list[str] | None = None) -> AnyFleet:
     """Returns the fleet with these additional members, who own nothing."""
     _require_columns("joiners", new, MEMBER_KEY)
     known = [field.name for field in MEMBERS.fields if field.name in new.columns]
@@ -124,7 +131,9 @@ def require_client(library: str, release: str | None) -> None:
         raise FleetError([Fault("groups", "leader_version", problem, f"Release lines: {format_release_lines()}")])
 
 
-def with_leader_client(fleet: Fleet, *, cluster: str, group_id: str, library: str, release: str | None) -> Fleet:
+def with_leader_client(
+    fleet: AnyFleet, library: str, release: str | None = None, *, cluster: str = "*", group_id: str = "*"
+) -> AnyFleet:
     """Returns the fleet with another client library and version of the leader in the matching groups."""
     require_client(library, release)
     groups = _groups_of(fleet)
@@ -135,8 +144,8 @@ def with_leader_client(fleet: Fleet, *, cluster: str, group_id: str, library: st
 
 
 def with_capacity(
-    fleet: Fleet, capacity: float | None, load_bound: float | None, *, cluster: str, group_id: str
-) -> Fleet:
+    fleet: AnyFleet, capacity: float | None, load_bound: float | None, *, cluster: str, group_id: str
+) -> AnyFleet:
     """Returns the fleet with another capacity and load bound in the matching groups; `None` keeps the current value."""
     given = {name: value for name, value in (("capacity", capacity), ("load_bound", load_bound)) if value is not None}
     if not given:
@@ -154,7 +163,7 @@ def with_capacity(
     return replace(fleet, groups=groups)
 
 
-def _groups_of(fleet: Fleet) -> DataFrame:
+def _groups_of(fleet: FleetTables) -> DataFrame:
     """Returns the table `groups`, with a row for every group if the fleet has no such table."""
     if fleet.groups is not None:
         return fleet.groups
@@ -163,7 +172,9 @@ def _groups_of(fleet: Fleet) -> DataFrame:
     return named.withColumns({field.name: F.lit(None).cast(field.dataType) for field in nothing})
 
 
-def grown(fleet: Fleet, *, cluster: str, topic: str, factor: float | None, count: int | None) -> DataFrame:
+def grown(
+    fleet: FleetTables, *, cluster: str = "*", topic: str = "*", factor: float | None = None, count: int | None = None
+) -> DataFrame:
     """Returns the new partition counts of the matching topics: cluster, topic, partitions."""
     if (factor is None) == (count is None):
         problem = "both factor and count are given, or neither"
@@ -175,7 +186,7 @@ def grown(fleet: Fleet, *, cluster: str, topic: str, factor: float | None, count
     )
 
 
-def with_counts(fleet: Fleet, counts: DataFrame) -> Fleet:
+def with_counts(fleet: AnyFleet, counts: DataFrame) -> AnyFleet:
     """Returns the fleet with these partition counts; unknown topics are added."""
     _require_columns("partitions", counts, [*_TOPIC, "partitions"])
     others = fleet.topics.join(counts.select(*_TOPIC), _TOPIC, "left_anti")
@@ -189,7 +200,7 @@ class WhatIf:
 
     Attributes:
         name: name of the change in tables.
-        apply: returns the fleet after the change.
+        apply: returns the fleet (`api.Fleet`) after the change.
 
     Examples:
         >>> fewer = WhatIf("one client less", lambda fleet: fleet.with_members_left(group_id="payments-*", count=1))
@@ -203,7 +214,7 @@ class WhatIf:
     """
 
     name: str
-    apply: Callable[[Fleet], Fleet]
+    apply: Callable[[Any], Any]
 
 
 AS_IS = WhatIf("as-is", lambda fleet: fleet)
@@ -213,16 +224,14 @@ AS_IS = WhatIf("as-is", lambda fleet: fleet)
 def members_left(*, group_id: str = "*", member_id: str = "*", count: int | None = None, name: str = "") -> WhatIf:
     """Returns the change that matching members leave, the first `count` of each group by id (`None`: all)."""
     text = f"leave:{group_id}:{count}" if count is not None else f"leave-members:{member_id}"
-    return WhatIf(
-        name or text, lambda fleet: fleet.with_members_left(group_id=group_id, member_id=member_id, count=count)
-    )
+    who = {"group_id": group_id, "member_id": member_id}
+    return WhatIf(name or text, lambda fleet: without_members(fleet, leavers(fleet, **who, count=count)))
 
 
 def members_joined(*, count: int, group_id: str = "*", name: str = "") -> WhatIf:
     """Returns the change that `count` members join each matching group, with the subscriptions of the group."""
-    return WhatIf(
-        name or f"join:{group_id}:{count}", lambda fleet: fleet.with_members_joined(group_id=group_id, count=count)
-    )
+    text = f"join:{group_id}:{count}"
+    return WhatIf(name or text, lambda fleet: with_joiners(fleet, joiners(fleet, group_id=group_id, count=count)))
 
 
 def partitions_added(
@@ -230,7 +239,7 @@ def partitions_added(
 ) -> WhatIf:
     """Returns the change that matching topics get `factor` times their partitions, or exactly `count`."""
     text = f"partitions:{topic}:{f'x{factor:g}' if factor is not None else count}"
-    return WhatIf(name or text, lambda fleet: fleet.with_partitions(topic=topic, factor=factor, count=count))
+    return WhatIf(name or text, lambda fleet: with_counts(fleet, grown(fleet, topic=topic, factor=factor, count=count)))
 
 
 FORMS = "as-is, leave:GROUPS:COUNT, leave-members:MEMBERS, join:GROUPS:COUNT, partitions:TOPICS:COUNT or xFACTOR"

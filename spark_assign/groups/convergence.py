@@ -28,7 +28,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.groups.kernel import convergence as kernel
 from spark_assign.groups.kernel.convergence import MAX_ROUNDS
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
@@ -38,7 +38,7 @@ from spark_assign.tables.groups import HEARTBEATS, ROUNDS
 
 
 def converge(
-    fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED, *, max_rounds: int = MAX_ROUNDS
+    fleet: FleetTables, assignor: str | Mapping[str, str] = CONFIGURED, *, max_rounds: int = MAX_ROUNDS
 ) -> DataFrame:
     """Rebalances every group until it is stable.
 
@@ -68,7 +68,7 @@ def converge(
     return _simulate(fleet, assignor, partial(kernel.converge, limit=max_rounds), ROUNDS)
 
 
-def heartbeats_to_target(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> DataFrame:
+def heartbeats_to_target(fleet: FleetTables, assignor: str | Mapping[str, str] = CONFIGURED) -> DataFrame:
     """Counts the heartbeats of each member until the broker's target (uniform, server-range; KIP-848).
 
     Follows Kafka's `CurrentAssignmentBuilder`: a member first revokes what it loses, and gets nothing until it has
@@ -98,7 +98,7 @@ def heartbeats_to_target(fleet: Fleet, assignor: str | Mapping[str, str] = CONFI
 
 
 def _simulate(
-    fleet: Fleet, assignor: str | Mapping[str, str], simulate: Callable[..., Any], schema: StructType
+    fleet: FleetTables, assignor: str | Mapping[str, str], simulate: Callable[..., Any], schema: StructType
 ) -> DataFrame:
     """Runs a simulation of `groups.kernel.convergence` on the complete groups of a fleet."""
     patterns = {"*": assignor} if isinstance(assignor, str) else dict(assignor)

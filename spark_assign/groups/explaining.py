@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.facts import topic_counts
 from spark_assign.groups.planning import Plan
@@ -163,7 +163,7 @@ def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int,
     return _Facts(rows, numbers, by_broker)
 
 
-def _claims(fleet: Fleet) -> DataFrame | None:
+def _claims(fleet: FleetTables) -> DataFrame | None:
     """Returns the slices that live members own and departed members owned."""
     owned = fleet.ownership_slices()
     if owned is None or fleet.departed is None:

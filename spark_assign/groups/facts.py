@@ -7,27 +7,29 @@ reads the rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
+from spark_assign.fleet import FleetTables
 from spark_assign.groups.kernel import facts as kinds
+from spark_assign.groups.kernel.facts import index_facts
+from spark_assign.groups.kernel.faults import find_faults, rejected_table
 from spark_assign.groups.windows import assign_by_windows
-from spark_assign.spark.engine import windows_shuffle_again, with_schema
+from spark_assign.spark.arrow_batches import map_arrow_batches
+from spark_assign.spark.engine import dataframe_of, windows_shuffle_again, with_schema
 from spark_assign.spark.fleet_check import Sizes
 from spark_assign.spark.partition_leaders import with_leaders
 from spark_assign.spark.partition_slices import from_lists, to_bitmaps
 from spark_assign.spark.subscription_lists import list_members, list_topics, to_lists
 from spark_assign.spark.tagged_pass import union
-from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
-
-if TYPE_CHECKING:
-    from spark_assign.fleet import Fleet
+from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY, REJECTED
 
 Leaders = Literal["current", "preferred"]
 
@@ -55,7 +57,7 @@ _ABOUT = ("group_instance_id", "rack_id", "generation_id", "user_data_generation
 
 
 def gather_facts(
-    fleet: Fleet,
+    fleet: FleetTables,
     *,
     user_data: bool = False,
     clients: bool = False,
@@ -130,7 +132,7 @@ def gather_facts(
 
 
 def facts_by_group(
-    fleet: Fleet, assignors: Collection[str] = (), *, leaders: Leaders | None = None, **included: bool
+    fleet: FleetTables, assignors: Collection[str] = (), *, leaders: Leaders | None = None, **included: bool
 ) -> DataFrame:
     """Returns all facts of the fleet, with the facts of each group in one Spark task.
 
@@ -154,7 +156,7 @@ def facts_by_group(
 
 
 def facts_by_group_and_state(
-    fleets: Mapping[str, Fleet], assignors: Collection[str] = (), **included: bool
+    fleets: Mapping[str, FleetTables], assignors: Collection[str] = (), **included: bool
 ) -> DataFrame:
     """Returns the facts of several states of a fleet, with the members' client ids.
 
@@ -190,7 +192,7 @@ def _keep_all_columns(rows: DataFrame) -> DataFrame:
     return rows.select(*GROUP_KEY, F.inline(F.array(F.struct(*columns))))
 
 
-def num_spark_tasks(fleet: Fleet) -> int:
+def num_spark_tasks(fleet: FleetTables) -> int:
     """Returns the number of Spark tasks for the kernels."""
     sizes = fleet.sizes
     rows = sizes.members + sizes.owned_slices
@@ -199,12 +201,12 @@ def num_spark_tasks(fleet: Fleet) -> int:
     return max(1, -(-rows // ROWS_PER_TASK))
 
 
-def _has_rows(fleet: Fleet) -> bool:
+def _has_rows(fleet: FleetTables) -> bool:
     """Returns whether there are subscriptions as rows that aren't made into lists."""
     return fleet.subscriptions is not None and fleet.sizes.subscriptions < MANY_TOPICS * fleet.sizes.members
 
 
-def _subscription_lists(fleet: Fleet) -> DataFrame | None:
+def _subscription_lists(fleet: FleetTables) -> DataFrame | None:
     """Returns the subscriptions that are lists, or that are made into lists."""
     if fleet.subscriptions is None or _has_rows(fleet):
         return fleet.subscription_lists
@@ -216,7 +218,7 @@ def _is_sparse(sizes: Sizes) -> bool:
     return sizes.owned < SPARSE * sizes.subscriptions
 
 
-def topic_counts(fleet: Fleet) -> DataFrame:
+def topic_counts(fleet: FleetTables) -> DataFrame:
     """Returns cluster, topic, and partitions of all topics."""
     return fleet.topics.select("cluster", "topic", "partitions")
 
@@ -250,17 +252,17 @@ def _with_topics(rows: DataFrame, topics: DataFrame) -> DataFrame:
     return rows.join(topics, ["cluster", "topic"], "left")
 
 
-def _racks_matter(fleet: Fleet) -> bool:
+def _racks_matter(fleet: FleetTables) -> bool:
     return fleet.racks_known and fleet.sizes.racked_members > 0
 
 
-def _replica_racks(facts: DataFrame, fleet: Fleet, *, leaders: Leaders | None = None) -> DataFrame:
+def _replica_racks(facts: DataFrame, fleet: FleetTables, *, leaders: Leaders | None = None) -> DataFrame:
     """Returns the racks of the replicas of each topic, in groups with racks: the parallel lists `at` and `racks`.
 
     Args:
         facts: facts by group, so that aggregating the members of a group needs no shuffle.
         fleet: the fleet with replicas and brokers.
-        leaders: add `leader_racks` of these leaders.
+        leaders: add `group_specs` of these leaders.
     """
     rack = F.when(F.col("kind") == kinds.MEMBER, F.col("rack_id"))
     topic = F.when(F.col("kind").isin(kinds.SUBSCRIPTION, kinds.LISTED_TOPIC), F.col("topic"))
@@ -275,8 +277,8 @@ def _replica_racks(facts: DataFrame, fleet: Fleet, *, leaders: Leaders | None = 
     return _fact(layouts, kinds.REPLICA_RACKS, "topic", *lists)
 
 
-def replica_racks(fleet: Fleet, leaders: Leaders = "preferred") -> DataFrame:
-    """Returns parallel lists per cluster and topic: `at` (partitions), `racks` (of their replicas), and `leader_racks`
+def replica_racks(fleet: FleetTables, leaders: Leaders = "preferred") -> DataFrame:
+    """Returns parallel lists per cluster and topic: `at` (partitions), `racks` (of their replicas), and `group_specs`
     (of their current or preferred leaders; null if unknown).
     """
     assert fleet.replicas is not None
@@ -335,3 +337,39 @@ def _column(facts: DataFrame, name: str, kind: DataType) -> Column:
     if name in facts.columns:
         return F.col(name)
     return F.array() if isinstance(kind, ArrayType) else F.lit(None)
+
+
+# --- finds the groups of a fleet that have faults, before a simulation starts ---------------------------------
+
+
+LOCAL_ROWS = 10_000
+"""Maximum number of rejected groups that are kept on the driver, where later queries get them for free."""
+
+
+def faulty_groups(fleet: FleetTables) -> DataFrame:
+    """Returns cluster, group_id, code, and detail of the groups that can't be planned; one query per fleet.
+
+    Raises:
+        FleetError: rows that don't belong to a group are faulty.
+    """
+    if "rejected" not in fleet.found:
+        rejected = facts_by_group(fleet).mapInArrow(map_arrow_batches(_faults), REJECTED)
+        rows = rejected.limit(LOCAL_ROWS + 1).collect()
+        if len(rows) <= LOCAL_ROWS:
+            table = pa.Table.from_pylist([row.asDict() for row in rows], schema=_ARROW)
+            rejected = dataframe_of(rejected.sparkSession, table, REJECTED)
+        fleet.found["rejected"] = rejected
+    return fleet.found["rejected"]
+
+
+_ARROW = pa.schema([(name, pa.string()) for name in REJECTED.names])
+
+
+def _faults(table: pa.Table) -> Iterator[pa.Table]:
+    facts = index_facts(table)
+    yield rejected_table(facts, find_faults(facts))
+
+
+def without_faulty_groups(rows: DataFrame, fleet: FleetTables) -> DataFrame:
+    """Returns the rows (with cluster, group_id) of groups without faults."""
+    return rows.join(faulty_groups(fleet).select(*GROUP_KEY), GROUP_KEY, "left_anti")

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.groups.assignors.release_rules import client_assignor, uses_owned_order
 from spark_assign.groups.assignors.server import TOPIC_ID_ASSIGNORS
@@ -42,9 +42,10 @@ from spark_assign.groups.registry import custom_assignors, find_assignor, names
 from spark_assign.groups.windows import WINDOW_SLICES
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.partition_slices import expand
-from spark_assign.stores.result import Result
+from spark_assign.stores.result import PassResult
 from spark_assign.tables.groups import GROUP_KEY, PLAN_TABLES
 from spark_assign.tables.stored_plan import STORED_PLAN_TABLES
+from spark_assign.tables.views import VIEWS
 
 PLAN_ROWS = from_arrow_schema(kernel.PLAN_ROWS)
 """Spark schema of the tagged rows of the planning pass (`groups.kernel.plan_groups`)."""
@@ -64,7 +65,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class Plan(Result):
+class Plan(PassResult):
     """The planned assignments, as lazy DataFrames (columns: `tables.groups.PLAN_TABLES`).
 
     Every consumer group of the fleet is in `metrics` or in `rejected`. Groups of other protocols, which a snapshot also
@@ -92,16 +93,16 @@ class Plan(Result):
     schemas: ClassVar = PLAN_TABLES
     stored_with: ClassVar = STORED_PLAN_TABLES
 
-    fleet: Fleet
+    fleet: FleetTables
     compute_rows: Callable[[frozenset[str]], DataFrame]
     stored: DataFrame | None = None
 
-    def tagged_rows(self, tables: Iterable[str] = tuple(PLAN_TABLES)) -> DataFrame:
+    def tagged_rows(self, tables: Iterable[str] = ()) -> DataFrame:
         """Returns the tagged rows that these tables are projections of, with the columns of `PLAN_ROWS` that they
         use."""
-        return self.rows(*sorted({kind for table in tables for kind in _KINDS[table]}))
+        return self.rows(*sorted({kind for table in tables or PLAN_TABLES for kind in _KINDS[table]}))
 
-    def with_tagged_rows(self, rows: DataFrame) -> Plan:
+    def with_tagged_rows(self, rows: DataFrame) -> Self:
         """Returns the same plan, reading its tagged rows from a table instead of computing them."""
         return replace(self, stored=rows)
 
@@ -151,15 +152,6 @@ class Plan(Result):
         return expand(moved_slices(self.rows(CHANGED_TOPIC))).select(*PLAN_TABLES["moves"].names)
 
     @cached_property
-    def load_moves(self) -> DataFrame:
-        """The moves with the moved load: cluster, group_id, topic, partition, from_member_id, to_member_id, reason,
-        load (messages/s written to the partition; null if unknown).
-        """
-        from spark_assign.groups.moves import moved_loads
-
-        return moved_loads(self.rows(CHANGED_TOPIC))
-
-    @cached_property
     def revocations(self) -> DataFrame:
         """Partitions that live members own and must give up: cluster, group_id, member_id, topic, partition,
         next_member_id.
@@ -187,9 +179,7 @@ class Plan(Result):
 
     def _repr_html_(self) -> str:
         """Returns the HTML that Jupyter and Databricks display for a plan at the end of a cell."""
-        from spark_assign.report.text.plan_summary import plan_html  # importing upward only if called
-
-        return plan_html(self)
+        return VIEWS["notebook_view"](self)
 
     def rows(self, *kinds: str) -> DataFrame:
         """Returns the tagged rows of these kinds (`groups.kernel.plan_groups`), computed in one pass."""
@@ -210,7 +200,7 @@ class Plan(Result):
         return rows.select(*PLAN_TABLES["assignment_slices"].names)
 
 
-def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
+def plan(fleet: FleetTables, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
     """Plans every group of a fleet exactly as Kafka's own assignors do.
 
     Args:
@@ -240,9 +230,7 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
     params = build_params(fleet, patterns)
 
     def compute_rows(required_kinds: frozenset[str]) -> DataFrame:
-        facts_by_group = gather_plan_facts(
-            fleet, patterns, loads=not required_kinds.isdisjoint({METRICS, CHANGED_TOPIC})
-        )
+        facts_by_group = gather_plan_facts(fleet, patterns, loads=METRICS in required_kinds)
         columns = StructType([PLAN_ROWS[name] for name in columns_of(required_kinds)])
         return facts_by_group.mapInArrow(
             map_arrow_batches(partial(plan_groups, params=replace(params, required_kinds=required_kinds))), columns
@@ -251,7 +239,7 @@ def plan(fleet: Fleet, assignor: str | Mapping[str, str] = CONFIGURED) -> Plan:
     return Plan(fleet, compute_rows)
 
 
-def build_params(fleet: Fleet, patterns: Mapping[str, str]) -> PlanParams:
+def build_params(fleet: FleetTables, patterns: Mapping[str, str]) -> PlanParams:
     """Returns the parameters of a planning pass over the fleet, after checking its tables.
 
     Raises:
@@ -269,7 +257,7 @@ def build_params(fleet: Fleet, patterns: Mapping[str, str]) -> PlanParams:
     )
 
 
-def gather_plan_facts(fleet: Fleet, patterns: Mapping[str, str], *, loads: bool = False) -> DataFrame:
+def gather_plan_facts(fleet: FleetTables, patterns: Mapping[str, str], *, loads: bool = False) -> DataFrame:
     """Returns the fleet's facts by group, with the slices of the window assignors that these patterns might select.
 
     If `loads` is true, the facts include partition loads as far as the fleet has them.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.fleet import Fleet
 from spark_assign.history.history import History
 from spark_assign.history.past_applications import past_applications
 from spark_assign.simulation.kernel.events import MAX_PARTITIONS
@@ -21,15 +19,15 @@ _APPLICATION_COLUMNS = ("standby_replicas", "leader_process_id", "problem", "cav
 """Columns of `groups` that only classic Streams applications have."""
 
 
-def fleet_as_of(
+def tables_as_of(
     history: History,
     timestamp: datetime | str,
     *,
     topics: DataFrame | None = None,
     changelogs: DataFrame | None = None,
-    topologies: Mapping[str, str] = MappingProxyType({}),
-) -> Fleet:
-    """Returns the fleet as of a time, as `Fleet.as_of` does.
+    topologies: Mapping[str, str] | None = None,
+) -> dict[str, DataFrame]:
+    """Returns the tables of the fleet as of a time, by name, for `Fleet.as_of`.
 
     The tables are lazy: each is one pass over the records, unless `history` reads stored rows. One query over the
     groups checks at once that the records cover the moment.
@@ -49,7 +47,7 @@ def fleet_as_of(
         subscriptions,
         history.groups.where(is_covered),
         sizes,
-        topologies,
+        topologies or {},
         lists_changelogs=topics is not None,
         has_end_offsets=changelogs is not None,
     )
@@ -68,17 +66,17 @@ def fleet_as_of(
     member_rows = member_rows.join(positions, MEMBER_KEY, "left")
     member_rows = member_rows.join(applications.select(*GROUP_KEY, F.inline("members")), MEMBER_KEY, "left")
     is_partition = F.col("role") == "partition"
-    return Fleet(
-        topics=sizes,
+    return {
+        "topics": sizes,
         # All members are in the generation of their group.
-        members=member_rows.select(*(name for name in MEMBERS.names if name in member_rows.columns)),
-        subscriptions=_rows_of_groups(subscriptions, live_groups).select(*SUBSCRIPTIONS.names),
-        owned_slices=_rows_of_groups(ownership.where(is_partition), live_groups).select(*ASSIGNMENT_SLICES.names),
-        groups=_groups(live_groups, memberships),
-        subtopologies=applications.select(*GROUP_KEY, F.inline("subtopologies")),
-        tasks=applications.select(*GROUP_KEY, F.inline("tasks")),
-        changelogs=None if changelogs is None else _rows_of_groups(changelogs, applications),
-    )
+        "members": member_rows.select(*(name for name in MEMBERS.names if name in member_rows.columns)),
+        "subscriptions": _rows_of_groups(subscriptions, live_groups).select(*SUBSCRIPTIONS.names),
+        "owned_slices": _rows_of_groups(ownership.where(is_partition), live_groups).select(*ASSIGNMENT_SLICES.names),
+        "groups": _groups(live_groups, memberships),
+        "subtopologies": applications.select(*GROUP_KEY, F.inline("subtopologies")),
+        "tasks": applications.select(*GROUP_KEY, F.inline("tasks")),
+        **({} if changelogs is None else {"changelogs": _rows_of_groups(changelogs, applications)}),
+    }
 
 
 def _parse_timestamp(timestamp: datetime | str) -> int:

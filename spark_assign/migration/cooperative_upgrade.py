@@ -25,7 +25,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_assign.fleet import Fleet
+from spark_assign.comparison.what_if import with_leader_client
+from spark_assign.fleet import FleetTables
 from spark_assign.groups.kernel.client_libraries import (
     COOPERATIVE,
     LIBRARIES,
@@ -57,7 +58,7 @@ class _MemberConfig:
 
 
 def plan_cooperative_upgrade(
-    fleet: Fleet,
+    fleet: FleetTables,
     cluster: str,
     group_id: str,
     order: Sequence[tuple[str, Sequence[str]]] | None = None,
@@ -89,7 +90,7 @@ def plan_cooperative_upgrade(
         raise FleetError([Fault("members", "group_id", problem, "Name a group of the fleet")])
     libraries = {config.client.library for config in configs.values()}
     if len(libraries) == 1 and (library := libraries.pop()) in LIBRARIES:
-        group_fleet = group_fleet.with_leader_client(library)
+        group_fleet = with_leader_client(group_fleet, library)
     key = {"cluster": cluster, "group_id": group_id}
     rows = [key | step for step in _plan_steps(configs, order)]
     interval_ms = 2 * (settings.session_timeout_ms + settings.max_poll_interval_ms)
@@ -117,7 +118,7 @@ def plan_cooperative_upgrade(
     return steps.select(*UPGRADE.names).orderBy("step")
 
 
-def supported_clients(fleet: Fleet, cluster: str, group_id: str, settings: Settings | None = None) -> str:
+def supported_clients(fleet: FleetTables, cluster: str, group_id: str, settings: Settings | None = None) -> str:
     """Returns a text: the clients that `plan_cooperative_upgrade` is valid for, and what that means for this group.
 
     Reads the members of the group. For the arguments, see `plan_cooperative_upgrade`.
@@ -129,12 +130,12 @@ def supported_clients(fleet: Fleet, cluster: str, group_id: str, settings: Setti
     return f"Rolling steps hold for {MIXING} clients only. {format_known_clients(clients)} {switch.text}"
 
 
-def _select_group(fleet: Fleet, cluster: str, group_id: str) -> Fleet:
+def _select_group(fleet: FleetTables, cluster: str, group_id: str) -> FleetTables:
     key = pa.table({"cluster": [cluster], "group_id": [group_id]})
     return fleet.filter_groups(fleet.members.sparkSession.createDataFrame(key))
 
 
-def _read_configs(group_fleet: Fleet, settings: Settings) -> dict[str, _MemberConfig]:
+def _read_configs(group_fleet: FleetTables, settings: Settings) -> dict[str, _MemberConfig]:
     """Returns the configuration of each member of the group, by member id."""
     members = group_fleet.members.select(*GROUP_KEY, "member_id", "client_id")
     members = join_or_null(members, group_fleet.groups, GROUP_KEY, {"assignor": "string"})

@@ -14,7 +14,7 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.groups.assignors.release_rules import broker_releases
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS
@@ -82,7 +82,9 @@ class Migration(LazyResult):
         return self._rows(kernel.OF_STEP, MIGRATION_TABLES["steps"])
 
 
-def plan_migration(fleet: Fleet, params: MigrationParams | None = None, settings: Settings | None = None) -> Migration:
+def plan_migration(
+    fleet: FleetTables, params: MigrationParams | None = None, settings: Settings | None = None
+) -> Migration:
     """Simulates a rolling restart to `group.protocol=consumer` of every classic group of a fleet.
 
     The rules are those of Kafka's coordinator (`GroupMetadataManager.validateOnlineUpgrade`,
@@ -123,7 +125,7 @@ def plan_migration(fleet: Fleet, params: MigrationParams | None = None, settings
     return Migration(tagged_facts.mapInArrow(map_arrow_batches(work), MIGRATION_ROWS))
 
 
-def _pass_params(params: MigrationParams, settings: Settings, fleet: Fleet) -> MigrationPassParams:
+def _pass_params(params: MigrationParams, settings: Settings, fleet: FleetTables) -> MigrationPassParams:
     """Returns the parameters of the pass. Errors: those of `plan_migration`."""
     server_assignor, policy, max_size, hypothetical = (
         getattr(params, name) for name in ("server_assignor", "policy", "max_size", "hypothetical_assignors")

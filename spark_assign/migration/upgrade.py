@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, format_release_lines, parse_release_assignor
 from spark_assign.migration.kernel import upgrade as kernel
@@ -67,7 +67,7 @@ def check_upgrade(to_release: str, assignor: str | None) -> None:
         raise ConfigError(f"Kafka's clients have no assignor {assignor}. Use one of {', '.join(CLIENT_ASSIGNORS)}.")
 
 
-def plan_upgrade(fleet: Fleet, to_release: str, *, assignor: str | None = None) -> Upgrade:
+def plan_upgrade(fleet: FleetTables, to_release: str, *, assignor: str | None = None) -> Upgrade:
     """Simulates a rolling upgrade of Kafka's Java clients in every classic group of a fleet.
 
     Args:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length, starts_new_key
+from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length, row_numbers, starts_new_key
 
 MAX_PARTITIONS = 1_000_000
 """Maximum number of partitions of a topic, and of partitions that slices claim in addition to those of the topics.
@@ -374,3 +375,148 @@ def _inverse(value: IntArray, modulus: IntArray) -> IntArray:
         a, b = np.where(unfinished, b - q * a, a), np.where(unfinished, a, b)
         x, y = np.where(unfinished, y - q * x, x), np.where(unfinished, x, y)
     return x % modulus
+
+
+# --- ranks partitions of slices: the position of each partition among all, sorted by topic and partition ------
+#
+# The ranks of the partitions of a slice are a progression, too, as long as the same slices of a topic alternate. So
+# interleaved slices are cut where another slice starts or ends. A topic in which interleaved slices have different
+# steps is expanded to partitions.
+#
+# Example: of topic t, one slice is t1, t4, t7, t10, and another is t2, t5.
+#
+#     slice              first rank    difference of ranks
+#     t1, t4             0             2
+#     t2, t5             1             2
+#     t7, t10            4             1
+
+
+@dataclass(frozen=True)
+class RankedSlices:
+    """Slices, sorted by topic and first partition, with the ranks of their partitions.
+
+    Attributes:
+        slices: the slices.
+        row: index of the input slice that each slice is a part of.
+        rank, rank_step: the ranks are rank, rank + rank_step, and so on.
+    """
+
+    slices: PartitionSlices
+    row: IntArray
+    rank: IntArray
+    rank_step: IntArray
+
+
+def rank_partitions(slices: PartitionSlices) -> RankedSlices:
+    """Returns the ranks of all partitions. No partition may occur twice; members are ignored."""
+    row = np.argsort(slices.partition_keys)
+    slices = slices.take(row)
+    is_interleaved = find_interleaved(slices.topic, slices)
+    window = slices.partition_keys
+    if is_interleaved.any():
+        simple, others = np.flatnonzero(~is_interleaved), np.flatnonzero(is_interleaved)
+        parts, part, part_window = _cut(slices.take(others))
+        row, slices = row[np.append(simple, others[part])], slices.take(simple).concat(parts)
+        window = np.append(window[simple], part_window)
+        order = np.lexsort((slices.first, window))
+        row, slices, window = row[order], slices.take(order), window[order]
+    starts = np.flatnonzero(starts_new_key(window))
+    size = np.diff(np.append(starts, len(window)))
+    first_rank = (np.cumsum(slices.count) - slices.count)[starts]
+    return RankedSlices(slices, row, np.repeat(first_rank, size) + row_numbers(window), np.repeat(size, size))
+
+
+def _cut(slices: PartitionSlices) -> tuple[PartitionSlices, IntArray, IntArray]:
+    """Cuts interleaved slices, sorted by topic, where another slice of the topic starts or ends.
+
+    Returns:
+        the parts; the index of the input slice of each; and an integer that is equal for parts that alternate, and
+        sorts like their partitions.
+    """
+    starts = np.flatnonzero(starts_new_key(slices.topic))
+    size = np.diff(np.append(starts, len(slices)))
+    max_step = np.repeat(np.maximum.reduceat(np.where(slices.count > 1, slices.step, 1), starts), size)
+    has_other_step = (slices.count > 1) & (slices.step != max_step)
+    is_scattered = np.repeat(np.logical_or.reduceat(has_other_step, starts), size)
+    # A slice is a range of periods of length `step`, in each of which it has one partition.
+    step = np.where(is_scattered, 1, max_step)
+    row, first = expand_slices(slices.first, slices.step, np.where(is_scattered, slices.count, 1))
+    count = np.where(is_scattered, 1, slices.count)[row]
+    topic, step = slices.topic[row], step[row]
+    period = (topic << PARTITION_BITS) | (first // step)
+    bounds = np.unique(np.append(period, period + count))
+    start = np.searchsorted(bounds, period)
+    part, bound = expand_slices(start, np.ones_like(start), np.searchsorted(bounds, period + count) - start)
+    first = first[part] + (bounds[bound] - period[part]) * step[part]
+    window = bounds[bound] + (step - 1)[part] * (bounds[bound] & ((1 << PARTITION_BITS) - 1))
+    parts = PartitionSlices(slices.member[row[part]], topic[part], first, step[part], bounds[bound + 1] - bounds[bound])
+    return parts, row[part], window
+
+
+# --- ownership of single partitions as bitmaps, and conversion to slices --------------------------------------
+#
+# A bitmap stands for 512 consecutive partitions of a topic, of which a member owns those whose bits are set: bit b of
+# word w is partition 512 * bitmap index + 64 * w + b. Rows are aggregated to bitmaps without a sort and without Python:
+# `bits` is the bitwise or of the rows, `xor` their exclusive or, and `count` their number, by which duplicates are
+# found.
+
+
+WORDS_PER_BITMAP = 8
+BITMAP_INDEX_BITS = 9
+"""Number of low bits of a partition number within a bitmap; the higher bits are the bitmap index."""
+
+_WORDS_BATCH_SIZE = 524_288
+"""Number of words that are unpacked at once."""
+
+
+def read_bitmaps(column: pa.Array) -> IntArray:
+    """Returns the words of bitmaps. Shape: (num_bitmaps, WORDS_PER_BITMAP)."""
+    return np.asarray(column.flatten().to_numpy(zero_copy_only=False), np.int64).reshape(-1, WORDS_PER_BITMAP)
+
+
+def unpack(bits: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns the row and the position within the bitmap of each set bit, in order."""
+    rows, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    flat = bits.reshape(-1)
+    nonzero = np.flatnonzero(flat)  # in sparse bitmaps, most words are zero
+    for start in range(0, len(nonzero), _WORDS_BATCH_SIZE):
+        batch = nonzero[start : start + _WORDS_BATCH_SIZE]
+        octets = flat[batch].astype("<i8").view(np.uint8).reshape(-1, 8)
+        found = np.flatnonzero(np.unpackbits(octets, axis=1, bitorder="little"))
+        word_index = batch[found >> 6]
+        rows.append(word_index // WORDS_PER_BITMAP)
+        positions.append((word_index % WORDS_PER_BITMAP << 6) | (found & 63))
+    return np.concatenate(rows), np.concatenate(positions)
+
+
+def slices_from_bitmaps(
+    key: IntArray, bitmap_index: IntArray, bits: IntArray
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Converts bitmaps, in any order, to slices: evenly spaced partitions of one key become one slice.
+
+    Returns:
+        key, first, step and count of each slice.
+    """
+    order = np.lexsort((bitmap_index, key))
+    row, position = unpack(bits[order])
+    return compress_sorted(key[order][row], (bitmap_index[order][row] << BITMAP_INDEX_BITS) + position)
+
+
+def find_duplicates(bits: IntArray, xor: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns partitions that occur in several rows.
+
+    Args:
+        bits, xor: or and exclusive or of the rows of each bitmap.
+        count: number of rows.
+
+    Returns:
+        index of the bitmap, and position of the partition within it, each once; -1 if a partition occurs three times
+        (or five, …), because the exclusive or doesn't show which one it is.
+    """
+    even = bits & ~xor
+    row, position = unpack(even)
+    with_several = np.flatnonzero(count > 1)
+    num_distinct = np.bincount(unpack(bits[with_several])[0], minlength=len(with_several))
+    odd = with_several[count[with_several] > num_distinct + np.bincount(row, minlength=len(bits))[with_several]]
+    odd = odd[~np.isin(odd, row)]
+    return np.append(row, odd), np.append(position, np.full(len(odd), -1))

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.replicas.coordinators import group_rates
 from spark_assign.spark.subscription_lists import count_subscribers
 from spark_assign.tables.replicas import ASSIGNOR_TIMES
@@ -44,7 +44,7 @@ _TIMEOUTS_MS = {_SESSION: 45_000, _POLL: 300_000}
 
 
 def assignor_times(
-    fleet: Fleet, groups: DataFrame, history: Mapping[str, DataFrame] | None, broker_release: str
+    fleet: FleetTables, groups: DataFrame, history: Mapping[str, DataFrame] | None, broker_release: str
 ) -> DataFrame:
     """Returns `tables.replicas.ASSIGNOR_TIMES`.
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 from spark_assign.replicas.kernel.group_effects import coordinator_hashes
 from spark_assign.replicas.kernel.spread_leaders import leader_moves
@@ -30,7 +30,7 @@ _SHARED = schema("cluster string, group_id string, hash long")
 _LOADS = schema("cluster string, topic string, partition int, replicas array<int>, leader_id int, load double")
 
 
-def partition_loads(fleet: Fleet, groups: DataFrame, history: Mapping[str, DataFrame] | None) -> DataFrame:
+def partition_loads(fleet: FleetTables, groups: DataFrame, history: Mapping[str, DataFrame] | None) -> DataFrame:
     """Returns the load of each partition of the two internal topics, with their replicas.
 
     Args:
@@ -88,7 +88,7 @@ def _summed_rates() -> list[Column]:
     return [F.round(F.sum(name), 9).alias(name) for name in _RATES]
 
 
-def _share_partitions(fleet: Fleet, groups: DataFrame) -> DataFrame:
+def _share_partitions(fleet: FleetTables, groups: DataFrame) -> DataFrame:
     """Returns the number of share groups and of share partitions by partition of `__share_group_state`."""
     share = groups.where("group_type = 'share'").select(*_GROUP)
     topics = fleet.topics.where(f"topic_id IS NOT NULL AND partitions BETWEEN 1 AND {MAX_PARTITIONS}")

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StructType
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import Fault, FleetError
@@ -83,7 +83,7 @@ class ReplicaFleet(CheckedTables):
     capacities: DataFrame | None = None
 
 
-def replica_fleet(fleet: Fleet | ReplicaFleet) -> ReplicaFleet:
+def replica_fleet(fleet: FleetTables | ReplicaFleet) -> ReplicaFleet:
     """Returns the replicas and brokers of a fleet.
 
     Raises:
@@ -125,7 +125,7 @@ class ClusterChange(CheckedTables):
 
     @staticmethod
     def from_values(
-        fleet: Fleet | ReplicaFleet,
+        fleet: FleetTables | ReplicaFleet,
         *,
         cluster: str = "*",
         removed: Collection[int] = (),

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.groups.assignors.release_rules import broker_releases
 from spark_assign.groups.assignors.server import UNIFORM
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE, LIBRARIES
@@ -87,7 +87,7 @@ class Operation(Result):
 
 
 def operate(
-    fleet: Fleet,
+    fleet: FleetTables,
     *,
     restart: Sequence[int] | Literal["all"] | None = None,
     down: int | None = None,
@@ -211,7 +211,7 @@ def _no_cluster(pattern: str) -> Fault:
     return Fault("brokers", "cluster", f"no cluster matches {pattern}", "Change --cluster, or add the brokers")
 
 
-def _restart_orders(fleet: Fleet, groups: DataFrame, order: DataFrame) -> DataFrame:
+def _restart_orders(fleet: FleetTables, groups: DataFrame, order: DataFrame) -> DataFrame:
     """Returns `tables.replicas.ORDERS` (cached)."""
     coordinated = groups.groupBy("cluster", F.col("coordinator_partition").alias("partition")).agg(
         F.count(F.lit(1)).alias("groups")
@@ -231,7 +231,7 @@ def _restart_orders(fleet: Fleet, groups: DataFrame, order: DataFrame) -> DataFr
 # --- groups -----------------------------------------------------------------------------------------------------------
 
 
-def fleet_after(fleet: Fleet, reassignment: Reassignment) -> Fleet:
+def fleet_after(fleet: FleetTables, reassignment: Reassignment) -> FleetTables:
     """Returns the fleet after a reassignment; clusters that it doesn't plan are missing in `replicas`."""
     grown = reassignment.placement.groupBy("cluster", "topic").agg(F.count(F.lit(1)).cast("int").alias("planned"))
     topics = fleet.topics.join(grown, ["cluster", "topic"], "left")
@@ -246,7 +246,7 @@ def _totals(extra: Sequence[str] = ()) -> list[Column]:
     return [(F.max if name in at_least else F.sum)(name).alias(name) for name in (*COUNTS, *extra)]
 
 
-def _group_facts(fleet: Fleet) -> DataFrame:
+def _group_facts(fleet: FleetTables) -> DataFrame:
     """Returns one row per group with members: what the rules need of it, and its partition of `__consumer_offsets`."""
     members = fleet.members.groupBy(*_GROUP).agg(
         F.count(F.lit(1)).alias("members"), F.count("rack_id").alias("racked_members")
@@ -277,7 +277,7 @@ def _add_hashes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(hashes, pa.int64())], [*batch.schema.names, "hash"])
 
 
-def _group_events(fleet: Fleet, groups: DataFrame, changes: DataFrame) -> DataFrame:
+def _group_events(fleet: FleetTables, groups: DataFrame, changes: DataFrame) -> DataFrame:
     """Returns what each step changes in the topics and the coordinator of a group (GROUP_EVENT_ROWS)."""
     topics = changes.groupBy("cluster", "topic", *_EVENT).agg(*_totals()).withColumn("grown", F.sign("grown"))
     subscribed = fleet.subscribed_topics.join(topics, ["cluster", "topic"]).select(*_GROUP, *_EVENT, *COUNTS)
@@ -321,7 +321,7 @@ def _step_rows(changes: DataFrame, effects: DataFrame) -> DataFrame:
     return rows.select(*STEPS.names)
 
 
-def _group_rows(after: Fleet, groups: DataFrame, changes: DataFrame, effects: DataFrame) -> DataFrame:
+def _group_rows(after: FleetTables, groups: DataFrame, changes: DataFrame, effects: DataFrame) -> DataFrame:
     """Returns `tables.replicas.OPERATED_GROUPS` of the clusters that change."""
     sums = effects.groupBy(*_GROUP).agg(
         F.sort_array(F.collect_set("cause")).alias("causes"),

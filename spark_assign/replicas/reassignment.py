@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.replicas.fleet import ClusterChange, ReplicaFleet, replica_fleet
 from spark_assign.replicas.kernel import reassign_table as kernel
 from spark_assign.replicas.kernel import reassignment_facts as kinds
@@ -104,7 +104,7 @@ class Reassignment(LazyResult):
 
 
 def reassign(
-    fleet: Fleet | ReplicaFleet,
+    fleet: FleetTables | ReplicaFleet,
     change: ClusterChange | None = None,
     *,
     tolerance: float = TOLERANCE,

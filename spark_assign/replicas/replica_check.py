@@ -12,7 +12,7 @@ from typing import ClassVar
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.replicas.fleet import ReplicaFleet, replica_fleet
 from spark_assign.spark.engine import divide
 from spark_assign.stores.result import Result
@@ -51,7 +51,9 @@ class ReplicaCheck(Result):
     clusters: DataFrame
 
 
-def check(fleet: Fleet | ReplicaFleet, *, min_replicas: int = 1, placement: DataFrame | None = None) -> ReplicaCheck:
+def check(
+    fleet: FleetTables | ReplicaFleet, *, min_replicas: int = 1, placement: DataFrame | None = None
+) -> ReplicaCheck:
     """Checks the replicas of a fleet.
 
     Codes of `problems`

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.comparison.kernel.recommend import PREFERRED
+from spark_assign.comparison.kernel.compare import PREFERRED
 from spark_assign.report import formatting
 from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, listed, rejected_line, rejected_lines
 from spark_assign.spark.engine import divide

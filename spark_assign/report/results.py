@@ -19,11 +19,13 @@ from spark_assign.report.text import (
     simulation,
     zones,
 )
-from spark_assign.report.text.plan_summary import plan_text
+from spark_assign.report.text.plan_summary import plan_html, plan_text
 from spark_assign.tables.simulation import COMPARED_VARIANTS
 
 if TYPE_CHECKING:
     from spark_assign.stores.result import Result
+
+notebook_view = plan_html
 
 MAX_TABLE_ROWS = 200
 """Number of rows of each table on the page of a result that has no sections of its own."""

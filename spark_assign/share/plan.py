@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.share.kernel import plan_groups as kernel
 from spark_assign.spark.partition_slices import expand
@@ -51,7 +51,7 @@ class SharePlan(LazyResult):
     prefix: ClassVar = stored_plan.SHARE
     stored_with: ClassVar = stored_plan.STORED_PLAN_TABLES
 
-    fleet: Fleet
+    fleet: FleetTables
 
     @cached_property
     def assignments(self) -> DataFrame:
@@ -81,7 +81,7 @@ class SharePlan(LazyResult):
         return self._rows(kernel.METRICS, METRICS).fillna(0)
 
 
-def plan_share(fleet: Fleet) -> SharePlan:
+def plan_share(fleet: FleetTables) -> SharePlan:
     """Plans every share group of a fleet (KIP-932) as `SimpleAssignor` of Kafka 4.2 to 4.4 does.
 
     Share groups are the groups whose `groups.group_type` is `share`; the plan ignores all other groups. The current

@@ -12,9 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, ByteType, DataType, IntegerType, LongType, StringType, StructType
 
-from spark_assign.fleet import Fleet
-from spark_assign.groups.facts import replica_racks
-from spark_assign.groups.faulty_groups import without_faulty_groups
+from spark_assign.fleet import FleetTables
+from spark_assign.groups.facts import replica_racks, without_faulty_groups
 from spark_assign.simulation.kernel import simulation_input as kinds
 from spark_assign.simulation.kernel.settings import GROUP_TIMES
 from spark_assign.simulation.settings import Settings
@@ -58,7 +57,7 @@ _FIELDS: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """Kind of fact to its columns, and the columns in `numbers`. All other columns are null."""
 
 
-def gather_facts(fleet: Fleet, events: DataFrame, settings: Settings) -> DataFrame:
+def gather_facts(fleet: FleetTables, events: DataFrame, settings: Settings) -> DataFrame:
     """Returns the facts of all groups without a fault: cluster, group_id, kind, and the columns of a fact.
 
     Args:
@@ -127,7 +126,7 @@ def join_or_null(rows: DataFrame, table: DataFrame | None, key: Sequence[str], t
     return rows.join(table.select(*key, *types), [*key], "left")
 
 
-def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
+def _groups(fleet: FleetTables, settings: Settings) -> DataFrame:
     """Returns the configured assignor and settings of groups. Most groups have none."""
     own = without_faulty_groups(fleet.members, fleet).select(*GROUP_KEY).distinct()
     known = dict.fromkeys(("assignor", "group_type", "leader_library"), "string")
@@ -137,7 +136,7 @@ def _groups(fleet: Fleet, settings: Settings) -> DataFrame:
     return _fact(own, kinds.GROUP)
 
 
-def _members(fleet: Fleet, settings: Settings) -> DataFrame:
+def _members(fleet: FleetTables, settings: Settings) -> DataFrame:
     """Returns the members as facts, with their topics and with the settings of single members."""
     subscribed = fleet.subscription_rows.groupBy(*MEMBER_KEY).agg(F.collect_set("topic").alias("topics"))
     members = without_faulty_groups(fleet.members, fleet).join(subscribed, MEMBER_KEY, "left")
@@ -154,7 +153,7 @@ def _members(fleet: Fleet, settings: Settings) -> DataFrame:
     return _fact(members, kinds.MEMBER)
 
 
-def _topics(fleet: Fleet, events: DataFrame) -> DataFrame:
+def _topics(fleet: FleetTables, events: DataFrame) -> DataFrame:
     """Returns the topics with metadata that members subscribe to or that an event names, with partition counts."""
     subscribed = without_faulty_groups(fleet.subscribed_topics, fleet)
     of_event = F.concat(F.array("topic"), F.coalesce("topics", F.array().cast("array<string>")))
@@ -163,7 +162,7 @@ def _topics(fleet: Fleet, events: DataFrame) -> DataFrame:
     return subscribed.unionByName(named).distinct().join(counts, ["cluster", "topic"])
 
 
-def _topic_facts(fleet: Fleet, topics: DataFrame) -> DataFrame:
+def _topic_facts(fleet: FleetTables, topics: DataFrame) -> DataFrame:
     if fleet.racks_known and fleet.sizes.racked_members:
         topics = topics.join(replica_racks(fleet), ["cluster", "topic"], "left")
     else:

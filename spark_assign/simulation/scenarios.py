@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.simulation.facts import facts_of_rows
 from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, RESULTS, TRACE, simulate_in_memory
 from spark_assign.simulation.settings import Settings
@@ -50,7 +50,7 @@ class Scenario:
     settings: dict[str, int] = field(default_factory=dict)
     variants: tuple[str, ...] = ("eager", "cooperative", "consumer")
 
-    def read(self, spark: SparkSession, fleet: Fleet | None = None) -> tuple[Fleet, DataFrame]:
+    def read(self, spark: SparkSession, fleet: FleetTables | None = None) -> tuple[FleetTables, DataFrame]:
         """Returns the fleet at the start, and the events.
 
         Args:
@@ -62,7 +62,7 @@ class Scenario:
         """
         if self.tables is not None:
             frames = {name: dataframe_of_rows(spark, rows, INPUT_TABLES[name]) for name, rows in self.tables.items()}
-            return Fleet(**frames), dataframe_of_rows(spark, self.events, EVENTS)
+            return FleetTables(**frames), dataframe_of_rows(spark, self.events, EVENTS)
         if fleet is None:
             raise ConfigError(f"scenario {self.name} has no fleet of its own. Pass one")
         events = dataframe_of_rows(spark, [{"cluster": "", **each} for each in self.events], EVENTS).drop("cluster")

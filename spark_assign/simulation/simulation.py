@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
+from spark_assign.groups.facts import faulty_groups
 from spark_assign.simulation.facts import gather_facts
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, PARTITIONS, RESULTS, TRACE, simulate_facts
@@ -181,7 +182,7 @@ class VariantSimulation(Simulation):
 
 
 def simulate(
-    fleet: Fleet,
+    fleet: FleetTables,
     events: DataFrame,
     variant: str = "configured",
     settings: Settings | None = None,
@@ -220,7 +221,7 @@ def simulate(
 
 
 def simulate_fleet(
-    fleet: Fleet, events: DataFrame, variants: Sequence[str], settings: Settings, until_ms: int | None = None
+    fleet: FleetTables, events: DataFrame, variants: Sequence[str], settings: Settings, until_ms: int | None = None
 ) -> Simulation:
     """Simulates several variants at once; see `simulate`."""
     for variant in variants:
@@ -232,10 +233,10 @@ def simulate_fleet(
     tasks = _count_tasks(fleet, group_events, len(variants))
     facts = gather_facts(fleet, group_events, settings).repartition(tasks, *GROUP_KEY)
     of_variants = VariantSimulation if tuple(variants) == COMPARED_VARIANTS else Simulation
-    return of_variants(cached(facts), tuple(variants), settings.timing, until_ms, fleet.rejected)
+    return of_variants(cached(facts), tuple(variants), settings.timing, until_ms, faulty_groups(fleet))
 
 
-def simulate_variants(fleet: Fleet, events: DataFrame, settings: Settings | None = None) -> VariantSimulation:
+def simulate_variants(fleet: FleetTables, events: DataFrame, settings: Settings | None = None) -> VariantSimulation:
     """Simulates every group four times: as `eager`, `cooperative`, `static`, and `consumer` (see `simulate`).
 
     Args:
@@ -253,7 +254,7 @@ def simulate_variants(fleet: Fleet, events: DataFrame, settings: Settings | None
     return simulation
 
 
-def events_by_group(events: DataFrame, fleet: Fleet) -> DataFrame:
+def events_by_group(events: DataFrame, fleet: FleetTables) -> DataFrame:
     """Returns the events with those of a whole cluster repeated for each of its groups.
 
     Raises:
@@ -269,7 +270,7 @@ def events_by_group(events: DataFrame, fleet: Fleet) -> DataFrame:
     return checked.where(F.col("group_id").isNotNull()).unionByName(of_cluster)
 
 
-def _count_tasks(fleet: Fleet, events: DataFrame, num_variants: int) -> int:
+def _count_tasks(fleet: FleetTables, events: DataFrame, num_variants: int) -> int:
     """Returns the number of Spark tasks. A rolling restart counts as one event per member."""
     work = events.count() // EVENTS_PER_TASK + fleet.sizes.members // MEMBERS_PER_TASK
     if not events.where(F.col("event") == "rolling-restart").isEmpty():

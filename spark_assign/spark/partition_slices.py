@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.java.key_index import index_rows, to_int_array
-from spark_assign.numeric.ownership_bitmaps import (
+from spark_assign.numeric.partition_slices import (
     BITMAP_INDEX_BITS,
     WORDS_PER_BITMAP,
     read_bitmaps,
@@ -69,7 +69,7 @@ def compress(partitions: DataFrame) -> DataFrame:
 def to_bitmaps(owned: DataFrame) -> DataFrame:
     """Returns bitmaps of single partitions: cluster, group_id, member_id, topic, block, bits, twice, count.
 
-    The aggregation needs neither a sort nor Python, and reduces the shuffle (`numeric.ownership_bitmaps`).
+    The aggregation needs neither a sort nor Python, and reduces the shuffle (`numeric.partition_slices`).
     """
     word = F.shiftright("partition", 6).bitwiseAND(WORDS_PER_BITMAP - 1)
     bit = F.expr("shiftleft(1L, partition & 63)")

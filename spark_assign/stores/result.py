@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar, Self, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,8 +15,9 @@ from pyspark.sql.types import StructType
 
 from spark_assign.spark.caching import cached, is_cached, uncached
 from spark_assign.stores.locations import time_as_run_id
-from spark_assign.stores.run_store import Manifest, read_run, write_run
+from spark_assign.stores.run_store import Computed, Manifest, read_run, write_run
 from spark_assign.tables.errors import SourceError
+from spark_assign.tables.views import VIEWS
 
 T = TypeVar("T")
 
@@ -80,9 +80,9 @@ class Result:
             SourceError: a table name is unknown, or the location isn't writable.
         """
         schemas = self.with_prefix({name: self._stored_schemas()[name] for name in self.tables})
-        is_computed = hasattr(self, "with_tagged_rows") and not self.prefix and not self._is_read
+        computed = None if self.prefix else self._one_pass
         return write_run(
-            self if is_computed else SimpleNamespace(**self.with_prefix(self.tables)),
+            {} if computed is not None else self.with_prefix(self.tables),
             location,
             run_id=run_id or time_as_run_id(),
             format=format,
@@ -90,6 +90,7 @@ class Result:
             inputs=inputs,
             options=options,
             schemas=schemas,
+            computed=computed,
         )
 
     @classmethod
@@ -120,9 +121,7 @@ class Result:
 
     def show(self, top: int = 10) -> None:
         """Prints the summary that the command prints, with at most `top` rows in each list. Computes the tables."""
-        from spark_assign.report.results import summary  # importing upward only if called
-
-        print(summary(self, top), flush=True)
+        print(VIEWS["summary"](self, top), flush=True)
 
     def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
         """Returns the page that the command `report` makes of the stored tables, and writes it to a file.
@@ -137,9 +136,7 @@ class Result:
         Raises:
             ConfigError: jinja2 isn't installed (extra `report`).
         """
-        from spark_assign.report.results import page
-
-        html = page(self, title)
+        html = VIEWS["page"](self, title)
         if path is not None:
             Path(path).write_text(html, encoding="utf-8")
         return html
@@ -151,12 +148,12 @@ class Result:
         Args:
             tables: the tables that the queries read; by default, all.
         """
-        if not hasattr(self, "with_tagged_rows") or self._is_read:
+        if self._one_pass is None:
             yield self
             return
-        rows = self.tagged_rows(tables or tuple(self.schemas))  # type: ignore[attr-defined]
+        rows = self._one_pass.tagged_rows(tables or tuple(self.schemas))
         was_cached = is_cached(rows)
-        yield self.with_tagged_rows(cached(rows))
+        yield self._one_pass.with_tagged_rows(cached(rows))
         if not was_cached:
             uncached(rows)
 
@@ -164,6 +161,11 @@ class Result:
     def _is_read(self) -> bool:
         """Whether the result has only tables, and can't compute others."""
         return "_names_of_tables" in vars(self)
+
+    @property
+    def _one_pass(self) -> Computed | None:
+        """This result, if its tables are projections of the rows of one pass that isn't stored; otherwise None."""
+        return None
 
     def _stored_schemas(self) -> Mapping[str, StructType]:
         return self.schemas
@@ -180,8 +182,24 @@ class Result:
         return source
 
 
+class PassResult(Result):
+    """Base class of results whose tables are projections of the tagged rows of one pass."""
+
+    def tagged_rows(self, tables: Iterable[str] = ()) -> DataFrame:
+        """Returns the tagged rows that these tables are projections of; by default, those of all tables."""
+        raise NotImplementedError
+
+    def with_tagged_rows(self, rows: DataFrame) -> Self:
+        """Returns the same result, reading its tagged rows from a table instead of computing them."""
+        raise NotImplementedError
+
+    @property
+    def _one_pass(self) -> Self | None:
+        return None if self._is_read else self
+
+
 @dataclass(frozen=True)
-class LazyResult(Result):
+class LazyResult(PassResult):
     """The result of one pass: a table of tagged rows, of which each public table is a projection.
 
     Attributes:

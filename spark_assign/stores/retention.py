@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_assign.stores.catalog import CatalogTarget
 from spark_assign.stores.locations import file_system, join
+from spark_assign.stores.targets import CatalogTarget
 from spark_assign.tables.errors import SourceError, reason
 
 _ATTEMPT = re.compile(r"run_id=(?P<run_id>[^/]+)/attempt=(?P<attempt>[^/]+)(/|$)")

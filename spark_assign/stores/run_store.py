@@ -28,8 +28,11 @@ from datetime import UTC, datetime, timedelta
 from functools import reduce
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -38,10 +41,9 @@ from pyspark.sql.types import StructType
 from spark_assign.spark.engine import require_spark, unknown_format
 from spark_assign.spark.progress import progress
 from spark_assign.stores import local_parquet
-from spark_assign.stores.catalog import CatalogTarget
-from spark_assign.stores.folder import Attempt, FolderTarget
+from spark_assign.stores.local_tables import list_files
 from spark_assign.stores.locations import is_path
-from spark_assign.stores.whole_groups import split_group
+from spark_assign.stores.targets import Attempt, CatalogTarget, FolderTarget
 from spark_assign.tables.errors import SourceError, SparkAssignError
 from spark_assign.tables.groups import PLAN_TABLES, SCHEMA_VERSION
 from spark_assign.tables.schema_check import check_version
@@ -129,8 +131,18 @@ def new_attempt(replaced: str | None = None) -> str:
     return f"{started:{STARTED}}-{secrets.token_hex(3)}"
 
 
+class Computed(Protocol):
+    """A result whose tables are projections of the rows of one pass, such as a plan."""
+
+    def tagged_rows(self, tables: Iterable[str]) -> DataFrame:
+        """Returns the rows that these tables are projections of."""
+
+    def with_tagged_rows(self, rows: DataFrame) -> Any:
+        """Returns the result with its tables as attributes, which read these rows."""
+
+
 def write_run(
-    plan: Any,
+    frames: Mapping[str, DataFrame],
     output: str,
     *,
     run_id: str,
@@ -139,13 +151,13 @@ def write_run(
     inputs: Mapping[str, Any] | None = None,
     options: Mapping[str, str] | None = None,
     schemas: Mapping[str, StructType] = PLAN_TABLES,
-    more: Mapping[str, DataFrame] | None = None,
+    computed: Computed | None = None,
     outcome: ManifestOutcome | None = None,
 ) -> Manifest:
     """Computes the tables of a run and writes them. Replaces the run of the same run_id, if any.
 
     Args:
-        plan: what to write: a `Plan`, or any object that has the tables of `schemas` as attributes.
+        frames: the tables by name.
         output: a folder of any file system (`OUTPUT/<table>/run_id=…/attempt=…/`) or a catalog prefix (tables
             `PREFIX.<table>` with the additional columns run_id and attempt).
         run_id: the name of the run; see `safe_run_id`.
@@ -155,7 +167,8 @@ def write_run(
         inputs: what the plan was computed from, for the manifest. Must be JSON without secrets.
         options: Spark's writer options.
         schemas: the available tables with their columns.
-        more: tables of `schemas` that aren't attributes of the plan, by name.
+        computed: the result that has the tables that `frames` doesn't have. Its rows are computed once and stored, and
+            its tables are read from them.
         outcome: returns the outcome of the job for the manifest, from the written tables (`Outcome.of_run`).
 
     Returns:
@@ -169,10 +182,8 @@ def write_run(
     if unknown := sorted(requested - set(schemas)):
         raise SourceError(f"unknown table: {', '.join(unknown)}. The tables are {', '.join(schemas)}")
     names = sorted(requested, key=list(schemas).index)
-    more = more or {}
-    own_names = [name for name in names if name not in more]
-    tagged_rows = plan.tagged_rows(own_names) if hasattr(plan, "with_tagged_rows") else None
-    spark = (getattr(plan, own_names[0]) if tagged_rows is None else tagged_rows).sparkSession
+    tagged_rows = None if computed is None else computed.tagged_rows([name for name in names if name not in frames])
+    spark = (frames[names[0]] if tagged_rows is None else tagged_rows).sparkSession
     target = _target(
         spark, output, schemas if tagged_rows is None else {**schemas, _PLAN_ROWS_TABLE: tagged_rows.schema}
     )
@@ -184,18 +195,19 @@ def write_run(
         previous = _newest(target, attempt.run_id)
         attempt = replace(attempt, id=new_attempt(None if previous is None else previous.attempt))
         with progress("tables written", len(names) + (tagged_rows is not None)) as step:
-            if tagged_rows is not None:
+            result = None
+            if computed is not None and tagged_rows is not None:
                 since = time.monotonic()
                 rows_attempt = replace(attempt, format="parquet", options={}) if format == "csv" else attempt
                 step(0, _PLAN_ROWS_TABLE)
                 target.write(_PLAN_ROWS_TABLE, tagged_rows, rows_attempt)
                 step()
                 log.info("computed in %.1f s", time.monotonic() - since)
-                plan = plan.with_tagged_rows(target.read(_PLAN_ROWS_TABLE, rows_attempt, own=True))
+                result = computed.with_tagged_rows(target.read(_PLAN_ROWS_TABLE, rows_attempt, own=True))
             for name in names:
                 since = time.monotonic()
                 step(0, name)
-                frame: DataFrame = more[name] if name in more else getattr(plan, name)
+                frame: DataFrame = frames[name] if name in frames else getattr(result, name)
                 target.write(name, frame.select(*schemas[name].fieldNames()), attempt)
                 step()
                 log.info("wrote %s in %.1f s", name, time.monotonic() - since)
@@ -486,3 +498,37 @@ def manifest_content(
         "tables": tables,
         "versions": versions,
     }
+
+
+# --- checks that no group of a stored plan was seen by two tasks ----------------------------------------------
+#
+# Every group of a plan is a row of `metrics` or of `rejected`. An engine that splits the facts of a group, for example
+# by shuffling them again for a window, makes two rows of it, each of a part of the group.
+
+
+_REJECTION = "code"
+"""The first column of the tables of rejections that isn't part of the key."""
+
+
+def split_group(tables: Sequence[DataFrame], folders: Sequence[Path | None]) -> str | None:
+    """Returns the key of a group that is in more than one row of two tables, or None if there is none.
+
+    Args:
+        tables: `metrics` and `rejected` of one kind of group.
+        folders: their folders if they are local Parquet files, which are read without a query.
+    """
+    names = tables[-1].columns
+    key = names[: names.index(_REJECTION)]
+    if None in folders:
+        rows = reduce(DataFrame.unionByName, [table.select(*key) for table in tables])
+        counted = rows.groupBy(*key).agg(F.count(F.lit(1)).alias("rows")).where(F.col("rows") > 1)
+        twice = [tuple(row) for row in counted.select(*key).limit(1).collect()]  # one row at most
+    else:
+        paths = [file.path for folder in folders for file in list_files([str(folder)])]
+        found = [parquet.ParquetFile(path).read(columns=key) for path in paths]
+        rows_of_key = pa.concat_tables(found).group_by(key).aggregate([([], "count_all")]) if found else pa.table({})
+        twice = []
+        if len(rows_of_key):
+            many = rows_of_key.filter(pc.greater(rows_of_key["count_all"], 1)).slice(0, 1)
+            twice = [tuple(row[name] for name in key) for row in many.to_pylist()]
+    return "/".join(map(str, twice[0])) if twice else None

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.result import LazyResult
 from spark_assign.streams.kernel.plan_groups import METRICS, REJECTED
@@ -57,7 +57,7 @@ class StreamsComparison(LazyResult):
 
 
 def compare_streams(
-    states: Mapping[str, Fleet], *, standby_replicas: int | None = None, **plan_options: Any
+    states: Mapping[str, FleetTables], *, standby_replicas: int | None = None, **plan_options: Any
 ) -> StreamsComparison:
     """Plans every Streams group of each state of a fleet, with its standbys and without any.
 
@@ -90,6 +90,6 @@ def compare_streams(
     return StreamsComparison(union(frames))
 
 
-def _without_standbys(fleet: Fleet) -> Fleet:
+def _without_standbys(fleet: FleetTables) -> FleetTables:
     tables = {name: getattr(fleet, name) for name in ("tasks", "departed_tasks")}
     return replace(fleet, **{name: each.where("role = 'active'") for name, each in tables.items() if each is not None})

@@ -10,7 +10,7 @@ from typing import ClassVar
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.result import Result
 from spark_assign.tables.groups import GROUP_KEY
@@ -75,7 +75,7 @@ def _members(side: str) -> Column:
 
 
 def find_streams_drift(
-    before: Fleet | Mapping[str, DataFrame], after: Fleet | Mapping[str, DataFrame]
+    before: FleetTables | Mapping[str, DataFrame], after: FleetTables | Mapping[str, DataFrame]
 ) -> StreamsDrift | None:
     """Finds which tasks of Streams groups changed owners; None if neither side has tasks, or a plan lacks them.
 
@@ -89,7 +89,7 @@ def find_streams_drift(
         for side, rows in tasks.items()
         if rows is not None
     ]
-    plans = [state for state in (before, after) if not isinstance(state, Fleet)]
+    plans = [state for state in (before, after) if not isinstance(state, FleetTables)]
     if not frames or any(f"{STREAMS}metrics" in plan and f"{STREAMS}tasks" not in plan for plan in plans):
         return None
     sets = (
@@ -99,7 +99,7 @@ def find_streams_drift(
     return StreamsDrift(union(frames).groupBy(*_TASK).agg(*sets))
 
 
-def _tasks(state: Fleet | Mapping[str, DataFrame]) -> DataFrame | None:
-    if isinstance(state, Fleet):
+def _tasks(state: FleetTables | Mapping[str, DataFrame]) -> DataFrame | None:
+    if isinstance(state, FleetTables):
         return state.tasks if state.sizes.tasks else None
     return state.get(f"{STREAMS}tasks")

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.groups.facts import racks_of_brokers
 from spark_assign.spark.tagged_pass import Kernel, run_pass, to_facts, union
 from spark_assign.stores.result import LazyResult
@@ -58,7 +58,7 @@ class StreamsPlan(LazyResult):
     prefix: ClassVar = stored_plan.STREAMS
     stored_with: ClassVar = stored_plan.STORED_PLAN_TABLES
 
-    fleet: Fleet
+    fleet: FleetTables
 
     @cached_property
     def tasks(self) -> DataFrame:
@@ -88,7 +88,7 @@ class StreamsPlan(LazyResult):
 
 
 def plan_streams(
-    fleet: Fleet,
+    fleet: FleetTables,
     assignor: str | TaskAssignor = STICKY,
     *,
     standby_replicas: int | None = None,
@@ -134,7 +134,7 @@ def plan_streams(
     return StreamsPlan(run_streams_pass(fleet, plan_groups, PLAN_ROWS, loads=is_followed), fleet)
 
 
-def run_streams_pass(fleet: Fleet, work: Kernel, schema: StructType, *, loads: bool = False) -> DataFrame:
+def run_streams_pass(fleet: FleetTables, work: Kernel, schema: StructType, *, loads: bool = False) -> DataFrame:
     """Returns the tagged rows of a kernel for all Streams groups of a fleet that has subtopologies.
 
     Args:
@@ -158,7 +158,7 @@ def _build_params(assignor: str | TaskAssignor, standby_replicas: int | None) ->
     return kernel.StreamsPlanParams(assignor, kernel.ASSIGNORS[assignor], standby_replicas)
 
 
-def gather_facts(fleet: Fleet, *, loads: bool = False) -> DataFrame:
+def gather_facts(fleet: FleetTables, *, loads: bool = False) -> DataFrame:
     """Returns the kernel's input, a row per fact (`streams.kernel.streams_group_input`); it includes the members of
     other groups, which the kernel ignores. For `loads`, see `run_streams_pass`."""
     member: _Columns = {"member_id": "member_id", "name": "process_id", "number": "position"}
@@ -187,7 +187,7 @@ def _more(rows: DataFrame | None, *names: str) -> _Columns:
     return {"more": F.to_json(F.struct(*present))} if present else {}
 
 
-def _classic_sources(fleet: Fleet, loads: DataFrame | None) -> Iterator[_Source]:
+def _classic_sources(fleet: FleetTables, loads: DataFrame | None) -> Iterator[_Source]:
     """Yields the facts of classic applications: ownership, and the topics that `subtopologies` names. If there are
     loads, changelogs have their rates."""
     assert fleet.subtopologies is not None

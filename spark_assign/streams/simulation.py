@@ -10,7 +10,7 @@ from typing import ClassVar
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.fleet import Fleet
+from spark_assign.fleet import FleetTables
 from spark_assign.simulation.kernel.settings import GROUP_TIMES
 from spark_assign.simulation.settings import Settings
 from spark_assign.simulation.simulation import events_by_group
@@ -56,7 +56,7 @@ class StreamsSimulation(LazyResult):
 
 
 def simulate_streams(
-    fleet: Fleet,
+    fleet: FleetTables,
     events: DataFrame,
     variant: str = "configured",
     settings: Settings | None = None,

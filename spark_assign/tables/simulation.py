@@ -152,7 +152,3 @@ protocol afterward. `client_library`: the library of the member, if its client I
 (`groups.kernel.client_libraries`). `rejection`: why the restart isn't allowed. The other columns describe the
 rebalances that the restart causes: their number, the last generation and its assignor, and the revoked and moved
 partitions; null if there is no rebalance."""
-
-CLASSIC_GROUP_CALLS = schema(_GROUP, "step int, op string")
-
-CLASSIC_GROUP_RESULTS = schema(_GROUP, "step int, result string")

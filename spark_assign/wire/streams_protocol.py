@@ -15,8 +15,8 @@ from functools import cache
 from typing import NamedTuple
 from uuid import UUID
 
-from spark_assign.wire.group_records.decoder import StructDecoder
-from spark_assign.wire.group_records.record_schema import Field, many, struct
+from spark_assign.wire.group_records.codec import StructDecoder
+from spark_assign.wire.group_records.record_types import Field, many, struct
 from spark_assign.wire.reader import Reader, WireError, as_text
 
 PROTOCOL = "stream"

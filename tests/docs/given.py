@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from spark_assign import Fleet, plan
 from spark_assign.history.records import records_of
 from spark_assign.simulation.scenarios import SCENARIOS
-from spark_assign.sources.files.tables import Shape, read_fleet, read_tables
+from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.connect import EVENTS as CONNECT_EVENTS
 from spark_assign.tables.connect import INPUT_TABLES as CONNECT_TABLES
@@ -152,7 +152,7 @@ def _one_day(folder: Path, day: int) -> None:
 
 def sample_fleet(spark: SparkSession) -> Fleet:
     """The sample fleet."""
-    return read_fleet(spark, str(SAMPLE))
+    return Fleet.read(spark, str(SAMPLE))
 
 
 def sample_records(spark: SparkSession) -> DataFrame:
@@ -223,7 +223,7 @@ def _display(html: str) -> None:
 
 
 def _applications(spark: SparkSession, _: Fleet) -> dict[str, Any]:
-    return {"fleet": read_fleet(spark, str(APPLICATIONS))}
+    return {"fleet": Fleet.read(spark, str(APPLICATIONS))}
 
 
 def zones_fleet(spark: SparkSession) -> Fleet:

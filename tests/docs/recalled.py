@@ -17,8 +17,6 @@ import pytest
 from pyspark.sql import DataFrame
 
 from spark_assign import Fleet
-from spark_assign.cli import job_tables as fleet_input
-from spark_assign.sources.files.tables import read_fleet
 from spark_assign.spark.engine import is_embedded
 
 FUNCTIONS = {
@@ -34,14 +32,14 @@ FUNCTIONS = {
 def recalled() -> Iterator[None]:
     """Within it the fleets that the jobs read, and what they compute of them, are kept for the next command."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fleet_input, "read_fleet", _fleets_by_content())
+        patch.setattr(Fleet, "read", _fleets_by_content(Fleet.read))
         for function, name in FUNCTIONS.items():
             module = importlib.import_module(name)
             patch.setattr(module, function, _called_once(getattr(module, function)))
         yield
 
 
-def _fleets_by_content() -> Callable[..., Fleet]:
+def _fleets_by_content(read_fleet: Callable[..., Fleet]) -> Callable[..., Fleet]:
     known: dict[str, Fleet] = {}
 
     def read(spark: Any, place: str | None, **how: Any) -> Fleet:

@@ -36,7 +36,7 @@ def recorded(name: str) -> list[dict[str, Any]]:
 
 def test_calls_of_the_coordinator() -> None:
     """docs/simulate.md: as many as were recorded."""
-    sentence = "`verify_classic_group` returns what Kafka's own `ClassicGroup` returned in # recorded calls"
+    sentence = "The simulated group returns what Kafka's own `ClassicGroup` returned in # recorded calls"
     assert figures("docs/simulate.md", sentence) == [f"{len(recorded('classic-group')):,}"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign.advice import measure_zone_traffic
-from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
+from spark_assign.advice.kernel.zones import ZoneParams
 from tests.docs import given
 from tests.docs.pages import ROOT, block, others
 

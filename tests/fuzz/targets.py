@@ -50,15 +50,14 @@ from spark_assign.sources.kafka import describe_text, group_description, groups
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.stores import local_tables
 from spark_assign.stores.file_faults import FileFaults, UnreadableFileError
-from spark_assign.stores.local_text import read_csv_file, read_header, read_json_document, read_json_file
+from spark_assign.stores.local_tables import read_csv_file, read_header, read_json_document, read_json_file
 from spark_assign.streams.topology import read_topology
 from spark_assign.tables import history as history_tables
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.wire import consumer_protocol, describe_groups, streams_protocol
-from spark_assign.wire.compression import NAMES
 from spark_assign.wire.group_records import read_key, read_value
 from spark_assign.wire.reader import WireError
-from spark_assign.wire.segment_records import Record
+from spark_assign.wire.segment_records import NAMES, Record
 from spark_assign.wire.topic_regex import TopicRegexError, topic_matcher
 from tests.unit import connect_stub, history_log
 from tests.unit import test_describe_text as pasted_text

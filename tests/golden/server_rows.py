@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from spark_assign.groups.assignors.range import range_slices
-from spark_assign.groups.assignors.server.heterogeneous import assign_group
-from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous
-from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
+from spark_assign.groups.assignors.server.uniform import TargetAssignments, assign_group, assign_homogeneous
 from spark_assign.java.hash_map import java_key
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.numeric.segmented_arrays import row_numbers

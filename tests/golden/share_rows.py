@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spark_assign.groups.assignors.server.coordinator_hash_order import read_topic_ids
+from spark_assign.groups.assignors.server.coordinator_order import read_topic_ids
 from spark_assign.share.kernel.pool_assignment import KEPT, UNSUBSCRIBED
 from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
 from spark_assign.share.kernel.simple_assignor import assign_simple

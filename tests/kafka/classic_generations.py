@@ -21,7 +21,7 @@ from spark_assign.streams.kernel.streams_group_input import member_order
 from spark_assign.streams.kernel.streams_partition_assignor import ClassicAssignment
 from spark_assign.wire import consumer_protocol, streams_protocol
 from spark_assign.wire.group_records import read_key, read_value
-from spark_assign.wire.group_records.group_metadata_fast_path import GROUP_METADATA
+from spark_assign.wire.group_records.codec import GROUP_METADATA
 from spark_assign.wire.streams_protocol import TaskId
 from tests.kafka.broker import Cluster
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spark_assign.wire.group_records import RECORDS, write_key, write_value
-from spark_assign.wire.group_records.record_schema import Field, Kind, Many, Struct
+from spark_assign.wire.group_records.record_types import Field, Kind, Many, Struct
 
 Bytes = tuple[bytes, bytes | None]
 """Key and value; without a value it is a tombstone."""

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from kafka.record._crc32c import crc as crc32c
 
-from spark_assign.wire.compression import decompress
 from spark_assign.wire.reader import WireError
+from spark_assign.wire.segment_records import decompress
 
 MAX_OFFSETS = 2**31 - 1
 MAX_MS = (2**63 - 1) // 1000

@@ -12,11 +12,10 @@ import pytest
 from pyarrow import fs
 from pyspark.sql import SparkSession
 
-from spark_assign import plan
+from spark_assign import Fleet, plan
 from spark_assign.cli.outcome import Outcome, write
-from spark_assign.sources.files.tables import read_fleet
 from spark_assign.stores.locations import file_system
-from spark_assign.stores.run_store import read_run, write_run
+from spark_assign.stores.run_store import read_run
 from spark_assign.tables.errors import SourceError
 
 PLANS = "s3a://box/plans"
@@ -64,10 +63,10 @@ def check(spark: SparkSession) -> None:
     assert len(killed) == 1
     with pytest.raises(SourceError, match="no finished run"):
         read_run(spark, PLANS)
-    planned = plan(read_fleet(spark, "s3a://box/fleet"))
+    planned = plan(Fleet.read(spark, "s3a://box/fleet"))
     expected = {("eu", "g", f"m{partition // 6}", "orders", partition) for partition in range(12)}
     for _ in range(2):
-        manifest = write_run(planned, PLANS, run_id="r")
+        manifest = planned.write(PLANS, run_id="r")
         stored = read_run(spark, PLANS, "r")
         assert stored.manifest == manifest
         assert {tuple(row) for row in stored.tables["assignments"].drop("topic_id").collect()} == expected

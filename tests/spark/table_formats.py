@@ -17,9 +17,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign import plan
+from spark_assign import Fleet, plan
 from spark_assign.sources.files.snapshot_catalog import write_tables
-from spark_assign.sources.files.tables import read_fleet
 from spark_assign.stores.retention import expired, remove, stored_attempts
 from spark_assign.stores.run_store import previous_run, read_run, write_run
 from spark_assign.tables.errors import SourceError
@@ -66,7 +65,7 @@ def session(jars: str, warehouse: str, table_format: str, kind: str) -> SparkSes
 
 def members(spark: SparkSession, schema: str) -> dict[str, int]:
     """Returns the number of members of each cluster."""
-    return dict(Counter(row.cluster for row in read_fleet(spark, schema).members.collect()))
+    return dict(Counter(row.cluster for row in Fleet.read(spark, schema).members.collect()))
 
 
 def at_once(calls: Iterable[Callable[[], object]]) -> None:
@@ -115,10 +114,10 @@ def check_snapshots(spark: SparkSession, catalog: str, table_format: str, wareho
 def check_plans(spark: SparkSession, fleet: str, plans: str) -> None:
     """Three writers create the tables at the same time; one run is replaced; a reader sees complete runs."""
     spark.sql(f"CREATE SCHEMA {plans}")
-    planned = plan(read_fleet(spark, fleet), "range")
+    planned = plan(Fleet.read(spark, fleet), "range")
     names = ["assignments"]
     at_once(
-        lambda run=run: write_run(planned, plans, run_id=run, tables=names)  # type: ignore[misc]
+        lambda run=run: planned.write(plans, run_id=run, tables=names)  # type: ignore[misc]
         for run in ("20260101", "20260102", "20260103")
     )
     expected = rows(planned.assignments)
@@ -128,7 +127,7 @@ def check_plans(spark: SparkSession, fleet: str, plans: str) -> None:
         assert rows(stored.tables["assignments"]) == expected
         assert stored.manifest.rows == {"assignments": len(expected), "metrics": len(NAMES), "rejected": 0}
     before = read_run(spark, plans, "20260102").manifest
-    after = write_run(planned, plans, run_id="20260102", tables=names)
+    after = planned.write(plans, run_id="20260102", tables=names)
     assert after.attempt != before.attempt
     assert rows(read_run(spark, plans, "20260102").tables["assignments"]) == expected
     for table in ("plan_rows", *after.rows):
@@ -147,8 +146,7 @@ def check_history(spark: SparkSession, histories: str) -> None:
         fields = [(each, samples.get(each.dataType.simpleString())) for each in HISTORY[name]]
         return spark.range(3).select(*(F.lit(text).cast(each.dataType).alias(each.name) for each, text in fields))
 
-    written = type("Written", (), {name: table(name) for name in HISTORY})
-    write_run(written, histories, run_id="h", schemas=HISTORY)
+    write_run({name: table(name) for name in HISTORY}, histories, run_id="h", schemas=HISTORY)
     stored = read_run(spark, histories, "h", schemas=HISTORY)
     for name, schema in HISTORY.items():
         assert stored.tables[name].columns == schema.names
@@ -161,7 +159,7 @@ def check_added_columns(spark: SparkSession, fleet: str, plans: str) -> None:
         spark.sql(f"ALTER TABLE {table} ADD COLUMNS (remark string)")
         spark.catalog.refreshTable(table)
     expected = members(spark, fleet)
-    planned = plan(read_fleet(spark, fleet), "range")
+    planned = plan(Fleet.read(spark, fleet), "range")
     assert rows(planned.assignments) == rows(read_run(spark, plans).tables["assignments"])
     assert read_run(spark, plans).tables["metrics"].columns == PLAN_TABLES["metrics"].names
     with pytest.raises(SourceError, match=r"members is there with other columns: .*remark; expected "):
@@ -169,7 +167,7 @@ def check_added_columns(spark: SparkSession, fleet: str, plans: str) -> None:
     assert members(spark, fleet) == expected
     before = read_run(spark, plans).manifest
     with pytest.raises(SourceError, match=r"metrics is there with other columns: .*remark"):
-        write_run(planned, plans, run_id="late", tables=["assignments"])
+        planned.write(plans, run_id="late", tables=["assignments"])
     assert read_run(spark, plans).manifest == before
 
 

@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 import spark_assign
 from jobs import plan, replicas, simulate
 from spark_assign import Fleet, FleetError
-from spark_assign.sources.files.tables import read_fleet
 from spark_assign.stores.run_store import read_run
 from tests.spark import engine_commands
 from tests.spark.fleets import tuples
@@ -138,7 +137,7 @@ def test_a_cluster_without_workers_and_one_without_brokers(
 @pytest.fixture
 def fleet(spark: SparkSession, tmp_path: Path) -> Fleet:
     """The two members of GROUPS."""
-    return read_fleet(spark, str(written(tmp_path / "fleet", GROUPS)))
+    return Fleet.read(spark, str(written(tmp_path / "fleet", GROUPS)))
 
 
 def test_numbers_with_too_many_zeros(fleet: Fleet) -> None:

@@ -13,12 +13,12 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from spark_assign import find_drift, plan
+from spark_assign import Fleet, find_drift, plan
 from spark_assign.sources.files import snapshot_catalog
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.files.snapshot_catalog import write_tables
 from spark_assign.sources.files.snapshot_files import write_folder
-from spark_assign.sources.files.tables import Shape, read_fleet, read_tables
+from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.tables import connect
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.groups import INPUT_TABLES, SNAPSHOT_TABLES
@@ -33,7 +33,7 @@ CONNECT = Shape("A ConnectFleet", connect.INPUT_TABLES, connect.REQUIRED_TABLES)
 
 def members(spark: SparkSession, place: str, format: str | None = None) -> dict[str, int]:
     """How many members each cluster has."""
-    rows = read_fleet(spark, place, format=format).members.collect()
+    rows = Fleet.read(spark, place, format=format).members.collect()
     assert len({(row.cluster, row.member_id) for row in rows}) == len(rows)
     return dict(Counter(row.cluster for row in rows))
 
@@ -52,7 +52,7 @@ def test_three_clusters_in_a_folder(spark: SparkSession, tmp_path: Path, formats
     write_folder(snapshots.of_kafka(NAMES[1], members=5), folder, formats[1])
     assert members(spark, folder) == dict.fromkeys(NAMES, 2) | {NAMES[1]: 5}
     assert members(spark, str(homes[1])) == {NAMES[1]: 5}
-    fleet = read_fleet(spark, folder)
+    fleet = Fleet.read(spark, folder)
     assert fleet.replicas is not None
     assert sorted(row.replicas for row in fleet.replicas.collect()) == [[1]] * 36
     if len(set(formats)) == 1:
@@ -80,7 +80,7 @@ def test_drift_between_two_fleets(spark: SparkSession, tmp_path: Path) -> None:
         write_folder(snapshots.of_kafka(name), tmp_path / "monday")
     for name, size in zip(NAMES, (2, 3, 2), strict=True):
         write_folder(snapshots.of_kafka(name, size), tmp_path / "friday")
-    found = find_drift(read_fleet(spark, str(tmp_path / "monday")), read_fleet(spark, str(tmp_path / "friday")))
+    found = find_drift(Fleet.read(spark, str(tmp_path / "monday")), Fleet.read(spark, str(tmp_path / "friday")))
     changes = {row.cluster: row.change for row in found.groups.collect()}
     assert changes == dict(zip(NAMES, ("unchanged", "changed", "added"), strict=True))
 
@@ -110,7 +110,7 @@ def test_clusters_by_hand(spark: SparkSession, tmp_path: Path) -> None:
         values = {"": "", ",rack_id,note": ",r1,x", ",note": ",y"}[more]
         (home / "members.csv").write_text(f"cluster,group_id,member_id{more}\n{name},g,m{values}\n")
         (home / "subscriptions.csv").write_text(f"cluster,group_id,member_id,topic\n{name},g,m,t\n")
-    found = read_fleet(spark, str(tmp_path)).members.collect()
+    found = Fleet.read(spark, str(tmp_path)).members.collect()
     assert {(row.cluster, row.rack_id, row.note) for row in found} == {
         ("eu", None, None),
         ("us", "r1", "x"),
@@ -118,10 +118,10 @@ def test_clusters_by_hand(spark: SparkSession, tmp_path: Path) -> None:
     }
     (tmp_path / "cluster=us" / "topics.csv").write_text("cluster,topic,partitions\nus,t,many\n")
     with pytest.raises(SourceError, match=r'topics\.partitions: "many" is not a valid int, in cluster=us/topics\.csv'):
-        read_fleet(spark, str(tmp_path))
+        Fleet.read(spark, str(tmp_path))
     (tmp_path / "topics.csv").write_text("cluster,topic,partitions\neu,t,3\n")
     with pytest.raises(SourceError, match=r"topics: .* has it in itself and in cluster=ap/ as well"):
-        read_fleet(spark, str(tmp_path))
+        Fleet.read(spark, str(tmp_path))
 
 
 def test_tables_beside_the_clusters(spark: SparkSession, tmp_path: Path) -> None:

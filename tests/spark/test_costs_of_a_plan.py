@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign import advise, compare, find_drift, plan
+from spark_assign import Fleet, advise, compare, find_drift, plan
 from spark_assign.advice import advise_membership, measure_zone_traffic
 from spark_assign.comparison.what_if import parse_what_if
 from spark_assign.report.text.plan_summary import summarize
-from spark_assign.sources.files.tables import read_fleet
-from spark_assign.stores.run_store import stored_run, write_run
-from spark_assign.tables.comparison import DRIFT_TABLES
+from spark_assign.stores.run_store import stored_run
 from tests.docs import given
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
@@ -73,8 +71,8 @@ def test_the_sample_is_planned_in_few_jobs(
     """At most 25 jobs and 12 executions, everything written and the summary included."""
 
     def work() -> None:
-        planned = plan(read_fleet(spark, str(SAMPLE)), "configured")
-        manifest = write_run(planned, str(tmp_path), run_id="counted")
+        planned = plan(Fleet.read(spark, str(SAMPLE)), "configured")
+        manifest = planned.write(str(tmp_path), run_id="counted")
         assert "19 groups planned, 0 rejected" in summarize(stored_run(spark, str(tmp_path), manifest), "there")
 
     done = counted(work)
@@ -85,7 +83,7 @@ def test_the_sample_is_planned_in_few_jobs(
 
 def test_no_query_of_a_plan_is_long(spark: SparkSession) -> None:
     """Its text has at most 40,000 characters; each table is read once, and topics once per kind of fact with topics."""
-    planned = plan(read_fleet(spark, str(SAMPLE)), "configured")
+    planned = plan(Fleet.read(spark, str(SAMPLE)), "configured")
     for query in (planned.tagged_rows(), planned.moves, planned.metrics):
         text = physical_plan(query)
         print(len(text), scans(text))
@@ -95,7 +93,7 @@ def test_no_query_of_a_plan_is_long(spark: SparkSession) -> None:
 
 def test_a_pandas_udf_computes_moves_and_revocations(spark: SparkSession) -> None:
     """Both are projections of the same pass, evaluated by Arrow in Python without a shuffle of their own."""
-    planned = plan(read_fleet(spark, str(SAMPLE)), "configured")
+    planned = plan(Fleet.read(spark, str(SAMPLE)), "configured")
     exchanges = physical_plan(planned.assignment_slices).count("Exchange")
     for query in (planned.moves, planned.revocations):
         text = physical_plan(query)
@@ -105,7 +103,7 @@ def test_a_pandas_udf_computes_moves_and_revocations(spark: SparkSession) -> Non
 
 def test_comparing_is_one_query(spark: SparkSession, counted: Callable[[Callable[[], None]], Work]) -> None:
     """Four assignors before and after a change: at most 30 jobs, and no more than 80,000 characters."""
-    fleet = read_fleet(spark, str(SAMPLE))
+    fleet = Fleet.read(spark, str(SAMPLE))
     compared = compare(fleet, ASSIGNORS, [parse_what_if("one less=leave:*:1")]).comparison
     assert len(physical_plan(compared)) <= 80_000
     done = counted(lambda: compared.collect() and None)
@@ -116,7 +114,7 @@ def test_comparing_is_one_query(spark: SparkSession, counted: Callable[[Callable
 
 def test_drift_is_one_pass(spark: SparkSession, counted: Callable[[Callable[[], None]], Work], tmp_path: Path) -> None:
     """Two fleets checked and held against each other, one table: 10 jobs; all four tables written: 15."""
-    before = read_fleet(spark, str(SAMPLE))
+    before = Fleet.read(spark, str(SAMPLE))
     after = before.with_members_left(count=1)
     found = find_drift(before, after)
     for query in (found.tagged_rows(), found.groups, found.members, found.ownership):
@@ -130,7 +128,7 @@ def test_drift_is_one_pass(spark: SparkSession, counted: Callable[[Callable[[], 
         find_drift(before, after).groups.collect()
 
     def write() -> None:
-        write_run(find_drift(before, after), str(tmp_path), run_id="counted", schemas=DRIFT_TABLES)
+        find_drift(before, after).write(str(tmp_path), run_id="counted")
 
     done = counted(look)
     print(done)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,7 +39,7 @@ def tables(spark: SparkSession) -> Tables:
 def place(tables: Tables, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The same, stored."""
     place = str(tmp_path_factory.mktemp("history"))
-    write_run(SimpleNamespace(**tables), place, run_id="r", schemas=HISTORY_TABLES)
+    write_run(tables, place, run_id="r", schemas=HISTORY_TABLES)
     return place
 
 

@@ -12,13 +12,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs import diff as diff_job
-from spark_assign import FleetError, SparkAssignError
+from spark_assign import Fleet, FleetError, SparkAssignError
 from spark_assign.report.text.loads_and_sizes import loads_by_group, summarize_loads
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.sources.files.snapshot_catalog import write_tables
 from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.sources.files.snapshot_offsets import Offsets, loads_between
-from spark_assign.sources.files.tables import read_fleet
 from spark_assign.tables.groups import LOADS
 from tests.frames import dataframe
 
@@ -107,7 +106,7 @@ def test_tables_of_a_catalog(spark: SparkSession, schema: str, tmp_path: Path) -
     rows = SnapshotRows("us")
     rows.add("loads", topic="t", partition=0, group_id="g", lag=3)
     write_tables(replace(other, tables=other.tables | {"loads": rows.tables()["loads"]}), spark, schema)
-    fleet = read_fleet(spark, schema)
+    fleet = Fleet.read(spark, schema)
     assert fleet.loads is not None
     assert sorted((row.cluster, row.in_messages_per_second, row.lag) for row in fleet.loads.collect()) == [
         ("eu", 1.5, None),
@@ -151,7 +150,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert diff_job.main([*arguments, "--output", output, "--run-id", "r", "--top", "1"]) == 0
     printed = capsys.readouterr().out
     assert "Partitions: 4, of 1 the rate is known: 10.00 messages/s in" in printed
-    fleet = read_fleet(spark, tuesday, tables={"loads": f"{output}/loads/run_id=r"})
+    fleet = Fleet.read(spark, tuesday, tables={"loads": f"{output}/loads/run_id=r"})
     assert fleet.loads is not None
     assert by_partition(fleet.loads.select(*LOADS.names), "eu") == EXPECTED
     assert diff_job.main(["--loads", "--before", tuesday, "--after", monday]) == 2

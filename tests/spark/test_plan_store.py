@@ -8,7 +8,6 @@ import re
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -19,11 +18,10 @@ from spark_assign.cli.outcome import Outcome
 from spark_assign.report.text.plan_summary import summarize
 from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.spark.engine import is_embedded
-from spark_assign.stores import folder, local_parquet
-from spark_assign.stores.catalog import CatalogTarget
-from spark_assign.stores.folder import FolderTarget
+from spark_assign.stores import local_parquet, targets
 from spark_assign.stores.retention import expired, remove, stored_attempts
 from spark_assign.stores.run_store import previous_run, read_run, safe_run_id, write_run
+from spark_assign.stores.targets import CatalogTarget, FolderTarget
 from spark_assign.tables.connect import STATE
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.groups import PLAN_TABLES
@@ -33,7 +31,7 @@ from tests.snapshots import of_kafka
 pytestmark = pytest.mark.spark
 
 
-def small_plan(spark: SparkSession, partitions: int = 3) -> SimpleNamespace:
+def small_plan(spark: SparkSession, partitions: int = 3) -> dict[str, DataFrame]:
     """A plan that is there already: group g of one member has the topic orders; group twice could not be planned."""
 
     def table(name: str, rows: str, count: int | str = 1) -> DataFrame:
@@ -44,16 +42,16 @@ def small_plan(spark: SparkSession, partitions: int = 3) -> SimpleNamespace:
         return spark.sql(f"select {columns} from range({count})")
 
     member = "'c'|'g'|'m1'|'orders'"
-    return SimpleNamespace(
-        assignment_slices=table("assignment_slices", f"{member}|0|1|{partitions}"),
-        assignments=table("assignments", f"{member}|id", partitions),
-        moves=table("moves", "'c'|'g'|'orders'|0|null|'m1'|'new'"),
-        revocations=table("revocations", f"{member}|0|null", 0),
-        metrics=table("metrics", "'c'|'g'|'range'|1|3|3|3|3.0|0.5|null" + "|0" * 10 + "|null" * 14),
-        rejected=table(
+    return {
+        "assignment_slices": table("assignment_slices", f"{member}|0|1|{partitions}"),
+        "assignments": table("assignments", f"{member}|id", partitions),
+        "moves": table("moves", "'c'|'g'|'orders'|0|null|'m1'|'new'"),
+        "revocations": table("revocations", f"{member}|0|null", 0),
+        "metrics": table("metrics", "'c'|'g'|'range'|1|3|3|3|3.0|0.5|null" + "|0" * 10 + "|null" * 14),
+        "rejected": table(
             "rejected", "'c'|'twice'|'duplicate-member'|concat('two lines:', char(10), ' m, ', char(34), 'm', char(34))"
         ),
-    )
+    }
 
 
 class Killed(BaseException):
@@ -88,7 +86,7 @@ def test_what_is_written_is_read_back(spark: SparkSession, tmp_path: Path, forma
         table = stored.tables[name]
         assert table.columns == schema.fieldNames()
         assert [field.dataType for field in table.schema] == [field.dataType for field in schema]
-        assert rows(table) == rows(getattr(planned, name).select(*schema.fieldNames())), name
+        assert rows(table) == rows(planned[name].select(*schema.fieldNames())), name
         assert written.rows[name] == table.count(), name
     assert written.rows["assignments"] == 3
     assert written.rows["rejected"] == 1
@@ -109,7 +107,7 @@ def test_table_formats_by_path(spark: SparkSession, tmp_path: Path, format: str)
     assert stored.manifest == written
     for name, schema in PLAN_TABLES.items():
         names = schema.fieldNames()
-        assert rows(stored.tables[name].select(*names)) == rows(getattr(planned, name).select(*names)), name
+        assert rows(stored.tables[name].select(*names)) == rows(planned[name].select(*names)), name
     assert {path.name for path in (tmp_path / "plans" / "assignments").iterdir()} == {"run_id=first"}
     columns = {
         "topics": "'c' as cluster, 't' as topic, 3 as partitions",
@@ -135,7 +133,7 @@ def test_lists_are_read_back_from_csv(spark: SparkSession, tmp_path: Path) -> No
         {"connect_cluster": "empty", "assignment": [], "candidates": []},
         {"connect_cluster": "full", "assignment": items, "candidates": ["", None, "null", 'w,"1"\\']},
     ]
-    plan = SimpleNamespace(state=frame_of(spark, STATE, states))
+    plan = {"state": frame_of(spark, STATE, states)}
     write_run(plan, str(tmp_path), run_id="r", format="csv", schemas={"state": STATE})
     stored = read_run(spark, str(tmp_path), schemas={"state": STATE}).tables["state"]
     assert [field.dataType for field in stored.schema] == [field.dataType for field in STATE]
@@ -145,7 +143,7 @@ def test_lists_are_read_back_from_csv(spark: SparkSession, tmp_path: Path) -> No
 
 def test_a_format_that_the_engine_does_not_know(spark: SparkSession, tmp_path: Path) -> None:
     """In the manifest of a stored run, and for a new one: an error of the input."""
-    state = SimpleNamespace(state=frame_of(spark, STATE, [{"connect_cluster": "a"}]))
+    state = {"state": frame_of(spark, STATE, [{"connect_cluster": "a"}])}
     write_run(state, str(tmp_path), run_id="r", format="json", schemas={"state": STATE})
     (file,) = (tmp_path / "manifest").glob("*.json")
     file.write_text(file.read_text().replace(r"\"format\": \"json\"", r"\"format\": \"jsn\""))
@@ -159,7 +157,7 @@ def test_what_is_replaced_on_hdfs_is_emptied(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By Spark, as pyarrow can't access HDFS. Here, local files stand for it; tests/e2e/test_yarn.py has HDFS."""
-    monkeypatch.setattr(folder, "_HADOOP", ("file:",))
+    monkeypatch.setattr(targets, "_HADOOP", ("file:",))
     output = f"file://{tmp_path}"
     manifests = [write_run(small_plan(spark, count), output, run_id="r") for count in (3, 2)]
     write_run(small_plan(spark, 4), output, run_id="other")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
@@ -66,7 +65,7 @@ def planned(spark: SparkSession) -> Plan:
 def place(planned: Plan, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Where it is stored, as the run `whole`."""
     folder = str(tmp_path_factory.mktemp("plans"))
-    write_run(planned, folder, run_id="whole", tables=("assignment_slices", "moves", "revocations"))
+    planned.write(folder, run_id="whole", tables=("assignment_slices", "moves", "revocations"))
     return folder
 
 
@@ -163,8 +162,7 @@ def test_the_job_on_stored_plans(
     text = file.read_text()
     assert "duplicate-member" in text
     assert "Partitions of each member, before and after" in text
-    short = SimpleNamespace(**{name: stored.tables[name] for name in ("metrics", "rejected")})
-    write_run(short, place, run_id="short", tables=[])
+    write_run({name: stored.tables[name] for name in ("metrics", "rejected")}, place, run_id="short", tables=[])
     assert job.main([*arguments, place]) == 0
     assert (
         "Members aren&#39;t shown: the plan was stored without the tables assignment_slices and assignments."

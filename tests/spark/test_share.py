@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from jobs import plan as plan_job
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.share import plan_share
-from spark_assign.sources.files.tables import read_fleet
 from spark_assign.tables.share import PLAN_TABLES
 from tests.spark.fleets import assert_declared, stored, written_as_json
 
@@ -41,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def fleet(spark: SparkSession, folder: Path) -> Fleet:
     """The same as tables."""
-    return read_fleet(spark, str(folder))
+    return Fleet.read(spark, str(folder))
 
 
 def test_every_share_group_is_planned_or_rejected(fleet: Fleet) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from jobs import plan as plan_job
-from spark_assign.sources.files.tables import read_fleet
+from spark_assign import Fleet
 from spark_assign.stores import typed_text
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.errors import FleetError, SourceError
@@ -47,7 +47,7 @@ def rows(frame: object) -> list[dict[str, object]]:
 
 def test_csv_is_typed_by_column_name_and_keeps_what_it_does_not_know(spark: SparkSession, tmp_path: Path) -> None:
     """Columns come in any order, quotes are doubled, lists are text, extra columns stay."""
-    fleet = read_fleet(spark, write(tmp_path, CSV))
+    fleet = Fleet.read(spark, write(tmp_path, CSV))
     assert rows(fleet.topics)[0] == {"cluster": "c", "topic": "clicks", "partitions": 2, "topic_id": None}
     first, second = sorted(fleet.members.collect(), key=lambda row: row.member_id)
     assert (first.note, first.generation_id) == ('said "hi", left', 7)
@@ -59,7 +59,7 @@ def test_csv_is_typed_by_column_name_and_keeps_what_it_does_not_know(spark: Spar
 
 def test_an_empty_csv_field_is_null_and_a_quoted_one_an_empty_string(spark: SparkSession, tmp_path: Path) -> None:
     """Kafka knows empty ids, so the two must not be mixed up."""
-    fleet = read_fleet(spark, write(tmp_path, CSV))
+    fleet = Fleet.read(spark, write(tmp_path, CSV))
     ids = {row.member_id: row.group_instance_id for row in fleet.members.collect()}
     assert ids == {"m1": None, "m2": ""}
 
@@ -68,14 +68,14 @@ def test_an_empty_csv_field_is_null_and_a_quoted_one_an_empty_string(spark: Spar
 @pytest.mark.parametrize("named", [True, False], ids=["format given", "format found"])
 def test_folders_written_by_spark_are_read_back(spark: SparkSession, tmp_path: Path, format: str, named: bool) -> None:
     """A folder a table, in each format, is the same fleet."""
-    source = read_fleet(spark, write(tmp_path / "csv", CSV))
+    source = Fleet.read(spark, write(tmp_path / "csv", CSV))
     for name in ("topics", "members", "subscriptions", "replicas"):
         frame = getattr(source, name)
         if format == "csv" and name == "replicas":
             frame = frame.selectExpr("* except (replicas)", "array_join(replicas, ',') as replicas")
         writer = frame.drop("note").write.option("escape", '"')
         writer.format(format).option("header", "true").save(str(tmp_path / "out" / name))
-    fleet = read_fleet(spark, str(tmp_path / "out"), format=format if named else None)
+    fleet = Fleet.read(spark, str(tmp_path / "out"), format=format if named else None)
     for name in ("topics", "subscriptions", "replicas"):
         assert rows(getattr(fleet, name)) == rows(getattr(source, name))
     assert fleet.topics.schema["partitions"].dataType == INPUT_TABLES["topics"]["partitions"].dataType
@@ -86,25 +86,25 @@ def test_a_uri_is_listed_by_spark(spark: SparkSession, tmp_path: Path, monkeypat
     """Where the driver cannot see the files, Spark's own listing finds the tables."""
     folder = write(tmp_path / "a fleet", CSV)
     monkeypatch.setattr("spark_assign.sources.files.tables.local_path", lambda place: None)
-    fleet = read_fleet(spark, f"file://{folder}")
+    fleet = Fleet.read(spark, f"file://{folder}")
     assert fleet.topics.count() == 2
     assert fleet.groups is None
     with pytest.raises(SourceError, match="there is no folder"):
-        read_fleet(spark, "file:///nowhere/at/all")
+        Fleet.read(spark, "file:///nowhere/at/all")
 
 
 def test_catalog_tables_and_overrides(spark: SparkSession, tmp_path: Path) -> None:
     """A catalog prefix finds tables by name; one table may come from elsewhere. A command takes such locations."""
-    source = read_fleet(spark, write(tmp_path, CSV))
+    source = Fleet.read(spark, write(tmp_path, CSV))
     spark.sql("create database if not exists fleet_read")
     for name in ("topics", "members", "subscriptions"):
         getattr(source, name).write.mode("overwrite").saveAsTable(f"fleet_read.{name}")
-    fleet = read_fleet(spark, "fleet_read", tables={"owned": str(tmp_path / "owned.csv")})
+    fleet = Fleet.read(spark, "fleet_read", tables={"owned": str(tmp_path / "owned.csv")})
     assert rows(fleet.topics) == rows(source.topics)
     assert fleet.owned is not None
     assert fleet.owned.count() == 1
     assert fleet.brokers is None
-    fleet = read_fleet(
+    fleet = Fleet.read(
         spark, None, tables={name: f"fleet_read.{name}" for name in ("topics", "members", "subscriptions")}
     )
     assert fleet.members.count() == 2
@@ -112,17 +112,17 @@ def test_catalog_tables_and_overrides(spark: SparkSession, tmp_path: Path) -> No
     assert plan_job.main([*locations, "--assignor", "range"]) == 0
     assert read_run(spark, "fleet_read").manifest.rows == {"assignments": 3, "metrics": 1, "rejected": 0}
     with pytest.raises(SourceError, match=r"looked for the table no_such\.topics") as error:
-        read_fleet(spark, "no_such")
+        Fleet.read(spark, "no_such")
     assert "write ./no_such" in str(error.value)
     with pytest.raises(SourceError, match=r"owned: the catalog has no table fleet_read\.nothing"):
-        read_fleet(spark, "fleet_read", tables={"owned": "fleet_read.nothing"})
+        Fleet.read(spark, "fleet_read", tables={"owned": "fleet_read.nothing"})
 
 
 def test_all_missing_tables_are_named_with_where_they_were_looked_for(spark: SparkSession, tmp_path: Path) -> None:
     """One error for everything that is missing."""
     location = write(tmp_path, {"topics": CSV["topics"]})
     with pytest.raises(SourceError) as error:
-        read_fleet(spark, location)
+        Fleet.read(spark, location)
     message = str(error.value)
     assert "members: looked for members.parquet, members.csv, members.json and the folder members/" in message
     assert "subscriptions: looked for" in message
@@ -135,8 +135,8 @@ def test_a_table_that_is_there_twice_is_refused(spark: SparkSession, tmp_path: P
     location = write(tmp_path, CSV)
     write(tmp_path, {"topics": '{"cluster":"c","topic":"t","partitions":9}\n'}, "json")
     with pytest.raises(SourceError, match=r"topics: .* more than once: topics\.csv, topics\.json"):
-        read_fleet(spark, location)
-    assert read_fleet(spark, location, format="csv").topics.count() == 2
+        Fleet.read(spark, location)
+    assert Fleet.read(spark, location, format="csv").topics.count() == 2
 
 
 def test_csv_values_that_do_not_parse_are_named_with_column_and_row(spark: SparkSession, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_csv_values_that_do_not_parse_are_named_with_column_and_row(spark: Spark
         "replicas": 'cluster,topic,partition,replicas\nc,orders,0,"1,x"\n',
     }
     with pytest.raises(SourceError) as error:
-        read_fleet(spark, write(tmp_path, CSV | bad))
+        Fleet.read(spark, write(tmp_path, CSV | bad))
     message = str(error.value)
     assert (
         'topics.partitions: "three" is not a valid int, in topics.csv: '
@@ -169,7 +169,7 @@ def test_json_values_that_do_not_parse_are_named_with_column_and_row(spark: Spar
     ]
     write(tmp_path, {"topics": "\n".join(lines)}, "json")
     with pytest.raises(SourceError) as error:
-        read_fleet(spark, str(tmp_path))
+        Fleet.read(spark, str(tmp_path))
     message = str(error.value)
     assert 'topics.partitions: "3" is not a valid int, in topics.json: {"cluster":"c","topic":"a"' in message
     assert "topics.partitions: 2.5 is not a valid int" in message
@@ -180,25 +180,25 @@ def test_json_values_that_do_not_parse_are_named_with_column_and_row(spark: Spar
 def test_a_missing_column_is_the_fleets_own_error(spark: SparkSession, tmp_path: Path) -> None:
     """Columns are the Fleet's to judge; the reader passes on what the header has."""
     with pytest.raises(FleetError, match=r"topics\.partitions"):
-        read_fleet(spark, write(tmp_path, CSV | {"topics": "cluster,topic\nc,orders\n"}))
+        Fleet.read(spark, write(tmp_path, CSV | {"topics": "cluster,topic\nc,orders\n"}))
 
 
 @pytest.mark.once
 def test_an_unknown_format_says_how_to_add_it(spark: SparkSession, tmp_path: Path) -> None:
     """Formats are Spark's; a missing package is said plainly."""
     with pytest.raises(SourceError, match="Spark does not know the format nonesuch"):
-        read_fleet(spark, write(tmp_path, CSV), format="nonesuch")
+        Fleet.read(spark, write(tmp_path, CSV), format="nonesuch")
     orc = tmp_path / "orc"
-    source = read_fleet(spark, str(tmp_path), format="csv")
+    source = Fleet.read(spark, str(tmp_path), format="csv")
     for name in ("topics", "members", "subscriptions"):
         getattr(source, name).write.orc(str(orc / name))
-    assert read_fleet(spark, str(orc), format="orc").topics.count() == 2
+    assert Fleet.read(spark, str(orc), format="orc").topics.count() == 2
 
 
 def test_a_wrong_table_name_is_refused(spark: SparkSession) -> None:
     """A typing error in an override is found before anything is read."""
     with pytest.raises(SourceError, match="unknown table: ownd"):
-        read_fleet(spark, None, tables={"ownd": "x.y"})
+        Fleet.read(spark, None, tables={"ownd": "x.y"})
 
 
 def test_blanks_in_a_list_take_linear_time(spark: SparkSession, tmp_path: Path) -> None:

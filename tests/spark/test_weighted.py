@@ -42,10 +42,10 @@ def fleet(spark: SparkSession, groups: list[tuple[Any, ...]]) -> Fleet:
 
 
 def test_the_tables_of_a_plan(spark: SparkSession) -> None:
-    """As configured; groups that cannot be weighed are told apart; each move has its load."""
+    """As configured; groups that cannot be weighed are told apart; the heaviest partition moves."""
     planned = fleets.kept(plan(fleet(spark, [("g", None), ("enough", 14.0), ("silent", None), ("zero", 0.0)])))
-    moves = planned.load_moves.collect()
-    assert [tuple(row) for row in moves] == [("c", "g", "t-g", 1, "a", "b", "over-load", 5.0)]
+    moves = planned.moves.collect()
+    assert [tuple(row) for row in moves] == [("c", "g", "t-g", 1, "a", "b", "over-load")]
     rejected = {row["group_id"]: row["code"] for row in planned.rejected.collect()}
     assert rejected == {"silent": "no-loads", "zero": "bad-capacity"}
     metrics = {row["group_id"]: row for row in planned.metrics.collect()}

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, plan
 from spark_assign.groups import facts
-from spark_assign.stores.run_store import read_run, write_run
+from spark_assign.stores.run_store import read_run
 from spark_assign.tables.errors import SourceError
 from tests.spark.fleets import fleet
 
@@ -32,11 +32,11 @@ def test_groups_that_were_split_are_not_stored(
     monkeypatch.setattr(facts, "assign_by_windows", split_groups)
     monkeypatch.setattr(facts, "windows_shuffle_again", lambda _: False)
     with pytest.raises(RuntimeError, match=r"c/g\d was planned by two tasks"):
-        write_run(plan(split, "range"), str(tmp_path), run_id="r", format=format)
+        plan(split, "range").write(str(tmp_path), run_id="r", format=format)
     with pytest.raises(SourceError, match="no finished run"):
         read_run(spark, str(tmp_path))
     monkeypatch.undo()
-    write_run(plan(split, "range"), str(tmp_path), run_id="r", format=format)
+    plan(split, "range").write(str(tmp_path), run_id="r", format=format)
     assert read_run(spark, str(tmp_path)).tables["metrics"].count() == 10
 
 
@@ -44,7 +44,7 @@ def test_a_run_that_was_replaced_while_it_was_written_fails(
     spark: SparkSession, small_fleet: Callable[..., Fleet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The embedded engine reads no rows of files that are gone, and says nothing."""
-    from spark_assign.stores.folder import FolderTarget
+    from spark_assign.stores.targets import FolderTarget
 
     read = FolderTarget.read
 
@@ -56,4 +56,4 @@ def test_a_run_that_was_replaced_while_it_was_written_fails(
 
     monkeypatch.setattr(FolderTarget, "read", remove_and_read)
     with pytest.raises(Exception, match=r"has written the run r|NOT_EXIST|does not exist"):
-        write_run(plan(small_fleet(), "range"), str(tmp_path), run_id="r")
+        plan(small_fleet(), "range").write(str(tmp_path), run_id="r")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_assign.wire.group_records import RECORDS, Key, Value
-from spark_assign.wire.group_records.record_schema import Field, Kind, Many, Struct
+from spark_assign.wire.group_records.record_types import Field, Kind, Many, Struct
 
 
 def of_key(key: Key) -> dict[str, Any]:

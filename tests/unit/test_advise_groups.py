@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.advice.kernel.advise_groups import GroupParams, advise_groups
-from spark_assign.advice.kernel.cross_zone_traffic import ZoneParams
+from spark_assign.advice.kernel.advise import GroupParams, advise_groups
 from spark_assign.advice.kernel.size import SizeParams
 from spark_assign.advice.kernel.size_sweep import SizingCriteria
+from spark_assign.advice.kernel.zones import ZoneParams
 from spark_assign.comparison.kernel.compare import CompareParams
 from spark_assign.groups.kernel.facts import GROUP, LISTED_MEMBER, LISTED_TOPIC, MEMBER
 from spark_assign.simulation.kernel.settings import TimingConfig

@@ -7,7 +7,7 @@ from typing import Any
 import javaproperties
 import pytest
 
-from spark_assign.comparison.kernel.recommend import AssignorMetrics, judge_assignors
+from spark_assign.comparison.kernel.compare import AssignorMetrics, judge_assignors
 from spark_assign.groups.kernel.client_libraries import LIBRARIES, Client, detect_libraries, leader_client
 from spark_assign.groups.kernel.client_settings import (
     FIRST_RESTART,

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_assign.comparison.kernel.drift import find_drift
-from spark_assign.comparison.kernel.group_states import (
+from spark_assign.comparison.kernel.drift import (
     PLANNED_GROUP,
     PRESENT_MEMBER,
     REJECTED_GROUP,
     STATE_FACTS,
     WITHHELD_BITMAP,
+    find_drift,
 )
 from spark_assign.groups.kernel import ownership_changes
 from spark_assign.groups.kernel.facts import FACT_TYPES, GROUP, MEMBER, OWNED_BITMAP, OWNED_SLICE

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 from spark_assign.wire.group_records import RECORDS, _by_tables, write_value
-from spark_assign.wire.group_records.group_metadata_fast_path import GROUP_METADATA, read_generation
+from spark_assign.wire.group_records.codec import GROUP_METADATA, read_generation
 from spark_assign.wire.reader import WireError
 from tests.recorded_lines import read_rows
 from tests.unit.group_record_bytes import mutated

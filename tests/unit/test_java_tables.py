@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_assign.groups.assignors.server.coordinator_hash_order import set_order
+from spark_assign.groups.assignors.server.coordinator_order import set_order
 from spark_assign.java.hash_map import (
+    Entry,
     HashTable,
+    IdentityDecides,
+    Tree,
     spread_hashes,
     string_hash,
     string_hashes,
@@ -21,7 +24,6 @@ from spark_assign.java.hash_map import (
     text_ranks,
     treeified_groups,
 )
-from spark_assign.java.tree_bin import Entry, IdentityDecides, Tree
 from tests.kafka import java_tables
 from tests.kafka.java_tables import Row
 from tests.recorded_lines import read_rows

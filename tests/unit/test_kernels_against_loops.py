@@ -12,8 +12,15 @@ from spark_assign.groups.assignors.range import assign_with_racks
 from spark_assign.groups.assignors.roundrobin import round_robin_start
 from spark_assign.groups.kernel.facts import MEMBER, OWNED_SLICE, index_facts
 from spark_assign.groups.kernel.faults import find_faults
-from spark_assign.numeric.ownership_bitmaps import WORDS_PER_BITMAP, find_duplicates, slices_from_bitmaps
-from spark_assign.numeric.partition_slices import PartitionSlices, count_common_terms, find_alike, owners_to_slices
+from spark_assign.numeric.partition_slices import (
+    WORDS_PER_BITMAP,
+    PartitionSlices,
+    count_common_terms,
+    find_alike,
+    find_duplicates,
+    owners_to_slices,
+    slices_from_bitmaps,
+)
 from tests.kafka import random_groups
 from tests.oracle import range_assignor, roundrobin_assignor
 from tests.oracle.group import Assignment, Group, Member
@@ -125,7 +132,7 @@ def test_runs_hold_what_the_owners_hold(seed: int) -> None:
 
 
 def _blocks(keys: list[int], partitions: list[int]) -> tuple[np.ndarray, ...]:
-    """Owned rows as `numeric.ownership_bitmaps` has them, in any order: key, block, bits, twice, count."""
+    """Owned rows as `numeric.partition_slices` has them, in any order: key, block, bits, twice, count."""
     blocks: dict[tuple[int, int], tuple[list[int], list[int]]] = defaultdict(
         lambda: ([0] * WORDS_PER_BITMAP, [0] * (WORDS_PER_BITMAP + 1))
     )

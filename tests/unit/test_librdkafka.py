@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from spark_assign.groups.assignors.librdkafka.balance import LibrdkafkaMovements, UndefinedBehaviorError
-from spark_assign.groups.assignors.librdkafka.balancer_input import (
+from spark_assign.groups.assignors.librdkafka.assign_librdkafka import assign_sticky, withhold
+from spark_assign.groups.assignors.librdkafka.balance import (
     LibrdkafkaGroup,
     LibrdkafkaMember,
+    LibrdkafkaMovements,
+    UndefinedBehaviorError,
     merge_sort,
     metadata_response_order,
 )
-from spark_assign.groups.assignors.librdkafka.sticky import assign_sticky, withhold
 
 
 def _member(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.advice.kernel.membership_text import find_deployment_pod
+from spark_assign.advice.kernel.membership_options import find_deployment_pod
 from spark_assign.groups.assignors.release_rules import assignor_of_leader, parse_release_assignor
 from spark_assign.groups.kernel.client_libraries import detect_library
 from spark_assign.history.kernel.log_segments import _PATH

@@ -19,11 +19,9 @@ from spark_assign.history.kernel import log_segments
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.tables import history as tables
 from spark_assign.wire import log_segment, segment_records
-from spark_assign.wire.compression import NAMES, decompress
-from spark_assign.wire.crc32c import crc32c
-from spark_assign.wire.log_segment import Batch, Damaged, iter_blocks
+from spark_assign.wire.log_segment import Batch, Damaged, crc32c, iter_blocks
 from spark_assign.wire.reader import WireError
-from spark_assign.wire.segment_records import Record, read_batch, read_batches
+from spark_assign.wire.segment_records import NAMES, Record, decompress, read_batch, read_batches
 from tests.oracle import log_segment as plain
 
 MUTATIONS = int(os.environ.get("SPARK_ASSIGN_MUTATIONS", 150))

@@ -21,8 +21,7 @@ from spark_assign.advice.kernel.membership_modes import (
     MembershipMode,
     MembershipParams,
 )
-from spark_assign.advice.kernel.membership_options import MembershipOption, Pause, advise
-from spark_assign.advice.kernel.membership_text import find_deployment_pod
+from spark_assign.advice.kernel.membership_options import MembershipOption, Pause, advise, find_deployment_pod
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.unit import protocol_facts as facts

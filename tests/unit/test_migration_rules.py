@@ -12,16 +12,16 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, REPLICA_RACKS, SUBSCRIPTION
-from spark_assign.migration.kernel.migrate import plan_migrations
-from spark_assign.migration.kernel.migration_metrics import MigrationPassParams
-from spark_assign.migration.kernel.migration_steps import (
+from spark_assign.migration.kernel.migrate import (
     FORBIDDEN,
     describe_first_restart,
     describe_other_restarts,
     describe_prepare,
     describe_rollback,
+    plan_migrations,
     plan_steps,
 )
+from spark_assign.migration.kernel.migration_metrics import MigrationPassParams
 from spark_assign.migration.kernel.migration_verdict import MigrationCandidate, Policy, judge_migration
 from spark_assign.migration.migrate import _check_release
 from spark_assign.tables.comparison import MIGRATION_ROWS

@@ -22,8 +22,7 @@ from spark_assign.groups.kernel.facts import (
 )
 from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.java.key_index import index_rows
-from spark_assign.numeric.ownership_bitmaps import WORDS_PER_BITMAP
-from spark_assign.numeric.partition_slices import compress_sorted, owners_to_slices
+from spark_assign.numeric.partition_slices import WORDS_PER_BITMAP, compress_sorted, owners_to_slices
 from spark_assign.numeric.segmented_arrays import (
     expand_slices,
     key_ranges,

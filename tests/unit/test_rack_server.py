@@ -10,8 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_assign.groups.assignors.server.rack_range import assign_ranges_by_rack, maximize_value
-from spark_assign.groups.assignors.server.rack_uniform import FlowNetwork, assign_by_rack, is_rack_matched
+from spark_assign.groups.assignors.server.rack_aware import (
+    FlowNetwork,
+    assign_by_rack,
+    assign_ranges_by_rack,
+    is_rack_matched,
+    maximize_value,
+)
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 from tests.sizes import drawn

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.comparison.kernel.recommend import AssignorMetrics, judge_assignors, percent, read_metrics
+from spark_assign.comparison.kernel.compare import AssignorMetrics, judge_assignors, percent, read_metrics
 
 
 def of(assignor: str, **more: Any) -> AssignorMetrics:

@@ -19,7 +19,7 @@ from spark_assign.groups.assignors.release_rules import (
     parse_release_assignor,
     uses_owned_order,
 )
-from spark_assign.groups.assignors.sticky.retained_partitions import hash_owned_order, keep_in_owned_order
+from spark_assign.groups.assignors.sticky.sticky_groups import hash_owned_order, keep_in_owned_order
 from spark_assign.groups.registry import find_assignor
 from spark_assign.java.hash_map import HashTable, string_hash, string_hashes
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
@@ -193,7 +193,7 @@ def test_members_get_their_quota_in_their_rack() -> None:
 
 
 def test_the_example_of_2_8() -> None:
-    """As `constrained_2_8` has it: c steals the first partition of the member that comes first in the hash map."""
+    """As `sticky_2_8` has it: c steals the first partition of the member that comes first in the hash map."""
     row = _row({"t": 7}, {"a": [0, 1, 2], "b": [3, 4, 5], "c": [6]}, ("a", "b", "c"))
     assert _partitions(row, "sticky@2.8") == {"a": [1, 2], "b": [3, 4, 5], "c": [0, 6]}
     assert _partitions(row, "sticky") == {"a": [0, 1, 2], "b": [3, 4], "c": [5, 6]}

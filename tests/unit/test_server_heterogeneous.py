@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_assign.groups.assignors.server import heterogeneous
+from spark_assign.groups.assignors.server import uniform
 from spark_assign.groups.kernel.group_specs import BALANCING, KEPT
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress
@@ -46,7 +46,7 @@ def drawn(random: Random) -> Group:
     for mine, count in zip(subscribers, partitions, strict=True):
         fits = [member for member in mine if member in some] or mine[:1]
         owner = [fits[at % len(fits)] if is_even else random.choice(fits) for at in range(count)]
-        owner = [member if random.random() < share else heterogeneous.NO_MEMBER for member in owner]
+        owner = [member if random.random() < share else uniform.NO_MEMBER for member in owner]
         owners.append(owner)
         for member in owner:
             loads[member] += member >= 0
@@ -74,7 +74,7 @@ def test_moves_are_those_of_kafkas_steps() -> None:
         ours, theirs = group.copy(), group.copy()
         moves = oracle.rebalance(*theirs)
         *columns, ranks = ours
-        assert heterogeneous.rebalance(*columns, [rank << 70 for rank in ranks]) == moves  # UUIDs have 128 bits
+        assert uniform.rebalance(*columns, [rank << 70 for rank in ranks]) == moves  # UUIDs have 128 bits
         assert ours == theirs
         moved += sum(from_member >= 0 for _, _, from_member, _ in moves)
     assert moved > 1_000
@@ -87,7 +87,7 @@ def test_many_groups_at_once_are_assigned_as_one_by_one() -> None:
     for _ in range(60):
         groups = [drawn(random) for _ in range(random.choice([1, 4]))]
         arguments, firsts = side_by_side(random, groups)
-        targets = heterogeneous.assign_heterogeneous(*arguments)
+        targets = uniform.assign_heterogeneous(*arguments)
         rows, reason = targets.slices.expand(), np.repeat(targets.reason, targets.slices.count)
         order = np.lexsort((rows.first, rows.topic))
         expected = []
@@ -96,7 +96,7 @@ def test_many_groups_at_once_are_assigned_as_one_by_one() -> None:
             oracle.rebalance(*now)
             for before, after in zip(group.owners, now.owners, strict=True):
                 for old, new in zip(before, after, strict=True):
-                    expected.append((first + new, BALANCING if old not in (new, heterogeneous.NO_MEMBER) else KEPT))
+                    expected.append((first + new, BALANCING if old not in (new, uniform.NO_MEMBER) else KEPT))
         assert list(zip(rows.member[order].tolist(), reason[order].tolist(), strict=True)) == expected
         moved += sum(why == BALANCING for _, why in expected)
     assert moved > 500

@@ -11,15 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.assignors.server.heterogeneous import NO_MEMBER, rebalance
-from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous, compute_quotas
 from spark_assign.groups.assignors.server.order_dependence import (
     MAX_ORDERS,
     HeterogeneousTies,
     MemberQuotas,
     order_dependent_partitions,
 )
-from spark_assign.groups.assignors.server.target_assignments import find_unassigned
+from spark_assign.groups.assignors.server.uniform import (
+    NO_MEMBER,
+    assign_homogeneous,
+    compute_quotas,
+    find_unassigned,
+    rebalance,
+)
 from spark_assign.groups.kernel.facts import GROUP
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.java.hash_map import string_hashes

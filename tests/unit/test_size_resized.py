@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_assign.advice.kernel.resize import resize
+from spark_assign.advice.kernel.size_sweep import resize
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.facts import (
     DEPARTED_SLICE,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from spark_assign.groups.assignors.server.assign_server import withhold_owned
-from spark_assign.groups.assignors.server.target_assignments import TargetAssignments, find_unassigned
-from spark_assign.groups.assignors.sticky.round_robin_fill import assign_round_robin
+from spark_assign.groups.assignors.server.uniform import TargetAssignments, find_unassigned
+from spark_assign.groups.assignors.sticky.constrained import assign_round_robin
 from spark_assign.groups.assignors.sticky.sticky_groups import KAFKA_FAILS, NO_UNFILLED_MEMBERS, TOO_FEW_PARTITIONS
 from spark_assign.groups.kernel.facts import MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.group_specs import KEPT
@@ -20,8 +20,8 @@ from spark_assign.numeric.partition_slices import (
     compress_in_order,
     compress_slices,
     compress_tagged,
+    rank_partitions,
 )
-from spark_assign.numeric.ranked_slices import rank_partitions
 from tests.plan_rows import facts_table, read_specs
 from tests.sizes import drawn
 

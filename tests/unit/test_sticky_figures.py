@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.groups.assignors.sticky import general_balance as sticky_balance
-from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer
-from spark_assign.groups.assignors.sticky.water_filling import balance_score, find_level
+from spark_assign.groups.assignors.sticky import general as sticky_balance
+from spark_assign.groups.assignors.sticky.general import GeneralBalancer, balance_score, find_level
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.convergence import converge
 from spark_assign.groups.kernel.facts import DEPARTED_SLICE

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.advice.kernel.advice_items import AdviceItem, AdviceParams
-from spark_assign.advice.kernel.propose_streams import list_kept_settings, propose_streams
+from spark_assign.advice.kernel.proposals import list_kept_settings, propose_streams
 from spark_assign.advice.kernel.streams_settings import RECOVERY_LAG, STANDBYS, STREAMS_ROWS, measure_streams_settings
 from spark_assign.streams.kernel.streams_group_input import (
     CHANGELOG,

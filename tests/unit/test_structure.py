@@ -89,24 +89,13 @@ LAYERS = (
     {"migration"},
     {"history", "advice"},
     {"sources", "report"},
+    {"api"},
     {"cli"},
 )
 """The rooms of the package, from the bottom up: a room imports only from layers below its own.
 
 `migration` is above `comparison`, as its verdicts use the tolerances by which assignors are compared.
 """
-
-UPWARD = {
-    "fleet -> comparison.what_if": "Fleet.with_members_left and the other changes",
-    "fleet -> groups.faulty_groups": "Fleet.rejected",
-    "fleet -> groups.planning": "the type of the argument of Fleet.apply",
-    "fleet -> history.fleet_as_of": "Fleet.as_of",
-    "fleet -> history.history": "the type of the argument of Fleet.as_of",
-    "fleet -> sources.files.tables": "Fleet.read",
-    "groups.planning -> report.text.plan_summary": "what a notebook displays of a plan",
-    "stores.result -> report.results": "Result.show and Result.to_html",
-}
-"""Imports against the layers: those of public convenience methods, inside of the method or for types only."""
 
 
 def pure_sources() -> list[Path]:
@@ -123,20 +112,19 @@ def test_kernels_know_nothing_of_spark() -> None:
 
 
 def test_rooms_import_downward() -> None:
-    """Each room imports only from the layers below, type-only imports included; exceptions are in UPWARD."""
+    """Each room imports only from the layers below, type-only imports included. The package fills `tables.views`."""
     level = {room: number for number, layer in enumerate(LAYERS) for room in layer}
     rooms = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert rooms == {*level, "__init__"}, "each room of the package has its place in LAYERS"
     modules = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sources("spark_assign")}
-    found = set()
+    found = []
     for name, path in modules.items():
         room = name.partition(".")[0]
         for needed in imports(path) if room != "__init__" else ():
             below, _, rest = needed.removeprefix("spark_assign.").partition(".")
             if needed.startswith("spark_assign.") and below != room and level[below] >= level[room]:
-                module = f"{below}.{rest}"
-                found.add(f"{name} -> {module if module in modules else module.rpartition('.')[0]}")
-    assert found == set(UPWARD)
+                found.append(f"{name} -> {below}.{rest}")
+    assert found == []
 
 
 def test_tables_load_no_kernel() -> None:
@@ -204,20 +192,14 @@ def test_nothing_that_spark_connect_lacks() -> None:
 
 
 def test_imports_run_in_one_direction() -> None:
-    """No file imports itself by way of others, not inside of a function either. Those of public methods may."""
+    """No file imports itself by way of others: not inside of a function, nor for types only."""
     files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sources("spark_assign")}
     files = {name.removesuffix(".__init__"): path for name, path in files.items()}
-    known = {}
-    for name, path in files.items():
-        needed = imports(path, for_types=False)
-        of_methods = (
-            "spark_assign.sources.files.tables.read_fleet",
-            "spark_assign.history.fleet_as_of.fleet_as_of",
-            "spark_assign.report.results",
-        )
-        if name in ("spark_assign.fleet", "spark_assign.stores.result"):
-            needed = tuple(each for each in needed if not each.startswith(of_methods))
-        known[name] = {each if each in files else each.rpartition(".")[0] for each in needed} & set(files)
+    known = {
+        name: {each if each in files else each.rpartition(".")[0] for each in imports(path)} & set(files)
+        for name, path in files.items()
+        if name != "spark_assign"
+    }
     TopologicalSorter(known).prepare()
 
 

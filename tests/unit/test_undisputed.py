@@ -12,9 +12,9 @@ import pytest
 from spark_assign.groups.assignors.franz_go import assign_franz_go as franz_go_assignors
 from spark_assign.groups.assignors.franz_go.balancer_input import FRANZ_GO_1_20, FRANZ_GO_1_22, FranzGoRules
 from spark_assign.groups.assignors.librdkafka import assign_librdkafka as librdkafka_assignors
-from spark_assign.groups.assignors.librdkafka.balancer_input import merge_sort
+from spark_assign.groups.assignors.librdkafka.balance import merge_sort
 from spark_assign.groups.assignors.release_rules import parse_library_assignor
-from spark_assign.groups.assignors.sticky import general_2_8
+from spark_assign.groups.assignors.sticky import sticky_2_8
 from spark_assign.groups.assignors.undisputed_groups import find_undisputed
 from spark_assign.groups.kernel.assign import assign
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
@@ -142,9 +142,9 @@ def test_kafka_2_4(specs: GroupSpecs, assignor: str, monkeypatch: pytest.MonkeyP
     """Groups at rest against the same with all partitions walked over."""
     every: BoolArray = np.ones(specs.num_groups, bool)
     planned = assign(specs, assignor, every, {})
-    plan_without_rebalance = general_2_8.plan_without_rebalance_2_4
+    plan_without_rebalance = sticky_2_8.plan_without_rebalance_2_4
     calls = []
-    monkeypatch.setattr(general_2_8, "plan_without_rebalance_2_4", lambda *arguments: calls.append(arguments))
+    monkeypatch.setattr(sticky_2_8, "plan_without_rebalance_2_4", lambda *arguments: calls.append(arguments))
     _same(specs, planned, assign(specs, assignor, every, {}))
     at_rest = sum(plan_without_rebalance(*arguments) is not None for arguments in calls)
     assert GROUPS / 5 < at_rest < len(calls)

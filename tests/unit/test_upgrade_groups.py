@@ -11,8 +11,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, REPLICA_RACKS, SUBSCRIPTION
 from spark_assign.migration.kernel import rolling_restart
-from spark_assign.migration.kernel.group_membership import next_member_id
 from spark_assign.migration.kernel.upgrade import plan_upgrades
+from spark_assign.migration.kernel.upgrade_verdict import next_member_id
 from spark_assign.tables.comparison import UPGRADE_ROWS
 from tests.plan_rows import facts_table
 

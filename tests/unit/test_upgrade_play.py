@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from spark_assign.java.hash_map import texts_in_table_order
-from spark_assign.migration.kernel.group_membership import (
+from spark_assign.migration.kernel.upgrade import simulate_full_restart, simulate_upgrade
+from spark_assign.migration.kernel.upgrade_verdict import (
     ClientConfig,
     GroupMembership,
     RollingUpgrade,
@@ -21,8 +22,6 @@ from spark_assign.migration.kernel.group_membership import (
     reported_generation,
     reports_owned,
 )
-from spark_assign.migration.kernel.rolling_upgrade import simulate_upgrade
-from spark_assign.migration.kernel.upgrade import simulate_full_restart
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
 from tests.oracle.group import java_order

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spark_assign.groups.assignors.weighted.branch_and_bound import min_bound
-from spark_assign.groups.assignors.weighted.pack import min_cover
-from spark_assign.groups.assignors.weighted.plan import pack_within_bounds, plan_weighted
+from spark_assign.groups.assignors.weighted.assign_weighted import pack_within_bounds, plan_weighted
+from spark_assign.groups.assignors.weighted.pack import min_bound, min_cover
 from spark_assign.groups.assignors.weighted.weighted_groups import (
     HELD,
     HOT_PARTITION,

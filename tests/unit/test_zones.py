@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.advice.kernel.cross_zone_traffic import CURRENT, GB, ZoneParams, recommend
 from spark_assign.advice.kernel.replica_moves import replica_moves
-from spark_assign.advice.kernel.zones import CLIENT_SIDE, ZONE_ROWS, measure_traffic
+from spark_assign.advice.kernel.zones import CLIENT_SIDE, CURRENT, GB, ZONE_ROWS, ZoneParams, measure_traffic, recommend
 from spark_assign.groups.kernel.facts import (
     FACT_TYPES,
     GROUP,

@@ -7,9 +7,9 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any
 
-from spark_assign.advice.kernel.cross_zone_traffic import GB, ZoneParams
 from spark_assign.advice.kernel.membership_modes import MembershipParams
 from spark_assign.advice.kernel.size_sweep import SizingCriteria
+from spark_assign.advice.kernel.zones import GB, ZoneParams
 
 DAYS, HOURS = 30, 720
 """Days and hours of a month."""

@@ -24,16 +24,14 @@ import pyarrow.compute as pc
 
 from spark_assign.advice.kernel.membership_modes import MembershipParams, find_stable_group
 from spark_assign.advice.kernel.membership_options import (
+    ClientFacts,
     MembershipChoice,
     MembershipOption,
     OptionGrid,
     SimulationKey,
     advise,
-    options,
-)
-from spark_assign.advice.kernel.membership_text import (
-    ClientFacts,
     find_deployment_pod,
+    options,
     settings,
     summary,
     warnings,

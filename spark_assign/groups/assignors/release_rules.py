@@ -97,7 +97,7 @@ class ReleaseRules:
             two more.
         only_newest_generation: only ownership in the newest generation counts (before KAFKA-14639).
         generation_in_user_data: cooperative-sticky reports its generation only in the user data (before KAFKA-13715).
-        uses_constrained_2_8: equal subscriptions use the first constrained algorithm (`constrained_2_8`), others the
+        uses_constrained_2_8: equal subscriptions use the first constrained algorithm (`sticky_2_8`), others the
             generations of each partition (before KAFKA-12464 and KAFKA-12675).
         conflicts_keep_both: with equal subscriptions, both owners keep a partition (before KAFKA-12984).
         ignores_generations: cooperative-sticky has no generations (before KAFKA-12984).

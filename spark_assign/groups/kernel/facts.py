@@ -19,7 +19,7 @@ OWNED_TOPIC
 OWNED_PARTITION
          member_id, topic, partitions, partition: an owned partition
 OWNED_BITMAP
-         owned partitions as bits: member_id, topic, partitions, block, bits, twice, count (`numeric.ownership_bitmaps`)
+         owned partitions as bits: member_id, topic, partitions, block, bits, twice, count (`numeric.partition_slices`)
 DEPARTED_SLICE
          as OWNED_SLICE: partitions that a departed member owned
 OWNED_ORDER
@@ -47,8 +47,7 @@ import pyarrow.compute as pc
 
 from spark_assign.java.key_index import KeyIndex, NameIndex, to_int_array
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.ownership_bitmaps import read_bitmaps, slices_from_bitmaps
-from spark_assign.numeric.partition_slices import compress_sorted
+from spark_assign.numeric.partition_slices import compress_sorted, read_bitmaps, slices_from_bitmaps
 from spark_assign.numeric.segmented_arrays import expand_slices
 
 KINDS = (

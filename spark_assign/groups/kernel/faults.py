@@ -31,8 +31,14 @@ from spark_assign.groups.kernel.facts import (
 )
 from spark_assign.java.key_index import NameIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.ownership_bitmaps import BITMAP_INDEX_BITS, find_duplicates, read_bitmaps, unpack
-from spark_assign.numeric.partition_slices import MAX_PARTITIONS, mask_from_indexes
+from spark_assign.numeric.partition_slices import (
+    BITMAP_INDEX_BITS,
+    MAX_PARTITIONS,
+    find_duplicates,
+    mask_from_indexes,
+    read_bitmaps,
+    unpack,
+)
 from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges, starts_new_key
 
 REMEDIES = {

@@ -9,7 +9,7 @@ The `kind` of a row says which columns it uses:
     order_dependent  the same: an assigned or withheld slice whose owner depends on an order that the facts
                      don't determine
     changed_topic    a topic in which a partition changes its owner: topic, partitions, member_ids, member_flags, owned,
-                     planned (`changed_topics`), and loads (messages/s written to each partition; null if unknown)
+                     planned (`ownership_changes`)
     metrics          assignor and the metrics of one group
     rejected         code, detail: a group that can't be planned
 
@@ -35,7 +35,6 @@ import pyarrow as pa
 from spark_assign.groups.assignors.custom import GroupAssignor
 from spark_assign.groups.assignors.release_rules import assignor_of_leader, is_release_assignor
 from spark_assign.groups.kernel.assign import assign_groups
-from spark_assign.groups.kernel.changed_topics import changed_topics
 from spark_assign.groups.kernel.client_libraries import OR
 from spark_assign.groups.kernel.facts import GROUP, LEADER_COLUMNS, IndexedFacts, column
 from spark_assign.groups.kernel.faults import rejected_table
@@ -47,13 +46,11 @@ from spark_assign.groups.kernel.group_metrics import (
     load_metrics,
     read_ownership,
 )
-from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
-from spark_assign.groups.kernel.leader_racks import groups_with_leaders
+from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs, groups_with_leaders
 from spark_assign.groups.kernel.leader_rules import format_leader
-from spark_assign.groups.kernel.ownership_changes import Ownership, SubscriptionIndex
+from spark_assign.groups.kernel.ownership_changes import Ownership, SubscriptionIndex, changed_topics
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_table
-from spark_assign.groups.kernel.topic_columns import topic_rates
 from spark_assign.java.key_index import take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, find_alike, mask_from_indexes
@@ -87,7 +84,6 @@ PLAN_ROWS = pa.schema(
         **dict.fromkeys(("code", "detail"), _TEXT),
         **dict.fromkeys(("topics", "member_ids"), pa.list_(_TEXT)),
         **dict.fromkeys(("firsts", "steps", "counts", "member_flags", "owned", "planned"), pa.list_(_INT)),
-        "loads": pa.list_(_DOUBLE),
         **METRIC_COLUMNS,
     }
 )
@@ -96,7 +92,7 @@ PLAN_ROWS = pa.schema(
 COLUMNS_BY_KIND: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((ASSIGNED, WITHHELD, ORDER_DEPENDENT), ("member_id", "topic", "first", "step", "count")),
     ASSIGNED_ALIKE: ("topics", "member_ids", "firsts", "steps", "counts"),
-    CHANGED_TOPIC: ("topic", "partitions", "member_ids", "member_flags", "owned", "planned", "loads"),
+    CHANGED_TOPIC: ("topic", "partitions", "member_ids", "member_flags", "owned", "planned"),
     METRICS: tuple(METRIC_COLUMNS),
     REJECTED: ("code", "detail"),
 }
@@ -183,7 +179,7 @@ def _plan_rows(table: pa.Table, params: PlanParams) -> Iterator[tuple[str, pa.Ta
         yield METRICS, _group_rows(specs, metrics, is_planned)
         yield METRICS, _empty_group_rows(groups.empty_groups, table)
     if CHANGED_TOPIC in params.required_kinds:
-        yield CHANGED_TOPIC, _changed_rows(specs, compared, assignments, loads=params.loads_known)
+        yield CHANGED_TOPIC, _changed_rows(specs, compared, assignments)
 
 
 # --- assignors -----------------------------------------------------------------------------------------------
@@ -323,13 +319,11 @@ def _empty_group_rows(rows: IntArray, table: pa.Table) -> pa.Table:
     return pa.table(names | {"assignor": assignor} | dict.fromkeys(counts, pa.array(np.zeros(len(indexes)))))
 
 
-def _changed_rows(specs: GroupSpecs, compared: Ownership, assignments: GroupAssignments, *, loads: bool) -> pa.Table:
+def _changed_rows(specs: GroupSpecs, compared: Ownership, assignments: GroupAssignments) -> pa.Table:
     """Returns a row for each topic in which a partition changes its owner, or is withheld."""
     cause = np.append(assignments.reason[~assignments.withheld], assignments.reason[assignments.withheld])
     subscribed = SubscriptionIndex(specs.subscriptions, max(len(specs.topics), 1), len(specs.members))
     member_ids = pa.concat_arrays([specs.member_id, specs.facts.member_id])
     topics, columns = changed_topics(compared, cause, subscribed, member_ids)
     columns |= group_key_columns(specs, specs.topics.group[topics]) | {"topic": take_names(specs.topic, topics)}
-    if loads:
-        columns["loads"] = topic_rates(specs.loads, specs.topics, topics)
     return pa.table(columns)

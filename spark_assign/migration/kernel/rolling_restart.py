@@ -3,7 +3,7 @@
 `RestartingGroups` restarts the members of many groups in lockstep, one member per group at a time: the member stops, a
 dynamic member leaves and its group rebalances, the member rejoins, and the group rebalances again. Subclasses decide
 how members come back and how groups rebalance. This module has the subclass for `group.protocol=consumer`;
-`rolling_upgrade` has the one for another release of the client library.
+`upgrade` has the one for another release of the client library.
 
 The coordinator does the following at each restart (`GroupMetadataManager`, `ConsumerGroup.fromClassicGroup`):
     1. A dynamic member leaves. Before the first member has rejoined, the group is still a classic group, and its own
@@ -44,8 +44,8 @@ from spark_assign.groups.kernel.assign import assign_groups
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
 from spark_assign.groups.kernel.group_metrics import read_ownership
 from spark_assign.groups.kernel.group_specs import GroupSpecs
-from spark_assign.groups.kernel.group_subset import GroupSubset, select_members
 from spark_assign.groups.kernel.ownership_changes import count_changes
+from spark_assign.groups.kernel.read_specs import GroupSubset, select_members
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, mask_from_indexes
 

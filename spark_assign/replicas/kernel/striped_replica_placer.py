@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from spark_assign.java.hash_map import string_hashes, table_order
-from spark_assign.java.tree_bin import IdentityDecides
+from spark_assign.java.hash_map import IdentityDecides, string_hashes, table_order
 from spark_assign.replicas.kernel.cluster_brokers import (
     IDENTITY_ORDER,
     INVALID_REPLICATION_FACTOR,

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.comparison.kernel.recommend import PREFERRED
+from spark_assign.comparison.kernel.compare import PREFERRED
 from spark_assign.groups.kernel.client_settings import MemberChange, member_settings, plan_switch
 from spark_assign.report.formatting import Rows, group_key
 from spark_assign.report.html import drift as drifts

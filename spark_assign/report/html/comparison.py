@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.advice.kernel.advice_items import CATEGORIES
-from spark_assign.comparison.kernel.recommend import KAFKA_DEFAULT
+from spark_assign.comparison.kernel.compare import KAFKA_DEFAULT
 from spark_assign.comparison.what_if import AS_IS
 from spark_assign.report.formatting import DASH, Row, Rows, count, group_name, number, ratio
 from spark_assign.report.html import section_parts as parts

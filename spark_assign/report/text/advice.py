@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.advice.kernel.advice_items import CATEGORIES, Category, Code
-from spark_assign.advice.kernel.membership_text import time
+from spark_assign.advice.kernel.membership_options import time
 from spark_assign.report.formatting import (
     DASH,
     Row,

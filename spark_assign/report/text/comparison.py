@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.comparison.kernel.recommend import KAFKA_DEFAULT
+from spark_assign.comparison.kernel.compare import KAFKA_DEFAULT
 from spark_assign.report.formatting import DASH, Row, Rows, aligned, change, group_name, one_line, ratio
 from spark_assign.report.listed_groups import collected, count_by, note_lines, total_columns
 from spark_assign.spark.progress import progress

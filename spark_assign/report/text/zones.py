@@ -7,9 +7,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.advice.kernel.cross_zone_traffic import CURRENT
 from spark_assign.advice.kernel.replica_moves import REORDER
-from spark_assign.advice.kernel.zones import CLIENT_SIDE
+from spark_assign.advice.kernel.zones import CLIENT_SIDE, CURRENT
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.report.formatting import (
     DASH,

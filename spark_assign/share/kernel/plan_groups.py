@@ -27,15 +27,14 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.server.coordinator_hash_order import TopicIds
-from spark_assign.groups.assignors.server.coordinator_order import read_topic_ids_of_specs
+from spark_assign.groups.assignors.server.coordinator_order import TopicIds, read_topic_ids_of_specs
 from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.faults import rejected_table
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import group_key_columns, slice_rows
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import tagged_table
-from spark_assign.java.tree_bin import IdentityDecides
+from spark_assign.java.hash_map import IdentityDecides
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import (
     PARTITION_BITS,

@@ -37,8 +37,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.java.compute_if_absent import capacities_for, compute_if_absent_order
-from spark_assign.java.hash_map import HashTable, table_order, treeified_groups
+from spark_assign.java.hash_map import HashTable, capacities_for, compute_if_absent_order, table_order, treeified_groups
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PARTITION_BITS
 from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_assign.groups.assignors.server.coordinator_hash_order import TopicIds, set_order
 from spark_assign.groups.assignors.server.coordinator_order import (
+    TopicIds,
     coordinator_member_order,
     coordinator_previous_order,
     in_owned_order,
+    set_order,
 )
 from spark_assign.groups.kernel.facts import INITIALIZED, find_owned
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs

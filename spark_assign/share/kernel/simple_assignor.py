@@ -15,7 +15,7 @@ A heterogeneous group in which no member subscribes to an existing topic gets no
 only if its members subscribe to no name at all.
 
 Orders: members as in the broker's hash map of members; topics as in the hash set of the first member's names; previous
-partitions as in the member's map of topics and their sets (`groups.assignors.server.coordinator_hash_order`).
+partitions as in the member's map of topics and their sets (`groups.assignors.server.coordinator_order`).
 """
 
 from __future__ import annotations

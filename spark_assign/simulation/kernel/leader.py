@@ -22,8 +22,7 @@ from spark_assign.groups.assignors.range import racks_matter
 from spark_assign.groups.assignors.sticky.assign_sticky import STICKY, exception_text
 from spark_assign.groups.kernel.assign import assign as assign_specs
 from spark_assign.groups.kernel.facts import FACT_TYPES, IndexedFacts, index_facts
-from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, MemberColumns, SubscriberLists
-from spark_assign.groups.kernel.topic_columns import TopicColumns
+from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupSpecs, MemberColumns, SubscriberLists, TopicColumns
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import (
     EMPTY_SLICES,

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.groups.assignors.server.coordinator_hash_order import read_topic_ids
+from spark_assign.groups.assignors.server.coordinator_order import read_topic_ids
 from spark_assign.java.hash_map import java_key
 from spark_assign.simulation.kernel.assignment_request import Topics, code
 from spark_assign.simulation.kernel.events import MAX_PARTITIONS, Event, InvalidEventError, in_order

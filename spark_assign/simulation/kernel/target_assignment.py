@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spark_assign.groups.assignors.server import UNIFORM
-from spark_assign.groups.assignors.server.coordinator_hash_order import (
+from spark_assign.groups.assignors.server.coordinator_order import (
     iteration_order,
     map_capacity,
     power_of_two,

@@ -11,9 +11,8 @@ import numpy as np
 
 from spark_assign.groups.assignors.range import range_slices
 from spark_assign.groups.assignors.server import SERVER_RANGE
-from spark_assign.groups.assignors.server.coordinator_hash_order import iteration_order, map_capacity
-from spark_assign.groups.assignors.server.heterogeneous import NO_MEMBER, rebalance
-from spark_assign.groups.assignors.server.homogeneous import compute_quotas
+from spark_assign.groups.assignors.server.coordinator_order import iteration_order, map_capacity
+from spark_assign.groups.assignors.server.uniform import NO_MEMBER, compute_quotas, rebalance
 from spark_assign.java.hash_map import java_key
 from spark_assign.numeric.partition_slices import PartitionSlices, invert
 from spark_assign.numeric.segmented_arrays import row_numbers

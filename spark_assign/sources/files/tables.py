@@ -1,4 +1,4 @@
-"""Reads a Fleet from existing tables: files in a folder, or tables of a catalog.
+"""Reads the tables of a fleet: files in a folder, or tables of a catalog.
 
 A folder has, for each table of `tables.groups.INPUT_TABLES`, a file `<table>.<parquet|csv|json>` or a folder
 `<table>/`; or it has one folder per cluster with these (`cluster_folders`), which are read as one fleet. A catalog has
@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_assign.fleet import Fleet
 from spark_assign.sources.files.snapshot_versions import check_contents, check_versions
 from spark_assign.spark.engine import is_embedded, require_spark, shares_files, unknown_format
 from spark_assign.spark.tagged_pass import union
@@ -49,37 +48,6 @@ class TableSource:
         return f"{self.names[0]} (and {more} more)" if more else self.names[0]
 
 
-def read_fleet(
-    spark: SparkSession,
-    location: str | None,
-    *,
-    format: str | None = None,
-    options: Mapping[str, str] | None = None,
-    tables: Mapping[str, str] | None = None,
-) -> Fleet:
-    """Reads a fleet.
-
-    Args:
-        spark: the session to read with, classic or Connect.
-        location: a folder (local or any URI that Spark reads) or a catalog prefix (`catalog.schema`,
-            `schema`). None if `tables` names every table.
-        format: the format of the files. None detects parquet, csv, and json by file names. With another format of Spark
-            (`delta`, `iceberg`), each table is the folder `location/<table>`.
-        options: Spark's reader options for that format.
-        tables: locations of single tables (a path or a catalog table), which override those of `location`.
-
-    Csv files need a header. The name of a column determines its type. An empty field is null, and `""` is an empty
-    string. `replicas` has the form `1,2,3`. Csv columns that aren't in a schema are kept.
-
-    Raises:
-        SourceError: a required table is missing, a file can't be read, or a value can't be parsed. The message lists
-            all faults.
-        FleetError: a column is missing or has a wrong type.
-    """
-    shape = Shape("A fleet", INPUT_TABLES, REQUIRED_TABLES)
-    return Fleet(**read_tables(spark, shape, location, format=format, options=options, tables=tables))
-
-
 @dataclass(frozen=True)
 class Shape:
     """A set of tables: its name in messages, the schema of each table, and the required tables."""
@@ -87,6 +55,9 @@ class Shape:
     name: str
     schemas: Mapping[str, StructType]
     required: Sequence[str]
+
+
+FLEET = Shape("A fleet", INPUT_TABLES, REQUIRED_TABLES)
 
 
 def read_tables(
@@ -98,7 +69,28 @@ def read_tables(
     options: Mapping[str, str] | None = None,
     tables: Mapping[str, str] | None = None,
 ) -> dict[str, DataFrame]:
-    """Reads the tables of a shape, by name. Arguments and errors are those of `read_fleet`."""
+    """Reads the tables of a shape.
+
+    Args:
+        spark: the session to read with, classic or Connect.
+        shape: the tables to read.
+        location: a folder (local or any URI that Spark reads) or a catalog prefix (`catalog.schema`,
+            `schema`). None if `tables` names every table.
+        format: the format of the files. None detects parquet, csv, and json by file names. With another format of Spark
+            (`delta`, `iceberg`), each table is the folder `location/<table>`.
+        options: Spark's reader options for that format.
+        tables: locations of single tables (a path or a catalog table), which override those of `location`.
+
+    Csv files need a header. The name of a column determines its type. An empty field is null, and `""` is an empty
+    string. `replicas` has the form `1,2,3`. Csv columns that aren't in a schema are kept.
+
+    Returns:
+        the tables that exist, by name.
+
+    Raises:
+        SourceError: a required table is missing, a file can't be read, or a value can't be parsed. The message lists
+            all faults.
+    """
     options = dict(options or {})
     sources = find_tables(spark, shape, location, format=format, options=options, tables=tables)
     if missing := [name for name in shape.required if not {name, ALTERNATIVES.get(name)} & sources.keys()]:
@@ -125,7 +117,7 @@ def find_tables(
     options: Mapping[str, str] | None = None,
     tables: Mapping[str, str] | None = None,
 ) -> dict[str, list[TableSource]]:
-    """Returns the tables of a shape that exist, with their sources. Arguments and errors are those of `read_fleet`."""
+    """Returns the tables of a shape that exist, with their sources. Arguments and errors are those of `read_tables`."""
     options = dict(options or {})
     tables = dict(tables or {})
     if unknown := sorted(set(tables) - set(shape.schemas)):

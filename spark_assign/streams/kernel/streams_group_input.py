@@ -38,10 +38,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.groups.assignors.server.coordinator_hash_order import table_slots
+from spark_assign.groups.assignors.server.coordinator_order import table_slots
 from spark_assign.groups.kernel.faults import format_row
-from spark_assign.java.compute_if_absent import compute_if_absent_order
-from spark_assign.java.hash_map import HashTable, java_key, string_hash, string_hashes, text_order, text_ranks
+from spark_assign.java.hash_map import (
+    HashTable,
+    compute_if_absent_order,
+    java_key,
+    string_hash,
+    string_hashes,
+    text_order,
+    text_ranks,
+)
 from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
 

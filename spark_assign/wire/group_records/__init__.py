@@ -16,11 +16,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from spark_assign.wire.group_records.decoder import StructDecoder
-from spark_assign.wire.group_records.encoder import write
-from spark_assign.wire.group_records.group_metadata_fast_path import GROUP_METADATA, read_generation
-from spark_assign.wire.group_records.record_schema import Record, Struct
+from spark_assign.wire.group_records.codec import GROUP_METADATA, StructDecoder, read_generation, write
 from spark_assign.wire.group_records.record_types import RECORDS as _RECORD_TYPES
+from spark_assign.wire.group_records.record_types import Record, Struct
 from spark_assign.wire.reader import Reader, WireError
 
 RECORDS: dict[int, Record] = {record.type: record for record in _RECORD_TYPES}

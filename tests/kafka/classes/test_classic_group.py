@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from spark_assign.simulation.classic_group_check import RECORDED_GROUP_ID
-from spark_assign.simulation.kernel.classic_group_calls import run_calls
 from tests.golden import classic_group_rows
+from tests.golden.classic_group_calls import run_calls
 from tests.golden.classic_group_rows import Row
 from tests.kafka import random_steps
 from tests.kafka.group_steps import answered
@@ -24,8 +23,7 @@ SEQUENCES = drawn(60, 120)
 
 def ours(rows: list[Row]) -> list[str]:
     """What our group makes of the same steps, as JSON."""
-    steps = (("c", row["sequence"], row["step"], json.dumps(row["op"])) for row in rows)
-    return [_settled(json.loads(result)) for *_, result in run_calls(steps, RECORDED_GROUP_ID)]
+    return list(map(_settled, run_calls(rows)))
 
 
 def _settled(result: dict[str, Any]) -> str:

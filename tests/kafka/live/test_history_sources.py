@@ -33,10 +33,9 @@ from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.offsets_topic import CHECKPOINT
 from spark_assign.sources.kafka.records_folder import RecordsFolder, copy_records
 from spark_assign.tables.own_groups import is_own_group
-from spark_assign.wire.compression import NAMES
 from spark_assign.wire.group_records import read_key, read_value
 from spark_assign.wire.log_segment import Batch
-from spark_assign.wire.segment_records import read_batch
+from spark_assign.wire.segment_records import NAMES, read_batch
 from tests.kafka import broker as kafka_broker
 from tests.kafka import group_members, history_session, java_programs, maven, secure_listener
 from tests.kafka.broker import Cluster

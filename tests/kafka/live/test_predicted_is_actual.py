@@ -13,8 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import snapshot as snapshot_job
-from spark_assign import plan
-from spark_assign.sources.files.tables import read_fleet
+from spark_assign import Fleet, plan
 from tests.kafka import documented, group_members, maven
 from tests.kafka.broker import Cluster
 from tests.kafka.group_members import Consumer
@@ -101,7 +100,7 @@ def _actual(broker: Cluster, groups: list[str]) -> set[tuple[str, str, str, int]
 def test_predicted_is_actual(spark: SparkSession, settled: tuple[Cluster, Path]) -> None:
     """Each group under the assignor that it runs with: no partition differs, none is missing."""
     broker, folder = settled
-    fleet = read_fleet(spark, str(folder))
+    fleet = Fleet.read(spark, str(folder))
     planned = plan(fleet, "configured")
     predicted = {
         tuple(row) for row in planned.assignments.select("group_id", "member_id", "topic", "partition").collect()
@@ -135,7 +134,7 @@ def test_as_tables_of_a_catalog(spark: SparkSession, settled: tuple[Cluster, Pat
     spark.sql("CREATE DATABASE IF NOT EXISTS kafka")
     (step,) = documented.steps("test_predicted_is_actual")
     documented.run_job(step, broker, {"main.kafka": "spark_catalog.kafka"})
-    tables, files = read_fleet(spark, "spark_catalog.kafka"), read_fleet(spark, str(folder))
+    tables, files = Fleet.read(spark, "spark_catalog.kafka"), Fleet.read(spark, str(folder))
     assert tables.owned_lists is not None
     assert files.owned_lists is not None
     columns = files.owned_lists.columns

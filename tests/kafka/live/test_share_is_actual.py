@@ -16,7 +16,6 @@ from spark_assign import Fleet, plan
 from spark_assign.share import plan_share
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.files.snapshot_files import write_folder
-from spark_assign.sources.files.tables import read_fleet
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from spark_assign.tables.groups import MEMBER_KEY
 from tests.kafka import group_members
@@ -111,7 +110,7 @@ def _owned(fleet: Fleet) -> Owned:
 
 def test_predicted_is_actual(spark: SparkSession, story: list[Path]) -> None:
     """Who has what after a join, and after a departure, planned from what was owned before it."""
-    fleets = [read_fleet(spark, str(folder)) for folder in story]
+    fleets = [Fleet.read(spark, str(folder)) for folder in story]
     for before, after in itertools.pairwise(fleets):
         assert before.owned_lists is not None
         there = after.members.select(*MEMBER_KEY)
@@ -129,7 +128,7 @@ def test_predicted_is_actual(spark: SparkSession, story: list[Path]) -> None:
 
 def test_the_snapshot_reads_share_groups(spark: SparkSession, story: list[Path]) -> None:
     """Members of all three, several owners of a partition, a subscription to nothing, what can be assigned."""
-    fleet = read_fleet(spark, str(story[0]))
+    fleet = Fleet.read(spark, str(story[0]))
     assert fleet.groups is not None
     assert {(row["group_id"], row["group_type"], row["assignor"]) for row in fleet.groups.collect()} == {
         (group, "share", "simple") for group in ("sh-alike", "sh-many", "sh-differing")
@@ -155,7 +154,7 @@ def test_the_snapshot_reads_share_groups(spark: SparkSession, story: list[Path])
 
 def test_plan_names_what_plans_them(spark: SparkSession, story: list[Path]) -> None:
     """`plan` rejects share groups with a code and the command."""
-    rejected = plan(read_fleet(spark, str(story[0])), "range").rejected.collect()
+    rejected = plan(Fleet.read(spark, str(story[0])), "range").rejected.collect()
     assert {(row["group_id"], row["code"]) for row in rejected} == {
         (group, "share-group") for group in ("sh-alike", "sh-many", "sh-differing")
     }

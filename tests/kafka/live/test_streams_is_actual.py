@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 from spark_assign import Fleet
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.files.snapshot_files import write_folder
-from spark_assign.sources.files.tables import read_fleet
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from spark_assign.streams import plan_streams
 from spark_assign.tables.groups import MEMBER_KEY
@@ -79,7 +78,7 @@ def _tasks(rows: Iterable[object]) -> Tasks:
 
 def test_predicted_is_actual(spark: SparkSession, story: list[Path]) -> None:
     """Who has what after two joins and a departure, planned from what members had reached before."""
-    fleets = [read_fleet(spark, str(folder)) for folder in story]
+    fleets = [Fleet.read(spark, str(folder)) for folder in story]
     for before, after in itertools.pairwise(fleets):
         planned = plan_streams(_with_tasks_of(before, after))
         assert planned.rejected.collect() == []
@@ -99,7 +98,7 @@ def _with_tasks_of(before: Fleet, after: Fleet) -> Fleet:
 
 def test_the_snapshot_reads_the_application(spark: SparkSession, story: list[Path]) -> None:
     """Its topology, its processes, and how many standbys it is to have."""
-    fleet = read_fleet(spark, str(story[-1]))
+    fleet = Fleet.read(spark, str(story[-1]))
     assert fleet.groups is not None
     assert fleet.subtopologies is not None
     assert [(row["group_type"], row["standby_replicas"]) for row in fleet.groups.collect()] == [("streams", 1)]

@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import snapshot as snapshot_job
+from spark_assign import Fleet
 from spark_assign.cli.cluster_snapshots import read_clusters
 from spark_assign.sources.files.snapshot_catalog import write_tables
-from spark_assign.sources.files.tables import read_fleet
 from spark_assign.sources.kafka import cluster_snapshot as kafka
 from tests.docs.pages import block
 from tests.kafka import broker as kafka_broker
@@ -64,7 +64,7 @@ def take_all(clusters: Mapping[str, Cluster]) -> int:
 
 def topics(spark: SparkSession, place: str) -> dict[str, int]:
     """How many each cluster of a fleet has, without Kafka's own."""
-    rows = read_fleet(spark, place).topics.where("topic like 't-%'").collect()
+    rows = Fleet.read(spark, place).topics.where("topic like 't-%'").collect()
     return dict(Counter(row.cluster for row in rows))
 
 

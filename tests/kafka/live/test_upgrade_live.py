@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_assign.migration.kernel import rolling_upgrade as kernel
-from spark_assign.migration.kernel.group_membership import ClientConfig, GroupMembership, UpgradePath
-from spark_assign.migration.kernel.rolling_upgrade import simulate_upgrade
+from spark_assign.migration.kernel import upgrade as kernel
+from spark_assign.migration.kernel.upgrade import simulate_upgrade
+from spark_assign.migration.kernel.upgrade_verdict import ClientConfig, GroupMembership, UpgradePath
 from tests.golden.vectors import Row
 from tests.kafka import client_libraries, fetched, group_members, java_programs, maven
 from tests.kafka.broker import Cluster

@@ -10,7 +10,7 @@ planned on slices, many at once; other groups, and those with racks, partition b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -24,12 +24,12 @@ from spark_assign.groups.assignors.franz_go.balancer_input import (
     FranzGoGroup,
     FranzGoRules,
     MemberHeap,
+    plan_steals,
     resolve_owners,
 )
-from spark_assign.groups.assignors.franz_go.homogeneous import plan_steals
 from spark_assign.groups.assignors.franz_go.order_dependence import order_dependent_positions, plan_group
-from spark_assign.groups.assignors.franz_go.range_by_leader_racks import assign_range_by_leader_racks
-from spark_assign.groups.assignors.sticky.retained_partitions import keep_by_partition
+from spark_assign.groups.assignors.range import assign_ranges
+from spark_assign.groups.assignors.sticky.sticky_groups import keep_by_partition
 from spark_assign.groups.assignors.undisputed_groups import UndisputedGroups, find_undisputed
 from spark_assign.groups.kernel.group_specs import (
     BALANCING,
@@ -37,12 +37,20 @@ from spark_assign.groups.kernel.group_specs import (
     OVER_QUOTA,
     GroupAssignments,
     GroupSpecs,
+    SubscriberLists,
     assignment_order,
+    read_leader_racks,
 )
-from spark_assign.groups.kernel.leader_racks import read_leader_racks
 from spark_assign.java.key_index import byte_ranks
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, compress, invert, mask_from_indexes
+from spark_assign.numeric.partition_slices import (
+    EMPTY_SLICES,
+    PartitionSlices,
+    compress,
+    invert,
+    mask_from_indexes,
+    owners_to_slices,
+)
 from spark_assign.numeric.segmented_arrays import ranges_by_length, row_numbers
 
 
@@ -217,7 +225,7 @@ def byte_assignment_order(specs: GroupSpecs) -> IntArray:
 def plan_undisputed(
     specs: GroupSpecs, undisputed: UndisputedGroups, ordered: IntArray, *, cooperative: bool
 ) -> GroupAssignments:
-    """Assigns undisputed groups on slices (`groups.assignors.franz_go.homogeneous`).
+    """Assigns undisputed groups on slices (`groups.assignors.franz_go.balancer_input`).
 
     Only partitions without an owner, and the surplus of members, are expanded. A member that loses partitions gets no
     new ones, because a member that gets new ones has at most one more than the least loaded. So only newly assigned
@@ -282,3 +290,62 @@ def _split_kept(undisputed: UndisputedGroups, from_member: IntArray) -> tuple[Pa
     return undisputed.owned.take(~is_losing).concat(kept), lost.take(
         np.searchsorted(lost.member, from_member) + row_number
     )
+
+
+# --- range as franz-go 1.21.4 to 1.21.7 assigns it: by the racks of members and of the brokers that lead ------
+#
+# Principles
+#     1. Of p partitions and n subscribers, each subscriber gets p // n, and the first p % n get one more.
+#     2. A member with a rack takes the first partitions with a leader in its rack, up to this number.
+#     3. The other partitions go, in order, to the members that still lack some, in order.
+#
+# Each topic is assigned by itself. Java's range (KIP-881) instead uses the racks of all replicas, assigns topics with
+# the same subscribers and partitions alike, and lets a member without a rack take partitions of any rack in step 2.
+#
+# Example: t has four partitions with leaders in racks y, y, x, y. C0 is in rack x, C1 in rack y.
+#
+#     by rack    C0: [p2]        C1: [p0, p1]
+#     rest       C0: [p2, p3]
+
+
+def assign_range_by_leader_racks(
+    specs: GroupSpecs, lists: SubscriberLists, selected: BoolArray, racks: Mapping[int, tuple[IntArray, IntArray]]
+) -> PartitionSlices:
+    """Assigns the selected groups.
+
+    Args:
+        specs: all groups.
+        lists: the subscribers of each topic, in the order in which they are assigned to.
+        selected: mask of groups.
+        racks: for each group that uses racks, the index of partition 0 of each topic, and the racks of leaders.
+    """
+    topics = specs.topics
+    partitions = topics.partitions_to_assign(selected)
+    slices = assign_ranges(lists, partitions)
+    uses_racks = selected & np.isin(np.arange(specs.num_groups), [*racks])
+    by_rack = uses_racks[topics.group] & (partitions > 0)
+    replacements: list[PartitionSlices] = []
+    for topic in np.flatnonzero(by_rack).tolist():
+        start, leader_racks = racks[int(topics.group[topic])]
+        members = lists.of(topic)
+        leaders = leader_racks[start[topic] : start[topic] + partitions[topic]]
+        position, *ranges = owners_to_slices(_owners(specs.members.rack[members], leaders))
+        replacements.append(PartitionSlices(members[position], np.full(len(position), topic), *ranges))
+    return slices.take(~by_rack[slices.topic]).concat(*replacements)
+
+
+def _owners(member_racks: IntArray, leader_racks: IntArray) -> IntArray:
+    """Returns the position of the owner of each partition of a topic.
+
+    Members of different racks don't compete in step 2, so that each rack is assigned in one step.
+    """
+    quota, extra = divmod(len(leader_racks), len(member_racks))
+    lacks = quota + (np.arange(len(member_racks)) < extra)
+    owner = np.full(len(leader_racks), -1, np.int64)
+    for rack in np.intersect1d(member_racks[member_racks >= 0], leader_racks).tolist():
+        members, free = np.flatnonzero(member_racks == rack), np.flatnonzero(leader_racks == rack)
+        matched = np.repeat(members, lacks[members])[: len(free)]
+        owner[free[: len(matched)]] = matched
+        lacks -= np.bincount(matched, minlength=len(lacks))
+    owner[owner < 0] = np.repeat(np.arange(len(lacks)), lacks)
+    return owner

@@ -23,9 +23,14 @@ from math import factorial
 
 import numpy as np
 
-from spark_assign.groups.assignors.franz_go.balancer_input import NO_MEMBER, FranzGoGroup, count_loads
+from spark_assign.groups.assignors.franz_go.balancer_input import (
+    NO_MEMBER,
+    FranzGoGroup,
+    HomogeneousAssignment,
+    count_loads,
+    plan_homogeneous,
+)
 from spark_assign.groups.assignors.franz_go.heterogeneous import HeterogeneousAssignment, plan_heterogeneous
-from spark_assign.groups.assignors.franz_go.homogeneous import HomogeneousAssignment, plan_homogeneous
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import starts_new_key
 

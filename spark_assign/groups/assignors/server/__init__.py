@@ -21,7 +21,7 @@ rack-uniform and rack-server-range aren't Kafka's. They show what the two assign
 number of partitions of each member stays the same, no member gives up more, and as many partitions as possible are read
 in the member's own rack. (A broker accepts custom assignors, see `group.consumer.assignors`.)
 
-Uniform depends on two orders (`coordinator_hash_order`): of members, by their ids and positions in the coordinator's
+Uniform depends on two orders (`coordinator_order`): of members, by their ids and positions in the coordinator's
 table (`members.position`), and of topics, by their ids (`topics.topic_id`).
 """
 

@@ -28,18 +28,20 @@ from spark_assign.groups.assignors.server.coordinator_order import (
     in_owned_order,
     read_topic_ids_of_specs,
 )
-from spark_assign.groups.assignors.server.heterogeneous import assign_heterogeneous
-from spark_assign.groups.assignors.server.homogeneous import assign_homogeneous, compute_quotas
 from spark_assign.groups.assignors.server.order_dependence import (
     HeterogeneousTies,
     MemberQuotas,
     order_dependent_partitions,
 )
-from spark_assign.groups.assignors.server.rack_range import improve_range_racks
-from spark_assign.groups.assignors.server.rack_uniform import improve_uniform_racks
-from spark_assign.groups.assignors.server.target_assignments import TargetAssignments
+from spark_assign.groups.assignors.server.rack_aware import improve_range_racks, improve_uniform_racks
+from spark_assign.groups.assignors.server.uniform import (
+    TargetAssignments,
+    assign_heterogeneous,
+    assign_homogeneous,
+    compute_quotas,
+)
 from spark_assign.groups.assignors.sticky.constrained import find_unowned
-from spark_assign.groups.assignors.sticky.ownership_conflicts import find_overlapping_topics
+from spark_assign.groups.assignors.sticky.sticky_groups import find_overlapping_topics
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, KEPT, GroupAssignments, GroupSpecs
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import (

@@ -27,7 +27,7 @@ from math import factorial, prod
 
 import numpy as np
 
-from spark_assign.groups.assignors.server.heterogeneous import assign_group
+from spark_assign.groups.assignors.server.uniform import assign_group
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from spark_assign.numeric.segmented_arrays import exclusive_sum, ranges_by_length, row_numbers, starts_new_key

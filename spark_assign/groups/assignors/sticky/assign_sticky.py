@@ -5,7 +5,7 @@ Steps
        join, and report what they owned, and when, in the assignor's user data. Cooperative-sticky reads the
        subscription, which reports owned partitions by topic and partition. Its generation was added in 3.4; before, it
        was in the user data, and before 2.8.0 nowhere.
-    2. Resolve conflicts between members that own the same partition (`ownership_conflicts`).
+    2. Resolve conflicts between members that own the same partition (`sticky_groups`).
     3. If all members subscribe to the same topics, assign with the constrained algorithm: all such groups at once
        (`constrained`), or a single group with racks (`rack_aware`).
     4. Otherwise, assign each group with the general algorithm (`general`).
@@ -18,8 +18,8 @@ the indexes minus that of its first member or topic.
 
 Earlier releases (`release_rules`)
     - up to 3.4 ignore racks;
-    - up to 2.8 use the first constrained algorithm (`constrained_2_8`), and plan heterogeneous groups from generations
-      (`general_2_8`);
+    - up to 2.8 use the first constrained algorithm (`sticky_2_8`), and plan heterogeneous groups from generations
+      (`sticky_2_8`);
     - up to 2.5.0 plan all groups from generations.
 """
 
@@ -33,14 +33,18 @@ import numpy as np
 
 from spark_assign.groups.assignors.release_rules import LINE_ISSUES, RELEASE_LINES, ReleaseRules
 from spark_assign.groups.assignors.sticky.constrained import plan_constrained
-from spark_assign.groups.assignors.sticky.constrained_2_8 import plan_constrained_2_8
-from spark_assign.groups.assignors.sticky.general import find_previous_owners, run_balancer
-from spark_assign.groups.assignors.sticky.general_2_8 import GenerationInput, plan_from_generations
-from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer
-from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership, resolve_conflicts
+from spark_assign.groups.assignors.sticky.general import GeneralBalancer, find_previous_owners, run_balancer
 from spark_assign.groups.assignors.sticky.rack_aware import Racks, plan_with_racks
-from spark_assign.groups.assignors.sticky.retained_partitions import OwnedOrder, hash_owned_order
-from spark_assign.groups.assignors.sticky.sticky_groups import KAFKA_FAILS, AssignorError, StickyGroups
+from spark_assign.groups.assignors.sticky.sticky_2_8 import GenerationInput, plan_constrained_2_8, plan_from_generations
+from spark_assign.groups.assignors.sticky.sticky_groups import (
+    KAFKA_FAILS,
+    AssignorError,
+    OwnedOrder,
+    ResolvedOwnership,
+    StickyGroups,
+    hash_owned_order,
+    resolve_conflicts,
+)
 from spark_assign.groups.kernel.group_specs import ALL_MEMBERS, GroupAssignments, GroupSpecs
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PARTITION_BITS, PartitionSlices, mask_from_indexes

@@ -1,19 +1,31 @@
 """Assigns heterogeneous groups, one at a time (Kafka's `GeneralAssignmentBuilder`).
 
-For the algorithm, see `general_balance`. This module finds the owners of earlier generations, and derives from the
+For the algorithm, see `general`. This module finds the owners of earlier generations, and derives from the
 result why a partition moved and whether it is withheld.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
-from spark_assign.groups.assignors.sticky.general_balance import GeneralBalancer
-from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
-from spark_assign.groups.assignors.sticky.sticky_groups import StickyGroups
+from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
+from spark_assign.groups.assignors.sticky.rack_aware import Racks
+from spark_assign.groups.assignors.sticky.sticky_groups import (
+    DOES_NOT_CONVERGE,
+    NO_SUCH_MEMBER,
+    AssignorError,
+    PartitionMovements,
+    ResolvedOwnership,
+    StickyGroups,
+    hash_order_after_balancing,
+    hash_order_while_balancing,
+)
 from spark_assign.groups.kernel.group_specs import BALANCING, KEPT, RACK_MISMATCH, GroupAssignments
 from spark_assign.numeric.array_types import BoolArray, IntArray
-from spark_assign.numeric.partition_slices import PartitionSlices, positions_in, split_keys
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, invert, positions_in, split_keys
+from spark_assign.numeric.segmented_arrays import key_ranges, ranges_by_length, row_numbers
 
 
 def find_previous_owners(owned: PartitionSlices, groups: StickyGroups, owned_generation: IntArray) -> dict[int, int]:
@@ -68,3 +80,428 @@ def _is_transferring(owned: PartitionSlices, member: IntArray, key: IntArray, ha
     last = candidates[np.lexsort((hash_order[member[candidates]], key[candidates]))]
     is_transferring[last[:-1][key[last[:-1]] == key[last[1:]]]] = False
     return is_transferring
+
+
+# --- balances one group whose members subscribe to different topics (Kafka's `GeneralAssignmentBuilder`) ------
+#
+# Principles: keep what is owned, give the rest to the members with the fewest partitions, then move single partitions
+# while that improves the balance.
+#
+# Steps
+#     1. Keep: each member keeps the partitions that it owns, if it subscribes to the topic and (if racks matter) the
+#        partition has a replica in its rack.
+#     2. Fill: each unassigned partition goes to the subscriber with the fewest partitions, then the lowest id; if racks
+#        matter, to one whose rack has a replica, if there is one. Topics with few subscribers come first.
+#     3. Balance: iterate over the partitions that were just assigned, then over all. If the owner of a partition has at
+#        least two partitions more than the previous owner (of an earlier generation), the partition moves back;
+#        otherwise if it has at least two more than a subscriber, it moves to the subscriber with the fewest. If a
+#        partition of the topic moved the opposite way before, that one moves instead. Repeat until nothing moves. Undo
+#        all moves if they didn't improve the balance.
+#
+# Example: t and u have two partitions. C0 subscribes to both topics and owns all partitions. C1 subscribes to u, and
+# joins.
+#
+#     keep       C0: [t0, t1, u0, u1]    C1: []
+#     balance    C0: [t0, t1]            C1: [u0, u1]    (u0, then u1 moves: C0 has at least two more)
+#
+# Before each partition, Kafka checks whether the group is balanced, which iterates over all partitions and members. In
+# a balanced group nothing moves, so the check has an effect only if a previous owner no longer subscribes to a
+# partition, or if ownership of missing partitions makes the state inconsistent. `checks_balance` is set only in these
+# cases.
+#
+# Up to 3.5.1, a group is balanced only if no member could take a partition from a member with any more, and a partition
+# can have two owners (`sticky_groups`), which makes the state inconsistent, too.
+
+
+_MIN_BATCH_SIZE = 64
+"""Number of partitions that are checked at once after a move. It grows while nothing moves."""
+_CYCLE_CHECK_PASSES, _MAX_PASSES = 16, 10_000
+
+
+class GeneralBalancer:
+    """The state of one group while it is balanced. Partitions are numbered in Kafka's iteration order."""
+
+    def __init__(
+        self,
+        groups: StickyGroups,
+        owned: PartitionSlices,
+        is_subscribed: BoolArray,
+        topic_hash: IntArray,
+        previous_owner: dict[int, int],
+        racks: Racks | None,
+        rules: ReleaseRules = LATEST_RULES,
+        order: IntArray | None = None,
+    ) -> None:
+        """Keeps the owned partitions (step 1).
+
+        Args:
+            groups: the one group.
+            owned: single partitions.
+            is_subscribed: which members can get partitions of which topics with metadata. Shape: (num_topics,
+                num_members).
+            topic_hash: `String.hashCode` of each topic's name.
+            previous_owner: partition key to the owner in the newest of the earlier generations.
+            racks: None if racks don't matter.
+            rules: rules of a release.
+            order: keys of all partitions in iteration order, if all members subscribe to the same topics. By default,
+                topics with few subscribers come first, then by name.
+        """
+        self.groups = groups
+        self.min_difference = 0 if rules.balances_to_one else 1
+        self.hash_order = groups.hash_order
+        self.racks = racks
+        self.is_subscribed = is_subscribed
+        self.num_subscribers = self.is_subscribed.sum(axis=1)
+        self.topics = np.lexsort((np.arange(len(self.num_subscribers)), self.num_subscribers))
+        self.num_members = len(groups.member_group)
+        self.subscribers = [np.flatnonzero(row) for row in self.is_subscribed]
+        self.max_size = self.is_subscribed.T @ groups.partitions
+        counts = groups.partitions[self.topics]
+        self.start = np.append(0, np.cumsum(counts))
+        self.position = invert(self.topics, len(counts))
+        self.topic, self.partition = np.repeat(self.topics, counts), ranges_by_length(counts)
+        self.rack_set = racks.rack_set_of(self.topic, self.partition) if racks else np.empty(0, np.int64)
+        self.rack_matched = racks.rack_matched() if racks else np.empty((0, self.num_members), bool)
+        self.movements = PartitionMovements(topic_hash)
+        self.is_homogeneous = order is not None
+        self.order = np.arange(len(self.topic))
+        if order is not None:
+            self.order = self._numbers(*split_keys(order))
+        self._keep(owned)
+        self.previous_owner = np.full(len(self.topic), -1, np.int64)
+        size = len(previous_owner)
+        keys, members = (np.fromiter(each, np.int64, size) for each in (previous_owner.keys(), previous_owner.values()))
+        topic, partition = split_keys(keys)
+        exists = partition < groups.partitions[topic]
+        self.previous_owner[self._numbers(topic, partition)[exists]] = members[exists]
+        has_previous = self.previous_owner >= 0
+        is_unsubscribed = has_previous.copy()
+        is_unsubscribed[has_previous] = ~self.is_subscribed[self.topic[has_previous], self.previous_owner[has_previous]]
+        self.checks_balance = bool(is_unsubscribed.any() or self.num_copies is not None)
+
+    def _numbers(self, topic: IntArray, partition: IntArray) -> IntArray:
+        """Returns the numbers of partitions. For those that don't exist, the numbers are wrong."""
+        return self.start[self.position[topic]] + partition
+
+    # --- Step 1: keep ---
+
+    def _keep(self, owned: PartitionSlices) -> None:
+        """Keeps owned partitions of topics that their member subscribes to, unless their racks don't match."""
+        is_kept = self.is_subscribed[owned.topic, owned.member]
+        is_mismatched = np.zeros(len(owned), bool)
+        if self.racks is not None:
+            is_mismatched = is_kept & ~self.rack_matched[self.racks.rack_set_of(owned.topic, owned.first), owned.member]
+        self.revocation_required = bool((~is_kept | is_mismatched).any())
+        self.far_keys = owned.partition_keys[is_mismatched]
+        reported = owned
+        owned = owned.take(is_kept & ~is_mismatched)
+        self.kept_keys = owned.partition_keys
+        self.size = np.bincount(owned.member, minlength=self.num_members)
+        self.initializing = not self.size.any()
+        exists = owned.first < self.groups.partitions[owned.topic]
+        self.owner = np.full(len(self.topic), -1, np.int64)
+        number = self._numbers(owned.topic, owned.first)
+        self.owner[number[exists]] = owned.member[exists]
+        self.missing = owned.take(~exists)
+        # If a partition has two owners or doesn't exist, each (member, partition) pair is counted.
+        self.num_copies: Counter[tuple[int, int]] | None = None
+        unassigned = self.owner < 0
+        if self._has_shared(reported) or len(self.missing):
+            self.num_copies = Counter(zip(owned.member[exists].tolist(), number[exists].tolist(), strict=True))
+            # The search for unassigned partitions gets stuck at the first that doesn't exist or has two owners.
+            keys, num_owners = np.unique(number[exists], return_counts=True)
+            stops = [*self.start[self.position[self.missing.topic] + 1].tolist(), *(keys[num_owners > 1] + 1).tolist()]
+            unassigned[min(stops, default=len(unassigned)) :] = True
+        self.unassigned = self.order[unassigned[self.order]]
+
+    def _has_shared(self, owned: PartitionSlices) -> bool:
+        """Checks whether two members own a partition. It counts as owned by the last of them in hash order."""
+        keys, num_owners = np.unique(owned.partition_keys, return_counts=True)
+        shared = owned.take(np.isin(owned.partition_keys, keys[num_owners > 1]))
+        shared = shared.take(shared.first < self.groups.partitions[shared.topic])
+        shared = shared.take(np.argsort(self.groups.owned_hash_order[shared.member]))
+        self.owner[self._numbers(shared.topic, shared.first)] = shared.member
+        return len(shared) > 0
+
+    # --- Step 2: fill ---
+
+    def assign_unassigned(self) -> None:
+        """Assigns each unassigned partition to the subscriber with the fewest partitions (step 2)."""
+        unassigned = self.unassigned
+        if self.racks is not None:
+            unassigned = np.array([number for number in unassigned.tolist() if not self._fill_near(number)], np.int64)
+        for start, end in self._topic_spans(unassigned):
+            self._pour(self.subscribers[self.topic[unassigned[start]]], unassigned[start:end])
+
+    def _topic_spans(self, numbers: IntArray) -> list[tuple[int, int]]:
+        """Returns the start and end (exclusive) of consecutive partitions with the same subscribers."""
+        return key_ranges(self.topic[numbers] * (not self.is_homogeneous))
+
+    def _fill_near(self, number: int) -> bool:
+        """Assigns a partition to a member in whose rack it has a replica; returns False if there is none."""
+        candidates = self.subscribers[self.topic[number]]
+        candidates = candidates[self.rack_matched[self.rack_set[number], candidates]]
+        if not len(candidates):
+            return False
+        self._assign(int(candidates[np.argmin(self.size[candidates])]), number)
+        return True
+
+    def _pour(self, candidates: IntArray, numbers: IntArray) -> None:
+        """Assigns the partitions of one topic one by one, each to the candidate with the fewest (water filling)."""
+        sizes = self.size[candidates]
+        if len(numbers) == 1:
+            to_members = candidates[[np.argmin(sizes)]]
+        else:
+            level = find_level(sizes, len(numbers))
+            num_assigned = np.maximum(level - sizes, 0)
+            slot_member = np.repeat(np.arange(len(candidates)), num_assigned)
+            slot_level = np.repeat(sizes, num_assigned) + ranges_by_length(num_assigned)
+            to_members = candidates[slot_member[np.lexsort((slot_member, slot_level))[: len(numbers)]]]
+        if self.num_copies is not None:
+            for member, number in zip(to_members.tolist(), numbers.tolist(), strict=True):
+                self._assign(member, number)
+            return
+        self.owner[numbers] = to_members
+        self.size += np.bincount(to_members, minlength=self.num_members)
+
+    def _assign(self, member: int, number: int) -> None:
+        self.owner[number] = member
+        self.size[member] += 1
+        if self.num_copies is not None:
+            self.num_copies[member, number] += 1
+
+    # --- Step 3: balance ---
+
+    def balance(self) -> None:
+        """Moves partitions while that improves the balance (step 3). Undoes all moves if they didn't improve it."""
+        reassignable = self.num_subscribers[self.topic] >= 2
+        self.participates = self._find_participants(reassignable)
+        self.owned_hash_order = hash_order_while_balancing(self.groups, self.participates)
+        before = (self.size.copy(), self.owner.copy(), None if self.num_copies is None else self.num_copies.copy())
+        if not self.revocation_required:
+            self._reassign(self.unassigned[reassignable[self.unassigned]])
+        moved = self._reassign(self.order[reassignable[self.order]])
+        reverted = False
+        if not self.initializing and moved:
+            sizes, participates = before[0], self.participates
+            if balance_score(self.size[participates]) >= balance_score(sizes[participates]):
+                self.size, self.owner, self.num_copies = before
+                reverted = True
+        self.final_hash_order = hash_order_after_balancing(self.groups, self.participates, reverted=reverted)
+
+    def _find_participants(self, reassignable: BoolArray) -> BoolArray:
+        """Returns a mask of the members that can get more, or that own a partition with several subscribers. Others are
+        fixed."""
+        owns_movable = np.zeros(self.num_members, bool)
+        if self.num_copies is None:
+            owns_movable[self.owner[reassignable]] = True
+        else:
+            owners = [member for (member, number), n in self.num_copies.items() if n and reassignable[number]]
+            owns_movable[owners] = True
+            owns_movable[self.missing.member[self.num_subscribers[self.missing.topic] >= 2]] = True
+        return (self.size < self.max_size) | owns_movable
+
+    def _reassign(self, numbers: IntArray) -> bool:
+        """Iterates over partitions until nothing moves (`performReassignments`); returns whether anything moved."""
+        blocks = [(numbers[start:end], int(self.topic[numbers[start]])) for start, end in self._topic_spans(numbers)]
+        performed = False
+        seen = None
+        for pass_index in range(_MAX_PASSES):
+            if pass_index >= _CYCLE_CHECK_PASSES:
+                # A repeated state repeats forever (Brent: compare with the state after a power of two passes).
+                if (state := self._state()) == seen:
+                    break
+                seen = state if pass_index & (pass_index - 1) == 0 else seen
+            modified = False
+            for block, topic in blocks:
+                moved, balanced = self._reassign_topic(block, topic)
+                modified |= moved
+                if balanced:
+                    break
+            performed |= modified
+            if not modified:
+                return performed
+        raise AssignorError(DOES_NOT_CONVERGE)
+
+    def _state(self) -> object:
+        """Returns all that the next moves depend on."""
+        copies = None if self.num_copies is None else +self.num_copies
+        return self.owner.tobytes(), self.size.tobytes(), copies, self.movements.state()
+
+    def _reassign_topic(self, block: IntArray, topic: int) -> tuple[bool, bool]:
+        """Iterates over the partitions of one topic; returns whether any moved, and whether the group is balanced."""
+        moved = False
+        candidates = self.subscribers[topic]
+        position, num_ahead = 0, _MIN_BATCH_SIZE
+        while position < len(block):
+            batch = block[position : position + num_ahead]
+            owners = self.owner[batch]
+            sizes = self.size[owners]
+            previous = self.previous_owner[batch]
+            lowest = candidates[np.argmin(self.size[candidates])]
+            is_move_back = (previous >= 0) & ((sizes > self.size[previous] + 1) | ~self.participates[previous])
+            is_move = is_move_back | (sizes > self.size[lowest] + 1)
+            if self.num_copies is not None:
+                is_move[:] = True
+            index = int(np.argmax(is_move))
+            if not is_move[index]:
+                position, num_ahead = position + len(batch), 4 * num_ahead
+                continue
+            num_ahead = _MIN_BATCH_SIZE
+            if self.checks_balance and self._is_balanced():
+                return moved, True
+            number = int(batch[index])
+            if is_move_back[index]:
+                if not self.participates[previous[index]]:
+                    raise AssignorError(NO_SUCH_MEMBER)
+                self._move(number, int(previous[index]))
+                moved = True
+            elif self.num_copies is None:
+                self._move(number, int(lowest))
+                moved = True
+            elif self._has_much_more(int(owners[index]), number):
+                self._move(number, self._fewest(topic))
+                moved = True
+            position += index + 1
+        return moved, False
+
+    def _fewest(self, topic: int) -> int:
+        """Returns the subscriber with the fewest partitions."""
+        candidates = self.subscribers[topic][self.participates[self.subscribers[topic]]]
+        if not len(candidates):
+            raise AssignorError(NO_SUCH_MEMBER)
+        return int(candidates[np.argmin(self.size[candidates])])
+
+    def _has_much_more(self, owner: int, number: int) -> bool:
+        """Checks, in Kafka's order, whether some subscriber has at least two partitions less than the owner."""
+        if owner < 0 or not self.participates[owner]:
+            raise AssignorError(NO_SUCH_MEMBER)
+        candidates = self.subscribers[self.topic[number]]
+        ordered = candidates[np.argsort(self.hash_order[candidates])]
+        if self.racks is not None and self.racks.member_rack[owner] >= 0:
+            is_matched = self.rack_matched[self.rack_set[number]] & (self.racks.member_rack >= 0)
+            if is_matched[owner] and self._any_below(ordered[is_matched[ordered]], owner):
+                return True
+        return self._any_below(ordered, owner)
+
+    def _any_below(self, members: IntArray, owner: int) -> bool:
+        """Checks whether one of these members has at least two partitions less than the owner."""
+        for member in members.tolist():
+            if not self.participates[member]:
+                raise AssignorError(NO_SUCH_MEMBER)
+            if self.size[owner] > self.size[member] + 1:
+                return True
+        return False
+
+    def _move(self, number: int, to_member: int) -> None:
+        """Moves a partition, or another one of its topic that moved the opposite way."""
+        actual = self.movements.partition_to_move(number, int(self.topic[number]), int(self.owner[number]), to_member)
+        from_member = int(self.owner[actual])
+        if self.num_copies is not None and not (self.participates[from_member] and self.participates[to_member]):
+            raise AssignorError(NO_SUCH_MEMBER)
+        self.movements.record_move(actual, int(self.topic[actual]), int(self.partition[actual]), from_member, to_member)
+        if self.num_copies is None:
+            self.size[from_member] -= 1
+        elif self.num_copies[from_member, actual]:
+            self.num_copies[from_member, actual] -= 1
+            self.size[from_member] -= 1
+        self._assign(to_member, actual)
+
+    def _is_balanced(self) -> bool:
+        """Checks whether no member could take a partition from one with at least two more (`isBalanced`)."""
+        participants = np.flatnonzero(self.participates)
+        sizes = self.size[participants]
+        if sizes.min() >= sizes.max() - 1:
+            return True
+        owner, can_take = self.owner, self.participates & (self.size != self.max_size)
+        if self.num_copies is not None:
+            return self._is_balanced_by_copies(np.flatnonzero(can_take))
+        for topic, candidates in enumerate(self.subscribers):
+            to_members, partitions = candidates[can_take[candidates]], self.groups.partitions[topic]
+            if not len(to_members) or not partitions:
+                continue
+            start = self.start[self.position[topic]]
+            owners = np.unique(owner[start : start + partitions])
+            if self.size[owners].max() > self.size[to_members].min() + self.min_difference:
+                return False
+        return True
+
+    def _is_balanced_by_copies(self, can_take: IntArray) -> bool:
+        """Does the same if a partition can have two owners; the last one in hash order counts."""
+        assert self.num_copies is not None
+        owners: dict[int, int] = {}
+        for (member, number), n in sorted(self.num_copies.items(), key=lambda item: self.owned_hash_order[item[0][0]]):
+            if n and self.participates[member]:
+                owners[number] = member
+        order = np.lexsort((can_take, self.size[can_take]))
+        for member in can_take[order].tolist():
+            for topic in np.flatnonzero(self.is_subscribed[:, member]).tolist():
+                start = int(self.start[self.position[topic]])
+                for number in range(start, start + int(self.groups.partitions[topic])):
+                    if self.num_copies[member, number]:
+                        continue
+                    if number not in owners:
+                        raise AssignorError(NO_SUCH_MEMBER)
+                    if self.size[member] + self.min_difference < self.size[owners[number]]:
+                        return False
+        return True
+
+    # --- Result ---
+
+    def assignment(self) -> tuple[IntArray, IntArray]:
+        """Returns the member and the key of each assigned partition."""
+        keys = (self.topic << PARTITION_BITS) | self.partition
+        if self.num_copies is None:
+            is_assigned = self.owner >= 0
+            return self.owner[is_assigned], keys[is_assigned]
+        pairs = np.array([pair for pair, n in self.num_copies.items() if n], np.int64).reshape(-1, 2)
+        return np.append(pairs[:, 0], self.missing.member), np.append(keys[pairs[:, 1]], self.missing.partition_keys)
+
+
+# --- arithmetic on the numbers of partitions of members: fill levels and balance ------------------------------
+
+
+def find_level(sizes: IntArray, number: int) -> int:
+    """Returns the lowest level up to which `number` more partitions can raise members with these sizes."""
+    ordered = np.sort(sizes)
+    num_members = np.arange(1, len(ordered) + 1)
+    room_below = num_members * ordered - np.cumsum(ordered)
+    lowest = int(np.searchsorted(room_below, number, side="left"))
+    total = int(ordered[:lowest].sum())
+    return -(-(number + total) // lowest)
+
+
+def balance_score(sizes: IntArray) -> int:
+    """Returns the sum of the differences of all pairs (`getBalanceScore`), in Java's 32 bits."""
+    ordered = np.sort(sizes)
+    number = len(ordered)
+    total = int(((2 * np.arange(number) - number + 1) * ordered).sum())
+    return (total + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def fill_up(group: IntArray, load: IntArray, name: IntArray, num_free: IntArray) -> IntArray:
+    """Assigns partitions one by one, each to the member with the fewest partitions; ties are broken by name.
+
+    Args:
+        group: group of each member, ascending.
+        load: number of partitions of each member.
+        name: integer for each member that sorts like its id.
+        num_free: number of partitions to assign in each group.
+
+    Returns:
+        the member of each partition, by group and turn.
+    """
+    # The lowest level at which the room of the members below it is enough.
+    low = np.zeros(len(num_free), np.int64)
+    high = np.zeros(len(num_free), np.int64)
+    np.maximum.at(high, group, load)
+    high += num_free
+    while (low < high).any():
+        middle = (low + high) >> 1
+        room = np.bincount(group, np.maximum(middle[group] - load, 0), len(num_free))
+        enough = room >= num_free
+        high, low = np.where(enough, middle, high), np.where(enough, low, np.minimum(middle + 1, high))
+    num_assigned = np.maximum(high[group] - load, 0)
+    member = np.repeat(np.arange(len(load)), num_assigned)
+    member = member[np.lexsort((name[member], load[member] + ranges_by_length(num_assigned), group[member]))]
+    return member[row_numbers(group[member]) < num_free[group[member]]]

@@ -36,17 +36,18 @@ from spark_assign.groups.assignors.range import racks_matter
 from spark_assign.groups.assignors.release_rules import LATEST_RULES, ReleaseRules
 from spark_assign.groups.assignors.sticky.constrained import (
     MemberQuota,
+    assign_round_robin,
     compute_quotas,
     drop_contested,
 )
-from spark_assign.groups.assignors.sticky.ownership_conflicts import ResolvedOwnership
-from spark_assign.groups.assignors.sticky.retained_partitions import OwnedOrder, keep_owned
-from spark_assign.groups.assignors.sticky.round_robin_fill import assign_round_robin
 from spark_assign.groups.assignors.sticky.sticky_groups import (
     BELOW_MIN_QUOTA,
     TOO_FEW_PARTITIONS,
     AssignorError,
+    OwnedOrder,
+    ResolvedOwnership,
     StickyGroups,
+    keep_owned,
 )
 from spark_assign.groups.kernel.group_specs import KEPT, OVER_QUOTA, RACK_MISMATCH, GroupAssignments
 from spark_assign.numeric.array_types import BoolArray, IntArray

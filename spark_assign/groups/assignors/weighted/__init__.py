@@ -13,7 +13,7 @@ Steps
        that a member can handle (`capacity`), or the lower of both.
     2. Release (`pack.min_cover`): an overloaded member gives up the least load that is enough.
     3. Place, make room, return (`pack.Bins`), the largest partitions first.
-    4. Search (`branch_and_bound`): for few partitions, if that moved more load than the minimum or didn't hold the
+    4. Search (`pack`): for few partitions, if that moved more load than the minimum or didn't hold the
        bound, try all assignments that could be better.
     5. Relax the bound (`plan.relax_bound`): if no assignment holds it, use the lowest bound that can be held, and
        report it. A single partition above the bound has a member to itself.

@@ -2,7 +2,7 @@
 
 All variants start with the first generation on record: an assignor that considers current ownership receives the owners
 of that time, and the cost of the start counts for no variant. Members report what today's Java clients report
-(`migration.kernel.group_membership`): those of the sticky assignor their last assignment and its
+(`migration.kernel.upgrade_verdict`): those of the sticky assignor their last assignment and its
 generation, cooperative ones what they own. A new member reports nothing.
 
 A rebalance is avoided if a variant has no cause for it: a static member returned in time; partitions that were assigned
@@ -19,7 +19,7 @@ from itertools import chain
 from typing import Any
 
 from spark_assign.groups.assignors.server import SERVER_RANGE
-from spark_assign.groups.assignors.server.coordinator_hash_order import iteration_order, map_capacity
+from spark_assign.groups.assignors.server.coordinator_order import iteration_order, map_capacity
 from spark_assign.groups.kernel.facts import WINDOW_ASSIGNORS
 from spark_assign.history.kernel.replay.rebalance_cost import GenerationCost, RoundDurations, count_blocked
 from spark_assign.history.kernel.replay.recorded_history import (
