@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, plan
 from tests import seeds
+from tests.frames import dataframe
 from tests.kafka import kip848_story, live_groups
 from tests.kafka.broker import Cluster
 from tests.kafka.consumer_groups import State, Targets
@@ -122,7 +123,7 @@ def test_members_leave_and_crash(spark: SparkSession, story: dict[str, State]) -
     ]
     before = _fleet(spark, {step: last.tables for step, (last, _) in changed.items()})
     predicted = _planned(
-        before.with_members_left(spark.createDataFrame(leavers, "cluster string, group_id string, member_id string"))
+        before.with_members_left(dataframe(spark, "cluster string, group_id string, member_id string", leavers))
     )
     _assert_predicted(predicted, story, changed)
     assert len(leavers) == 2 * 2 * 5

@@ -194,8 +194,14 @@ def test_a_reassignment_in_progress(broker: Cluster) -> None:
         try:
             admin.alter_partition_reassignments({TopicPartition(topic, 0): [2]})
             lines: list[str] = []
-            taken = snapshot(broker.bootstrap_servers, groups="no-group", topics=topic, progress=lines.append)
-            assert taken.tables["replicas"].column("replicas").to_pylist() == [[2, 1]]
+
+            def replicas() -> list[list[int]]:
+                taken = snapshot(broker.bootstrap_servers, groups="no-group", topics=topic, progress=lines.append)
+                found: list[list[int]] = taken.tables["replicas"].column("replicas").to_pylist()
+                return found
+
+            # The brokers learn of it after the controller has accepted it.
+            wait_until(lambda: replicas() == [[2, 1]], replicas, VERIFY_TIMEOUT_S)
             assert any("1 partitions are being reassigned, and have old and new replicas" in line for line in lines)
         finally:
             admin.alter_partition_reassignments({TopicPartition(topic, 0): None})

@@ -9,15 +9,11 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign import Fleet
 from spark_assign.advice import measure_zone_traffic
-from spark_assign.sources.kafka.cluster_snapshot import snapshot
-from spark_assign.tables.groups import INPUT_TABLES
-from tests.frames import dataframe
 from tests.kafka import java_programs
 from tests.kafka.broker import Cluster
 from tests.kafka.conftest import RACKS
-from tests.kafka.live_groups import PATIENCE_S, create_topics
+from tests.kafka.live_groups import PATIENCE_S, create_topics, fleet, read
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -48,11 +44,11 @@ def test_who_reads_from_where(readers: dict[str, dict[str, int]], broker: Cluste
     """The bytes that cross a zone are those of the partitions that a consumer reads from a broker in another rack."""
     read_by = readers
     assert set(read_by) == set(RACKS)
-    taken = snapshot(broker.bootstrap_servers, groups="z.*", topics=TOPIC)
-    tables = {name: spark.createDataFrame(rows) for name, rows in taken.tables.items() if name in INPUT_TABLES}
-    loads = [(taken.cluster, TOPIC, partition, None, None, None, None, None, A_SECOND) for partition in PLACED]
-    tables["loads"] = dataframe(spark, INPUT_TABLES["loads"], loads)
-    rows = measure_zone_traffic(Fleet(**tables)).zones.where("assignor = 'current'").collect()
+    tables = read(broker, "z.*", TOPIC)
+    [cluster] = {row["cluster"] for row in tables["brokers"]}
+    load = {"cluster": cluster, "topic": TOPIC, "in_bytes_per_second": A_SECOND}
+    tables["loads"] = [load | {"partition": partition} for partition in PLACED]
+    rows = measure_zone_traffic(fleet(spark, tables)).zones.where("assignor = 'current'").collect()
     traffic = {(row["group_id"], row["follower_fetching"]): row["cross_zone_bytes_per_day"] for row in rows}
     for rack in RACKS:
         assert set(read_by[rack]) == {str(partition) for partition in PLACED}
