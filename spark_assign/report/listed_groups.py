@@ -121,6 +121,16 @@ def num_rows(name: str) -> Column:
     return F.count(F.lit(1)).alias(name)
 
 
+def long_sum(name: str) -> Column:
+    """Returns the sum of a column of longs, at most the largest long, as an aggregate.
+
+    Lags and times come from strangers. Spark fails if a sum of longs is beyond a long, and Sail starts again at the
+    smallest one.
+    """
+    total, largest = F.sum(F.col(name).cast("decimal(38,0)")), F.lit(2**63 - 1)
+    return F.least(F.greatest(total, -largest), largest).cast("long").alias(name)
+
+
 def total_columns(name: str, sums: Sequence[str]) -> list[Column]:
     """Returns the number of rows, and sums that are 0 if there are no rows, as aggregates."""
     return [num_rows(name), *(F.coalesce(F.sum(column), F.lit(0)).alias(column) for column in sums)]

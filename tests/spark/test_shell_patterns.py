@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fnmatch import fnmatchcase
 
 import pytest
@@ -15,7 +16,21 @@ NAMES = ["prod-a", "nonprod-a", "prod-b\n", "prod-", "a.b", "axb", "[x]", "A-pro
 NAMES += ["^-\\&& #$", "(a|b)", "😀"]
 PATTERNS = ["prod-*", "*prod-?", "prod-a", "a.b", "a?b", "[!p]*", "[[]x]", "[a-c]*", "*a*b", "", "*", "*-[ab]", "ü*"]
 PATTERNS += ["[a[]*", "[]]*", "[]", "[!]", "[!]]*", "[^-]*", "[\\-]*", "*[&&]*", "[z-a]*", "[!z-a]*", "[a-c-x]xb"]
-PATTERNS += ["*[a-]", "?", "**b", "^-\\&& #$", "(a|b)", "*\n", "[a-", "[0-9--a]*", "[|]*"]
+PATTERNS += [
+    "*[a-]",
+    "?",
+    "**b",
+    "p*d-*-b",
+    "*?b*",
+    "a*a*",
+    "prod*prod*",
+    "^-\\&& #$",
+    "(a|b)",
+    "*\n",
+    "[a-",
+    "[0-9--a]*",
+    "[|]*",
+]
 
 
 def test_as_fnmatch(spark: SparkSession) -> None:
@@ -25,3 +40,13 @@ def test_as_fnmatch(spark: SparkSession) -> None:
         found = {row["name"] for row in rows.where(matches(name=pattern, other="[x]")).collect()}
         assert found == {name for name in NAMES if fnmatchcase(name, pattern)}, pattern
     assert rows.where(matches(name="*", other="y")).isEmpty()
+
+
+def test_many_stars_take_linear_time(spark: SparkSession) -> None:
+    """Of a name of 64 kB that almost matches, whatever stands between a thousand stars."""
+    rows = spark.createDataFrame([("a" * 65_536,)], "name string")
+    for part in ("a", "[!c]", "?", "aa"):
+        start = time.monotonic()
+        assert rows.where(matches(name=f"*{part}" * 1_000 + "*b")).isEmpty()
+        assert not rows.where(matches(name=f"*{part}" * 1_000 + "*")).isEmpty()
+        assert time.monotonic() - start < 20
