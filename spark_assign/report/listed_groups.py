@@ -122,13 +122,14 @@ def num_rows(name: str) -> Column:
 
 
 def long_sum(name: str) -> Column:
-    """Returns the sum of a column of longs, at most the largest long, as an aggregate.
+    """Returns the sum of a column of longs, at most the largest long, as an aggregate; null if every value is null.
 
     Lags and times come from strangers. Spark fails if a sum of longs is beyond a long, and Sail starts again at the
     smallest one.
     """
     total, largest = F.sum(F.col(name).cast("decimal(38,0)")), F.lit(2**63 - 1)
-    return F.least(F.greatest(total, -largest), largest).cast("long").alias(name)
+    bounded = F.when(total > largest, largest).when(total < -largest, -largest).otherwise(total)
+    return bounded.cast("long").alias(name)
 
 
 def total_columns(name: str, sums: Sequence[str]) -> list[Column]:

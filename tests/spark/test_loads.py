@@ -195,7 +195,7 @@ def test_how_long_it_takes_to_catch_up(spark: SparkSession) -> None:
 
 def test_lags_beyond_a_long(spark: SparkSession) -> None:
     """A member commits any offset: the lags of its group, and of all groups, sum up to the largest long at most."""
-    lags = {"evil": (2**63 - 1,) * 3, "low": (-(2**63),) * 2, "good": (1, 2)}
+    lags = {"evil": (2**63 - 1,) * 3, "low": (-(2**63),) * 2, "good": (1, 2), "unknown": (None,)}
     rows = [
         ("c", "t", at, name, None, None, None, lag, None) for name, each in lags.items() for at, lag in enumerate(each)
     ]
@@ -204,7 +204,8 @@ def test_lags_beyond_a_long(spark: SparkSession) -> None:
         "evil": 2**63 - 1,
         "low": -(2**63) + 1,
         "good": 3,
+        "unknown": None,
     }
     assert summarize_loads(loads.where("group_id <> 'low'"), 2).splitlines()[1] == (
-        "Groups: 2, 9,223,372,036,854,775,807 messages behind"
+        "Groups: 3, 9,223,372,036,854,775,807 messages behind"
     )
