@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jobs import diff as diff_job
 from spark_assign import FleetError, SparkAssignError
@@ -138,6 +139,9 @@ def test_snapshots_that_do_not_go_together(spark: SparkSession, tmp_path: Path) 
     assert "both were taken at" in lines[2]
     assert "the earlier snapshot has none" in lines[3]
     assert lines[4].endswith("Swap them")
+    late = second.snapshots.withColumn("taken_at", F.timestamp_micros(F.lit(2**62)))
+    with pytest.raises(SparkAssignError, match="cluster right: the later snapshot has none, or does not say when"):
+        loads_between(first, Offsets(second.offsets, late))
     with pytest.raises(FleetError, match=r"offsets\.topic: the column is missing"):
         Offsets(first.offsets.drop("topic"), first.snapshots)
 

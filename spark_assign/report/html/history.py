@@ -128,7 +128,7 @@ def heat_maps(rows: HistoryRows) -> list[parts.Drawing]:
                 number(row[column]) if column == "rebalances" else _short_duration(row[column] / 1000),
             )
             for row in rows.time_buckets
-            if row[column] and group_key(row) in index_by_key
+            if (row[column] or 0) > 0 and group_key(row) in index_by_key
         ]
         if cells:
             cells.sort(key=lambda each: (each.row, each.column))
