@@ -190,8 +190,8 @@ def _ids(offsets: Offsets, name: str) -> DataFrame:
 
 
 def _rate(name: str) -> Column:
-    """Returns the increase of an offset in records per second; null if it decreased, if the increase is beyond a long, or
-    if the topic was recreated."""
+    """Returns the increase of an offset in records per second. Null if it decreased, if the increase is beyond a long,
+    or if the topic was recreated."""
     step = F.try_subtract(f"{name}_after", f"{name}_before")
     return F.when(F.col("same") & (step >= 0), step / F.col("seconds"))
 
