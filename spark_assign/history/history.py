@@ -100,7 +100,8 @@ class History(LazyResult):
             rows = rows.withColumn("lag", F.lit(None).cast("long"))
         else:
             rows = rows.join(self.end_offsets, ["cluster", "topic", "partition"], "left")
-            rows = rows.withColumn("lag", F.col("end_offset") - F.col("last_offset"))
+            # A member can commit any offset: a lag beyond a long is unknown.
+            rows = rows.withColumn("lag", F.try_subtract("end_offset", "last_offset"))
         return rows.select(*HISTORY_TABLES["commits"].names)
 
     @cached_property

@@ -16,12 +16,14 @@ from operator import or_
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampType
 
 from spark_assign.comparison.kernel.compare import PREFERRED
 from spark_assign.report import formatting
 from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, listed, rejected_line, rejected_lines
 from spark_assign.spark.engine import divide
 from spark_assign.spark.shell_patterns import matches
+from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY
 
 SUMS = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
@@ -96,8 +98,18 @@ def collected(table: DataFrame, name: str | None = None, limit: int | None = Non
         table: the table.
         name: name under which the first `limit` rows are listed (`formatting.listed`); None if they aren't.
         limit: number of rows that the report lists; None: all.
+
+    Raises:
+        SourceError: a time of a stored table is outside the years that Python's `datetime` has.
     """
-    rows: list[Row] = [row.asDict() for row in table.collect()]  # callers limit it, to ten thousand rows at most
+    try:
+        rows: list[Row] = [row.asDict() for row in table.collect()]  # callers limit it, to ten thousand rows at most
+    except (OverflowError, ValueError) as error:
+        times = [field.name for field in table.schema.fields if isinstance(field.dataType, TimestampType)]
+        if not times:
+            raise
+        remedy = "Correct or remove that row of the stored tables"
+        raise SourceError(f"{' or '.join(times)}: a time isn't in the years 1 to 9999. {remedy}") from error
     if name is not None:
         listed(name, rows[:limit])
     return rows
@@ -119,6 +131,17 @@ def only(table: DataFrame, groups: Rows) -> DataFrame:
 def num_rows(name: str) -> Column:
     """Returns the number of rows of a group or table, as an aggregate."""
     return F.count(F.lit(1)).alias(name)
+
+
+def long_sum(name: str) -> Column:
+    """Returns the sum of a column of longs, at most the largest long, as an aggregate; null if every value is null.
+
+    Lags and times come from strangers. Spark fails if a sum of longs is beyond a long, and Sail starts again at the
+    smallest one.
+    """
+    total, largest = F.sum(F.col(name).cast("decimal(38,0)")), F.lit(2**63 - 1)
+    bounded = F.when(total > largest, largest).when(total < -largest, -largest).otherwise(total)
+    return bounded.cast("long").alias(name)
 
 
 def total_columns(name: str, sums: Sequence[str]) -> list[Column]:

@@ -20,14 +20,19 @@ def matches(**patterns: str) -> Column:
 
 
 def _regex(pattern: str) -> str:
-    """Returns the regular expression for `rlike`, which searches. Java and Rust understand it, unlike the possessive
-    groups of `fnmatch.translate`."""
-    return rf"\A(?s:{_PART.sub(_translated, pattern)})\z"
+    """Returns the regular expression for `rlike`, which searches. Java and Rust understand it, unlike the atomic groups
+    of `fnmatch.translate`.
+
+    A star takes the first place where the part up to the next star fits: Java doesn't go back into `(…){1}+`. To Rust,
+    which never backtracks, the `+` is a repetition, which changes nothing before a star. Example: `a*b*c` becomes
+    `(?:a){1}+(?:.*?b){1}+(?:.*?c)`.
+    """
+    return rf"\A(?s:(?:{_PART.sub(_translated, pattern)}))\z"
 
 
 def _translated(part: re.Match[str]) -> str:
     if part["characters"] is None:
-        return {"*": ".*", "?": "."}.get(part[0][0]) or re.escape(part[0])
+        return {"*": "){1}+(?:.*?", "?": "."}.get(part[0][0]) or re.escape(part[0])
     items = [
         "-".join(re.escape(end) for end in item.groups() if end) or re.escape(item[0])
         for item in _CHARACTERS.finditer(part["characters"])

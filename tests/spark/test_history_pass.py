@@ -126,15 +126,16 @@ def test_tables_have_their_columns(spark: SparkSession) -> None:
         (write_key(6, {"groupId": "g"}), write_value(6, {"assignmentEpoch": 1}, 0)),
         (write_key(8, member), write_value(8, current, 0)),
         (key, write_value(1, commit, 3)),
+        (write_key(1, {"group": "g", "topic": "t", "partition": 1}), write_value(1, commit | {"offset": -(2**63)}, 3)),
     ]
     rows = [("c", 3, at, START + timedelta(seconds=at), *pair) for at, pair in enumerate(pairs)]
     history = read_history(
         dataframe(spark, RECORDS, rows),
         topics=dataframe(spark, TOPIC_IDS, [("c", "t", topic_id), ("d", "other", topic_id)]),
-        end_offsets=dataframe(spark, END_OFFSETS, [("c", "t", 0, 12)]),
+        end_offsets=dataframe(spark, END_OFFSETS, [("c", "t", 0, 12), ("c", "t", 1, 12)]),
     )
     assert_declared(history, HISTORY_TABLES)
-    assert [row["lag"] for row in history.commits.collect()] == [7]
+    assert {row["partition"]: row["lag"] for row in history.commits.collect()} == {0: 7, 1: None}
     assert {(row["topic"], row["first"], row["count"]) for row in history.ownership.collect()} == {("t", 0, 2)}
     with pytest.raises(FleetError, match=r"records\.key"):
         read_history(dataframe(spark, RECORDS, rows).drop("key").withColumn("key", F.lit(1)))

@@ -18,7 +18,9 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.replicas import LoadGoals, ReplicaFleet, check, reassign
+from spark_assign.report.listed_groups import collected
 from spark_assign.spark import subscription_lists
+from spark_assign.tables.errors import SourceError
 from tests.docs.pages import ROOT
 
 pytestmark = [pytest.mark.spark]
@@ -167,3 +169,11 @@ def test_numbers_of_replicas_that_no_cluster_has(spark: SparkSession) -> None:
     assert {(row["cluster"], row["code"]) for row in rejected} == {(each, "bad-load") for each in clusters[:3]}
     with pytest.raises(FleetError, match=r"brokers\.broker_id: the same key twice: 16 row\(s\)"):
         check(ReplicaFleet(fleet.replicas, spark.createDataFrame(brokers * 2, schema))).problems.collect()
+
+
+@pytest.mark.parametrize("micros", [2**63 - 1, -(2**62), 253_402_300_800_000_000])
+def test_a_time_that_no_page_can_show(spark: SparkSession, micros: int) -> None:
+    """It is wrong input, with its column."""
+    table = spark.createDataFrame([(micros,)], "micros long").select(F.timestamp_micros("micros").alias("start_time"))
+    with pytest.raises(SourceError, match="start_time: a time isn't in the years 1 to 9999"):
+        collected(table)

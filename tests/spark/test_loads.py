@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jobs import diff as diff_job
 from spark_assign import Fleet, FleetError, SparkAssignError
@@ -137,6 +138,9 @@ def test_snapshots_that_do_not_go_together(spark: SparkSession, tmp_path: Path) 
     assert "both were taken at" in lines[2]
     assert "the earlier snapshot has none" in lines[3]
     assert lines[4].endswith("Swap them")
+    late = second.snapshots.withColumn("taken_at", F.timestamp_micros(F.lit(2**62)))
+    with pytest.raises(SparkAssignError, match="cluster right: the later snapshot has none, or does not say when"):
+        loads_between(first, Offsets(second.offsets, late))
     with pytest.raises(FleetError, match=r"offsets\.topic: the column is missing"):
         Offsets(first.offsets.drop("topic"), first.snapshots)
 
@@ -190,3 +194,21 @@ def test_how_long_it_takes_to_catch_up(spark: SparkSession) -> None:
     assert screen[1] == "Groups: 4, 1,029 messages behind"
     assert screen[-1].split() == ["c/unknown", "2", "109", "5.00", "19.00", "–"]
     assert screen[-2].split() == ["c/quick", "3", "900", "15.00", "41.00", "40.0", "s"]
+
+
+def test_lags_beyond_a_long(spark: SparkSession) -> None:
+    """A member commits any offset: the lags of its group, and of all groups, sum up to the largest long at most."""
+    lags = {"evil": (2**63 - 1,) * 3, "low": (-(2**63),) * 2, "good": (1, 2), "unknown": (None,)}
+    rows = [
+        ("c", "t", at, name, None, None, None, lag, None) for name, each in lags.items() for at, lag in enumerate(each)
+    ]
+    loads = dataframe(spark, LOADS, rows)
+    assert {row.group_id: row.lag for row in loads_by_group(loads).collect()} == {
+        "evil": 2**63 - 1,
+        "low": -(2**63) + 1,
+        "good": 3,
+        "unknown": None,
+    }
+    assert summarize_loads(loads.where("group_id <> 'low'"), 2).splitlines()[1] == (
+        "Groups: 3, 9,223,372,036,854,775,807 messages behind"
+    )

@@ -12,10 +12,24 @@ from spark_assign.spark.shell_patterns import matches
 pytestmark = pytest.mark.spark
 
 NAMES = ["prod-a", "nonprod-a", "prod-b\n", "prod-", "a.b", "axb", "[x]", "A-prod", "ü-1", "a\nb", "", "prod-a-prod-b"]
-NAMES += ["^-\\&& #$", "(a|b)", "😀"]
+NAMES += ["^-\\&& #$", "(a|b)", "😀", "a" * 65_536]
 PATTERNS = ["prod-*", "*prod-?", "prod-a", "a.b", "a?b", "[!p]*", "[[]x]", "[a-c]*", "*a*b", "", "*", "*-[ab]", "ü*"]
 PATTERNS += ["[a[]*", "[]]*", "[]", "[!]", "[!]]*", "[^-]*", "[\\-]*", "*[&&]*", "[z-a]*", "[!z-a]*", "[a-c-x]xb"]
-PATTERNS += ["*[a-]", "?", "**b", "^-\\&& #$", "(a|b)", "*\n", "[a-", "[0-9--a]*", "[|]*"]
+PATTERNS += [
+    "*[a-]",
+    "?",
+    "**b",
+    "p*d-*-b",
+    "*?b*",
+    "a*a*",
+    "prod*prod*",
+    "^-\\&& #$",
+    "(a|b)",
+    "*\n",
+    "[a-",
+    "[0-9--a]*",
+    "[|]*",
+]
 
 
 def test_as_fnmatch(spark: SparkSession) -> None:

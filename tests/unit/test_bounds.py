@@ -116,6 +116,16 @@ def test_a_topic_that_is_too_large_rejects_its_group(assignor: str) -> None:
     )
 
 
+@pytest.mark.parametrize("assignor", ["range", "sticky", "uniform"])
+def test_a_thousand_groups_at_the_bound(assignor: str) -> None:
+    """Each owns a million partitions: together they would take more memory than there is."""
+    half = MAX_PARTITIONS // 2
+    halves = [owned(0, 1, half), owned(half, 1, half, 1)]
+    names = [f"g{number}" for number in range(1_000)]
+    rows = [row for name in names for row in group(name, *halves, partitions=MAX_PARTITIONS)]
+    assert planned(rows, assignor) == (set(names), {})
+
+
 def test_the_text_names_the_number() -> None:
     """Table, topic, number, and what to do."""
     remedy = REMEDIES["too-many-partitions"]

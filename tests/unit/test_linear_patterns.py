@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +21,7 @@ from spark_assign.migration.kernel.upgrade_verdict import _NEWEST_RELEASE
 from spark_assign.replicas.kernel.group_effects import release_range
 from spark_assign.report import charts, formatting, group_pictures, sequence_diagram
 from spark_assign.sources.kafka import connection, describe_text
+from spark_assign.spark.shell_patterns import _regex
 from spark_assign.streams import topology
 from spark_assign.tables.errors import SourceError
 from spark_assign.wire.streams_protocol import _MODIFIED_UTF8
@@ -97,6 +99,7 @@ def _group_line(text: str) -> None:
             found.group_line(("f", 2, text), layout)
 
 
+STARS = "*a" * 20 + "*[ab]*?*1*b"
 READERS: dict[str, Callable[[str], Any]] = {
     "a line of kafka-topics.sh": _lines(lambda line: describe_text._Found().topic_line(line)),
     "a line of kafka-consumer-groups.sh": _group_line,
@@ -119,7 +122,9 @@ READERS: dict[str, Callable[[str], Any]] = {
     "a name of a diagram": lambda text: sequence_diagram._UUID.sub("", text),
     "a broker's error": lambda text: connection._REPEATED_ERROR_NAME.sub("", text),
     "a string of Java": lambda text: _MODIFIED_UTF8.fullmatch(text.encode()),
-    "a shell pattern": lambda text: fnmatchcase(text, "*a" * 20 + "*[ab]*?*1*b"),
+    "a shell pattern": lambda text: fnmatchcase(text, STARS),
+    "a shell pattern of a query": lambda text: re.search(_regex(STARS).replace(r"\z", r"\Z"), text),
+    "a thousand stars": lambda text: re.search(_regex("*a" * 1_000 + "*b").replace(r"\z", r"\Z"), text),
 }
 LINES = ("a line of kafka-topics.sh", "a line of kafka-consumer-groups.sh", "a topology", "a Connect client ID")
 

@@ -17,7 +17,7 @@ from spark_assign.report.html import drift as drifts
 from spark_assign.report.html import history as histories
 from spark_assign.report.html.daily import HANG, OUTAGE, STATIC_MEMBERS, DailyRows
 from spark_assign.report.html.report_data import MAPPED_GROUPS, MOST_ROWS
-from spark_assign.report.listed_groups import any_of, collected, num_rows, possible_variants
+from spark_assign.report.listed_groups import any_of, collected, long_sum, num_rows, possible_variants
 from spark_assign.report.text.advice import one_row_per_change
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.groups import GROUP_KEY
@@ -157,7 +157,7 @@ def _savings(summary: DataFrame, recent: DataFrame) -> DataFrame:
         summary = summary.withColumn("client_libraries", F.lit(None).cast("string"))
     variants = summary.select(*GROUP_KEY, "assignor", "static", "protocol", "recorded", "client_libraries")
     sums = recent.groupBy(*GROUP_KEY, "assignor", "static").agg(
-        F.sum("paused_partition_ms").alias("replayed_ms"), num_rows("rebalances")
+        long_sum("paused_partition_ms").alias("replayed_ms"), num_rows("rebalances")
     )
     costs = variants.join(sums, [*GROUP_KEY, "assignor", "static"])
     recorded = costs.where("recorded").select(

@@ -18,6 +18,7 @@ from spark_assign.report.listed_groups import (
     any_of,
     collected,
     count_by,
+    long_sum,
     num_rows,
     possible_variants,
     variant_preference,
@@ -127,7 +128,7 @@ def heat_maps(rows: HistoryRows) -> list[parts.Drawing]:
                 number(row[column]) if column == "rebalances" else _short_duration(row[column] / 1000),
             )
             for row in rows.time_buckets
-            if row[column] and group_key(row) in index_by_key
+            if (row[column] or 0) > 0 and group_key(row) in index_by_key
         ]
         if cells:
             cells.sort(key=lambda each: (each.row, each.column))
@@ -236,9 +237,7 @@ def bucket_seconds(start: datetime, end: datetime) -> int:
 def time_buckets(rebalances: DataFrame, width_s: int) -> DataFrame:
     """Returns one row per group and time bucket in which it rebalanced; they are few."""
     time_bucket = F.floor(F.unix_seconds("time") / width_s).alias("time_bucket")
-    sums = rebalances.groupBy(*GROUP_KEY, time_bucket).agg(
-        num_rows("rebalances"), F.sum("paused_partition_ms").alias("paused_partition_ms")
-    )
+    sums = rebalances.groupBy(*GROUP_KEY, time_bucket).agg(num_rows("rebalances"), long_sum("paused_partition_ms"))
     return sums.limit(MAPPED_GROUPS * MAX_INTERVALS)
 
 

@@ -28,6 +28,7 @@ from spark_assign.report.listed_groups import (
     any_of,
     collected,
     count_by,
+    long_sum,
     num_rows,
     possible_variants,
     read_rejected_lines,
@@ -74,7 +75,7 @@ def totals(groups: DataFrame) -> DataFrame:
     return groups.agg(
         num_rows("groups"),
         F.count_if("flapping").alias("flapping"),
-        *(F.sum(name).alias(name) for name in sums),
+        *map(long_sum, sums),
         F.min("start_time").alias("start_time"),
         F.max("end_time").alias("end_time"),
     )
@@ -304,7 +305,7 @@ def summarize_replay(summary: DataFrame, rejected: DataFrame, limit: int) -> str
         rejected: `Replay.replay_rejected`, computed or stored.
         limit: Maximum number of groups listed.
     """
-    sums = [num_rows("groups"), *(F.sum(name).alias(name) for name in _REPLAY_SUMS)]
+    sums = [num_rows("groups"), *map(long_sum, _REPLAY_SUMS)]
     variants = collected(summary.groupBy(*_VARIANT_COLUMNS).agg(*sums), "variants")
     (baseline,) = collected(summary.where("recorded").agg(*sums))
     lines = [_total_line(baseline)]

@@ -27,8 +27,8 @@ from spark_assign.report.listed_groups import (
     count_by,
     first_of_each,
     first_rejected_lines,
+    long_sum,
     num_rows,
-    total_columns,
 )
 from spark_assign.spark.engine import divide
 from spark_assign.spark.progress import progress
@@ -63,7 +63,7 @@ def summarize_loads(loads: DataFrame, limit: int) -> str:
     rate = F.col("in_messages_per_second")
     rates = (F.count(rate).alias("rated"), F.sum(rate).alias("in_messages_per_second"))
     (totals,) = collected(partitions.agg(num_rows("partitions"), *rates))
-    (sums,) = collected(groups.agg(*total_columns("groups", ["lag"])))
+    (sums,) = collected(groups.agg(num_rows("groups"), long_sum("lag")))
     hottest = collected(
         partitions.where(rate.isNotNull()).orderBy(rate.desc(), *_PARTITION_KEY).limit(limit), "partitions"
     )
@@ -71,7 +71,7 @@ def summarize_loads(loads: DataFrame, limit: int) -> str:
     lines = [
         f"Partitions: {totals['partitions']:,}, of {totals['rated']:,} the rate is known: "
         f"{_rate(totals['in_messages_per_second'])} messages/s in",
-        f"Groups: {sums['groups']:,}, {sums['lag']:,} messages behind",
+        f"Groups: {sums['groups']:,}, {sums['lag'] or 0:,} messages behind",
     ]
     if hottest:
         header = ["partition", "in/s", "stddev", "bytes/s"]
@@ -101,12 +101,12 @@ def loads_by_group(loads: DataFrame) -> DataFrame:
         .when(surplus <= 0, F.lit(_NEVER))
         .alias("drain_s")
     )
-    sums = (F.sum(name).alias(name) for name in ("lag", "in_messages_per_second", "out_messages_per_second"))
+    sums = (F.sum(name).alias(name) for name in ("in_messages_per_second", "out_messages_per_second"))
     num_unknown = F.count(F.when(F.col("drain_s").isNull() & (F.col("lag") > 0), 1))
     slowest = F.max("drain_s")
     group_drain = F.when((num_unknown == 0) | (slowest == _NEVER), slowest).alias("drain_s")
     with_drain = rows.select("*", drain)
-    return with_drain.groupBy(*GROUP_KEY).agg(num_rows("partitions"), *sums, group_drain)
+    return with_drain.groupBy(*GROUP_KEY).agg(num_rows("partitions"), long_sum("lag"), *sums, group_drain)
 
 
 def _partition_cells(row: Row) -> Sequence[str]:

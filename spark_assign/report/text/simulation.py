@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import DASH, Row, Rows, aligned, count, group_key, listed, ratio, rejected_lines
-from spark_assign.report.listed_groups import any_of, collected, num_rows, read_rejected_lines
+from spark_assign.report.listed_groups import any_of, collected, long_sum, num_rows, read_rejected_lines
 from spark_assign.simulation.scenarios import LocalSimulation
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
@@ -143,7 +143,7 @@ def summarize_comparison(comparison: DataFrame, rejected: DataFrame, limit: int 
     """
     paused = {name: f"{name}_paused_partition_ms" for name in COMPARED_VARIANTS}
     comparison = comparison.dropna(subset=list(paused.values()))
-    sums = [F.coalesce(F.sum(column), F.lit(0)).alias(name) for name, column in paused.items()]
+    sums = [F.coalesce(long_sum(column), F.lit(0)).alias(name) for name, column in paused.items()]
     (totals,) = collected(comparison.agg(num_rows("groups"), *sums))
     costs = ", ".join(f"{name} {partition_seconds(totals[name])}" for name in paused)
     lines = [f"{totals['groups']:,} groups compared; partition-seconds not consumed: {costs}"]
@@ -199,7 +199,7 @@ _SUMS = ("rebalances", "members_restarted", "paused_partition_ms", "unowned_at_e
 
 def cost_columns(availability: DataFrame) -> list[Column]:
     """Returns the number of groups, the sums of their costs, and the longest pause of any group, as aggregates."""
-    sums = (F.sum(name).alias(name) for name in _SUMS if name in availability.columns)
+    sums = (long_sum(name) for name in _SUMS if name in availability.columns)
     return [num_rows("groups"), *sums, F.max("longest_pause_ms").alias("longest_pause_ms")]
 
 

@@ -31,6 +31,9 @@ _SUMMARY = StructType(
 _TIMES = Shape("A snapshot", {"snapshot": _SUMMARY}, ("snapshot",))
 _CATALOG_TIMES = Shape("A snapshot", {"snapshots": SNAPSHOTS}, ("snapshots",))
 
+_SHOWN_MICROS = (-62_135_510_400_000_000, 253_402_214_400_000_000)
+"""Times that Python's `datetime` has in every time zone, in microseconds since 1970."""
+
 
 @dataclass(frozen=True)
 class Offsets:
@@ -187,17 +190,17 @@ def _ids(offsets: Offsets, name: str) -> DataFrame:
 
 
 def _rate(name: str) -> Column:
-    """Returns the increase of an offset in records per second; null if it decreased or the topic was recreated."""
-    step = F.col(f"{name}_after") - F.col(f"{name}_before")
+    """Returns the increase of an offset in records per second. Null if it decreased, if the increase is beyond a long,
+    or if the topic was recreated."""
+    step = F.try_subtract(f"{name}_after", f"{name}_before")
     return F.when(F.col("same") & (step >= 0), step / F.col("seconds"))
 
 
 def _seconds(before: Offsets, after: Offsets) -> DataFrame:
     """Returns the seconds between the snapshots of each cluster. Raises SourceError."""
+    taken_at = F.when(F.unix_micros("taken_at").between(*_SHOWN_MICROS), F.col("taken_at"))
     sides = [
-        offsets.snapshots.select(
-            "cluster", F.col("taken_at").alias(f"{side}_at"), F.col("kafka_cluster_id").alias(f"{side}_id")
-        )
+        offsets.snapshots.select("cluster", taken_at.alias(f"{side}_at"), F.col("kafka_cluster_id").alias(f"{side}_id"))
         for offsets, side in ((before, "before"), (after, "after"))
     ]
     times = (
