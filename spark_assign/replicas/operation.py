@@ -31,7 +31,7 @@ from spark_assign.replicas.partition_changes import COUNTS, reassigned_partition
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.spark.arrow_batches import dataframe_of_rows, map_arrow_batches
 from spark_assign.spark.arrow_schemas import to_arrow_schema
-from spark_assign.spark.caching import cached
+from spark_assign.spark.engine import cached
 from spark_assign.spark.partition_leaders import with_leaders
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.spark.tagged_pass import run_pass
