@@ -13,10 +13,10 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from jobs import snapshot as job
+from spark_assign.sources.auth import iam as client_iam
 from spark_assign.sources.auth import properties as client_properties
-from spark_assign.sources.auth import settings as client_iam
 from spark_assign.sources.auth import settings as client_settings
-from spark_assign.sources.auth.settings import Iam, SignedLogin
+from spark_assign.sources.auth.iam import Iam, SignedLogin
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.tables.errors import ConfigError, SourceError
 from tests.unit import sasl_stub
