@@ -240,10 +240,10 @@ def fleet_after(fleet: FleetTables, reassignment: Reassignment) -> FleetTables:
     return replace(fleet, topics=topics, replicas=after.replicas, brokers=after.brokers.drop("fenced"))
 
 
-def _totals(extra: Sequence[str] = ()) -> list[Column]:
+def _totals() -> list[Column]:
     """Returns the aggregates of counts: sums, but at least one change of racks is at least one epoch or rebalance."""
     at_least = ("min_hash", "min_racks")
-    return [(F.max if name in at_least else F.sum)(name).alias(name) for name in (*COUNTS, *extra)]
+    return [(F.max if name in at_least else F.sum)(name).alias(name) for name in COUNTS]
 
 
 def _group_facts(fleet: FleetTables) -> DataFrame:
