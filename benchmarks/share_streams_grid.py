@@ -33,9 +33,8 @@ from spark_assign.java.hash_map import java_key, string_hashes, table_order, tex
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, invert
 from spark_assign.numeric.segmented_arrays import ranges_by_length
-from spark_assign.share.kernel.pool_assignment import KEPT
 from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
-from spark_assign.share.kernel.simple_assignor import assign_simple
+from spark_assign.share.kernel.simple_assignor import KEPT, assign_simple
 from spark_assign.streams.kernel.sticky_task_assignor import assign_tasks
 from spark_assign.streams.kernel.streams_group_input import process_hash_order
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupAssignment, StreamsGroupSpec, StreamsMemberSpec

@@ -32,7 +32,7 @@ from spark_assign.history.alerts import history_alerts
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import MOST_GROUPS, write_metrics
 from spark_assign.report.text.comparison import summarize_alerts
-from spark_assign.spark.caching import cached
+from spark_assign.spark.engine import cached
 from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.errors import ConfigError

@@ -30,7 +30,7 @@ from spark_assign.cli.owners import group_filter_options, select_groups, select_
 from spark_assign.report.results import summary
 from spark_assign.report.text.loads_and_sizes import summarize_loads
 from spark_assign.sources.files.snapshot_offsets import Offsets, loads_between
-from spark_assign.spark.caching import cached
+from spark_assign.spark.engine import cached
 from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import previous_run, read_run
 from spark_assign.streams import StreamsDrift, find_streams_drift

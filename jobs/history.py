@@ -48,8 +48,7 @@ from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.files.tables import Shape, interpreted, read_tables
 from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import check_engine, follow, records_in_kafka, to_its_end
-from spark_assign.spark.caching import cached
-from spark_assign.spark.engine import location_for, shares_files
+from spark_assign.spark.engine import cached, location_for, shares_files
 from spark_assign.stores.local_tables import read_parquet_location
 from spark_assign.stores.locations import for_spark, is_path, local_path
 from spark_assign.tables.errors import ConfigError

@@ -14,8 +14,7 @@ from spark_assign.cli.job import Options, spark_session
 from spark_assign.cli.options import fleet_or_sample, sample, tables_with_sample
 from spark_assign.cli.owners import select_groups, select_tables
 from spark_assign.sources.files.tables import Shape, interpreted, read_tables
-from spark_assign.spark.caching import cached
-from spark_assign.spark.engine import is_embedded, location_for, plain_schema, require_spark
+from spark_assign.spark.engine import cached, is_embedded, location_for, plain_schema, require_spark
 from spark_assign.stores.local_parquet import local_folder, write_empty
 from spark_assign.stores.local_tables import read_parquet_location
 from spark_assign.stores.locations import is_path, join, split_run_id

@@ -17,7 +17,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.arrow_schemas import to_arrow_schema
-from spark_assign.spark.caching import cached
+from spark_assign.spark.engine import cached
 from spark_assign.streams.classic_members import Application, StreamsMember, read_application
 from spark_assign.tables.groups import GROUP_KEY, MEMBERS, SUBTOPOLOGIES, TASKS
 from spark_assign.wire import consumer_protocol

@@ -5,7 +5,7 @@ partition wins, which older owner is remembered, and which partition of a topic 
 table starts with 16 buckets.
 
 A bucket is iterated in insertion order until it gets a ninth key. Then a table of fewer than 64 buckets doubles; in a
-larger one the bucket becomes a tree (`hash_map`).
+larger one the bucket becomes a tree (`Tree`).
 """
 
 from __future__ import annotations
@@ -637,8 +637,7 @@ Bucket = list[Key] | Tree[Key]
 """The keys of a bucket in iteration order, as a list or as a tree."""
 
 
-# --- computes the iteration order of maps filled by `HashMap.computeIfAbsent`, which differs from `put` in three ways
-# ---
+# --- maps filled by `computeIfAbsent`, which differs from `put` in three ways ---------------------------------
 #
 # order      a new key becomes the head of its bucket, not its tail
 # growth     the table doubles at the call after it became more than three quarters full, even for a present key

@@ -31,7 +31,7 @@ from spark_assign.replicas.partition_changes import COUNTS, reassigned_partition
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.spark.arrow_batches import dataframe_of_rows, map_arrow_batches
 from spark_assign.spark.arrow_schemas import to_arrow_schema
-from spark_assign.spark.caching import cached
+from spark_assign.spark.engine import cached
 from spark_assign.spark.partition_leaders import with_leaders
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.spark.tagged_pass import run_pass
@@ -240,10 +240,10 @@ def fleet_after(fleet: FleetTables, reassignment: Reassignment) -> FleetTables:
     return replace(fleet, topics=topics, replicas=after.replicas, brokers=after.brokers.drop("fenced"))
 
 
-def _totals(extra: Sequence[str] = ()) -> list[Column]:
+def _totals() -> list[Column]:
     """Returns the aggregates of counts: sums, but at least one change of racks is at least one epoch or rebalance."""
     at_least = ("min_hash", "min_racks")
-    return [(F.max if name in at_least else F.sum)(name).alias(name) for name in (*COUNTS, *extra)]
+    return [(F.max if name in at_least else F.sum)(name).alias(name) for name in COUNTS]
 
 
 def _group_facts(fleet: FleetTables) -> DataFrame:

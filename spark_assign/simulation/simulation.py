@@ -20,7 +20,7 @@ from spark_assign.simulation.kernel.simulation_input import VARIANTS
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.arrow_schemas import to_arrow_schema
-from spark_assign.spark.caching import cached, uncached
+from spark_assign.spark.engine import cached, uncached
 from spark_assign.stores.result import Result
 from spark_assign.tables import simulation as schemas
 from spark_assign.tables.errors import ConfigError, Fault, FleetError

@@ -19,6 +19,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import distributions, version
 from importlib.util import find_spec
@@ -37,6 +38,7 @@ from spark_assign.tables.errors import ConfigError, SourceError, missing_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 ENGINE = "SPARK_ASSIGN_ENGINE"
 """Environment variable that names the engine of commands: `embedded` or `spark`."""
@@ -305,3 +307,34 @@ def _setting(spark: SparkSession, name: str, unknown: str = "") -> str:
     except PySparkException:
         return ""
     return unknown if value is None else str(value)
+
+
+# --- caches tables that several queries use, if the session supports it ---------------------------------------
+
+
+def cached(table: DataFrame) -> DataFrame:
+    """Returns the table, persisted if the session supports it (Databricks serverless computes it per query).
+
+    The embedded engine computes the table at once, into a temporary file, because it caches nothing.
+    """
+    if is_embedded(table.sparkSession):
+        return stored_copy(table)
+    try:
+        return table.persist()
+    except PySparkException:
+        return table
+
+
+def uncached(table: DataFrame) -> None:
+    """Unpersists a table; does nothing if the session could not persist it."""
+    with suppress(PySparkException):
+        table.unpersist()
+
+
+def is_cached(table: DataFrame) -> bool:
+    """Checks whether the rows of a table are persisted already."""
+    try:
+        level = table.storageLevel
+    except PySparkException:
+        return False
+    return level.useMemory or level.useDisk

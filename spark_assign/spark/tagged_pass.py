@@ -19,8 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.spark.arrow_schemas import to_arrow_schema
-from spark_assign.spark.caching import cached
-from spark_assign.spark.engine import with_schema
+from spark_assign.spark.engine import cached, with_schema
 
 Kernel = Callable[..., Iterable[pa.Table]]
 """A function from the facts of a Spark task and `schema`, that of the tagged rows, to tables of tagged rows."""

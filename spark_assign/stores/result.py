@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_assign.spark.caching import cached, is_cached, uncached
+from spark_assign.spark.engine import cached, is_cached, uncached
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.stores.run_store import Computed, Manifest, read_run, write_run
 from spark_assign.tables.errors import SourceError

@@ -279,15 +279,10 @@ def read_run(
 
 
 def stored_run(
-    spark: SparkSession,
-    output: str,
-    manifest: Manifest,
-    *,
-    options: Mapping[str, str] | None = None,
-    schemas: Mapping[str, StructType] = PLAN_TABLES,
+    spark: SparkSession, output: str, manifest: Manifest, *, options: Mapping[str, str] | None = None
 ) -> StoredRun:
-    """Returns the run of a manifest that `write_run` returned, without reading the manifest table again."""
-    return _stored(_target(spark, output, schemas), manifest, options or {})
+    """Returns the plan of a manifest that `write_run` returned, without reading the manifest table again."""
+    return _stored(_target(spark, output, PLAN_TABLES), manifest, options or {})
 
 
 def previous_run(spark: SparkSession, output: str, run_id: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Stores the tables of a run as files: `OUTPUT/<table>/run_id=<id>/attempt=<attempt>/`, on any file system."""
+"""Stores the tables of a run in a folder (`OUTPUT/<table>/run_id=<id>/attempt=<attempt>/`) or in a catalog."""
 
 from __future__ import annotations
 

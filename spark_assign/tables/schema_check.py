@@ -24,8 +24,7 @@ from pyspark.sql.types import (
 )
 
 from spark_assign.tables.errors import Fault, SourceError
-from spark_assign.tables.groups import ALTERNATIVES, ONLY_IF_GIVEN, SCHEMA_VERSION
-from spark_assign.tables.own_groups import OWN_GROUP_PREFIXES
+from spark_assign.tables.groups import ALTERNATIVES, ONLY_IF_GIVEN, OWN_GROUP_PREFIXES, SCHEMA_VERSION
 
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 
@@ -94,7 +93,7 @@ def check_schema(table: str, df: DataFrame, schema: StructType) -> tuple[DataFra
 def check_schemas(fleet: Any, schemas: Mapping[str, StructType], required: Collection[str] = ()) -> list[Fault]:
     """Gives the tables of a frozen dataclass the columns and types of their schemas, in place; returns the faults.
 
-    Rows of groups of Spark's Kafka source (`tables.own_groups`) are left out.
+    Rows of groups of Spark's Kafka source (`tables.groups`) are left out.
 
     Args:
         fleet: a dataclass whose fields are DataFrames or None.

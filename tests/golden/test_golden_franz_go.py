@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import plan
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, METRICS, ORDER_DEPENDENT, REJECTED
-from spark_assign.spark.caching import cached
+from spark_assign.spark.engine import cached
 from tests.golden import franz_go_rows, tables, vectors
 from tests.recorded_lines import read_rows
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from spark_assign import plan
 from spark_assign.groups.assignors.sticky.assign_sticky import exception_text
-from spark_assign.spark.caching import cached
+from spark_assign.spark.engine import cached
 from tests.golden import sticky_kernel, tables, vectors
 
 THROWN = 5

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from spark_assign import Fleet, Plan
-from spark_assign.spark.caching import cached
+from spark_assign.spark.engine import cached
 from spark_assign.tables.groups import INPUT_TABLES, MEMBER_KEY
 from tests.frames import dataframe
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, find_drift, plan
-from spark_assign.spark.caching import cached
+from spark_assign.spark.engine import cached
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.errors import SourceError
 from tests.spark.fleets import fleet, kept, tuples

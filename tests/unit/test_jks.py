@@ -15,9 +15,9 @@ pytest.importorskip("cryptography")
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from spark_assign.sources.auth import jks
+from spark_assign.sources.auth import tls
 from spark_assign.sources.auth import tls as client_tls
-from spark_assign.sources.auth.jks import DamagedStoreError, JavaKeyStore, WrongPasswordError
+from spark_assign.sources.auth.tls import DamagedStoreError, JavaKeyStore, WrongPasswordError
 from spark_assign.tables.errors import ConfigError
 
 RECORDED = json.loads(Path(__file__).with_name("jks_stores.json").read_text(encoding="utf-8"))
@@ -42,7 +42,7 @@ def signed(body: bytes) -> bytes:
 
 def with_key(protected: bytes) -> bytes:
     """The client's store with another protected key."""
-    [key] = jks.read(content("client"), STORE_PASSWORD).keys
+    [key] = tls.read(content("client"), STORE_PASSWORD).keys
     old, new = (len(each).to_bytes(4) + each for each in (key.protected, protected))
     body = content("client")[:-20]
     assert body.count(old) == 1
@@ -65,25 +65,25 @@ def fault(content: bytes, path: Path, store: str = "keystore", password: str = S
 
 def test_a_trust_store() -> None:
     """Its certificates, in the order of the file; without a password, too, as in Java."""
-    opened = jks.read(content("trust"), STORE_PASSWORD)
+    opened = tls.read(content("trust"), STORE_PASSWORD)
     assert sorted(subjects(opened.certificates)) == ["CN=middle", "CN=root"]
     assert opened.keys == ()
-    assert jks.read(content("trust"), None) == opened
+    assert tls.read(content("trust"), None) == opened
 
 
 def test_a_key_with_a_password_of_its_own_and_a_chain_of_three() -> None:
     """The key belongs to the first certificate."""
-    opened = jks.read(content("client"), STORE_PASSWORD)
+    opened = tls.read(content("client"), STORE_PASSWORD)
     [key] = opened.keys
     assert opened.certificates == ()
     assert subjects(key.chain) == ["CN=client", "CN=middle", "CN=root"]
-    private = serialization.load_der_private_key(jks.unprotect(key.protected, KEY_PASSWORD), None)
+    private = serialization.load_der_private_key(tls.unprotect(key.protected, KEY_PASSWORD), None)
     assert private.public_key() == x509.load_der_x509_certificate(key.chain[0]).public_key()
 
 
 def test_a_key_with_the_password_of_the_store(tmp_path: Path) -> None:
     """Both kinds of entry in one store; a client trusts the certificate of the key, too."""
-    opened = jks.read(content("mixed"), STORE_PASSWORD)
+    opened = tls.read(content("mixed"), STORE_PASSWORD)
     assert (len(opened.keys), subjects(opened.certificates)) == (1, ["CN=middle"])
     (tmp_path / "mixed.jks").write_bytes(content("mixed"))
     properties = {
@@ -120,9 +120,9 @@ def test_a_store_that_is_cut_short(name: str, tmp_path: Path) -> None:
     store = "truststore" if name == "trust" else "keystore"
     for size in range(len(whole)):
         with pytest.raises(DamagedStoreError):
-            jks.read(whole[:size], STORE_PASSWORD)
+            tls.read(whole[:size], STORE_PASSWORD)
         with pytest.raises(DamagedStoreError):
-            jks.read(whole[:size], None)
+            tls.read(whole[:size], None)
     for size in (0, 3, 4, 12, 100, len(whole) - 21, len(whole) - 1):
         message = fault(whole[:size], tmp_path / "short.jks", store)
         expected = (
@@ -138,7 +138,7 @@ def test_a_byte_that_was_changed(name: str) -> None:
     for at in range(len(whole)):
         changed = whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :]
         with pytest.raises((DamagedStoreError, WrongPasswordError)):
-            jks.read(changed, STORE_PASSWORD)
+            tls.read(changed, STORE_PASSWORD)
 
 
 def test_wrong_passwords(tmp_path: Path) -> None:
@@ -149,18 +149,18 @@ def test_wrong_passwords(tmp_path: Path) -> None:
     assert fault(whole[:-1] + bytes([whole[-1] ^ 1]), file) == wrong_store
     assert fault(content("trust"), file, "truststore", "wrong") == wrong_store.replace("keystore", "truststore")
     assert fault(content("mixed"), file) == "ssl.key.password does not open its key"
-    [key] = jks.read(whole, STORE_PASSWORD).keys
+    [key] = tls.read(whole, STORE_PASSWORD).keys
     with pytest.raises(WrongPasswordError):
-        jks.unprotect(key.protected, STORE_PASSWORD)
+        tls.unprotect(key.protected, STORE_PASSWORD)
 
 
 def test_a_key_that_is_damaged(tmp_path: Path) -> None:
     """In a store whose digest is right: cut short, of another algorithm, no DER, and a byte that was changed."""
-    [key] = jks.read(content("client"), STORE_PASSWORD).keys
+    [key] = tls.read(content("client"), STORE_PASSWORD).keys
     whole = key.protected
     for size in range(len(whole)):
         with pytest.raises(DamagedStoreError):
-            jks.unprotect(whole[:size], KEY_PASSWORD)
+            tls.unprotect(whole[:size], KEY_PASSWORD)
     file = tmp_path / "client.jks"
     assert fault(with_key(whole[:-1]), file) == "the store ends too early"
     other = whole.replace(bytes.fromhex("2a02110101"), bytes.fromhex("2a02130101"))
@@ -179,15 +179,15 @@ def test_what_is_not_jks(tmp_path: Path) -> None:
     assert fault(b"\xce\xce\xce\xce" + body[4:], file).startswith(
         "it is JCEKS, which cannot be read. Convert it: keytool"
     )
-    [key] = jks.read(content("client"), STORE_PASSWORD).keys
+    [key] = tls.read(content("client"), STORE_PASSWORD).keys
     no_certificate = signed(body.replace(key.chain[0], bytes(len(key.chain[0]))))
     assert fault(no_certificate, file) == "expected a private key and X.509 certificates"
 
 
 def test_a_store_with_nothing_in_it(tmp_path: Path) -> None:
     """It can be read, and is of no use to a client."""
-    empty = signed(jks.MAGIC + (2).to_bytes(4) + (0).to_bytes(4))
-    assert jks.read(empty, STORE_PASSWORD) == JavaKeyStore((), ())
+    empty = signed(tls.MAGIC + (2).to_bytes(4) + (0).to_bytes(4))
+    assert tls.read(empty, STORE_PASSWORD) == JavaKeyStore((), ())
     file = tmp_path / "empty.jks"
     assert fault(empty, file, "truststore") == "no certificate in it"
     assert fault(empty, file).startswith("expected a private key and its certificates")

@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_assign.history.kernel import facts
 from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka.groups import listed
-from spark_assign.tables.own_groups import is_own_group
+from spark_assign.tables.groups import is_own_group
 from spark_assign.wire.group_records import write_key
 
 OWN = (

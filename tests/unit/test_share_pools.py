@@ -9,7 +9,7 @@ import pytest
 
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import ranges_by_length
-from spark_assign.share.kernel import pool_assignment
+from spark_assign.share.kernel import simple_assignor
 from spark_assign.share.kernel.share_group_input import ShareGroupSpecs
 from spark_assign.share.kernel.simple_assignor import ShareAssignment, assign_simple
 
@@ -45,7 +45,7 @@ def drawn(random: Random) -> ShareGroupSpecs:
 
 
 def one_by_one(
-    pools: pool_assignment.PartitionPools, partitions: IntArray, *_: IntArray
+    pools: simple_assignor.PartitionPools, partitions: IntArray, *_: IntArray
 ) -> tuple[IntArray, IntArray, BoolArray]:
     """Leaves all partitions to the loop."""
     del pools
@@ -64,7 +64,7 @@ def test_columns_and_turns_assign_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     random, in_columns = Random(8), 0
     every = [drawn(random) for _ in range(120)]
     found = [assign_simple(specs) for specs in every]
-    monkeypatch.setattr(pool_assignment, "_assign_undisputed_turns", one_by_one)
+    monkeypatch.setattr(simple_assignor, "_assign_undisputed_turns", one_by_one)
     for specs, ours in zip(every, found, strict=True):
         expected = assign_simple(specs)
         assert rows(ours) == rows(expected)

@@ -352,8 +352,7 @@ def changed_modes(current: MembershipOption, option: MembershipOption) -> list[s
     return changed if option.mode.own else [*changed, option.mode.protocol]
 
 
-# --- writes membership advice as text (a sentence with figures, settings to paste, warnings), and checks which groups
-# can ---
+# --- membership advice as text: figures, settings to paste, warnings ------------------------------------------
 #
 # be static.
 #

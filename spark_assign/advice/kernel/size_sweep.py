@@ -288,8 +288,7 @@ def read_sizing_inputs(
     }
 
 
-# --- builds the same groups with other member counts, as `Fleet.with_members_left` and `Fleet.with_members_joined`
-# would ---
+# --- the same groups with other member counts, as after `Fleet.with_members_left` -----------------------------
 #
 # Members leave in order of their ids, and no member owns their partitions afterward. New members have new ids, own
 # nothing, and subscribe to all topics of their group. All of it is done with row and name indexes, without reading

@@ -272,8 +272,7 @@ def _option_text(option: Option) -> str:
     return f"{option['assignor']} with follower fetching" if option["follower_fetching"] else str(option["assignor"])
 
 
-# --- computes the cross-zone traffic of every group, as owned today and with other assignors, in one pass over complete
-# ---
+# --- the cross-zone traffic of every group, today and with other assignors ------------------------------------
 
 
 OPTION_ROW, READ_ROW, REJECTED = ROW_KINDS = ("option", "read", "rejected")

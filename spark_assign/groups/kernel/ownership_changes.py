@@ -380,8 +380,7 @@ def _to_moves(
     )
 
 
-# --- topics in which a partition changes its owner, as one row each: the form in which a pass hands them to a pandas
-# UDF ---
+# --- topics in which a partition changes its owner, as rows for a pandas UDF ----------------------------------
 #
 # A row has what the reasons of moves need, as lists of integers, which are cheap in pandas where structs are not:
 #

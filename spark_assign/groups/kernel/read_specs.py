@@ -291,8 +291,7 @@ def _read_racks(
     return list(rack_index), rack, list(rack_sets), topic_rack_set
 
 
-# --- the specs of selected members and their groups, which a simulated restart plans while other members are away or
-# have ---
+# --- the specs of selected members, for simulated restarts ----------------------------------------------------
 #
 # a new id.
 

@@ -42,7 +42,7 @@ from spark_assign.history.kernel.commit_intervals import (
 )
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.segmented_arrays import starts_new_key
-from spark_assign.tables.own_groups import is_own_group
+from spark_assign.tables.groups import is_own_group
 from spark_assign.wire.group_records import NAMES, NEWEST
 
 RECORD, COMMITS, DELETED, UNREADABLE = KINDS = ("record", "commits", "deleted", "unreadable")

@@ -249,8 +249,7 @@ def _is_guessed(candidate: MigrationCandidate, name: str) -> bool:
     return any(entry.endswith("?") and entry.rpartition(" ")[0] == name for entry in entries)
 
 
-# --- decides whether a classic Streams application can move to `group.protocol=streams` (KIP-1071), and what it loses
-# ---
+# --- whether a classic Streams application can move to KIP-1071, and what it loses ----------------------------
 #
 # The broker converts only an empty group, so all instances stop first. Committed offsets, changelogs, and state on
 # disks stay.

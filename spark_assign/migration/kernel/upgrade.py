@@ -342,8 +342,7 @@ def _empty_group_rows(groups: PassInput) -> Iterator[dict[str, Any]]:
         }
 
 
-# --- simulates rolling upgrades: the members of classic groups restart one at a time, as Kafka's coordinator handles it
-# ---
+# --- rolling upgrades: the members of classic groups restart one at a time ------------------------------------
 #
 # At each restart:
 #     - A dynamic member leaves, and the other members get its partitions; then it rejoins with a new id and without

@@ -224,8 +224,7 @@ def _assignor_setting(candidate: UpgradeCandidate, restart: int) -> str:
     return "".join(assignor_lines(LIBRARIES["Java"], candidate.assignor_lists[restart]))
 
 
-# --- classic groups during a rolling upgrade: client configurations, steps, the coordinator's state, and subscriptions
-# ---
+# --- classic groups during a rolling upgrade: configurations, steps, and state --------------------------------
 #
 # The broker doesn't report which member leads. This module assumes the first member in the order of Java's `HashMap`:
 # the coordinator makes it the leader whenever the leader leaves (`ClassicGroup.remove`).

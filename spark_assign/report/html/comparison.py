@@ -25,7 +25,7 @@ from spark_assign.report.text.advice import (
     subject_name,
 )
 from spark_assign.report.text.comparison import noted_rows
-from spark_assign.spark.caching import cached, uncached
+from spark_assign.spark.engine import cached, uncached
 from spark_assign.tables.groups import GROUP_KEY
 
 NOT_COMPARED = "another one"

@@ -43,9 +43,8 @@ from spark_assign.numeric.partition_slices import (
     compress_tagged,
     mask_from_indexes,
 )
-from spark_assign.share.kernel.pool_assignment import KEPT, OVERSHARED
 from spark_assign.share.kernel.share_group_input import ShareGroupInput, read_share_group_input
-from spark_assign.share.kernel.simple_assignor import ShareAssignment, assign_simple
+from spark_assign.share.kernel.simple_assignor import KEPT, OVERSHARED, ShareAssignment, assign_simple
 
 ASSIGNED, CHANGE, METRICS, REJECTED = "assigned", "change", "metrics", "rejected"
 """Kinds of result rows."""

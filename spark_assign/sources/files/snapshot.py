@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 from spark_assign.numeric.partition_slices import compress_sorted
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.stores.cluster_folders import KEYS
-from spark_assign.tables.groups import OPTIONAL_SNAPSHOT_TABLES, SCHEMA_VERSION, SNAPSHOT_TABLES
-from spark_assign.tables.own_groups import is_own_group
+from spark_assign.tables.groups import OPTIONAL_SNAPSHOT_TABLES, SCHEMA_VERSION, SNAPSHOT_TABLES, is_own_group
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ tables with these names. Only `tables.groups.REQUIRED_TABLES` are required.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_assign.sources.files.snapshot_versions import check_contents, check_versions
 from spark_assign.spark.engine import is_embedded, require_spark, shares_files, unknown_format
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores import typed_text
@@ -30,6 +30,7 @@ from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, re
 from spark_assign.stores.locations import file_system, for_spark, is_path, join, local_path
 from spark_assign.tables.errors import SourceError, SparkAssignError, is_engine_failure, reason
 from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, REQUIRED_TABLES
+from spark_assign.tables.schema_check import check_version
 
 _FILE_FORMATS = ("parquet", "csv", "json")
 _SUFFIX = re.compile(r"\.(parquet|csv|json|jsonl|ndjson)(\.(gz|bz2|zst|lz4|snappy|deflate))?$")
@@ -407,3 +408,31 @@ def _bytes(locations: Iterable[str | None]) -> int:
         files = Path(path).rglob("*") if os.path.isdir(path) else [Path(path)]
         size += sum(file.stat().st_size for file in files if file.is_file())
     return size
+
+
+# --- checks whether this release reads the snapshots of a fleet, by the `snapshot.json` of each ---------------
+
+
+def check_versions(spark: SparkSession, summaries: Mapping[str, str | None]) -> None:
+    """Raises SourceError if a snapshot with one of these files `snapshot.json` has another schema version.
+
+    `summaries` has the local path of each location, or None if Spark must read it.
+    """
+    remote = []
+    for summary, path in summaries.items():
+        if path is None or not os.path.isfile(path):
+            remote.append(summary)
+            continue
+        with contextlib.suppress(ValueError, RecursionError):
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            check_version(summary, content.get("schema_version") if isinstance(content, dict) else None)
+    if remote:
+        files = spark.read.text(remote, wholetext=True)
+        check_contents(files.select(F.col("_metadata.file_path").alias("name"), F.col("value").alias("content")))
+
+
+def check_contents(summaries: DataFrame) -> None:
+    """Raises SourceError if a row has the content of a `snapshot.json` (columns: name, content) of another version."""
+    version = F.get_json_object("content", "$.schema_version").cast("int").alias("version")
+    for row in summaries.groupBy(version).agg(F.min("name").alias("name")).limit(10).collect():  # one row per version
+        check_version(unquote(row["name"]), row["version"])

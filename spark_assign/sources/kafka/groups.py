@@ -29,7 +29,7 @@ from spark_assign.sources.kafka.streams_applications import ApplicationReader
 from spark_assign.spark.progress import progress
 from spark_assign.streams.classic_members import StreamsMember
 from spark_assign.tables.errors import SourceError
-from spark_assign.tables.own_groups import is_own_group
+from spark_assign.tables.groups import is_own_group
 from spark_assign.wire import consumer_protocol, streams_protocol
 from spark_assign.wire.consumer_protocol import TopicPartitions
 from spark_assign.wire.describe_groups import (

@@ -1,7 +1,7 @@
-"""Compiles the declaration of a struct into a decoder, once per version.
+"""Reads and writes structs by their declarations. A declaration is compiled into a decoder once per version.
 
-Behaves as Kafka's generated classes, including their flaws: the announced size of a known tagged field is ignored,
-the last of two equal tags counts, and lengths are rejected if Kafka 4.4 rejects them.
+The decoder behaves as Kafka's generated classes, including their flaws: the announced size of a known tagged field is
+ignored, the last of two equal tags counts, and lengths are rejected if Kafka 4.4 rejects them.
 """
 
 from __future__ import annotations
@@ -257,8 +257,7 @@ _METHODS: dict[str, Callable[[_Writer, Any], None]] = {
 }
 
 
-# --- reads GroupMetadata values of versions 0 to 3 in one pass. Nearly all group records of the topic have this form
-# ---
+# --- GroupMetadata of versions 0 to 3 in one pass: nearly all group records -----------------------------------
 #
 # The loop reads regular bytes several times as fast as the generic decoder, with which it agrees on everything that it
 # reads. Irregular bytes are left to the generic decoder.

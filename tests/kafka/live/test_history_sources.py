@@ -32,7 +32,7 @@ from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.offsets_topic import CHECKPOINT
 from spark_assign.sources.kafka.records_folder import RecordsFolder, copy_records
-from spark_assign.tables.own_groups import is_own_group
+from spark_assign.tables.groups import is_own_group
 from spark_assign.wire.group_records import read_key, read_value
 from spark_assign.wire.log_segment import Batch
 from spark_assign.wire.segment_records import NAMES, read_batch

@@ -1,4 +1,4 @@
-"""Balances homogeneous groups.
+"""The groups that franz-go's balancers see, and the balancer of homogeneous groups.
 
 Principles, in order of priority
     1. Balance: the numbers of partitions of two members differ by at most one.
@@ -122,8 +122,7 @@ def plan_steals(load: list[int]) -> list[tuple[int, int]]:
     return steals
 
 
-# --- a group as franz-go's sticky balancers see it, the owners of its partitions, and their heap and levels of members
-# ---
+# --- a group as franz-go's balancers see it, its owners, and its levels of members ----------------------------
 
 
 NO_MEMBER = -1

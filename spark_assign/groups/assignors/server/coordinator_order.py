@@ -44,7 +44,7 @@ from spark_assign.numeric.segmented_arrays import key_ranges, row_numbers, start
 # the record. All orders are functions of ids, except within a bucket, where the insertion order counts: a `HashMap` or
 # `HashSet` is iterated bucket by bucket, and a bucket in insertion order.
 #
-# The first half of this module computes the orders of many tables as columns, the second half that of a single table.
+# The first half of this section computes the orders of many tables as columns, the second half that of a single table.
 
 
 _GOLDEN_RATIO = 0x9E3779B97F4A7C15

@@ -336,8 +336,7 @@ class RackIndex:
         return result
 
 
-# --- the broker's range assignor (`org.apache.kafka.coordinator.group.assignor.RangeAssignor`), here called
-# server-range ---
+# --- the broker's `RangeAssignor`, here called server-range ---------------------------------------------------
 #
 # Principles, in order of priority
 #     1. Balance within a topic: with p partitions and n subscribers, each gets p // n, and the first p % n get one

@@ -335,9 +335,6 @@ def rebalance(
     return moves
 
 
-# --- slices ----------------------------------------------------------------------------------------------------------
-
-
 class _Owners:
     """The owner of each partition of each topic."""
 

@@ -1,7 +1,7 @@
 """Assigns heterogeneous groups, one at a time (Kafka's `GeneralAssignmentBuilder`).
 
-For the algorithm, see `general`. This module finds the owners of earlier generations, and derives from the
-result why a partition moved and whether it is withheld.
+`run_balancer` lets `GeneralBalancer` balance the group, and derives from the result why a partition moved and whether
+it is withheld. `find_previous_owners` finds the owners of earlier generations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Assigns homogeneous groups as Kafka 2.5.1 to 2.8 does (`constrainedAssign`).
+"""Sticky up to Kafka 2.8: first homogeneous groups as Kafka 2.5.1 to 2.8 assigns them (`constrainedAssign`).
 
 Principles: as in `constrained`, but the number of members that exceed the quota isn't computed beforehand.
 

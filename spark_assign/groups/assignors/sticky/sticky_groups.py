@@ -200,8 +200,7 @@ class PartitionMovements:
         return dict(self.moved), {key: (table.capacity, list(table.spread)) for key, table in self.between.items()}
 
 
-# --- resolves conflicts between members that own the same partition (`AbstractStickyAssignor.allSubscriptionsEqual`)
-# ---
+# --- conflicts between members that own the same partition (`allSubscriptionsEqual`) --------------------------
 #
 # Members are processed in hash order. If a partition has an owner already, the later member gets it if its generation
 # is higher. If both are equal, no member keeps the partition, and the later one counts as its owner in later
