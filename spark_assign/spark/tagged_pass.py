@@ -48,6 +48,24 @@ def _column(value: str | Column | None, field: StructField) -> Column:
     return column.cast(field.dataType).alias(field.name)
 
 
+def gather_tables(
+    tables: Mapping[str, DataFrame | None], key: Sequence[str], columns: Mapping[str, Iterable[Sequence[str]]]
+) -> DataFrame:
+    """Returns the rows of all tables, each as a struct in the column of its table's name; the other structs are null.
+
+    Args:
+        tables: The tables by name, of which at least one isn't None.
+        key: Columns that identify a group.
+        columns: Columns of each table that the kernel reads (`groups.kernel.tagged_rows.InputTable`).
+    """
+    known = {table: rows for table, rows in tables.items() if rows is not None}
+    structs = {
+        table: F.struct(*(name for of in columns[table] for name in of if name in rows.columns))
+        for table, rows in known.items()
+    }
+    return union(rows.select(*key, structs[table].alias(table)) for table, rows in known.items())
+
+
 def union(tables: Iterable[DataFrame]) -> DataFrame:
     """Returns the rows of all tables; missing columns are null."""
     listed = list(tables)

@@ -6,23 +6,22 @@ of the plan is a projection of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import ClassVar
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.fleet import FleetTables
 from spark_assign.groups.facts import racks_of_brokers
-from spark_assign.spark.tagged_pass import Kernel, run_pass, to_facts, union
+from spark_assign.spark.tagged_pass import Kernel, gather_tables, run_pass
 from spark_assign.stores.result import LazyResult
 from spark_assign.streams.kernel import followed_rounds
 from spark_assign.streams.kernel import plan_groups as kernel
-from spark_assign.streams.kernel import streams_group_input as kinds
 from spark_assign.streams.kernel.sticky_task_assignor import STICKY
+from spark_assign.streams.kernel.streams_group_input import TABLES
 from spark_assign.streams.kernel.task_assignor_api import TaskAssignor
 from spark_assign.tables import stored_plan
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
@@ -36,9 +35,6 @@ ROWS_PER_SPARK_TASK = 200_000
 _TOPIC = ["cluster", "topic"]
 _RATES = "in_bytes_per_second", "in_messages_per_second"
 _TOPIC_LISTS = "source_topics", "changelog_topics"
-
-_Columns = dict[str, str | Column]
-_Source = tuple[DataFrame | None, int, _Columns]
 
 PLAN_ROWS = tagged_schema(PLAN_TABLES)
 """Schema of the tagged rows (`streams.kernel.plan_groups`)."""
@@ -158,63 +154,41 @@ def _build_params(assignor: str | TaskAssignor, standby_replicas: int | None) ->
     return kernel.StreamsPlanParams(assignor, kernel.ASSIGNORS[assignor], standby_replicas)
 
 
-def gather_facts(fleet: FleetTables, *, loads: bool = False) -> DataFrame:
-    """Returns the kernel's input, a row per fact (`streams.kernel.streams_group_input`); it includes the members of
-    other groups, which the kernel ignores. For `loads`, see `run_streams_pass`."""
-    member: _Columns = {"member_id": "member_id", "name": "process_id", "number": "position"}
-    member |= _more(fleet.members, "rack_id", "client_tags", "error_code", "group_instance_id")
-    subtopology: _Columns = {"name": "subtopology", "number": "partitions", "stateful": "stateful"}
-    subtopology |= _more(fleet.subtopologies, "source_topics", "changelog_topics")
-    group: _Columns = {"text": "group_type", "number": "standby_replicas"}
-    group |= _more(fleet.groups, "streams_config", "leader_process_id", "standby_task_order", "leader_version")
-    task: _Columns = {"member_id": "member_id", "name": "subtopology", "number": "task", "text": "role"}
-    sources: list[_Source] = [
-        (fleet.members, kinds.MEMBER, member),
-        (fleet.subtopologies, kinds.SUBTOPOLOGY, subtopology),
-        (fleet.groups, kinds.GROUP, group),
-        *(
-            (rows, kind, task | {"offset": "changelog_offset"})
-            for rows, kind in ((fleet.tasks, kinds.TASK), (fleet.departed_tasks, kinds.DEPARTED_TASK))
-        ),
-        *_classic_sources(fleet, fleet.loads if loads else None),
-    ]
-    return union(to_facts(rows, kinds.FACTS, kind, **columns) for rows, kind, columns in sources if rows is not None)
+def gather_facts(fleet: FleetTables, *, loads: bool = False, **more: DataFrame | None) -> DataFrame:
+    """Returns the kernel's input (`streams.kernel.streams_group_input.TABLES`); it includes the members of other
+    groups, which the kernel ignores.
+
+    Args:
+        fleet, loads: see `run_streams_pass`.
+        more: more tables.
+    """
+    names = ("members", "subtopologies", "groups", "tasks", "departed_tasks")
+    tables = {name: getattr(fleet, name) for name in names} | _classic_tables(fleet, fleet.loads if loads else None)
+    return gather_tables(tables | more, GROUP_KEY, TABLES)
 
 
-def _more(rows: DataFrame | None, *names: str) -> _Columns:
-    """Returns the column `more` of facts: the columns that a table has of these, as JSON."""
-    present = [name for name in names if rows is not None and name in rows.columns]
-    return {"more": F.to_json(F.struct(*present))} if present else {}
-
-
-def _classic_sources(fleet: FleetTables, loads: DataFrame | None) -> Iterator[_Source]:
-    """Yields the facts of classic applications: ownership, and the topics that `subtopologies` names. If there are
+def _classic_tables(fleet: FleetTables, loads: DataFrame | None) -> dict[str, DataFrame | None]:
+    """Returns the tables of classic applications: ownership, and the topics that `subtopologies` names. If there are
     loads, changelogs have their rates."""
     assert fleet.subtopologies is not None
     if "source_topics" not in fleet.subtopologies.columns:
-        return
+        return {}
     applications = fleet.subtopologies.where("source_topics is not null")
     owners = fleet.filter_groups(applications)
-    for rows, kind in ((owners.ownership_slices(), kinds.OWNED), (owners.departed, kinds.DEPARTED_OWNED)):
-        if rows is not None:
-            yield rows, kind, _more(rows, "first", "step", "count") | {"member_id": "member_id", "name": "topic"}
     changelogs = fleet.changelogs
     if changelogs is not None and loads is not None:
         partition = [*_TOPIC, "partition"]
         of_all_groups = loads.where("group_id IS NULL").join(changelogs.select(*_TOPIC).distinct(), _TOPIC, "left_semi")
         rates = of_all_groups.groupBy(*partition).agg(*(F.max(name).alias(name) for name in _RATES))
         changelogs = changelogs.join(rates, partition, "left")
-    changelog = _more(changelogs, "bytes", *_RATES)
-    changelog |= {"name": "topic", "number": "partition", "offset": "end_offset"}
-    yield changelogs, kinds.CHANGELOG, changelog
     lists = [F.coalesce(name, F.array().cast("array<string>")) for name in _TOPIC_LISTS if name in applications.columns]
     named = applications.select(*GROUP_KEY, F.explode(F.concat(*lists)).alias("topic")).distinct()
-    topics = named.join(fleet.topics.select("cluster", "topic", "partitions"), _TOPIC)
-    yield topics, kinds.TOPIC, {"name": "topic", "number": "partitions"}
+    tables = {"owned": owners.ownership_slices(), "departed": owners.departed, "changelogs": changelogs}
+    tables["topics"] = named.join(fleet.topics.select("cluster", "topic", "partitions"), _TOPIC)
     if fleet.racks_known:
         assert fleet.replicas is not None
         assert fleet.brokers is not None
-        racks = F.to_json(F.expr("transform(replicas, each -> try_element_at(rack_of, each))"))
+        racks = F.expr("transform(replicas, each -> try_element_at(rack_of, each))")
         replicas = named.join(fleet.replicas.select("cluster", "topic", "partition", "replicas"), _TOPIC)
-        placed = replicas.join(racks_of_brokers(fleet.brokers), "cluster", "left")
-        yield placed, kinds.RACKS, {"name": "topic", "number": "partition", "more": racks}
+        tables["racks"] = replicas.join(racks_of_brokers(fleet.brokers), "cluster", "left").withColumn("racks", racks)
+    return tables

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import ClassVar
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from spark_assign.fleet import FleetTables
-from spark_assign.simulation.kernel.settings import GROUP_TIMES
 from spark_assign.simulation.settings import Settings
 from spark_assign.simulation.simulation import events_by_group
-from spark_assign.spark.tagged_pass import run_pass, to_facts, union
+from spark_assign.spark.tagged_pass import run_pass
 from spark_assign.stores.result import LazyResult
 from spark_assign.streams.kernel import simulate_applications as kernel
-from spark_assign.streams.kernel import streams_group_input as kinds
 from spark_assign.streams.plan import gather_facts
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.schema_fields import tagged_schema
-from spark_assign.tables.simulation import EVENTS
 from spark_assign.tables.stored_plan import STORED_SIMULATION_TABLES, STREAMS
 from spark_assign.tables.streams import SIMULATION_TABLES
 
@@ -96,17 +91,7 @@ def simulate_streams(
         restore_bytes_per_second, settings.timing, variant == "static", leaves_on_close
     )
     simulate = partial(kernel.simulate_applications, params=params)
-    facts = union([gather_facts(fleet, loads=True), *_events_and_settings(events_by_group(events, fleet), settings)])
+    more = {"events": events_by_group(events, fleet), "group_times": settings.groups}
+    facts = gather_facts(fleet, loads=True, **more, member_settings=settings.members)
     tasks = min(1 + fleet.sizes.members // MEMBERS_PER_TASK, MAX_TASKS)
     return StreamsSimulation(run_pass(facts, GROUP_KEY, tasks, simulate, _ROWS))
-
-
-def _events_and_settings(events: DataFrame, settings: Settings) -> Iterator[DataFrame]:
-    """Yields the facts that a plan doesn't have."""
-    values = [name for name in EVENTS.fieldNames() if name not in GROUP_KEY]
-    yield to_facts(events, kinds.FACTS, kinds.EVENT, more=F.to_json(F.struct(*values)))
-    if settings.groups is not None:
-        yield to_facts(settings.groups, kinds.FACTS, kinds.SETTINGS, more=F.to_json(F.struct(*GROUP_TIMES)))
-    if settings.members is not None:
-        more = F.to_json(F.struct("group_instance_id"))
-        yield to_facts(settings.members, kinds.FACTS, kinds.SETTINGS, member_id="member_id", more=more)

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
 from spark_assign.java.hash_map import java_key
-from spark_assign.streams.kernel.streams_group_input import FACTS, GROUP, MEMBER, SUBTOPOLOGY, TASK, process_hash_order
+from spark_assign.streams.kernel.streams_group_input import TABLES as INPUT
+from spark_assign.streams.kernel.streams_group_input import process_hash_order
 from spark_assign.streams.kernel.task_assignor_api import (
     StreamsGroupAssignment,
     StreamsGroupSpec,
@@ -31,12 +32,6 @@ FILE_4_2_2 = Path(__file__).parent / "streams-groups-4.2.2.jsonl.gz"
 """Rows of streams-sticky from Kafka 4.2.2, of which both 4.2.1 and 4.4.0 answer 100 otherwise."""
 GROUP_ID = "group"
 TABLES = ("topics", "members", "subscriptions", "groups", "subtopologies", "tasks")
-_RENAMED = {
-    GROUP: {"group_type": "text", "standby_replicas": "number"},
-    SUBTOPOLOGY: {"subtopology": "name", "partitions": "number"},
-    MEMBER: {"process_id": "name", "position": "number"},
-    TASK: {"subtopology": "name", "task": "number", "role": "text", "changelog_offset": "offset"},
-}
 
 
 def rows(system: str) -> list[Row]:
@@ -136,17 +131,26 @@ def fleet_of(spark: SparkSession, rows: Iterable[Row]) -> Fleet:
 
 
 def facts_of(rows: Iterable[Row]) -> pa.Table:
-    """The same as the kernel's facts (`streams.kernel.streams_group_input`)."""
-    facts: list[dict[str, Any]] = []
+    """The same as the kernel's input (`streams.kernel.streams_group_input`)."""
+    facts: list[Row] = []
     for row in rows:
-        tables = table_rows(row)
-        for kind, table in ((GROUP, "groups"), (SUBTOPOLOGY, "subtopologies"), (MEMBER, "members"), (TASK, "tasks")):
+        for table, lines in table_rows(row).items():
             names = [field.name for field in INPUT_TABLES[table] if field.metadata != ONLY_IF_GIVEN]
-            for line in tables[table]:
-                values = dict(zip(names, line, strict=True))
-                renamed = {_RENAMED[kind].get(name, name): value for name, value in values.items()}
-                facts.append({name: value for name, value in renamed.items() if name in FACTS.names} | {"kind": kind})
-    return pa.Table.from_pylist(facts, FACTS)
+            facts += ({"table": table, **dict(zip(names, line, strict=True))} for line in lines if table in INPUT)
+    return one_table(facts)
+
+
+def one_table(rows: Iterable[Row]) -> pa.Table:
+    """Rows that name their `table`, as the kernel reads them: each is the struct of its table; by default of group g
+    of cluster c."""
+    key = {"cluster": "c", "group_id": "g"}
+    of_tables = [
+        dict.fromkeys(INPUT)
+        | {name: row.get(name, value) for name, value in key.items()}
+        | {row["table"]: {name: value for name, value in row.items() if name not in ("table", *key)}}
+        for row in rows
+    ]
+    return pa.Table.from_pylist(of_tables)
 
 
 def planned_sets(tasks: Iterable[Row]) -> dict[str, Sets]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pyarrow as pa
@@ -10,19 +9,9 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.streams.kernel.plan_groups import ASSIGNORS, StreamsPlanParams, plan_streams_groups
-from spark_assign.streams.kernel.streams_group_input import (
-    CHANGELOG,
-    DEPARTED_TASK,
-    FACTS,
-    GROUP,
-    MEMBER,
-    OWNED,
-    REMEDIES,
-    SUBTOPOLOGY,
-    TASK,
-    TOPIC,
-)
+from spark_assign.streams.kernel.streams_group_input import REMEDIES
 from spark_assign.streams.plan import PLAN_ROWS
+from tests.golden.streams_rows import one_table
 from tests.unit.test_streams_plan import FAULTY
 
 Row = dict[str, Any]
@@ -32,39 +21,40 @@ P, Q = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-00000000
 
 def group(*config: str, standbys: int = 0, **more: Any) -> Row:
     """What the application is configured with."""
-    return fact(GROUP, text="classic", number=standbys, streams_config=config or None, **more)
+    return fact("groups", group_type="classic", standby_replicas=standbys, streams_config=config or None, **more)
 
 
-def fact(kind: int, **values: Any) -> Row:
-    """A fact; columns that facts don't have are in `more`."""
-    more = {name: value for name, value in values.items() if name not in FACTS.names and value is not None}
-    row = {"cluster": "c", "group_id": "g", "kind": kind, "more": json.dumps(more) if more else None}
-    return row | {name: value for name, value in values.items() if name in FACTS.names}
+def fact(table: str, **values: Any) -> Row:
+    """A row of a table of the input."""
+    return {"table": table, **values}
 
 
 def member(name: str, process: str | None, **more: Any) -> Row:
     """A member."""
-    return fact(MEMBER, member_id=name, name=process, **more)
+    return fact("members", member_id=name, process_id=process, **more)
 
 
 def task(name: str, number: int, role: str | None, offset: int | None = None, of: str = "0") -> Row:
     """What a member has."""
-    return fact(TASK, member_id=name, name=of, number=number, text=role, offset=offset)
+    return fact("tasks", member_id=name, subtopology=of, task=number, role=role, changelog_offset=offset)
 
 
 def topology(tasks: int = 2, *, end: int | None = 1_000_000, known: int | None = None) -> list[Row]:
     """One subtopology that reads t and logs to l."""
     return [
-        fact(SUBTOPOLOGY, name="0", source_topics=["t"], changelog_topics=["l"]),
-        fact(TOPIC, name="t", number=tasks),
-        *(fact(CHANGELOG, name="l", number=at, offset=end) for at in range(tasks if known is None else known)),
+        fact("subtopologies", subtopology="0", source_topics=["t"], changelog_topics=["l"]),
+        fact("topics", topic="t", partitions=tasks),
+        *(
+            fact("changelogs", topic="l", partition=at, end_offset=end)
+            for at in range(tasks if known is None else known)
+        ),
     ]
 
 
 def plan_rows(rows: list[Row]) -> list[Row]:
     """The rows of the plan of one group, without nulls."""
     params = StreamsPlanParams("streams-sticky", ASSIGNORS["streams-sticky"])
-    tables = plan_streams_groups(pa.Table.from_pylist(rows, FACTS), SCHEMA, params)
+    tables = plan_streams_groups(one_table(rows), SCHEMA, params)
     planned = pa.concat_tables(tables).to_pylist()
     return [{name: value for name, value in row.items() if value is not None} for row in planned]
 
@@ -100,8 +90,7 @@ def test_a_new_process_gets_a_warmup() -> None:
 def test_what_standbys_need_of_disks() -> None:
     """A copy of the state of each task that has one, warmups included; unknown if a size is."""
     sized = [
-        row | {"more": json.dumps({"bytes": 100 * (row["number"] + 1)})} if row["kind"] == CHANGELOG else row
-        for row in SCALED_OUT
+        row | {"bytes": 100 * (row["partition"] + 1)} if row["table"] == "changelogs" else row for row in SCALED_OUT
     ]
     assert columns(sized, "metrics", "state_bytes", "standby_bytes") == [(300, 100)]
     assert columns([group(standbys=1), *sized[1:]], "metrics", "state_bytes", "standby_bytes") == [(300, 300)]
@@ -133,13 +122,13 @@ def test_a_standby_of_unknown_offsets_counts_as_caught_up() -> None:
     assert columns(unknown, "metrics", "assumed_offsets") == [(1,)]
     assert columns(known, "metrics", "assumed_offsets") == [(0,)]
     new = [group(), *topology(known=0), *SCALED_OUT[4:], task("b", 0, "standby")]
-    new = [row for row in new if row["kind"] != CHANGELOG]
+    new = [row for row in new if row["table"] != "changelogs"]
     assert columns(new, "metrics", "assumed_offsets") == [(1,)]
 
 
 def test_a_member_has_left() -> None:
     """Its tasks go to the only process, which has state of one of them."""
-    left = [fact(DEPARTED_TASK, member_id="a", name="0", number=at, text="active") for at in range(2)]
+    left = [fact("departed_tasks", member_id="a", subtopology="0", task=at, role="active") for at in range(2)]
     rows = [group(), *topology(), member("b", P), task("b", 0, "standby", 5), *left]
     moved = columns(rows, "move", "task", "role", "from_member_id", "to_member_id", "reason", "state")
     assert moved == [
@@ -151,22 +140,22 @@ def test_a_member_has_left() -> None:
 
 def test_all_members_have_left() -> None:
     """Nobody gets the tasks."""
-    rows = [group(), *topology(), fact(DEPARTED_TASK, member_id="a", name="0", number=0, text="active")]
+    rows = [group(), *topology(), fact("departed_tasks", member_id="a", subtopology="0", task=0, role="active")]
     assert columns(rows, "move", "task", "from_member_id", "to_member_id", "reason") == [(0, "a", None, "member-left")]
     assert columns(rows, "metrics", "members", "unassigned_active", "follow_up") == [(0, 2, None)]
 
 
 def test_members_without_a_process_and_a_subtopology_without_sources() -> None:
     """Each member is a process; the ID of a global store is in no table."""
-    second = fact(SUBTOPOLOGY, name="2", source_topics=["u"])
-    rows = [group(), *topology(), second, fact(TOPIC, name="u", number=1), member("a", None), member("b", None)]
+    second = fact("subtopologies", subtopology="2", source_topics=["u"])
+    rows = [group(), *topology(), second, fact("topics", topic="u", partitions=1), member("a", None), member("b", None)]
     assert sorted({of for (of,) in columns(rows, "task", "subtopology")}) == ["0", "2"]
     assert columns(rows, "metrics", "processes", "subtopologies", "tasks", "stateful_tasks") == [(2, 2, 3, 2)]
 
 
 def test_end_offsets_that_cannot_be_read() -> None:
     """Kafka falls back to previous owners, and probes."""
-    rows = [row | {"offset": None} if row["kind"] == CHANGELOG else row for row in SCALED_OUT]
+    rows = [row | {"end_offset": None} if row["table"] == "changelogs" else row for row in SCALED_OUT]
     assert columns(rows, "metrics", "assignor", "follow_up") == [("fallback", "probing")]
     assert columns(rows, "task", "member_id", "task", "role") == [("a", 0, "active"), ("a", 1, "active")]
 
@@ -183,17 +172,17 @@ def test_standbys_of_the_public_sticky_assignor_are_marked() -> None:
 BAD = {
     "bad-process-id": [member("c", "host-1")],
     "bad-streams-config": [member("c", None, client_tags=["zone"])],
-    "bad-classic-subtopology": [fact(SUBTOPOLOGY, name="named__1", source_topics=["t"])],
+    "bad-classic-subtopology": [fact("subtopologies", subtopology="named__1", source_topics=["t"])],
     "bad-classic-task": [task("a", 0, "standby", of="x")],
-    "bad-changelog": [fact(CHANGELOG, name="l", number=1, offset=7)],
-    "bad-owned": [fact(OWNED, member_id="a", name="t", first=0, step=0, count=1)],
-    "too-many-tasks": [fact(OWNED, member_id="a", name="t", first=0, step=1, count=2**31 - 1)],
-    "unknown-member": [fact(OWNED, member_id="z", name="t", first=0, step=1, count=1)],
-    "unknown-topic": [fact(SUBTOPOLOGY, name="1", source_topics=["gone"])],
+    "bad-changelog": [fact("changelogs", topic="l", partition=1, end_offset=7)],
+    "bad-owned": [fact("owned", member_id="a", topic="t", first=0, step=0, count=1)],
+    "too-many-tasks": [fact("owned", member_id="a", topic="t", first=0, step=1, count=2**31 - 1)],
+    "unknown-member": [fact("owned", member_id="z", topic="t", first=0, step=1, count=1)],
+    "unknown-topic": [fact("subtopologies", subtopology="1", source_topics=["gone"])],
     "shutdown-requested": [member("c", None, error_code=4)],
     "duplicate-group": [group()],
     "duplicate-task": [task("a", 0, "active")],
-    "null-key": [fact(SUBTOPOLOGY, name=None, source_topics=["t"])],
+    "null-key": [fact("subtopologies", subtopology=None, source_topics=["t"])],
 }
 
 
@@ -216,9 +205,13 @@ REJECTED = [
     ([group(standbys=-1), *SCALED_OUT[1:]], "bad-standby-replicas", "standby_replicas=-1"),
     ([group(), task("a", 0, "active"), member("a", P)], "no-topology", "group_id=g"),
     ([group(), *topology(known=1), member("a", P)], "no-end-offsets", "topic=l, partition=1"),
-    ([group(), *topology(known=0), fact(TOPIC, name="l", number=2), member("a", P)], "no-end-offsets", "topic=l"),
     (
-        [group(), *topology(), member("a", P), fact(OWNED, member_id="a", name="x", first=0, step=1, count=1)],
+        [group(), *topology(known=0), fact("topics", topic="l", partitions=2), member("a", P)],
+        "no-end-offsets",
+        "topic=l",
+    ),
+    (
+        [group(), *topology(), member("a", P), fact("owned", member_id="a", topic="x", first=0, step=1, count=1)],
         "unknown-owned",
         P,
     ),

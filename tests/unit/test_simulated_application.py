@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from uuid import UUID
 
@@ -11,10 +10,10 @@ import pytest
 
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.spark.tagged_pass import to_arrow_schema
-from spark_assign.streams.kernel import streams_group_input as kinds
 from spark_assign.streams.kernel.simulate_applications import ApplicationSimulationParams, simulate_applications
 from spark_assign.tables.schema_fields import tagged_schema
 from spark_assign.tables.streams import SIMULATION_TABLES
+from tests.golden.streams_rows import one_table
 
 ROLLING = {"at_ms": 10_000, "event": "rolling-restart", "down_ms": 5_000, "pause_ms": 60_000}
 Rows = list[dict[str, Any]]
@@ -27,41 +26,31 @@ def facts(
     config: tuple[str, ...] = (),
     growth: float | None = None,
     settings: Rows | None = None,
+    times: Rows | None = None,
     group_type: str = "classic",
 ) -> pa.Table:
     """Three instances m1 to m3, or m1a and m1b to m3a and m3b, with two tasks per thread."""
     names = [f"m{at}{thread}" for at in (1, 2, 3) for thread in ("ab" if threads > 1 else [""])]
     tasks = range(2 * len(names))
-    of_kinds: dict[int, Rows] = {
-        kinds.GROUP: [{"text": group_type, "number": standbys, "more": {"streams_config": config}}],
-        kinds.SUBTOPOLOGY: [
-            {"name": "0", "number": 6, "stateful": True, "more": {"source_topics": ["t"], "changelog_topics": ["l"]}}
+    partition = {"topic": "l", "end_offset": 1_000_000, "bytes": 1_000_000_000, "in_bytes_per_second": growth}
+    tables: dict[str, Rows] = {
+        "groups": [{"group_type": group_type, "standby_replicas": standbys, "streams_config": config}],
+        "subtopologies": [
+            {"subtopology": "0", "stateful": True, "source_topics": ["t"], "changelog_topics": ["l"], "partitions": 6}
         ],
-        kinds.TOPIC: [{"name": "t", "number": len(tasks)}],
-        kinds.MEMBER: [{"member_id": name, "name": str(UUID(int=int(name[1])))} for name in names],
-        kinds.TASK: [
-            {"member_id": names[(at + shift) % len(names)], "name": "0", "number": at, "text": role}
+        "topics": [{"topic": "t", "partitions": len(tasks)}],
+        "members": [{"member_id": name, "process_id": str(UUID(int=int(name[1])))} for name in names],
+        "tasks": [
+            {"member_id": names[(at + shift) % len(names)], "subtopology": "0", "task": at, "role": role}
             for at in tasks
             for shift, role in [(0, "active"), (threads, "standby")][: 1 + standbys]
         ],
-        kinds.CHANGELOG: [
-            {
-                "name": "l",
-                "number": at,
-                "offset": 1_000_000,
-                "more": {"bytes": 1_000_000_000, "in_bytes_per_second": growth},
-            }
-            for at in tasks
-        ],
-        kinds.EVENT: [{"more": event} for event in events],
-        kinds.SETTINGS: settings or [],
+        "changelogs": [partition | {"partition": at} for at in tasks],
+        "events": list(events),
+        "group_times": times or [],
+        "member_settings": settings or [],
     }
-    rows = [
-        {"cluster": "c", "group_id": "g", "kind": kind, **row, "more": json.dumps(row.get("more") or {})}
-        for kind, of_kind in of_kinds.items()
-        for row in of_kind
-    ]
-    return pa.Table.from_pylist(rows, kinds.FACTS)
+    return one_table({"table": name, **row} for name, rows in tables.items() for row in rows)
 
 
 def simulate(
@@ -133,15 +122,12 @@ def test_a_static_member_that_returns_late() -> None:
 def test_instance_ids_and_times_of_single_members_and_groups() -> None:
     """m1 alone is static; the session of m2 is only 10 s long: it closes at 80 s, was heard at 78 s, and is back at
     85 s; all have joined at 88 s."""
-    settings = [
-        {"member_id": "m1", "more": {"group_instance_id": "i1"}},
-        {"member_id": None, "more": {"session_timeout_ms": 10_000}},
-    ]
+    settings = [{"member_id": "m1", "group_instance_id": "i1"}]
     events = [
         {**ROLLING, "event": "member-restarts", "member_id": f"m{at}", "at_ms": 10_000 + 70_000 * (at - 1)}
         for at in (1, 2)
     ]
-    steps, rebalances, _ = simulate(facts(*events, settings=settings))
+    steps, rebalances, _ = simulate(facts(*events, settings=settings, times=[{"session_timeout_ms": 10_000}]))
     assert costs(steps) == [(0, 0, 0, 10.0, 0), (1, 0, 0, 16.0, 0)]
     assert [row["end_ms"] for row in rebalances] == [88_000]
 
@@ -198,7 +184,7 @@ def test_rejected_applications() -> None:
         (facts(ROLLING, group_type="streams"), "streams-group"),
         (facts(topic), "bad-event"),
         (facts({"at_ms": 10_000, "event": "member-leaves", "member_id": "m9"}), "bad-event"),
-        (facts(ROLLING, settings=[{"more": {"session_timeout_ms": 0}}]), "bad-settings"),
+        (facts(ROLLING, times=[{"session_timeout_ms": 0}]), "bad-settings"),
         (facts(ROLLING, config=("internal.leave.group.on.close=maybe",)), "bad-streams-config"),
     ):
         steps, rebalances, rejected = simulate(table)

@@ -10,15 +10,7 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.streams.kernel.plan_groups import ASSIGNORS, StreamsPlanParams, plan_streams_groups
-from spark_assign.streams.kernel.streams_group_input import (
-    DEPARTED_TASK,
-    FACTS,
-    GROUP,
-    MEMBER,
-    REMEDIES,
-    SUBTOPOLOGY,
-    TASK,
-)
+from spark_assign.streams.kernel.streams_group_input import REMEDIES
 from spark_assign.streams.kernel.task_assignor_api import (
     StreamsGroupAssignment,
     StreamsGroupSpec,
@@ -36,30 +28,30 @@ STICKY = StreamsPlanParams("streams-sticky", ASSIGNORS["streams-sticky"])
 
 def member(member_id: str | None, process: str | None = None) -> Row:
     """A member, by default a process of its own."""
-    return {"kind": MEMBER, "member_id": member_id, "name": process}
+    return {"table": "members", "member_id": member_id, "process_id": process}
 
 
 def subtopology(name: str | None, tasks: int | None, stateful: bool | None = True) -> Row:
     """A subtopology."""
-    return {"kind": SUBTOPOLOGY, "name": name, "number": tasks, "stateful": stateful}
+    return {"table": "subtopologies", "subtopology": name, "partitions": tasks, "stateful": stateful}
 
 
 def task(
     member_id: str | None, number: int | None, role: str | None, offset: int | None = None, of: str | None = "0"
 ) -> Row:
     """What a member has."""
-    return {"kind": TASK, "member_id": member_id, "name": of, "number": number, "text": role, "offset": offset}
+    key = {"member_id": member_id, "subtopology": of, "task": number}
+    return {"table": "tasks", **key, "role": role, "changelog_offset": offset}
 
 
 def group(standby_replicas: int | None = 0, kind: str | None = "streams") -> Row:
     """What the group is configured with."""
-    return {"kind": GROUP, "text": kind, "number": standby_replicas}
+    return {"table": "groups", "group_type": kind, "standby_replicas": standby_replicas}
 
 
 def plan_rows(rows: list[Row], params: StreamsPlanParams = STICKY) -> list[Row]:
     """Returns the rows of the plan of one group, without nulls."""
-    facts = pa.Table.from_pylist([{"cluster": "c", "group_id": "g"} | row for row in rows], FACTS)
-    table = pa.concat_tables(plan_streams_groups(facts, SCHEMA, params)).to_pylist()
+    table = pa.concat_tables(plan_streams_groups(streams_rows.one_table(rows), SCHEMA, params)).to_pylist()
     return [{name: value for name, value in row.items() if value is not None} for row in table]
 
 
@@ -94,7 +86,7 @@ def test_a_task_moves_to_where_its_state_is() -> None:
     assert moves(rows) == [("active", 1, "a", "b", "over-quota", "member", 5)]
     rows[-2] = task("c", 1, "warmup", 4)
     assert ("active", 1, "a", "c", "over-quota", "member", 4) in moves(rows)
-    without = [row for row in rows if row.get("text") != "warmup"]
+    without = [row for row in rows if row.get("role") != "warmup"]
     ((*_, state, offset),) = moves([*without[:2], member("a"), member("b", "p"), member("c", "p"), *without[5:7]])
     assert (state, offset) == ("none", None)
     rows[1] = subtopology("0", 2, stateful=False)
@@ -124,7 +116,7 @@ def test_standbys_move_for_a_reason() -> None:
         ("standby", 0, "c", None, "no-standbys", None, None),
         ("warmup", 0, "c", None, "task-gone", None, None),
     ]
-    left = {**task("gone", 0, "standby"), "kind": DEPARTED_TASK}
+    left = {**task("gone", 0, "standby"), "table": "departed_tasks"}
     assert moves([*rows, task("a", 0, "active"), left]) == [("standby", 0, "gone", "c", "member-left", "none", None)]
 
 
@@ -138,7 +130,7 @@ def test_fewer_standbys_are_wanted() -> None:
 
 def test_a_group_that_everybody_has_left() -> None:
     """Its tasks are nobody's."""
-    rows = [group(1), subtopology("0", 2), {**task("gone", 0, "active"), "kind": DEPARTED_TASK}]
+    rows = [group(1), subtopology("0", 2), {**task("gone", 0, "active"), "table": "departed_tasks"}]
     assert moves(rows) == [("active", 0, "gone", None, "member-left", None, None)]
     table = figures(rows)
     assert (table["members"], table["unassigned_active"], table["unassigned_standby"], table["max_active"]) == (
@@ -237,7 +229,7 @@ def test_an_assignor_of_ones_own_fails() -> None:
     own: TaskAssignor = only_a
     rows = [{"cluster": "c", "group_id": name} | row for name in "ab" for row in (subtopology("0", 1), member(name))]
     table = pa.concat_tables(
-        plan_streams_groups(pa.Table.from_pylist(rows, FACTS), SCHEMA, StreamsPlanParams("mine", own))
+        plan_streams_groups(streams_rows.one_table(rows), SCHEMA, StreamsPlanParams("mine", own))
     ).to_pylist()
     assert [(row["group_id"], row["kind"]) for row in table] == [
         ("a", "task"),

@@ -5,22 +5,12 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from spark_assign.advice.kernel.advice_items import AdviceItem, AdviceParams
 from spark_assign.advice.kernel.proposals import list_kept_settings, propose_streams
 from spark_assign.advice.kernel.streams_settings import RECOVERY_LAG, STANDBYS, STREAMS_ROWS, measure_streams_settings
-from spark_assign.streams.kernel.streams_group_input import (
-    CHANGELOG,
-    FACTS,
-    GROUP,
-    MEMBER,
-    OWNED,
-    SUBTOPOLOGY,
-    TASK,
-    TOPIC,
-)
+from tests.golden.streams_rows import one_table
 from tests.unit.test_classic_groups import fact, group, member, task
 
 Row = dict[str, Any]
@@ -34,9 +24,9 @@ def application(
     """Task i of subtopology 0 has `sizes[i]` bytes of state, and instance i modulo `instances` runs it."""
     return [
         group(*config, standbys=standbys),
-        fact(SUBTOPOLOGY, name="0", source_topics=["t"], changelog_topics=["l"]),
-        fact(TOPIC, name="t", number=len(sizes)),
-        *(fact(CHANGELOG, name="l", number=at, offset=end, bytes=size) for at, size in enumerate(sizes)),
+        fact("subtopologies", subtopology="0", source_topics=["t"], changelog_topics=["l"]),
+        fact("topics", topic="t", partitions=len(sizes)),
+        *(fact("changelogs", topic="l", partition=at, end_offset=end, bytes=size) for at, size in enumerate(sizes)),
         *(member(f"m{at}", PROCESSES[at]) for at in range(instances)),
         *(task(f"m{at % instances}", at, "active") for at in range(len(sizes))),
     ]
@@ -44,7 +34,7 @@ def application(
 
 def measured(rows: list[Row], rate: float = 10 * MB) -> list[Row]:
     """The rows of the application, without nulls."""
-    tables = measure_streams_settings(pa.Table.from_pylist(rows, FACTS), STREAMS_ROWS, rate)
+    tables = measure_streams_settings(one_table(rows), STREAMS_ROWS, rate)
     found = [row for table in tables for row in table.to_pylist()]
     return [{name: value for name, value in row.items() if value is not None} for row in found]
 
@@ -81,9 +71,9 @@ def test_standbys_save_a_restore() -> None:
 def test_what_standbys_read() -> None:
     """Each of two tasks writes 0.5 MB/s to its changelog, which is 86.4 GB a day."""
     rows = application([600 * MB] * 2)
-    rates = {"offset": 1_000_000, "bytes": 600 * MB, "in_bytes_per_second": 5e5}
-    rated = [fact(CHANGELOG, name="l", number=at, **rates) for at in (0, 1)]
-    (item,), _ = proposed([*(row for row in rows if row["kind"] != CHANGELOG), *rated])
+    rates = {"end_offset": 1_000_000, "bytes": 600 * MB, "in_bytes_per_second": 5e5}
+    rated = [fact("changelogs", topic="l", partition=at, **rates) for at in (0, 1)]
+    (item,), _ = proposed([*(row for row in rows if row["table"] != "changelogs"), *rated])
     assert "read this from brokers once, and then 86.40 GB a day." in item.risk
     assert "and then all that is written to the changelogs." in proposed(rows)[0][0].risk
 
@@ -117,8 +107,8 @@ def test_standbys_that_no_instance_gets() -> None:
     assert "no instance gets 3 of the standbys. The application has 2 instances" in item.description
     (item,), _ = proposed(application([600 * MB], 1, standbys=1))
     assert item.settings == "num.standby.replicas=0"
-    stateless = [row for row in application([0, 0], standbys=1) if row["kind"] not in (SUBTOPOLOGY, CHANGELOG)]
-    (item,), kept = proposed([*stateless, fact(SUBTOPOLOGY, name="0", source_topics=["t"])])
+    stateless = [row for row in application([0, 0], standbys=1) if row["table"] not in ("subtopologies", "changelogs")]
+    (item,), kept = proposed([*stateless, fact("subtopologies", subtopology="0", source_topics=["t"])])
     assert (item.settings, "No task has state." in item.description, kept) == ("num.standby.replicas=0", True, [])
 
 
@@ -157,7 +147,7 @@ def test_an_acceptable_lag_that_is_too_low() -> None:
     [
         (application([0, 0], end=None), ["not-known", "not-known"]),
         (
-            [{**row, "more": None} if row["kind"] == CHANGELOG else row for row in application([1, 1])],
+            [{**row, "bytes": None} if row["table"] == "changelogs" else row for row in application([1, 1])],
             ["not-known"] * 2,
         ),
         (application([1], 1), ["not-possible", "nothing-to-do"]),
@@ -177,9 +167,9 @@ def test_rejected_applications() -> None:
 
     rows = application([MB] * 2)
     assert rejections([*rows, task("m0", 0, "active")]) == [("rejected", "duplicate-task")]
-    nobody = [row for row in rows if row["kind"] not in (MEMBER, TASK)]
+    nobody = [row for row in rows if row["table"] not in ("members", "tasks")]
     assert rejections(nobody) == [("rejected", "no-members")]
-    lost = [row for row in rows if row["kind"] != TASK]
-    lost.append(fact(OWNED, member_id="m0", name="gone", first=0, step=1, count=1))
+    lost = [row for row in rows if row["table"] != "tasks"]
+    lost.append(fact("owned", member_id="m0", topic="gone", first=0, step=1, count=1))
     assert rejections(lost) == [("rejected", "unknown-owned")]
-    assert measured([fact(GROUP, text="streams"), *rows[1:]]) == []
+    assert measured([fact("groups", group_type="streams"), *rows[1:]]) == []

@@ -1,11 +1,48 @@
-"""Tables of tagged rows: rows of several kinds in one table, where `kind` says which columns a row uses."""
+"""Rows of several tables in one table: the input of a pass over whole groups, and its result.
+
+A row of the input has a struct per table, of which all but one are null (`spark.tagged_pass.gather_tables`). A row of
+the result is tagged: `kind` says which columns it uses.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+
+
+class InputTable(NamedTuple):
+    """The columns of an input table that a pass needs: those that sort the rows of a group, and the others."""
+
+    key: tuple[str, ...]
+    values: tuple[str, ...] = ()
+
+
+def split_tables(
+    batch: pa.Table, key: Sequence[str], tables: Mapping[str, InputTable]
+) -> Iterator[tuple[tuple[Any, ...], dict[str, list[dict[str, Any]]]]]:
+    """Yields the key of each group and the rows of its tables, sorted; missing columns are null.
+
+    Args:
+        batch: the rows of complete groups.
+        key: columns that identify a group.
+        tables: the input tables.
+    """
+    groups: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = defaultdict(lambda: {name: [] for name in tables})
+    for name in tables.keys() & set(batch.column_names):
+        rows, empty = batch.filter(batch[name].is_valid()), dict.fromkeys((*tables[name].key, *tables[name].values))
+        for *group, row in zip(*(rows[column].to_pylist() for column in (*key, name)), strict=True):
+            groups[tuple(group)][name].append(empty | row)
+    for group_key in sorted(groups, key=_nulls_last):
+        for name, listed in groups[group_key].items():
+            listed.sort(key=lambda row: _nulls_last(row[column] for column in tables[name].key))
+        yield group_key, groups[group_key]
+
+
+def _nulls_last(values: Iterable[Any]) -> list[tuple[bool, Any]]:
+    return [(value is None, value) for value in values]
 
 
 def row_schema(*texts: str) -> pa.Schema:

@@ -1,12 +1,11 @@
 """Classic Streams applications as their leader sees them: reads facts and finds faults.
 
-The kinds of facts are in `streams_group_input`. A group is classic if `groups` has it with `group_type` classic; it is
-an application if it has subtopologies or tasks.
+The tables of the input are in `streams_group_input`. A group is classic if `groups` has it with `group_type` classic;
+it is an application if it has subtopologies or tasks.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -31,24 +30,14 @@ from spark_assign.streams.kernel.classic_application import (
 )
 from spark_assign.streams.kernel.leader_releases import find_rules
 from spark_assign.streams.kernel.streams_group_input import (
-    CHANGELOG,
-    DEPARTED_OWNED,
-    DEPARTED_TASK,
-    GROUP,
-    MEMBER,
-    OWNED,
-    RACKS,
     ROLES,
-    SUBTOPOLOGY,
-    TASK,
-    TOPIC,
     Row,
     StreamsFacts,
     StreamsGroupInput,
     TasksByRole,
+    describe,
     find_fault,
     member_order,
-    read_more,
 )
 from spark_assign.streams.kernel.streams_partition_assignor import SHUTDOWN_REQUESTED
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
@@ -102,68 +91,64 @@ def find_classic_fault(facts: StreamsFacts) -> _Fault | None:
 
 
 def _find_config_faults(facts: StreamsFacts) -> Iterator[_Fault]:
-    for row in facts.rows[GROUP]:
-        more = read_more(row)
-        for text in more.get("streams_config") or ():
+    for row in facts.rows["groups"]:
+        for text in row["streams_config"] or ():
             try:
                 _read_setting(text)
             except (KeyError, ValueError):
                 is_assignor = _SETTINGS.get(str(text).partition("=")[0], ("",))[0] == _ASSIGNOR
                 code = "unknown-assignor" if is_assignor else "bad-streams-config"
                 yield code, format_row("groups", group_id=facts.group_id, streams_config=text)
-        for text in more.get("standby_task_order") or ():
+        for text in row["standby_task_order"] or ():
             if _read_task(text) is None:
                 yield "bad-streams-config", format_row("groups", group_id=facts.group_id, standby_task_order=text)
 
 
 def _find_row_faults(facts: StreamsFacts) -> Iterator[_Fault]:
     """Yields the faults in single rows of subtopologies, members, tasks, and ownership."""
-    for row in facts.rows[SUBTOPOLOGY]:
-        if not _is_id(row["name"]) or not read_more(row).get("source_topics"):
-            columns = {"subtopology": row["name"], "source_topics": read_more(row).get("source_topics")}
-            yield "bad-classic-subtopology", format_row("subtopologies", **columns)
-    for row in facts.rows[MEMBER]:
-        key, more = {"member_id": row["member_id"]}, read_more(row)
-        if row["name"] is not None and not _is_uuid(row["name"]):
-            yield "bad-process-id", format_row("members", **key, process_id=row["name"])
-        if more.get("error_code") == SHUTDOWN_REQUESTED:
-            yield "shutdown-requested", format_row("members", **key, error_code=SHUTDOWN_REQUESTED)
-        if any("=" not in (tag or "") for tag in more.get("client_tags") or ()):
-            yield "bad-streams-config", format_row("members", **key, client_tags=more["client_tags"])
-    for row in (*facts.rows[TASK], *facts.rows[DEPARTED_TASK]):
-        if not _is_id(row["name"]) or (row["offset"] or 0) < UNKNOWN:
-            columns = {"member_id": row["member_id"], "subtopology": row["name"], "task": row["number"]}
-            yield "bad-classic-task", format_row("tasks", **columns, changelog_offset=row["offset"])
+    rows = facts.rows
+    for row in rows["subtopologies"]:
+        if not _is_id(row["subtopology"]) or not row["source_topics"]:
+            yield "bad-classic-subtopology", describe("subtopologies", row, "subtopology", "source_topics")
+    for row in rows["members"]:
+        if row["process_id"] is not None and not _is_uuid(row["process_id"]):
+            yield "bad-process-id", describe("members", row, "member_id", "process_id")
+        if row["error_code"] == SHUTDOWN_REQUESTED:
+            yield "shutdown-requested", describe("members", row, "member_id", "error_code")
+        if any("=" not in (tag or "") for tag in row["client_tags"] or ()):
+            yield "bad-streams-config", describe("members", row, "member_id", "client_tags")
+    for row in (*rows["tasks"], *rows["departed_tasks"]):
+        if not _is_id(row["subtopology"]) or (row["changelog_offset"] or 0) < UNKNOWN:
+            columns = "member_id", "subtopology", "task", "changelog_offset"
+            yield "bad-classic-task", describe("tasks", row, *columns)
     seen = set[TopicPartition]()
-    for row in facts.rows[CHANGELOG]:
-        partition = row["name"], row["number"]
-        if None in partition or row["number"] < 0 or (row["offset"] or 0) < 0 or partition in seen:
-            columns = {"topic": row["name"], "partition": row["number"], "end_offset": row["offset"]}
-            yield "bad-changelog", format_row("changelogs", **columns)
+    for row in rows["changelogs"]:
+        partition = row["topic"], row["partition"]
+        if None in partition or row["partition"] < 0 or (row["end_offset"] or 0) < 0 or partition in seen:
+            yield "bad-changelog", describe("changelogs", row, "topic", "partition", "end_offset")
         seen.add(partition)
-    member_ids = {row["member_id"] for row in facts.rows[MEMBER]}
-    for row in facts.rows[OWNED] + facts.rows[DEPARTED_OWNED]:
-        columns = {"member_id": row["member_id"], "topic": row["name"], **read_more(row)}
-        bounds = [columns.get(name) for name in ("first", "step", "count")]
-        if row["name"] is None or any(value is None or value < 0 for value in bounds) or not bounds[1]:
-            yield "bad-owned", format_row("owned", **columns)
-        elif row["member_id"] not in member_ids and row["kind"] == OWNED:
-            yield "unknown-member", format_row("owned", **columns)
+    member_ids = {row["member_id"] for row in rows["members"]}
+    for table in ("owned", "departed"):
+        for row in rows[table]:
+            bounds = row["first"], row["step"], row["count"]
+            if row["topic"] is None or any(value is None or value < 0 for value in bounds) or not row["step"]:
+                yield "bad-owned", format_row("owned", **row)
+            elif row["member_id"] not in member_ids and table == "owned":
+                yield "unknown-member", format_row("owned", **row)
 
 
 def _find_topic_faults(facts: StreamsFacts) -> Iterator[_Fault]:
     """Yields topics that are missing; all rows are valid."""
-    topics = {row["name"]: row["number"] for row in facts.rows[TOPIC]}
+    topics = {row["topic"]: row["partitions"] for row in facts.rows["topics"]}
     known: dict[str, set[int]] = {}
-    for row in facts.rows[CHANGELOG]:
-        known.setdefault(row["name"], set()).add(row["number"])
-    for row in facts.rows[SUBTOPOLOGY]:
-        more = read_more(row)
-        missing = [topic for topic in more["source_topics"] if topic not in topics]
+    for row in facts.rows["changelogs"]:
+        known.setdefault(row["topic"], set()).add(row["partition"])
+    for row in facts.rows["subtopologies"]:
+        missing = [topic for topic in row["source_topics"] if topic not in topics]
         for topic in missing:
-            yield "unknown-topic", format_row("subtopologies", subtopology=row["name"], source_topic=topic)
-        tasks = 0 if missing else max(topics[topic] for topic in more["source_topics"])
-        for topic in more.get("changelog_topics") or ():
+            yield "unknown-topic", format_row("subtopologies", subtopology=row["subtopology"], source_topic=topic)
+        tasks = 0 if missing else max(topics[topic] for topic in row["source_topics"])
+        for topic in row["changelog_topics"] or ():
             lacking = set(range(tasks)) - known.get(topic, set())
             if lacking and (topic in known or topic in topics):
                 yield "no-end-offsets", format_row("changelogs", topic=topic, partition=min(lacking))
@@ -212,17 +197,16 @@ class ClassicGroupInput:
     def __init__(self, facts: StreamsFacts, standby_replicas: int | None) -> None:
         self._facts = facts
         self.assumed_offsets = 0
-        group = next(iter(facts.rows[GROUP]))
-        more = read_more(group)
-        settings: dict[str, Any] = {"num_standby_replicas": group["number"] or 0}
-        settings |= dict(map(_read_setting, more.get("streams_config") or ()))
+        group = facts.rows["groups"][0]
+        settings: dict[str, Any] = {"num_standby_replicas": group["standby_replicas"] or 0}
+        settings |= dict(map(_read_setting, group["streams_config"] or ()))
         if standby_replicas is not None:
             settings["num_standby_replicas"] = standby_replicas
         assignor = settings.pop(_ASSIGNOR, HIGH_AVAILABILITY)
         self.leaves_on_close = settings.pop(_LEAVES, False)
-        rows = facts.rows[MEMBER]
-        first = min(rows, key=lambda row: (row["number"] is None, row["number"] or 0, row["member_id"]), default=None)
-        order = more.get("standby_task_order")
+        rows = facts.rows["members"]
+        first = min(rows, key=lambda row: (row["position"] is None, row["position"] or 0), default=None)
+        order = group["standby_task_order"]
         self.application = ClassicApplication(
             self._members,
             self._subtopologies,
@@ -231,15 +215,15 @@ class ClassicGroupInput:
             self._racks,
             ClassicConfig(**settings),
             assignor,
-            (more.get("leader_process_id") or "").lower() or (None if first is None else _process_id(first)),
+            (group["leader_process_id"] or "").lower() or (None if first is None else _process_id(first)),
             None if order is None else [task for text in order if (task := _read_task(text)) is not None],
-            find_rules(more.get("leader_version"), is_public_sticky=assignor == STICKY),
+            find_rules(group["leader_version"], is_public_sticky=assignor == STICKY),
         )
 
     @cached_property
     def _num_partitions(self) -> dict[str, int]:
         sources = {topic for of in self._subtopologies for topic in of.sources}
-        return {row["name"]: row["number"] for row in self._facts.rows[TOPIC] if row["name"] in sources}
+        return {row["topic"]: row["partitions"] for row in self._facts.rows["topics"] if row["topic"] in sources}
 
     @cached_property
     def _max_tasks(self) -> int:
@@ -248,47 +232,46 @@ class ClassicGroupInput:
     @cached_property
     def _subtopologies(self) -> list[ClassicSubtopology]:
         """Subtopologies by id. An id that is missing (of a global store) has no sources, and so no tasks."""
-        found = {int(row["name"]): row for row in self._facts.rows[SUBTOPOLOGY]}
+        found = {int(row["subtopology"]): row for row in self._facts.rows["subtopologies"]}
         result = [ClassicSubtopology(())] * (max(found) + 1)
         for at, row in found.items():
-            more = read_more(row)
-            changelogs = more.get("changelog_topics") or ()
+            changelogs = row["changelog_topics"] or ()
             has_store = bool(changelogs) if row["stateful"] is None else row["stateful"]
-            result[at] = ClassicSubtopology(more["source_topics"], changelogs, has_store)
+            result[at] = ClassicSubtopology(row["source_topics"], changelogs, has_store)
         return result
 
     @cached_property
     def _members(self) -> list[ClassicMember]:
-        rows = self._facts.rows[MEMBER]
-        owned = _read_owned(self._facts.rows[OWNED])
+        rows = self._facts.rows["members"]
+        owned = _read_owned(self._facts.rows["owned"])
         offset_sums: dict[str, dict[TaskId, int]] = {}
-        for row in self._facts.rows[TASK]:
-            task, name = (int(row["name"]), row["number"]), row["member_id"]
+        for row in self._facts.rows["tasks"]:
+            task, name = (int(row["subtopology"]), row["task"]), row["member_id"]
             subtopology = self._subtopologies[task[0]] if task[0] < len(self._subtopologies) else None
-            if row["offset"] is not None:
-                offset_sums.setdefault(name, {})[task] = row["offset"]
+            if row["changelog_offset"] is not None:
+                offset_sums.setdefault(name, {})[task] = row["changelog_offset"]
             elif subtopology is not None and subtopology.changelogs:
-                is_active = row["text"] == "active"
+                is_active = row["role"] == "active"
                 offset_sums.setdefault(name, {})[task] = RUNNING if is_active else self._end_offset(task)
                 self.assumed_offsets += not is_active
-            if row["text"] == "active" and subtopology is not None:
+            if row["role"] == "active" and subtopology is not None:
                 partitions = owned.setdefault(name, {})
                 for topic in subtopology.sources:
                     if task[1] < self._num_partitions.get(topic, 0):
                         partitions[topic, task[1]] = None
-        order = member_order([row["member_id"] for row in rows], [row["number"] for row in rows])
+        order = member_order([row["member_id"] for row in rows], [row["position"] for row in rows])
         members = []
         for row in (rows[at] for at in order):
-            more, name = read_more(row), row["member_id"]
+            name = row["member_id"]
             members.append(
                 ClassicMember(
                     name,
                     _process_id(row),
-                    more.get("rack_id") or None,
-                    {key: value for key, _, value in (tag.partition("=") for tag in more.get("client_tags") or ())},
+                    row["rack_id"] or None,
+                    {key: value for key, _, value in (tag.partition("=") for tag in row["client_tags"] or ())},
                     list(owned.get(name, ())),
                     offset_sums.get(name, {}),
-                    more.get("error_code") or 0,
+                    row["error_code"] or 0,
                 )
             )
         return members
@@ -297,12 +280,12 @@ class ClassicGroupInput:
     def _end_offsets(self) -> dict[str, list[int]] | None:
         """End offsets by changelog; None if one can't be read. The committed offset of a source topic is 0 then."""
         result: dict[str, list[int]] = {}
-        for row in self._facts.rows[CHANGELOG]:  # sorted by topic and partition
-            if row["offset"] is None and row["name"] not in self._num_partitions:
+        for row in self._facts.rows["changelogs"]:  # sorted by topic and partition
+            if row["end_offset"] is None and row["topic"] not in self._num_partitions:
                 return None
-            if row["number"] < self._max_tasks:
-                ends = result.setdefault(row["name"], [])
-                ends += [0] * (row["number"] - len(ends)) + [row["offset"] or 0]
+            if row["partition"] < self._max_tasks:
+                ends = result.setdefault(row["topic"], [])
+                ends += [0] * (row["partition"] - len(ends)) + [row["end_offset"] or 0]
         return result
 
     def _end_offset(self, task: TaskId) -> int:
@@ -314,21 +297,16 @@ class ClassicGroupInput:
     @cached_property
     def changelogs(self) -> Changelogs:
         """Sizes of the changelogs, and how they grow."""
-        return Changelogs(
-            self.application,
-            {
-                (row["name"], row["number"]): {"end_offset": row["offset"], **read_more(row)}
-                for row in self._facts.rows[CHANGELOG]
-            },
-        )
+        partitions = {(row["topic"], row["partition"]): row for row in self._facts.rows["changelogs"]}
+        return Changelogs(self.application, partitions)
 
     @cached_property
     def _racks(self) -> dict[str, list[list[str | None]]]:
         result: dict[str, list[list[str | None]]] = {}
-        for row in self._facts.rows[RACKS]:
-            if row["number"] < self._max_tasks:
-                racks = result.setdefault(row["name"], [])
-                racks += [[]] * (row["number"] - len(racks)) + [json.loads(row["more"])]
+        for row in self._facts.rows["racks"]:
+            if row["partition"] < self._max_tasks:
+                racks = result.setdefault(row["topic"], [])
+                racks += [[]] * (row["partition"] - len(racks)) + [row["racks"]]
         return result
 
     # --- for moves ------------------------------------------------------------------------------------------------
@@ -338,9 +316,9 @@ class ClassicGroupInput:
         application = self.application
         process = {member.member_id: member.process_id for member in application.members}
         owned = {member.member_id: member.owned for member in application.members}
-        current = self._owners(self._facts.rows[TASK], owned)
-        departed_owned = {name: list(of) for name, of in _read_owned(self._facts.rows[DEPARTED_OWNED]).items()}
-        departed = self._owners(self._facts.rows[DEPARTED_TASK], departed_owned)
+        current = self._owners(self._facts.rows["tasks"], owned)
+        departed_owned = {name: list(of) for name, of in _read_owned(self._facts.rows["departed"]).items()}
+        departed = self._owners(self._facts.rows["departed_tasks"], departed_owned)
         previous_tasks = {
             (member.member_id, task): offset
             for member in application.members
@@ -375,22 +353,22 @@ class ClassicGroupInput:
                 if topic in subtopology:
                     found["active"].setdefault((subtopology[topic], number), {})[member_id] = None
         for row in rows:
-            if row["text"] is not None:
-                role = "active" if row["text"] == "active" else "standby"
-                found[role].setdefault((int(row["name"]), row["number"]), {})[row["member_id"]] = None
+            if row["role"] is not None:
+                role = "active" if row["role"] == "active" else "standby"
+                found[role].setdefault((int(row["subtopology"]), row["task"]), {})[row["member_id"]] = None
         return {role: {task: list(members) for task, members in tasks.items()} for role, tasks in found.items()}
 
 
 def _process_id(row: Row) -> str:
     """Returns the process of a member; one of its own has a UUID from the member's id."""
-    return row["name"].lower() if row["name"] is not None else str(uuid5(NAMESPACE_OID, row["member_id"]))
+    return row["process_id"].lower() if row["process_id"] is not None else str(uuid5(NAMESPACE_OID, row["member_id"]))
 
 
 def _read_owned(rows: Sequence[Row]) -> dict[str, dict[TopicPartition, None]]:
     """Returns the partitions of each member, in an ordered set."""
     result: dict[str, dict[TopicPartition, None]] = {}
     for row in rows:
-        partitions, more = result.setdefault(row["member_id"], {}), read_more(row)
-        stop = more["first"] + more["step"] * more["count"]
-        partitions.update(dict.fromkeys((row["name"], number) for number in range(more["first"], stop, more["step"])))
+        stop = row["first"] + row["step"] * row["count"]
+        partitions = ((row["topic"], number) for number in range(row["first"], stop, row["step"]))
+        result.setdefault(row["member_id"], {}).update(dict.fromkeys(partitions))
     return result

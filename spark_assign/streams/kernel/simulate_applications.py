@@ -6,7 +6,6 @@ and `rejected` (`tables.streams.SIMULATION_TABLES`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +29,7 @@ from spark_assign.streams.kernel.classic_group_input import ClassicGroupInput, f
 from spark_assign.streams.kernel.member_tasks import MemberTasks
 from spark_assign.streams.kernel.simulated_application import STREAM, SimulatedApplication, StreamsThread
 from spark_assign.streams.kernel.state_restores import StateRestores
-from spark_assign.streams.kernel.streams_group_input import EVENT, MEMBER, SETTINGS, StreamsFacts, read_streams_facts
+from spark_assign.streams.kernel.streams_group_input import StreamsFacts, read_streams_facts
 
 STEP, REBALANCE, REJECTED = "step", "rebalance", "rejected"
 """Kinds of result rows."""
@@ -121,17 +120,17 @@ def read_simulation(facts: StreamsFacts, params: ApplicationSimulationParams) ->
     application, sizes = classic.application, classic.changelogs.sizes
     if sizes is None:
         raise InvalidApplicationError("changelogs: bytes is null. A simulation needs the sizes of changelogs")
-    more = {row["member_id"]: json.loads(row["more"] or "{}") for row in facts.rows[SETTINGS]}
-    timing = params.timing.with_exceptions(more.get(None, {}))
+    timing = params.timing.with_exceptions((facts.rows["group_times"] or [{}])[-1])
     if fault := timing.fault():
         raise InvalidApplicationError(f"settings: {fault}")
     topics = Topics.of(topic for of in application.subtopologies for topic in of.sources)
     index = {name: at for at, name in enumerate(topics.names)}
     members = {member.member_id: member for member in application.members}
     threads = []
-    for row in sorted(facts.rows[MEMBER], key=lambda row: (row["number"] is None, row["number"] or 0, _key(row))):
+    instances = {row["member_id"]: row["group_instance_id"] for row in facts.rows["member_settings"]}
+    for row in sorted(facts.rows["members"], key=_list_order):
         name, member = row["member_id"], members[row["member_id"]]
-        own = more.get(name, {}).get("group_instance_id") or json.loads(row["more"] or "{}").get("group_instance_id")
+        own = instances.get(name) or row["group_instance_id"]
         thread = StreamsThread(
             name,
             own or (name if params.is_static else None),
@@ -156,12 +155,12 @@ def read_simulation(facts: StreamsFacts, params: ApplicationSimulationParams) ->
     leaves = classic.leaves_on_close if params.leaves_on_close is None else params.leaves_on_close
     state = StateRestores(application, sizes, params.restore_bytes_per_second, classic.changelogs.growth or {})
     group = SimulatedApplication(initial_state, application, state, _read_tasks(classic), leaves=leaves)
-    events = in_order(_read_event(json.loads(row["more"])) for row in facts.rows[EVENT])
+    events = in_order(map(_read_event, facts.rows["events"]))
     return GroupSimulation(initial_state, events, traced=False, owners=False, group=group)
 
 
-def _key(row: Mapping[str, Any]) -> bytes:
-    return java_key(row["member_id"])
+def _list_order(row: Mapping[str, Any]) -> tuple[bool, int, bytes]:
+    return row["position"] is None, row["position"] or 0, java_key(row["member_id"])
 
 
 def _read_tasks(classic: ClassicGroupInput) -> dict[str, MemberTasks]:
@@ -178,9 +177,10 @@ def _read_tasks(classic: ClassicGroupInput) -> dict[str, MemberTasks]:
 
 
 def _read_event(row: dict[str, Any]) -> Event:
+    if row["at_ms"] is None or row["event"] is None:
+        known = {name: value for name, value in row.items() if value is not None}
+        raise InvalidEventError(f"events: {known}: expected at_ms and event to be set")
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
-    if values.get("at_ms") is None or values.get("event") is None:
-        raise InvalidEventError(f"events: {row}: expected at_ms and event to be set")
     event = Event(**values)
     if event.event not in _EVENTS:
         raise event.invalid(f"the event can't happen to a Streams application. Use one of {', '.join(_EVENTS)}")

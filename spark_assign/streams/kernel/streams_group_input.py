@@ -1,38 +1,14 @@
-"""Streams groups as a broker's assignor sees them: reads facts, finds faults, and computes Java's orders.
+"""Streams groups as a broker's assignor sees them: reads tables, finds faults, and computes Java's orders.
 
-The `kind` of a fact determines the columns that it uses:
-
-    GROUP           text (group_type), number (standby replicas), more (columns of `groups` for classic applications)
-    SUBTOPOLOGY     name, number (number of tasks), stateful, more (its topics)
-    MEMBER          member_id, name (process; null: a process of its own), number (position), more (rack, tags, error)
-    TASK            member_id, name (subtopology), number, text (role; null: the member reports an offset only), offset
-    DEPARTED_TASK   the columns of TASK, for a member that left
-
-Only for classic applications (`classic_group_input`)
-
-    OWNED           member_id, name (topic), more (slice of partitions)
-    DEPARTED_OWNED  the columns of OWNED, for a member that left
-    TOPIC           name, number (partitions)
-    RACKS           name (topic), number (partition), more (racks of the replicas)
-    CHANGELOG       name (topic), number (partition), offset (end offset), more (size, rates)
-
-Only in a simulation (`simulate_applications`)
-
-    EVENT           more (a row of the events)
-    SETTINGS        member_id (null: the group), more (times of the group, or settings of the member)
-
-`more` has columns as JSON. Groups of other kinds are ignored. Rows are sorted first, so that their order doesn't
-matter.
+`TABLES` has the tables of the input and their columns, those of a Fleet. Groups of other kinds are ignored. Rows are
+sorted by their keys, so that their order doesn't matter.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,6 +16,7 @@ import pyarrow as pa
 
 from spark_assign.groups.assignors.server.coordinator_order import table_slots
 from spark_assign.groups.kernel.faults import format_row
+from spark_assign.groups.kernel.tagged_rows import InputTable, split_tables
 from spark_assign.java.hash_map import (
     HashTable,
     compute_if_absent_order,
@@ -50,56 +27,61 @@ from spark_assign.java.hash_map import (
     text_ranks,
 )
 from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+from spark_assign.simulation.kernel.events import Event
+from spark_assign.simulation.kernel.settings import GROUP_TIMES
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
 
-GROUP, SUBTOPOLOGY, MEMBER, TASK, DEPARTED_TASK, OWNED, DEPARTED_OWNED, TOPIC, RACKS, CHANGELOG = range(10)
-EVENT, SETTINGS = 10, 11
-FACTS = pa.schema(
-    {
-        "cluster": pa.string(),
-        "group_id": pa.string(),
-        "kind": pa.int8(),
-        "member_id": pa.string(),
-        "name": pa.string(),
-        "number": pa.int32(),
-        "stateful": pa.bool_(),
-        "text": pa.string(),
-        "more": pa.string(),
-        "offset": pa.int64(),
-    }
-)
+_TASK = InputTable(("member_id", "subtopology", "task"), ("role", "changelog_offset"))
+_OWNED = InputTable(("member_id", "topic", "first", "step", "count"))
+_CONFIG = "streams_config", "leader_process_id", "standby_task_order", "leader_version"
+_PROCESS = "process_id", "position", "rack_id", "client_tags", "error_code", "group_instance_id"
+_EVENT = tuple(field.name for field in fields(Event) if field.type in ("str | None", "int | None"))
+_GROWTH = "bytes", "in_bytes_per_second", "in_messages_per_second"
+TABLES = {
+    "groups": InputTable((), ("group_type", "standby_replicas", *_CONFIG)),
+    "subtopologies": InputTable(("subtopology",), ("partitions", "stateful", "source_topics", "changelog_topics")),
+    "members": InputTable(("member_id",), _PROCESS),
+    "tasks": _TASK,
+    "departed_tasks": _TASK,
+    "owned": _OWNED,
+    "departed": _OWNED,
+    "topics": InputTable(("topic",), ("partitions",)),
+    "racks": InputTable(("topic", "partition"), ("racks",)),
+    "changelogs": InputTable(("topic", "partition"), ("end_offset", *_GROWTH)),
+    "events": InputTable(("at_ms", "event", *_EVENT), ("topics", "assignors")),
+    "group_times": InputTable(GROUP_TIMES),
+    "member_settings": InputTable(("member_id", "group_instance_id")),
+}
+"""The tables of the input. Only classic applications use `owned` to `changelogs`, and only their simulation the last
+three. `departed_tasks` and `departed` are those of members that left; `racks` are those of a partition's replicas."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class StreamsFacts:
-    """The facts of one group: the rows of each kind, sorted by their columns."""
+    """The input of one group: the rows of each table, sorted by key."""
 
     cluster: str
     group_id: str
-    rows: dict[int, list[Row]] = field(default_factory=lambda: {kind: [] for kind in range(SETTINGS + 1)})
+    rows: Mapping[str, Sequence[Row]]
 
     @property
     def is_classic(self) -> bool:
         """Whether the leader assigns the tasks, and not the broker."""
-        return any(row["text"] == "classic" for row in self.rows[GROUP])
+        return any(row["group_type"] == "classic" for row in self.rows["groups"])
 
     @property
     def is_streams_group(self) -> bool:
         """Whether the group is a Streams group: by its `group_type`, or because it has subtopologies or tasks."""
-        group_types = {row["text"] for row in self.rows[GROUP]}
-        return "streams" in group_types or any(self.rows[kind] for kind in (SUBTOPOLOGY, TASK, DEPARTED_TASK))
+        group_types = {row["group_type"] for row in self.rows["groups"]}
+        return "streams" in group_types or any(self.rows[name] for name in ("subtopologies", "tasks", "departed_tasks"))
 
 
-def read_streams_facts(fact_table: pa.Table) -> Iterator[StreamsFacts]:
-    """Yields the facts of each Streams group, sorted by cluster and group id."""
-    names = [name for name in FACTS.names if name != "offset"]
-    ordered = fact_table.sort_by([(name, "ascending") for name in [*names, "offset"]])
-    for (cluster, group_id), rows in groupby(ordered.to_pylist(), itemgetter("cluster", "group_id")):
-        facts = StreamsFacts(cluster, group_id)
-        for row in rows:
-            facts.rows[row["kind"]].append(row)
+def read_streams_facts(batch: pa.Table) -> Iterator[StreamsFacts]:
+    """Yields the tables of each Streams group, sorted by cluster and group id."""
+    for key, rows in split_tables(batch, ("cluster", "group_id"), TABLES):
+        facts = StreamsFacts(*key, rows)
         if facts.is_streams_group:
             yield facts
 
@@ -139,6 +121,14 @@ REMEDIES = {
 }
 """What to do about each fault, by code, the most severe code first."""
 
+_DUPLICATES = {
+    "subtopologies": "duplicate-subtopology",
+    "members": "duplicate-member",
+    "tasks": "duplicate-task",
+    "departed_tasks": "duplicate-task",
+}
+"""Code of a repeated key in each table."""
+
 _Fault = tuple[str, str]
 
 
@@ -154,7 +144,6 @@ def find_fault(facts: StreamsFacts, more: Iterable[_Fault] = ()) -> _Fault | Non
         *_find_group_faults(facts),
         *_find_size_faults(facts),
         *_find_member_faults(facts),
-        *_find_task_faults(facts),
         *more,
     ):
         faults.setdefault(code, []).append(row)
@@ -168,74 +157,63 @@ def _detail(code: str, rows: list[str]) -> str:
 
 
 def _find_group_faults(facts: StreamsFacts) -> Iterator[_Fault]:
-    """Yields the faults in the rows of the group and of its subtopologies."""
-    rows = facts.rows[GROUP]
-    for _ in rows[1:]:
+    """Yields the faults in the rows of the group and of its subtopologies, and repeated keys."""
+    rows = facts.rows
+    for _ in rows["groups"][1:]:
         yield "duplicate-group", format_row("groups", group_id=facts.group_id)
-    for row in rows:
-        if (row["number"] or 0) < 0:
-            yield "bad-standby-replicas", format_row("groups", standby_replicas=row["number"])
-    for name, times in Counter(row["name"] for row in facts.rows[SUBTOPOLOGY]).items():
-        for _ in range(times - 1):
-            yield "duplicate-subtopology", format_row("subtopologies", subtopology=name)
-    for row in facts.rows[SUBTOPOLOGY]:
-        if row["name"] is None:
-            yield "null-key", format_row("subtopologies", subtopology=None)
-        elif not facts.is_classic and (row["stateful"] is None or row["number"] is None or row["number"] < 0):
-            columns = {"subtopology": row["name"], "partitions": row["number"], "stateful": row["stateful"]}
-            yield "bad-subtopology", format_row("subtopologies", **columns)
-    if facts.rows[MEMBER] and not facts.rows[SUBTOPOLOGY]:
+    for name, code in _DUPLICATES.items():
+        key = TABLES[name].key
+        for before, row in pairwise(rows[name]):
+            if all(before[column] == row[column] for column in key):
+                yield code, describe(name.removeprefix("departed_"), row, *key)
+    for row in rows["groups"]:
+        if (row["standby_replicas"] or 0) < 0:
+            yield "bad-standby-replicas", describe("groups", row, "standby_replicas")
+    for row in rows["subtopologies"]:
+        if row["subtopology"] is None:
+            yield "null-key", describe("subtopologies", row, "subtopology")
+        elif not facts.is_classic and (row["stateful"] is None or row["partitions"] is None or row["partitions"] < 0):
+            yield "bad-subtopology", describe("subtopologies", row, "subtopology", "partitions", "stateful")
+    if rows["members"] and not rows["subtopologies"]:
         yield "no-topology", format_row("subtopologies", group_id=facts.group_id)
 
 
 def _find_size_faults(facts: StreamsFacts) -> Iterator[_Fault]:
     """Yields numbers of tasks and owned partitions that are too large. Nothing is expanded."""
-    numbers = [row["number"] for row in facts.rows[SUBTOPOLOGY]]
+    rows = facts.rows
+    numbers = [row["partitions"] for row in rows["subtopologies"]]
     if facts.is_classic:
-        sizes = {row["name"]: row["number"] or 0 for row in facts.rows[TOPIC]}
-        sources = [read_more(row).get("source_topics") or () for row in facts.rows[SUBTOPOLOGY]]
+        sizes = {row["topic"]: row["partitions"] or 0 for row in rows["topics"]}
+        sources = [row["source_topics"] or () for row in rows["subtopologies"]]
         numbers = [max((sizes.get(topic, 0) for topic in topics), default=0) for topics in sources]
     if (tasks := sum(max(number or 0, 0) for number in numbers)) > MAX_TASKS:
         yield "too-many-tasks", format_row("subtopologies", tasks=tasks)
-    owned = facts.rows[OWNED] + facts.rows[DEPARTED_OWNED]
-    if (partitions := sum(max(read_more(row).get("count") or 0, 0) for row in owned)) > MAX_PARTITIONS:
+    if (partitions := sum(max(row["count"] or 0, 0) for row in (*rows["owned"], *rows["departed"]))) > MAX_PARTITIONS:
         yield "too-many-tasks", format_row("owned", partitions=partitions)
 
 
-def read_more(row: Row) -> dict[str, Any]:
-    """Returns the columns in `more`."""
-    return json.loads(row["more"]) if row["more"] else {}
+def describe(table: str, row: Row, *names: str) -> str:
+    """Returns the text of these columns of a row."""
+    return format_row(table, **{name: row[name] for name in names})
 
 
 def _find_member_faults(facts: StreamsFacts) -> Iterator[_Fault]:
-    for name, times in Counter(row["member_id"] for row in facts.rows[MEMBER]).items():
-        if name is None:
-            yield "null-key", format_row("members", member_id=None)
-        for _ in range(times - 1):
-            yield "duplicate-member", format_row("members", member_id=name)
-
-
-def _find_task_faults(facts: StreamsFacts) -> Iterator[_Fault]:
-    """Yields the faults in the rows of tasks."""
-    member_ids = {row["member_id"] for row in facts.rows[MEMBER]}
-    for row in facts.rows[TASK]:
+    """Yields the faults in the rows of members and tasks."""
+    member_ids = {row["member_id"] for row in facts.rows["members"]}
+    if None in member_ids:
+        yield "null-key", format_row("members", member_id=None)
+    for row in facts.rows["tasks"]:
         if row["member_id"] is not None and row["member_id"] not in member_ids:
-            yield "unknown-member", format_row("tasks", member_id=row["member_id"])
-    for row in (*facts.rows[TASK], *facts.rows[DEPARTED_TASK]):
-        key = {"member_id": row["member_id"], "subtopology": row["name"], "task": row["number"]}
-        if None in key.values():
-            yield "null-key", format_row("tasks", **key)
-        elif row["number"] < 0 or not _has_role_or_offset(row):
-            yield "bad-task", format_row("tasks", **key, role=row["text"], changelog_offset=row["offset"])
-    for kind in (TASK, DEPARTED_TASK):
-        keys = Counter((row["member_id"], row["name"], row["number"]) for row in facts.rows[kind])
-        for (member, name, number), times in keys.items():
-            for _ in range(times - 1):
-                yield "duplicate-task", format_row("tasks", member_id=member, subtopology=name, task=number)
+            yield "unknown-member", describe("tasks", row, "member_id")
+    for row in (*facts.rows["tasks"], *facts.rows["departed_tasks"]):
+        if any(row[name] is None for name in _TASK.key):
+            yield "null-key", describe("tasks", row, *_TASK.key)
+        elif row["task"] < 0 or not _has_role_or_offset(row):
+            yield "bad-task", describe("tasks", row, *_TASK.key, "role", "changelog_offset")
 
 
 def _has_role_or_offset(row: Row) -> bool:
-    return row["offset"] is not None if row["text"] is None else row["text"] in ROLES
+    return row["changelog_offset"] is not None if row["role"] is None else row["role"] in ROLES
 
 
 # --- Java's orders, which decide between equal loads ------------------------------------------------------------------
@@ -340,23 +318,24 @@ def read_group_input(facts: StreamsFacts, *, release_4_3: bool, standby_replicas
         release_4_3: whether the assignor is that of 4.2 and 4.3.
         standby_replicas: overrides the group's configuration if it isn't None.
     """
-    topology = sorted(facts.rows[SUBTOPOLOGY], key=lambda row: java_key(row["name"]))
-    ids = [row["name"] for row in topology]
-    names = ids + sorted({row["name"] for kind in (TASK, DEPARTED_TASK) for row in facts.rows[kind]} - set(ids))
+    topology = sorted(facts.rows["subtopologies"], key=lambda row: java_key(row["subtopology"]))
+    ids = [row["subtopology"] for row in topology]
+    of_tasks = {row["subtopology"] for name in ("tasks", "departed_tasks") for row in facts.rows[name]}
+    names = ids + sorted(of_tasks - set(ids))
     index = {name: at for at, name in enumerate(names)}
     member_tasks: dict[str, list[tuple[TaskId, Row]]] = {}
-    for row in facts.rows[TASK]:
-        member_tasks.setdefault(row["member_id"], []).append(((index[row["name"]], row["number"]), row))
-    rows = facts.rows[MEMBER]
-    order = member_order([row["member_id"] for row in rows], [row["number"] for row in rows])
+    for row in facts.rows["tasks"]:
+        member_tasks.setdefault(row["member_id"], []).append(((index[row["subtopology"]], row["task"]), row))
+    rows = facts.rows["members"]
+    order = member_order([row["member_id"] for row in rows], [row["position"] for row in rows])
     members = [_read_member(rows[at], member_tasks.get(rows[at]["member_id"], [])) for at in order]
-    configured = next((row["number"] for row in facts.rows[GROUP]), None) or 0
+    configured = next((row["standby_replicas"] for row in facts.rows["groups"]), None) or 0
     member_ids, processes = [member.member_id for member in members], [member.process_id for member in members]
     group = StreamsGroupSpec(
         members,
         process_hash_order(member_ids, processes, release_4_3=release_4_3),
         ids,
-        [row["number"] for row in topology],
+        [row["partitions"] for row in topology],
         [row["stateful"] for row in topology],
         configured if standby_replicas is None else standby_replicas,
     )
@@ -365,24 +344,24 @@ def read_group_input(facts: StreamsFacts, *, release_4_3: bool, standby_replicas
     previous_tasks, state_offsets = set[tuple[str, TaskId]](), dict[tuple[str, TaskId], int | None]()
     for member in members:
         for task, row in member_tasks.get(member.member_id, ()):
-            if row["text"] is not None:
-                current[row["text"]].setdefault(task, []).append(member.member_id)
+            if row["role"] is not None:
+                current[row["role"]].setdefault(task, []).append(member.member_id)
             previous_tasks.add((member.member_id, task))
-            highest = state_offsets.setdefault((member.process_id, task), row["offset"])
-            if row["offset"] is not None and (highest is None or highest < row["offset"]):
-                state_offsets[member.process_id, task] = row["offset"]
-    for row in facts.rows[DEPARTED_TASK]:
-        if row["text"] is not None:
-            departed[row["text"]].setdefault((index[row["name"]], row["number"]), []).append(row["member_id"])
+            highest = state_offsets.setdefault((member.process_id, task), row["changelog_offset"])
+            if row["changelog_offset"] is not None and (highest is None or highest < row["changelog_offset"]):
+                state_offsets[member.process_id, task] = row["changelog_offset"]
+    for row in facts.rows["departed_tasks"]:
+        if row["role"] is not None:
+            departed[row["role"]].setdefault((index[row["subtopology"]], row["task"]), []).append(row["member_id"])
     process = dict(zip(member_ids, processes, strict=True))
     return StreamsGroupInput(group, names, current, departed, process, previous_tasks, state_offsets)
 
 
-def _read_member(row: Row, tasks: Sequence[tuple[TaskId, Row]]) -> StreamsMemberSpec:
+def _read_member(member: Row, tasks: Sequence[tuple[TaskId, Row]]) -> StreamsMemberSpec:
     return StreamsMemberSpec(
-        row["member_id"],
-        row["member_id"] if row["name"] is None else row["name"],
-        active=[task for task, task_row in tasks if task_row["text"] == "active"],
-        standby=[task for task, task_row in tasks if task_row["text"] == "standby"],
-        offsets={task: task_row["offset"] for task, task_row in tasks if task_row["offset"] is not None},
+        member["member_id"],
+        member["member_id"] if member["process_id"] is None else member["process_id"],
+        active=[task for task, row in tasks if row["role"] == "active"],
+        standby=[task for task, row in tasks if row["role"] == "standby"],
+        offsets={task: offset for task, row in tasks if (offset := row["changelog_offset"]) is not None},
     )
