@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from spark_assign.advice.kernel import membership as kernel
 from spark_assign.advice.kernel.membership_modes import MembershipParams
 from spark_assign.fleet import FleetTables
-from spark_assign.groups.facts import faulty_groups, without_faulty_groups
+from spark_assign.groups.facts import faulty_groups
 from spark_assign.simulation.facts import gather_facts
 from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_batches import dataframe_of_rows, map_arrow_batches
@@ -111,22 +111,9 @@ def advise_membership(
     if fault := params.fault():
         raise ConfigError(f"advise_membership: {fault}")
     no_events = dataframe_of_rows(fleet.members.sparkSession, [], EVENTS)
-    facts = union([gather_facts(fleet, no_events, settings), _member_facts(fleet)])
+    facts = gather_facts(fleet, no_events, settings, clients=fleet.members, leaders=fleet.groups)
     tasks = min(1 + fleet.sizes.members // MEMBERS_PER_TASK, MAX_TASKS)
     work = map_arrow_batches(partial(kernel.advise_membership, params=params, timing=settings.timing))
     rows = facts.repartition(tasks, *GROUP_KEY).mapInArrow(work, from_arrow_schema(kernel.MEMBERSHIP_ROWS))
     rejected = faulty_groups(fleet).withColumn("kind", F.lit(kernel.REJECTED))
     return MembershipAdvice(union([rows, rejected]))
-
-
-def _member_facts(fleet: FleetTables) -> DataFrame:
-    """Returns the facts of kind `ABOUT`: client ids and hosts of members; group types, and the leaders' libraries."""
-    kind = F.lit(kernel.ABOUT).cast("byte").alias("kind")
-    members = without_faulty_groups(fleet.members, fleet)
-    leader = ("leader_library", "leader_confidence")
-    unknown = (F.lit(None).cast("string").alias(name) for name in ("group_type", *leader))
-    members = members.select(*GROUP_KEY, kind, "member_id", "client_id", "client_host", *unknown)
-    if fleet.groups is None:
-        return members
-    groups = without_faulty_groups(fleet.groups, fleet).select(*GROUP_KEY, kind, "group_type", *leader)
-    return union([members, groups])

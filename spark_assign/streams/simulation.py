@@ -61,7 +61,7 @@ def simulate_streams(
 ) -> StreamsSimulation:
     """Simulates every rebalance that events cause in the classic Streams applications of a fleet.
 
-    The protocol is simulated message by message, as by `simulate`; `streams.kernel.simulated_application` has the
+    The protocol is simulated message by message, as by `simulate`; `streams.kernel.simulate_applications` has the
     differences. The leader's assignments are those of `plan_streams`.
 
     Args:

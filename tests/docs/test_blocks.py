@@ -17,8 +17,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from jobs import advise, check, compare, snapshot
-from spark_assign.report.html.collect_plan import report
+from jobs import advise, check, compare, report, snapshot
 from spark_assign.cli import plan_settings
 from spark_assign.groups.kernel import facts as group_facts
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups

@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign.groups.planning import plan as plan_job
+from jobs import plan as plan_job
 from spark_assign import Fleet
 from spark_assign.groups import registry
 from spark_assign.spark.engine import is_embedded

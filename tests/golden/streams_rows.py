@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
+from spark_assign.groups.kernel.tagged_rows import InputTable, rows_of_tables
 from spark_assign.java.hash_map import java_key
 from spark_assign.streams.kernel.streams_group_input import TABLES as INPUT
 from spark_assign.streams.kernel.streams_group_input import process_hash_order
@@ -140,17 +142,12 @@ def facts_of(rows: Iterable[Row]) -> pa.Table:
     return one_table(facts)
 
 
-def one_table(rows: Iterable[Row]) -> pa.Table:
-    """Rows that name their `table`, as the kernel reads them: each is the struct of its table; by default of group g
-    of cluster c."""
-    key = {"cluster": "c", "group_id": "g"}
-    of_tables = [
-        dict.fromkeys(INPUT)
-        | {name: row.get(name, value) for name, value in key.items()}
-        | {row["table"]: {name: value for name, value in row.items() if name not in ("table", *key)}}
-        for row in rows
-    ]
-    return pa.Table.from_pylist(of_tables)
+def one_table(rows: Iterable[Row], tables: Mapping[str, InputTable] = INPUT, cluster: str = "c") -> pa.Table:
+    """Rows that name their `table`, as a kernel reads them; by default of group g."""
+    of_tables: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        of_tables[row["table"]].append({"cluster": cluster, "group_id": "g"} | row)
+    return rows_of_tables(of_tables, ("cluster", "group_id"), tables)
 
 
 def planned_sets(tasks: Iterable[Row]) -> dict[str, Sets]:

@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from spark_assign.groups.planning import plan
+from jobs import plan
 from spark_assign.spark.engine import ENGINE
 from tests.conftest import CLASSIC, SETTINGS, session
 

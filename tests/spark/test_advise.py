@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs import advise as job
-from spark_assign.report.html.collect_plan import report
+from jobs import report
 from spark_assign import AdviceParams, Fleet, advise
 from spark_assign.report.html.comparison import advice_rows, build_advice_section
 from spark_assign.report.text.advice import summarize_advice

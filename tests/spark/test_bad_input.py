@@ -10,8 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import spark_assign
-from spark_assign.groups.planning import plan
-from jobs import replicas, simulate
+from jobs import plan, replicas, simulate
 from spark_assign import Fleet, FleetError
 from spark_assign.stores.run_store import read_run
 from tests.spark import engine_commands

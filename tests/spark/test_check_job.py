@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs import check, diff
-from spark_assign.groups.planning import plan
+from jobs import check, diff, plan
 from spark_assign.cli.plan_kinds import rejected_of_all_kinds
 from spark_assign.groups.alerts import alerts
 from spark_assign.tables import connect

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import compare, diff
-from spark_assign.groups.planning import plan
+from jobs import compare, diff, plan
 from tests.spark.fleets import snapshot, stored
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign.groups.planning import plan
-from spark_assign.report.html.collect_plan import report
+from jobs import plan, report
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.groups import PLAN_TABLES
 from spark_assign.tables.stored_plan import STORED_PLAN_TABLES

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.airflow.spark_assign_airflow.factory import daily
+from jobs import daily
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka import cluster_snapshot
 from spark_assign.tables.errors import SourceError

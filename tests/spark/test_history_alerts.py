@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs import check
-from spark_assign.report.html.collect_plan import report
+from jobs import check, report
 from spark_assign.history.alerts import history_alerts
 from spark_assign.report.formatting import count
 from spark_assign.report.html.collect_daily import daily_rows

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign.groups.planning import plan
+from jobs import plan
 from spark_assign.stores.run_store import Manifest, read_run
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]

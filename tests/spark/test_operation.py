@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs import replicas as job
-from spark_assign.report.html.collect_plan import report
+from jobs import report
 from spark_assign import ConfigError, Fleet, FleetError
 from spark_assign.replicas import ClusterChange, Operation, changes_of_leader_moves, operate, reassign, tool_files
 from spark_assign.replicas.assignor_times import assignor_times

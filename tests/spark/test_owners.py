@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import check, compare, history, simulate
-from spark_assign.groups.planning import plan
+from jobs import check, compare, history, plan, simulate
 from spark_assign.cli.owners import Owner, entries, read_owners, select_tables, with_owners
 from spark_assign.tables import connect
 from spark_assign.tables.errors import ConfigError

@@ -11,7 +11,7 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign.groups.planning import plan as plan_job
+from jobs import plan as plan_job
 from spark_assign import ConfigError, Fleet, FleetError, plan
 from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 from spark_assign.spark.partition_slices import compress, expand

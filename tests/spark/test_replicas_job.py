@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import replicas
-from spark_assign.report.html.collect_plan import report
+from jobs import replicas, report
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 pytest.importorskip("jinja2", reason="reports are an extra")
 
-from spark_assign.report.html.collect_plan import report as job
+from jobs import report as job
 from spark_assign import Fleet, Plan, find_drift, plan
 from spark_assign.connect import simulate_connect
 from spark_assign.connect.simulate import ninety_by_ten

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign.groups.planning import plan as plan_job
+from jobs import plan as plan_job
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.share import plan_share
 from spark_assign.tables.share import PLAN_TABLES

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign.report.html.collect_plan import report
-from jobs import simulate
+from jobs import report, simulate
 from tests.spark.fleets import stored, written_as_json
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from jobs import check as check_job
 from jobs import compare as compare_job
 from jobs import diff as diff_job
-from spark_assign.groups.planning import plan as plan_job
-from spark_assign.report.html.collect_plan import report as report_job
+from jobs import plan as plan_job
+from jobs import report as report_job
 from spark_assign import ConfigError, Fleet, FleetError, plan
 from spark_assign.groups.alerts import streams_alerts
 from spark_assign.report.html.streams import streams_rows

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
-from spark_assign.groups.planning import plan as plan_job
+from jobs import plan as plan_job
 from spark_assign import Fleet
 from spark_assign.stores import typed_text
 from spark_assign.stores.run_store import read_run

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs import advise as job
-from spark_assign.report.html.collect_plan import report
+from jobs import report
 from spark_assign.advice import ZoneParams, measure_zone_traffic
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.advice import ZONES_TABLES

@@ -108,7 +108,7 @@ class Graph:
 
 
 def find_cheapest_owners(cost: IntArray, owner: IntArray, groups: IntArray | None) -> IntArray:
-    """The same as `task_flow.find_cheapest_owners`."""
+    """The same as `find_cheapest_owners`."""
     num_tasks, num_clients = cost.shape
     number = np.bincount(owner, minlength=num_clients).tolist()
     graph = Graph()

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from jobs.airflow.spark_assign_airflow.factory import daily
+from jobs import daily
 from spark_assign.cli.outcome import Outcome
 from spark_assign.cli.steps import StepOutcome, run_steps
 from spark_assign.tables.errors import ConfigError, SparkAssignError

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import pytest
 
-from spark_assign.replicas.kafka_tool_files import _entry
+from jobs import _entry
 from spark_assign import __version__
 
 yaml = pytest.importorskip("yaml")

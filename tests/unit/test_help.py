@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_assign.replicas.kafka_tool_files import _entry
+from jobs import _entry
 from tests.help_texts import FOLDER, PAGE, page, texts
 
 ROOT = Path(__file__).parents[2]

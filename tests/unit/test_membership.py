@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.advice.kernel import membership_modes
-from spark_assign.advice.kernel.membership import ABOUT, GROUP_ROW, OPTION_ROW, REJECTED, advise_membership
+from spark_assign.advice.kernel.membership import GROUP_ROW, OPTION_ROW, REJECTED, advise_membership
 from spark_assign.advice.kernel.membership_modes import (
     CONSUMER,
     COOPERATES,
@@ -28,18 +28,11 @@ from tests.unit import protocol_facts as facts
 
 PARAMS, TIMING = MembershipParams(), TimingConfig(poll_interval_ms=500)
 ONCE = "# Restart the members one at a time with:\n"
-NAMES = ("client_id", "client_host", "leader_library", "leader_confidence")
-SCHEMA = pa.schema(
-    [
-        *facts.SCHEMA,
-        *((name, pa.string()) for name in ("client_id", "client_host", "leader_library", "leader_confidence")),
-    ]
-)
 
 
-def about(member_id: str | None, client_id: str | None = None, **other: Any) -> dict[str, Any]:
+def about(member_id: str, client_id: str | None = None, **other: Any) -> dict[str, Any]:
     """What a member is called."""
-    return {"kind": ABOUT, "member_id": member_id, "client_id": client_id, **other}
+    return {"table": "clients", "member_id": member_id, "client_id": client_id, **other}
 
 
 def four(client: str = "app-{}", likes: list[str] | None = None, **settings: int) -> list[dict[str, Any]]:
@@ -52,10 +45,7 @@ def four(client: str = "app-{}", likes: list[str] | None = None, **settings: int
 
 def run(params: MembershipParams = PARAMS, **groups: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """The rows of each kind."""
-    rows = [{"cluster": "k", "group_id": group} | row for group, rows in groups.items() for row in rows]
-    found = pa.concat_tables(
-        list(advise_membership(pa.Table.from_pylist(rows, schema=SCHEMA), params, TIMING))
-    ).to_pylist()
+    found = pa.concat_tables(list(advise_membership(facts.table(**groups), params, TIMING))).to_pylist()
     return {kind: [row for row in found if row["kind"] == kind] for kind in (GROUP_ROW, OPTION_ROW, REJECTED)}
 
 
@@ -112,7 +102,7 @@ def test_names_that_change_and_libraries_that_cannot() -> None:
 def test_static_already() -> None:
     """Who is away longer than its session is missed in every restart: a longer one saves that, or being dynamic."""
     members = [facts.member(f"m{n}", ["t"], generation=1, group_instance_id=f"i{n}") for n in range(4)]
-    group = [row for row in four(restore_ms=120_000) if row["kind"] != 1] + members
+    group = [row for row in four(restore_ms=120_000) if row["table"] != "members"] + members
     (row,) = run(replace(PARAMS, restart_time_ms=60_000), g=group)[GROUP_ROW]
     assert (row["membership"], row["static_members"]) == (STATIC, 4)
     assert (row["recommendation"], row["settings"]) == ("session", f"{ONCE}session.timeout.ms=90000")
@@ -126,7 +116,9 @@ def test_static_already() -> None:
 
 def test_the_broker_assigns() -> None:
     """KIP-848: only sessions that the broker allows, which is configured on the broker."""
-    group = [row for row in four() if row["kind"] != 0] + [facts.group(restore_ms=60_000) | {"group_type": "consumer"}]
+    group = [row for row in four() if row["table"] != "groups"] + [
+        facts.group(restore_ms=60_000) | {"group_type": "consumer"}
+    ]
     found = run(replace(PARAMS, restart_time_ms=39_000), g=group)
     (row,) = found[GROUP_ROW]
     assert {each["session_timeout_ms"] for each in found[OPTION_ROW]} == {45_000}
@@ -151,8 +143,8 @@ def test_groups_without_advice() -> None:
         new=new,
         twice=facts.pair(facts.owned("c2", "t", 0)),
         alone=[facts.member("m", ["t"], generation=1), facts.owned("m", "t", 0, count=2), facts.topic("t", 2)],
-        gone=[about(None)],
-        shared=[about(None, group_type="share")],
+        gone=[{"table": "leaders"}],
+        shared=[{"table": "leaders", "group_type": "share"}],
         idle=[facts.member("m", ["none"])],
         own=four(likes=["mine"]),
     )
@@ -171,13 +163,12 @@ def test_groups_without_advice() -> None:
 
 def test_rows_in_any_order() -> None:
     """Give the same answer."""
-    groups = {"a": four(restore_ms=60_000), "b": four("kafkajs", ["range"]), "c": facts.pair()}
-    rows = [{"cluster": "k", "group_id": group} | row for group, of in groups.items() for row in of]
+    rows = facts.table(a=four(restore_ms=60_000), b=four("kafkajs", ["range"]), c=facts.pair())
     answers = []
     for seed in (1, 2):
-        random.Random(seed).shuffle(rows)
+        shuffled = rows.take(random.Random(seed).sample(range(len(rows)), len(rows)))
         params = replace(PARAMS, session_timeouts_ms=(45_000,))
-        tables = advise_membership(pa.Table.from_pylist(rows, schema=SCHEMA), params, TIMING)
+        tables = advise_membership(shuffled, params, TIMING)
         answers.append(pa.concat_tables(list(tables)).to_pylist())
     assert answers[0] == answers[1]
 

@@ -16,7 +16,7 @@ import pytest
 from click.core import ParameterSource
 from click.testing import CliRunner
 
-from spark_assign.replicas.kafka_tool_files import _entry
+from jobs import _entry
 from spark_assign.cli import plan_settings
 from spark_assign.cli.advice_modes import MODES
 from spark_assign.cli.job import Command, Job, Options, job

@@ -12,7 +12,7 @@ from spark_assign.simulation.kernel import simulated_group
 from spark_assign.simulation.kernel.assignment_request import code
 from spark_assign.simulation.kernel.events import Event, InvalidEventError, in_order
 from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember
-from spark_assign.simulation.kernel.settings import RELEASES, TimingConfig, is_cooperative
+from spark_assign.simulation.kernel.settings import GROUP_TIMES, RELEASES, TimingConfig, is_cooperative
 from spark_assign.simulation.kernel.simulate_groups import simulate_in_memory
 from spark_assign.simulation.kernel.simulated_group import InitialState
 from spark_assign.simulation.kernel.simulation_input import InvalidGroupError, read_simulation_inputs
@@ -42,9 +42,11 @@ def test_groups_stand_in_order_each_with_its_own_facts() -> None:
     of_two = facts.table(h=[facts.topic("t", 1)], g=[facts.member("a", ["t"])])
     found = dict(read_simulation_inputs(of_two.take([1, 0])))
     assert list(found) == [("k", "g"), ("k", "h")]
-    assert [row["member_id"] for row in found["k", "g"].rows[1]] == ["a"]
-    assert found["k", "g"].rows[3] == []
-    assert [(row["topic"], row["numbers"], row["racks"]) for row in found["k", "h"].rows[3]] == [("t", [1], None)]
+    assert [row["member_id"] for row in found["k", "g"].rows["members"]] == ["a"]
+    assert found["k", "g"].rows["topics"] == []
+    assert [(row["topic"], row["partitions"], row["racks"]) for row in found["k", "h"].rows["topics"]] == [
+        ("t", 1, None)
+    ]
 
 
 def test_settings_of_a_group() -> None:
@@ -59,7 +61,7 @@ def test_settings_of_a_group() -> None:
     assert (both.max_poll_interval_ms, both.rebalance_timeout_ms) == (60_000, 50_000)
     alone = _stage(facts.group(rebalance_timeout_ms=50_000))[0].timing
     assert (alone.max_poll_interval_ms, alone.rebalance_timeout_ms) == (300_000, 50_000)
-    every = {name: number for number, name in enumerate(facts.GROUP_TIMES, 1)} | {"session_timeout_ms": 99}
+    every = {name: number for number, name in enumerate(GROUP_TIMES, 1)} | {"session_timeout_ms": 99}
     assert _stage(facts.group(**every))[0].timing == TimingConfig(**every)
 
 
@@ -91,7 +93,7 @@ MAY_BE_NOTHING = (
 )
 
 
-@pytest.mark.parametrize("name", facts.GROUP_TIMES)
+@pytest.mark.parametrize("name", GROUP_TIMES)
 def test_times_that_cannot_be(name: str) -> None:
     """What may be nothing is 0 or more, everything else 1 or more."""
     least = 0 if name in MAY_BE_NOTHING else 1

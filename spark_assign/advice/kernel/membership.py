@@ -6,21 +6,20 @@ A result row is tagged by its `kind`:
     option     a mode, session timeout, and restart time, with the pauses of a rolling restart and of a crash
     rejected   code, detail: a group that can't be simulated, or that isn't a consumer group
 
-Facts are those of `simulation.kernel.simulation_input`, plus one row of kind `ABOUT` per member with its client id and
-host. The simulations of all groups run in lockstep (`simulate_groups.run_in_lockstep`): first the initial rebalances of
-groups in which no member owns anything, then the simulations that each group's options need (`OptionGrid.keys`), then
-the few that turn out to be needed in addition (`OptionGrid.missing`).
+The input is that of `simulation.kernel.simulation_input`. The simulations of all groups run in lockstep
+(`simulate_groups.run_in_lockstep`): first the initial rebalances of groups in which no member owns anything, then the
+simulations that each group's options need (`OptionGrid.keys`), then the few that turn out to be needed in addition
+(`OptionGrid.missing`).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_assign.advice.kernel.membership_modes import MembershipParams, find_stable_group
 from spark_assign.advice.kernel.membership_options import (
@@ -51,8 +50,6 @@ from spark_assign.simulation.kernel.simulate_groups import SimulationRun, run_in
 from spark_assign.simulation.kernel.simulated_group import InitialState
 from spark_assign.simulation.kernel.simulation_input import (
     CONFIGURED,
-    GROUP,
-    MEMBER,
     InvalidGroupError,
     SimulationInput,
     read_simulation_inputs,
@@ -60,8 +57,6 @@ from spark_assign.simulation.kernel.simulation_input import (
 from spark_assign.simulation.kernel.simulation_input import Key as GroupKey
 
 GROUP_ROW, OPTION_ROW, REJECTED = ROW_KINDS = ("group", "option", "rejected")
-ABOUT = 6
-"""Kind of a fact with the client id and host of a member; follows the kinds of `simulation_input`."""
 
 _OPTION = (
     *("membership string", "protocol string", "session_timeout_ms int64", "restart_paused_partition_seconds double"),
@@ -85,19 +80,13 @@ def advise_membership(facts: pa.Table, params: MembershipParams, timing: TimingC
     """Yields the advice for all groups in the facts, as tables with the columns of `MEMBERSHIP_ROWS`.
 
     Args:
-        facts: facts of complete groups.
+        facts: the input of complete groups.
         params: thresholds, session timeouts, and restart times.
         timing: settings of groups that have none of their own.
     """
-    member_facts = _member_facts(facts)
-    inputs = dict(read_simulation_inputs(facts))
-    empty = SimulationInput(defaultdict(list))
-    names = sorted(inputs | member_facts)
-    for start in range(0, len(names), _GROUPS_AT_ONCE):
-        batch = names[start : start + _GROUPS_AT_ONCE]
-        yield from _advise(
-            [_Group(name, inputs.get(name, empty), member_facts[name], params, timing) for name in batch]
-        )
+    inputs = read_simulation_inputs(facts)
+    while batch := [_Group(*each, params, timing) for each in islice(inputs, _GROUPS_AT_ONCE)]:
+        yield from _advise(batch)
 
 
 def _advise(groups: Sequence[_Group]) -> Iterator[pa.Table]:
@@ -133,21 +122,20 @@ class _Group:
         self,
         name: GroupKey,
         inputs: SimulationInput,
-        member_facts: list[Mapping[str, Any]],
         params: MembershipParams,
         timing: TimingConfig,
     ) -> None:
         self.name, self.params = name, params
         self.fault: tuple[str, str] | None = None
         self.keys_by_run: dict[str, SimulationKey] = {}
-        group_facts = inputs.rows[GROUP][0] if inputs.rows[GROUP] else {}
-        self.assignor = (group_facts.get("assignors") or [None])[0]
-        kind = next((row["group_type"] for row in (group_facts, *member_facts) if row.get("group_type")), None)
+        rows = inputs.rows
+        self.assignor = next((row["assignors"][0] for row in rows["groups"] if row["assignors"]), None)
+        kind = next((row["group_type"] for row in (*rows["groups"], *rows["leaders"]) if row["group_type"]), None)
         if kind not in (None, "classic", "consumer"):
             group_type = UNSUPPORTED_TYPES.get(kind, f"A group of the protocol {kind}")
             self.fault = ("out-of-scope", f"{group_type}, which this adviser doesn't support")
             return
-        if not inputs.rows[MEMBER]:
+        if not rows["members"]:
             self.fault = ("no-members", "The group has no members to restart")
             return
         try:
@@ -155,10 +143,9 @@ class _Group:
         except InvalidGroupError as error:
             self.fault = (error.code, str(error))
             return
-        leaders = (leader_client(row["leader_library"], row["leader_confidence"]) for row in member_facts)
+        leaders = (leader_client(row["leader_library"], row["leader_confidence"]) for row in rows["leaders"])
         leader = next((each for each in leaders if each.library), Client(None))
-        members = [row for row in member_facts if row["member_id"]]
-        self.clients = _client_facts(name, members, self.assignor, leader, self.state)
+        self.clients = _client_facts(name, rows["clients"], self.assignor, leader, self.state)
 
     @property
     def is_new(self) -> bool:
@@ -281,25 +268,14 @@ def _seconds(ms: float) -> float:
     return round(ms) / 1000
 
 
-def _member_facts(facts: pa.Table) -> dict[GroupKey, list[Mapping[str, Any]]]:
-    """Returns the member facts of each group."""
-    facts_by_group: dict[GroupKey, list[Mapping[str, Any]]] = defaultdict(list)
-    rows = facts.filter(pc.equal(facts["kind"], ABOUT))
-    columns = ["cluster", "group_id", "group_type", "member_id", "client_id", "client_host"]
-    columns += ["leader_library", "leader_confidence"]
-    for row in rows.select(columns).to_pylist():
-        facts_by_group[row["cluster"], row["group_id"]].append(row)
-    return facts_by_group
-
-
 def _client_facts(
-    name: GroupKey, member_facts: list[Mapping[str, Any]], assignor: str | None, leader: Client, state: InitialState
+    name: GroupKey, members: Sequence[Mapping[str, Any]], assignor: str | None, leader: Client, state: InitialState
 ) -> ClientFacts:
     """Returns what is known of the clients of a group."""
-    ids = [(row["client_id"], row["member_id"]) for row in member_facts]
+    ids = [(row["client_id"], row["member_id"]) for row in members]
     clients = detect_libraries(name[1], ids, assignor, leader)
     instances = [member.group_instance_id for member in state.members]
-    names = [row[column] for row in member_facts for column in ("client_id", "client_host", "member_id")]
+    names = [row[column] for row in members for column in ("client_id", "client_host", "member_id")]
     return ClientFacts(
         name[1],
         count_clients(clients),

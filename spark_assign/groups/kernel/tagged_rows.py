@@ -45,6 +45,21 @@ def _nulls_last(values: Iterable[Any]) -> list[tuple[bool, Any]]:
     return [(value is None, value) for value in values]
 
 
+def rows_of_tables(
+    rows: Mapping[str, Iterable[Mapping[str, Any]]], key: Sequence[str], tables: Mapping[str, InputTable]
+) -> pa.Table:
+    """Returns rows of input tables, by table, as `split_tables` reads them."""
+    columns = {name: (*table.key, *table.values) for name, table in tables.items()}
+    return pa.Table.from_pylist(
+        [
+            {**dict.fromkeys((*key, *tables)), **{column: row[column] for column in key}}
+            | {name: {column: row.get(column) for column in columns[name]}}
+            for name, listed in rows.items()
+            for row in listed
+        ]
+    )
+
+
 def row_schema(*texts: str) -> pa.Schema:
     """Returns a schema of tagged rows, with the column `kind` first.
 

@@ -105,7 +105,7 @@ _CODES: dict[type[Exception], str] = {
 def simulate_facts(
     facts: pa.Table, variants: Sequence[str], defaults: TimingConfig, until: int | None, table: str, schema: pa.Schema
 ) -> Iterator[pa.Table]:
-    """Simulates every group of a table of facts (`simulation_input`) with each variant.
+    """Simulates every group of a table of input tables (`simulation_input`) with each variant.
 
     Args:
         facts: facts of complete groups.

@@ -1,28 +1,16 @@
-"""Converts the facts of many groups, as one Arrow table, to initial states and events.
-
-A fact is a row. Its `kind` determines the columns that it uses:
-
-    group   assignors, group_type, numbers (`settings.GROUP_TIMES`; null: the defaults)
-    member  member_id, group_instance_id, rack_id, numbers (position, generation_id), topics, assignors (null: those of
-            the group)
-    owned   member_id, topic, numbers (first, step, count)
-    topic   topic, topic_id, numbers (partitions), at (partitions with known replicas), racks (of each of them)
-    times   topic, numbers (partition, revoke_ms, restore_ms)
-    event   event, member_id, topic, group_instance_id, new_member_id, topics, assignors, numbers (at_ms, partitions,
-            down_ms, delay_ms, parallelism, pause_ms)
-"""
+"""Converts the input tables of many groups (`TABLES`) to initial states and events."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_assign.groups.assignors.server.coordinator_order import read_topic_ids
+from spark_assign.groups.kernel.tagged_rows import InputTable, split_tables
 from spark_assign.java.hash_map import java_key
 from spark_assign.simulation.kernel.assignment_request import Topics, code
 from spark_assign.simulation.kernel.events import MAX_PARTITIONS, Event, InvalidEventError, in_order
@@ -31,11 +19,20 @@ from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember, Si
 from spark_assign.simulation.kernel.settings import GROUP_TIMES, KAFKA_DEFAULT, TimingConfig, is_cooperative
 from spark_assign.simulation.kernel.simulated_group import InitialState
 
-GROUP, MEMBER, OWNED, TOPIC, TIMES, EVENT = range(6)
-
-EVENT_TEXTS = ("event", "member_id", "topic", "group_instance_id", "new_member_id")
-EVENT_LISTS = ("topics", "assignors")
-EVENT_NUMBERS = ("at_ms", "partitions", "down_ms", "delay_ms", "parallelism", "pause_ms")
+TABLES = {
+    "groups": InputTable((), ("group_type", "assignors", "leader_library", *GROUP_TIMES)),
+    "members": InputTable(
+        ("member_id",), ("position", "generation_id", "group_instance_id", "rack_id", "topics", "assignors")
+    ),
+    "owned": InputTable(("topic", "member_id", "first", "step", "count")),
+    "topics": InputTable(("topic",), ("topic_id", "partitions", "at", "racks")),
+    "times": InputTable(("topic", "partition"), ("revoke_ms", "restore_ms")),
+    "events": InputTable(("at_ms", "event", "member_id"), tuple(field.name for field in fields(Event)[3:])),
+    "clients": InputTable(("member_id",), ("client_id", "client_host")),
+    "leaders": InputTable((), ("group_type", "leader_library", "leader_confidence")),
+}
+"""The input tables. Null times and assignors: the defaults, or those of the group. `topics.at`: partitions with known
+replicas; `racks`: the racks of each of them. Only the advice on membership reads the last two."""
 
 CONFIGURED, EAGER, COOPERATIVE, STATIC, CONSUMER = "configured", "eager", "cooperative", "static", "consumer"
 VARIANTS = (CONFIGURED, EAGER, COOPERATIVE, STATIC, CONSUMER)
@@ -65,9 +62,9 @@ class InvalidGroupError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SimulationInput:
-    """The facts of one group: its rows by kind."""
+    """The input of one group: its rows by table."""
 
-    rows: Mapping[int, Sequence[Row]]
+    rows: Mapping[str, Sequence[Row]]
 
     def initial_state(self, variant: str, defaults: TimingConfig) -> tuple[InitialState, list[Event]]:
         """Returns the initial state of the group with a variant, and its events in order.
@@ -75,7 +72,7 @@ class SimulationInput:
         Raises:
             InvalidGroupError, InvalidEventError: the group can't be simulated.
         """
-        events = in_order(map(_event, self.rows[EVENT]))
+        events = in_order(map(_event, self.rows["events"]))
         assignors = self._assignors(variant)
         is_consumer_protocol = self._is_consumer_protocol(variant)
         if variant != CONFIGURED:
@@ -86,18 +83,18 @@ class SimulationInput:
             ]
         topics = self._topics(events)
         topic_index = {name: index for index, name in enumerate(topics.names)}
-        counts = {row["topic"]: row["numbers"][0] for row in self.rows[TOPIC] if row["numbers"][0]}
+        counts = {row["topic"]: row["partitions"] for row in self.rows["topics"] if row["partitions"]}
         if large := sorted(topic for topic, count in counts.items() if count > MAX_PARTITIONS):
             count = f"{large[0]} has {counts[large[0]]:,} partitions"
             raise InvalidGroupError("too-many-partitions", f"topics: {count}, expected at most {MAX_PARTITIONS:,}")
         if (total := sum(counts.values()) + sum(event.partitions or 0 for event in events)) > MAX_TOTAL:
             detail = f"topics and events: {total:,} partitions, expected at most {MAX_TOTAL:,}"
             raise InvalidGroupError("too-many-partitions", detail)
-        generation = max([1, *(row["numbers"][1] or 1 for row in self.rows[MEMBER])])
+        generation = max([1, *(row["generation_id"] or 1 for row in self.rows["members"])])
         if generation > MAX_GENERATION:
             detail = f"members: generation_id is {generation:,}, expected at most {MAX_GENERATION:,}"
             raise InvalidGroupError("bad-generation", detail)
-        times = {code(topic_index[row["topic"]], row["numbers"][0]): row["numbers"][1:] for row in self.rows[TIMES]}
+        times = {code(topic_index[row["topic"]], row["partition"]): row for row in self.rows["times"]}
         return InitialState(
             members=self._members(variant, assignors, topic_index),
             topics=topics,
@@ -106,16 +103,16 @@ class SimulationInput:
             timing=self._timing(defaults),
             assignors=assignors,
             new_members_static=variant == STATIC,
-            revoke_ms={partition: revoke for partition, (revoke, _) in times.items() if revoke is not None},
-            restore_ms={partition: restore for partition, (_, restore) in times.items() if restore is not None},
+            revoke_ms={at: row["revoke_ms"] for at, row in times.items() if row["revoke_ms"] is not None},
+            restore_ms={at: row["restore_ms"] for at, row in times.items() if row["restore_ms"] is not None},
             is_consumer_protocol=is_consumer_protocol,
-            leader_library=next((row.get("leader_library") for row in self.rows[GROUP]), None),
+            leader_library=next((row["leader_library"] for row in self.rows["groups"]), None),
             topic_ids=self._topic_ids(topics.names) if is_consumer_protocol else (),
         ), events
 
     def _assignors(self, variant: str) -> tuple[str, ...]:
         """Returns the assignors of members without their own."""
-        configured = next((tuple(row["assignors"]) for row in self.rows[GROUP] if row["assignors"]), ())
+        configured = next((tuple(row["assignors"]) for row in self.rows["groups"] if row["assignors"]), ())
         if self._is_consumer_protocol(variant):
             return _server_assignor(configured if self._is_consumer_protocol(CONFIGURED) else ())
         own = configured or KAFKA_DEFAULT
@@ -127,7 +124,7 @@ class SimulationInput:
 
     def _is_consumer_protocol(self, variant: str) -> bool:
         """Checks whether the group uses KIP-848."""
-        group_types = [row.get("group_type") for row in self.rows[GROUP]]
+        group_types = [row["group_type"] for row in self.rows["groups"]]
         return variant == CONSUMER or (variant == CONFIGURED and "consumer" in group_types)
 
     def _topic_ids(self, names: Sequence[str]) -> list[tuple[int, int]]:
@@ -138,7 +135,7 @@ class SimulationInput:
         Raises:
             InvalidGroupError: an ID is invalid.
         """
-        id_by_name = {row["topic"]: row.get("topic_id") for row in self.rows[TOPIC]}
+        id_by_name = {row["topic"]: row["topic_id"] for row in self.rows["topics"]}
         ids = read_topic_ids([id_by_name.get(name) for name in names])
         for name, is_valid in zip(names, ids.is_valid.tolist(), strict=True):
             if not is_valid and id_by_name.get(name) is not None:
@@ -150,18 +147,18 @@ class SimulationInput:
         return [(hash_, rank) if valid else (at, len(names) + at) for at, (valid, hash_, rank) in enumerate(known)]
 
     def _timing(self, defaults: TimingConfig) -> TimingConfig:
-        times = dict(pair for row in self.rows[GROUP] for pair in zip(GROUP_TIMES, row["numbers"], strict=True))
+        times = {name: row[name] for row in self.rows["groups"] for name in GROUP_TIMES}
         timing = defaults.with_exceptions(times)
         if fault := timing.fault():
             raise InvalidGroupError("bad-settings", f"settings: {fault}")
         return timing
 
     def _topics(self, events: Sequence[Event]) -> Topics:
-        names = {row["topic"] for kind in (OWNED, TOPIC, TIMES) for row in self.rows[kind]}
-        names.update(name for row in self.rows[MEMBER] for name in row["topics"] or ())
+        names = {row["topic"] for table in ("owned", "topics", "times") for row in self.rows[table]}
+        names.update(name for row in self.rows["members"] for name in row["topics"] or ())
         for event in events:
             names.update(event.topics or (), () if event.topic is None else (event.topic,))
-        racks = {row["topic"]: _layout(row) for row in self.rows[TOPIC] if row["at"]}
+        racks = {row["topic"]: _layout(row) for row in self.rows["topics"] if row["at"]}
         return Topics.of(names, racks)
 
     def _members(
@@ -173,7 +170,7 @@ class SimulationInput:
         member_class = AsyncMember if is_consumer_protocol else ClassicMember
         shared: dict[frozenset[int], frozenset[int]] = {}
         members: list[SimulatedMember] = []
-        for row in sorted(self.rows[MEMBER], key=_list_order):
+        for row in sorted(self.rows["members"], key=_list_order):
             name, instance = row["member_id"], row["group_instance_id"]
             topics = frozenset(topic_index[topic] for topic in row["topics"] or ())
             own = tuple(row["assignors"]) if row["assignors"] and variant == CONFIGURED else assignors
@@ -194,8 +191,8 @@ class SimulationInput:
         """
         owned: dict[str, list[int]] = defaultdict(list)
         owners: dict[int, str] = {}
-        for row in sorted(self.rows[OWNED], key=lambda row: (row["topic"], row["member_id"])):
-            first, step, count = row["numbers"]
+        for row in self.rows["owned"]:
+            first, step, count = row["first"], row["step"], row["count"]
             topic, member_id = topic_index[row["topic"]], row["member_id"]
             for partition in range(first, first + step * count, step):
                 owner = owners.setdefault(code(topic, partition), member_id)
@@ -206,19 +203,10 @@ class SimulationInput:
         return owned
 
 
-def read_simulation_inputs(facts: pa.Table) -> Iterator[tuple[Key, SimulationInput]]:
-    """Yields the groups of a table of facts, sorted by key."""
-    rows_by_group: dict[Key, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    columns = [name for name in facts.column_names if name not in ("cluster", "group_id", "kind")]
-    for kind in range(6):
-        rows = facts.filter(pc.equal(facts["kind"], kind))
-        used = [name for name in columns if rows[name].null_count < len(rows)]
-        unused = dict.fromkeys(name for name in columns if name not in used)
-        keys = zip(rows["cluster"].to_pylist(), rows["group_id"].to_pylist(), strict=True)
-        for key, *values in zip(keys, *(rows[name].to_pylist() for name in used), strict=True):
-            rows_by_group[key][kind].append(unused | dict(zip(used, values, strict=True)))
-    for key in sorted(rows_by_group):
-        yield key, SimulationInput(rows_by_group[key])
+def read_simulation_inputs(batch: pa.Table) -> Iterator[tuple[Key, SimulationInput]]:
+    """Yields the groups of a table, sorted by key."""
+    for (cluster, group_id), rows in split_tables(batch, ("cluster", "group_id"), TABLES):
+        yield (cluster, group_id), SimulationInput(rows)
 
 
 def _server_assignor(names: Sequence[str]) -> tuple[str, ...]:
@@ -235,8 +223,7 @@ def _server_assignor(names: Sequence[str]) -> tuple[str, ...]:
 
 def _list_order(row: Row) -> tuple[bool, int, bytes]:
     """Returns the sort key of a member in the coordinator's list."""
-    position = row["numbers"][0]
-    return position is None, position or 0, java_key(row["member_id"])
+    return row["position"] is None, row["position"] or 0, java_key(row["member_id"])
 
 
 def _layout(row: Row) -> list[frozenset[str]]:
@@ -247,10 +234,6 @@ def _layout(row: Row) -> list[frozenset[str]]:
 
 
 def _event(row: Row) -> Event:
-    numbers = dict(zip(EVENT_NUMBERS, row["numbers"], strict=True))
-    at_ms = numbers.pop("at_ms")
-    if at_ms is None or row["event"] is None:
-        raise InvalidEventError(f"events: at_ms={at_ms}, event={row['event']}: expected both to be set")
-    columns = {name: row[name] for name in EVENT_TEXTS}
-    columns |= {name: None if row[name] is None else tuple(row[name]) for name in EVENT_LISTS}
-    return Event(at_ms=at_ms, **columns, **numbers)
+    if row["at_ms"] is None or row["event"] is None:
+        raise InvalidEventError(f"events: at_ms={row['at_ms']}, event={row['event']}: expected both to be set")
+    return Event(**{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()})

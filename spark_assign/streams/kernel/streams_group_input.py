@@ -7,7 +7,7 @@ sorted by their keys, so that their order doesn't matter.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -27,7 +27,7 @@ from spark_assign.java.hash_map import (
     text_ranks,
 )
 from spark_assign.numeric.partition_slices import MAX_PARTITIONS
-from spark_assign.simulation.kernel.events import Event
+from spark_assign.simulation.kernel import simulation_input
 from spark_assign.simulation.kernel.settings import GROUP_TIMES
 from spark_assign.streams.kernel.task_assignor_api import StreamsGroupSpec, StreamsMemberSpec, TaskId
 
@@ -35,7 +35,6 @@ _TASK = InputTable(("member_id", "subtopology", "task"), ("role", "changelog_off
 _OWNED = InputTable(("member_id", "topic", "first", "step", "count"))
 _CONFIG = "streams_config", "leader_process_id", "standby_task_order", "leader_version"
 _PROCESS = "process_id", "position", "rack_id", "client_tags", "error_code", "group_instance_id"
-_EVENT = tuple(field.name for field in fields(Event) if field.type in ("str | None", "int | None"))
 _GROWTH = "bytes", "in_bytes_per_second", "in_messages_per_second"
 TABLES = {
     "groups": InputTable((), ("group_type", "standby_replicas", *_CONFIG)),
@@ -48,7 +47,7 @@ TABLES = {
     "topics": InputTable(("topic",), ("partitions",)),
     "racks": InputTable(("topic", "partition"), ("racks",)),
     "changelogs": InputTable(("topic", "partition"), ("end_offset", *_GROWTH)),
-    "events": InputTable(("at_ms", "event", *_EVENT), ("topics", "assignors")),
+    "events": simulation_input.TABLES["events"],
     "group_times": InputTable(GROUP_TIMES),
     "member_settings": InputTable(("member_id", "group_instance_id")),
 }

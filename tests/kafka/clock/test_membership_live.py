@@ -13,11 +13,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_assign.advice.kernel.membership import ABOUT, OPTION_ROW, advise_membership
+from spark_assign.advice.kernel.membership import OPTION_ROW, advise_membership
 from spark_assign.advice.kernel.membership_modes import MembershipParams
+from spark_assign.groups.kernel.tagged_rows import rows_of_tables
 from spark_assign.simulation.facts import facts_of_rows
 from spark_assign.simulation.kernel.settings import TimingConfig
+from spark_assign.simulation.kernel.simulation_input import TABLES
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
+from spark_assign.tables.groups import GROUP_KEY
 from tests.kafka import group_members
 from tests.kafka.broker import Cluster
 from tests.kafka.coordinator_log import generations
@@ -94,12 +97,8 @@ def _predict(broker: Cluster) -> dict[tuple[str, int], Row]:
     tables = snapshot(broker.bootstrap_servers, groups="membership-dynamic", topics="membership.*").tables
     rows = {name: table.to_pylist() for name, table in tables.items()}
     rows["subscriptions"] = subscriptions(rows)
-    about = [{**each, "kind": ABOUT} for each in rows["members"]]
-    names = ("cluster", "group_id", "kind", "member_id", "client_id", "client_host")
-    schema = pa.schema([(name, pa.int8() if name == "kind" else pa.string()) for name in names])
-    facts = pa.concat_tables(
-        [facts_of_rows(rows, []), pa.Table.from_pylist(about, schema)], promote_options="permissive"
-    )
+    clients = rows_of_tables({"clients": rows["members"]}, GROUP_KEY, TABLES)
+    facts = pa.concat_tables([facts_of_rows(rows, []), clients], promote_options="permissive")
     timing = TimingConfig(heartbeat_interval_ms=HEARTBEAT_MS, session_timeout_ms=SESSION_MS, poll_interval_ms=100)
     params = MembershipParams(restart_times_ms=AWAY_MS, restart_time_ms=AWAY_MS[0], session_timeouts_ms=(SESSION_MS,))
     advice = pa.concat_tables(list(advise_membership(facts, params, timing))).to_pylist()
