@@ -37,8 +37,8 @@ def gather_facts(fleet: FleetTables, events: DataFrame, settings: Settings, **mo
         times = topics.select(*GROUP_KEY, "topic").join(times, ["cluster", "topic"])
     if fleet.racks_known and fleet.sizes.racked_members:
         topics = topics.join(replica_racks(fleet), ["cluster", "topic"], "left")
-    tables = {"groups": _groups(fleet, settings), "members": _members(fleet, settings), "events": events}
-    tables |= {"owned": fleet.ownership_slices(), "topics": topics, "times": times, **more}
+    tables = {"events": events, "owned": fleet.ownership_slices(), "topics": topics, "times": times, **more}
+    tables |= {"groups": _groups(fleet, settings), "members": _members(fleet, settings)}
     return without_faulty_groups(gather_tables(tables, GROUP_KEY, TABLES), fleet)
 
 

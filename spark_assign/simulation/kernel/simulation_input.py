@@ -236,4 +236,5 @@ def _layout(row: Row) -> list[frozenset[str]]:
 def _event(row: Row) -> Event:
     if row["at_ms"] is None or row["event"] is None:
         raise InvalidEventError(f"events: at_ms={row['at_ms']}, event={row['event']}: expected both to be set")
-    return Event(**{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()})
+    values: Row = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+    return Event(**values)

@@ -79,8 +79,8 @@ class StreamsFacts:
 
 def read_streams_facts(batch: pa.Table) -> Iterator[StreamsFacts]:
     """Yields the tables of each Streams group, sorted by cluster and group id."""
-    for key, rows in split_tables(batch, ("cluster", "group_id"), TABLES):
-        facts = StreamsFacts(*key, rows)
+    for (cluster, group_id), rows in split_tables(batch, ("cluster", "group_id"), TABLES):
+        facts = StreamsFacts(cluster, group_id, rows)
         if facts.is_streams_group:
             yield facts
 
