@@ -19,8 +19,8 @@ from spark_assign.fleet import FleetTables
 from spark_assign.replicas.fleet import ClusterChange, ReplicaFleet, replica_fleet
 from spark_assign.replicas.kernel import reassign_table as kernel
 from spark_assign.replicas.kernel import reassignment_facts as kinds
-from spark_assign.replicas.kernel.load_goals import CAPACITY_COLUMNS, LoadGoals
-from spark_assign.spark.tagged_pass import run_pass, to_facts, union
+from spark_assign.replicas.kernel.load_goals import LoadGoals
+from spark_assign.spark.tagged_pass import gather_tables, run_pass, union
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.replicas import BALANCE, CLUSTER_REJECTED, METRICS, MOVES, PLACEMENT, REASSIGN_TABLES
@@ -161,52 +161,22 @@ def _tables_for_goals(fleet: ReplicaFleet, goals: LoadGoals | None) -> ReplicaFl
     )
 
 
-# --- facts; replicas.kernel.reassignment_facts documents their columns -----------------------------------------------
+# --- input tables (`replicas.kernel.reassignment_facts`) --------------------------------------------------------------
 
 
 def _gather_facts(fleet: ReplicaFleet, change: ClusterChange) -> DataFrame:
-    """Returns the facts of the clusters that change, or of all clusters without changes."""
-    facts = union(_to_facts(fleet))
-    changes = _to_facts(change)
-    if not changes:
+    """Returns the tables of the clusters that change, or of all clusters without changes."""
+    tables = fleet.tables()
+    if (loads := tables.pop("loads", None)) is not None:
+        tables["rates"] = _rates(loads)
+    facts = gather_tables(tables, ["cluster"], kinds.TABLES)
+    if not change.tables():
         return facts
-    all_changes = union(changes)
-    clusters = F.broadcast(all_changes.select("cluster").distinct())
-    return facts.join(clusters, "cluster", "left_semi").unionByName(all_changes)
+    changes = gather_tables(change.tables(), ["cluster"], kinds.TABLES)
+    return union([facts.join(F.broadcast(changes.select("cluster").distinct()), "cluster", "left_semi"), changes])
 
 
-def _to_facts(tables: ReplicaFleet | ClusterChange) -> list[DataFrame]:
-    """Returns the rows of each table as facts; columns of the same name are copied."""
-    kind_and_amount = {
-        "brokers": (
-            kinds.BROKER,
-            F.when(F.col("fenced"), kinds.FENCED).when(F.col("cordoned"), kinds.CORDONED).otherwise(0).cast("long"),
-        ),
-        "replicas": (kinds.PARTITION, F.lit(None)),
-        "sizes": (kinds.SIZE, F.col("bytes")),
-        "removed": (kinds.REMOVED, F.lit(None)),
-        "added": (kinds.ADDED, F.lit(None)),
-        "racks": (kinds.RACK, F.lit(None)),
-        "replication_factors": (kinds.FACTOR, F.col("replication_factor")),
-        "partitions": (kinds.COUNT, F.col("partitions")),
-    }
-    facts = []
-    for name, table in tables.tables().items():
-        if name == "loads":
-            facts += _rate_facts(table)
-        elif name == "capacities":
-            facts += [
-                to_facts(table, kinds.FACTS, kinds.CAPACITY, broker_id="broker_id", topic=F.lit(column), amount=column)
-                for column in sorted(set(CAPACITY_COLUMNS.values()))
-            ]
-        else:
-            kind, amount = kind_and_amount[name]
-            copied = {column: column for column in kinds.FACTS.names[2:] if column in tables.schemas[name].names}
-            facts.append(to_facts(table, kinds.FACTS, kind, amount=amount, **copied))
-    return facts
-
-
-def _rate_facts(loads: DataFrame) -> list[DataFrame]:
+def _rates(loads: DataFrame) -> DataFrame:
     """Returns what is written to each partition, and what its groups read: what is written, once per group, and once
     if no group is listed."""
     rates = loads.groupBy("cluster", "topic", "partition").agg(
@@ -215,11 +185,7 @@ def _rate_facts(loads: DataFrame) -> list[DataFrame]:
     # A rate that no broker has is -1, which the kernel rejects: beyond long, it couldn't be cast.
     usable = F.col("rate").between(0.0, kinds.MAX_RATE)
     written = F.when(~usable, F.lit(-1.0)).otherwise(F.round("rate")).cast("long")
-    amounts = {kinds.IN_RATE: written, kinds.READ_RATE: written * F.greatest("groups", F.lit(1))}
-    return [
-        to_facts(rates, kinds.FACTS, kind, topic="topic", partition="partition", amount=amount)
-        for kind, amount in amounts.items()
-    ]
+    return rates.withColumns({"in_rate": written, "read_rate": written * F.greatest("groups", F.lit(1))})
 
 
 def _brokers_after(fleet: ReplicaFleet, change: ClusterChange) -> DataFrame:

@@ -106,7 +106,7 @@ def test_static_already() -> None:
     (row,) = run(replace(PARAMS, restart_time_ms=60_000), g=group)[GROUP_ROW]
     assert (row["membership"], row["static_members"]) == (STATIC, 4)
     assert (row["recommendation"], row["settings"]) == ("session", f"{ONCE}session.timeout.ms=90000")
-    (row,) = run(g=[each for each in group if each["kind"] != 0])[GROUP_ROW]
+    (row,) = run(g=[each for each in group if each["table"] != "groups"])[GROUP_ROW]
     assert (row["recommendation"], row["settings"]) == ("dynamic", f"{ONCE}# remove group.instance.id=…")
     members[0]["group_instance_id"] = None
     found = run(g=group)

@@ -12,14 +12,14 @@ from spark_assign.tables import replicas as schemas
 from tests.unit.test_replica_facts import decided, fact, partition
 
 
-def broker(number: int, rack: str | None = None, fenced: int = 0) -> dict[str, Any]:
+def broker(number: int, rack: str | None = None, **status: bool) -> dict[str, Any]:
     """Builds the fact of a broker."""
-    return fact(kinds.BROKER, broker_id=number, rack_id=rack, amount=fenced)
+    return fact("brokers", broker_id=number, rack_id=rack, **status)
 
 
 def size(number: int, amount: int | None, topic: str = "t") -> dict[str, Any]:
     """Builds the fact of a partition's bytes."""
-    return fact(kinds.SIZE, topic=topic, partition=number, amount=amount)
+    return fact("sizes", topic=topic, partition=number, bytes=amount)
 
 
 def moved(rows: list[dict[str, Any]]) -> dict[tuple[str, int], list[tuple[int | None, int, str]]]:
@@ -40,13 +40,13 @@ def figures(rows: list[dict[str, Any]]) -> dict[str, int]:
 def test_each_reason() -> None:
     """A replica moves for one reason: removed or fenced broker, rack, balance, or a higher replication factor."""
     three = [broker(1), broker(2), broker(3)]
-    removed = decided([*three, partition(0, [1, 2]), fact(kinds.REMOVED, broker_id=2)])
+    removed = decided([*three, partition(0, [1, 2]), fact("removed", broker_id=2)])
     assert moved(removed) == {("t", 0): [(2, 3, "removed-broker")]}
-    fenced = decided([broker(1), broker(2, fenced=1), broker(3), partition(0, [1, 2])])
+    fenced = decided([broker(1), broker(2, fenced=True), broker(3), partition(0, [1, 2])])
     assert moved(fenced) == {("t", 0): [(2, 3, "fenced-broker")]}
-    cordoned = decided([broker(1), broker(2, fenced=kinds.CORDONED), broker(3), partition(0, [1, 2])])
+    cordoned = decided([broker(1), broker(2, cordoned=True), broker(3), partition(0, [1, 2])])
     assert moved(cordoned) == {("t", 0): [(2, 3, "cordoned-broker")]}
-    both = decided([broker(1), broker(2, fenced=1), broker(3), partition(0, [1, 2]), fact(kinds.REMOVED, broker_id=2)])
+    both = decided([broker(1), broker(2, fenced=True), broker(3), partition(0, [1, 2]), fact("removed", broker_id=2)])
     assert moved(both) == {("t", 0): [(2, 3, "removed-broker")]}
     more = decided([*three, partition(0, [1, 2]), factor("t", 3)])
     assert moved(more) == {("t", 0): [(None, 3, "replication-factor")]}
@@ -62,7 +62,7 @@ def test_reasons_together() -> None:
     rows = [
         *(broker(each, rack) for each, rack in ((1, "a"), (2, "a"), (3, "b"), (4, "b"), (5, "c"), (6, "c"))),
         partition(0, [1, 2, 3]),
-        fact(kinds.REMOVED, broker_id=3),
+        fact("removed", broker_id=3),
         factor("t", 4),
     ]
     assert sorted(reason for _, _, reason in moved(decided(rows))["t", 0]) == ["removed-broker", "replication-factor"]
@@ -70,7 +70,7 @@ def test_reasons_together() -> None:
     rows = [
         *(broker(each, rack) for each, rack in ((1, "a"), (2, "a"), (3, "b"), (4, "b"), (5, "c"))),
         partition(0, [1, 2, 3]),
-        fact(kinds.REMOVED, broker_id=3),
+        fact("removed", broker_id=3),
     ]
     assert moved(decided(rows)) == {("t", 0): [(3, 4, "removed-broker"), (2, 5, "rack")]}
 
@@ -97,7 +97,7 @@ def test_all_figures() -> None:
             *(broker(1), broker(2), broker(3)),
             *(partition(0, [3, 1]), partition(1, [1, 2])),
             *(size(0, 100), size(1, 40)),
-            fact(kinds.REMOVED, broker_id=3),
+            fact("removed", broker_id=3),
             count("t", 3),
         ]
     )
@@ -182,15 +182,15 @@ def test_racks_that_change() -> None:
     """The rack after the change counts, for new and for existing brokers; brokers without a rack form one rack."""
     two = [broker(1, "a"), broker(2, "a"), broker(3), broker(4), partition(0, [1, 2])]
     assert moved(decided(two))["t", 0][0][2] == "rack"
-    assert moved(decided([*two, fact(kinds.RACK, broker_id=2, rack_id=None)])) == {}
-    three = [broker(1, "a"), broker(2, "a"), partition(0, [1, 2]), fact(kinds.ADDED, broker_id=7, rack_id="b")]
+    assert moved(decided([*two, fact("racks", broker_id=2, rack_id=None)])) == {}
+    three = [broker(1, "a"), broker(2, "a"), partition(0, [1, 2]), fact("added", broker_id=7, rack_id="b")]
     assert moved(decided(three)) == {("t", 0): [(2, 7, "rack")]}
-    assert moved(decided([*three, fact(kinds.RACK, broker_id=7, rack_id="a")])) == {}
+    assert moved(decided([*three, fact("racks", broker_id=7, rack_id="a")])) == {}
 
 
 def test_a_broker_that_comes_may_take_what_stays() -> None:
     """By default, replicas move for balance only if brokers are added."""
-    rows = [broker(1), *(partition(at, [1]) for at in range(10)), fact(kinds.ADDED, broker_id=2)]
+    rows = [broker(1), *(partition(at, [1]) for at in range(10)), fact("added", broker_id=2)]
     assert len(moved(decided(rows))) == 4
     assert len(moved(decided(rows, voluntary=False))) == 0
     assert figures(decided(rows))["lower_bound"] == 4
@@ -198,17 +198,17 @@ def test_a_broker_that_comes_may_take_what_stays() -> None:
 
 def count(topic: str, amount: int) -> dict[str, Any]:
     """A requested number of partitions."""
-    return fact(kinds.COUNT, topic=topic, amount=amount)
+    return fact("partitions", topic=topic, partitions=amount)
 
 
 def factor(topic: str, amount: int) -> dict[str, Any]:
     """A requested replication factor."""
-    return fact(kinds.FACTOR, topic=topic, amount=amount)
+    return fact("replication_factors", topic=topic, replication_factor=amount)
 
 
-def changed(kind: int, *broker_ids: int) -> list[dict[str, Any]]:
+def changed(table: str, *broker_ids: int) -> list[dict[str, Any]]:
     """Brokers that are added or removed, or whose rack changes."""
-    return [fact(kind, broker_id=each) for each in broker_ids]
+    return [fact(table, broker_id=each) for each in broker_ids]
 
 
 TOO_MANY, UNKNOWN = "too-many-partitions", "unknown-topic"
@@ -243,20 +243,20 @@ NO_BROKER, TWICE, BAD = "unknown-broker", "duplicate-broker", "bad-replicas"
             "topic t needs 4 replicas, 3 broker(s) can have replicas. Add a broker (--add), or lower the replication "
             "factor (--replication-factor '*=3')",
         ),
-        (changed(kinds.REMOVED, 9), NO_BROKER, "removed: brokers has no broker 9. Check its id"),
-        (changed(kinds.RACK, 9), NO_BROKER, "racks: brokers has no broker 9. Check its id"),
+        (changed("removed", 9), NO_BROKER, "removed: brokers has no broker 9. Check its id"),
+        (changed("racks", 9), NO_BROKER, "racks: brokers has no broker 9. Check its id"),
         (
             [partition(2, [1, 9])],
             NO_BROKER,
             "replicas: brokers has no broker 9. Add it to brokers, or remove the broker to move its replicas",
         ),
-        (changed(kinds.ADDED, 2), "known-broker", "added: broker 2 already exists in brokers. Remove it from added"),
+        (changed("added", 2), "known-broker", "added: broker 2 already exists in brokers. Remove it from added"),
         ([broker(2)], TWICE, "brokers: broker 2 is listed twice. Remove one of the rows"),
-        (changed(kinds.REMOVED, 2, 2), TWICE, "removed: broker 2 is listed twice. Remove one of the rows"),
-        (changed(kinds.ADDED, 8, 8), TWICE, "added: broker 8 is listed twice. Remove one of the rows"),
-        (changed(kinds.RACK, 2, 2), TWICE, "racks: broker 2 is listed twice. Remove one of the rows"),
+        (changed("removed", 2, 2), TWICE, "removed: broker 2 is listed twice. Remove one of the rows"),
+        (changed("added", 8, 8), TWICE, "added: broker 8 is listed twice. Remove one of the rows"),
+        (changed("racks", 2, 2), TWICE, "racks: broker 2 is listed twice. Remove one of the rows"),
         (
-            changed(kinds.REMOVED, 1, 2, 3),
+            changed("removed", 1, 2, 3),
             "no-brokers",
             "All brokers are removed, fenced, or cordoned. Add a broker",
         ),
@@ -285,7 +285,7 @@ NO_BROKER, TWICE, BAD = "unknown-broker", "duplicate-broker", "bad-replicas"
             "sizes: more than 1,152,921,504,606,846,976 bytes in a cluster. Correct the rows",
         ),
         (
-            [fact(kinds.IN_RATE, topic="t", partition=1, amount=-1)],
+            [fact("rates", topic="t", partition=1, in_rate=-1)],
             "bad-load",
             "loads: topic=t, partition=1: in_bytes_per_second is negative, or not a number up to 1,000,000,000,000. "
             "Correct the row",
@@ -303,6 +303,6 @@ def test_requests_that_repeat_or_name_nothing() -> None:
     base = [broker(1), broker(2), partition(0, [1])]
     twice = [count("t", 2)] * 2
     assert len(decided([*base, *twice])) == 3
-    rows = decided([*base, partition(1, [9]), fact(kinds.REMOVED, broker_id=9)])
+    rows = decided([*base, partition(1, [9]), fact("removed", broker_id=9)])
     assert moved(rows) == {("t", 1): [(9, 2, "removed-broker")]}
     assert kinds.MOST_PARTITIONS == 1_000_000

@@ -9,25 +9,31 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from spark_assign.groups.kernel.tagged_rows import rows_of_tables
 from spark_assign.replicas.kernel import reassignment_facts as kinds
 from spark_assign.replicas.kernel.reassign_table import METRICS, PLACEMENT, REJECTED, reassign_clusters
 from spark_assign.replicas.reassignment import REASSIGNMENT_ROWS
 
+REPLICAS = pa.struct({"topic": pa.string(), "partition": pa.int32(), "replicas": pa.list_(pa.int32())})
 
-def fact(kind: int, **columns: Any) -> dict[str, Any]:
-    return {"cluster": "c", "kind": kind} | columns
+
+def fact(table: str, **columns: Any) -> dict[str, Any]:
+    return {"cluster": "c", "table": table} | columns
 
 
 def brokers(*ids: int) -> list[dict[str, Any]]:
-    return [fact(kinds.BROKER, broker_id=each, rack_id=f"r{each % 2}", amount=0) for each in ids]
+    return [fact("brokers", broker_id=each, rack_id=f"r{each % 2}") for each in ids]
 
 
 def partition(number: int, replicas: list[int | None] | None, topic: str = "t") -> dict[str, Any]:
-    return fact(kinds.PARTITION, topic=topic, partition=number, replicas=replicas)
+    return fact("replicas", topic=topic, partition=number, replicas=replicas)
 
 
 def decided(rows: list[dict[str, Any]], voluntary: bool | None = None) -> list[dict[str, Any]]:
-    table = pa.Table.from_pylist(rows, kinds.FACTS)
+    tables = {name: [row for row in rows if row["table"] == name] for name in kinds.TABLES}
+    table = rows_of_tables(tables, ["cluster"], kinds.TABLES)
+    at = table.column_names.index("replicas")
+    table = table.set_column(at, "replicas", table["replicas"].cast(REPLICAS))
     schema = to_arrow_schema(REASSIGNMENT_ROWS)
     return pa.concat_tables(reassign_clusters(table, schema, 0.1, voluntary)).to_pylist()
 
@@ -38,25 +44,37 @@ GOOD = [*brokers(0, 1, 2, 3), partition(0, [0, 1]), partition(1, [2, 3])]
 @pytest.mark.parametrize(
     ("more", "code", "detail"),
     [
-        ([fact(kinds.REMOVED, broker_id=9)], "unknown-broker", "removed: brokers has no broker 9"),
-        ([fact(kinds.RACK, broker_id=9, rack_id="r")], "unknown-broker", "racks: brokers has no broker 9"),
+        ([fact("removed", broker_id=9)], "unknown-broker", "removed: brokers has no broker 9"),
+        ([fact("racks", broker_id=9, rack_id="r")], "unknown-broker", "racks: brokers has no broker 9"),
         ([partition(2, [0, 9])], "unknown-broker", "replicas: brokers has no broker 9"),
-        ([fact(kinds.ADDED, broker_id=3)], "known-broker", "added: broker 3"),
+        ([fact("added", broker_id=3)], "known-broker", "added: broker 3"),
         (brokers(3), "duplicate-broker", "brokers: broker 3 is listed twice"),
         (
-            [fact(kinds.REMOVED, broker_id=each) for each in range(4)],
+            [fact("removed", broker_id=each) for each in range(4)],
             "no-brokers",
             "All brokers are removed, fenced, or cordoned",
         ),
         (
-            [fact(kinds.COUNT, topic="t", amount=1)],
+            [fact("partitions", topic="t", partitions=1)],
             "fewer-partitions",
             "t has 2 partitions, and Kafka can't reduce them to 1",
         ),
-        ([fact(kinds.COUNT, topic="u", amount=1)], "unknown-topic", "partitions: replicas has no topic u"),
-        ([fact(kinds.FACTOR, topic="u", amount=1)], "unknown-topic", "replication_factors: replicas has no topic u"),
-        ([fact(kinds.FACTOR, topic="t", amount=5)], "invalid-replication-factor", "t needs 5 replicas, 4 broker(s)"),
-        ([fact(kinds.FACTOR, topic="t", amount=0)], "invalid-replication-factor", "t needs 0 replicas"),
+        ([fact("partitions", topic="u", partitions=1)], "unknown-topic", "partitions: replicas has no topic u"),
+        (
+            [fact("replication_factors", topic="u", replication_factor=1)],
+            "unknown-topic",
+            "replication_factors: replicas has no topic u",
+        ),
+        (
+            [fact("replication_factors", topic="t", replication_factor=5)],
+            "invalid-replication-factor",
+            "t needs 5 replicas, 4 broker(s)",
+        ),
+        (
+            [fact("replication_factors", topic="t", replication_factor=0)],
+            "invalid-replication-factor",
+            "t needs 0 replicas",
+        ),
         ([partition(1, [0, 1])], "duplicate-partition", "topic=t, partition=1"),
         ([partition(2, [1, 1])], "bad-replicas", "duplicate broker, e.g. topic=t, partition=2"),
         ([partition(2, [])], "bad-replicas", "e.g. topic=t, partition=2"),
@@ -77,11 +95,11 @@ def test_a_cluster_that_cannot_be_planned(more: list[dict[str, Any]], code: str,
 
 def test_the_order_of_rows_does_not_matter() -> None:
     """The same rows shuffled give the same plan."""
-    rows = [*brokers(*range(7)), fact(kinds.REMOVED, broker_id=6), fact(kinds.ADDED, broker_id=9, rack_id="r1")]
+    rows = [*brokers(*range(7)), fact("removed", broker_id=6), fact("added", broker_id=9, rack_id="r1")]
     rows += [
         partition(at, [at % 7, (at + 1) % 7, (at + 3) % 7], topic) for at in range(20) for topic in ("t", "é", "a.b")
     ]
-    rows += [fact(kinds.FACTOR, topic="t", amount=2), fact(kinds.COUNT, topic="é", amount=23)]
+    rows += [fact("replication_factors", topic="t", replication_factor=2), fact("partitions", topic="é", partitions=23)]
     rows += [row | {"cluster": "other"} for row in GOOD]
     once = decided(rows)
     for seed in range(5):
@@ -94,7 +112,7 @@ def test_the_order_of_rows_does_not_matter() -> None:
 
 def test_a_broker_that_is_gone_already_can_be_removed() -> None:
     """If only `replicas` lists a broker, removing it moves its replicas."""
-    rows = decided([*GOOD, partition(2, [9, 0]), fact(kinds.REMOVED, broker_id=9)])
+    rows = decided([*GOOD, partition(2, [9, 0]), fact("removed", broker_id=9)])
     [moved] = [row for row in rows if row["kind"] == PLACEMENT and row["moved_to"]]
     assert (moved["moved_from"], moved["reasons"], moved["previous_replicas"]) == ([9], ["removed-broker"], [9, 0])
 

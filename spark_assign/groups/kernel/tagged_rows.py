@@ -45,6 +45,14 @@ def _nulls_last(values: Iterable[Any]) -> list[tuple[bool, Any]]:
     return [(value is None, value) for value in values]
 
 
+def table_rows(batch: pa.Table, name: str, table: InputTable) -> pa.Table:
+    """Returns the rows of one input table of a batch; missing columns are null."""
+    rows = batch[name].combine_chunks().drop_null() if name in batch.column_names else pa.nulls(0)
+    found = pa.Table.from_struct_array(rows) if pa.types.is_struct(rows.type) else pa.table({})
+    columns = (*table.key, *table.values)
+    return pa.table({name: found[name] if name in found.column_names else pa.nulls(len(rows)) for name in columns})
+
+
 def rows_of_tables(
     rows: Mapping[str, Iterable[Mapping[str, Any]]], key: Sequence[str], tables: Mapping[str, InputTable]
 ) -> pa.Table:

@@ -1,17 +1,4 @@
-"""Reads the facts of clusters to reassign, one row per fact, and replaces names with indexes.
-
-    kind       columns
-    BROKER     broker_id, rack_id, amount (`FENCED`, `CORDONED`)
-    REMOVED    broker_id
-    ADDED      broker_id, rack_id
-    RACK       broker_id, rack_id: its new rack
-    PARTITION  topic, partition, replicas
-    SIZE       topic, partition, amount (bytes)
-    FACTOR     topic, amount: its new replication factor
-    COUNT      topic, amount: its new number of partitions
-    IN_RATE    topic, partition, amount (bytes/s written)
-    READ_RATE  topic, partition, amount (bytes/s that consumers read)
-    CAPACITY   broker_id, topic (column of `tables.replicas.CAPACITIES`), amount
+"""Reads the input tables of clusters to reassign (`TABLES`), and replaces names with indexes.
 
 Rows can have any order. Brokers are sorted by id, partitions by topic (in byte order) and partition.
 """
@@ -26,34 +13,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_assign.groups.kernel.tagged_rows import InputTable, table_rows
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import key_ranges
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster
 
-KINDS = range(11)
-BROKER, REMOVED, ADDED, RACK, PARTITION, SIZE, FACTOR, COUNT, IN_RATE, READ_RATE, CAPACITY = KINDS
+LIMITS = "in_bytes_per_second", "out_bytes_per_second", "disk_bytes"
+TABLES = {
+    "brokers": InputTable(("broker_id",), ("rack_id", "fenced", "cordoned")),
+    "removed": InputTable(("broker_id",)),
+    "added": InputTable(("broker_id",), ("rack_id",)),
+    "racks": InputTable(("broker_id",), ("rack_id",)),
+    "replicas": InputTable(("topic", "partition"), ("replicas",)),
+    "replication_factors": InputTable(("topic",), ("replication_factor",)),
+    "partitions": InputTable(("topic",), ("partitions",)),
+    "sizes": InputTable(("topic", "partition"), ("bytes",)),
+    "rates": InputTable(("topic", "partition"), ("in_rate", "read_rate")),
+    "capacities": InputTable(("broker_id",), LIMITS),
+}
+"""The input tables. `rates`: bytes/s that are written to a partition, and that consumers read from it."""
 
 MAX_BYTES = 2**60
 """Maximum number of bytes of all replicas of a cluster, so that sums are longs."""
 
 MAX_RATE = 1e12
 """Maximum rate of a partition, in bytes/s, so that sums are longs."""
-
-FENCED, CORDONED = 1, 2
-_EXCLUDED = {FENCED: "fenced-broker", CORDONED: "cordoned-broker"}
-
-FACTS = pa.schema(
-    {
-        "cluster": pa.string(),
-        "kind": pa.int8(),
-        "topic": pa.string(),
-        "partition": pa.int32(),
-        "broker_id": pa.int32(),
-        "rack_id": pa.string(),
-        "replicas": pa.list_(pa.int32()),
-        "amount": pa.int64(),
-    }
-)
 
 MOST_PARTITIONS = 1_000_000
 """Maximum number of partitions of a topic that grows, and of new partitions of a cluster; more is a typing error and
@@ -104,19 +88,18 @@ def read_cluster(facts: pa.Table) -> NamedCluster:
     Raises:
         RejectedError: facts that contradict each other, or an impossible change.
     """
-    kind = facts["kind"].to_numpy()
-    rows = {tag: facts.filter(pa.array(kind == tag)) for tag in KINDS}
+    rows = {name: table_rows(facts, name, table) for name, table in TABLES.items()}
     racks, excluded = _brokers(rows)
     ids = np.array(sorted(racks), np.int64)
     rack_names = sorted({rack for rack in racks.values() if rack is not None}, key=str.encode)
     rack_index = {rack: index for index, rack in enumerate([None, *rack_names])}
-    topics, partition, current = _partitions(rows[PARTITION], ids)
-    topics, partition, current = _add_new_partitions(rows[COUNT], topics, partition, current)
-    factor = _factors(rows[FACTOR], topics, current, len(ids) - len(excluded))
-    weight, weighed = _weights(rows[SIZE], topics, partition)
+    topics, partition, current = _partitions(rows["replicas"], ids)
+    topics, partition, current = _add_new_partitions(rows["partitions"], topics, partition, current)
+    factor = _factors(rows["replication_factors"], topics, current, len(ids) - len(excluded))
+    weight, weighed = _weights(rows["sizes"], topics, partition)
     if sum(weight.tolist()) * max(current.shape[1], int(factor.max(initial=1))) > MAX_BYTES:
         raise RejectedError("bad-sizes", f"sizes: more than {MAX_BYTES:,} bytes in a cluster. Correct the rows")
-    in_rate, read_rate = (_amounts(rows[tag], topics, partition) for tag in (IN_RATE, READ_RATE))
+    in_rate, read_rate = (_amounts(rows["rates"], name, topics, partition) for name in ("in_rate", "read_rate"))
     if any((rate or 0) < 0 for rate in in_rate):
         problem = f"in_bytes_per_second is negative, or not a number up to {MAX_RATE:,.0f}. Correct the row"
         row = next(row for row, rate in enumerate(in_rate) if (rate or 0) < 0)
@@ -134,22 +117,21 @@ def read_cluster(facts: pa.Table) -> NamedCluster:
         excluded={index: excluded[broker] for index, broker in enumerate(ids.tolist()) if broker in excluded},
         topic=topics,
         partition=partition,
-        voluntary=rows[ADDED].num_rows > 0,
+        voluntary=rows["added"].num_rows > 0,
         in_rate=np.array([rate or 0 for rate in in_rate], np.int64),
         read_rate=np.array([rate or 0 for rate in read_rate], np.int64),
-        capacities=_capacities(rows[CAPACITY]),
+        capacities=_capacities(rows["capacities"]),
     )
 
 
-def _brokers(rows: dict[int, pa.Table]) -> tuple[dict[int, str | None], dict[int, str]]:
+def _brokers(rows: dict[str, pa.Table]) -> tuple[dict[int, str | None], dict[int, str]]:
     """Returns, by broker id, the rack of every old or new broker, and why brokers can't have replicas."""
-    known = _by_broker(rows[BROKER], "brokers")
-    removed, added, racks = (
-        _by_broker(rows[tag], name) for tag, name in ((REMOVED, "removed"), (ADDED, "added"), (RACK, "racks"))
-    )
+    known, removed, added, racks = (_by_broker(rows[name], name) for name in ("brokers", "removed", "added", "racks"))
+    excluded = {broker: "cordoned-broker" for broker, row in known.items() if row["cordoned"]}
+    excluded |= {broker: "fenced-broker" for broker, row in known.items() if row["fenced"]}
     if duplicates := sorted(set(known) & set(added)):
         broker = duplicates[0]
-        if known[broker]["amount"] == CORDONED:
+        if excluded.get(broker) == "cordoned-broker":
             remedy = (
                 "Kafka 4.4 refuses a target with it. Clear its cordoned.log.dirs, and set cordoned to false in brokers"
             )
@@ -157,7 +139,7 @@ def _brokers(rows: dict[int, pa.Table]) -> tuple[dict[int, str | None], dict[int
                 "cordoned-broker", f"added: all log directories of broker {broker} are cordoned. {remedy}"
             )
         raise RejectedError("known-broker", f"added: broker {broker} already exists in brokers. Remove it from added")
-    mentioned = set(pc.unique(pc.list_flatten(rows[PARTITION]["replicas"])).drop_null().to_pylist())
+    mentioned = set(pc.unique(pc.list_flatten(rows["replicas"]["replicas"])).drop_null().to_pylist())
     all_racks: dict[int, str | None] = {broker: row["rack_id"] for broker, row in (known | added).items()}
     for name, brokers in (("removed", removed), ("racks", racks)):
         if unknown := sorted(set(brokers) - set(all_racks) - (mentioned if name == "removed" else set())):
@@ -165,7 +147,6 @@ def _brokers(rows: dict[int, pa.Table]) -> tuple[dict[int, str | None], dict[int
     if unlisted := sorted(mentioned - set(all_racks) - set(removed)):
         remedy = "Add it to brokers, or remove the broker to move its replicas"
         raise RejectedError("unknown-broker", f"replicas: brokers has no broker {unlisted[0]}. {remedy}")
-    excluded = {broker: _EXCLUDED[row["amount"]] for broker, row in known.items() if row["amount"]}
     excluded |= dict.fromkeys(removed, "removed-broker")
     all_racks |= {broker: None for broker in removed if broker not in all_racks}
     all_racks |= {broker: row["rack_id"] for broker, row in racks.items()}
@@ -177,7 +158,7 @@ def _brokers(rows: dict[int, pa.Table]) -> tuple[dict[int, str | None], dict[int
 def _by_broker(rows: pa.Table, table: str) -> dict[int, dict[str, Any]]:
     """Returns rows by broker id."""
     row_by_broker: dict[int, dict[str, Any]] = {}
-    for row in rows.select(["broker_id", "rack_id", "amount"]).to_pylist():
+    for row in rows.to_pylist():
         if row["broker_id"] in row_by_broker:
             raise RejectedError(
                 "duplicate-broker", f"{table}: broker {row['broker_id']} is listed twice. Remove one of the rows"
@@ -188,7 +169,7 @@ def _by_broker(rows: pa.Table, table: str) -> dict[int, dict[str, Any]]:
 
 def _partitions(rows: pa.Table, ids: IntArray) -> tuple[list[str], IntArray, IntArray]:
     """Returns the topic, partition, and replicas (broker indexes) of each partition, sorted."""
-    rows = rows.select(["topic", "partition", "replicas"]).sort_by([("topic", "ascending"), ("partition", "ascending")])
+    rows = rows.sort_by([("topic", "ascending"), ("partition", "ascending")])
     topics, partition = rows["topic"].to_pylist(), rows["partition"].to_numpy().astype(np.int64)
     lists = rows["replicas"].combine_chunks()
     sizes = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -251,13 +232,11 @@ def _add_new_partitions(
 
 
 def _by_topic(rows: pa.Table, table: str) -> dict[str, int]:
-    """Returns amounts by topic."""
+    """Returns the only value of each topic."""
     amounts: dict[str, int] = {}
-    for row in rows.select(["topic", "amount"]).to_pylist():
-        if amounts.setdefault(row["topic"], row["amount"]) != row["amount"]:
-            raise RejectedError(
-                "unknown-topic", f"{table}: topic {row['topic']} is listed twice. Remove one of the rows"
-            )
+    for topic, amount in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+        if amounts.setdefault(topic, amount) != amount:
+            raise RejectedError("unknown-topic", f"{table}: topic {topic} is listed twice. Remove one of the rows")
     return amounts
 
 
@@ -292,28 +271,29 @@ def _weights(rows: pa.Table, topics: list[str], partition: IntArray) -> tuple[In
     """Returns the bytes of each partition (at least 1; the mean if unknown) and True, or without sizes 1s and False."""
     if not rows.num_rows:
         return np.ones(len(partition), np.int64), False
-    known = [size for size in rows["amount"].to_pylist() if size is not None]
+    known = [size for size in rows["bytes"].to_pylist() if size is not None]
     mean = sum(known) // max(len(known), 1)
-    weights = _amounts(rows, topics, partition)
+    weights = _amounts(rows, "bytes", topics, partition)
     return np.array([max(1, mean if size is None else size) for size in weights], np.int64), True
 
 
-def _amounts(rows: pa.Table, topics: list[str], partition: IntArray) -> list[int | None]:
-    """Returns the amount of each partition; None if unknown."""
+def _amounts(rows: pa.Table, column: str, topics: list[str], partition: IntArray) -> list[int | None]:
+    """Returns the value of each partition in a column; None if unknown."""
     if not rows.num_rows:
         return [None] * len(topics)
     keys = zip(rows["topic"].to_pylist(), rows["partition"].to_pylist(), strict=True)
-    amounts = dict(zip(keys, rows["amount"].to_pylist(), strict=True))
+    amounts = dict(zip(keys, rows[column].to_pylist(), strict=True))
     return [amounts.get(key) for key in zip(topics, partition.tolist(), strict=True)]
 
 
 def _capacities(rows: pa.Table) -> dict[str, dict[int, int]]:
     """Returns known capacities, by column and broker id."""
     capacities: dict[str, dict[int, int]] = {}
-    for row in rows.select(["topic", "broker_id", "amount"]).to_pylist():
-        if row["amount"] is None:
-            continue
-        if capacities.setdefault(row["topic"], {}).setdefault(row["broker_id"], row["amount"]) != row["amount"]:
-            detail = f"capacities: broker {row['broker_id']} is listed twice. Remove one of the rows"
-            raise RejectedError("duplicate-broker", detail)
+    for row in rows.to_pylist():
+        for column in LIMITS:
+            if (limit := row[column]) is None:
+                continue
+            if capacities.setdefault(column, {}).setdefault(row["broker_id"], limit) != limit:
+                detail = f"capacities: broker {row['broker_id']} is listed twice. Remove one of the rows"
+                raise RejectedError("duplicate-broker", detail)
     return capacities
