@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
-from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
 from spark_assign.groups.registry import find_assignor
 
-SERVER_ASSIGNORS, CLIENT_LIBRARIES = tuple(KAFKA_SERVER_ASSIGNORS), tuple(LIBRARIES)
-"""Assignors of brokers, and client libraries whose rules are known."""
+SERVER_ASSIGNORS = tuple(KAFKA_SERVER_ASSIGNORS)
+"""Assignors of brokers."""
 
 
 def check_assignors(names: Iterable[str], *, or_configured: bool = False) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from spark_assign.connect.kernel import indexed_facts as facts
 from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts
 from spark_assign.connect.kernel.release_rules import PROTOCOLS
+from spark_assign.groups.kernel.faults import join_faults
 from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import IntArray
 
@@ -58,20 +59,7 @@ class ClusterFaults:
 
     def by_cluster(self) -> list[tuple[int, str, str]]:
         """Returns the most severe code of each faulty cluster, and a text about all codes."""
-        order = list(REMEDIES)
-        return [
-            (
-                cluster,
-                min(codes, key=order.index),
-                "; ".join(_text(code, codes[code]) for code in order if code in codes),
-            )
-            for cluster, codes in sorted(self._rows.items())
-        ]
-
-
-def _text(code: str, rows: list[str]) -> str:
-    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    return f"{min(rows)}{more}. {REMEDIES[code]}"
+        return [(cluster, *join_faults(rows, REMEDIES)) for cluster, rows in sorted(self._rows.items())]
 
 
 def find_faults(indexed: IndexedConnectFacts, *, simulated: bool) -> ClusterFaults:

@@ -6,7 +6,7 @@ subscriptions) are no faults.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -105,6 +105,18 @@ def format_row(table: str, **values: object) -> str:
     """Formats a row for a message: `owned: member_id=m1, topic=orders`."""
     texts = (f"{name}={'null' if value is None else value}" for name, value in values.items())
     return f"{table}: {', '.join(texts)}"
+
+
+def join_faults(rows: Mapping[str, Sequence[str]], remedies: Mapping[str, str]) -> tuple[str, str]:
+    """Returns the most severe code, and a text about all codes: for each, the first row, how many more, and the remedy.
+
+    Args:
+        rows: texts of faulty rows by code.
+        remedies: the remedy of each code, the most severe code first.
+    """
+    codes = sorted(rows, key=list(remedies).index)
+    more = {code: f" and {len(rows[code]) - 1} more" if len(rows[code]) > 1 else "" for code in codes}
+    return codes[0], "; ".join(f"{min(rows[code])}{more[code]}. {remedies[code]}" for code in codes)
 
 
 # --- members, subscriptions, groups -------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Streams groups as a broker's assignor sees them: reads tables, finds faults, and computes Java's orders.
 
-`TABLES` has the tables of the input and their columns, those of a Fleet. Groups of other kinds are ignored. Rows are
+`TABLES` has the tables of the input and their columns, those of a FleetTables. Groups of other kinds are ignored. Rows are
 sorted by their keys, so that their order doesn't matter.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.groups.assignors.server.coordinator_order import table_slots
-from spark_assign.groups.kernel.faults import format_row
+from spark_assign.groups.kernel.faults import format_row, join_faults
 from spark_assign.groups.kernel.tagged_rows import InputTable, split_tables
 from spark_assign.java.hash_map import (
     HashTable,
@@ -105,7 +105,7 @@ REMEDIES = {
     "bad-subtopology": "partitions must be 0 or more, and stateful must be true or false",
     "bad-classic-subtopology": "The ID must be a number, as in the task 1_0, and source_topics must have a topic",
     "no-topology": "No tasks are assigned without a topology. Add the subtopologies",
-    "unknown-member": "Add the member to members, or remove its rows (Fleet.with_members_left does so)",
+    "unknown-member": "Add the member to members, or remove its rows (FleetTables.with_members_left does so)",
     "bad-task": "task must be 0 or more, and role active, standby, or warmup, or null if changelog_offset isn't null",
     "bad-classic-task": "The subtopology must be a number, and changelog_offset at least -3",
     "duplicate-task": "Keep one row per member and task",
@@ -139,20 +139,9 @@ def find_fault(facts: StreamsFacts, more: Iterable[_Fault] = ()) -> _Fault | Non
         more: more faults, as code and row.
     """
     faults: dict[str, list[str]] = {}
-    for code, row in (
-        *_find_group_faults(facts),
-        *_find_size_faults(facts),
-        *_find_member_faults(facts),
-        *more,
-    ):
+    for code, row in (*_find_group_faults(facts), *_find_size_faults(facts), *_find_member_faults(facts), *more):
         faults.setdefault(code, []).append(row)
-    codes = sorted(faults, key=list(REMEDIES).index)
-    return (codes[0], "; ".join(_detail(code, faults[code]) for code in codes)) if codes else None
-
-
-def _detail(code: str, rows: list[str]) -> str:
-    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    return f"{min(rows)}{more}. {REMEDIES[code]}"
+    return join_faults(faults, REMEDIES) if faults else None
 
 
 def _find_group_faults(facts: StreamsFacts) -> Iterator[_Fault]:
