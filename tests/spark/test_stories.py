@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -81,7 +82,8 @@ def test_facts_are_the_same(spark: SparkSession, scenario: Scenario) -> None:
     assert scenario.tables is not None
     from_rows = facts.facts_of_rows(scenario.tables, scenario.events)
     from_frames = facts.gather_facts(fleet, events, Settings())
-    assert dict(read_simulation_inputs(from_rows)) == dict(read_simulation_inputs(from_frames.toArrow()))
+    rows = pa.Table.from_pylist([row.asDict(recursive=True) for row in from_frames.collect()])
+    assert dict(read_simulation_inputs(from_rows)) == dict(read_simulation_inputs(rows))
 
 
 ENDLESS = {"rebalance_timeout_ms": 3_000, "revoke_ms": 4_000}
