@@ -51,19 +51,27 @@ def _column(value: str | Column | None, field: StructField) -> Column:
 def gather_tables(
     tables: Mapping[str, DataFrame | None], key: Sequence[str], columns: Mapping[str, Iterable[Sequence[str]]]
 ) -> DataFrame:
-    """Returns the rows of all tables, each as a struct in the column of its table's name; the other structs are null.
+    """Returns the rows of all tables, each as the only element of the list of its table; the other lists are empty.
+
+    A null struct would be simpler, but Spark's conversion to Arrow is quadratic in the number of null lists, and those
+    of a null struct are null.
 
     Args:
         tables: The tables by name, of which at least one isn't None.
         key: Columns that identify a group.
         columns: Columns of each table that the kernel reads (`groups.kernel.tagged_rows.InputTable`).
     """
-    known = {table: rows for table, rows in tables.items() if rows is not None}
-    structs = {
-        table: F.struct(*(name for of in columns[table] for name in of if name in rows.columns))
-        for table, rows in known.items()
+    lists = {
+        table: rows.select(
+            *key,
+            F.array(F.struct(*(name for of in columns[table] for name in of if name in rows.columns))).alias(table),
+        )
+        for table, rows in tables.items()
+        if rows is not None
     }
-    return union(rows.select(*key, structs[table].alias(table)) for table, rows in known.items())
+    empty = {table: F.array().cast(rows.schema[table].dataType).alias(table) for table, rows in lists.items()}
+    filled = (rows.select(*key, *(empty | {table: F.col(table)}).values()) for table, rows in lists.items())
+    return reduce(DataFrame.unionByName, filled)
 
 
 def union(tables: Iterable[DataFrame]) -> DataFrame:

@@ -33,7 +33,7 @@ def decided(rows: list[dict[str, Any]], voluntary: bool | None = None) -> list[d
     tables = {name: [row for row in rows if row["table"] == name] for name in kinds.TABLES}
     table = rows_of_tables(tables, ["cluster"], kinds.TABLES)
     at = table.column_names.index("replicas")
-    table = table.set_column(at, "replicas", table["replicas"].cast(REPLICAS))
+    table = table.set_column(at, "replicas", table["replicas"].cast(pa.list_(REPLICAS)))
     schema = to_arrow_schema(REASSIGNMENT_ROWS)
     return pa.concat_tables(reassign_clusters(table, schema, 0.1, voluntary)).to_pylist()
 

@@ -1,7 +1,7 @@
 """Rows of several tables in one table: the input of a pass over whole groups, and its result.
 
-A row of the input has a struct per table, of which all but one are null (`spark.tagged_pass.gather_tables`). A row of
-the result is tagged: `kind` says which columns it uses.
+A row of the input has a list of structs per table, of which all but one are empty (`spark.tagged_pass.gather_tables`).
+A row of the result is tagged: `kind` says which columns it uses.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 class InputTable(NamedTuple):
@@ -32,8 +33,9 @@ def split_tables(
     """
     groups: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = defaultdict(lambda: {name: [] for name in tables})
     for name in tables.keys() & set(batch.column_names):
-        rows, empty = batch.filter(batch[name].is_valid()), dict.fromkeys((*tables[name].key, *tables[name].values))
-        for *group, row in zip(*(rows[column].to_pylist() for column in (*key, name)), strict=True):
+        lists, empty = batch[name].combine_chunks(), dict.fromkeys((*tables[name].key, *tables[name].values))
+        keys = batch.select(key).take(pc.list_parent_indices(lists))
+        for *group, row in zip(*(column.to_pylist() for column in (*keys.columns, lists.flatten())), strict=True):
             groups[tuple(group)][name].append(empty | row)
     for group_key in sorted(groups, key=_nulls_last):
         for name, listed in groups[group_key].items():
@@ -47,7 +49,7 @@ def _nulls_last(values: Iterable[Any]) -> list[tuple[bool, Any]]:
 
 def table_rows(batch: pa.Table, name: str, table: InputTable) -> pa.Table:
     """Returns the rows of one input table of a batch; missing columns are null."""
-    rows = batch[name].combine_chunks().drop_null() if name in batch.column_names else pa.nulls(0)
+    rows = batch[name].combine_chunks().flatten() if name in batch.column_names else pa.nulls(0)
     found = pa.Table.from_struct_array(rows) if pa.types.is_struct(rows.type) else pa.table({})
     columns = (*table.key, *table.values)
     return pa.table({name: found[name] if name in found.column_names else pa.nulls(len(rows)) for name in columns})
@@ -60,8 +62,8 @@ def rows_of_tables(
     columns = {name: (*table.key, *table.values) for name, table in tables.items()}
     return pa.Table.from_pylist(
         [
-            {**dict.fromkeys((*key, *tables)), **{column: row[column] for column in key}}
-            | {name: {column: row.get(column) for column in columns[name]}}
+            {**dict.fromkeys(tables, ()), **{column: row[column] for column in key}}
+            | {name: [{column: row.get(column) for column in columns[name]}]}
             for name, listed in rows.items()
             for row in listed
         ]
