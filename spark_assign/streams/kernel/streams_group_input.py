@@ -1,6 +1,6 @@
 """Streams groups as a broker's assignor sees them: reads tables, finds faults, and computes Java's orders.
 
-`TABLES` has the tables of the input and their columns, those of a FleetTables. Groups of other kinds are ignored. Rows are
+`TABLES` has the tables of the input and their columns, those of a fleet. Groups of other kinds are ignored. Rows are
 sorted by their keys, so that their order doesn't matter.
 """
 
