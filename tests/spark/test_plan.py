@@ -218,3 +218,46 @@ def test_explain(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     ):
         assert plan_job.main([*words, "--explain", *value, *more, "--outcome", str(tmp_path / "outcome.json")]) == 2
         assert problem in json.loads((tmp_path / "outcome.json").read_text())["error"]["message"]
+
+
+def test_details(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The job prints the members of a group, as text or as rows of the stored tables, and writes nothing."""
+    key = {"cluster": "c", "group_id": "g"}
+    load = {"cluster": "c", "topic": "t", "in_messages_per_second": 1.5}
+    tables = {
+        "topics": [{"cluster": "c", "topic": "t", "partitions": 4}],
+        "members": [{**key, "member_id": name, "client_id": name * 2} for name in "abc"]
+        + [{**key, "group_id": "other", "member_id": "a"}],
+        "subscriptions": [{**key, "member_id": name, "topic": "t"} for name in "ab"],
+        "owned": [{**key, "member_id": "a", "topic": "t", "partition": at} for at in range(4)],
+        "loads": [{**load, "partition": at} for at in range(4)] + [{**load, **key, "partition": 2, "lag": 7}],
+        "offsets": [{**key, "topic": "t", "partition": at, "lag": 100} for at in (2, 3)],
+    }
+    words = ["--fleet", str(written_as_json(tmp_path, tables)), "--assignor", "cooperative-sticky"]
+    assert plan_job.main([*words, "--details", "c/g"]) == 0
+    assert (
+        capsys.readouterr().out.split("\n", 1)[1]
+        == """\
+  member  client  host  partitions  gained  lost  lag  messages/s
+  a       aa      –              2       0     2  107         3.0
+    t 2-3
+    loses t 0-1 to b: its next owner had at least two partitions fewer
+  b       bb      –          0 + 2       2     0    –           –
+    gains t 0-1 from a in the next round: its next owner had at least two partitions fewer
+  c       cc      –              0       0     0    –           –
+"""
+    )
+    assert plan_job.main([*words, "--details", "g*", "-o", "json"]) == 0
+    tables_by_name = json.loads(capsys.readouterr().out)["tables"]
+    assert list(tables_by_name) == ["metrics", "members", "assignment_slices", "moves"]
+    assert [row["partition"] for row in tables_by_name["moves"]] == [0, 1]
+    assert tables_by_name["assignment_slices"] == [
+        {**key, "member_id": "a", "topic": "t", "first": 2, "step": 1, "count": 2}
+    ]
+    for value, more, problem in (
+        ("othr", [], "The fleet has no group othr. Did you mean other?"),
+        ("g", ["--run-id", "x"], "--details writes no plan. Remove --run-id."),
+        ("g", ["--explain", "g", "t-1"], "--explain can't be used with --details."),
+    ):
+        assert plan_job.main([*words, "--details", value, *more, "--outcome", str(tmp_path / "outcome.json")]) == 2
+        assert problem in json.loads((tmp_path / "outcome.json").read_text())["error"]["message"]
