@@ -148,6 +148,11 @@ def count(value: int, noun: str) -> str:
     return f"{value:,} {noun if value == 1 else noun + 's'}"
 
 
+def up_to(least: float, most: float | None) -> str:
+    """Returns a number, or a range if the other number is larger: `0–2`."""
+    return f"{least:,.0f}–{most:,.0f}" if most is not None and most > least else f"{least:,.0f}"
+
+
 def change(before: str, after: str) -> str:
     """Returns `before → after`, or the value once if both are equal."""
     return before if before == after else f"{before} → {after}"

@@ -12,7 +12,17 @@ from pyspark.sql import functions as F
 from spark_assign.connect.plan import ConnectPlan
 from spark_assign.connect.simulate import ConnectScenario
 from spark_assign.report import charts
-from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, aligned, count, listed, number, rejected_lines
+from spark_assign.report.formatting import (
+    MAX_REJECTED,
+    Row,
+    Rows,
+    aligned,
+    count,
+    listed,
+    number,
+    rejected_lines,
+    up_to,
+)
 from spark_assign.report.listed_groups import collected, note_lines, total_columns
 from spark_assign.spark.progress import progress
 
@@ -28,30 +38,32 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> st
         limit: Maximum number of Connect clusters listed, those that revoke most first.
     """
     columns = ("workers", "connectors", "tasks", "assigned", "revoked", "waiting")
-    (totals,) = collected(plan.metrics.agg(*total_columns("clusters", columns)))
+    most = F.coalesce(F.sum(F.coalesce("max_waiting", "waiting")), F.lit(0)).alias("max_waiting")
+    (totals,) = collected(plan.metrics.agg(*total_columns("clusters", columns), most))
     num_rejected = plan.rejected.count()
     lines = [
         f"{count(totals['clusters'], 'Connect cluster')} planned, {num_rejected:,} rejected: "
         f"{', '.join(count(totals[f'{noun}s'], noun) for noun in ('worker', 'connector', 'task'))}; "
         f"{totals['assigned']:,} assigned, "
-        f"{totals['revoked']:,} revoked, {totals['waiting']:,} waiting for their worker"
+        f"{totals['revoked']:,} revoked, {up_to(totals['waiting'], totals['max_waiting'])} waiting for their worker"
     ]
     if limit and totals["clusters"]:
         order = [F.desc("revoked"), F.desc("assigned"), F.asc("connect_cluster")]
         displayed = collected(
             plan.metrics.join(plan.delays, "connect_cluster").orderBy(*order).limit(limit), "clusters"
         )
-        counts = ("workers", "tasks", "assigned", "revoked", "waiting")
+        counts = ("workers", "tasks", "assigned", "revoked")
         rows = [
             [
                 *(row["connect_cluster"], row["protocol"]),
                 *(f"{row[name]:,}" for name in counts),
+                up_to(row["waiting"], row["max_waiting"]),
                 *(f"{row[f'min_tasks_{time}']}–{row[f'max_tasks_{time}']}" for time in ("before", "after")),
-                f"{row['delay_ms'] / 1000:,.0f} s",
+                f"{up_to(row['delay_ms'] / 1000, (row['max_delay_ms'] or 0) / 1000)} s",
             ]
             for row in displayed
         ]
-        header = ["cluster", "protocol", *counts, "before", "after", "delay"]
+        header = ["cluster", "protocol", *counts, "waiting", "before", "after", "delay"]
         title = "Connect clusters with most revocations (before, after: tasks per worker):"
         lines += ["", title, *aligned([header, *rows])]
         lines += note_lines(displayed, itemgetter("connect_cluster"))

@@ -251,9 +251,8 @@ def _distinct_clusters(all_rows: Sequence[ConnectRows]) -> list[ConnectRows]:
 
 
 _EXTRA_COLUMNS = {
-    "clusters": "group_id string?, group_state string?, delay_ms long?, kafka_cluster_id string?",
-    "connectors": "type string?, state string?",
-    "tasks": "state string?",
+    "clusters": "group_id string?, group_state string?, kafka_cluster_id string?",
+    "connectors": "type string?",
     "workers": "rest_worker_id string?, url string?, config_offset long?",
     "reported": "state string?",
 }
@@ -264,6 +263,7 @@ TABLES: dict[str, pa.Schema] = {
         name: to_arrow_schema(StructType([*INPUT_TABLES[name], *columns(extra)]))
         for name, extra in _EXTRA_COLUMNS.items()
     },
+    "tasks": to_arrow_schema(INPUT_TABLES["tasks"]),
     "state": to_arrow_schema(INPUT_TABLES["state"]),
     "unreadable": to_arrow_schema(schema("connect_cluster string?, error string?")),
 }
