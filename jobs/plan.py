@@ -217,7 +217,8 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     if options.openmetrics:
         write_metrics(stored, options.openmetrics)
     summaries = [summary(each, settings.top) for each in other_plans]
-    print(summarize(run_with_owners(stored, owners), output.location, settings.top, summaries), flush=True)
+    unknown = [] if fleet is None else fleet.unknown
+    print(summarize(run_with_owners(stored, owners), output.location, settings.top, summaries, unknown), flush=True)
     for each in other_plans:
         each.unpersist()
     return int(fails and num_rejected > 0)

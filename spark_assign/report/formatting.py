@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from spark_assign.tables.counted_nouns import count as count
+
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
@@ -141,11 +143,6 @@ def partition_name(row: Row) -> str:
 def listed_order(name: str, names: Sequence[str]) -> tuple[int, str]:
     """Returns the sort key of a name: the listed names in their order, then all others by name."""
     return names.index(name) if name in names else len(names), name
-
-
-def count(value: int, noun: str) -> str:
-    """Returns a count with its noun: `1 group`, `2,000 groups`."""
-    return f"{value:,} {noun if value == 1 else noun + 's'}"
 
 
 def up_to(least: float, most: float | None) -> str:

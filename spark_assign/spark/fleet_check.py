@@ -48,6 +48,12 @@ _FURTHER = {
 
 _MEASURES = {
     "racked_members": ("members", "if(rack_id <> '', 1, 0)"),
+    "racked_brokers": ("brokers", "if(rack_id <> '', 1, 0)"),
+    "typed_groups": ("groups", "if(group_type is null, 0, 1)"),
+    **{
+        f"loads_{name}": ("loads", f"if({name} is null, 0, 1)")
+        for name in ("group_id", "in_messages_per_second", "out_messages_per_second", "lag")
+    },
     "static_members": ("members", "if(group_instance_id is null, 0, 1)"),
     "share_groups": ("groups", "if(group_type = 'share', 1, 0)"),
     "streams_groups": ("groups", "if(group_type = 'streams', 1, 0)"),
@@ -58,7 +64,7 @@ _MEASURES = {
 }
 """Sums over the rows of a table, as SQL expressions."""
 
-_COUNTED = ("members", "subscriptions", "owned", "owned_slices", "subtopologies", "tasks")
+_COUNTED = ("members", "groups", "subscriptions", "owned", "owned_slices", "subtopologies", "tasks")
 
 _LOOKED: list[tuple[str, str | None]] = [
     (table, problem)
@@ -74,6 +80,9 @@ class Sizes:
 
     Attributes:
         racked_members, static_members: members with a rack, and with an instance ID.
+        racked_brokers: brokers with a rack.
+        loads_group_id, …: rows of `loads` in which the column isn't null.
+        groups, typed_groups: rows of `groups`, and those with a type.
         share_groups, streams_groups: rows of `groups` with this type.
         franz_go_groups: rows of `groups` with a leader that is franz-go.
         subscriptions: subscriptions as rows of a member and a topic, although they may be given as lists.
@@ -82,7 +91,14 @@ class Sizes:
     """
 
     members: int
+    groups: int
     racked_members: int
+    racked_brokers: int
+    typed_groups: int
+    loads_group_id: int
+    loads_in_messages_per_second: int
+    loads_out_messages_per_second: int
+    loads_lag: int
     static_members: int
     share_groups: int
     streams_groups: int
