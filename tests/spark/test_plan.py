@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from jobs import plan as plan_job
 from spark_assign import ConfigError, Fleet, FleetError, plan
+from spark_assign.groups.explaining import explain
 from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 from spark_assign.spark.partition_slices import compress, expand
 from spark_assign.tables.groups import PLAN_TABLES
@@ -218,6 +219,22 @@ def test_explain(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     ):
         assert plan_job.main([*words, "--explain", *value, *more, "--outcome", str(tmp_path / "outcome.json")]) == 2
         assert problem in json.loads((tmp_path / "outcome.json").read_text())["error"]["message"]
+
+
+@pytest.mark.once
+def test_explain_gives_the_numbers_of_the_rule(spark: SparkSession) -> None:
+    """Rank, quota, and remainder of range; the number of the partition in the ring of round robin."""
+    members = {name: ["t", "u"] for name in "abc"}
+    planned = fleet(spark, {"g": members, "h": {"a": "t", "b": ["t", "u"], "c": "u"}}, topics={"t": 10, "u": 3})
+    by_range, in_turn = plan(planned, "range"), plan(planned, "roundrobin")
+    assert explain(by_range, "g", "t", 3).endswith(
+        "By range, a has rank 1 of 3; 10 partitions: quota 3, the first one gets one more."
+    )
+    assert explain(by_range, "g", "u", 2).endswith("By range, c has rank 3 of 3; 3 partitions: quota 1.")
+    assert explain(in_turn, "g", "u", 1).endswith(
+        "By roundrobin, c has rank 3 of 3; this is partition 11 of all topics, from 0, and 11 modulo 3 is 2."
+    )
+    assert "Racks, or different subscriptions, decide here" in explain(in_turn, "h", "u", 0)
 
 
 def test_details(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
