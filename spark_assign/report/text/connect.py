@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from operator import itemgetter
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.connect.plan import ConnectPlan
@@ -71,6 +72,30 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> st
     rejected_rows = collected(first_rejected, "rejected") if num_rejected else []
     lines += rejected_lines(rejected_rows, num_rejected, name=itemgetter("connect_cluster"))
     return "\n".join(lines)
+
+
+def summarize_connect_simulation(costs: DataFrame, rejected: DataFrame, limit: int = _DEFAULT_LIMIT) -> str:
+    """Returns a line per Connect cluster and protocol. Reads at most a screenful of rows.
+
+    Args:
+        costs, rejected: tables of a simulation (`tables.connect.SIMULATION_TABLES`).
+        limit: Maximum number of lines, those whose tasks are idle longest first.
+    """
+    longest = F.desc("task_ms_not_running")
+    rows = collected(costs.orderBy(longest, "connect_cluster", "protocol").limit(limit), "costs")
+    header = ["cluster", "protocol", "rebalances", "stopped", "started", "lost with worker", "task-seconds not running"]
+    cells = [
+        [
+            *(row["connect_cluster"], row["protocol"], number(row["rebalances"])),
+            *(number(row[f"connector_{kind}"] + row[f"task_{kind}"]) for kind in ("stops", "starts")),
+            *(number(row["lost_with_worker"]), number(round(row["task_ms_not_running"] / 1000))),
+            number(row["not_running"]),
+        ]
+        for row in rows
+    ]
+    lines = ["Connect clusters over all events:", *aligned([[*header, "never"], *cells], words=(0, 1))]
+    first_rejected = collected(rejected.orderBy("connect_cluster").limit(MAX_REJECTED), "rejected")
+    return "\n".join([*lines, *rejected_lines(first_rejected, rejected.count(), name=itemgetter("connect_cluster"))])
 
 
 def format_protocol_comparison(scenario: ConnectScenario, rebalances: Rows, costs: Rows) -> str:
