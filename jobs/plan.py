@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from spark_assign.api import Fleet
+    from spark_assign.fleet import FleetTables
 
 SETTINGS = packaged_conf(__file__) / "plan.toml"
 CHANGES = """Changes, which are applied in order: leave:GROUPS:COUNT and join:GROUPS:COUNT remove members from and add
@@ -269,21 +270,21 @@ def _details(options: Options, settings: plan_settings.PlanSettings, fleet: Flee
     from spark_assign.spark.shell_patterns import matches
 
     is_named = [matches(group_id=pattern) | is_group_named(pattern) for pattern in options.details]
-    fleet = _only_groups(fleet, reduce(or_, is_named), options.details)
+    selected = _only_groups(fleet, reduce(or_, is_named), options.details)
     tables = ("assignment_slices", "metrics", "moves", "revocations", "rejected")
-    with plan(fleet, settings.choice).computed_once(*tables) as planned:
+    with plan(selected, settings.choice).computed_once(*tables) as planned:
         metrics = collected(worst_first(planned.metrics).limit(settings.top))
         lines = "\n".join(read_rejected_lines(planned.rejected)).lstrip()
         if metrics:
             only = any_of(metrics)
-            known = {"members": fleet.members.where(only), "loads": fleet.loads, "offsets": offsets}
+            known = {"members": selected.members.where(only), "loads": selected.loads, "offsets": offsets}
             found = read_group_members({name: planned.tables[name].where(only) for name in tables}, known)
             lines = "\n\n".join(filter(None, (format_group_members(metrics, found), lines)))
     print(lines)
     return 0
 
 
-def _only_groups(fleet: Fleet, is_named: Column, names: Sequence[str]) -> Fleet:
+def _only_groups(fleet: FleetTables, is_named: Column, names: Sequence[str]) -> FleetTables:
     """Returns the fleet with the groups of a condition; if there are none, an error that suggests similar names."""
     from spark_assign.report.listed_groups import similar_name
     from spark_assign.spark.tagged_pass import union

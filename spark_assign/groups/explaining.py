@@ -94,7 +94,7 @@ def explain_moves(
     return rows
 
 
-def _rule(fleet: Fleet, row: Mapping[str, Any], assignor: str, owner: str) -> str:
+def _rule(fleet: FleetTables, row: Mapping[str, Any], assignor: str, owner: str) -> str:
     """Returns the rule of range or round robin with its numbers for one partition, in one query of one row.
 
     Racks and different subscriptions change what the rule gives; then only that is said.

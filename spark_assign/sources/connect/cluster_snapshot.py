@@ -28,6 +28,7 @@ from spark_assign.sources.kafka.groups import Progress
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.progress import progress as progress_bar
 from spark_assign.tables.connect import INPUT_TABLES
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.schema_fields import columns, schema
 
@@ -76,7 +77,9 @@ def snapshot(
             rows.add("unreadable", error=str(error))
             return rows
         _add(rows, target, view, group, protocol, max_delay_ms)
-        progress(f"{target.name}: {len(view.connectors)} connectors, {len(rows.rows['workers'])} workers")
+        progress(
+            f"{target.name}: {count(len(view.connectors), 'connector')}, {count(len(rows.rows['workers']), 'worker')}"
+        )
         return rows
 
     all_rows: list[ConnectRows] = []

@@ -196,7 +196,7 @@ def test_a_reassignment_in_progress(broker: Cluster) -> None:
             lines: list[str] = []
             taken = snapshot(broker.bootstrap_servers, groups="no-group", topics=topic, progress=lines.append)
             assert taken.tables["replicas"].column("replicas").to_pylist() == [[2, 1]]
-            assert any("1 partitions are being reassigned, and have old and new replicas" in line for line in lines)
+            assert any("1 partition is being reassigned, and have old and new replicas" in line for line in lines)
         finally:
             admin.alter_partition_reassignments({TopicPartition(topic, 0): None})
             unset = [(kind, name, dict.fromkeys(values, ("DELETE", None))) for kind, name, values in settings]
