@@ -90,7 +90,7 @@ log = logging.getLogger("spark_assign.simulate")
     "connect_cluster, at_ms, event, subject, tasks.",
 )
 @click.option(
-    "--connect-protocol",
+    "--compare-protocol",
     metavar="NAME",
     multiple=True,
     help="With --connect-events: protocol to simulate, such as eager, or sessioned@3.5.1. Repeatable (default: that of "
@@ -184,8 +184,8 @@ def check_usage(options: Options) -> None:
     if bool(options.scenario) == has_fleet:
         raise ConfigError("Use either --scenario NAME or a fleet (--fleet LOCATION or --sample).")
     is_connect = options.scenario in connect.SCENARIOS or bool(options.connect_events)
-    if options.connect_protocol and not options.connect_events:
-        raise ConfigError("--connect-protocol requires --connect-events.")
+    if options.compare_protocol and not options.connect_events:
+        raise ConfigError("--compare-protocol requires --connect-events.")
     if options.scenario or options.connect_events:
         fleet_options = [
             *(["connect_events"] if options.scenario else []),
@@ -265,7 +265,7 @@ def run_connect_fleet(options: Options, spark: SparkSession) -> int:
     shape = Shape("Events of Connect clusters", {"events": CONNECT_EVENTS}, ("events",))
     events = read_tables(spark, shape, None, **given, tables={"events": options.connect_events})["events"]
     clusters = select_groups(spark, clusters, options)
-    times, protocols = _connect_times(options), options.connect_protocol or None
+    times, protocols = _connect_times(options), options.compare_protocol or None
     tables = dict(connect.simulate_connect(clusters, events, protocols=protocols, **times).tables)
     if options.output:
         inputs = {"fleet": location, "events": options.connect_events, **times}

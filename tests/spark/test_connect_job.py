@@ -116,7 +116,7 @@ def test_events_of_a_fleet_are_simulated(
     events = tmp_path / "events.csv"
     events.write_text("connect_cluster,at_ms,event,subject,tasks\ngood,60000,worker-left,w2,\n")
     words = ["--fleet", str(folder), "--connect-events", str(events)]
-    protocols = ["--connect-protocol", "eager", "--connect-protocol", "sessioned"]
+    protocols = ["--compare-protocol", "eager", "--compare-protocol", "sessioned"]
     place = tmp_path / "simulated"
     assert simulate.main([*words, *protocols, "--output", str(place), "--output-format", "json", "--run-id", "r"]) == 0
     printed = capsys.readouterr().out
