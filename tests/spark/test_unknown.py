@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, plan
 from spark_assign.report.results import summary
-from spark_assign.sources.files.tables import read_fleet
 from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, OWNERSHIP, REQUIRED_TABLES
 from tests.docs.pages import ROOT
 
@@ -31,7 +30,7 @@ def without_one(tables: Tables) -> Iterator[tuple[tuple[str, ...], Tables]]:
 
 def test_what_is_missing_is_named_or_changes_nothing(spark: SparkSession) -> None:
     """The summary of the sample's plan, once without each of them."""
-    fleet = read_fleet(
+    fleet = Fleet.read(
         spark,
         str(ROOT / "conf" / "sample-fleet"),
         tables={"loads": str(ROOT / "conf" / "sample-loads" / "loads.csv")},
