@@ -40,7 +40,7 @@ SUMMARIES: Mapping[str, Callable[[Any, int], str]] = {
     "Migration": lambda of, top: migration.summarize_migration(of.migrations, of.rejected, top),
     "Operation": lambda of, top: replicas.summarize_operation(of.tables, top),
     "Placements": lambda of, _: replicas.summarize_placements(of.placements, of.rejected),
-    "Plan": lambda of, top: plan_text(of.metrics, of.rejected, top, of.fleet.unknown if of.fleet else ()),
+    "Plan": lambda of, top: plan_text(of.metrics, of.rejected, top),
     "Reassignment": lambda of, _: replicas.summarize_reassignment(of.metrics, of.rejected),
     "ReplicaCheck": lambda of, _: replicas.summarize_check(of.clusters, of.problems),
     "Replay": lambda of, top: history.summarize_replay(of.replay_summary, of.replay_rejected, top),

@@ -93,8 +93,7 @@ def report(
         daily: rows of the daily sections (`report.html.collect_daily.daily_rows`), which come first.
         offsets: offsets of the planned snapshot (`tables.groups.OFFSETS`); the page then marks partitions without
             traffic, and shows the lag of members.
-        snapshot: other tables of the planned snapshot, by name: `members`, for clients and hosts, and `loads`. A `Plan`
-            has them.
+        snapshot: other tables of the planned snapshot, by name: `members`, for clients and hosts, and `loads`.
         title: heading of the page.
         sources: name and location of each source, listed at the end of the page.
 
@@ -143,8 +142,6 @@ def plan_rows(
         }
         return rows_of_tables(plan.tables, about, {**snapshot, "offsets": offsets})
     names = ("assignment_slices", "metrics", "moves", "revocations", "rejected")
-    if (fleet := getattr(plan, "fleet", None)) is not None:
-        snapshot = {"members": fleet.members, "loads": fleet.loads, **snapshot}
     with plan.computed_once(*names) as once:
         tables = {name: once.tables[name] for name in names if name in once.tables}
         return rows_of_tables(tables, {}, {**snapshot, "offsets": offsets})
