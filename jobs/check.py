@@ -35,6 +35,7 @@ from spark_assign.report.text.comparison import summarize_alerts
 from spark_assign.spark.engine import cached
 from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import read_run
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import ALERTS, GROUP_KEY
 from spark_assign.tables.stored_plan import STORED_DRIFT_TABLES, STORED_PLAN_TABLES, STREAMS
@@ -117,7 +118,7 @@ def main(options: Options) -> int:
         store_run(options, {"alerts": exceeding}, schemas={"alerts": ALERTS}, inputs=inputs)
     text, counts = summarize_alerts(exceeding, options.top)
     total = sum(counts.values())
-    text = f"{text}\ncheck: {total:,} alerts in {' and '.join(dict.fromkeys(names))}"
+    text = f"{text}\ncheck: {count(total, 'alert')} in {' and '.join(dict.fromkeys(names))}"
     print(text, flush=True)
     outcome.counts, outcome.summary = {"alerts": total, **counts}, text
     outcome.exceeded = [

@@ -51,6 +51,7 @@ from spark_assign.sources.kafka.offsets_topic import check_engine, follow, recor
 from spark_assign.spark.engine import cached, location_for, shares_files
 from spark_assign.stores.local_tables import read_parquet_location
 from spark_assign.stores.locations import for_spark, is_path, local_path
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import CHANGELOGS, OFFSETS, TOPICS
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, RECORDS, REPLAY_TABLES
@@ -339,7 +340,7 @@ def _segments(spark: SparkSession, options: Options) -> DataFrame:
         segments.damaged.where("code <> 'cut-off'").groupBy("code").agg(F.count(F.lit(1)), F.sum("size")).collect()
     )
     for code, byte_ranges, size in sorted(damaged):  # a row per code
-        print(f"history: {byte_ranges:,} unreadable byte ranges, {size:,} bytes: {code}", file=sys.stderr)
+        print(f"history: {count(byte_ranges, 'unreadable byte range')}, {count(size, 'byte')}: {code}", file=sys.stderr)
     return segments.records
 
 
@@ -349,7 +350,7 @@ def _follow(options: Options) -> int:
     while options.interval and options.reader != "spark":
         time.sleep(options.interval / 1000)
         num_records += _copy(options, options.archive)
-    print(f"history: {num_records:,} records written to {options.archive}", flush=True)
+    print(f"history: {count(num_records, 'record')} written to {options.archive}", flush=True)
     options.outcome.locations["archive"] = options.archive
     return 0
 

@@ -6,6 +6,9 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +27,7 @@ from spark_assign.cli.options import (
     openmetrics_option,
     output_options,
     packaged_conf,
+    patterns,
     sample,
     streams_options,
     top,
@@ -35,9 +39,10 @@ from spark_assign.tables.stored_plan import num_rows_of_kinds
 from spark_assign.tables.streams import TASK_ASSIGNORS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from spark_assign.api import Fleet
+    from spark_assign.fleet import FleetTables
 
 SETTINGS = packaged_conf(__file__) / "plan.toml"
 CHANGES = """Changes, which are applied in order: leave:GROUPS:COUNT and join:GROUPS:COUNT remove members from and add
@@ -53,6 +58,8 @@ for the current assignor of each group (default: configured)."""
 GROUP_ASSIGNOR = "Assignor for consumer groups with an ID that fits a shell pattern. The first matching pattern wins."
 EXPLAIN = """Print why a partition of a consumer group goes to its planned owner, instead of writing the plan. GROUP is
 the ID of the group, or CLUSTER/GROUP."""
+DETAILS = """Print the members of consumer groups with a matching ID, or CLUSTER/GROUP, with their partitions, and what
+they gain and lose, instead of writing the plan."""
 
 log = logging.getLogger("spark_assign.plan")
 
@@ -80,6 +87,7 @@ log = logging.getLogger("spark_assign.plan")
     "number of tasks of the streams protocol, don't change. Repeatable.",
 )
 @click.option("--explain", metavar="GROUP TOPIC-PARTITION", nargs=2, help=EXPLAIN)
+@patterns("--details", DETAILS)
 @output_options("Folder, URI, or catalog prefix for the plan (default: output/plan).", default_run_id=False)
 @click.option(
     "--output-tables", metavar="A,B,…", help="Tables to write in addition to metrics and rejected (default: all)."
@@ -98,6 +106,8 @@ def main(options: Options) -> int:
     settings.check()
     if options.explain:
         check_explain(options)
+    if options.explain or options.details:
+        check_no_output(options)
     else:
         require_output(settings.output.location)
     spark = spark_session("plan", options)
@@ -168,11 +178,14 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
         clusters = None if selected is not clusters and selected.clusters.isEmpty() else selected
     if fleet is None and clusters is None:
         raise ConfigError("No Connect cluster matches --group and --owner.")
-    if fleet is None and (settings.what_if or options.explain):
-        flag = f"--what-if {settings.what_if[0]} changes" if settings.what_if else "--explain needs consumer"
+    if fleet is None and (settings.what_if or options.explain or options.details):
+        flag = "--explain needs consumer" if options.explain else "--details needs consumer"
+        flag = f"--what-if {settings.what_if[0]} changes" if settings.what_if else flag
         raise ConfigError(f"{flag} groups, but the input has only Connect clusters.")
     if options.explain and fleet is not None:
         return _explain(options, settings, fleet)
+    if options.details and fleet is not None:
+        return _details(options, settings, fleet, _offsets(spark, input))
     consumer_plan = None if fleet is None else plan(fleet, settings.choice)
     other_plans = plan_other_kinds(
         fleet,
@@ -205,22 +218,30 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     if options.openmetrics:
         write_metrics(stored, options.openmetrics)
     summaries = [summary(each, settings.top) for each in other_plans]
-    print(summarize(run_with_owners(stored, owners), output.location, settings.top, summaries), flush=True)
+    unknown = [] if fleet is None else fleet.unknown
+    print(summarize(run_with_owners(stored, owners), output.location, settings.top, summaries, unknown), flush=True)
     for each in other_plans:
         each.unpersist()
     return int(fails and num_rejected > 0)
 
 
 def check_explain(options: Options) -> None:
-    """Raises `ConfigError` if the value of `--explain` isn't a partition, or a flag is about a plan that is written."""
+    """Raises `ConfigError` if the value of `--explain` isn't a partition."""
     topic, _, partition = options.explain[1].rpartition("-")
     if not topic or not partition.isdecimal():
         raise ConfigError(
             f"--explain {' '.join(options.explain)}: expected GROUP TOPIC-PARTITION, such as audit orders-3."
         )
+
+
+def check_no_output(options: Options) -> None:
+    """Raises `ConfigError` if `--explain` and `--details` are given, or one of them with a flag about a stored plan."""
+    if options.explain and options.details:
+        raise ConfigError("--explain can't be used with --details. Use only one of them.")
     for name, source in options.given.items():
         if source is ParameterSource.COMMANDLINE and name.startswith(("output", "run_id", "openmetrics", "fail_on")):
-            raise ConfigError(f"--explain writes no plan. Remove --{name.replace('_', '-')}.")
+            flag = "--explain" if options.explain else "--details"
+            raise ConfigError(f"{flag} writes no plan. Remove --{name.replace('_', '-')}.")
 
 
 def _explain(options: Options, settings: plan_settings.PlanSettings, fleet: Fleet) -> int:
@@ -228,16 +249,10 @@ def _explain(options: Options, settings: plan_settings.PlanSettings, fleet: Flee
     from spark_assign.groups.explaining import explain_moves, is_group_named
     from spark_assign.report.formatting import group_name, listed, without_uuids
     from spark_assign.report.listed_groups import similar_name
-    from spark_assign.spark.tagged_pass import union
 
     group, name = options.explain
     topic, _, partition = name.rpartition("-")
-    tables = [table for table in (fleet.members, fleet.groups, fleet.departed) if table is not None]
-    groups = union([table.where(is_group_named(group)).select(*GROUP_KEY) for table in tables])
-    if groups.isEmpty():
-        similar = similar_name(union([table.select("group_id") for table in tables]), "group_id", group.split("/")[-1])
-        raise ConfigError(f"The fleet has no group {group}.{similar} Use the ID of a group, or CLUSTER/GROUP.")
-    planned = plan(fleet.filter_groups(groups), settings.choice)
+    planned = plan(_only_groups(fleet, is_group_named(group), [group]), settings.choice)
     try:
         rows = listed("moves", explain_moves(planned, group, topic, int(partition)))
     except SourceError as error:
@@ -245,6 +260,53 @@ def _explain(options: Options, settings: plan_settings.PlanSettings, fleet: Flee
     reasons = " ".join(row["explanation"] for row in rows)
     print(f"{name} of {group_name(rows[0])}: {without_uuids(reasons)}")
     return 0
+
+
+def _details(options: Options, settings: plan_settings.PlanSettings, fleet: Fleet, offsets: DataFrame | None) -> int:
+    from spark_assign import plan
+    from spark_assign.groups.explaining import is_group_named
+    from spark_assign.report.group_members import format_group_members, read_group_members
+    from spark_assign.report.listed_groups import any_of, collected, read_rejected_lines, worst_first
+    from spark_assign.spark.shell_patterns import matches
+
+    is_named = [matches(group_id=pattern) | is_group_named(pattern) for pattern in options.details]
+    selected = _only_groups(fleet, reduce(or_, is_named), options.details)
+    tables = ("assignment_slices", "metrics", "moves", "revocations", "rejected")
+    with plan(selected, settings.choice).computed_once(*tables) as planned:
+        metrics = collected(worst_first(planned.metrics).limit(settings.top))
+        lines = "\n".join(read_rejected_lines(planned.rejected)).lstrip()
+        if metrics:
+            only = any_of(metrics)
+            known = {"members": selected.members.where(only), "loads": selected.loads, "offsets": offsets}
+            found = read_group_members({name: planned.tables[name].where(only) for name in tables}, known)
+            lines = "\n\n".join(filter(None, (format_group_members(metrics, found), lines)))
+    print(lines)
+    return 0
+
+
+def _only_groups(fleet: FleetTables, is_named: Column, names: Sequence[str]) -> FleetTables:
+    """Returns the fleet with the groups of a condition; if there are none, an error that suggests similar names."""
+    from spark_assign.report.listed_groups import similar_name
+    from spark_assign.spark.tagged_pass import union
+
+    tables = [table for table in (fleet.members, fleet.groups, fleet.departed) if table is not None]
+    groups = union([table.where(is_named).select(*GROUP_KEY) for table in tables])
+    if groups.isEmpty():
+        ids = union([table.select("group_id") for table in tables])
+        similar = "".join(similar_name(ids, "group_id", name.split("/")[-1]) for name in names)
+        raise ConfigError(
+            f"The fleet has no group {', '.join(names)}.{similar} Use the ID of a group, or CLUSTER/GROUP."
+        )
+    return fleet.filter_groups(groups)
+
+
+def _offsets(spark: SparkSession, input: plan_settings.FleetSettings) -> DataFrame | None:
+    """Returns the offsets of a snapshot; None if the location of the fleet has none."""
+    from spark_assign.sources.files.tables import Shape, read_tables
+    from spark_assign.tables.groups import OFFSETS
+
+    shape = Shape("A snapshot with offsets", {"offsets": OFFSETS}, ())
+    return read_tables(spark, shape, input.location, format=input.format, options=input.options).get("offsets")
 
 
 def _inputs(settings: plan_settings.PlanSettings) -> dict[str, Any]:

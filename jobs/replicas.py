@@ -56,6 +56,7 @@ from spark_assign.report.text import replicas as report
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path, join, split_run_id
 from spark_assign.stores.run_store import read_run, write_run
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError, Fault
 from spark_assign.tables.groups import LOADS, REPLICAS
 from spark_assign.tables.replicas import BROKERS, CAPACITIES, REASSIGN_TABLES, REQUESTS, SCHEDULE, SIZES
@@ -313,7 +314,7 @@ def _write_tool_files(options: Options, files: DataFrame) -> None:
     written = write_tool_files(files, folder)
     options.outcome.locations["files"] = folder
     if written:
-        print("\n".join(["", f"{len(written)} files for Kafka's tools:", *written[:10]]), flush=True)
+        print("\n".join(["", f"{count(len(written), 'file')} for Kafka's tools:", *written[:10]]), flush=True)
 
 
 def _begin(options: Options, name: str) -> SparkSession:

@@ -27,7 +27,7 @@ from spark_assign.stores.run_store import StoredRun, read_run
 from spark_assign.tables import connect, replicas, simulation
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import ConfigError, SourceError
-from spark_assign.tables.groups import OFFSETS
+from spark_assign.tables.groups import LOADS, MEMBERS, OFFSETS
 from spark_assign.tables.stored_plan import (
     CONNECT,
     REPORTED_PLAN_TABLES,
@@ -81,8 +81,8 @@ OTHERWISE = {
 
 SIMULATIONS = """rebalances in time (job simulate, also with --compare); repeatable, with names: eager=./eager,
 cooperative=./cooperative"""
-FLEET = "the snapshot that was planned: its offsets tell partitions without traffic"
-OF_SNAPSHOT = Shape("A snapshot with offsets", {"offsets": OFFSETS}, ("offsets",))
+FLEET = "the snapshot that was planned: clients, hosts, lag, and partitions without traffic"
+OF_SNAPSHOT = Shape("A snapshot", {"offsets": OFFSETS, "members": MEMBERS, "loads": LOADS}, ("offsets",))
 NAMES = {
     "comparison": "Assignors compared",
     "simulation": "Rebalances in time",
@@ -95,10 +95,10 @@ NAMES = {
 """Names of the sections in the list of sources."""
 
 
-def offsets(spark: SparkSession, options: Options) -> DataFrame:
-    """Returns the offsets of the snapshot."""
+def snapshot_tables(spark: SparkSession, options: Options) -> dict[str, DataFrame]:
+    """Returns the offsets of the snapshot, and its members and loads, if it has them."""
     given = {"format": options.format, "options": options.option, "tables": options.table}
-    return read_tables(spark, OF_SNAPSHOT, options.fleet, **given)["offsets"]
+    return read_tables(spark, OF_SNAPSHOT, options.fleet, **given)
 
 
 @job(__doc__, EXIT_CODES, name="report", progress=False)
@@ -164,6 +164,7 @@ def main(options: Options) -> int:
     ]
     if simulated:
         of_streams["steps"] = union(simulated)
+    snapshot = snapshot_tables(spark, options) if options.fleet else {}
     page = report(
         plan if plan is None or plan.manifest.rows["metrics"] or plan.manifest.rows["rejected"] else None,
         comparison=compared.get("comparison"),
@@ -174,7 +175,8 @@ def main(options: Options) -> int:
         advice=tables.get("advice", {}).get("advice"),
         history=tables.get("history"),
         streams=of_streams or None,
-        offsets=offsets(spark, options) if options.fleet else None,
+        offsets=snapshot.get("offsets"),
+        snapshot=snapshot,
         title=options.title,
         sources=[(name, run_of(each)) for name, each in whence],
     )

@@ -30,13 +30,17 @@ from spark_assign.cli.options import (
     time_options,
     top,
 )
-from spark_assign.cli.owners import group_filter_options
-from spark_assign.cli.plan_kinds import has_streams_groups
+from spark_assign.cli.owners import group_filter_options, select_groups
+from spark_assign.cli.plan_kinds import has_streams_groups, read_fleets
 from spark_assign.connect import simulate as connect
 from spark_assign.fleet import FleetTables
 from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
 from spark_assign.report.html.simulation import VARIANTS, charted_ownership
-from spark_assign.report.text.connect import draw_protocol_comparison, format_protocol_comparison
+from spark_assign.report.text.connect import (
+    draw_protocol_comparison,
+    format_protocol_comparison,
+    summarize_connect_simulation,
+)
 from spark_assign.report.text.share_and_streams import summarize_streams_simulation
 from spark_assign.report.text.simulation import (
     summarize_comparison,
@@ -47,10 +51,12 @@ from spark_assign.simulation import Settings, Simulation, simulate, simulate_var
 from spark_assign.simulation.scenarios import SCENARIOS, Scenario, simulate_scenario
 from spark_assign.simulation.settings import BROKER_RELEASES
 from spark_assign.simulation.simulation import simulate_fleet
+from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.streams import simulate_streams
 from spark_assign.streams.simulation import VARIANTS as STREAMS_VARIANTS
+from spark_assign.tables.connect import EVENTS as CONNECT_EVENTS
 from spark_assign.tables.connect import SIMULATION_TABLES as CONNECT_TABLES
 from spark_assign.tables.errors import ConfigError
 
@@ -77,6 +83,18 @@ log = logging.getLogger("spark_assign.simulate")
     "--events",
     "File, folder, or catalog table of the events (default: the table events of the fleet; for the sample fleet a "
     "rolling restart of every group).",
+)
+@location_option(
+    "--connect-events",
+    "File, folder, or catalog table of events of the fleet's Connect clusters, which are simulated instead of groups: "
+    "connect_cluster, at_ms, event, subject, tasks.",
+)
+@click.option(
+    "--compare-protocol",
+    metavar="NAME",
+    multiple=True,
+    help="With --connect-events: protocol to simulate, such as eager, or sessioned@3.5.1. Repeatable (default: that of "
+    "each cluster).",
 )
 @click.option(
     "--variant",
@@ -113,7 +131,9 @@ log = logging.getLogger("spark_assign.simulate")
 )
 @compose_options(
     *(
-        milliseconds(f"connect_{name}_ms", f"With a Connect scenario: time that {what} (default: {ms} ms).")
+        milliseconds(
+            f"connect_{name}_ms", f"With a Connect scenario or --connect-events: time that {what} (default: {ms} ms)."
+        )
         for name, what, ms in CONNECT_TIMES
     )
 )
@@ -143,6 +163,8 @@ def main(options: Options) -> int:
     if options.scenario and SCENARIOS[options.scenario]().tables is not None:
         return run_scenario(options)
     spark = spark_session("simulate", options)
+    if options.connect_events:
+        return run_connect_fleet(options, spark)
     return (run_fleet_scenario if options.scenario else run_fleet)(options, spark)
 
 
@@ -161,27 +183,29 @@ def check_usage(options: Options) -> None:
     has_fleet = bool(options.fleet or options.sample or options.table)
     if bool(options.scenario) == has_fleet:
         raise ConfigError("Use either --scenario NAME or a fleet (--fleet LOCATION or --sample).")
-    is_connect = options.scenario in connect.SCENARIOS
-    if options.scenario:
+    is_connect = options.scenario in connect.SCENARIOS or bool(options.connect_events)
+    if options.compare_protocol and not options.connect_events:
+        raise ConfigError("--compare-protocol requires --connect-events.")
+    if options.scenario or options.connect_events:
         fleet_options = [
+            *(["connect_events"] if options.scenario else []),
             "events",
             "compare",
             "store_trace",
             "restore_bytes_per_second",
             "leave_group_on_close",
-            "group",
-            "owners",
-            "owner",
+            *(["group", "owners", "owner"] if options.scenario else []),
             *([] if is_connect else ["output"]),
         ]
         if ignored := [name for name in fleet_options if getattr(options, name)]:
+            if options.connect_events:
+                raise ConfigError(f"{_flag(ignored[0])} can't be used with --connect-events.")
             raise ConfigError(f"{_flag(ignored[0])} requires a fleet. Use --fleet LOCATION or --sample.")
     others = _CONNECT_OPTIONS if not is_connect else ("variant", *TIMES, "broker_release")
     if ignored := [name for name in others if getattr(options, name) not in (None, ())]:
         scenarios = ", ".join(SCENARIOS if is_connect else connect.SCENARIOS)
-        raise ConfigError(
-            f"{_flag(ignored[0])} requires {'a fleet, or ' * is_connect}one of the scenarios {scenarios}."
-        )
+        other = "a fleet" if is_connect else "--connect-events"
+        raise ConfigError(f"{_flag(ignored[0])} requires {other}, or one of the scenarios {scenarios}.")
     if options.scenario:
         return
     fleet_or_sample(options, __file__)  # raises
@@ -210,8 +234,7 @@ def _flag(name: str) -> str:
 def run_connect_scenario(options: Options) -> int:
     """Simulates a scenario of a Connect cluster without Spark: prints and draws the comparison of its protocols."""
     scenario = connect.SCENARIOS[options.scenario]()
-    times = {f"{name}_ms": ms for name, _, ms in CONNECT_TIMES}
-    times |= {name.removeprefix("connect_"): ms for name, ms in given_values(options, _CONNECT_OPTIONS).items()}
+    times = _connect_times(options)
     simulation = connect.simulate_scenario(scenario, **times)
     comparison = format_protocol_comparison(scenario, simulation["rebalances"], simulation["costs"])
     print(f"Scenario {scenario.name}\n{comparison}")
@@ -224,6 +247,31 @@ def run_connect_scenario(options: Options) -> int:
     if options.output:  # for the report
         _store_connect(options, simulation, Path(options.output).resolve(), {"scenario": scenario.name, **times})
     return int(options.fail_on == "rejected" and bool(simulation["rejected"]))
+
+
+def _connect_times(options: Options) -> dict[str, int]:
+    """Returns the times of the simulation of Connect clusters, in milliseconds."""
+    times = {f"{name}_ms": ms for name, _, ms in CONNECT_TIMES}
+    return times | {name.removeprefix("connect_"): ms for name, ms in given_values(options, _CONNECT_OPTIONS).items()}
+
+
+def run_connect_fleet(options: Options, spark: SparkSession) -> int:
+    """Simulates events of the Connect clusters of a fleet."""
+    location = sample(__file__, "applications") if is_sample(options) else options.fleet
+    given: dict[str, Any] = {"format": options.format, "options": options.option}
+    _, clusters = read_fleets(spark, location, **given, tables=options.table)
+    if clusters is None:
+        raise ConfigError(f"--connect-events: {location} has no Connect clusters (table clusters).")
+    shape = Shape("Events of Connect clusters", {"events": CONNECT_EVENTS}, ("events",))
+    events = read_tables(spark, shape, None, **given, tables={"events": options.connect_events})["events"]
+    clusters = select_groups(spark, clusters, options)
+    times, protocols = _connect_times(options), options.compare_protocol or None
+    tables = dict(connect.simulate_connect(clusters, events, protocols=protocols, **times).tables)
+    if options.output:
+        inputs = {"fleet": location, "events": options.connect_events, **times}
+        tables = dict(store_and_read(options, tables, schemas=CONNECT_TABLES, inputs=inputs, found=options.fail_on))
+    print(summarize_connect_simulation(tables["costs"], tables["rejected"], options.top), flush=True)
+    return _exit_code(options, tables["rejected"])
 
 
 def _store_connect(options: Options, tables: dict[str, connect.Rows], folder: Path, inputs: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from spark_assign.spark import subscription_lists
 from spark_assign.spark.partition_slices import compress, from_lists
 from spark_assign.spark.progress import progress
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, INPUT_TABLES, OWNERSHIP, REQUIRED_TABLES
 from spark_assign.tables.schema_check import check_schemas
@@ -62,6 +63,44 @@ class FleetTables:
             FleetError: the fleet has faulty rows that belong to no group. The message lists every fault.
         """
         return check_fleet({name: getattr(self, name) for name in _TABLES})
+
+    @property
+    def unknown(self) -> list[str]:
+        """What the fleet lacks that can change a plan, in sentences that name the tables and columns.
+
+        A group without a known assignor is rejected, and a leader that isn't known is in `metrics.leader_client`.
+
+        Raises:
+            FleetError: as `sizes`.
+        """
+        sizes, sentences = self.sizes, []
+        if all(getattr(self, name) is None for name in (*OWNERSHIP, "tasks")):
+            sentences.append(
+                f"What members own isn't known ({', '.join(OWNERSHIP)}): every partition counts as moved to its first "
+                "owner, and sticky assignors start from nothing."
+            )
+        missing = [name for name in ("replicas", "brokers") if getattr(self, name) is None]
+        if not missing and not sizes.racked_brokers:
+            missing = ["brokers.rack_id"]
+        if missing and sizes.racked_members:
+            racked = f"{count(sizes.racked_members, 'member')} {'has' if sizes.racked_members == 1 else 'have'} a rack"
+            sentences.append(
+                f"Racks of replicas aren't known ({', '.join(missing)}), but {racked}: planned without racks."
+            )
+        elif not missing and not sizes.racked_members:
+            sentences.append("No member has a rack (members.rack_id), but brokers have: planned without racks.")
+        if untyped := sizes.groups - sizes.typed_groups:
+            sentences.append(
+                f"The type of {count(untyped, 'group')} isn't known (groups.group_type): planned as classic."
+            )
+        measured = ("in_messages_per_second", "group_id", "out_messages_per_second", "lag")
+        absent = [f"loads.{name}" for name in measured if not getattr(sizes, f"loads_{name}")]
+        if self.loads is None:
+            sentences.append("Loads aren't known (loads): balance is by number of partitions.")
+        elif absent:
+            effect = "loads of members, and the time in which they read their lag, can be unknown"
+            sentences.append(f"Nothing is known of {', '.join(absent)}: {effect}.")
+        return sentences
 
     @cached_property
     def found(self) -> dict[str, DataFrame]:
@@ -146,6 +185,12 @@ _FURTHER = {
 
 _MEASURES = {
     "racked_members": ("members", "if(rack_id <> '', 1, 0)"),
+    "racked_brokers": ("brokers", "if(rack_id <> '', 1, 0)"),
+    "typed_groups": ("groups", "if(group_type is null, 0, 1)"),
+    **{
+        f"loads_{name}": ("loads", f"if({name} is null, 0, 1)")
+        for name in ("group_id", "in_messages_per_second", "out_messages_per_second", "lag")
+    },
     "static_members": ("members", "if(group_instance_id is null, 0, 1)"),
     "share_groups": ("groups", "if(group_type = 'share', 1, 0)"),
     "streams_groups": ("groups", "if(group_type = 'streams', 1, 0)"),
@@ -156,7 +201,7 @@ _MEASURES = {
 }
 """Sums over the rows of a table, as SQL expressions."""
 
-_COUNTED = ("members", "subscriptions", "owned", "owned_slices", "subtopologies", "tasks")
+_COUNTED = ("members", "groups", "subscriptions", "owned", "owned_slices", "subtopologies", "tasks")
 
 _LOOKED: list[tuple[str, str | None]] = [
     (table, problem)
@@ -172,6 +217,9 @@ class Sizes:
 
     Attributes:
         racked_members, static_members: members with a rack, and with an instance ID.
+        racked_brokers: brokers with a rack.
+        loads_group_id, …: rows of `loads` in which the column isn't null.
+        groups, typed_groups: rows of `groups`, and those with a type.
         share_groups, streams_groups: rows of `groups` with this type.
         franz_go_groups: rows of `groups` with a leader that is franz-go.
         subscriptions: subscriptions as rows of a member and a topic, although they may be given as lists.
@@ -180,7 +228,14 @@ class Sizes:
     """
 
     members: int
+    groups: int
     racked_members: int
+    racked_brokers: int
+    typed_groups: int
+    loads_group_id: int
+    loads_in_messages_per_second: int
+    loads_out_messages_per_second: int
+    loads_lag: int
     static_members: int
     share_groups: int
     streams_groups: int

@@ -29,6 +29,7 @@ from spark_assign.report.text.loads_and_sizes import autoscaler, format_curves, 
 from spark_assign.report.text.zones import format_zone_options
 from spark_assign.simulation import Settings
 from spark_assign.stores.locations import is_path, join
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -181,7 +182,7 @@ def _write_files(options: Options, moves: DataFrame) -> None:
         files = tool_files(changes(moves, kind, follower_fetching=bool(options.follower_fetching)))
         written += write_tool_files(files, join(place, kind))
     options.outcome.locations["files"] = place
-    print("\n".join(["", f"{len(written)} files for Kafka's tools:", *written[:10]]), flush=True)
+    print("\n".join(["", f"{count(len(written), 'file')} for Kafka's tools:", *written[:10]]), flush=True)
 
 
 _PRICES = ("price_per_gb", "currency", "follower_fetching")

@@ -156,8 +156,8 @@ def gather_facts(fleet: ConnectFleet) -> DataFrame:
     items: dict[str, str | Column] = {name: name for name in ("connector", "task", "position")}
     sources: list[_Source] = [
         (fleet.clusters, kinds.CLUSTER, {"name": "leader", "text": protocol, "numbers": numbers}),
-        (fleet.connectors, kinds.CONNECTOR, {"connector": "connector"}),
-        (fleet.tasks, kinds.TASK, {"connector": "connector", "task": "task"}),
+        (fleet.connectors, kinds.CONNECTOR, {"connector": "connector", "text": "state"}),
+        (fleet.tasks, kinds.TASK, {"connector": "connector", "task": "task", "text": "state"}),
         (fleet.workers, kinds.WORKER, {"name": "worker_id", "position": "position"}),
         (fleet.reported, F.when(is_item, kinds.REPORTED).otherwise(kinds.FAULTY), {"name": "worker_id", **items}),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -13,9 +14,12 @@ from spark_assign.fleet import FleetTables
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.facts import topic_counts
 from spark_assign.groups.planning import Plan
+from spark_assign.groups.windows import WINDOW_SLICES, number_partitions, rank_subscribers
 from spark_assign.spark.java_order import string_order
 from spark_assign.spark.partition_slices import contains_partition
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import SourceError
+from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
 _REASONS = {
     "topic-gone": "the topic no longer exists",
@@ -53,7 +57,8 @@ def explain(plan: Plan, group_id: str, topic: str, partition: int, *, cluster: s
 
     Returns:
         a sentence or two per member that claims the partition, with the numbers behind the decision: what the owner
-        owned, the group's quota, and the partition's rank among the partitions that the owner owned.
+        owned, the group's quota, and the partition's rank among the partitions that the owner owned. For range and
+        round robin, also the owner's rank, and the numbers of their rule.
 
     Raises:
         SourceError: the group is not in the plan, is in several clusters, or the partition is unknown.
@@ -81,9 +86,37 @@ def explain_moves(
     facts = _gather(plan, found_cluster, found_group, topic, partition, by_broker=assignor in SERVER_ASSIGNORS)
     key = {"cluster": found_cluster, "group_id": found_group, "topic": topic, "partition": partition}
     rows = [{**key, **each} for each in _explanations(facts, topic, partition)]
+    owner = rows[-1]["to_member_id"]
+    if owner is not None and assignor.partition("@")[0] in WINDOW_SLICES:
+        rows[-1]["explanation"] += _rule(plan.fleet, rows[-1], assignor.partition("@")[0], owner)
     if facts.who("order_dependent") is not None:
         rows[-1]["explanation"] += _ORDER_DEPENDENT
     return rows
+
+
+def _rule(fleet: FleetTables, row: Mapping[str, Any], assignor: str, owner: str) -> str:
+    """Returns the rule of range or round robin with its numbers for one partition, in one query of one row.
+
+    Racks and different subscriptions change what the rule gives; then only that is said.
+    """
+    is_group = (F.col("cluster") == row["cluster"]) & (F.col("group_id") == row["group_id"])
+    members = fleet.members.where(is_group).select(*MEMBER_KEY, F.col("group_instance_id").alias("instance"))
+    subscribed = fleet.subscription_rows.where(is_group).join(members, MEMBER_KEY)
+    ranked = rank_subscribers(subscribed.join(topic_counts(fleet), ["cluster", "topic"]), GROUP_KEY)
+    numbered = number_partitions(ranked, GROUP_KEY).where(F.col("topic") == row["topic"])
+    sliced = numbered.select("*", *(value.alias(name) for name, value in WINDOW_SLICES[assignor]().items()))
+    has_partition = contains_partition(F.lit(row["partition"]), F.col("first"), F.col("step"), F.col("count"))
+    found = sliced.where(has_partition).limit(1).collect()  # the one member to which the rule gives the partition
+    if not found or found[0]["member_id"] != owner:
+        return f" Racks, or different subscriptions, decide here instead of the rank that {assignor} goes by."
+    rank, members_, partitions = (int(found[0][name]) for name in ("rank", "members", "partitions"))
+    of_rank = f" By {assignor}, {owner} has rank {rank + 1} of {members_}"
+    if assignor == "range":
+        quota, extra = divmod(partitions, members_)
+        more = f", the first {extra} get one more" if extra > 1 else ", the first one gets one more" if extra else ""
+        return f"{of_rank}; {count(partitions, 'partition')}: quota {quota}{more}."
+    number = int(found[0]["row_number"]) + row["partition"]
+    return f"{of_rank}; this is partition {number} of all topics, from 0, and {number} modulo {members_} is {rank}."
 
 
 def is_group_named(name: str, cluster: str | None = None) -> Column:
@@ -135,17 +168,17 @@ def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int,
     is_topic = is_group & (F.col("topic") == topic)
     has_partition = is_topic & contains_partition(F.lit(partition), F.col("first"), F.col("step"), F.col("count"))
     fleet, no_member = plan.fleet, F.lit(None).cast("string")
-    count, member = F.lit(1), F.col("member_id")
+    one, member = F.lit(1), F.col("member_id")
     topics = fleet.subscribed_topics.where(is_group)
     topics = topics.join(topic_counts(fleet).where(F.col("partitions") > 0), ["cluster", "topic"])
     queries = [
-        _fact("members", fleet.members.where(is_group), no_member, count),
+        _fact("members", fleet.members.where(is_group), no_member, one),
         _fact("partitions", topics, no_member, F.col("partitions")),
-        _fact("assigned to", plan.target.where(has_partition), member, count),
-        _fact("withheld from", plan.withheld.where(has_partition), member, count),
+        _fact("assigned to", plan.target.where(has_partition), member, one),
+        _fact("withheld from", plan.withheld.where(has_partition), member, one),
     ]
     if by_broker:
-        queries.append(_fact("order_dependent", plan.order_dependent.where(has_partition), member, count))
+        queries.append(_fact("order_dependent", plan.order_dependent.where(has_partition), member, one))
     claims = _claims(fleet)
     if claims is not None:
         owned = claims.where(is_group)
@@ -154,7 +187,7 @@ def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int,
         rank = F.greatest(F.lit(0), F.least(F.col("count"), F.ceil((end - F.col("first")) / F.col("step"))))
         queries.append(_fact("owned", owned, member, F.col("count")))
         queries.append(_fact("rank", owned, member, rank))
-        queries.append(_fact("claimed by", owned.where(has_partition), member, count))
+        queries.append(_fact("claimed by", owned.where(has_partition), member, one))
     numbers: dict[str, dict[str | None, int]] = {}
     for row in reduce(DataFrame.unionByName, queries).collect():  # at most seven rows per member of the one group
         numbers.setdefault(row["fact"], {})[row["member"]] = row["number"]

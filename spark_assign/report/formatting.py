@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from spark_assign.tables.counted_nouns import count as count
+
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
@@ -143,9 +145,9 @@ def listed_order(name: str, names: Sequence[str]) -> tuple[int, str]:
     return names.index(name) if name in names else len(names), name
 
 
-def count(value: int, noun: str) -> str:
-    """Returns a count with its noun: `1 group`, `2,000 groups`."""
-    return f"{value:,} {noun if value == 1 else noun + 's'}"
+def up_to(least: float, most: float | None) -> str:
+    """Returns a number, or a range if the other number is larger: `0–2`."""
+    return f"{least:,.0f}–{most:,.0f}" if most is not None and most > least else f"{least:,.0f}"
 
 
 def change(before: str, after: str) -> str:

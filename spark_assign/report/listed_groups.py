@@ -20,7 +20,17 @@ from pyspark.sql.types import TimestampType
 
 from spark_assign.comparison.kernel.compare import PREFERRED
 from spark_assign.report import formatting
-from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, listed, rejected_line, rejected_lines
+from spark_assign.report.formatting import (
+    MAX_REJECTED,
+    Row,
+    Rows,
+    count,
+    listed,
+    number,
+    rejected_line,
+    rejected_lines,
+    share,
+)
 from spark_assign.spark.engine import divide
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.tables.errors import SourceError
@@ -38,6 +48,24 @@ STEP_SUMS = (
     "never_caught_up",
 )
 """Columns of `tables.streams.STEPS` that are summed over the events of an application."""
+
+
+REASONS = {
+    "topic-gone": "the topic no longer exists",
+    "partition-gone": "the topic has fewer partitions now",
+    "new": "it had no owner",
+    "member-left": "its owner has left the group",
+    "claim-conflict": "several members claim it, and this one doesn't keep it",
+    "unsubscribed": "its owner no longer subscribes to the topic",
+    "unassigned": "no member gets it",
+    "over-quota": "its owner has more than its share",
+    "rack-mismatch": "it has no replica in its owner's rack",
+    "balancing": "its next owner had at least two partitions fewer",
+    "over-load": "its owner has more load than its bound",
+    "makes-room": "another partition, which fits nowhere else, takes its place",
+    "rebalanced": "the assignor gives it to another member",
+}
+"""Explanations of `Plan.moves.reason`."""
 
 
 def even_share(row: Row) -> int:
@@ -60,6 +88,30 @@ def num_affected(row: Row) -> int:
     return max(int(row["moved"]), int(row["revoked"])) + num_unowned(row) + over_share(row)
 
 
+def group_facts(row: Row, silent: int = 0) -> str:
+    """Returns the description of a group, from its row of `tables.groups.METRICS`."""
+    parts = [
+        f"{row['assignor']} gives {count(row['partitions'], 'partition')} to {count(row['members'], 'member')}, "
+        f"{number(row['min_per_member'])} to {number(row['max_per_member'])} each"
+    ]
+    if over := over_share(row):
+        share_of = count(even_share(row), "partition")
+        parts.append(f"the largest has {number(over)} more than an even share of {share_of}")
+    if row["moved"]:
+        parts.append(
+            f"{number(row['moved'])} ({share(row['moved'], row['partitions'] + row['withheld'])}) change owner"
+        )
+    if silent:
+        parts.append(f"{number(silent)} have no traffic: no record was ever written to them")
+    if row["withheld"]:
+        parts.append(f"{number(row['withheld'])} get their next owner in the next rebalance")
+    if left := num_unowned(row):
+        parts.append(f"{number(left)} without an owner")
+    if row["rack_matched"] is not None:
+        parts.append(f"{share(row['rack_matched'], row['partitions'])} have a replica in their member's rack")
+    return "; ".join(parts) + "."
+
+
 def rounds_of(row: Row) -> Sequence[str]:
     """Returns the prefixes of the columns of this round, and of the last round if it differs and is known."""
     return ("", "final_") if row["withheld"] and row.get("final_max_over_mean") is not None else ("",)
@@ -80,8 +132,8 @@ def note_lines(rows: Rows, name: Callable[[Row], str] = formatting.group_name) -
 
 def over_share_column() -> Column:
     """Returns `over_share` as a column of `tables.groups.METRICS`."""
-    share = F.ceil(divide(F.col("partitions"), F.col("members")))
-    return F.greatest(F.col("max_per_member") - F.when(share.isNull(), 0).otherwise(share), F.lit(0))
+    even = F.ceil(divide(F.col("partitions"), F.col("members")))
+    return F.greatest(F.col("max_per_member") - F.when(even.isNull(), 0).otherwise(even), F.lit(0))
 
 
 def worst_first(metrics: DataFrame) -> DataFrame:
@@ -238,13 +290,15 @@ def no_match_text(patterns: Sequence[str], groups: DataFrame) -> str:
 def similar_name(table: DataFrame, column: str, name: str) -> str:
     """Returns the question ` Did you mean …?` with the name in a column that is most similar to `name`.
 
-    It is empty if no name is similar (at most a third of the characters, or two, differ), if the column has the name,
-    and if `name` has wildcards.
+    It is empty if no name is similar (at most a third of the characters, or two, differ) or contains `name`, if the
+    column has the name, and if `name` has wildcards.
     """
     if set("*?[") & set(name):
         return ""
     distances = table.select(F.col(column).alias("name"), F.levenshtein(column, F.lit(name)).alias("distance"))
-    near = distances.where(F.col("distance") <= max(2, len(name) // 3)).orderBy("distance", "name").limit(1)
+    contains = F.contains("name", F.lit(name)) if len(name) > 2 else F.lit(False)
+    near = distances.where((F.col("distance") <= max(2, len(name) // 3)) | contains)
+    near = near.orderBy("distance", "name").limit(1)
     return "".join(f" Did you mean {row['name']}?" for row in near.collect() if row["distance"])  # one row
 
 

@@ -19,7 +19,7 @@ _ITEMS = ArrayType(schema("kind string?, connector string?, task int?"))
 CLUSTERS = schema(
     _CLUSTER,
     "protocol string, now_ms long, generation_id int, last_completed_generation_id int, max_delay_ms long",
-    "leader string?, version string?",
+    "leader string?, version string?, delay_ms long?",
 )
 """One row per Connect cluster.
 
@@ -27,13 +27,15 @@ CLUSTERS = schema(
 generation of the rebalance. `last_completed_generation_id`: last generation whose assignments arrived, as far as the
 leader knows; -1 if there is none. `max_delay_ms`: `scheduled.rebalance.max.delay.ms`. `leader`: a worker id.
 `version`: release of the workers, of Kafka or of Confluent Platform (`7.5.1-ccs`), whose rules count (null: those of
-Kafka 4.4)."""
+Kafka 4.4). `delay_ms`: delay that the last rebalance announced; without `state`, connectors and tasks that no worker
+runs wait for it (null: unknown)."""
 
-CONNECTORS = schema(_CLUSTER, "connector string")
-"""One row per configured connector."""
+CONNECTORS = schema(_CLUSTER, "connector string, state string?")
+"""One row per configured connector. `state`: as REST reports it. `UNASSIGNED`: a worker ran it, and none does now;
+null: it has never run, or, if all are null, unknown."""
 
-TASKS = schema(_CLUSTER, "connector string, task int")
-"""One row per configured task."""
+TASKS = schema(_CLUSTER, "connector string, task int, state string?")
+"""One row per configured task. `state`: as of a connector."""
 
 WORKERS = schema(_CLUSTER, "worker_id string, position int?")
 """One row per worker. `position`: position in the iteration order of the leader's `HashMap` of workers."""
@@ -91,7 +93,7 @@ METRICS = schema(
     _CLUSTER,
     "protocol string, workers long, connectors long, tasks long, assigned long, revoked long, lost long, waiting long",
     *_LOADS,
-    "rules string?, rules_note string?, note string?",
+    "rules string?, rules_note string?, note string?, max_waiting long?, max_delay_ms long?",
 )
 """One row per planned Connect cluster. `connectors` and `tasks` are configured. The following count connectors and
 tasks. `assigned`: with a worker after the rebalance; `revoked`: taken from a worker; `lost`: were assigned, and no
@@ -99,7 +101,9 @@ worker runs them; `waiting`: lost, and not assigned in this rebalance. `min_conn
 minimum and maximum of a worker, before and after the rebalance. `rules`: the first release of Kafka whose assignor
 plans as this plan (`connect.kernel.release_rules`; null: eager, which is the same in all releases). `rules_note`:
 what might differ, because the release of the workers is unknown or none of Kafka's; null if nothing. `note`: what
-`scheduled.rebalance.max.delay.ms` decides about lost connectors and tasks; null if nothing."""
+`scheduled.rebalance.max.delay.ms` decides about lost connectors and tasks; null if nothing. `max_waiting`,
+`max_delay_ms`: `waiting` and `delay_ms` if the leader, whose state isn't known, remembers who ran the connectors and
+tasks that no worker runs; null if that makes no difference."""
 
 REJECTED = schema("connect_cluster string?, code string, detail string")
 """One row per Connect cluster that can't be planned: the most severe code, and the details of all faults. Rows without

@@ -43,6 +43,8 @@ OF_THE_SAMPLE = {
     "plan, loads": f"plan --fleet {CONF}/sample-fleet --table loads={CONF}/sample-loads/loads.csv "
     "--assignor weighted-sticky --output ./plans --run-id loads",
     "plan, what if": "plan --sample --what-if join:search-indexer:2 --explain search-indexer catalog.products-4",
+    "plan, details": f"plan --fleet {CONF}/sample-fleet --table loads={CONF}/sample-loads/loads.csv "
+    "--assignor cooperative-sticky --details s*",
     "compare": "compare --sample --what-if less=leave:*:1 --output ./compared --run-id r",
     "history": "history --sample --commit-gap 3s --deploy-gap 20s --replay --without-hosts "
     "--output ./history --run-id r",

@@ -77,7 +77,7 @@ def test_every_recorded_round_in_one_call(spark: SparkSession, seed: int) -> Non
 FIGURES: dict[str, Any] = {"connect_cluster": "fine", "protocol": "sessioned", "rules": "3.5.2"}
 FIGURES |= {"rules_note": "as 3.6.1 to 4.4, because the release is unknown", "note": None}
 FIGURES |= {"workers": 2, "connectors": 1, "tasks": 4}
-FIGURES |= {"assigned": 0, "revoked": 2, "lost": 0, "waiting": 0}
+FIGURES |= {"assigned": 0, "revoked": 2, "lost": 0, "waiting": 0, "max_waiting": None, "max_delay_ms": None}
 FIGURES |= {f"min_{what}_{when}": 0 for what in ("connectors", "tasks") for when in ("before", "after")}
 FIGURES |= {"max_connectors_before": 1, "max_connectors_after": 1, "max_tasks_before": 4, "max_tasks_after": 2}
 
@@ -122,7 +122,7 @@ def test_the_90x10_scenario_and_faulty_events(spark: SparkSession) -> None:
         ("odd", "sessioned", 0, 1, 0, 1),
         ("calm", "sessioned", 0, 1, 0, 1),
     ]
-    clusters = dataframe(spark, StructType(CLUSTERS.fields[:-2]), clocks)
+    clusters = dataframe(spark, StructType(CLUSTERS.fields[:-3]), clocks)
     fleet = replace(fleet, clusters=fleet.clusters.unionByName(clusters, allowMissingColumns=True))
     more = [("early", 5, "worker-joined", "w"), ("odd", 5, "worker-gone", "w"), ("stray", 5, "worker-left", "w")]
     more_events = dataframe(spark, "connect_cluster string, at_ms bigint, event string, subject string", more)

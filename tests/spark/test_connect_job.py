@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import plan, report
+from jobs import plan, report, simulate
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.groups import PLAN_TABLES
 from spark_assign.tables.stored_plan import STORED_PLAN_TABLES
@@ -107,3 +107,26 @@ def test_groups_of_every_kind_in_one_run(
     assert plan.main(["--fleet", str(fleet / "cluster=c"), "--output", output, "--run-id", "groups"]) == 0
     assert report.main(["--connect", f"{output}@groups", "--output-file", str(page)]) == 2
     assert "the run is a plan without Connect clusters" in caplog.text
+
+
+def test_events_of_a_fleet_are_simulated(
+    spark: SparkSession, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A worker leaves: eager stops everything, sessioned waits; tables are stored, and a faulty cluster is listed."""
+    events = tmp_path / "events.csv"
+    events.write_text("connect_cluster,at_ms,event,subject,tasks\ngood,60000,worker-left,w2,\n")
+    words = ["--fleet", str(folder), "--connect-events", str(events)]
+    protocols = ["--compare-protocol", "eager", "--compare-protocol", "sessioned"]
+    place = tmp_path / "simulated"
+    assert simulate.main([*words, *protocols, "--output", str(place), "--output-format", "json", "--run-id", "r"]) == 0
+    printed = capsys.readouterr().out
+    assert "twice: duplicate-worker" in printed
+    costs = {row["protocol"]: row for row in stored(place, "costs")}
+    assert sorted(costs) == ["eager", "sessioned"]
+    assert costs["eager"]["task_stops"] == 4
+    for more, problem in (
+        (["--compare"], "--compare can't be used with --connect-events."),
+        (["--variant", "static"], "--variant requires a fleet"),
+    ):
+        assert simulate.main([*words, *more, "--outcome", str(tmp_path / "outcome.json")]) == 2
+        assert problem in (tmp_path / "outcome.json").read_text()

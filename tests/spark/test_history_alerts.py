@@ -81,7 +81,7 @@ def test_the_job(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert check.main([*words, "--fail-on", "alerts", "--outcome", str(outcome)]) == 1
     output = capsys.readouterr().out
     assert "shop/carts  rebalances         –  12 rebalances in the 24 hours before 2026-11-20 11:00:00 UTC" in output
-    assert output.endswith("check: 1 alerts in r\n")
+    assert output.endswith("check: 1 alert in r\n")
     assert '"threshold": "max_rebalances_per_day"' in outcome.read_text()
     metrics = file.read_text()
     assert 'spark_assign_history_group_max_rebalances_per_day{cluster="shop",group="carts"} 12.0' in metrics

@@ -191,7 +191,7 @@ def test_the_load_of_coordinators(spark: SparkSession, fleet: Fleet) -> None:
     assert max(of_offsets, key=lambda row: row["hottest_load"])["hottest_partition"] == int(eager) % 4
     moves = operation.leader_moves.where("topic = '__share_group_state'").collect()
     assert {(row["from_broker_id"], row["to_broker_id"]) for row in moves} == {(1, 2)}
-    assert "moves of leaders spread this load" in summary(operation)
+    assert "1 leader move spreads this load" in summary(operation)
     files = {row["kind"]: row for row in tool_files(changes_of_leader_moves(operation.leader_moves)).collect()}
     assert {kind: row["partitions"] for kind, row in files.items()} == dict.fromkeys(
         ("reassign", "rollback", "preferred-leaders"), operation.leader_moves.count()

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from jobs import plan as plan_job
 from spark_assign import ConfigError, Fleet, FleetError, plan
+from spark_assign.groups.explaining import explain
 from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 from spark_assign.spark.partition_slices import compress, expand
 from spark_assign.tables.groups import PLAN_TABLES
@@ -217,4 +218,63 @@ def test_explain(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
         (("c/g", "t-x-1"), ["--output", "./plans"], "--explain writes no plan. Remove --output."),
     ):
         assert plan_job.main([*words, "--explain", *value, *more, "--outcome", str(tmp_path / "outcome.json")]) == 2
+        assert problem in json.loads((tmp_path / "outcome.json").read_text())["error"]["message"]
+
+
+@pytest.mark.once
+def test_explain_gives_the_numbers_of_the_rule(spark: SparkSession) -> None:
+    """Rank, quota, and remainder of range; the number of the partition in the ring of round robin."""
+    members = {name: ["t", "u"] for name in "abc"}
+    planned = fleet(spark, {"g": members, "h": {"a": "t", "b": ["t", "u"], "c": "u"}}, topics={"t": 10, "u": 3})
+    by_range, in_turn = plan(planned, "range"), plan(planned, "roundrobin")
+    assert explain(by_range, "g", "t", 3).endswith(
+        "By range, a has rank 1 of 3; 10 partitions: quota 3, the first one gets one more."
+    )
+    assert explain(by_range, "g", "u", 2).endswith("By range, c has rank 3 of 3; 3 partitions: quota 1.")
+    assert explain(in_turn, "g", "u", 1).endswith(
+        "By roundrobin, c has rank 3 of 3; this is partition 11 of all topics, from 0, and 11 modulo 3 is 2."
+    )
+    assert "Racks, or different subscriptions, decide here" in explain(in_turn, "h", "u", 0)
+
+
+def test_details(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The job prints the members of a group, as text or as rows of the stored tables, and writes nothing."""
+    key = {"cluster": "c", "group_id": "g"}
+    load = {"cluster": "c", "topic": "t", "in_messages_per_second": 1.5}
+    tables = {
+        "topics": [{"cluster": "c", "topic": "t", "partitions": 4}],
+        "members": [{**key, "member_id": name, "client_id": name * 2} for name in "abc"]
+        + [{**key, "group_id": "other", "member_id": "a"}],
+        "subscriptions": [{**key, "member_id": name, "topic": "t"} for name in "ab"],
+        "owned": [{**key, "member_id": "a", "topic": "t", "partition": at} for at in range(4)],
+        "loads": [{**load, "partition": at} for at in range(4)] + [{**load, **key, "partition": 2, "lag": 7}],
+        "offsets": [{**key, "topic": "t", "partition": at, "lag": 100} for at in (2, 3)],
+    }
+    words = ["--fleet", str(written_as_json(tmp_path, tables)), "--assignor", "cooperative-sticky"]
+    assert plan_job.main([*words, "--details", "c/g"]) == 0
+    assert (
+        capsys.readouterr().out.split("\n", 1)[1]
+        == """\
+  member  client  host  partitions  gained  lost  lag  messages/s
+  a       aa      –              2       0     2  107         3.0
+    t 2-3
+    loses t 0-1 to b: its next owner had at least two partitions fewer
+  b       bb      –          0 + 2       2     0    –           –
+    gains t 0-1 from a in the next round: its next owner had at least two partitions fewer
+  c       cc      –              0       0     0    –           –
+"""
+    )
+    assert plan_job.main([*words, "--details", "g*", "-o", "json"]) == 0
+    tables_by_name = json.loads(capsys.readouterr().out)["tables"]
+    assert list(tables_by_name) == ["metrics", "members", "assignment_slices", "moves"]
+    assert [row["partition"] for row in tables_by_name["moves"]] == [0, 1]
+    assert tables_by_name["assignment_slices"] == [
+        {**key, "member_id": "a", "topic": "t", "first": 2, "step": 1, "count": 2}
+    ]
+    for value, more, problem in (
+        ("othr", [], "The fleet has no group othr. Did you mean other?"),
+        ("g", ["--run-id", "x"], "--details writes no plan. Remove --run-id."),
+        ("g", ["--explain", "g", "t-1"], "--explain can't be used with --details."),
+    ):
+        assert plan_job.main([*words, "--details", value, *more, "--outcome", str(tmp_path / "outcome.json")]) == 2
         assert problem in json.loads((tmp_path / "outcome.json").read_text())["error"]["message"]

@@ -22,7 +22,7 @@ def test_reassign_writes_tables_and_files(
     arguments += ["--partitions-per-batch", "200"]
     assert replicas.main(["reassign", "--sample", "--remove", "3", "--replication-factor", "*=2", *arguments]) == 0
     printed = capsys.readouterr().out
-    assert "1 clusters planned, 0 rejected, 154 replicas move, at least 154 must move" in printed
+    assert "1 cluster planned, 0 rejected, 154 replicas move, at least 154 must move" in printed
     assert len(list((tmp_path / "placement").glob("run_id=*/attempt=*"))) == 1
     assert len(list((tmp_path / "json").rglob("reassign-*.json"))) == 3
     assert len(list((tmp_path / "json").rglob("rollback-*.json"))) == 3

@@ -34,9 +34,9 @@ def facts(tables: Tables) -> pa.Table:
     for row in tables.get("clusters", ()):
         add(kinds.CLUSTER, row, name=row.get("leader"), text=row["protocol"], numbers=_listed(row, CLUSTER_NUMBERS))
     for row in tables.get("connectors", ()):
-        add(kinds.CONNECTOR, row, connector=row["connector"])
+        add(kinds.CONNECTOR, row, connector=row["connector"], text=row.get("state"))
     for row in tables.get("tasks", ()):
-        add(kinds.TASK, row, connector=row["connector"], task=row["task"])
+        add(kinds.TASK, row, connector=row["connector"], task=row["task"], text=row.get("state"))
     for row in tables.get("workers", ()):
         add(kinds.WORKER, row, name=row["worker_id"], position=row.get("position"))
     for row in tables.get("reported", ()):

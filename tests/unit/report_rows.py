@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_assign.groups.kernel.client_settings import plan_switch
+from spark_assign.report.group_members import GroupMembers
 from spark_assign.report.html import (
     CompareRows,
     ConnectRows,
@@ -154,6 +155,7 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
             notes=[f"A note on {name}."],
             ruled=ruled_of([metrics]),
             silent=[key | {"partitions": 3}],
+            who=who(name, key),
         ),
         "comparison": comparison(name, key),
         "simulation": SimulationRows(
@@ -172,6 +174,17 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
         "history": history_rows.everything(name),
         "sources": [("Drift", name)],
     }
+
+
+def who(name: str, key: Row) -> GroupMembers:
+    """A member with everything, and what it gains and loses."""
+    texts = dict.fromkeys(("member_id", "client_id", "client_host", "group_instance_id", "rack_id"), name)
+    counts = dict.fromkeys(("before", "partitions", "waiting", "gained", "lost", "lag_known", "rate_known"), 2)
+    member = key | texts | counts | {"gone": False, "lag": 7, "in_messages_per_second": 0.5}
+    piece = key | {"member_id": name, "topic": name, "first": 0, "step": 1, "count": 2}
+    move = key | {"topic": name, "partition": 1, "reason": "over-quota", "withheld": True}
+    moves = [move | {"from_member_id": name, "to_member_id": f"{name}-1"}]
+    return GroupMembers([member], [piece], [*moves, move | {"from_member_id": None, "to_member_id": name}], [name])
 
 
 def advice(name: str) -> AdviceRows:

@@ -148,7 +148,7 @@ def fetched(per_day: str, gain: str) -> Row:
     """Follower fetching."""
     return advised(
         *("money", "zones", "follower-fetching"),
-        f"Let consumers read from replicas in their rack. In total, 1 groups save {per_day} USD a day, and no "
+        f"Let consumers read from replicas in their rack. In total, 1 group saves {per_day} USD a day, and no "
         "partition moves.",
         "Followers are slightly behind the leader. All brokers restart once. Consumers need client.rack, and a client "
         "library that supports KIP-392.",
@@ -312,7 +312,7 @@ CASES = [
         [
             advised(
                 *("unknown", "size", "capacity"),
-                "Set the capacity of a member: it is unknown for 1 groups, because no member has lag.",
+                "Set the capacity of a member: it is unknown for 1 group, because no member has lag.",
                 command="advise --only size --capacity 'GLOB=RATE'",
                 settings="groups.capacity",
                 group_id=None,
@@ -560,7 +560,7 @@ CASES = [
         [
             advised(
                 *("money", "replicas", "replicas-reorder"),
-                "Make another replica the leader of 1 partitions, in the rack that reads most: saves 3.00 USD a day.",
+                "Make another replica the leader of 1 partition, in the rack that reads most: saves 3.00 USD a day.",
                 "Copies no data. Leaders might be spread less evenly over brokers; check this with replicas check.",
                 settings="kafka-reassign-partitions.sh --execute --reassignment-json-file LOCATION/json/reorder/…",
                 gain="90 USD a month",
@@ -588,7 +588,7 @@ CASES = [
         of_cluster=[
             declined(
                 *("replicas", "superseded"),
-                "1 partitions have no replica where they are read, which costs 60.00 USD a month. Other advice changes "
+                "1 partition has no replica where they are read, which costs 60.00 USD a month. Other advice changes "
                 "the owners of these partitions. Run advise again after that change",
                 group_id=None,
             )
@@ -619,7 +619,7 @@ CASES = [
         [
             advised(
                 *("unknown", "zones", "racks"),
-                "Set the racks of all members and brokers: the cross-zone traffic of 1 groups is unknown, and might "
+                "Set the racks of all members and brokers: the cross-zone traffic of 1 group is unknown, and might "
                 "cost up to 60.00 USD a month more.",
                 command="advise --only zones",
                 settings="client.rack, broker.rack",

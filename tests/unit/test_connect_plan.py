@@ -105,6 +105,8 @@ def test_the_figures_of_a_round() -> None:
         "rules_note": "as 3.6.1 to 4.4, because the release is unknown",
         "note": "scheduled.rebalance.max.delay.ms is 300,000, so the lost connectors and tasks (2) wait up to 300 s "
         "for the workers that left",
+        "max_waiting": None,
+        "max_delay_ms": None,
         "workers": 3,
         "connectors": 1,
         "tasks": 7,
@@ -127,6 +129,49 @@ def test_the_figures_of_a_round() -> None:
     assert (state["members"], state["candidates"]) == (["w1", "w2", "w4"], ["w4"])
     assert (state["generation_id"], state["delay_ms"]) == (8, 300_000)
     assert (state["revoked_in_previous"], state["can_revoke"]) == (False, True)
+
+
+UNSTATED = {"w1": ["x", "x-0"], "w2": ["x-1"]}
+"""w3, which ran x-2 and x-3, is gone."""
+
+
+def test_without_a_state_the_range_is_given() -> None:
+    """REST tells neither what the leader remembers nor a delay: at once, or up to the maximum delay of 300 s."""
+    metrics = planned(of("c", {"x": 4}, UNSTATED))["c"]["metrics"]
+    assert (metrics["assigned"], metrics["waiting"], metrics["max_waiting"], metrics["max_delay_ms"]) == (
+        2,
+        0,
+        2,
+        300_000,
+    )
+    assert metrics["note"] == (
+        "the leader's state isn't known: a new leader assigns all connectors and tasks at once, as planned here; one "
+        "that remembers who ran 2 of them lets these wait up to 300 s (scheduled.rebalance.max.delay.ms)"
+    )
+    for unaffected in (
+        of("c", {"x": 4}, UNSTATED, max_delay_ms=0),
+        of("c", {"x": 4}, UNSTATED, protocol="eager"),
+        of("c", {"x": 4}, {"w1": [], "w2": []}),  # nothing has ever run
+        of("c", {"x": 4}, UNSTATED, {"members": ["w1", "w2"], "assignment": items("x", "x-0", "x-1")}),
+    ):
+        assert planned(unaffected)["c"]["metrics"].get("max_waiting") is None
+
+
+def test_states_of_rest_are_used() -> None:
+    """UNASSIGNED tasks had a worker; tasks without a state are new, and are assigned at once in any case."""
+    tables = of("c", {"x": 4}, UNSTATED)
+    for row, state in zip(tables["tasks"], ("RUNNING", "RUNNING", "UNASSIGNED", None), strict=True):
+        row["state"] = state
+    assert planned(tables)["c"]["metrics"]["max_waiting"] == 1
+
+
+def test_an_announced_delay_is_used() -> None:
+    """The group says that the last rebalance announced a delay: what no worker runs waits for it."""
+    result = planned(of("c", {"x": 4}, UNSTATED, delay_ms=120_000))["c"]
+    metrics = result["metrics"]
+    assert (metrics["assigned"], metrics["waiting"], metrics.get("max_waiting")) == (0, 2, None)
+    assert (result["delay_ms"], result["scheduled_rebalance_ms"]) == (120_000, 121_000)
+    assert "wait up to 120 s for the workers that left" in metrics["note"]
 
 
 def test_assigned_items_do_not_wait() -> None:

@@ -166,6 +166,26 @@ def test_a_new_broker_gets_its_share() -> None:
     assert moves(cluster, reassign(cluster, TOLERANCE, voluntary=False)) == 0
 
 
+def test_tolerances_are_whole_numbers_inside() -> None:
+    """13 replicas on four brokers: 10 % of 3.25 has no whole number, so 3 and 4 are allowed, not 2 to 4."""
+    current = np.array([[0]] * 7 + [[1]] * 6)
+    cluster = ReplicaCluster(np.zeros(4, int), np.ones(4, bool), current, *_ones(13, 1))
+    planned = reassign(cluster, TOLERANCE, voluntary=True)
+    assert (planned.shares.least.tolist(), planned.shares.most.tolist()) == ([3.0] * 4, [4.0] * 4)
+    assert sorted(broker_loads(cluster, planned.replicas)[0].tolist()) == [3, 3, 3, 4]
+    assert moves(cluster, planned) == planned.lower_bound.moves == 6
+
+
+def test_a_new_broker_leads_if_it_can() -> None:
+    """Broker 3 gets a replica of one of the three partitions, which broker 0 leads twice: it leads one of them."""
+    current = np.array([[0, 1, 2], [1, 0, 2], [2, 1, 0]])
+    cluster = ReplicaCluster(np.zeros(4, int), np.ones(4, bool), current, *_ones(3, 3))
+    planned = reassign(cluster, TOLERANCE, voluntary=True)
+    replicas, _, leaders = broker_loads(cluster, planned.replicas)
+    assert (replicas[3], leaders[3]) == (2, 1)
+    assert max(leaders) == 1
+
+
 def test_bytes_count_instead_of_replicas() -> None:
     """Vacancies of different sizes are spread by their bytes."""
     sizes = np.array([900, 100, 100, 100, 100, 100, 100, 100, 100, 100])

@@ -58,6 +58,7 @@ from spark_assign.comparison.kernel.compare import CompareParams, compare
 from spark_assign.groups.kernel.facts import LISTED_TOPIC, SUBSCRIPTION, IndexedFacts
 from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.groups.kernel.tagged_rows import row_schema, tagged, tagged_rows, tagged_table
+from spark_assign.tables.counted_nouns import count
 
 FETCHING = "follower-fetching"
 SELECTOR = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -104,7 +105,8 @@ def advise_follower_fetching(groups: Sequence[GroupFindings], params: AdvicePara
         Category.MONEY,
         Adviser.ZONES,
         FETCHING,
-        f"Let consumers read from replicas in their rack. In total, {gainers:,} groups save {gain / DAYS:,.2f} "
+        f"Let consumers read from replicas in their rack. In total, {count(gainers, 'group', 'saves', 'save')} "
+        f"{gain / DAYS:,.2f} "
         f"{params.currency} a day, and no partition moves.",
         "Followers are slightly behind the leader. All brokers restart once. Consumers need client.rack, and a client "
         "library that supports KIP-392.",
@@ -158,7 +160,8 @@ def advise_replicas(
             not_recommended.append(item.declined(Code.BELOW_COST, below_cost(item, params)))
     if skipped:
         detail = (
-            f"{skipped:,} partitions have no replica where they are read, which costs {lost:,.2f} {params.currency} a "
+            f"{count(skipped, 'partition', 'has', 'have')} no replica where they are read, which costs "
+            f"{lost:,.2f} {params.currency} a "
             "month. Other advice changes the owners of these partitions. Run advise again after that change"
         )
         not_recommended.append(declined(Adviser.REPLICAS, Code.SUPERSEDED, detail))
@@ -178,10 +181,12 @@ def _replica_item(kind: str, gains: Sequence[float], copies: float, params: Advi
     gain = sum(sorted(gains))
     suffix = ", with follower fetching" if fetching else ""
     if kind == REORDER:
-        text = f"Make another replica the leader of {len(gains):,} partitions, in the rack that reads most{suffix}"
+        text = (
+            f"Make another replica the leader of {count(len(gains), 'partition')}, in the rack that reads most{suffix}"
+        )
         risk = "Copies no data. Leaders might be spread less evenly over brokers; check this with replicas check."
     else:
-        text = f"Move a replica of {len(gains):,} partitions to the rack that reads most{suffix}"
+        text = f"Move a replica of {count(len(gains), 'partition')} to the rack that reads most{suffix}"
         log = f"{params.retention_days:,.0f} days of data, for {copies:,.2f} {params.currency}"
         risk = f"Copies logs once: {log}. Kafka's tools can throttle it."
     return AdviceItem(
@@ -204,14 +209,15 @@ def advise_missing_facts(
         yield _missing_fact_item("readings", text, "snapshot --interval 60s --times 5")
     unsized = sum((group.sizes.get(group.assignor) or {}).get("verdict") == NO_CAPACITY for group in groups)
     if unsized:
-        text = f"Set the capacity of a member: it is unknown for {unsized:,} groups, because no member has lag."
+        text = f"Set the capacity of a member: it is unknown for {count(unsized, 'group')}, because no member has lag."
         yield _missing_fact_item("capacity", text, "advise --only size --capacity 'GLOB=RATE'", "groups.capacity")
     current = [row for group in groups if (row := group.options.get((CURRENT, fetching)))]
     unknown = [row for row in current if row["cost_per_day"] is None and row["cost_at_most"] is not None]
     stake = sum((row["cost_at_most"] - row["cost_at_least"]) for row in unknown) * DAYS
     if params.pays(stake, params.change_cost):
         text = (
-            f"Set the racks of all members and brokers: the cross-zone traffic of {len(unknown):,} groups is unknown, "
+            f"Set the racks of all members and brokers: the cross-zone traffic of "
+            f"{count(len(unknown), 'group')} is unknown, "
             f"and might cost up to {stake:,.2f} {params.currency} a month more."
         )
         yield _missing_fact_item("racks", text, "advise --only zones", "client.rack, broker.rack")

@@ -42,6 +42,7 @@ from spark_assign.groups.kernel.client_settings import (
     member_settings,
     plan_switch,
 )
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.quoting import shell_pattern_word, shell_word
 
 Row = Mapping[str, Any]
@@ -219,13 +220,14 @@ def propose_to_keep_up(group: GroupFindings, params: AdviceParams, fetching: boo
     if best is None:
         return None
     current, proposed = group.sizes[own], group.sizes[best]
-    with_own = "no number of members" if current["needed"] is None else f"{current['needed']:,} members"
+    with_own = "no number of members" if current["needed"] is None else f"{count(current['needed'], 'member')}"
     steps, setting = group.switch_steps(best)
     return AdviceItem(
         Category.BEHIND,
         Adviser.ASSIGNOR,
         "assignor",
-        f"Use {best}: {proposed['needed']:,} members keep up with it, and {with_own} with {own}. The group has "
+        f"Use {best}: {count(proposed['needed'], 'member', 'keeps', 'keep')} up with it, and {with_own} with "
+        f"{own}. The group has "
         f"{current['members']:,}.",
         f"{_SWITCH_RISK}. {steps}",
         f"compare --details {shell_pattern_word(group.group_id)}",
@@ -394,7 +396,8 @@ def _propose_standbys(current: Row, other: Row, params: AdviceParams) -> AdviceI
     setting = f"{STANDBYS}={other['value']}"
     if current["value"] > other["value"]:
         if current["stateful_tasks"]:
-            reason = f"The application has {current['instances']:,} instances, and a task has at most one copy in each"
+            instances = count(current["instances"], "instance")
+            reason = f"The application has {instances}, and a task has at most one copy in each"
         else:
             reason = "No task has state"
         return AdviceItem(
@@ -435,7 +438,8 @@ def _loss(row: Row, condition: str, params: AdviceParams) -> str:
 
 def _loss_figures(row: Row) -> str:
     return (
-        f"{row['moved_without_state']:,} tasks move without their state, {row['restored_bytes'] / GB:,.2f} GB are "
+        f"{count(row['moved_without_state'], 'task', 'moves', 'move')} without their state, "
+        f"{row['restored_bytes'] / GB:,.2f} GB are "
         f"restored, and tasks stop for {row['stopped_task_seconds']:,.0f} task-seconds"
     )
 
@@ -465,7 +469,8 @@ def _propose_lag(current: Row, other: Row, params: AdviceParams) -> AdviceItem:
         Category.PAUSE,
         Adviser.STREAMS,
         "recovery-lag",
-        f"Raise {RECOVERY_LAG} from {now:,} to {proposed:,}: {current['pending_moves']:,} moves wait for a probing "
+        f"Raise {RECOVERY_LAG} from {now:,} to {proposed:,}: "
+        f"{count(current['pending_moves'], 'move', 'waits', 'wait')} for a probing "
         f"rebalance, and {other['pending_moves']:,} with {proposed:,}, because instances with a higher lag than "
         f"{now:,} don't count as caught up. An instance takes {takes} with {proposed:,}.",
         "The lags are those that members reported at the last rebalance, against the end offsets of the snapshot. "
@@ -591,7 +596,11 @@ def _worsens(item: AdviceItem, group: GroupFindings, params: AdviceParams, fetch
         return None
     row = group.sizes.get(name)
     if row is not None and group.is_behind(name) and not group.needed(name) <= group.needed(group.assignor):
-        needs = "no number of members keeps up" if row["needed"] is None else f"{row['needed']:,} members are needed"
+        needs = (
+            "no number of members keeps up"
+            if row["needed"] is None
+            else f"{count(row['needed'], 'member', 'is', 'are')} needed"
+        )
         return Code.FALLS_BEHIND, f"With {name}, {needs}, and the group has {row['members']:,}"
     if item.category in (Category.PAUSE, Category.BALANCE) or item.adviser == Adviser.MEMBERSHIP:
         extra = group.member_cost(name, params) - (group.zone_gain(name, fetching) or 0.0) * DAYS
@@ -665,7 +674,7 @@ def _scale_up_item(group: GroupFindings, row: Row, params: AdviceParams) -> Advi
         Category.BEHIND,
         Adviser.SIZE,
         SCALE_UP,
-        f"Run {row['needed']:,} members instead of {row['members']:,}. {row['reason']}",
+        f"Run {count(row['needed'], 'member')} instead of {row['members']:,}. {row['reason']}",
         _move_risk(row),
         f"{command} --keda",
         f"minReplicaCount: {row['needed']}",
@@ -680,7 +689,8 @@ def _scale_up_item(group: GroupFindings, row: Row, params: AdviceParams) -> Advi
 def _move_risk(row: Row) -> str:
     """Returns the cost of a change of the number of members, as a sentence."""
     return (
-        f"{row['moved']:,} partitions move once, with a pause of {row['paused_partition_seconds']:,.0f} "
+        f"{count(row['moved'], 'partition', 'moves', 'move')} once, with a pause of "
+        f"{row['paused_partition_seconds']:,.0f} "
         "partition-seconds."
     )
 
@@ -718,7 +728,7 @@ def _add_scale_down(resolved: ResolvedAdvice, row: Row, params: AdviceParams) ->
             Category.MONEY,
             Adviser.SIZE,
             SCALE_DOWN,
-            f"Run {target:,} members instead of {members:,}.{spare} {row['reason']}",
+            f"Run {count(target, 'member')} instead of {members:,}.{spare} {row['reason']}",
             f"{_move_risk(curve)} The load is that of the readings, which must include the busiest hours.",
             f"advise --only size --details {shell_pattern_word(group.group_id)} --keda",
             f"minReplicaCount: {target}",

@@ -47,6 +47,7 @@ from spark_assign.groups.kernel.read_specs import PassInput, open_pass
 from spark_assign.groups.kernel.tagged_rows import row_schema, tagged_rows, tagged_table
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import mask_from_indexes
+from spark_assign.tables.counted_nouns import count
 
 RIGHT_SIZED, UNDER_PROVISIONED, OVER_PROVISIONED = "right-sized", "under-provisioned", "over-provisioned"
 CANNOT_KEEP_UP, UNKNOWN = "cannot-keep-up", "unknown"
@@ -151,14 +152,15 @@ def _reason(
     if verdict == CANNOT_KEEP_UP:
         return (
             f"{sizing.partitions} partitions are too few, or {sizing.assignor} distributes them too unevenly: at their "
-            f"peaks, {row['partitions_needed']} members must share {sizing.load_at_quantile:,.0f} messages/s evenly. "
+            f"peaks, {count(row['partitions_needed'], 'member')} must share {sizing.load_at_quantile:,.0f} "
+            "messages/s evenly. "
             f"Use more partitions. {key_note}"
         )
-    reason = f"With {needed} members, the most loaded one receives {row['max_load_needed']:,.0f} messages/s"
+    reason = f"With {count(needed, 'member')}, the most loaded one receives {row['max_load_needed']:,.0f} messages/s"
     if verdict == UNDER_PROVISIONED:
         reason = f"{reason}, and with the current {sizing.num_members}, {row['max_load']:,.0f}"
     elif verdict == OVER_PROVISIONED:
-        reason = f"{reason}. The group has {sizing.num_members} members"
+        reason = f"{reason}. The group has {count(sizing.num_members, 'member')}"
     return f"{reason}. At its peak, {capacity}."
 
 

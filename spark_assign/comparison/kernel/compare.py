@@ -44,6 +44,7 @@ from spark_assign.simulation.kernel.pause_estimates import (
     server_seconds,
 )
 from spark_assign.simulation.kernel.settings import TimingConfig
+from spark_assign.tables.counted_nouns import count
 
 
 def _later_rounds(
@@ -501,9 +502,9 @@ def _compare_metrics(first: AssignorMetrics, second: AssignorMetrics) -> tuple[l
             (better if value < reference else worse).append(differs)
 
     if first.stable != second.stable:
-        stability = "is stable" if first.stable else f"isn't stable after {first.rounds} rounds"
+        stability = "is stable" if first.stable else f"isn't stable after {count(first.rounds, 'round')}"
         (better if first.stable else worse).append(stability)
-    differs = f"{first.unassigned:,} partitions without an owner instead of {second.unassigned:,}"
+    differs = f"{count(first.unassigned, 'partition')} without an owner instead of {second.unassigned:,}"
     compare(first.unassigned, second.unassigned, 0, differs, None)
     value, reference = _balance(first), _balance(second)
     differs = f"max/mean {value:.2f} instead of {reference:.2f}"

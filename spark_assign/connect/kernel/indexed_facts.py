@@ -3,8 +3,8 @@
 A fact is one row. Its `kind` determines which columns it uses:
 
     cluster     name (leader), text (protocol, or protocol@version), numbers (`CLUSTER_NUMBERS`)
-    connector   connector
-    task        connector, task
+    connector   connector, text (state)
+    task        connector, task, text (state)
     worker      name (worker_id), position
     reported    name (worker_id), connector, task (null: the connector itself), position
     faulty      a row of reported whose `kind` is neither connector nor task, or contradicts `task`: name, connector,
@@ -52,7 +52,7 @@ FACTS = pa.schema(
         "items": pa.list_(pa.struct({"kind": pa.string(), "connector": pa.string(), "task": pa.int32()})),
     }
 )
-CLUSTER_NUMBERS = ("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms")
+CLUSTER_NUMBERS = ("now_ms", "generation_id", "last_completed_generation_id", "max_delay_ms", "delay_ms")
 EVENT_NUMBERS = ("at_ms", "tasks")
 STATE_NUMBERS = (
     *("revoked_in_previous", "can_revoke", "scheduled_rebalance_ms"),
@@ -117,6 +117,11 @@ class IndexedConnectFacts:
         """Returns the text of a fact: a protocol, an event, or a faulty column."""
         text: str | None = self._texts[row].as_py()
         return text
+
+    def texts(self, rows: IntArray) -> list[tuple[int, str]]:
+        """Returns the facts among the rows that have a text, and their texts."""
+        given = rows[self._texts.is_valid().to_numpy(zero_copy_only=False)[rows]]
+        return list(zip(given.tolist(), self._texts.take(pa.array(given)).to_pylist(), strict=True))
 
     def numbers(self, row: int) -> list[int | None]:
         """Returns the numbers of a fact."""

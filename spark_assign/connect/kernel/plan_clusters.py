@@ -18,7 +18,7 @@ metrics.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import chain
 
 import numpy as np
@@ -27,7 +27,7 @@ import pyarrow as pa
 from spark_assign.connect.kernel import indexed_facts as facts
 from spark_assign.connect.kernel.connectors_and_tasks import TASK_BITS, ConnectorsAndTasks, serialized_order
 from spark_assign.connect.kernel.faults import ClusterFaults, describe, find_faults, repeated_keys
-from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts, WorkerColumns
+from spark_assign.connect.kernel.indexed_facts import NO_INDEX, IndexedConnectFacts, WorkerColumns
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
 from spark_assign.connect.kernel.release_rules import EAGER, ConnectRules, find_rules
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
@@ -46,7 +46,11 @@ def plan_clusters(table: pa.Table, schema: pa.Schema) -> Iterator[pa.Table]:
     clusters = ConnectClusters(indexed)
     results = _ResultColumns(indexed, clusters.workers)
     for cluster, protocol, rebalance in clusters.rebalances():
-        results.add(cluster, protocol, rebalance, find_rules(protocol)[0].assign(rebalance))
+        assign = find_rules(protocol)[0].assign
+        result, remembered = assign(rebalance), None
+        if rebalance.remembered is not None:
+            remembered = assign(replace(rebalance, state=rebalance.remembered))
+        results.add(cluster, protocol, rebalance, result, remembered)
     for kind, rows in results.tables(clusters.num_reported):
         yield tagged_table(kind, rows, schema)
     yield tagged_rows(REJECTED, clusters.rejected(), schema)
@@ -84,6 +88,9 @@ class ConnectClusters:
         start = [0, *np.cumsum(np.bincount(cluster, minlength=num_clusters)).tolist()]
         self.workers = WorkerColumns(cluster, indexed.name[rows], start)
         rows = np.concatenate([indexed.rows[facts.CONNECTOR], indexed.rows[facts.TASK]])
+        self._item_states: dict[int, dict[int, str]] = {}
+        for row, text in indexed.texts(rows):
+            self._item_states.setdefault(int(indexed.cluster[row]), {})[int(indexed.items[row])] = text
         self._configured = _Grouped(indexed.items[rows], indexed.cluster[rows], num_clusters)
         self._num_tasks = np.bincount(indexed.cluster[indexed.rows[facts.TASK]], minlength=num_clusters).tolist()
         self._is_ordered = indexed.has_positions(facts.REPORTED).tolist()
@@ -143,10 +150,19 @@ class ConnectClusters:
                 self._add_repeated(cluster, facts.REPORTED, "duplicate-reported")
             if cluster in self.faults:
                 continue
-            now, generation, last_completed, max_delay = (number or 0 for number in indexed.numbers(row))
+            now, generation, last_completed, max_delay, delay = (number or 0 for number in indexed.numbers(row))
+            protocol = indexed.text(row) or ""
+            state, remembered = states.get(cluster), None
+            unassigned = set() if state or not max_delay else self._unassigned(cluster, configured, active)
+            if unassigned and find_rules(protocol)[0] is not EAGER:
+                remembered = AssignorState(active | unassigned, generation_id=last_completed, members=[NO_INDEX])
+                if delay > 0:
+                    remembered.delay_ms = min(delay, max_delay)
+                    remembered.scheduled_rebalance_ms = now + remembered.delay_ms
+                    state, remembered = remembered, None
             yield (
                 cluster,
-                indexed.text(row) or "",
+                protocol,
                 RebalanceInput(
                     workers=self.workers.worker[start:end].tolist(),
                     reported=reported,
@@ -157,11 +173,23 @@ class ConnectClusters:
                     generation_id=generation,
                     last_completed_generation_id=last_completed,
                     worker_spread_hash=indexed.workers.spread_hash,
-                    state=states.get(cluster) or AssignorState(),
+                    state=state or AssignorState(),
+                    remembered=remembered,
                     report_order=None if self._is_ordered[cluster] else report_order,
                     active=active,
                 ),
             )
+
+    def _unassigned(self, cluster: int, configured: set[int], active: set[int]) -> set[int]:
+        """Returns the configured items that a worker might have run, and that none runs.
+
+        If the states of a cluster's items are known, they are the `UNASSIGNED` ones: the others are new. If not, an
+        item can have been lost only if others run.
+        """
+        states = self._item_states.get(cluster)
+        if states is not None:
+            return {item for item, text in states.items() if text == "UNASSIGNED"} & configured - active
+        return configured - active if active else set()
 
     def _add_repeated(self, cluster: int, kind: int, code: str) -> None:
         """Adds a fault for each repeated task of a cluster, or for each repeated report of its workers."""
@@ -210,18 +238,28 @@ class _ResultColumns:
         self._rules: list[tuple[ConnectRules, str | None]] = []
         self._results: list[RebalanceResult] = []
         self._notes: list[str | None] = []
+        self._later: list[RebalanceResult | None] = []
         self._sizes: list[tuple[int, int, int]] = []
         self._assigned_to: list[int] = []
         self._revoked_from: list[int] = []
         self._is_reported: list[bool] = []
 
-    def add(self, cluster: int, protocol: str, rebalance: RebalanceInput, result: RebalanceResult) -> None:
-        """Adds the result of a cluster."""
+    def add(
+        self,
+        cluster: int,
+        protocol: str,
+        rebalance: RebalanceInput,
+        result: RebalanceResult,
+        remembered: RebalanceResult | None = None,
+    ) -> None:
+        """Adds the result of a cluster, and that of a leader that remembers more (`RebalanceInput.remembered`)."""
         self._planned.append(cluster)
         self._protocols.append(protocol.partition("@")[0])
         self._rules.append(find_rules(protocol))
         self._results.append(result)
-        self._notes.append(_delay_note(rebalance, result))
+        later = remembered if remembered is not None and remembered.waiting > result.waiting else None
+        self._notes.append(_delay_note(rebalance, result) if later is None else _state_note(later))
+        self._later.append(later)
         tasks = rebalance.configured_tasks
         self._sizes.append((len(rebalance.workers), len(rebalance.configured) - tasks, tasks))
         start = self._workers.start[cluster]
@@ -296,6 +334,8 @@ class _ResultColumns:
             "rules": pa.array([None if rules is EAGER else rules.name for rules, _ in self._rules], pa.string()),
             "rules_note": pa.array([note for _, note in self._rules], pa.string()),
             "note": pa.array(self._notes, pa.string()),
+            "max_waiting": pa.array([each and each.waiting for each in self._later], pa.int64()),
+            "max_delay_ms": pa.array([each and each.delay_ms for each in self._later], pa.int64()),
             "delay_ms": [result.delay_ms for _, result in results],
             "scheduled_rebalance_ms": [
                 0 if name == "eager" else result.state.scheduled_rebalance_ms for name, result in results
@@ -341,6 +381,15 @@ def _delay_note(rebalance: RebalanceInput, result: RebalanceResult) -> str | Non
         return None
     setting = f"scheduled.rebalance.max.delay.ms is {rebalance.max_delay_ms:,}"
     return f"{setting}, so the lost connectors and tasks ({lost:,}) {what}"
+
+
+def _state_note(later: RebalanceResult) -> str:
+    """Returns what depends on the leader's state, which isn't known."""
+    return (
+        "the leader's state isn't known: a new leader assigns all connectors and tasks at once, as planned here; one "
+        f"that remembers who ran {later.waiting:,} of them lets these wait up to {later.delay_ms / 1000:,.0f} s "
+        "(scheduled.rebalance.max.delay.ms)"
+    )
 
 
 def _flatten(lists: Iterable[Iterable[int]]) -> tuple[IntArray, IntArray]:

@@ -67,6 +67,7 @@ class RebalanceInput:
         report_order: Returns a worker's connectors and tasks in the order in which the worker lists them; `None` if
             `reported` is in that order. Called only for workers whose items are revoked.
         active: All reported items, if known already.
+        remembered: If the state is unknown, that of a leader that remembers the items that no worker runs any more.
     """
 
     workers: list[int]
@@ -81,6 +82,7 @@ class RebalanceInput:
     state: AssignorState
     report_order: Callable[[list[int], list[int]], ConnectorsAndTasks] | None = None
     active: set[int] | None = None
+    remembered: AssignorState | None = None
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from spark_assign.groups.kernel.ownership_changes import Ownership, count_change
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
 from spark_assign.numeric.segmented_arrays import expand_slices, key_ranges, starts_new_key
+from spark_assign.tables.counted_nouns import count
 
 
 def read_ownership(specs: GroupSpecs, assignments: GroupAssignments, is_planned: BoolArray) -> Ownership:
@@ -138,7 +139,7 @@ def distribution_metrics(
         if num_idle[group]:
             reason = "other members have all partitions of the topics that they subscribe to"
             if partitions[group] < sizes[group]:
-                reason = f"the topics have {partitions[group]:,} partitions in total"
+                reason = f"the topics have {count(partitions[group], 'partition')} in total"
             elif is_range[group] and not is_mixed[group] and largest_topic[group] < sizes[group]:
                 reason = f"{by_topic}and no topic has more partitions than {largest_topic[group]:,}"
             have = "has" if num_idle[group] == 1 else "have"

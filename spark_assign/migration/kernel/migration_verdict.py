@@ -41,6 +41,7 @@ from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, releas
 from spark_assign.groups.assignors.server import SERVER_RANGE, UNIFORM
 from spark_assign.groups.kernel.client_libraries import OR, STREAMS, UNKNOWN, candidates, read_clients
 from spark_assign.groups.kernel.client_settings import without_consumer_protocol
+from spark_assign.tables.counted_nouns import count
 
 READY, READY_WITH_WARNINGS, BLOCKED, DONE = "ready", "ready-with-warnings", "blocked", "done"
 """Verdicts of migrations and upgrades; the last one is for groups with nothing to change."""
@@ -184,7 +185,8 @@ def _find_warnings(candidate: MigrationCandidate) -> Iterator[_Finding]:
     elif candidate.max_size is not None and candidate.members > candidate.max_size:
         yield (
             "offline",
-            f"The group has {candidate.members:,} members, and group.consumer.max.size is {candidate.max_size:,}. "
+            f"The group has {count(candidate.members, 'member')}, and group.consumer.max.size is "
+            f"{candidate.max_size:,}. "
             "Raise it first.",
         )
     libraries = read_clients(candidate.client_libraries)
@@ -209,7 +211,8 @@ def _find_assignor_changes(candidate: MigrationCandidate) -> Iterator[_Finding]:
     if candidate.assignor == "range" and candidate.server_assignor == UNIFORM and candidate.copartitioned_topics:
         yield (
             "co-partitioning",
-            f"range assigns the same partitions of {candidate.copartitioned_topics} topics to one member, uniform "
+            f"range assigns the same partitions of {count(candidate.copartitioned_topics, 'topic')} to one "
+            "member, uniform "
             "doesn't. If the members join these topics, use server-range.",
         )
     if candidate.server_assignor == SERVER_RANGE and candidate.static_members < candidate.members > 1:

@@ -20,7 +20,7 @@ from spark_assign.numeric.array_types import FloatArray, IntArray
 from spark_assign.replicas.kernel.balance_loads import balance_loads
 from spark_assign.replicas.kernel.load_placement import BoundedLoad, sum_by_broker
 from spark_assign.replicas.kernel.reassignment_facts import NamedCluster, RejectedError
-from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, fair_shares
+from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, fair_shares, whole_bounds
 from spark_assign.tables.errors import ConfigError
 
 GOALS = ("disk", "in", "out", "leader-in", "count", "leaders")
@@ -151,7 +151,7 @@ def bounded_load(named: NamedCluster, goal: str, goals: LoadGoals) -> BoundedLoa
         most = np.minimum(most, capacity * goals.capacity_threshold)
     least = np.minimum(share * (1 - tolerance), most)
     if goal in ("count", "leaders"):
-        least, most = np.floor(least + 1e-9), np.ceil(most - 1e-9)
+        least, most = whole_bounds(np.minimum(share, most), least, most)
     return BoundedLoad(leaders_only, weight, share, least, most)
 
 

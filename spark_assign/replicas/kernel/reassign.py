@@ -21,7 +21,7 @@ keeps 1 and needs a replica in the other rack: [1, 2]. That is one move, the low
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -82,7 +82,11 @@ def reassign(
     assigned = fill_vacancies(cluster, staying, shares)
     balance_replicas(cluster, assigned, shares, voluntary=voluntary)
     shares_of_leaders = leader_shares(cluster, tolerance)
-    bounds = shares_of_leaders if balanced_leaders else leader_shares(cluster, _ANY_TOLERANCE)
+    bounds = leader_shares(cluster, _ANY_TOLERANCE)
+    if balanced_leaders:  # a new broker leads at least one partition, if it can
+        is_new = cluster.usable & ~np.isin(np.arange(len(cluster.rack)), cluster.current)
+        least = np.where(is_new & (shares_of_leaders.share > 0), 1, 0)
+        bounds = replace(shares_of_leaders, least=np.maximum(shares_of_leaders.least, least))
     leader = choose_leaders(cluster, assigned, bounds)
     replicas = [
         [first, *(broker for broker in brokers if broker != first)]

@@ -80,8 +80,9 @@ def fair_shares(cluster: ReplicaCluster, tolerance: float) -> BrokerShares:
 
     Args:
         cluster: the cluster.
-        tolerance: the largest deviation of a broker from its share, as a fraction of the share. Bounds of counts are
-            rounded away from the share: a share of 1.05 replicas with tolerance 0 allows 1 or 2.
+        tolerance: the largest deviation of a broker from its share, as a fraction of the share. Counts are whole
+            numbers: those within the tolerance, and in any case the two next to the share. A share of 3.25 replicas
+            with tolerance 0.1 allows 3 or 4.
     """
     share = np.zeros(len(cluster.rack))
     total = float((cluster.weight * cluster.replication_factor).sum())
@@ -103,7 +104,13 @@ def _bounds(share: FloatArray, tolerance: float, weighed: bool) -> BrokerShares:
     least, most = share * (1 - tolerance), share * (1 + tolerance)
     if weighed:
         return BrokerShares(share, np.maximum(least, 0), most)
-    return BrokerShares(share, np.floor(np.maximum(least, 0) + _EPSILON), np.ceil(most - _EPSILON))
+    return BrokerShares(share, *whole_bounds(share, np.maximum(least, 0), most))
+
+
+def whole_bounds(share: FloatArray, least: FloatArray, most: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Returns the bounds of a count: the whole numbers from `least` to `most`, and those next to the share."""
+    least = np.minimum(np.ceil(least - _EPSILON), np.floor(share + _EPSILON))
+    return least, np.maximum(np.floor(most + _EPSILON), np.ceil(share - _EPSILON))
 
 
 def _rack_bounds(cluster: ReplicaCluster, sizes: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from itertools import accumulate
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
@@ -11,6 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.groups.planning import Plan
 from spark_assign.report.formatting import Rows
+from spark_assign.report.group_members import count_partitions, read_group_members
 from spark_assign.report.html.comparison import advice_rows, compare_rows
 from spark_assign.report.html.connect import connect_rows
 from spark_assign.report.html.daily import DailyRows
@@ -20,6 +22,8 @@ from spark_assign.report.html.page import render_report
 from spark_assign.report.html.replicas import replica_rows
 from spark_assign.report.html.report_data import (
     EDGES,
+    LISTED_MEMBERS,
+    LISTED_ROWS,
     MATRIX,
     MOST_GROUPS,
     MOST_MEMBERS,
@@ -36,7 +40,6 @@ from spark_assign.report.listed_groups import (
     SUMS,
     any_of,
     collected,
-    num_affected,
     num_rows,
     only,
     over_share_column,
@@ -50,6 +53,7 @@ from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
 Tables = Mapping[str, DataFrame]
 
+_NO_TABLES: Mapping[str, DataFrame | None] = {}
 _PARTITION = [*GROUP_KEY, "topic", "partition"]
 
 
@@ -67,6 +71,7 @@ def report(
     *,
     daily: DailyRows | None = None,
     offsets: DataFrame | None = None,
+    snapshot: Tables | None = None,
     title: str = "Kafka assignment report",
     sources: Sequence[tuple[str, str]] = (),
 ) -> str:
@@ -87,7 +92,8 @@ def report(
         streams: tables of a `StreamsPlan`, of a `StreamsComparison`, or of both, by name without prefix.
         daily: rows of the daily sections (`report.html.collect_daily.daily_rows`), which come first.
         offsets: offsets of the planned snapshot (`tables.groups.OFFSETS`); the page then marks partitions without
-            traffic.
+            traffic, and shows the lag of members.
+        snapshot: other tables of the planned snapshot, by name: `members`, for clients and hosts, and `loads`.
         title: heading of the page.
         sources: name and location of each source, listed at the end of the page.
 
@@ -97,7 +103,7 @@ def report(
     Raises:
         ConfigError: jinja2 isn't installed (extra `report`).
     """
-    planned = None if plan is None else plan_rows(plan, offsets)
+    planned = None if plan is None else plan_rows(plan, offsets, snapshot or {})
     listed = () if planned is None else planned.groups
     return render_report(
         plan=planned,
@@ -122,8 +128,10 @@ def _drift_rows(drift: Tables | StoredRun) -> DriftRows:
     return drift_rows(drift.tables, {side: str(inputs[side]) for side in ("before", "after") if inputs.get(side)})
 
 
-def plan_rows(plan: Plan | StoredRun, offsets: DataFrame | None = None) -> PlanRows:
-    """Collects the rows of a plan; offsets as for `report`."""
+def plan_rows(
+    plan: Plan | StoredRun, offsets: DataFrame | None = None, snapshot: Mapping[str, DataFrame | None] = _NO_TABLES
+) -> PlanRows:
+    """Collects the rows of a plan; offsets and snapshot as for `report`."""
     if isinstance(plan, StoredRun):
         manifest = plan.manifest
         about = {
@@ -132,17 +140,21 @@ def plan_rows(plan: Plan | StoredRun, offsets: DataFrame | None = None) -> PlanR
             **{name.capitalize(): str(value) for name, value in manifest.content["inputs"].items() if value},
             **{name.replace("_", " "): value for name, value in manifest.content["versions"].items()},
         }
-        return rows_of_tables(plan.tables, about, offsets)
+        return rows_of_tables(plan.tables, about, {**snapshot, "offsets": offsets})
     names = ("assignment_slices", "metrics", "moves", "revocations", "rejected")
     with plan.computed_once(*names) as once:
-        return rows_of_tables({name: once.tables[name] for name in names if name in once.tables}, {}, offsets)
+        tables = {name: once.tables[name] for name in names if name in once.tables}
+        return rows_of_tables(tables, {}, {**snapshot, "offsets": offsets})
 
 
-def rows_of_tables(tables: Tables, about: Mapping[str, Any], offsets: DataFrame | None = None) -> PlanRows:
-    """Collects the rows from tables by name (`tables.groups.PLAN_TABLES`); only metrics and rejected are required."""
+def rows_of_tables(tables: Tables, about: Mapping[str, Any], snapshot: Mapping[str, DataFrame | None]) -> PlanRows:
+    """Collects the rows from tables by name (`tables.groups.PLAN_TABLES`); only metrics and rejected are required.
+
+    The snapshot has `offsets`, `members`, and `loads`, as far as they are known.
+    """
     metrics, rejected = tables["metrics"], tables["rejected"]
     groups = collected(worst_first(metrics).limit(MOST_GROUPS))
-    worst = [row for row in groups[:WORST_GROUPS] if num_affected(row)]
+    worst = groups[:WORST_GROUPS]
     of_worst = {name: table.where(any_of(worst)) for name, table in tables.items()} if worst else {}
     known = {"moves", "revocations"} <= set(tables)
     notes = []
@@ -152,13 +164,22 @@ def rows_of_tables(tables: Tables, about: Mapping[str, Any], offsets: DataFrame 
         notes.append("A partition that several members claim counts as previously owned by each of them.")
     if not {"assignment_slices", "assignments"} & set(tables):
         notes.append("Members aren't shown: the plan was stored without the tables assignment_slices and assignments.")
+    offsets = snapshot.get("offsets")
     silent = None if offsets is None else offsets.where("end_offset = 0").select(*_PARTITION)
-    shares = _shares(of_worst, known)
+    shares = count_partitions(of_worst, known=known)
     if shares is not None:
         shares = _with_silent(shares, of_worst, None if silent is None else silent.where(any_of(worst)))
     silent_groups: Rows | None = None if silent is None else ()
     if silent is not None and groups:
         silent_groups = collected(only(silent.groupBy(*GROUP_KEY).agg(num_rows("partitions")), groups))
+    who = None
+    sizes = accumulate(row["members"] for row in worst)
+    detailed = [row for row, size in zip(worst, sizes, strict=True) if size <= LISTED_MEMBERS]
+    if shares is not None and detailed:
+        of_groups = any_of(detailed)
+        members = snapshot.get("members")
+        given = {**snapshot, "members": None if members is None else members.where(of_groups)}
+        who = read_group_members({name: each.where(of_groups) for name, each in of_worst.items()}, given, LISTED_ROWS)
     refused = collected(rejected.orderBy(*GROUP_KEY, "code").limit(MOST_ROWS))
     return PlanRows(
         classes=collected(_classes(metrics)),
@@ -172,6 +193,7 @@ def rows_of_tables(tables: Tables, about: Mapping[str, Any], offsets: DataFrame 
         notes=notes,
         ruled=collected(_ruled(metrics)),
         silent=silent_groups,
+        who=who,
     )
 
 
@@ -207,60 +229,6 @@ def _reasons(moves: DataFrame) -> DataFrame:
     """Returns a row per reason."""
     per_group = moves.groupBy(*GROUP_KEY, "reason").agg(num_rows("partitions"))
     return per_group.groupBy("reason").agg(F.sum("partitions").alias("partitions"), num_rows("groups"))
-
-
-def _shares(tables: Tables, known: bool) -> DataFrame | None:
-    """Counts the partitions of every member that has or had any: cluster, group_id, member_id, before, after, waiting,
-    gone.
-
-    The previous number follows from the new number, the gained partitions, and the lost partitions. If several members
-    claim a partition, the member that keeps it might have owned it before; then this is its only change of owner.
-    """
-    if "assignment_slices" in tables:
-        after = tables["assignment_slices"].groupBy(*MEMBER_KEY).agg(F.sum("count").alias("after"))
-        given = expand(tables["assignment_slices"])
-    elif "assignments" in tables:
-        given = tables["assignments"]
-        after = given.groupBy(*MEMBER_KEY).agg(num_rows("after"))
-    else:
-        return None
-    if not known:
-        zero, none = F.lit(0).cast("long"), F.lit(None).cast("long")
-        return after.withColumns({"before": none, "waiting": zero, "gone": F.lit(False)})
-    moves = tables["moves"]
-    came = (
-        moves.where("to_member_id is not null")
-        .groupBy(*_PARTITION, F.col("to_member_id").alias("member_id"))
-        .agg(num_rows("changes"), F.max("reason").alias("reason"))
-        .where(~((F.col("changes") == 1) & (F.col("reason") == "claim-conflict")))
-        .groupBy(*MEMBER_KEY)
-        .agg(num_rows("came"))
-    )
-    went = (
-        moves.where("from_member_id is not null")
-        .groupBy(*GROUP_KEY, F.col("from_member_id").alias("member_id"))
-        .agg(num_rows("went"), F.max(F.col("reason") == "member-left").alias("gone"))
-    )
-    withholding = tables["metrics"].where("withheld > 0").select(*GROUP_KEY)
-    waiting = (
-        tables["revocations"]
-        .where("next_member_id is not null")
-        .select(*GROUP_KEY, F.col("next_member_id").alias("member_id"), "topic", "partition")
-        .distinct()
-        .join(withholding, GROUP_KEY, "left_semi")
-        .join(given, [*MEMBER_KEY, "topic", "partition"], "left_anti")
-        .groupBy(*MEMBER_KEY)
-        .agg(num_rows("waiting"))
-    )
-    joined = reduce(lambda left, right: left.join(right, MEMBER_KEY, "full"), (after, came, went, waiting))
-    number = {name: F.coalesce(name, F.lit(0)).cast("long") for name in ("after", "came", "went", "waiting")}
-    before = number["after"] + number["waiting"] - number["came"] + number["went"]
-    return joined.select(
-        *MEMBER_KEY,
-        before.alias("before"),
-        *(number[name].alias(name) for name in ("after", "waiting")),
-        F.coalesce("gone", F.lit(False)).alias("gone"),
-    )
 
 
 def _most_of_each(shares: DataFrame) -> DataFrame:

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import Row, Rows, count, listed_order, number, seconds
+from spark_assign.report.formatting import Row, Rows, count, listed_order, number, seconds, up_to
 from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, ConnectRows
 from spark_assign.report.html.section_charts import LineSeries, draw_line_series
@@ -43,7 +43,9 @@ def _rebalances_table(rows: ConnectRows) -> parts.Table:
             *_NAMES,
             ("Tasks per worker before", True, lambda row: _range_bar(row, "before", most)),
             ("after", True, lambda row: _range_bar(row, "after", most)),
-            *parts.figures("revoked", "assigned", "lost", "waiting", "workers", "connectors", "tasks"),
+            *parts.figures("revoked", "assigned", "lost"),
+            ("Waiting", True, lambda row: up_to(row["waiting"], row.get("max_waiting"))),
+            *parts.figures("workers", "connectors", "tasks"),
             *(delays if any(row.get("delay_ms") for row in rows.metrics) else []),
             *([parts.words("Note", "note")] if any(row.get("note") for row in rows.metrics) else []),
         ],

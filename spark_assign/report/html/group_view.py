@@ -9,9 +9,11 @@ from typing import Any
 
 from spark_assign.groups.kernel.client_libraries import format_known_clients
 from spark_assign.groups.kernel.leader_rules import find_rule_source
-from spark_assign.report.formatting import Row, Rows, count, number, ratio, share, short_names
+from spark_assign.report.formatting import DASH, Row, Rows, by_group, count, group_key, number, ratio, short_names
+from spark_assign.report.group_members import GroupMembers, MemberLines, member_numbers
 from spark_assign.report.html.report_data import OTHERS
-from spark_assign.report.listed_groups import even_share, num_unowned, over_share
+from spark_assign.report.html.section_parts import Table
+from spark_assign.report.listed_groups import even_share, group_facts, over_share
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,13 @@ class Matrix:
 
 
 def view(
-    ident: str, row: Row, members: Rows, moves: Rows, advice: Row | None = None, silent: int = 0
+    ident: str,
+    row: Row,
+    members: Rows,
+    moves: Rows,
+    advice: Row | None = None,
+    silent: int = 0,
+    who: GroupMembers | None = None,
 ) -> dict[str, Any]:
     """Returns the details of a group, as the template shows them.
 
@@ -61,6 +69,7 @@ def view(
         members, moves: rows of the group in `PlanRows`.
         advice: row of the group in `CompareRows.advice`, if any.
         silent: number of partitions without traffic.
+        who: members of several groups with their partitions.
     """
     ordered = sorted(members, key=lambda each: (-(each["after"] + each["waiting"]), each["member_id"]))
     names = short_names(
@@ -78,7 +87,7 @@ def view(
         "ident": ident,
         "row": row,
         "brief": f"{row['cluster']}; {number(row['moved'])} moved, {number(over_share(row))} over an even share",
-        "facts": _facts(row, silent),
+        "facts": group_facts(row, silent),
         "rules": find_rule_source(row["assignor"], row.get("leader_client")).text,
         "bars": bars,
         "hidden": _hidden(row, ordered),
@@ -91,7 +100,36 @@ def view(
         "advice": "" if advice is None else advice["reason"],
         "way": _way(advice),
         "silent": any(bar.silent for bar in bars),
+        "who": _who(row, who or GroupMembers()),
     }
+
+
+def _who(row: Row, found: GroupMembers) -> Table:
+    """Returns a row per member of a group: client, host, numbers, partitions by topic, and changes.
+
+    A column in which nothing is known is left out.
+    """
+    members = by_group(found.members)[group_key(row)]
+    lines = MemberLines(found, row, short_names({each["member_id"] for each in members}))
+    cells = [
+        [
+            f"{each['member_id']}{' (left)' if each['gone'] else ''}",
+            *(each[name] or DASH for name in ("client_id", "client_host")),
+            *member_numbers(each),
+            "; ".join(lines.topics(each["member_id"], _LINES)) or DASH,
+            "; ".join(lines.changes(each["member_id"], _LINES)) or DASH,
+        ]
+        for each in members
+    ]
+    names = ("Member", "Client", "Host", "Partitions", "Gained", "Lost", "Lag", "Messages/s", "Partitions by topic")
+    columns = [(name, 2 < at < 8) for at, name in enumerate((*names, "What changes, and why"))]
+    shown = [at for at, column in enumerate(zip(*cells, strict=True)) if at in (0, 3) or set(column) != {DASH}]
+    rows = [[line[at] for at in shown] for line in cells]
+    return Table(f"All members of {row['group_id']}", [columns[at] for at in shown], rows, " ".join(found.notes))
+
+
+_LINES = 10
+"""Maximum number of topics, and of changes, of a member on the page."""
 
 
 def _way(advice: Row | None) -> str:
@@ -108,30 +146,6 @@ def _bar(place: int, row: Row, names: dict[str, str], longest: int, fair: int) -
     wide = {name: 100 * (parts[name] or 0) / longest for name in ("before", "after", "waiting", "over", "silent")}
     wide["silent"] = min(wide["silent"], wide["after"] - wide["over"])
     return MemberBar(place, names[row["member_id"]], row, silent, over, wide)
-
-
-def _facts(row: Row, silent: int) -> str:
-    """Returns the description of the group."""
-    parts = [
-        f"{row['assignor']} gives {count(row['partitions'], 'partition')} to {count(row['members'], 'member')}, "
-        f"{number(row['min_per_member'])} to {number(row['max_per_member'])} each"
-    ]
-    if over := over_share(row):
-        share_of = count(even_share(row), "partition")
-        parts.append(f"the largest has {number(over)} more than an even share of {share_of}")
-    if row["moved"]:
-        parts.append(
-            f"{number(row['moved'])} ({share(row['moved'], row['partitions'] + row['withheld'])}) change owner"
-        )
-    if silent:
-        parts.append(f"{number(silent)} have no traffic: no record was ever written to them")
-    if row["withheld"]:
-        parts.append(f"{number(row['withheld'])} get their next owner in the next rebalance")
-    if left := num_unowned(row):
-        parts.append(f"{number(left)} without an owner")
-    if row["rack_matched"] is not None:
-        parts.append(f"{share(row['rack_matched'], row['partitions'])} have a replica in their member's rack")
-    return "; ".join(parts) + "."
 
 
 def _hidden(row: Row, shown: Rows) -> str:

@@ -15,7 +15,7 @@ from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.group_view import view
 from spark_assign.report.html.report_data import EDGES, NOTHING_ASSIGNED, PlanRows
 from spark_assign.report.html.section_charts import Bar, draw_histogram, legend_html
-from spark_assign.report.listed_groups import SUMS, balance_text, num_unowned, over_share
+from spark_assign.report.listed_groups import REASONS, SUMS, balance_text, num_unowned, over_share
 
 UNEVEN = 1.25
 """A group has a note about its load if its imbalance by load exceeds this multiple of its imbalance by count."""
@@ -43,7 +43,7 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
     rows = {group_key(row): row for row in plan.groups}
     shown = {key: f"g{at}" for at, key in enumerate(rows, start=1) if key in members or key in moves}
     views = [
-        view(ident, rows[key], members[key], moves[key], advised.get(key), silent.get(key, 0))
+        view(ident, rows[key], members[key], moves[key], advised.get(key), silent.get(key, 0), plan.who)
         for key, ident in shown.items()
     ]
     bars = _bars(plan.classes)
@@ -265,24 +265,6 @@ def _by_load(row: Row) -> list[str]:
     if row.get("drain_seconds") == math.inf:
         text.append("falls behind: a member receives more than it can read")
     return text
-
-
-REASONS = {
-    "topic-gone": "the topic no longer exists",
-    "partition-gone": "the topic has fewer partitions now",
-    "new": "it had no owner",
-    "member-left": "its owner has left the group",
-    "claim-conflict": "several members claim it, and this one doesn't keep it",
-    "unsubscribed": "its owner no longer subscribes to the topic",
-    "unassigned": "no member gets it",
-    "over-quota": "its owner has more than its share",
-    "rack-mismatch": "it has no replica in its owner's rack",
-    "balancing": "its next owner had at least two partitions fewer",
-    "over-load": "its owner has more load than its bound",
-    "makes-room": "another partition, which fits nowhere else, takes its place",
-    "rebalanced": "the assignor gives it to another member",
-}
-"""Explanations of `Plan.moves.reason`."""
 
 
 def _reasons(rows: Rows) -> parts.Table:

@@ -5,6 +5,7 @@ Bounds. Whatever the fleet's size, the driver holds at most
     MOST_GROUPS     rows of groups; a larger fleet shows those with most partitions affected, and says so;
     WORST_GROUPS    groups whose members and movements are shown,
     MOST_MEMBERS    members of each, and a matrix of MATRIX by MATRIX members, the rest added up as others;
+    LISTED_MEMBERS  members with their partitions, in all of these groups, and LISTED_ROWS slices and moves;
     MOST_ROWS       rows of any other table.
 
 Totals, the distribution of imbalance and the reasons are added up by Spark, over all groups.
@@ -17,11 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_assign.report.formatting import Row, Rows
+from spark_assign.report.group_members import GroupMembers
 
 MOST_GROUPS = 10_000
 WORST_GROUPS = 50
 MOST_MEMBERS = 40
 MATRIX = 12
+LISTED_MEMBERS, LISTED_ROWS = 5_000, 40_000
 MOST_ROWS = 500
 DRAWN_GROUPS = 6
 """Groups whose rebalances are drawn."""
@@ -62,6 +65,7 @@ class PlanRows:
         ruled: assignor, leader_client, groups (count), partitions: whose rules groups with members are planned with.
         silent: listed groups that have partitions without traffic: cluster, group_id, partitions (number to which no
             record was ever written); None if offsets are unknown.
+        who: the members of the worst groups with their partitions; None if they aren't known.
     """
 
     classes: Rows
@@ -75,6 +79,7 @@ class PlanRows:
     notes: Sequence[str] = ()
     ruled: Rows = ()
     silent: Rows | None = None
+    who: GroupMembers | None = None
 
 
 @dataclass(frozen=True)

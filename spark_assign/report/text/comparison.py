@@ -9,6 +9,7 @@ from spark_assign.comparison.kernel.compare import KAFKA_DEFAULT
 from spark_assign.report.formatting import DASH, Row, Rows, aligned, change, group_name, one_line, ratio
 from spark_assign.report.listed_groups import collected, count_by, note_lines, total_columns
 from spark_assign.spark.progress import progress
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.groups import GROUP_KEY
 
 _DEFAULT_LIMIT = 10
@@ -57,7 +58,7 @@ def summarize_comparison(comparison: DataFrame, limit: int = _DEFAULT_LIMIT) -> 
 def totals_lines(change_name: str, rows: Rows) -> list[str]:
     """Returns the totals under one change: one line per assignor."""
     num_memberless = max(row["memberless"] for row in rows)
-    memberless = f" ({num_memberless:,} groups without members)" if num_memberless else ""
+    memberless = f" ({count(num_memberless, 'group')} without members)" if num_memberless else ""
     by_load = any(row.get("load_max_over_mean") is not None for row in rows)
     balance = ["max/mean", *["of load"] * by_load]
     table = [["assignor", "groups", "recommended", "rejected", *balance, "moved", "revoked", "paused s"]]

@@ -7,12 +7,23 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from operator import itemgetter
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.connect.plan import ConnectPlan
 from spark_assign.connect.simulate import ConnectScenario
 from spark_assign.report import charts
-from spark_assign.report.formatting import MAX_REJECTED, Row, Rows, aligned, count, listed, number, rejected_lines
+from spark_assign.report.formatting import (
+    MAX_REJECTED,
+    Row,
+    Rows,
+    aligned,
+    count,
+    listed,
+    number,
+    rejected_lines,
+    up_to,
+)
 from spark_assign.report.listed_groups import collected, note_lines, total_columns
 from spark_assign.spark.progress import progress
 
@@ -28,30 +39,32 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> st
         limit: Maximum number of Connect clusters listed, those that revoke most first.
     """
     columns = ("workers", "connectors", "tasks", "assigned", "revoked", "waiting")
-    (totals,) = collected(plan.metrics.agg(*total_columns("clusters", columns)))
+    most = F.coalesce(F.sum(F.coalesce("max_waiting", "waiting")), F.lit(0)).alias("max_waiting")
+    (totals,) = collected(plan.metrics.agg(*total_columns("clusters", columns), most))
     num_rejected = plan.rejected.count()
     lines = [
         f"{count(totals['clusters'], 'Connect cluster')} planned, {num_rejected:,} rejected: "
         f"{', '.join(count(totals[f'{noun}s'], noun) for noun in ('worker', 'connector', 'task'))}; "
         f"{totals['assigned']:,} assigned, "
-        f"{totals['revoked']:,} revoked, {totals['waiting']:,} waiting for their worker"
+        f"{totals['revoked']:,} revoked, {up_to(totals['waiting'], totals['max_waiting'])} waiting for their worker"
     ]
     if limit and totals["clusters"]:
         order = [F.desc("revoked"), F.desc("assigned"), F.asc("connect_cluster")]
         displayed = collected(
             plan.metrics.join(plan.delays, "connect_cluster").orderBy(*order).limit(limit), "clusters"
         )
-        counts = ("workers", "tasks", "assigned", "revoked", "waiting")
+        counts = ("workers", "tasks", "assigned", "revoked")
         rows = [
             [
                 *(row["connect_cluster"], row["protocol"]),
                 *(f"{row[name]:,}" for name in counts),
+                up_to(row["waiting"], row["max_waiting"]),
                 *(f"{row[f'min_tasks_{time}']}–{row[f'max_tasks_{time}']}" for time in ("before", "after")),
-                f"{row['delay_ms'] / 1000:,.0f} s",
+                f"{up_to(row['delay_ms'] / 1000, (row['max_delay_ms'] or 0) / 1000)} s",
             ]
             for row in displayed
         ]
-        header = ["cluster", "protocol", *counts, "before", "after", "delay"]
+        header = ["cluster", "protocol", *counts, "waiting", "before", "after", "delay"]
         title = "Connect clusters with most revocations (before, after: tasks per worker):"
         lines += ["", title, *aligned([header, *rows])]
         lines += note_lines(displayed, itemgetter("connect_cluster"))
@@ -59,6 +72,30 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> st
     rejected_rows = collected(first_rejected, "rejected") if num_rejected else []
     lines += rejected_lines(rejected_rows, num_rejected, name=itemgetter("connect_cluster"))
     return "\n".join(lines)
+
+
+def summarize_connect_simulation(costs: DataFrame, rejected: DataFrame, limit: int = _DEFAULT_LIMIT) -> str:
+    """Returns a line per Connect cluster and protocol. Reads at most a screenful of rows.
+
+    Args:
+        costs, rejected: tables of a simulation (`tables.connect.SIMULATION_TABLES`).
+        limit: Maximum number of lines, those whose tasks are idle longest first.
+    """
+    longest = F.desc("task_ms_not_running")
+    rows = collected(costs.orderBy(longest, "connect_cluster", "protocol").limit(limit), "costs")
+    header = ["cluster", "protocol", "rebalances", "stopped", "started", "lost with worker", "task-seconds not running"]
+    cells = [
+        [
+            *(row["connect_cluster"], row["protocol"], number(row["rebalances"])),
+            *(number(row[f"connector_{kind}"] + row[f"task_{kind}"]) for kind in ("stops", "starts")),
+            *(number(row["lost_with_worker"]), number(round(row["task_ms_not_running"] / 1000))),
+            number(row["not_running"]),
+        ]
+        for row in rows
+    ]
+    lines = ["Connect clusters over all events:", *aligned([[*header, "never"], *cells], words=(0, 1))]
+    first_rejected = collected(rejected.orderBy("connect_cluster").limit(MAX_REJECTED), "rejected")
+    return "\n".join([*lines, *rejected_lines(first_rejected, rejected.count(), name=itemgetter("connect_cluster"))])
 
 
 def format_protocol_comparison(scenario: ConnectScenario, rebalances: Rows, costs: Rows) -> str:

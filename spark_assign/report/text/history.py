@@ -125,7 +125,7 @@ def _cluster_wide_lines(rebalances: DataFrame, limit: int) -> list[str]:
     rows = idle.where(F.col("groups") >= _MIN_GROUPS).orderBy("cluster", "period").limit(limit)
     return [
         f"Cluster-wide change in {row['cluster']} from {format_time(row['period']['start'])} UTC: idle epochs of "
-        f"{row['groups']:,} groups, probably because replicas moved to other racks"
+        f"{count(row['groups'], 'group')}, probably because replicas moved to other racks"
         for row in collected(rows, "rebalances")
     ]
 

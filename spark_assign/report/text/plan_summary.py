@@ -56,7 +56,13 @@ _MAX_LOCAL_ROWS = 10_000
 """Number of rows that Python processes faster than Spark starts a query."""
 
 
-def summarize(stored: StoredRun, location: str, limit: int = 10, other_kinds: Sequence[str] = ()) -> str:
+def summarize(
+    stored: StoredRun,
+    location: str,
+    limit: int = 10,
+    other_kinds: Sequence[str] = (),
+    unknown: Sequence[str] = (),
+) -> str:
     """Returns the summary of a stored plan. Reads at most a screenful of rows of metrics and rejected.
 
     Args:
@@ -64,6 +70,7 @@ def summarize(stored: StoredRun, location: str, limit: int = 10, other_kinds: Se
         location: Location it was written to, for the last line.
         limit: Maximum number of groups listed, highest max_over_mean first.
         other_kinds: Summaries of share groups, Streams groups, and Connect clusters.
+        unknown: Sentences about what the fleet lacks (`Fleet.unknown`).
     """
     num_rejected = stored.manifest.rows["rejected"]
     local_rows = _read_locally(stored, limit)
@@ -72,17 +79,21 @@ def summarize(stored: StoredRun, location: str, limit: int = 10, other_kinds: Se
     tables = ", ".join(f"{name} {num_rows:,}" for name, num_rows in sorted(stored.manifest.rows.items()))
     has_consumer_groups = stored.manifest.rows["metrics"] or num_rejected or not other_kinds
     written = f"Rows: {tables}\nWritten to {location} in {stored.manifest.duration_s:.1f} s"
-    summaries = [*([_format(local_rows, num_rejected, limit)] if has_consumer_groups else []), *other_kinds, written]
+    summaries = [
+        *([_format(local_rows, num_rejected, limit, unknown)] if has_consumer_groups else []),
+        *other_kinds,
+        written,
+    ]
     return f"Plan {stored.manifest.run_id}: " + "\n\n".join(summaries)
 
 
-def plan_text(metrics: DataFrame, rejected: DataFrame, limit: int = 10) -> str:
+def plan_text(metrics: DataFrame, rejected: DataFrame, limit: int = 10, unknown: Sequence[str] = ()) -> str:
     """Returns the summary of a plan without its run, from its tables `metrics` and `rejected`."""
-    return _format(_read(metrics, rejected, limit), rejected.count(), limit)
+    return _format(_read(metrics, rejected, limit), rejected.count(), limit, unknown)
 
 
-def _format(found: Sequence[Rows], num_rejected: int, limit: int) -> str:
-    """Returns the summary, from the rows that `_read` returns."""
+def _format(found: Sequence[Rows], num_rejected: int, limit: int, unknown: Sequence[str]) -> str:
+    """Returns the summary, from the rows that `_read` returns, and what the fleet lacks."""
     [totals], worst, rejected_rows, rule_rows, load_rows = found
     listed("totals", [{name: totals[name] for name in ("groups", *SUMS)}])
     listed("groups", [{name: row[name] for name in METRICS.names} for row in worst])
@@ -97,6 +108,7 @@ def _format(found: Sequence[Rows], num_rejected: int, limit: int) -> str:
         count_rules((row["assignor"], row["leader_client"], row["groups"]) for row in rule_rows)
     ):
         lines.append(rules)
+    lines += unknown
     if limit and totals["groups"]:
         selection = f"the {len(worst)} least balanced of {totals['groups']:,}"
         lines += ["", f"Groups ({selection if totals['groups'] > limit else 'least balanced first'}):"]

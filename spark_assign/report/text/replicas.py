@@ -13,6 +13,7 @@ from spark_assign.report.formatting import DASH, Row, aligned, duration, group_n
 from spark_assign.report.listed_groups import collected, num_rows, total_columns
 from spark_assign.spark.engine import divide
 from spark_assign.spark.progress import progress
+from spark_assign.tables.counted_nouns import count
 
 _LIMIT = 10
 
@@ -29,7 +30,8 @@ def summarize_placements(placed: DataFrame, rejected: DataFrame) -> str:
     (totals,) = collected(placed.agg(num_rows("partitions"), num_topics))
     num_rejected = rejected.count()
     lines = [
-        f"{totals['partitions']:,} partitions of {totals['topics']:,} topics placed, {num_rejected:,} requests rejected"
+        f"{count(totals['partitions'], 'partition')} of {count(totals['topics'], 'topic')} placed, "
+        f"{count(num_rejected, 'request')} rejected"
     ]
     columns = ("start_index", "shift", "seed")
     rows = [
@@ -67,7 +69,8 @@ def summarize_reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
     num_rejected = rejected.count()
     size = f" ({totals['moved_bytes']:,} bytes)" if totals["moved_bytes"] else ""
     heading = (
-        f"{totals['clusters']:,} clusters planned, {num_rejected:,} rejected, {totals['moved']:,} replicas move{size}, "
+        f"{count(totals['clusters'], 'cluster')} planned, {num_rejected:,} rejected, "
+        f"{count(totals['moved'], 'replica', 'moves', 'move')}{size}, "
         f"at least {totals['lower_bound']:,} must move"
     )
     table = ["", *_left_aligned(header, rows)] if rows else []
@@ -185,7 +188,7 @@ def summarize_operation(tables: Mapping[str, DataFrame], top: int = _LIMIT) -> s
     (totals,) = collected(groups.agg(*total_columns("groups", sums), rebalancing))
     heading = (
         f"{totals['rebalancing']:,} of {totals['groups']:,} groups may rebalance: {_range(totals, 'rebalances')} "
-        f"rebalances, {_range(totals, 'epochs')} epochs, {totals['coordinator_moves']:,} moves of coordinators"
+        f"rebalances, {_range(totals, 'epochs')} epochs, {count(totals['coordinator_moves'], 'move')} of coordinators"
     )
     header = ["cluster", "step", "event", "broker", "partitions", "leaders moved", "coordinators moved", "rebalances"]
     rows = [
@@ -234,7 +237,10 @@ def summarize_operation(tables: Mapping[str, DataFrame], top: int = _LIMIT) -> s
     header = ["cluster", "topic", "coordinator", "partitions", "groups", "keys", "commits/s", "rebalances/s", "hottest"]
     lines += ["", *_left_aligned(header, rows)] if rows else []
     if moves := leader_moves.count():
-        lines += ["", f"{moves:,} moves of leaders spread this load (table leader_moves)"]
+        lines += [
+            "",
+            f"{count(moves, 'leader move', 'spreads', 'spread')} this load (table leader_moves)",
+        ]
     slow = assignor_times.where("finding IS NOT NULL").orderBy(F.desc("max_assignor_ms"), "cluster", "group_id")
     findings = [f"{group_name(row)}: {row['finding']}" for row in collected(slow.limit(top), "assignor times")]
     lines += ["", *findings] if findings else []
@@ -254,7 +260,7 @@ def summarize_operated_zones(zones: DataFrame) -> str:
         f"{row[f'cross_zone_bytes_{when}'] / 1e9:,.1f} GB a day ({row[f'cost_{when}']:,.2f} {row['currency']})"
         for when in ("before", "after")
     )
-    unknown_groups = f"; unknown for {row['unknown']:,} groups" if row["unknown"] else ""
+    unknown_groups = f"; unknown for {count(row['unknown'], 'group')}" if row["unknown"] else ""
     return f"Cross-zone traffic: {before} before, {after} after{unknown_groups}"
 
 

@@ -146,7 +146,7 @@ def summarize_comparison(comparison: DataFrame, rejected: DataFrame, limit: int 
     sums = [F.coalesce(long_sum(column), F.lit(0)).alias(name) for name, column in paused.items()]
     (totals,) = collected(comparison.agg(num_rows("groups"), *sums))
     costs = ", ".join(f"{name} {partition_seconds(totals[name])}" for name in paused)
-    lines = [f"{totals['groups']:,} groups compared; partition-seconds not consumed: {costs}"]
+    lines = [f"{count(totals['groups'], 'group')} compared; partition-seconds not consumed: {costs}"]
     lines += format_savings({name: totals[name] for name in paused})
     if limit and totals["groups"]:
         savings = F.col(paused["eager"]) - F.col(paused["cooperative"])

@@ -28,6 +28,7 @@ from spark_assign.sources.kafka.groups import Progress
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.progress import progress as progress_bar
 from spark_assign.tables.connect import INPUT_TABLES
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.schema_fields import columns, schema
 
@@ -76,7 +77,9 @@ def snapshot(
             rows.add("unreadable", error=str(error))
             return rows
         _add(rows, target, view, group, protocol, max_delay_ms)
-        progress(f"{target.name}: {len(view.connectors)} connectors, {len(rows.rows['workers'])} workers")
+        progress(
+            f"{target.name}: {count(len(view.connectors), 'connector')}, {count(len(rows.rows['workers']), 'worker')}"
+        )
         return rows
 
     all_rows: list[ConnectRows] = []
@@ -251,9 +254,8 @@ def _distinct_clusters(all_rows: Sequence[ConnectRows]) -> list[ConnectRows]:
 
 
 _EXTRA_COLUMNS = {
-    "clusters": "group_id string?, group_state string?, delay_ms long?, kafka_cluster_id string?",
-    "connectors": "type string?, state string?",
-    "tasks": "state string?",
+    "clusters": "group_id string?, group_state string?, kafka_cluster_id string?",
+    "connectors": "type string?",
     "workers": "rest_worker_id string?, url string?, config_offset long?",
     "reported": "state string?",
 }
@@ -264,6 +266,7 @@ TABLES: dict[str, pa.Schema] = {
         name: to_arrow_schema(StructType([*INPUT_TABLES[name], *columns(extra)]))
         for name, extra in _EXTRA_COLUMNS.items()
     },
+    "tasks": to_arrow_schema(INPUT_TABLES["tasks"]),
     "state": to_arrow_schema(INPUT_TABLES["state"]),
     "unreadable": to_arrow_schema(schema("connect_cluster string?, error string?")),
 }

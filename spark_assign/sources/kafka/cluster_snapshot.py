@@ -28,6 +28,7 @@ from spark_assign.sources.kafka import streams_applications
 from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.groups import Patterns, Progress, matches
 from spark_assign.sources.kafka.loads import LoadReadOptions
+from spark_assign.tables.counted_nouns import count
 
 
 def snapshot(
@@ -66,13 +67,13 @@ def snapshot(
         metadata = connection.metadata(None)
         rows = SnapshotRows(cluster or metadata.cluster_id or bootstrap_servers)
         readable = {topic.name: topic for topic in metadata.topics if topic.error_code == 0}
-        progress(f"read {len(metadata.brokers)} brokers and {len(readable)} topics")
+        progress(f"read {count(len(metadata.brokers), 'broker')} and {count(len(readable), 'topic')}")
         if missing := kafka_connection.missing_permission(connection):
             progress(missing)
         if moving := kafka_connection.reassignments_text(connection):
             progress(moving)
         listed = kafka_groups.listed(connection, groups)
-        progress(f"listed {len(listed)} groups")
+        progress(f"listed {count(len(listed), 'group')}")
         committing = {group_id: group for group_id, group in listed.items() if group.commits}
         sizes = {name: len(topic.partitions) for name, topic in readable.items()}
         kafka_groups.describe(connection, listed, sizes, rows, progress, topologies or {})
@@ -170,8 +171,8 @@ def _partitions(
     group_partitions = {group_id: {key for key in offsets if key in leaders} for group_id, offsets in committed.items()}
     for row in rows.rows["owned_lists"]:
         owned = group_partitions.setdefault(row["group_id"], set())
-        for topic, first, step, count in zip(row["topics"], row["firsts"], row["steps"], row["counts"], strict=True):
-            owned.update((topic, number) for number in range(first, first + step * count, step))
+        for topic, first, step, size in zip(row["topics"], row["firsts"], row["steps"], row["counts"], strict=True):
+            owned.update((topic, number) for number in range(first, first + step * size, step))
     return group_partitions
 
 

@@ -33,6 +33,7 @@ from kafka.protocol.admin import DescribeClusterRequest, ListPartitionReassignme
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.sources.auth.secret import Secret, hidden
+from spark_assign.tables.counted_nouns import count as counted
 from spark_assign.tables.errors import SourceError, SparkAssignError
 
 T = TypeVar("T")
@@ -302,7 +303,7 @@ def reassignments_text(connection: ClusterConnection) -> str | None:
         None
         if not count
         else (
-            f"{count} partitions are being reassigned, and have old and new replicas. "
+            f"{counted(count, 'partition', 'is', 'are')} being reassigned, and have old and new replicas. "
             "To plan replicas, take a snapshot when that is done"
         )
     )

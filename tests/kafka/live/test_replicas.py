@@ -202,7 +202,7 @@ def test_a_reassignment_in_progress(broker: Cluster) -> None:
 
             # The brokers learn of it after the controller has accepted it.
             wait_until(lambda: replicas() == [[2, 1]], replicas, VERIFY_TIMEOUT_S)
-            assert any("1 partitions are being reassigned, and have old and new replicas" in line for line in lines)
+            assert any("1 partition is being reassigned, and has old and new replicas" in line for line in lines)
         finally:
             admin.alter_partition_reassignments({TopicPartition(topic, 0): None})
             unset = [(kind, name, dict.fromkeys(values, ("DELETE", None))) for kind, name, values in settings]

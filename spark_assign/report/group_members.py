@@ -1,0 +1,303 @@
+"""Who gets what: the members of a few groups, their partitions, lag, and load, and what they gain and lose."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign.numeric.partition_slices import compress as compress_partitions
+from spark_assign.report.formatting import DASH, Row, Rows, aligned, by_group, count, listed, number, short_names
+from spark_assign.report.listed_groups import REASONS, collected, group_facts, num_rows
+from spark_assign.spark.partition_slices import compress, expand
+from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
+
+Tables = Mapping[str, DataFrame]
+Slice = tuple[int, int, int]
+
+MAX_ROWS = 100_000
+"""Maximum number of rows of members, slices, and moves that are read for the printed details."""
+_RUNS, _LINES = 12, 50
+"""Maximum number of runs of partitions in a line, and of lines of a member."""
+
+_PARTITION = [*GROUP_KEY, "topic", "partition"]
+_ABOUT = ("client_id", "client_host", "group_instance_id", "rack_id")
+
+
+@dataclass(frozen=True)
+class GroupMembers:
+    """The members of a few groups.
+
+    Attributes:
+        members: a row per member, those of departed members included: cluster, group_id, member_id, client_id,
+            client_host, group_instance_id, rack_id (null: unknown), before (null: unknown), partitions, waiting
+            (partitions of the next round), gained, lost, gone, lag and in_messages_per_second (sums over the
+            partitions where they are known; null: of none), lag_known and rate_known (numbers of these partitions).
+        slices: rows of `tables.groups.ASSIGNMENT_SLICES`.
+        moves: rows of `tables.groups.MOVES`, with `withheld`: whether the next round assigns the partition.
+        notes: sentences about what isn't known, or isn't listed.
+    """
+
+    members: Rows = ()
+    slices: Rows = ()
+    moves: Rows = ()
+    notes: Sequence[str] = field(default=())
+
+
+def read_group_members(plan: Tables, fleet: Mapping[str, DataFrame | None], limit: int = MAX_ROWS) -> GroupMembers:
+    """Reads the members of the groups that the tables have: a few groups, to which the caller has limited them.
+
+    Args:
+        plan: tables by name (`tables.groups.PLAN_TABLES`), of these groups only.
+        fleet: tables that might be known, by name: `members` of these groups, `loads`, and `offsets` of a snapshot.
+        limit: maximum number of rows of each list.
+    """
+    notes = []
+    known = {"moves", "revocations"} <= set(plan)
+    slices = plan["assignment_slices"] if "assignment_slices" in plan else compress(plan["assignments"])
+    found = count_partitions(plan, known=known)
+    assert found is not None
+    members = fleet.get("members")
+    names = [name for name in _ABOUT if members is not None and name in members.columns]
+    if members is not None:
+        found = members.select(*MEMBER_KEY, *names).join(found, MEMBER_KEY, "full")
+    else:
+        notes.append("Members without partitions, clients, and hosts aren't known: the table members isn't given.")
+    loads = _sums_by_member(expand(slices), fleet.get("loads"), fleet.get("offsets"))
+    found = found.join(loads, MEMBER_KEY, "left")
+    no_text = F.lit(None).cast("string")
+    counts = [F.coalesce(name, F.lit(0)).alias(name) for name in _CHANGES] if known else _CHANGES
+    columns = [F.col(name) if name in names else no_text.alias(name) for name in _ABOUT]
+    columns += [F.coalesce("after", F.lit(0)).alias("partitions"), F.coalesce("waiting", F.lit(0)).alias("waiting")]
+    columns += [F.coalesce("gone", F.lit(False)).alias("gone")]
+    rows = collected(found.select(*MEMBER_KEY, *columns, *counts, *_SUMS).orderBy(*MEMBER_KEY).limit(limit + 1))
+    slice_rows = collected(slices.orderBy(*MEMBER_KEY, "topic", "first").limit(limit + 1))
+    move_rows: list[Row] = []
+    if known:
+        given = expand(slices).select(*_PARTITION, F.col("member_id").alias("to_member_id"), F.lit(False).alias("held"))
+        moves = plan["moves"].join(given, [*_PARTITION, "to_member_id"], "left")
+        withheld = F.col("to_member_id").isNotNull() & F.col("held").isNull()
+        moves = moves.withColumn("withheld", withheld).drop("held").select(*plan["moves"].columns, "withheld")
+        move_rows = collected(moves.orderBy(*_PARTITION, "from_member_id").limit(limit + 1))
+    else:
+        notes.append("Gains and losses aren't known: the plan was stored without the tables moves and revocations.")
+    for name, note in _UNKNOWN.items():
+        if not any(row[name] for row in rows):
+            notes.append(note)
+    if max(map(len, (rows, slice_rows, move_rows))) > limit:
+        notes.append(f"Lists at most {limit:,} rows; the stored plan has all of them.")
+    return GroupMembers(rows[:limit], slice_rows[:limit], move_rows[:limit], notes)
+
+
+_CHANGES = ("before", "gained", "lost")
+_UNKNOWN = {
+    "lag_known": "Lag isn't known: the tables loads and offsets have none of these groups.",
+    "rate_known": "Message rates aren't known: the table loads has none of these topics.",
+}
+_SUMS = ("lag", "lag_known", "in_messages_per_second", "rate_known")
+
+
+def _sums_by_member(given: DataFrame, loads: DataFrame | None, offsets: DataFrame | None) -> DataFrame:
+    """Returns `_SUMS` per member. A row of `loads` with a group_id takes precedence over one without, and both over
+    offsets."""
+    values: dict[str, list[Column]] = {"lag": [], "in_messages_per_second": []}
+    sources = []
+    if loads is not None:
+        sources += [(_PARTITION, loads.where("group_id IS NOT NULL"))]
+        sources += [(["cluster", "topic", "partition"], loads.where("group_id IS NULL").drop("group_id"))]
+    if offsets is not None:
+        sources += [(_PARTITION, offsets)]
+    for at, (key, rows) in enumerate(sources):
+        read = [name for name in values if name in rows.columns]
+        renamed = rows.select(*key, *(F.col(name).alias(f"{name}_{at}") for name in read)).dropDuplicates(key)
+        given = given.join(renamed, key, "left")
+        for name in read:
+            values[name].append(F.col(f"{name}_{at}"))
+    known = dict(zip(values, ("lag_known", "rate_known"), strict=True))
+    kinds = dict(zip(values, ("long", "double"), strict=True))
+    columns = {name: F.coalesce(F.lit(None), *each).cast(kinds[name]) for name, each in values.items()}
+    sums = [each for name in values for each in (F.sum(name).alias(name), F.count(name).alias(known[name]))]
+    return given.withColumns(columns).groupBy(*MEMBER_KEY).agg(*sums)
+
+
+def count_partitions(tables: Tables, *, known: bool) -> DataFrame | None:
+    """Counts the partitions of every member that has or had any: cluster, group_id, member_id, before, after, waiting,
+    gained, lost, gone; None if the plan has no assignments.
+
+    The previous number follows from the new number, the gained partitions, and the lost partitions. If several members
+    claim a partition, the member that keeps it might have owned it before; then this is its only change of owner.
+
+    Args:
+        tables: tables of a plan by name.
+        known: whether they include moves and revocations. If not, before, gained, and lost are null.
+    """
+    if "assignment_slices" in tables:
+        after = tables["assignment_slices"].groupBy(*MEMBER_KEY).agg(F.sum("count").alias("after"))
+        given = expand(tables["assignment_slices"])
+    elif "assignments" in tables:
+        given = tables["assignments"]
+        after = given.groupBy(*MEMBER_KEY).agg(num_rows("after"))
+    else:
+        return None
+    if not known:
+        zero, none = F.lit(0).cast("long"), F.lit(None).cast("long")
+        unknown = {"before": none, "gained": none, "lost": none}
+        return after.withColumns({**unknown, "waiting": zero, "gone": F.lit(False)})
+    moves = tables["moves"]
+    came = (
+        moves.where("to_member_id is not null")
+        .groupBy(*_PARTITION, F.col("to_member_id").alias("member_id"))
+        .agg(num_rows("changes"), F.max("reason").alias("reason"))
+        .where(~((F.col("changes") == 1) & (F.col("reason") == "claim-conflict")))
+        .groupBy(*MEMBER_KEY)
+        .agg(num_rows("gained"))
+    )
+    went = (
+        moves.where("from_member_id is not null")
+        .groupBy(*GROUP_KEY, F.col("from_member_id").alias("member_id"))
+        .agg(num_rows("lost"), F.max(F.col("reason") == "member-left").alias("gone"))
+    )
+    withholding = tables["metrics"].where("withheld > 0").select(*GROUP_KEY)
+    waiting = (
+        tables["revocations"]
+        .where("next_member_id is not null")
+        .select(*GROUP_KEY, F.col("next_member_id").alias("member_id"), "topic", "partition")
+        .distinct()
+        .join(withholding, GROUP_KEY, "left_semi")
+        .join(given, [*MEMBER_KEY, "topic", "partition"], "left_anti")
+        .groupBy(*MEMBER_KEY)
+        .agg(num_rows("waiting"))
+    )
+    joined = reduce(lambda left, right: left.join(right, MEMBER_KEY, "full"), (after, came, went, waiting))
+    numbers = {name: F.coalesce(name, F.lit(0)).cast("long") for name in ("after", "gained", "lost", "waiting")}
+    before = numbers["after"] + numbers["waiting"] - numbers["gained"] + numbers["lost"]
+    return joined.select(
+        *MEMBER_KEY,
+        before.alias("before"),
+        *(each.alias(name) for name, each in numbers.items()),
+        F.coalesce("gone", F.lit(False)).alias("gone"),
+    )
+
+
+def format_group_members(metrics: Rows, found: GroupMembers) -> str:
+    """Returns a block per group: what is true of the group, and of each member a line, its partitions, and its changes.
+
+    Args:
+        metrics: rows of `tables.groups.METRICS`, of the groups in `found`.
+        found: the members of these groups.
+    """
+    listed("metrics", metrics)
+    for name, rows in (("members", found.members), ("assignment_slices", found.slices), ("moves", found.moves)):
+        listed(name, rows)
+    members = by_group(found.members)
+    lines: list[str] = []
+    for row in metrics:
+        of_group = members[row["cluster"], row["group_id"]]
+        names = short_names({each["member_id"] for each in of_group})
+        cells = [
+            [
+                f"{names[each['member_id']]}{' (left)' if each['gone'] else ''}",
+                *(each[name] or DASH for name in ("client_id", "client_host")),
+                *member_numbers(each),
+            ]
+            for each in of_group
+        ]
+        header = ["member", "client", "host", "partitions", "gained", "lost", "lag", "messages/s"]
+        first, *table = aligned([header, *cells], words=(0, 1, 2))
+        lines += [f"{row['cluster']}/{row['group_id']}: {group_facts(row)}", first]
+        details = MemberLines(found, row, names)
+        for each, line in zip(of_group, table, strict=True):
+            lines += [line, *(f"    {text}" for text in details.lines(each["member_id"], _LINES))]
+        lines.append("")
+    return "\n".join([*lines, *found.notes]).rstrip()
+
+
+def member_numbers(row: Row) -> list[str]:
+    """Returns the partitions, gained and lost partitions, lag, and rate of a member, as text."""
+    waiting = f" + {number(row['waiting'])}" if row["waiting"] else ""
+    changes = (DASH if row["before"] is None else number(row[name]) for name in ("gained", "lost"))
+    sums = []
+    for name, known in (("lag", "lag_known"), ("in_messages_per_second", "rate_known")):
+        unknown = row["partitions"] - (row[known] or 0)
+        value = DASH if row[name] is None else f"{row[name]:,.0f}" if name == "lag" else f"{row[name]:,.1f}"
+        sums.append(f"{value} ({number(unknown)} unknown)" if row[name] is not None and unknown else value)
+    return [f"{number(row['partitions'])}{waiting}", *changes, *sums]
+
+
+class MemberLines:
+    """The partitions and changes of the members of one group, as text.
+
+    Args:
+        found: the members of several groups.
+        row: a row with the cluster and the ID of the group.
+        names: displayed name by member ID.
+    """
+
+    def __init__(self, found: GroupMembers, row: Row, names: Mapping[str, str]) -> None:
+        key = row["cluster"], row["group_id"]
+        self._names = names
+        self._topics: dict[str, dict[str, list[Slice]]] = defaultdict(lambda: defaultdict(list))
+        for each in _of_group(found.slices, key):
+            self._topics[each["member_id"]][each["topic"]].append((each["first"], each["step"], each["count"]))
+        changes: dict[tuple[str, str, str | None, str, bool, str], list[int]] = defaultdict(list)
+        for each in _of_group(found.moves, key):
+            ends = each["from_member_id"], each["to_member_id"]
+            for verb, member, other in (("gains", ends[1], ends[0]), ("loses", ends[0], ends[1])):
+                if member is not None:
+                    what = (member, verb, other, each["reason"], verb == "gains" and each["withheld"], each["topic"])
+                    changes[what].append(each["partition"])
+        self._changes: dict[str, list[str]] = defaultdict(list)
+        for (member, verb, other, reason, withheld, topic), partitions in changes.items():
+            end = "" if other is None else f" {'from' if verb == 'gains' else 'to'} {names.get(other, other)}"
+            later = " in the next round" if withheld else ""
+            text = f"{verb} {topic} {format_runs(runs_of(partitions))}{end}{later}: {REASONS.get(reason, reason)}"
+            self._changes[member].append(text)
+
+    def topics(self, member: str, limit: int) -> list[str]:
+        """Returns each topic of a member with its partitions as runs, at most `limit` topics."""
+        topics = self._topics.get(member, {})
+        texts = [f"{topic} {format_runs(slices)}" for topic, slices in sorted(topics.items())[:limit]]
+        more = len(topics) - limit
+        return [*texts, f"… and {count(more, 'more topic')}"] if more > 0 else texts
+
+    def changes(self, member: str, limit: int) -> list[str]:
+        """Returns what a member gains and loses, and why, at most `limit` sentences."""
+        texts = self._changes.get(member, [])
+        more = len(texts) - limit
+        return [*texts[:limit], f"… and {count(more, 'more change')}"] if more > 0 else texts
+
+    def lines(self, member: str, limit: int) -> list[str]:
+        """Returns the lines of a member: its topics, and its changes."""
+        return [*self.topics(member, limit), *self.changes(member, limit)]
+
+
+def _of_group(rows: Rows, key: tuple[str, str]) -> Iterator[Row]:
+    return (row for row in rows if (row["cluster"], row["group_id"]) == key)
+
+
+def runs_of(partitions: Sequence[int]) -> list[Slice]:
+    """Returns partitions, in any order, as slices (first, step, count)."""
+    zeros = np.zeros(len(partitions), np.int64)
+    slices = compress_partitions(zeros, zeros, np.array(partitions, np.int64))
+    return list(zip(slices.first.tolist(), slices.step.tolist(), slices.count.tolist(), strict=True))
+
+
+def format_runs(slices: Sequence[Slice]) -> str:
+    """Returns partitions as text: `0-3, 7`, or `0, 8, …, 64` for a slice with a step."""
+    texts = []
+    for first, step, size in sorted(slices)[:_RUNS]:
+        last = first + step * (size - 1)
+        if size == 1:
+            texts.append(f"{first}")
+        elif step == 1:
+            texts.append(f"{first}-{last}")
+        else:
+            shown = range(first, last + 1, step)
+            texts.append(", ".join(map(str, shown)) if size < 4 else f"{first}, {first + step}, …, {last}")
+    total = sum(size for _, _, size in slices)
+    return ", ".join([*texts, f"… ({count(total, 'partition')})"] if len(slices) > _RUNS else texts)
