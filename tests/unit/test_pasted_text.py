@@ -319,7 +319,9 @@ def test_noise(case: int, seed: int, tmp_path: Path) -> None:
         assert found == expected
         return
     assert found["topics"] <= expected["topics"]
-    assert found["replicas"] <= expected["replicas"]
+    # Before 4.0, a line that is cut behind Isr looks like one with fewer replicas to add or remove.
+    columns = 6 if _version(release) >= (4, 0) else 4
+    assert {row[:columns] for row in found["replicas"]} <= {row[:columns] for row in expected["replicas"]}
     for group in CLASSIC - found["undescribed"]:
         mine, right = _of_groups(found, [group]), _of_groups(expected, [group])
         assert mine["owned"] in (right["owned"], set()), (breaks, broken, group)

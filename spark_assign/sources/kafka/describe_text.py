@@ -317,7 +317,10 @@ class _Found:
             adding, removing = (_labeled_ids(line, partition[5], label) for label in ("Adding", "Removing"))
             if not {*adding, *removing} <= {*replicas} or not replicas or not all(map(_FIELD.fullmatch, words)):
                 raise _wrong(line, "replicas, Isr, and the replicas that are added or removed")
-            # The last fields may be empty, so a line that lacks them is cut. `Adding` and `Removing` are optional.
+            # The last fields may be empty, so a line that lacks them is cut. `Adding` and `Removing` are optional, but
+            # never alone.
+            if ("Adding" in words) != ("Removing" in words):
+                raise _wrong(line, "Adding Replicas and Removing Replicas, or none of them")
             if self.labels.setdefault(topic, labels) != labels:
                 raise _wrong(line, f"the fields {', '.join(self.labels[topic])} after Isr, as in an earlier line")
             self.replicas[topic, number] = {
