@@ -143,7 +143,7 @@ Tables = Mapping[str, DataFrame]
 
 @click.command(cls=Commands, name="replicas", help=__doc__, epilog=exit_codes("", ""), no_args_is_help=False)
 def main() -> None:
-    """Has the commands place, reassign, check, and operate."""
+    """Has the commands place, reassign, check, schedule, and operate."""
 
 
 def _command(name: str, what: str) -> Callable[[Callable[[Options], int]], Job]:

@@ -204,7 +204,7 @@ def _between_spaces(text: str, columns: tuple[str, ...]) -> list[str] | None:
 
 @dataclass
 class _Group:
-    """What the lines say about a group. `read_from` has the first line of each partition and member."""
+    """What the lines say about a group."""
 
     assignor: str | None = None
     kind: str | None = None
