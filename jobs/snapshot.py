@@ -256,6 +256,11 @@ def _snapshot(options: Options) -> Snapshot:
         raise ConfigError(str(error)) from error
     if skipped := snapshot.source["skipped_lines"]:
         log.info("%d lines of shells and loggers were skipped", skipped)
+    if unlike := snapshot.source["unlike_members"]:
+        names = ", ".join(unlike[:3]) + ", …" * (len(unlike) > 3)
+        log.warning(
+            "%s", visible(f"members of {names} subscribe to different topics, and the text lacks them: plans are wrong")
+        )
     for row in snapshot.tables["undescribed"].to_pylist():
         log.warning("%s", visible(f"{row['group_id']} is not described: {row['error']}"))
     return snapshot

@@ -134,6 +134,7 @@ def test_each_release_gives_the_snapshot(release: str, texts: dict[str, str], tm
     """
     commands = [name for name in (*CONSUMER, "versions") if name in texts]
     found = _read_tables(tmp_path, {name: texts[name] for name in commands})
+    assert _read(tmp_path, {name: texts[name] for name in commands}).source["unlike_members"] == ["mixed"]
     groups = CLASSIC | {"new-one"} if _version(release) >= (3, 8) else CLASSIC
     assert _of_groups(found, groups) == _expected(release, groups)
     assert found["undescribed"] == {"busy"} | ({"new-one"} - groups)

@@ -110,7 +110,8 @@ def read(
         for file in names[kind]:
             found.read_file(file, reader)
         found.check_topics()
-    source = {"kind": "text", **names, "skipped_lines": found.skipped_lines}
+    unlike = sorted(group_id for group_id, group in found.groups.items() if group.has_unlike_members())
+    source = {"kind": "text", **names, "skipped_lines": found.skipped_lines, "unlike_members": unlike}
     return Snapshot(cluster, source, datetime.now(UTC), found.rows(cluster).tables())
 
 
@@ -236,6 +237,17 @@ class _Group:
         if values.get("GROUP-INSTANCE-ID", "-") not in ("", "-"):
             known["GROUP-INSTANCE-ID"] = values["GROUP-INSTANCE-ID"]
         return member_id
+
+    def has_unlike_members(self) -> bool:
+        """Checks whether members certainly subscribe to different topics: range and roundrobin give each subscriber of
+        a topic a partition, if there are enough.
+        """
+        owners: dict[str, list[set[str]]] = defaultdict(list)
+        for (topic, _), members in self.owners.items():
+            owners[topic].append(members)
+        return self.assignor in ("range", "roundrobin") and any(
+            len(of_topic) >= len(self.members) > len(set().union(*of_topic)) for of_topic in owners.values()
+        )
 
     def problem(self, partitions: Mapping[str, int]) -> str | None:
         """Returns why the members can't be planned: they rebalance, or the text has only a part of them.

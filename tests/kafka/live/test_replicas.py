@@ -195,7 +195,8 @@ def test_a_reassignment_in_progress(broker: Cluster) -> None:
             admin.alter_partition_reassignments({TopicPartition(topic, 0): [2]})
             lines: list[str] = []
             taken = snapshot(broker.bootstrap_servers, groups="no-group", topics=topic, progress=lines.append)
-            assert taken.tables["replicas"].column("replicas").to_pylist() == [[2, 1]]
+            (row,) = taken.tables["replicas"].to_pylist()
+            assert [row[name] for name in ("replicas", "adding_replicas", "removing_replicas")] == [[2, 1], [2], [1]]
             assert any("1 partitions are being reassigned, and have old and new replicas" in line for line in lines)
         finally:
             admin.alter_partition_reassignments({TopicPartition(topic, 0): None})
