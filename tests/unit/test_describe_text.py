@@ -199,6 +199,9 @@ def test_racks(tmp_path: Path) -> None:
     )
     read = describe_text.read([files["topics"]], [], "prod", brokers=[files["racks"], files["versions"]])
     assert _rows(read, "brokers", "broker_id", "rack_id") == [(1, "a"), (2, None), (3, "b")]
+    (tmp_path / "json").write_text('{"brokers": [{"broker": 1}]}')
+    with pytest.raises(SourceError, match=r"line 1: expected the JSON of kafka-log-dirs\.sh"):
+        describe_text.read([files["topics"]], [], "prod", brokers=[tmp_path / "json"])
     with pytest.raises(SourceError, match=r"wrong\.txt, line 1: expected a line of kafka-broker-api-versions\.sh"):
         describe_text.read([files["topics"]], [], "prod", brokers=[files["wrong"]])
 

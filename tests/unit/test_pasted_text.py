@@ -132,9 +132,14 @@ def test_each_release_gives_the_snapshot(release: str, texts: dict[str, str], tm
 
     Before Kafka 3.8, the tools can't describe a group of the consumer protocol: it isn't empty, but undescribed.
     """
-    commands = [name for name in (*CONSUMER, "versions") if name in texts]
+    commands = [name for name in (*CONSUMER, "versions", "log-dirs") if name in texts]
     found = _read_tables(tmp_path, {name: texts[name] for name in commands})
-    assert _read(tmp_path, {name: texts[name] for name in commands}).source["unlike_members"] == ["mixed"]
+    snapshot = _read(tmp_path, {name: texts[name] for name in commands})
+    assert snapshot.source["unlike_members"] == ["mixed"]
+    brokers = [
+        (row["broker_id"], row["rack_id"], row["offline_log_dirs"]) for row in snapshot.tables["brokers"].to_pylist()
+    ]
+    assert brokers == [(1, "zone-1", 0 if "log-dirs" in texts else None), (2, None, None)]
     groups = CLASSIC | {"new-one"} if _version(release) >= (3, 8) else CLASSIC
     assert _of_groups(found, groups) == _expected(release, groups)
     assert found["undescribed"] == {"busy"} | ({"new-one"} - groups)

@@ -13,6 +13,7 @@ such a group from the cluster itself (snapshot). A group that the text describes
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -50,6 +51,7 @@ _NOISE = re.compile(
             *(r"Unable to use a TTY", r"If you don't see a command prompt", r'pod "[^"]*+" deleted'),
             *(r"command terminated with exit code", r"[EWI]\d{4} \d\d:\d\d:\d\d\.\d+\s", r"Script (?:started|done) "),
             *(r"Note: This will (?:only|not) show", r"Warning: --zookeeper is deprecated"),
+            *(r"Querying brokers for log directories", r"Received log directory information from brokers"),
             r"(?:\[[^\]\t]*+\]|[\w.@:~/\\-]{0,200}+) ?[$#>%]\s*+$",  # an empty prompt
         )
     )
@@ -97,7 +99,8 @@ def read(
         groups: files printed by `kafka-consumer-groups.sh` or `kafka-share-groups.sh --describe` (also with `--state`
             or `--members --verbose`), or by `--list --state`, `--list --type`, or `kafka-groups.sh --list`.
         cluster: the name for the `cluster` column.
-        brokers: files with racks: printed by `kafka-broker-api-versions.sh`, or with lines `BROKER_ID,RACK`.
+        brokers: files with racks: printed by `kafka-broker-api-versions.sh`, or with lines `BROKER_ID,RACK`; and those
+            printed by `kafka-log-dirs.sh --describe`, for offline log directories.
         group: ID of the group of layouts without the column GROUP (before Kafka 2.3).
 
     Raises:
@@ -300,6 +303,7 @@ class _Found:
         self.replicas: dict[tuple[str, int], dict[str, Any]] = {}
         self.labels: dict[str, list[str]] = {}
         self.racks: dict[int, str | None] = {}
+        self.offline_log_dirs: dict[int, int] = {}
         self.groups: dict[str, _Group] = defaultdict(_Group)
         self.layout: _Layout | None = None
         self.unnamed: set[str] = set()
@@ -372,6 +376,13 @@ class _Found:
             self.racks[_int(line, broker[1])] = None if broker[2] == "null" else broker[2]
         elif (words := text.replace(",", " ").split()) and len(words) == 2 and words[0].isdecimal():
             self.racks[_int(line, words[0])] = words[1]
+        elif text.startswith("{"):
+            try:
+                for each in json.loads(text)["brokers"]:
+                    offline = sum(folder["error"] is not None for folder in each["logDirs"])
+                    self.offline_log_dirs[_int(line, str(each["broker"]))] = offline
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                raise _wrong(line, "the JSON of kafka-log-dirs.sh") from error
         elif not (_VERSION.match(text) or text in (")", "broker_id,rack_id")):
             raise _wrong(
                 line, "a line of kafka-broker-api-versions.sh (HOST:PORT (id: … rack: …) -> …), or BROKER_ID,RACK"
@@ -421,8 +432,9 @@ class _Found:
         for (topic, partition), columns in sorted(self.replicas.items()):
             rows.add("replicas", topic=topic, partition=partition, **columns)
         brokers = {broker for columns in self.replicas.values() for broker in columns["replicas"]}
-        for broker in sorted(brokers | self.racks.keys()):
-            rows.add("brokers", broker_id=broker, rack_id=self.racks.get(broker))
+        for broker in sorted(brokers | self.racks.keys() | self.offline_log_dirs.keys()):
+            offline = self.offline_log_dirs.get(broker)
+            rows.add("brokers", broker_id=broker, rack_id=self.racks.get(broker), offline_log_dirs=offline)
         for group_id, group in sorted(self.groups.items()):
             _add_group(rows, group_id, group, partitions)
         return rows
