@@ -225,7 +225,7 @@ def check_usage(options: Options) -> None:
 
 
 def _check_text_usage(options: Options) -> None:
-    for name in ("cluster_name", *FILES[:2]):
+    for name in ("cluster_name", "topics_file"):
         if not getattr(options, name):
             raise ConfigError(f"--from-text needs {_flag(name)}.")
     for name in (*CLUSTER_OPTIONS, *CONNECT_OPTIONS, *KAFKA_OPTIONS[2:-1]):
