@@ -46,9 +46,10 @@ from spark_assign.report.listed_groups import no_match_text
 from spark_assign.report.text.history import format_histories, summarize_history, summarize_replay
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.files.tables import Shape, interpreted, read_tables
+from spark_assign.sources.kafka import records_text
 from spark_assign.sources.kafka.log_segments import log_segments
 from spark_assign.sources.kafka.offsets_topic import check_engine, follow, records_in_kafka, to_its_end
-from spark_assign.spark.engine import cached, location_for, shares_files
+from spark_assign.spark.engine import cached, dataframe_of, location_for, shares_files
 from spark_assign.stores.local_tables import read_parquet_location
 from spark_assign.stores.locations import for_spark, is_path, local_path
 from spark_assign.tables.counted_nouns import count
@@ -104,7 +105,8 @@ REQUIRED = {
 @location_option("--segments", "Log segments of __consumer_offsets that were copied from brokers.", metavar="DIR")
 @location_option(
     "--records",
-    f"Folder or table of raw records: key, value, partition, offset, and timestamp.{REPEATABLE}",
+    "Folder or table of raw records: key, value, partition, offset, and timestamp; or a file with the text of "
+    f"kafka-dump-log.sh --offsets-decoder or kafka-console-consumer.sh, also .gz.{REPEATABLE}",
     multiple=True,
 )
 @format_option("--records-format", "Format of the folder --records (default: parquet), or of a new table --archive.")
@@ -319,14 +321,17 @@ def _records(spark: SparkSession, options: Options, fetched: str | None) -> Data
     elif options.sample:
         records = records_of(read_parquet_location(spark, "records", f"{_sample()}/records.parquet"))
     else:
-        tables = (_stored_records(spark, name, options.records_format or "parquet") for name in options.records)
+        tables = (_stored_records(spark, name, options) for name in options.records)
         records = reduce(DataFrame.unionAll, (records_of(table, options.cluster_name) for table in tables))
     return redact_records(records, without_hosts=options.without_hosts, without_metadata=options.without_metadata)
 
 
-def _stored_records(spark: SparkSession, location: str, table_format: str) -> DataFrame:
+def _stored_records(spark: SparkSession, location: str, options: Options) -> DataFrame:
+    if (file := local_path(location)) and records_text.is_records_text(file) and options.records_format is None:
+        return dataframe_of(spark, records_text.read_records_text(file), records_text.SCHEMA)
     if not is_path(location):
         return spark.table(location)
+    table_format = options.records_format or "parquet"
     if table_format == "parquet":
         return read_parquet_location(spark, "records", location)
     return spark.read.format(table_format).load(location_for(spark, for_spark(location)))

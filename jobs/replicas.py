@@ -25,6 +25,8 @@ from spark_assign.cli.cluster_changes import (
 from spark_assign.cli.job import Commands, Job, Options, job, spark_session
 from spark_assign.cli.job_tables import on_fleet, stored_history
 from spark_assign.cli.options import (
+    REPEATABLE,
+    compose_options,
     exit_codes,
     fail_on,
     fleet_or_sample,
@@ -50,8 +52,10 @@ from spark_assign.replicas import (
     write_tool_files,
 )
 from spark_assign.replicas.fleet import replica_fleet
+from spark_assign.replicas.given_reassignment import given_reassignment, read_reassignments
 from spark_assign.replicas.operation import ALL, BROKER_RELEASES, fleet_after
 from spark_assign.replicas.placement import ALGORITHMS
+from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.report.text import replicas as report
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path, join, split_run_id
@@ -74,16 +78,72 @@ CONDITIONS = {
     "place": ("rejected", "requests were rejected"),
     "reassign": ("rejected", "clusters were rejected"),
     "check": ("problems", "problems were found"),
+    "schedule": ("rejected", "clusters were rejected"),
     "operate": ("rejected", "clusters were rejected"),
 }
 """Condition of --fail-on of each command, and what it looks for."""
+
+BATCH_OPTIONS = compose_options(
+    click.option(
+        "--partitions-per-batch",
+        metavar="N",
+        type=int,
+        help="Maximum number of partitions in a batch (default and maximum: 10000).",
+    ),
+    click.option(
+        "--bytes-per-batch",
+        metavar="N",
+        type=int,
+        help="Maximum number of bytes that a batch moves, if sizes are known (default: no limit).",
+    ),
+    click.option(
+        "--throttle",
+        metavar="BYTES",
+        type=int,
+        help="Compute how long each batch takes with this throttle, in bytes/s. Requires the table sizes.",
+    ),
+    click.option(
+        "--bandwidth",
+        metavar="BYTES",
+        type=int,
+        help="Compute the throttle, too: what each broker can send, and receive, in bytes/s. Requires sizes and loads.",
+    ),
+    click.option(
+        "--headroom",
+        metavar="X",
+        type=float,
+        help="With --bandwidth: fraction of it that stays free beside the measured rates (default: 0.3).",
+    ),
+    click.option(
+        "--measured-rate",
+        metavar="BYTES",
+        type=int,
+        help="With --throttle or --bandwidth: bytes/s that the slowest broker of a complete batch sent or received, "
+        "for the times of the others (default: the throttle).",
+    ),
+    click.option(
+        "--finish-by", metavar="TIME", type=click.DateTime(), help="Compute the latest start of each batch (UTC)."
+    ),
+)
+"""Options of the batches of a reassignment, and of their times."""
+
+REASSIGNMENT = click.option(
+    "--reassignment",
+    metavar="FILE",
+    multiple=True,
+    help="Reassignment of another tool: JSON of kafka-reassign-partitions.sh (also the output of --generate), of "
+    f"topicmappr, or of Cruise Control.{REPEATABLE}",
+)
+REASSIGNMENT_OPTIONS = compose_options(
+    REASSIGNMENT, click.option("--cluster", metavar="GLOB", default="*", help="Cluster of --reassignment.")
+)
 
 Tables = Mapping[str, DataFrame]
 
 
 @click.command(cls=Commands, name="replicas", help=__doc__, epilog=exit_codes("", ""), no_args_is_help=False)
 def main() -> None:
-    """Has the commands place, reassign, check, and operate."""
+    """Has the commands place, reassign, check, schedule, and operate."""
 
 
 def _command(name: str, what: str) -> Callable[[Callable[[Options], int]], Job]:
@@ -128,11 +188,19 @@ def placing(options: Options) -> int:
     "--plan",
     "Stored run of replicas reassign: also find the partitions that it changes and that have other replicas now.",
 )
+@REASSIGNMENT_OPTIONS
 def checking(options: Options) -> int:
-    """Checks the replicas of a fleet."""
+    """Checks the replicas of a fleet, or what they are after the reassignment of a file."""
+    if options.plan and options.reassignment:
+        raise ConfigError("--plan and --reassignment exclude each other: one is a stored run, the other a file.")
+    rows = read_reassignments(options.reassignment) if options.reassignment else []
     spark = _begin(options, "check")
+    fleet, after = _read_fleet(spark, options), None
     placement = None if options.plan is None else _stored_placement(spark, options.plan)
-    checked = check(_read_fleet(spark, options), min_replicas=options.min_replicas, placement=placement)
+    if rows:
+        given, placement = given_reassignment(fleet, rows, options.cluster)
+        after = given.after
+    checked = check(fleet, min_replicas=options.min_replicas, placement=placement, after=after)
     about = ("brokers", "racks", "problems", "clusters")
     results = _write(spark, options, "check", {name: getattr(checked, name) for name in about})
     print(report.summarize_check(results["clusters"], results["problems"]), flush=True)
@@ -146,57 +214,10 @@ def checking(options: Options) -> int:
 )
 @CHANGE_OPTIONS
 @BALANCE_OPTIONS
-@click.option(
-    "--partitions-per-batch",
-    metavar="N",
-    type=int,
-    help="Maximum number of partitions in a batch (default and maximum: 10000).",
-)
-@click.option(
-    "--bytes-per-batch",
-    metavar="N",
-    type=int,
-    help="Maximum number of bytes that a batch moves, if sizes are known (default: no limit).",
-)
-@click.option(
-    "--throttle",
-    metavar="BYTES",
-    type=int,
-    help="Compute how long each batch takes with this throttle, in bytes/s. Requires the table sizes.",
-)
-@click.option(
-    "--bandwidth",
-    metavar="BYTES",
-    type=int,
-    help="Compute the throttle, too: what each broker can send, and receive, in bytes/s. Requires sizes and loads.",
-)
-@click.option(
-    "--headroom",
-    metavar="X",
-    type=float,
-    help="With --bandwidth: fraction of it that stays free beside the measured rates (default: 0.3).",
-)
-@click.option(
-    "--measured-rate",
-    metavar="BYTES",
-    type=int,
-    help="With --throttle or --bandwidth: bytes/s that the slowest broker of a complete batch sent or received, for "
-    "the times of the others (default: the throttle).",
-)
-@click.option(
-    "--finish-by", metavar="TIME", type=click.DateTime(), help="Compute the latest start of each batch (UTC)."
-)
+@BATCH_OPTIONS
 def reassigning(options: Options) -> int:
     """Reassigns replicas, and writes the files for Kafka's tools."""
-    limits = {"--partitions-per-batch": options.partitions_per_batch, "--bytes-per-batch": options.bytes_per_batch}
-    for flag, limit in limits.items():
-        if limit is not None and limit < 1:
-            raise ConfigError(f"{flag} {limit}: expected 1 or more")
-    is_timed = options.throttle is not None or options.bandwidth is not None
-    timing = {"headroom": options.headroom, "measured_rate": options.measured_rate}
-    timing = {name: value for name, value in timing.items() if value is not None}
-    if not is_timed and (flags := [*timing, *["finish_by"] * bool(options.finish_by)]):
-        raise ConfigError(f"--{flags[0].replace('_', '-')} requires --throttle or --bandwidth")
+    is_timed = _check_batches(options)
     goals = load_goals(options)
     change_values(options)  # errors come before Spark starts
     spark = _begin(options, "reassign")
@@ -206,23 +227,63 @@ def reassigning(options: Options) -> int:
     names = ("placement", "moves", "metrics", *["balance"] * (goals is not None), "rejected")
     frames = {name: getattr(plan, name) for name in names}
     if is_timed:
-        frames["schedule"] = schedule(
-            plan,
-            Bandwidth(options.throttle, options.bandwidth, **timing),
-            plan.fleet.loads,
-            partitions_per_batch=options.partitions_per_batch,
-            bytes_per_batch=options.bytes_per_batch,
-            finish=options.finish_by and options.finish_by.replace(tzinfo=UTC),
-        )
+        frames["schedule"] = _schedule(options, plan)
     results = _write(spark, options, "reassign", frames)
     print(report.summarize_reassignment(results["metrics"], results["rejected"]), flush=True)
+    if not options.rack and (note := report.note_missing_racks(tables["brokers"])):
+        print(f"\n{note}", flush=True)
     if goals is not None:
         print("\n" + report.summarize_balance(results["balance"]), flush=True)
     if is_timed:
         print("\n" + report.summarize_schedule(results["schedule"]), flush=True)
-    in_batches = {"partitions_per_batch": options.partitions_per_batch, "bytes_per_batch": options.bytes_per_batch}
-    _write_tool_files(options, tool_files(plan, **in_batches))
+    _write_tool_files(options, tool_files(plan, **_batches(options)))
     return _failed(options, results["rejected"])
+
+
+@_command("schedule", "Time the reassignment of another tool, in batches. Reads replicas, brokers, sizes, and loads.")
+@REASSIGNMENT_OPTIONS
+@BATCH_OPTIONS
+def scheduling(options: Options) -> int:
+    """Computes how long a given reassignment takes, and writes its batches."""
+    if not options.reassignment:
+        raise ConfigError("No reassignment given. Use --reassignment FILE. To plan one, use replicas reassign.")
+    if not _check_batches(options):
+        raise ConfigError("replicas schedule requires --throttle or --bandwidth")
+    rows = read_reassignments(options.reassignment)
+    spark = _begin(options, "schedule")
+    tables = _read(spark, options, ("replicas", "brokers", "sizes", "loads"), ("replicas", "brokers"))
+    plan, _ = given_reassignment(ReplicaFleet(**tables), rows, options.cluster)
+    frames = {name: getattr(plan, name) for name in ("placement", "moves", "rejected")}
+    results = _write(spark, options, "schedule", {**frames, "schedule": _schedule(options, plan)})
+    print(report.summarize_schedule(results["schedule"]), flush=True)
+    _write_tool_files(options, tool_files(plan, **_batches(options)))
+    return _failed(options, results["rejected"])
+
+
+def _check_batches(options: Options) -> bool:
+    """Checks `BATCH_OPTIONS`, and returns whether times are computed. Raises ConfigError."""
+    for name, limit in _batches(options).items():
+        if limit is not None and limit < 1:
+            raise ConfigError(f"--{name.replace('_', '-')} {limit}: expected 1 or more")
+    is_timed = options.throttle is not None or options.bandwidth is not None
+    if not is_timed and (flags := given_values(options, ("headroom", "measured_rate", "finish_by"))):
+        raise ConfigError(f"--{next(iter(flags)).replace('_', '-')} requires --throttle or --bandwidth")
+    return is_timed
+
+
+def _batches(options: Options) -> dict[str, int | None]:
+    return {"partitions_per_batch": options.partitions_per_batch, "bytes_per_batch": options.bytes_per_batch}
+
+
+def _schedule(options: Options, plan: Reassignment) -> DataFrame:
+    """Returns the times of the batches of a reassignment."""
+    return schedule(
+        plan,
+        Bandwidth(options.throttle, options.bandwidth, **given_values(options, ("headroom", "measured_rate"))),
+        plan.fleet.loads,
+        finish=options.finish_by and options.finish_by.replace(tzinfo=UTC),
+        **_batches(options),
+    )
 
 
 @_command("operate", "Find out who rebalances during an operation. Reads a fleet with replicas and brokers.")
@@ -232,6 +293,7 @@ def reassigning(options: Options) -> int:
     help="Rolling restart of these brokers in this order, or of all in the order with the fewest moves.",
 )
 @click.option("--down", metavar="ID", help="A broker that crashes and stays down.")
+@REASSIGNMENT
 @CHANGE_OPTIONS
 @click.option(
     "--leaders-return",
@@ -261,7 +323,7 @@ def reassigning(options: Options) -> int:
 def operating(options: Options) -> int:
     """Computes what an operation does to the groups of a fleet."""
     fleet_or_sample(options, __file__)  # raises
-    given = [flag for flag in ("restart", "down") if getattr(options, flag) is not None]
+    given = [flag for flag in ("restart", "down", "reassignment") if getattr(options, flag) not in (None, ())]
     changes = list(given_values(options, CHANGES))
     if len(given) > 1 or (given and changes):
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in [*given, *changes][:2])
@@ -270,8 +332,9 @@ def operating(options: Options) -> int:
         options.restart = ALL
         print("No operation given, so all brokers restart: --restart all", file=sys.stderr)
     elif not given and not changes:
-        raise ConfigError("No operation given. Use --restart, --down, or a change such as --remove ID.")
-    if options.price_per_gb is not None and not changes:
+        raise ConfigError("No operation given. Use --restart, --down, --reassignment, or a change such as --remove ID.")
+    options.reassignment = read_reassignments(options.reassignment) if options.reassignment else []
+    if options.price_per_gb is not None and not changes and not options.reassignment:
         raise ConfigError("--price-per-gb requires a change such as --remove ID, after which leaders stay elsewhere.")
     broker_ids("--restart", None if options.restart == ALL else options.restart)  # errors come before Spark starts
     broker_ids("--down", options.down)
@@ -282,7 +345,11 @@ def operating(options: Options) -> int:
 def _operate(options: Options, _location: str | None, fleet: Fleet) -> int:
     is_change = options.restart is None and options.down is None
     spark = fleet.topics.sparkSession
-    reassignment = planned_reassignment(replica_fleet(fleet), options) if is_change else None
+    reassignment = None
+    if is_change and options.reassignment:
+        reassignment, _ = given_reassignment(replica_fleet(fleet), options.reassignment, options.cluster)
+    elif is_change:
+        reassignment = planned_reassignment(replica_fleet(fleet), options)
     operation = operate(
         fleet,
         restart=ALL if options.restart == ALL else broker_ids("--restart", options.restart),

@@ -48,7 +48,7 @@ log = logging.getLogger("spark_assign.snapshot")
 
 EXIT_CODES = "Exit codes: 0 success; 2 invalid options, settings, or files; 3 no cluster was read, or writing failed."
 READINGS = 5
-FILES = ("topics_file", "groups_file")
+FILES = ("topics_file", "groups_file", "brokers_file")
 KAFKA_OPTIONS = ("cluster_name", "group", "topic", "interval", "times", "rates_since", "topology", "from_text")
 CLUSTER_OPTIONS = ("bootstrap_server", "command_config", "connect_url")
 CONNECT_OPTIONS = (
@@ -65,7 +65,9 @@ HELP = {
     "--from-text": "Read files with the output of Kafka's tools instead of a cluster. Needs --cluster-name.",
     "--topics-file": f"With --from-text: output of kafka-topics.sh --describe.{REPEATABLE}",
     "--groups-file": "With --from-text: output of kafka-consumer-groups.sh --describe --all-groups, also with "
-    f"--state or --members --verbose.{REPEATABLE}",
+    f"--state or --members --verbose, of kafka-share-groups.sh, or of kafka-groups.sh --list.{REPEATABLE}",
+    "--brokers-file": "With --from-text: racks, as printed by kafka-broker-api-versions.sh, or as lines "
+    f"BROKER_ID,RACK.{REPEATABLE}",
     "--interval": "Read offsets and log sizes repeatedly at this interval, for example 60s, and write the table loads.",
     "--times": f"Number of readings with --interval, including the first (default: {READINGS}).",
     "--rates-since": "Compute loads in one reading from record timestamps, of the last TIME, for example 10m.",
@@ -97,7 +99,10 @@ def _option(flag: str, metavar: str | None = None, **more: Any) -> Decorator:
 @_option("--bootstrap-server", "HOST:PORT,…")
 @_option("--command-config", "FILE")
 @_option("--cluster-name", "NAME")
-@patterns("--group", "Include only groups with a matching ID.")
+@patterns(
+    "--group",
+    "Include only groups with a matching ID. With --from-text: ID of the group whose text lacks the column GROUP.",
+)
 @patterns("--topic", "Include only matching topics, and the topics that the groups use.")
 @_option("--interval", "TIME", type=DURATION)
 @_option("--times", "N", type=click.IntRange(min=2))
@@ -106,6 +111,7 @@ def _option(flag: str, metavar: str | None = None, **more: Any) -> Decorator:
 @_option("--from-text", is_flag=True)
 @_option("--topics-file", "FILE", multiple=True)
 @_option("--groups-file", "FILE", multiple=True)
+@_option("--brokers-file", "FILE", multiple=True)
 @snapshot_output_options(snapshot_files.FORMATS)
 @_option("--pseudonyms", "KEYFILE")
 @_option("--connect-url", "[NAME=]URL[,URL…]", multiple=True)
@@ -222,9 +228,11 @@ def _check_text_usage(options: Options) -> None:
     for name in ("cluster_name", "topics_file"):
         if not getattr(options, name):
             raise ConfigError(f"--from-text needs {_flag(name)}.")
-    for name in (*CLUSTER_OPTIONS, *CONNECT_OPTIONS, *KAFKA_OPTIONS[1:-1]):
+    for name in (*CLUSTER_OPTIONS, *CONNECT_OPTIONS, *KAFKA_OPTIONS[2:-1]):
         if getattr(options, name):
             raise ConfigError(f"{_flag(name)} can't be used with --from-text.")
+    if len(options.group) > 1:
+        raise ConfigError("--group can name only one group with --from-text. Take a snapshot of each.")
 
 
 def _flag(name: str) -> str:
@@ -237,9 +245,25 @@ def _snapshot(options: Options) -> Snapshot:
     if not options.from_text:
         return _kafka_snapshot(options)
     try:
-        return describe_text.read(options.topics_file, options.groups_file, options.cluster_name)
+        snapshot = describe_text.read(
+            options.topics_file,
+            options.groups_file,
+            options.cluster_name,
+            brokers=options.brokers_file,
+            group=next(iter(options.group), None),
+        )
     except SourceError as error:
         raise ConfigError(str(error)) from error
+    if skipped := snapshot.source["skipped_lines"]:
+        log.info("%d lines of shells and loggers were skipped", skipped)
+    if unlike := snapshot.source["unlike_members"]:
+        names = ", ".join(unlike[:3]) + ", …" * (len(unlike) > 3)
+        log.warning(
+            "%s", visible(f"members of {names} subscribe to different topics, and the text lacks them: plans are wrong")
+        )
+    for row in snapshot.tables["undescribed"].to_pylist():
+        log.warning("%s", visible(f"{row['group_id']} is not described: {row['error']}"))
+    return snapshot
 
 
 def _kafka_snapshot(options: Options) -> Snapshot:

@@ -92,6 +92,19 @@ def replica_fleet(fleet: FleetTables | ReplicaFleet) -> ReplicaFleet:
     return fleet if isinstance(fleet, ReplicaFleet) else ReplicaFleet(fleet.replicas, fleet.brokers)  # type: ignore[arg-type]
 
 
+def without_removed(replicas: DataFrame) -> DataFrame:
+    """Returns the replicas that partitions have once the reassignments in progress are complete.
+
+    While a partition is being reassigned, its replicas are the target, followed by the ones to be removed
+    (`PartitionReassignmentReplicas`).
+    """
+    if "removing_replicas" not in replicas.columns:
+        return replicas
+    removing = F.coalesce("removing_replicas", F.array().cast("array<int>"))
+    target = F.filter("replicas", lambda broker: ~F.array_contains(removing, broker))
+    return replicas.withColumn("replicas", target)
+
+
 @dataclass(frozen=True)
 class ClusterChange(CheckedTables):
     """Changes of clusters for a reassignment; every table is optional.

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
 
 from spark_assign.fleet import FleetTables
-from spark_assign.replicas.fleet import ClusterChange, ReplicaFleet, replica_fleet
+from spark_assign.replicas.fleet import ClusterChange, ReplicaFleet, replica_fleet, without_removed
 from spark_assign.replicas.kernel import reassign_table as kernel
 from spark_assign.replicas.kernel import reassignment_facts as kinds
 from spark_assign.replicas.kernel.load_goals import LoadGoals
@@ -114,7 +114,8 @@ def reassign(
     """Plans a reassignment of replicas.
 
     Args:
-        fleet: Replicas and brokers. If a `ReplicaFleet` has sizes, bytes are balanced instead of counts.
+        fleet: Replicas and brokers. If a `ReplicaFleet` has sizes, bytes are balanced instead of counts. A partition
+            that is being reassigned counts with its target.
         change: Changes of clusters; by default none, so that only violated constraints are repaired.
         tolerance: Maximum deviation of a broker from its even share, as a fraction of the share.
         voluntary: Whether replicas that could stay may move to bring brokers within the tolerance. By default, only in
@@ -130,7 +131,8 @@ def reassign(
         raise ConfigError(f"tolerance is {tolerance}, expected 0 or more, for example 0.1 for 10 %")
     if goals is not None and voluntary is not None:
         raise ConfigError("expected either goals or voluntary: goals have their own moves")
-    original, change = replica_fleet(fleet), change or ClusterChange()
+    given, change = replica_fleet(fleet), change or ClusterChange()
+    original = replace(given, replicas=without_removed(given.replicas))
     tables = _tables_for_goals(original, goals)
     tables.check_keys()
     change.check_keys()

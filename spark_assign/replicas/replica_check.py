@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.fleet import FleetTables
-from spark_assign.replicas.fleet import ReplicaFleet, replica_fleet
+from spark_assign.replicas.fleet import ReplicaFleet, replica_fleet, without_removed
 from spark_assign.spark.engine import divide
 from spark_assign.stores.result import Result
 from spark_assign.tables.replicas import BROKER_CHECK, CHECK_TABLES, CLUSTER_CHECK, PROBLEMS, RACK_CHECK
@@ -52,7 +52,11 @@ class ReplicaCheck(Result):
 
 
 def check(
-    fleet: FleetTables | ReplicaFleet, *, min_replicas: int = 1, placement: DataFrame | None = None
+    fleet: FleetTables | ReplicaFleet,
+    *,
+    min_replicas: int = 1,
+    placement: DataFrame | None = None,
+    after: ReplicaFleet | None = None,
 ) -> ReplicaCheck:
     """Checks the replicas of a fleet.
 
@@ -63,7 +67,8 @@ def check(
         duplicate-replica          a broker is listed twice
         too-few-replicas           fewer than `min_replicas`
         uneven-replication-factor  fewer than another partition of the topic
-        being-reassigned           with a plan: the partition has its previous and its new replicas
+        being-reassigned           the fleet has `adding_replicas` or `removing_replicas` of the partition; or with a
+                                   plan: it has its previous and its new replicas
         plan-outdated              with a plan: the partition has neither its previous nor its new replicas
 
     Args:
@@ -71,6 +76,7 @@ def check(
         min_replicas: the minimum replication factor of a partition.
         placement: `placement` of a `Reassignment` from an earlier snapshot; it may be executed only if it isn't
             outdated.
+        after: the fleet after a reassignment, which is checked instead; `fleet` is compared with `placement` only.
 
     Raises:
         FleetError: a missing table or column, a wrong type, a null, a negative partition, a broker or a
@@ -78,8 +84,9 @@ def check(
     """
     tables = replica_fleet(fleet)
     tables.check_keys(unique=["brokers", "replicas"])
-    brokers = _broker_rows(tables)
-    problems = _problems(tables, min_replicas)
+    checked = tables if after is None else after
+    brokers = _broker_rows(checked)
+    problems = _problems(checked, min_replicas)
     if placement is not None:
         problems = problems.unionByName(_plan_problems(tables.replicas, placement))
     return ReplicaCheck(brokers, _rack_rows(brokers), problems, _cluster_rows(brokers, problems))
@@ -119,9 +126,10 @@ def _problems(fleet: ReplicaFleet, min_replicas: int) -> DataFrame:
         F.map_from_entries(F.collect_list(broker_entry)).alias("brokers"),
         F.count_distinct(F.when(~fenced, rack)).alias("racks"),
     )
-    factors = fleet.replicas.groupBy("cluster", "topic").agg(F.max(F.size("replicas")).alias("factor"))
+    targets = without_removed(fleet.replicas).withColumn("changing", _changing(fleet.replicas))
+    factors = targets.groupBy("cluster", "topic").agg(F.max(F.size("replicas")).alias("factor"))
     rows = (
-        fleet.replicas.join(F.broadcast(cluster_brokers), "cluster", "left")
+        targets.join(F.broadcast(cluster_brokers), "cluster", "left")
         .join(factors, ["cluster", "topic"])
         .withColumn("known", F.transform("replicas", lambda broker: F.try_element_at("brokers", broker)))
         .withColumn("in_racks", F.array_compact(F.transform("known", lambda broker: broker["rack"])))
@@ -140,22 +148,34 @@ def _problems(fleet: ReplicaFleet, min_replicas: int) -> DataFrame:
         _problem(UNKNOWN_BROKER, F.size(unknown) > 0, "brokers has no broker %s", _ids(unknown)),
         _problem(DUPLICATE_REPLICA, F.size(F.array_distinct("replicas")) < size, "duplicate broker in %s", replicas),
         _problem(TOO_FEW_REPLICAS, size < min_replicas, f"%s replica(s), expected at least {min_replicas}", size),
+        _problem(BEING_REASSIGNED, F.col("changing") != "", "%s", "changing"),
         _problem(UNEVEN_FACTOR, size < factor, "%s replica(s), another partition of the topic has %s", size, factor),
     ]
     return _problem_rows(rows, conditions)
+
+
+def _changing(replicas: DataFrame) -> Column:
+    """Returns a text about the replicas that partitions get and lose while they are being reassigned; else empty."""
+    columns = [name for name in ("adding_replicas", "removing_replicas") if name in replicas.columns]
+    texts = (
+        F.when(F.size(name) > 0, F.concat(F.lit(name.replace("_", " ") + " "), _ids(F.col(name)))) for name in columns
+    )
+    return F.concat_ws("; ", F.array_compact(F.array(*texts))) if columns else F.lit("")
 
 
 def _plan_problems(replicas: DataFrame, placement: DataFrame) -> DataFrame:
     """Returns `tables.replicas.PROBLEMS` of the partitions that a plan changes, and that have changed since."""
     old, new, now = F.col("previous_replicas"), F.col("replicas"), F.col("now")
     changed = placement.where(old.isNotNull() & (old != new)).select(*_KEY, "previous_replicas", "replicas")
-    rows = changed.join(replicas.select(*_KEY, F.col("replicas").alias("now")), _KEY, "left")
+    present = replicas.select(*_KEY, F.col("replicas").alias("now"), _changing(replicas).alias("changing"))
+    rows = changed.join(present, _KEY, "left")
     rows = rows.where(~(now.eqNullSafe(old) | now.eqNullSafe(new)))
+    is_found = F.coalesce("changing", F.lit("")) != ""  # by `_problems`, too
     is_moving = F.coalesce(F.sort_array(now) == F.sort_array(F.array_union(old, new)), F.lit(False))
     from_old = "replicas are %s; the plan moves them from %s to %s"
     values = F.when(now.isNull(), F.lit("missing")).otherwise(_ids(now)), _ids(old), _ids(new)
     conditions = [
-        _problem(BEING_REASSIGNED, is_moving, from_old, *values),
+        _problem(BEING_REASSIGNED, is_moving & ~is_found, from_old, *values),
         _problem(PLAN_OUTDATED, ~is_moving, from_old, *values),
     ]
     return _problem_rows(rows, conditions)

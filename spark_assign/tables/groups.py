@@ -79,10 +79,12 @@ REPLICAS = StructType(
     [
         *columns("cluster string, topic string, partition int, replicas array<int>"),
         *_if_given(leader_id=IntegerType()),
+        *_if_given(adding_replicas=ArrayType(IntegerType()), removing_replicas=ArrayType(IntegerType())),
     ]
 )
 """`replicas`: broker IDs, preferred leader first. `leader_id`: the current leader; null if there is none, or it is
-unknown: then the preferred leader counts."""
+unknown: then the preferred leader counts. `adding_replicas`, `removing_replicas`: of a partition that is being
+reassigned, the replicas among `replicas` that are still to be copied, and those to be removed; else null."""
 
 BROKERS = StructType(
     [

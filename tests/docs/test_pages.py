@@ -17,7 +17,7 @@ from tests.docs.terminal import Line, terminal
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 OF_OTHERS = (
     *("--engine", "--repeats", "--resume", "--quick", "--page"),  # of the benchmarks
-    *("--alter", "--replica-assignment", "--members", "--state"),  # of Kafka's tools
+    *("--alter", "--replica-assignment", "--members", "--state", "--type"),  # of Kafka's tools
     *("--no-deps", "--wheel-dir", "--spark"),
     *("--var", "--params"),  # of databricks bundle
     *("--sample", "--seed", "--budget", "--page"),  # of mutation/mutants
@@ -282,7 +282,9 @@ def test_options_that_the_pages_name_exist(capsys: pytest.CaptureFixture[str]) -
     """An option in a sentence or a table is a job's, the launcher's, or one of a tool that is not ours."""
     known = set(OF_OTHERS)
     for job in (file.stem for file in (ROOT / "jobs").glob("[!_]*.py")):
-        for command in ([], ["place"], ["reassign"], ["check"], ["operate"]) if job == "replicas" else ([],):
+        for command in (
+            ([], ["place"], ["reassign"], ["check"], ["schedule"], ["operate"]) if job == "replicas" else ([],)
+        ):
             assert homes.import_main(job)([*command, "--help"]) == 0
             known |= set(OPTION.findall(capsys.readouterr().out))
     known |= set(OPTION.findall((ROOT / "spark-submit.sh").read_text()))

@@ -35,15 +35,17 @@ def command(program: str, class_path: str, *arguments: object, options: Sequence
     return ["java", *options, "-cp", path, name, *map(str, arguments)]
 
 
-def answers(program: str, questions: Iterable[Any], class_path: str) -> list[Any]:
+# Without the last option Java leaves out the messages of exceptions that it throws often.
+_ANSWERING = (*SHORT_LIVED, "-XX:-OmitStackTraceInFastThrow")
+
+
+def answers(program: str, questions: Iterable[Any], class_path: str, options: Sequence[str] = _ANSWERING) -> list[Any]:
     """Returns what a program answers to each question, all as JSON.
 
     Raises RuntimeError with Java's own words if the program fails or does not answer every question.
     """
     # Python's JSON escapes all that is not ASCII, so that texts reach Java whatever the locale is.
     lines = [json.dumps(question) for question in questions]
-    # Without the option Java leaves out the messages of exceptions that it throws often.
-    options = (*SHORT_LIVED, "-XX:-OmitStackTraceInFastThrow")
     with tempfile.TemporaryFile() as standard_input:
         standard_input.write("".join(f"{line}\n" for line in lines).encode())
         standard_input.seek(0)

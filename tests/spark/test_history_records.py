@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from jobs import history as history_job
 from spark_assign.cli.job import run_job
 from spark_assign.history.records import records_of, redact_records
 from spark_assign.sources.kafka.log_segments import log_segments
@@ -20,6 +22,7 @@ from spark_assign.stores.local_tables import read_parquet_location
 from spark_assign.tables.errors import ConfigError, FleetError, SourceError, find_row_fault
 from spark_assign.tables.history import RECORDS
 from spark_assign.wire.segment_records import Record
+from tests.unit import test_records_text
 from tests.unit.test_log_segment import batch_of, control, emptied, of_producer
 
 pytestmark = pytest.mark.spark
@@ -174,3 +177,18 @@ def test_a_place_is_of_one_stream(spark: SparkSession, tmp_path: Path) -> None:
     message = "no Kafka source" if is_embedded(spark) else r"client has records that the client has read\. Continue it"
     with pytest.raises(ConfigError, match=message):
         follow(spark, "localhost:9", "orders-eu", str(tmp_path / "client"))
+
+
+def test_the_text_of_a_tool(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The job reads a dump that is compressed; other text is exit code 2, with the accepted formats."""
+    dump = tmp_path / "dump.txt.gz"
+    dump.write_bytes(gzip.compress(test_records_text._recorded()[2]["text"].encode()))
+    assert history_job.main(["--records", str(dump), "--cluster-name", "c"]) == 0
+    printed = capsys.readouterr().out
+    assert "9 groups from 2026-11-29" in printed
+    assert "c/team one" in printed
+    dump.write_bytes(gzip.compress(b"key,value\n"))
+    assert history_job.main(["--records", str(dump), "--cluster-name", "c"]) == 2
+    assert "dump.txt.gz has no records. Accepted are a folder or table of records, and text" in caplog.text

@@ -165,6 +165,22 @@ def test_a_plan_against_a_new_snapshot(spark: SparkSession) -> None:
     assert (row["being_reassigned"], row["plan_outdated"]) == (1, 3)
 
 
+def test_a_partition_that_is_being_reassigned(spark: SparkSession) -> None:
+    """The check names it, and not its neighbor with fewer replicas; a plan starts from the target."""
+    brokers = dataframe(spark, BROKERS, [("c", each, f"r{each}", None, None) for each in range(4)])
+    schema = f"{REPLICAS}, adding_replicas array<int>, removing_replicas array<int>"
+    rows = [("c", "t", 0, [2, 1, 0], [2], [0]), ("c", "t", 1, [0, 1], None, None), ("c", "t", 2, [3, 2], None, None)]
+    fleet = ReplicaFleet(dataframe(spark, schema, rows), brokers)
+    nothing = "cluster string, topic string, partition int, previous_replicas array<int>, replicas array<int>"
+    for placement in (None, dataframe(spark, nothing, [("c", "t", 0, [1, 0], [2, 1])])):
+        problems = check(fleet, placement=placement).problems.collect()
+        assert [(row["partition"], row["code"], row["detail"]) for row in problems] == [
+            (0, "being-reassigned", "adding replicas 2; removing replicas 0")
+        ]
+    placed = reassign(fleet).placement.orderBy("partition").collect()
+    assert [row["previous_replicas"] for row in placed] == [[2, 1], [0, 1], [3, 2]]
+
+
 def test_a_change_in_plain_values(spark: SparkSession, fleet: ReplicaFleet) -> None:
     """Patterns of clusters and topics; other clusters are left alone; sizes; faults."""
     sizes = dataframe(spark, "cluster string, topic string, partition int, bytes int", [("shrinks", "t", 9, 500)])

@@ -49,3 +49,46 @@ def test_wrong_usage(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> N
     for command in ("place", "reassign", "check", "operate"):
         assert replicas.main([command]) == 2
     assert caplog.text.count("No fleet given. Use --fleet LOCATION, or --sample") == 4
+
+
+GENERATED = """Current partition replica assignment
+{"version":1,"partitions":[{"topic":"orders.dlq","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}
+
+Proposed partition reassignment configuration
+{"version":1,"partitions":[{"topic":"orders.dlq","partition":0,"replicas":[1,3],"log_dirs":["any","any"]}]}
+"""
+
+
+def test_the_reassignment_of_another_tool(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is checked, timed, and explained; one that the fleet has overtaken is outdated."""
+    file, sizes = tmp_path / "move.txt", tmp_path / "sizes.csv"
+    file.write_text(GENERATED)
+    given = ["--sample", "--reassignment", str(file)]
+    assert replicas.main(["check", *given]) == 0
+    outdated = "shop-prod/orders.dlq-0: plan-outdated: replicas are 2,3; the plan moves them from 1,2 to 1,3"
+    assert outdated in capsys.readouterr().out
+    assert replicas.main(["operate", *given]) == 0
+    assert "shop-prod  1     reassign" in capsys.readouterr().out
+    sizes.write_text("cluster,topic,partition,bytes\nshop-prod,orders.dlq,0,1000000\n")
+    stored = ["--table", f"sizes={sizes}", "--output", str(tmp_path / "out")]
+    assert replicas.main(["schedule", *given, "--throttle", "100000", *stored]) == 0
+    assert "1,000,000" in capsys.readouterr().out
+    assert len(list((tmp_path / "out" / "json").rglob("reassign-001.json"))) == 1
+    assert replicas.main(["schedule", *given]) == 2
+    assert replicas.main(["schedule", "--sample", "--throttle", "1"]) == 2
+    assert replicas.main(["check", *given, "--plan", str(tmp_path / "out")]) == 2
+    assert replicas.main(["operate", *given, "--down", "1"]) == 2
+    assert replicas.main(["check", *given, "--cluster", "other"]) == 2
+    file.write_text(GENERATED.replace("orders.dlq", "gone"))
+    assert replicas.main(["check", *given]) == 2
+    for text in (
+        "replicas schedule requires --throttle or --bandwidth",
+        "No reassignment given. Use --reassignment FILE.",
+        "--plan and --reassignment exclude each other",
+        "--down and --reassignment are different operations",
+        "--reassignment is of one cluster, and other matches none. Give its name with --cluster",
+        "--reassignment: shop-prod has no partition gone-0. Take a new snapshot",
+    ):
+        assert text in caplog.text

@@ -20,7 +20,7 @@ OTHERS = (
     *("advise", "check", "compare", "daily", "diff", "migrate", "report"),
     *("simulate", "snapshot"),
 )
-OF_REPLICAS = ("replicas place", "replicas check", "replicas reassign", "replicas operate")
+OF_REPLICAS = ("replicas place", "replicas check", "replicas reassign", "replicas schedule", "replicas operate")
 
 
 def schema(of: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

@@ -43,6 +43,7 @@ MEMBERS = """
 GROUP           CONSUMER-ID      GROUP-INSTANCE-ID HOST            CLIENT-ID       #PARTITIONS     CURRENT-EPOCH   CURRENT-ASSIGNMENT    TARGET-EPOCH    TARGET-ASSIGNMENT
 shop            c0-aaaa          worker-0          /10.0.0.7       c0              2               -               orders:0,2            -               -
 shop            c1-bbbb                            /0:0:0:0:0:0:0:1 c1             1               -               orders:1              -               -
+shop            c2-cccc                            /10.0.0.9       c2              0               -               -                     -               -
 """  # noqa: E501
 STATE = """
 GROUP           COORDINATOR (ID)          ASSIGNMENT-STRATEGY  STATE                #MEMBERS
@@ -135,7 +136,7 @@ def test_offsets(read: Snapshot) -> None:
         ("", GROUPS, r"topics\.txt is empty: the tool has failed, or has nothing to print"),
         (TOPICS, "SLF4J: No logger\n \n", r"groups\.txt is empty"),
         (TOPICS, "shop orders 0 1 2 1 - - -", r"groups\.txt, line 1: expected the header GROUP TOPIC PARTITION"),
-        (TOPICS, GROUPS.replace("c0-aaaa ", "c0 aaaa "), r"groups\.txt, line 3: expected 9 columns"),
+        (TOPICS, GROUPS.replace("c0-aaaa ", "c0 a aaa "), r"groups\.txt, line 3: expected 9 columns"),
         (TOPICS, GROUPS.replace("orders          1 ", "orders          one "), r"line 5: expected a number under P"),
         (TOPICS, GROUPS.replace("5               9", "five            9"), r"line 3: expected a number or - under C"),
         (TOPICS, GROUPS.replace("CLIENT-ID", ""), r"line 3: expected the default columns, CLIENT-ID missing"),
@@ -167,3 +168,73 @@ def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pyt
     assert json.loads(lines[0]) == known | {"topic_id": "PDqtFm2FTRmCJRFreBcepw"}
     assert snapshot.main([*arguments, "--groups-file", str(tmp_path / "nowhere")]) == 2
     assert "nowhere cannot be read" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("topics", "message"),
+    [
+        ("\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2", r"line 1: expected a line of kafka-topics\.sh"),
+        ("\tTopic: t\tPartition: 1\tLeader: 1\tReplicas: 1\tIsr: 1", r"has partition 1 of t, but not partition 0"),
+        (f"{TOPICS}Topic: u\tPartitionCount: 2", r"expected 2 partition lines for topic u, 0 are there"),
+        (TOPICS.replace("Isr: 3\tElr: \t", "Isr: 3\t"), r"line 4: expected the fields Elr:, LastKnownElr: after Isr"),
+        (
+            TOPICS.replace("Isr: 3\t", "Isr: 3\tAdding Replicas: 9\t"),
+            r"line 4: expected replicas, Isr, and the replicas",
+        ),
+    ],
+)
+def test_a_part_of_a_topic(tmp_path: Path, topics: str, message: str) -> None:
+    """Lines that are cut or missing are an error, never a smaller topic."""
+    files = _files(tmp_path, topics=topics)
+    with pytest.raises(SourceError, match=message):
+        describe_text.read([files["topics"]], [], "prod")
+
+
+def test_racks(tmp_path: Path) -> None:
+    """Lines of ID and rack, or those of kafka-broker-api-versions.sh."""
+    files = _files(tmp_path, topics=TOPICS, racks="broker_id,rack_id\n1,a\n3,b\n", wrong="one,a\n")
+    files["versions"] = tmp_path / "versions.txt"
+    files["versions"].write_text(
+        "h:9092 (id: 2 rack: null isFenced: false) -> (\n\tProduce(0): 0 to 13 [usable: 13],\n)\n"
+    )
+    read = describe_text.read([files["topics"]], [], "prod", brokers=[files["racks"], files["versions"]])
+    assert _rows(read, "brokers", "broker_id", "rack_id") == [(1, "a"), (2, None), (3, "b")]
+    (tmp_path / "json").write_text('{"brokers": [{"broker": 1}]}')
+    with pytest.raises(SourceError, match=r"line 1: expected the JSON of kafka-log-dirs\.sh"):
+        describe_text.read([files["topics"]], [], "prod", brokers=[tmp_path / "json"])
+    with pytest.raises(SourceError, match=r"wrong\.txt, line 1: expected a line of kafka-broker-api-versions\.sh"):
+        describe_text.read([files["topics"]], [], "prod", brokers=[files["wrong"]])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "group", "problem"),
+    [
+        ("shop            orders          1  ", "shop            orders          3  ", "shop", "partition 1 of orders"),
+        ("c1-bbbb       /0:0:0:0:0:0:0:1 c1", "c0-aaaa       /10.0.0.7       c0", "shop", None),
+        ("shop            payments        0          3               -               -               -  ",
+         "shop            invoices        0          3               -               -               c9-i", "shop",
+         "members own invoices, which the text of kafka-topics.sh lacks"),
+    ],
+)  # fmt: skip
+def test_a_part_of_a_group(tmp_path: Path, old: str, new: str, group: str, problem: str | None) -> None:
+    """A group whose partitions are incomplete is undescribed, and has no members."""
+    assert old in GROUPS
+    files = _files(tmp_path, topics=TOPICS, groups=GROUPS.replace(old, new))
+    read = describe_text.read([files["topics"]], [files["groups"]], "prod")
+    errors = dict(_rows(read, "undescribed", "group_id", "error"))
+    assert problem is None or errors[group].startswith(problem), errors
+    assert (group in errors) == (problem is not None)
+    assert bool([row for row in _rows(read, "members", "group_id") if row == (group,)]) == (problem is None)
+
+
+def test_an_id_that_is_glued_to_its_host(tmp_path: Path) -> None:
+    """Before Kafka 1.1, the tool pads member IDs to 50 characters, with no space behind them."""
+    pattern = "{:30} {:10} {:15} {:15} {:10} {:50}{:30}{}"
+    header = pattern.format(
+        "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID"
+    )
+    member = "consumer-of-orders-0-d9e45609-ea88-48e4-b826-96d3a343c39b"
+    rows = [pattern.format("orders", str(at), "1", "2", "1", member, "/10.0.0.7", "c0") for at in range(3)]
+    files = _files(tmp_path, topics=TOPICS, groups="\n".join([header, *rows]))
+    read = describe_text.read([files["topics"]], [files["groups"]], "prod", group="shop")
+    assert _rows(read, "members", "group_id", "member_id", "client_host") == [("shop", member, "/10.0.0.7")]

@@ -89,14 +89,16 @@ def _group_line(text: str) -> None:
         ()
         if text.isspace()
         else (
-            "GROUP TOPIC PARTITION",
+            "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID",
             "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE #MEMBERS",
-            "GROUP CONSUMER-ID",
+            "GROUP CONSUMER-ID GROUP-INSTANCE-ID HOST CLIENT-ID #PARTITIONS ASSIGNMENT",
         )
     ):
-        layout = found.group_line(("f", 1, header), [])
+        found.group_line(("f", 1, header))
         with suppress(SourceError):
-            found.group_line(("f", 2, text), layout)
+            found.group_line(("f", 2, text))
+    describe_text._is_noise(text)
+    describe_text._ANSI.sub("", text)
 
 
 STARS = "*a" * 20 + "*[ab]*?*1*b"

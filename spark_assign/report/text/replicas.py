@@ -77,6 +77,21 @@ def summarize_reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
     return "\n".join([heading, *table, *_rejected_lines(rejected, ["cluster"], num_rejected)])
 
 
+def note_missing_racks(brokers: DataFrame) -> str | None:
+    """Returns a text about the clusters of which no broker has a rack, or None if there is none.
+
+    Args:
+        brokers: Table `brokers` of the fleet.
+    """
+    racks = F.count("rack_id") if "rack_id" in brokers.columns else F.lit(0)
+    found = brokers.groupBy("cluster").agg(racks.alias("racks")).where("racks = 0").orderBy("cluster")
+    clusters = [row["cluster"] for row in found.limit(4).collect()]
+    if not clusters:
+        return None
+    names = ", ".join(clusters[:3]) + ", …" * (len(clusters) > 3)
+    return f"No broker of {names} has a rack, so the plan ignores racks. If there are racks, give them with --rack"
+
+
 @progress("balancing loads", 1)
 def summarize_balance(balance: DataFrame) -> str:
     """Returns one line per cluster and goal: loads as multiples of the share, and brokers out of bounds.

@@ -70,8 +70,8 @@ def snapshot(
         progress(f"read {count(len(metadata.brokers), 'broker')} and {count(len(readable), 'topic')}")
         if missing := kafka_connection.missing_permission(connection):
             progress(missing)
-        if moving := kafka_connection.reassignments_text(connection):
-            progress(moving)
+        if moving := kafka_connection.reassignments(connection):
+            progress(f"{count(len(moving), 'partition', 'is', 'are')} being reassigned, with old and new replicas")
         listed = kafka_groups.listed(connection, groups)
         progress(f"listed {count(len(listed), 'group')}")
         committing = {group_id: group for group_id, group in listed.items() if group.commits}
@@ -82,7 +82,7 @@ def snapshot(
             progress(kafka_connection.unseen_topics_text(unseen))
         kept = _kept(rows, readable.keys(), topics)
         _add_brokers(rows, metadata.brokers, kafka_loads.log_dir_states(connection))
-        _add_topics(rows, [readable[name] for name in sorted(kept)])
+        _add_topics(rows, [readable[name] for name in sorted(kept)], moving)
         committed, faults, answered_s = kafka_offsets.committed(connection, committing, progress)
         for group_id, fault in sorted(faults.items()):
             rows.add("undescribed", group_id=group_id, error=f"committed offsets: {fault}")
@@ -142,7 +142,9 @@ def _add_brokers(rows: SnapshotRows, brokers: Collection[Any], log_dirs: Mapping
         rows.add("brokers", broker_id=broker.node_id, rack_id=broker.rack or None, **state)
 
 
-def _add_topics(rows: SnapshotRows, topics: Collection[Any]) -> None:
+def _add_topics(
+    rows: SnapshotRows, topics: Collection[Any], moving: Mapping[tuple[str, int], Mapping[str, list[int]]]
+) -> None:
     """Adds topics and replicas."""
     for topic in topics:
         rows.add("topics", topic=topic.name, partitions=len(topic.partitions), topic_id=_topic_id(topic))
@@ -153,6 +155,7 @@ def _add_topics(rows: SnapshotRows, topics: Collection[Any]) -> None:
                 partition=partition.partition_index,
                 replicas=list(partition.replica_nodes),
                 leader_id=partition.leader_id if partition.leader_id >= 0 else None,
+                **moving.get((topic.name, partition.partition_index), {}),
             )
 
 

@@ -33,7 +33,6 @@ from kafka.protocol.admin import DescribeClusterRequest, ListPartitionReassignme
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.sources.auth.secret import Secret, hidden
-from spark_assign.tables.counted_nouns import count as counted
 from spark_assign.tables.errors import SourceError, SparkAssignError
 
 T = TypeVar("T")
@@ -288,25 +287,26 @@ def missing_permission(connection: ClusterConnection) -> str | None:
     )
 
 
-def reassignments_text(connection: ClusterConnection) -> str | None:
-    """Returns a text if partitions are being reassigned, or None if none is, or if that is unknown."""
+def reassignments(connection: ClusterConnection) -> dict[tuple[str, int], dict[str, list[int]]]:
+    """Returns the brokers that each partition being reassigned gets and loses, as columns of `replicas`. Empty if that
+    is unknown.
+    """
     try:
         connection.newest(ListPartitionReassignmentsRequest)
     except errors.IncompatibleBrokerVersion:
-        return None
+        return {}
     request = ListPartitionReassignmentsRequest(timeout_ms=_REASSIGNMENTS_TIMEOUT_MS, topics=None)
     (response,) = connection.send_all([(None, request)])
     if isinstance(response, Exception) or response.error_code:
-        return None
-    count = sum(len(topic.partitions) for topic in response.topics)
-    return (
-        None
-        if not count
-        else (
-            f"{counted(count, 'partition', 'is', 'are')} being reassigned, and have old and new replicas. "
-            "To plan replicas, take a snapshot when that is done"
-        )
-    )
+        return {}
+    return {
+        (topic.name, partition.partition_index): {
+            "adding_replicas": list(partition.adding_replicas),
+            "removing_replicas": list(partition.removing_replicas),
+        }
+        for topic in response.topics
+        for partition in topic.partitions
+    }
 
 
 def unseen_topics_text(topics: Collection[str]) -> str:

@@ -1,19 +1,27 @@
-"""The text of `kafka-topics.sh --describe` and `kafka-consumer-groups.sh --describe`, as a snapshot.
+"""The text of Kafka's tools, as a snapshot: topics, groups, and brokers.
 
-What the text does not say is not invented: there are no broker racks, no generations, no assignor unless
-`--state` was printed, and no subscriptions. A member is taken to subscribe to every topic of which any member
-of its group has a partition. That is right wherever all members of a group subscribe alike, the common case,
-and wrong for a group whose members differ; read such a group from the cluster itself (snapshot).
+Cells are read at the positions of the header, which the tools pad to the widest value, so an ID can contain spaces. A
+line that doesn't fit is split at its spaces, if that leaves one value per column. Each value must have the form of its
+column. Any other line is an error, unless it is known noise of shells and loggers.
+
+What the text does not say is not invented: there are no generations, no assignor unless `--state` was printed, and no
+subscriptions. A member is taken to subscribe to every topic of which any member of its group has a partition. That is
+right wherever all members of a group subscribe alike, the common case, and wrong for a group whose members differ; read
+such a group from the cluster itself (snapshot). A group that the text describes only in part is `undescribed`.
 """
 
 from __future__ import annotations
 
+import codecs
+import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.tables.errors import SourceError
@@ -23,57 +31,110 @@ Line = tuple[str, int, str]
 
 # Possessive, so that a line is read in linear time. `search` would try every start: the first one decides.
 _PARTITION = re.compile(
-    r"\s*+Topic:\s*+(\S++)\s++Partition:\s*+(\d++)\s++Leader:\s*+(\S++)\s++Replicas:\s*+([\d,\s]*+)(?:Isr:|$)", re.ASCII
+    r"\s*+Topic:\s*+(\S++)\s++Partition:\s*+(\d++)\s++Leader:\s*+(\S++)\s++Replicas:\s*+([\d,\s]*+)Isr:(.*)", re.ASCII
 )
+_FIELD = re.compile(r"[A-Z]\w*+:|[\d,]++|Adding|Removing|none|true|false|N/A", re.ASCII)
 _TOPIC = re.compile(r"\s*+Topic:\s*+(\S++)\s++(?:TopicId:\s*+(\S++)\s++)?+.*?PartitionCount:\s*+(\d++)", re.ASCII)
-_NO_MEMBERS = re.compile(r"(?>.*?Consumer group ')(.*)' has no active members\.")
-_REBALANCING = re.compile(r"(?>.*?Warning: Consumer group ')(.*)' is rebalancing\.")
-_ABSENT = re.compile(r"(?>.*?Consumer group ')(.*)' does not exist\.")
-_STATE = re.compile(r"[A-Z]\w+")
-_INT_DIGITS, _LONG_DIGITS = 10, 19
+_BROKER = re.compile(r"\S++ \(id: (\d++) rack: (.*?)(?: isFenced: \w+)?\) -> [(E].*")
+_NO_MEMBERS = re.compile(r"(?:Warning: )?\w+ group '(.*)' has no active members\.")
+_REBALANCING = re.compile(r"(?:Warning: )?\w+ group '(.*)' is rebalancing\.")
+_ABSENT = re.compile(r"(?:Error: )?\w+ group '(.*)' does not exist\.")
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b]*+(?:\x07|\x1b\\)?|[@-Z\\^_=>])")
+_TIME = r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*+Z?\]?"
+_NOISE = re.compile(
+    "|".join(
+        (
+            *(r"SLF4J[:(]", r"log4j:(?:WARN|ERROR)", r"Picked up _?(?:JDK_)?JAVA_(?:TOOL_)?OPTIONS:"),
+            *(r"(?:OpenJDK|Java HotSpot\(TM\)) .{0,40}warning:", rf"{_TIME} .{{0,20}}(?:DEBUG|INFO|WARN|ERROR)\b"),
+            *(r"(?:main )?(?:WARN|ERROR) (?:StatusLogger|Reconfiguration)\b", r'Default(?:ed|ing) container "'),
+            *(r"Unable to use a TTY", r"If you don't see a command prompt", r'pod "[^"]*+" deleted'),
+            *(r"command terminated with exit code", r"[EWI]\d{4} \d\d:\d\d:\d\d\.\d+\s", r"Script (?:started|done) "),
+            *(r"Note: This will (?:only|not) show", r"Warning: --zookeeper is deprecated"),
+            *(r"Querying brokers for log directories", r"Received log directory information from brokers"),
+            r"(?:\[[^\]\t]*+\]|[\w.@:~/\\-]{0,200}+) ?[$#>%]\s*+$",  # an empty prompt
+        )
+    )
+)
+_VERSION = re.compile(r"\w++\((?:\d+|UNKNOWN)\): ")
+_UNSETTLED = ("PreparingRebalance", "CompletingRebalance")
+_COMMAND = re.compile(r"(?!.*?(?:  |\t))(?>.*?kafka-[a-z]).* --[a-z]")
+
+_COORDINATOR = "COORDINATOR (ID)"
+_HEADER_CELL = re.compile(r"COORDINATOR \(ID\)|\S++")
+_HEADER_NAME = re.compile(r"COORDINATOR \(ID\)|[A-Z#][A-Z-]*+")
+_BLANK = ("GROUP-INSTANCE-ID", "ASSIGNMENT-STRATEGY", "PROTOCOL")
+"""Columns whose values can be blank."""
+_LISTS = ("ASSIGNMENT", "ASSIGNMENTS", "CURRENT-ASSIGNMENT", "TARGET-ASSIGNMENT")
+"""Columns whose values can contain spaces, as the last column."""
 _MEMBER_COLUMNS = ("CONSUMER-ID", "HOST", "CLIENT-ID")
 _OFFSETS = {"committed_offset": "CURRENT-OFFSET", "end_offset": "LOG-END-OFFSET", "lag": "LAG"}
-_OFFSET_COLUMNS = ("GROUP", "TOPIC", "PARTITION", *_OFFSETS.values(), *_MEMBER_COLUMNS)
-_STATE_COLUMNS = ("GROUP", "COORDINATOR", "ASSIGNMENT-STRATEGY", "STATE")
+_INT_DIGITS, _LONG_DIGITS = 10, 19
+_FORMS = {
+    "TOPIC": ("a topic", re.compile(r"[\w.-]++", re.ASCII)),
+    "HOST": ("a host, such as /10.0.0.7,", re.compile(r"-|[^\s/]*+/\S++")),
+    _COORDINATOR: ("a coordinator, such as broker:9092 (1),", re.compile(r"[^\s(]++ *+\([^\s)]*+\)")),
+    "STATE": ("a state", re.compile(r"[A-Z]\w++", re.ASCII)),
+}
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_MEMBER_KINDS = {"classic": re.compile(rf".*-{_UUID}"), "consumer": re.compile(r"[\w-]{22}", re.ASCII)}
+"""Member IDs: the coordinator chooses those of classic groups (`ClassicGroup.generateMemberId`), and the client the
+others (`Uuid.randomUuid`)."""
+_GLUED = re.compile(rf"(-{_UUID})(?=[^\s/]{{0,255}}/)")
+_ASSIGNED = re.compile(r"([\w.-]*+)(?:\(([\d,]++)\)|(?<=.):([\d,]++))(?:, |;|$)", re.ASCII)
 
 
-def read(topics: Iterable[str | Path], groups: Iterable[str | Path], cluster: str) -> Snapshot:
-    """Parse files of either tool's output; several groups, several files, and repeated headers are fine.
+def read(
+    topics: Iterable[str | Path],
+    groups: Iterable[str | Path],
+    cluster: str,
+    *,
+    brokers: Iterable[str | Path] = (),
+    group: str | None = None,
+) -> Snapshot:
+    """Parse files of the tools' output; several groups, several files, and repeated headers are fine.
 
     Args:
         topics: files printed by `kafka-topics.sh --describe`.
-        groups: files printed by `kafka-consumer-groups.sh --describe` (default columns; `--state` as well).
+        groups: files printed by `kafka-consumer-groups.sh` or `kafka-share-groups.sh --describe` (also with `--state`
+            or `--members --verbose`), or by `--list --state`, `--list --type`, or `kafka-groups.sh --list`.
         cluster: the name for the `cluster` column.
+        brokers: files with racks: printed by `kafka-broker-api-versions.sh`, or with lines `BROKER_ID,RACK`; and those
+            printed by `kafka-log-dirs.sh --describe`, for offline log directories.
+        group: ID of the group of layouts without the column GROUP (before Kafka 2.3).
 
     Raises:
         SourceError: a file that cannot be read or is empty, or a line that is neither tool's; names file and line.
     """
-    found = _Found()
-    topic_files, group_files = ([str(file) for file in files] for files in (topics, groups))
-    for line in _lines(topic_files):
-        found.topic_line(line)
-    found.check_topics()
-    layout: list[str] = []
-    for line in _lines(group_files):
-        layout = found.group_line(line, layout)
-    source = {"kind": "text", "topics": topic_files, "groups": group_files}
+    found = _Found(group)
+    files = {"topics": topics, "groups": groups, "brokers": brokers}
+    names = {kind: [str(file) for file in of_kind] for kind, of_kind in files.items()}
+    for kind, reader in (("topics", found.topic_line), ("groups", found.group_line), ("brokers", found.broker_line)):
+        for file in names[kind]:
+            found.read_file(file, reader)
+        found.check_topics()
+    unlike = sorted(group_id for group_id, group in found.groups.items() if group.has_unlike_members())
+    source = {"kind": "text", **names, "skipped_lines": found.skipped_lines, "unlike_members": unlike}
     return Snapshot(cluster, source, datetime.now(UTC), found.rows(cluster).tables())
 
 
-def _lines(files: Iterable[str]) -> Iterator[Line]:
-    for file in files:
-        try:
-            text = Path(file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SourceError(f"{file} cannot be read: {error}") from error
-        numbered = enumerate(text.splitlines(), start=1)
-        # The tools' logging noise, where standard error went into the file as well.
-        lines = [(file, number, line) for number, line in numbered if line.strip() and not line.startswith("SLF4J:")]
-        if not lines:
-            raise SourceError(
-                f"{file} is empty: the tool has failed, or has nothing to print. Run it again, or leave the file out"
-            )
-        yield from lines
+def _lines(file: str) -> Iterator[Line]:
+    """Yields the lines that aren't blank, without the codes of terminals. Raises SourceError."""
+    try:
+        data = Path(file).read_bytes()
+        wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # PowerShell's `>`
+        text = data.decode("utf-16" if wide else "utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise SourceError(f"{file} cannot be read: {error}") from error
+    for number, line in enumerate(text.split("\n"), start=1):
+        if (line := _ANSI.sub("", line).rstrip("\r")).strip():
+            yield file, number, line
+
+
+def _is_noise(text: str) -> bool:
+    """Checks whether a shell or a logger printed a line, or whether it is the command itself."""
+    start = text.strip()[:1_000]
+    return bool(_NOISE.match(start) or _COMMAND.match(start))
 
 
 def _wrong(line: Line, expected: str) -> SourceError:
@@ -81,152 +142,435 @@ def _wrong(line: Line, expected: str) -> SourceError:
     return SourceError(f"{file}, line {number}: expected {expected}, found: {text.strip()[:160]}")
 
 
+class _Layout(NamedTuple):
+    """The columns of a table, where each starts, and the column that says which table it is."""
+
+    columns: tuple[str, ...]
+    starts: tuple[int, ...]
+    key: str
+
+
+def _layout(line: Line) -> _Layout | None:
+    """Returns the layout of a header, or None for any other line."""
+    cells = [(cell[0], cell.start()) for cell in _HEADER_CELL.finditer(line[2])]
+    columns = tuple(name for name, _ in cells)
+    keys = [name for name in columns if name in _READERS]
+    if len(cells) < 2 or not keys or not all(map(_HEADER_NAME.fullmatch, columns)):
+        return None
+    return _Layout(columns, tuple(start for _, start in cells), "TOPIC" if "TOPIC" in keys else keys[0])
+
+
+def _values(line: Line, layout: _Layout) -> dict[str, str]:
+    """Returns the values of a line by column. Raises SourceError if they can't be told apart."""
+    columns = layout.columns
+    values = _at_positions(line[2], layout) or _between_spaces(line[2], columns)
+    if values is None:
+        raise _wrong(line, f"{len(columns)} columns ({' '.join(columns)})")
+    by_column = dict(zip(columns, values, strict=True))
+    for column, (what, form) in _FORMS.items():
+        if by_column.get(column, "-") != "-" and not form.fullmatch(by_column[column]):
+            raise _wrong(line, f"{what} under {column}")
+    return by_column
+
+
+def _at_positions(text: str, layout: _Layout) -> list[str] | None:
+    """Returns the values at the positions of the header, or None if a value crosses them."""
+    values = []
+    for column, start, end in zip(layout.columns, layout.starts, [*layout.starts[1:], None], strict=True):
+        value = text[start:end].rstrip(" ")
+        is_value = value[:1] not in ("", " ") and text[start - 1 : start] in ("", " ")
+        if not (is_value or (not value and column in _BLANK)) or ("  " in value and column != _COORDINATOR):
+            return None
+        values.append(value)
+    return values if not text[: layout.starts[0]].strip() else None
+
+
+def _between_spaces(text: str, columns: tuple[str, ...]) -> list[str] | None:
+    """Returns the values between spaces, or None if their number leaves it open which is which.
+
+    Releases before 1.1 print IDs of more than 50 characters and the host without a space between them.
+    """
+    text = _GLUED.sub(r"\1 ", text)
+    if _COORDINATOR in columns:
+        text = re.sub(r"(?<=\S) ++\(", "(", text, count=1)
+    words = text.split(None, len(columns) - 1) if columns[-1] in _LISTS else text.split()
+    blank = next((columns.index(column) for column in _BLANK if column in columns), None)
+    if blank is not None and len(words) == len(columns) - 1:
+        words.insert(blank, "")
+    if len(words) != len(columns):
+        return None
+    if "GROUP-INSTANCE-ID" in columns:
+        member, instance = (words[columns.index(column)] for column in ("CONSUMER-ID", "GROUP-INSTANCE-ID"))
+        if instance and not member.startswith(f"{instance}-"):
+            return None  # an ID with spaces, and no instance ID
+    return words
+
+
 @dataclass
 class _Group:
+    """What the lines say about a group."""
+
     assignor: str | None = None
+    kind: str | None = None
     state: str | None = None
     members: dict[str, dict[str, str]] = field(default_factory=dict)
-    owned: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: defaultdict(list))
+    owners: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     offsets: dict[tuple[str, int], dict[str, int | None]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    """Stated numbers of partitions by member ID."""
+    num_members: int | None = None
+    is_described: bool = False
+    """Whether there is more of the group than a line of a list."""
+    members_listed: set[str] = field(default_factory=set)
+    """Members that the table of members has, which has all or none."""
     fault: str | None = None
 
+    def add_member(self, line: Line, values: Mapping[str, str]) -> str | None:
+        """Adds the member of a line, and returns its ID, or None if the line has no member.
 
-@dataclass
+        Raises SourceError if it has another client or host than in an earlier line, which one of the two cuts.
+        """
+        member_id = values["CONSUMER-ID"]
+        if member_id == "-":
+            return None
+        known = self.members.setdefault(member_id, {})
+        for column in ("HOST", "CLIENT-ID"):
+            if known.setdefault(column, values[column]) != values[column]:
+                raise _wrong(line, f"{known[column][:160]} under {column}, as in an earlier line of this member")
+        if values.get("GROUP-INSTANCE-ID", "-") not in ("", "-"):
+            known["GROUP-INSTANCE-ID"] = values["GROUP-INSTANCE-ID"]
+        return member_id
+
+    def has_unlike_members(self) -> bool:
+        """Checks whether members certainly subscribe to different topics: range and roundrobin give each subscriber of
+        a topic a partition, if there are enough.
+        """
+        owners: dict[str, list[set[str]]] = defaultdict(list)
+        for (topic, _), members in self.owners.items():
+            owners[topic].append(members)
+        return self.assignor in ("range", "roundrobin") and any(
+            len(of_topic) >= len(self.members) > len(set().union(*of_topic)) for of_topic in owners.values()
+        )
+
+    def problem(self, partitions: Mapping[str, int]) -> str | None:
+        """Returns why the members can't be planned: they rebalance, or the text has only a part of them.
+
+        Args:
+            partitions: number of partitions by topic.
+        """
+        if self.fault is not None:
+            return self.fault
+        if self.state in _UNSETTLED:
+            return f"the group was rebalancing when its text was printed: {self.state}"
+        if not self.is_described and self.kind in (None, "classic", "consumer", "share", "streams"):
+            return "the group is listed, but the text has no description of it"
+        if self.kind == "streams":
+            return "the text of kafka-streams-groups.sh has no topology. Take a snapshot of the cluster"
+        if self.members_listed and self.members_listed != self.members.keys():
+            return f"members are missing among those of --members: {_AGAIN}"
+        if self.num_members not in (None, len(self.members)):
+            return f"--state has {self.num_members} members, and the text {len(self.members)}: {_AGAIN}"
+        owned = Counter(member for members in self.owners.values() for member in members)
+        for member, number in sorted(self.counts.items()):
+            if owned[member] != number:
+                return f"{member} has {number} partitions, and the text {owned[member]}: {_AGAIN}"
+        if self.kind != "share" and any(len(members) > 1 for members in self.owners.values()):
+            return f"a partition has two owners: {_AGAIN}"
+        listed: dict[str, set[int]] = defaultdict(set)
+        for topic, partition in self.owners:
+            listed[topic].add(partition)
+        for topic, numbers in sorted(listed.items() if self.kind != "share" else ()):
+            if topic not in partitions:
+                return f"members own {topic}, which the text of kafka-topics.sh lacks"
+            missing = next(number for number in count() if number not in numbers)
+            if missing < partitions[topic]:
+                return f"partition {missing} of {topic} has no owner in the text: {_AGAIN}"
+            if missing > partitions[topic]:
+                return f"{missing} partitions of {topic} have owners, {partitions[topic]} are in the topic: {_AGAIN}"
+        return None
+
+
+_AGAIN = "print all of the group again, with --members --verbose"
+
+
 class _Found:
-    counts: dict[str, tuple[int, Line]] = field(default_factory=dict)
-    ids: dict[str, str] = field(default_factory=dict)
-    replicas: dict[tuple[str, int], list[int]] = field(default_factory=dict)
-    leaders: dict[tuple[str, int], int | None] = field(default_factory=dict)
-    groups: dict[str, _Group] = field(default_factory=lambda: defaultdict(_Group))
+    """What the lines of all files say."""
+
+    def __init__(self, group: str | None = None) -> None:
+        self.group, self.skipped_lines = group, 0
+        self.counts: dict[str, tuple[int, Line]] = {}
+        self.ids: dict[str, str] = {}
+        self.replicas: dict[tuple[str, int], dict[str, Any]] = {}
+        self.labels: dict[str, list[str]] = {}
+        self.racks: dict[int, str | None] = {}
+        self.offline_log_dirs: dict[int, int] = {}
+        self.groups: dict[str, _Group] = defaultdict(_Group)
+        self.layout: _Layout | None = None
+        self.unnamed: set[str] = set()
+
+    def read_file(self, file: str, read_line: Callable[[Line], None]) -> None:
+        """Reads a file. Raises SourceError, also if it has nothing but noise."""
+        num_read, self.layout, self.unnamed = 0, None, set()
+        for line in _lines(file):
+            try:
+                read_line(line)
+                num_read += 1
+            except SourceError:
+                if not _is_noise(line[2]):
+                    raise
+                self.skipped_lines += 1
+        if not num_read:
+            raise SourceError(
+                f"{file} is empty: the tool has failed, or has nothing to print. Run it again, or leave the file out"
+            )
 
     def topic_line(self, line: Line) -> None:
+        """Reads a line about a topic or a partition."""
         if partition := _PARTITION.match(line[2]):
-            key, leader = (partition[1], _int(line, partition[2])), partition[3]
-            self.leaders[key] = _int(line, leader) if leader.isdecimal() else None  # `none`, or -1 before 2.x
-            self.replicas[key] = [_int(line, broker.strip()) for broker in partition[4].split(",") if broker.strip()]
-        elif topic := _TOPIC.match(line[2]):
-            self.counts[topic[1]] = _int(line, topic[3]), line
-            if topic[2]:
-                self.ids[topic[1]] = topic[2]
+            topic, number, leader = partition[1], _int(line, partition[2]), partition[3]
+            replicas, words = _ids(line, partition[4]), partition[5].split()
+            labels = [word for word in words if word.endswith(":") and word != "Replicas:"]
+            adding, removing = (_labeled_ids(line, partition[5], label) for label in ("Adding", "Removing"))
+            if not {*adding, *removing} <= {*replicas} or not replicas or not all(map(_FIELD.fullmatch, words)):
+                raise _wrong(line, "replicas, Isr, and the replicas that are added or removed")
+            # The last fields may be empty, so a line that lacks them is cut. `Adding` and `Removing` are optional, but
+            # never alone.
+            if ("Adding" in words) != ("Removing" in words):
+                raise _wrong(line, "Adding Replicas and Removing Replicas, or none of them")
+            if self.labels.setdefault(topic, labels) != labels:
+                raise _wrong(line, f"the fields {', '.join(self.labels[topic])} after Isr, as in an earlier line")
+            self.replicas[topic, number] = {
+                "replicas": replicas,
+                "leader_id": _int(line, leader) if leader.isdecimal() else None,  # `none`, or -1 before 2.x
+                **({"adding_replicas": adding, "removing_replicas": removing} if adding or removing else {}),
+            }
+        elif topic_found := _TOPIC.match(line[2]):
+            self.counts[topic_found[1]] = _int(line, topic_found[3]), line
+            if topic_found[2]:
+                self.ids[topic_found[1]] = topic_found[2]
         else:
             raise _wrong(line, "a line of kafka-topics.sh --describe (Topic: … PartitionCount: … or Partition: …)")
 
     def check_topics(self) -> None:
-        """Refuse a cut-off file: a topic with fewer partition lines than its PartitionCount."""
-        listed = Counter(topic for topic, _ in self.replicas)
-        for topic, (count, line) in self.counts.items():
-            if listed[topic] not in (0, count):
-                raise _wrong(line, f"{count} partition lines for topic {topic}, {listed[topic]} are there")
-        for topic in listed.keys() - self.counts.keys():
-            self.counts[topic] = listed[topic], ("", 0, "")
+        """Refuse a part of a topic: fewer partition lines than its PartitionCount, or than its highest partition."""
+        listed: dict[str, set[int]] = {topic: set() for topic in (self.counts if self.replicas else ())}
+        for topic, partition in self.replicas:
+            listed.setdefault(topic, set()).add(partition)
+        for topic, numbers in listed.items():
+            if topic not in self.counts:
+                missing = next(number for number in count() if number not in numbers)
+                if missing < len(numbers):
+                    raise SourceError(
+                        f"the text of kafka-topics.sh has partition {max(numbers)} of {topic}, but not partition "
+                        f"{missing}. Print the topic again"
+                    )
+                self.counts[topic] = missing, ("", 0, "")
+            num_partitions, line = self.counts[topic]
+            if len(numbers) != num_partitions:
+                raise _wrong(line, f"{num_partitions} partition lines for topic {topic}, {len(numbers)} are there")
 
-    def group_line(self, line: Line, layout: list[str]) -> list[str]:
-        """Take one line in; returns the columns of the table that the next line belongs to."""
-        text = line[2]
-        readers = {"TOPIC": self._offset_line, "COORDINATOR": self._state_line, "CONSUMER-ID": self._member_line}
-        columns = text.replace("COORDINATOR (ID)", "COORDINATOR").split()
-        if columns[0] == "GROUP" and readers.keys() & columns[1:2]:
-            return columns
-        if message := _NO_MEMBERS.match(text):
-            self.groups[message[1]].state = "Empty"
-        elif message := _REBALANCING.match(text):
+    def broker_line(self, line: Line) -> None:
+        """Reads the rack of a broker; the versions that kafka-broker-api-versions.sh prints below it are skipped."""
+        text = line[2].strip()
+        if broker := _BROKER.fullmatch(text):
+            self.racks[_int(line, broker[1])] = None if broker[2] == "null" else broker[2]
+        elif (words := text.replace(",", " ").split()) and len(words) == 2 and words[0].isdecimal():
+            self.racks[_int(line, words[0])] = words[1]
+        elif text.startswith("{"):
+            try:
+                for each in json.loads(text)["brokers"]:
+                    offline = sum(folder["error"] is not None for folder in each["logDirs"])
+                    self.offline_log_dirs[_int(line, str(each["broker"]))] = offline
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                raise _wrong(line, "the JSON of kafka-log-dirs.sh") from error
+        elif not (_VERSION.match(text) or text in (")", "broker_id,rack_id")):
+            raise _wrong(
+                line, "a line of kafka-broker-api-versions.sh (HOST:PORT (id: … rack: …) -> …), or BROKER_ID,RACK"
+            )
+
+    def group_line(self, line: Line) -> None:
+        """Reads a header, a message about a group, or a line of the table of the last header."""
+        text = line[2].strip()
+        if layout := _layout(line):
+            self._begin_table(line, layout)
+        elif message := _NO_MEMBERS.fullmatch(text):
+            self.groups[message[1]].state, self.groups[message[1]].is_described = "Empty", True
+        elif message := _REBALANCING.fullmatch(text):
             self.groups[message[1]].fault = "the group was rebalancing when its text was printed"
-        elif message := _ABSENT.match(text):
-            self.groups[message[1]].fault = text.strip()
-        elif layout:
-            readers[layout[1]](line, layout)
-        else:
+        elif message := _ABSENT.fullmatch(text):
+            self.groups[message[1]].fault = text
+        elif self.layout is None:
             raise _wrong(line, "the header GROUP TOPIC PARTITION … of kafka-consumer-groups.sh --describe")
-        return layout
+        else:
+            reader, needed = _READERS[self.layout.key]
+            missing = [column for column in needed if column not in self.layout.columns]
+            if missing and not {"START-OFFSET", "OFFSET-LAG"} & {*self.layout.columns}:
+                raise _wrong(line, f"the default columns, {', '.join(missing)} missing in the header")
+            values = _values(line, self.layout)
+            group_id = values.get("GROUP") or str(self.group)
+            group = self.groups.get(group_id) or _Group()
+            reader(group, line, values)
+            self.groups[group_id] = group
 
-    def _offset_line(self, line: Line, layout: list[str]) -> None:
-        """Reads a line about a partition of a group, or about a member without partitions."""
-        values = _values(line, layout, _OFFSET_COLUMNS)
-        group = self.groups[values["GROUP"]]
-        member = _member(group, values)
-        if values["TOPIC"] == "-":
+    def _begin_table(self, line: Line, layout: _Layout) -> None:
+        """Starts a table. Raises SourceError if it lacks columns, or if its groups have no name."""
+        self.layout = layout
+        if "GROUP" in layout.columns:
             return
-        key = values["TOPIC"], _number(line, values, "PARTITION")
-        if member is not None:
-            group.owned[member].append(key)
-        group.offsets[key] = {name: _number_or_none(line, values, column) for name, column in _OFFSETS.items()}
-
-    def _member_line(self, line: Line, layout: list[str]) -> None:
-        # The instance id may be blank. What --verbose adds behind CLIENT-ID repeats what the offsets say.
-        columns = layout[: layout.index("CLIENT-ID") + 1] if "CLIENT-ID" in layout else layout
-        values = line[2].split()
-        if "GROUP-INSTANCE-ID" in columns and not (len(values) > 3 and values[3].startswith("/")):
-            values.insert(2, "")
-        values = values[: len(columns)]
-        found = _values((*line[:2], " ".join(value or "-" for value in values)), columns, _MEMBER_COLUMNS)
-        _member(self.groups[found["GROUP"]], found)
-
-    def _state_line(self, line: Line, _: list[str]) -> None:
-        # The coordinator is printed as `host:port  (id)`, the strategy may be blank.
-        words = line[2].split()
-        # The last word is the number of members.
-        at = next((at for at in (4, 3) if len(words) > at + 1 and _STATE.fullmatch(words[at])), None)
-        if at is None or not (words[2].startswith("(") and words[2].endswith(")") and words[-1].isdecimal()):
-            raise _wrong(line, " ".join(_STATE_COLUMNS))
-        group = self.groups[words[0]]
-        group.assignor, group.state = (None if at == 3 or words[3] == "-" else words[3]), words[at]
+        if self.group is None:
+            raise _wrong(line, "the column GROUP, which Kafka's tools lack before 2.3: name the group with --group,")
+        if layout.key in self.unnamed:
+            raise _wrong(line, f"one table of the group {self.group}, because another one can be of another group,")
+        self.unnamed.add(layout.key)
 
     def rows(self, cluster: str) -> SnapshotRows:
+        """Returns the rows of the snapshot."""
         rows = SnapshotRows(cluster)
-        for topic, (count, _) in sorted(self.counts.items()):
-            rows.add("topics", topic=topic, partitions=count, topic_id=self.ids.get(topic))
-        for (topic, partition), replicas in sorted(self.replicas.items()):
-            leader = self.leaders[topic, partition]
-            rows.add("replicas", topic=topic, partition=partition, replicas=replicas, leader_id=leader)
-        for broker in sorted({broker for replicas in self.replicas.values() for broker in replicas}):
-            rows.add("brokers", broker_id=broker)
+        partitions = {topic: num_partitions for topic, (num_partitions, _) in self.counts.items()}
+        for topic, num_partitions in sorted(partitions.items()):
+            rows.add("topics", topic=topic, partitions=num_partitions, topic_id=self.ids.get(topic))
+        for (topic, partition), columns in sorted(self.replicas.items()):
+            rows.add("replicas", topic=topic, partition=partition, **columns)
+        brokers = {broker for columns in self.replicas.values() for broker in columns["replicas"]}
+        for broker in sorted(brokers | self.racks.keys() | self.offline_log_dirs.keys()):
+            offline = self.offline_log_dirs.get(broker)
+            rows.add("brokers", broker_id=broker, rack_id=self.racks.get(broker), offline_log_dirs=offline)
         for group_id, group in sorted(self.groups.items()):
-            _add_group(rows, group_id, group)
+            _add_group(rows, group_id, group, partitions)
         return rows
 
 
-def _add_group(rows: SnapshotRows, group_id: str, group: _Group) -> None:
+def _offset_line(group: _Group, line: Line, values: Mapping[str, str]) -> None:
+    """Reads a line about a partition of a group, or about a member without partitions."""
+    key = None if values["TOPIC"] == "-" else (values["TOPIC"], _int(line, values["PARTITION"], " under PARTITION"))
+    other = {"START-OFFSET": "CURRENT-OFFSET", "OFFSET-LAG": "LAG"}
+    by_name = {**values, **{other[column]: values[column] for column in other if column in values}}
+    offsets = {name: _number_or_none(line, by_name.get(column, "-"), column) for name, column in _OFFSETS.items()}
+    if group.offsets.get(key, offsets) != offsets:  # type: ignore[arg-type]
+        raise _wrong(line, f"the offsets of an earlier line about partition {values['PARTITION']} of {values['TOPIC']}")
+    member = group.add_member(line, values) if "CONSUMER-ID" in values else None
+    group.is_described = True
+    group.kind = "share" if "START-OFFSET" in values else "streams" if "OFFSET-LAG" in values else group.kind
+    if key is None:
+        return
+    if member is not None:
+        group.owners[key].add(member)
+    group.offsets[key] = offsets
+
+
+def _member_line(group: _Group, line: Line, values: Mapping[str, str]) -> None:
+    """Reads a line about a member, which has its partitions with `--verbose`."""
+    number = _int(line, values["#PARTITIONS"], " under #PARTITIONS") if "#PARTITIONS" in values else None
+    assigned = _assigned(line, values.get("CURRENT-ASSIGNMENT", values.get("ASSIGNMENT", "-")))
+    if assigned and number not in (None, len(assigned)):
+        raise _wrong(line, f"{number} partitions, as under #PARTITIONS,")
+    member = group.add_member(line, values)
+    if member is None:
+        return
+    group.is_described = True
+    group.members_listed.add(member)
+    if number is not None:
+        group.counts[member] = number
+    if values.get("CURRENT-EPOCH", "-") != "-":
+        group.kind = "consumer"
+    elif "MEMBER-EPOCH" in values or ":" in values.get("ASSIGNMENT", ""):
+        group.kind = "share"
+    for key in assigned:
+        group.owners[key].add(member)
+
+
+def _state_line(group: _Group, line: Line, values: Mapping[str, str]) -> None:
+    """Reads a line about the state of a group."""
+    group.num_members = _int(line, values["#MEMBERS"], " under #MEMBERS")
+    group.state, group.is_described = values["STATE"], True
+    if values.get("ASSIGNMENT-STRATEGY", "-") not in ("", "-"):
+        group.assignor = values["ASSIGNMENT-STRATEGY"]
+    if values.get("GROUP-EPOCH", "-") != "-" and "ASSIGNMENT-STRATEGY" in values:
+        group.kind = "consumer"
+
+
+def _streams_line(group: _Group, _line: Line, _values: Mapping[str, str]) -> None:
+    """Reads a line about a member of a streams group."""
+    group.kind, group.is_described = "streams", True
+
+
+def _listed_line(group: _Group, _: Line, values: Mapping[str, str]) -> None:
+    """Reads a line of a list of groups."""
+    group.state = values.get("STATE", group.state)
+    kind, protocol = values.get("TYPE", "Unknown").lower(), values.get("PROTOCOL", "consumer")
+    if kind != "unknown":
+        group.kind = protocol if kind == "classic" and protocol not in ("consumer", "", "-") else kind
+
+
+_READERS: dict[str, tuple[Callable[[_Group, Line, Mapping[str, str]], None], tuple[str, ...]]] = {
+    "TOPIC": (_offset_line, ("PARTITION", *_OFFSETS.values(), *_MEMBER_COLUMNS)),
+    _COORDINATOR: (_state_line, ("STATE", "#MEMBERS")),
+    "CONSUMER-ID": (_member_line, _MEMBER_COLUMNS),
+    "MEMBER": (_streams_line, ()),
+    "TYPE": (_listed_line, ()),
+    "STATE": (_listed_line, ()),
+}
+"""Readers of the lines of a table, and the columns that they need, by the column that only this table has."""
+
+
+def _add_group(rows: SnapshotRows, group_id: str, group: _Group, partitions: Mapping[str, int]) -> None:
     """Adds the rows of a group from its lines."""
-    state = group.state or ("Stable" if group.members and group.fault is None else None)
-    rows.add("groups", group_id=group_id, assignor=group.assignor, group_type=None, state=state)
-    if group.fault is not None:
-        rows.add("undescribed", group_id=group_id, error=group.fault)
-    topics = sorted({topic for owned in group.owned.values() for topic, _ in owned})
+    problem = group.problem(partitions)
+    state = group.state or ("Stable" if group.members and problem is None else None)
+    kind = group.kind or _kind_of_members(group.members)
+    rows.add("groups", group_id=group_id, assignor=group.assignor, group_type=kind, state=state)
+    for topic, partition in sorted(group.offsets):
+        rows.add("offsets", group_id=group_id, topic=topic, partition=partition, **group.offsets[topic, partition])
+    if problem is not None:
+        rows.add("undescribed", group_id=group_id, error=problem)
+        return
+    owned: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for key, members in group.owners.items():
+        for member_id in members:
+            owned[member_id].append(key)
     for member_id, member in sorted(group.members.items()):
         rows.add(
             "members",
             group_id=group_id,
             member_id=member_id,
-            group_instance_id=None if member.get("GROUP-INSTANCE-ID", "-") == "-" else member["GROUP-INSTANCE-ID"],
+            group_instance_id=member.get("GROUP-INSTANCE-ID"),
             client_id=member["CLIENT-ID"],
             client_host=member["HOST"],
         )
-        rows.add_owned(group_id, member_id, group.owned.get(member_id, ()))
+        rows.add_owned(group_id, member_id, owned[member_id])
+    topics = sorted({topic for topic, _ in group.owners})
     rows.add_subscriptions(group_id, dict.fromkeys(sorted(group.members), topics))
-    for topic, partition in sorted(group.offsets):
-        rows.add("offsets", group_id=group_id, topic=topic, partition=partition, **group.offsets[topic, partition])
 
 
-def _member(group: _Group, values: dict[str, str]) -> str | None:
-    member_id = values["CONSUMER-ID"]
-    if member_id == "-":
-        return None
-    group.members[member_id] = group.members.get(member_id, {}) | values
-    return member_id
+def _kind_of_members(members: Collection[str]) -> str | None:
+    """Returns the type of a group by the form of its members' IDs, or None without members or with other IDs."""
+    kinds = (kind for kind, form in _MEMBER_KINDS.items() if members and all(map(form.fullmatch, members)))
+    return next(kinds, None)
 
 
-def _values(line: Line, layout: list[str], needed: tuple[str, ...]) -> dict[str, str]:
-    missing = [column for column in needed if column not in layout]
-    if missing:
-        raise _wrong(line, f"the default columns, {', '.join(missing)} missing in the header")
-    values = line[2].split()
-    if len(values) != len(layout):
-        raise _wrong(line, f"{len(layout)} columns ({' '.join(layout)})")
-    return dict(zip(layout, values, strict=True))
+def _assigned(line: Line, text: str) -> list[tuple[str, int]]:
+    """Returns the partitions of `orders(0,1), payments(2)` (before Kafka 4.0) or `orders:0,1;payments:2`.
+
+    Kafka 3.8 and 3.9 print `(0,1), (2)`: which topics is unknown, so nothing is returned.
+    """
+    assigned, position = [], 0
+    while text not in ("", "-") and position < len(text):
+        topic = _ASSIGNED.match(text, position)
+        if topic is None:
+            raise _wrong(line, "an assignment, such as orders(0,1), payments(2)")
+        numbers = (topic[2] or topic[3]).split(",")
+        assigned += [(topic[1], _int(line, number, " in an assignment")) for number in numbers if topic[1]]
+        position = topic.end()
+    return assigned
 
 
-def _number(line: Line, values: dict[str, str], column: str) -> int:
-    return _int(line, values[column], f" under {column}")
+def _ids(line: Line, text: str) -> list[int]:
+    return [_int(line, broker.strip()) for broker in text.split(",") if broker.strip()]
+
+
+def _labeled_ids(line: Line, text: str, label: str) -> list[int]:
+    """Returns the brokers of `Adding Replicas` or `Removing Replicas`; empty if the line lacks it."""
+    return _ids(line, re.match(r"[\d,\s]*+", text.partition(f"{label} Replicas:")[2])[0])  # type: ignore[index]
 
 
 def _int(line: Line, text: str, where: str = "", digits: int = _INT_DIGITS) -> int:
@@ -240,8 +584,7 @@ def _int(line: Line, text: str, where: str = "", digits: int = _INT_DIGITS) -> i
     return int(text)
 
 
-def _number_or_none(line: Line, values: dict[str, str], column: str) -> int | None:
-    text = values[column]
+def _number_or_none(line: Line, text: str, column: str) -> int | None:
     if text == "-":
         return None
     number = _int(line, text.removeprefix("-"), f" or - under {column}", _LONG_DIGITS)

@@ -195,14 +195,14 @@ def test_a_reassignment_in_progress(broker: Cluster) -> None:
             admin.alter_partition_reassignments({TopicPartition(topic, 0): [2]})
             lines: list[str] = []
 
-            def replicas() -> list[list[int]]:
+            def states() -> list[list[list[int]]]:
                 taken = snapshot(broker.bootstrap_servers, groups="no-group", topics=topic, progress=lines.append)
-                found: list[list[int]] = taken.tables["replicas"].column("replicas").to_pylist()
-                return found
+                names = ("replicas", "adding_replicas", "removing_replicas")
+                return [[row[name] for name in names] for row in taken.tables["replicas"].to_pylist()]
 
             # The brokers learn of it after the controller has accepted it.
-            wait_until(lambda: replicas() == [[2, 1]], replicas, VERIFY_TIMEOUT_S)
-            assert any("1 partition is being reassigned, and has old and new replicas" in line for line in lines)
+            wait_until(lambda: states() == [[[2, 1], [2], [1]]], states, VERIFY_TIMEOUT_S)
+            assert any("1 partition is being reassigned" in line for line in lines)
         finally:
             admin.alter_partition_reassignments({TopicPartition(topic, 0): None})
             unset = [(kind, name, dict.fromkeys(values, ("DELETE", None))) for kind, name, values in settings]

@@ -1,0 +1,148 @@
+"""Reads a reassignment that another tool has planned, and makes it a `Reassignment` of a fleet.
+
+{"partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}      kafka-reassign-partitions.sh, topicmappr
+Current … {…}  Proposed partition reassignment configuration {…}          kafka-reassign-partitions.sh --generate
+{"proposals": [{"topicPartition": {"topic": "t", "partition": 0},         Cruise Control (proposals, rebalance, …,
+  "oldReplicas": [1, 2], "newReplicas": [2, 3]}]}                         with json=true)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_assign.replicas.fleet import ClusterChange, ReplicaFleet, without_removed
+from spark_assign.replicas.kernel.reassign_table import PLACEMENT
+from spark_assign.replicas.reassignment import REASSIGNMENT_ROWS, Reassignment
+from spark_assign.spark.arrow_batches import dataframe_of_rows
+from spark_assign.spark.shell_patterns import matches
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.schema_fields import schema
+
+FORMATS = (
+    "Accepted are the JSON of kafka-reassign-partitions.sh and topicmappr, the output of --generate, and the proposals "
+    "of Cruise Control with json=true"
+)
+_CURRENT, _PROPOSED = "Current partition replica assignment", "Proposed partition reassignment configuration"
+_ROWS = schema("cluster string, topic string, partition int, expected array<int>?, target array<int>")
+_KEY = ["cluster", "topic", "partition"]
+Row = dict[str, Any]
+
+
+def read_reassignments(files: Iterable[str]) -> list[Row]:
+    """Returns topic, partition, target (replicas), and expected of each partition in files: its replicas when the tool
+    planned, or None if the file doesn't have them.
+
+    Raises:
+        ConfigError: a file can't be read, or isn't a reassignment; or a partition occurs twice.
+    """
+    rows: dict[tuple[str, int], Row] = {}
+    for file in files:
+        try:
+            text = Path(file).read_text(encoding="utf-8-sig")
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"--reassignment {file} can't be read: {error}") from error
+        for row in _rows(file, text):
+            if rows.setdefault((row["topic"], row["partition"]), row) is not row:
+                raise ConfigError(f"--reassignment {file}: {row['topic']}-{row['partition']} occurs twice. Keep one")
+    if not rows:
+        raise ConfigError(f"--reassignment: no partitions. {FORMATS}")
+    return list(rows.values())
+
+
+def _rows(file: str, text: str) -> Iterator[Row]:
+    before, is_generated, proposed = text.partition(_PROPOSED)
+    if not is_generated:
+        yield from _entries(file, _json(file, text, 0))
+        return
+    start, has_current, current = before.partition(_CURRENT)
+    old = _entries(file, _json(file, current, start.count("\n"))) if has_current else ()
+    expected = {(row["topic"], row["partition"]): row["target"] for row in old}
+    for row in _entries(file, _json(file, proposed, before.count("\n"))):
+        yield row | {"expected": expected.get((row["topic"], row["partition"]))}
+
+
+def _json(file: str, text: str, lines_before: int) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        line = lines_before + error.lineno
+        raise ConfigError(f"--reassignment {file}, line {line}: not JSON: {error.msg}. {FORMATS}") from None
+    except (ValueError, RecursionError) as error:  # a number of too many digits, too many brackets
+        raise ConfigError(f"--reassignment {file}: {error}. {FORMATS}") from None
+
+
+def _entries(file: str, content: Any) -> Iterator[Row]:
+    known = content if isinstance(content, dict) else {}
+    proposals = "partitions" not in known
+    entries = known.get("proposals" if proposals else "partitions")
+    if not isinstance(entries, list):
+        raise ConfigError(f"--reassignment {file}: neither partitions nor proposals. {FORMATS}")
+    for number, entry in enumerate(entries, start=1):
+        try:
+            where, old = (entry["topicPartition"], entry["oldReplicas"] or None) if proposals else (entry, None)
+            target = entry["newReplicas" if proposals else "replicas"]
+            row = {"topic": where["topic"], "partition": where["partition"], "expected": old, "target": target}
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ConfigError(f"--reassignment {file}: entry {number} lacks {error}. {FORMATS}") from None
+        lists = [replicas for replicas in (old, target) if replicas is not None]
+        is_valid = isinstance(row["topic"], str) and _is_id(row["partition"])
+        if not is_valid or not all(isinstance(each, list) and each and all(map(_is_id, each)) for each in lists):
+            text = json.dumps(entry)[:160]
+            raise ConfigError(f"--reassignment {file}: entry {number} has a wrong topic, partition, or replica: {text}")
+        yield row
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
+
+
+def given_reassignment(fleet: ReplicaFleet, rows: Iterable[Row], cluster: str = "*") -> tuple[Reassignment, DataFrame]:
+    """Returns the reassignment of a cluster to given replicas, while its other partitions stay as they are; and the
+    partitions whose replicas the tool knew, as the placement of `check`.
+
+    Args:
+        fleet: replicas, brokers, and optionally sizes.
+        rows: result of `read_reassignments`.
+        cluster: shell pattern that only the name of this cluster matches.
+
+    Raises:
+        ConfigError: another number of clusters matches, or the cluster lacks a partition.
+    """
+    present = without_removed(fleet.replicas.where(matches(cluster=cluster))).select(*_KEY, "replicas")
+    names = [row["cluster"] for row in present.select("cluster").distinct().orderBy("cluster").limit(3).collect()]
+    if len(names) != 1:
+        found = f"the fleet has several: {', '.join(names)}, …" if names else f"{cluster} matches none"
+        raise ConfigError(f"--reassignment is of one cluster, and {found}. Give its name with --cluster")
+    given = dataframe_of_rows(present.sparkSession, [{"cluster": names[0], **row} for row in rows], _ROWS)
+    if missing := given.join(present, _KEY, "left_anti").orderBy(*_KEY).limit(1).collect():
+        partition = f"{missing[0]['topic']}-{missing[0]['partition']}"
+        raise ConfigError(
+            f"--reassignment: {names[0]} has no partition {partition}. Take a new snapshot, or correct it"
+        )
+    placed = present.withColumnRenamed("replicas", "previous_replicas").join(given, _KEY, "left")
+    placed = placed.withColumn("new_replicas", F.coalesce("target", "previous_replicas"))
+    added = F.array_except("new_replicas", "previous_replicas")
+    removed = F.array_except("previous_replicas", "new_replicas")
+    if fleet.sizes is not None:
+        placed = placed.join(fleet.sizes.select(*_KEY, "bytes"), _KEY, "left")
+    values = {
+        "kind": F.lit(PLACEMENT),
+        "moved_to": added,
+        "moved_from": F.transform(added, lambda _, place: F.get(removed, place)),
+        "reasons": F.transform(added, lambda _: F.lit("given")),
+    }
+    tagged = placed.withColumns(values)
+    columns = [
+        (F.col(field.name) if field.name in tagged.columns else F.lit(None)).cast(field.dataType).alias(field.name)
+        for field in REASSIGNMENT_ROWS
+    ]
+    expected = given.where(F.col("expected").isNotNull()).withColumnsRenamed(
+        {"expected": "previous_replicas", "target": "replicas"}
+    )
+    return Reassignment(tagged.select(*columns), fleet, ClusterChange()), expected

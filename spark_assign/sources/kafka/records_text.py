@@ -1,0 +1,170 @@
+"""Reads records of `__consumer_offsets` from the text of Kafka's tools, whose JSON has all that the bytes have.
+
+    kafka-dump-log.sh --offsets-decoder                     since Kafka 3.9
+    kafka-console-consumer.sh with OffsetsMessageFormatter,   since Kafka 3.9: one JSON object per record, without its
+    GroupMetadataMessageFormatter                            partition, offset, and time
+
+The console consumer prints the time of commits and of rebalances of classic groups; another record has the time of the
+record before it. Its records get the order of the text as offsets of partition 0.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.schema_fields import schema
+from spark_assign.wire.group_records import RECORDS, write_key, write_value
+from spark_assign.wire.group_records.codec import write
+from spark_assign.wire.group_records.record_types import Field, Kind, Many, Struct, fields, many, struct
+from spark_assign.wire.reader import WireError
+
+FORMATS = (
+    "Accepted are a folder or table of records, and text, also .gz, of kafka-dump-log.sh --offsets-decoder and of "
+    "kafka-console-consumer.sh with OffsetsMessageFormatter or GroupMetadataMessageFormatter, of Kafka 3.9 or newer. "
+    "For copied log segments, use --segments"
+)
+_SEGMENT = re.compile(r"Dumping .*__consumer_offsets-(\d{1,9})[/\\]")
+_RECORD = re.compile(r"\|? ?offset: (\d{1,19}) (?:CreateTime|LogAppendTime): (-?\d{1,19}) ")
+_MAX_TEXT = 16 << 20
+"""Maximum number of characters of a record; the broker accepts records of 1 MB by default."""
+_DELETED = "<DELETE>"
+_DECODER = json.JSONDecoder()
+_PARTITIONS = struct("topic string, partitions int32[]")
+_CONSUMER_PROTOCOL = {
+    "subscription": fields(
+        "topics string[], userData bytes?", many("ownedPartitions", _PARTITIONS), "generationId int32, rackId string?"
+    ),
+    "assignment": fields(many("assignedPartitions", _PARTITIONS), "userData bytes?"),
+}
+_VERSION = 3
+"""Version of the subscriptions and assignments that the dump prints as JSON, without their version: the newest one."""
+SCHEMA = schema("partition int, offset long, timestamp long, key binary, value binary?")
+Row = dict[str, Any]
+
+
+def is_records_text(path: str) -> bool:
+    """Checks whether a path is a local file that isn't Parquet."""
+    file = Path(path)
+    if not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        return stream.read(4) != b"PAR1"
+
+
+def read_records_text(path: str) -> pa.Table:
+    """Returns partition, offset, timestamp (ms since 1970), key, and value of the records of a file.
+
+    Raises:
+        ConfigError: the file can't be read, a record is malformed or printed by an older release, or there is none.
+    """
+    rows: list[Row] = []
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") if path.endswith(".gz") else open(path, encoding="utf-8") as file:
+            for number, partition, text in _records(path, file):
+                try:
+                    rows.append(
+                        _dumped(partition, text) if text.startswith(("|", "offset:")) else _consumed(text, rows)
+                    )
+                except (KeyError, TypeError, ValueError, RecursionError, WireError) as error:
+                    raise ConfigError(f"{path}, line {number}: not a record: {error}. {FORMATS}") from error
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} can't be read: {error}. {FORMATS}") from error
+    if not rows:
+        raise ConfigError(f"{path} has no records. {FORMATS}")
+    return pa.Table.from_pylist(rows, to_arrow_schema(SCHEMA))
+
+
+def _records(path: str, file: IO[str]) -> Iterator[tuple[int, int | None, str]]:
+    """Yields line, partition (None: unknown), and text of each record; the console consumer prints no line ends."""
+    partition, number, rest = None, 0, ""
+    while line := file.readline(_MAX_TEXT):
+        number += 1
+        if segment := _SEGMENT.match(line):
+            partition = int(segment[1])
+        elif "key: " in line and _RECORD.match(line):
+            yield number, partition, line
+        elif rest or line.startswith("{"):
+            rest += line
+            while rest.startswith("{"):
+                try:
+                    _, end = _DECODER.raw_decode(rest)
+                except (json.JSONDecodeError, RecursionError) as error:
+                    if len(rest) >= _MAX_TEXT or rest.endswith("\n"):
+                        raise ConfigError(f"{path}, line {number}: not a record: {error}. {FORMATS}") from error
+                    break
+                yield number, None, rest[:end]
+                rest = rest[end:].lstrip()
+            rest = rest if rest.startswith("{") else ""
+    if rest:
+        raise ConfigError(f"{path}, line {number}: the last record is cut off. Print it again")
+
+
+def _dumped(partition: int | None, text: str) -> Row:
+    """Returns the record of a line of kafka-dump-log.sh. Raises ValueError, or another error of a wrong value."""
+    found = _RECORD.match(text)
+    if found is None or partition is None:
+        raise ValueError("no line `Dumping …/__consumer_offsets-N/…` before it")
+    key, is_value, value = text.partition(" key: ")[2].partition(" payload: ")
+    if not key.startswith("{"):
+        raise ValueError("its key isn't JSON, so that an older release has printed it")
+    value = value.strip()
+    row = _bytes(json.loads(key), None if not is_value or value == _DELETED else json.loads(value))
+    return {"partition": partition, "offset": int(found[1]), "timestamp": int(found[2]), **row}
+
+
+def _consumed(text: str, before: list[Row]) -> Row:
+    """Returns the record of an object of kafka-console-consumer.sh. Raises as `_dumped` does."""
+    record = json.loads(text)
+    value = record.get("value")
+    data = value["data"] if value else {}
+    at = data.get("commitTimestamp", data.get("currentStateTimestamp", -1))
+    at = before[-1]["timestamp"] if at == -1 and before else at
+    return {"partition": 0, "offset": len(before), "timestamp": at, **_bytes(record["key"], value)}
+
+
+def _bytes(key: Mapping[str, Any], value: Mapping[str, Any] | None) -> Row:
+    """Returns key and value as the coordinator writes them."""
+    kind = int(key["type"] if "type" in key else key["version"])
+    if kind not in RECORDS:
+        raise ValueError(f"records of type {kind} are not known")
+    declared, bytes_of = RECORDS[kind], None
+    if value is not None:
+        bytes_of = write_value(kind, _values(declared.value, value["data"]), int(value["version"]))
+    return {"key": write_key(kind, _values(declared.key, key["data"])), "value": bytes_of}
+
+
+def _values(declared: tuple[Field, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a struct from JSON. Bytes are base64, or JSON if they are of the consumer protocol."""
+    kinds = {field.name: field.kind for field in declared}
+    return {
+        name: _VERSION.to_bytes(2) + _consumer_protocol(_CONSUMER_PROTOCOL[name], value)
+        if isinstance(value, dict) and name in _CONSUMER_PROTOCOL and kinds.get(name) == "bytes"
+        else _value(kinds.get(name, "string"), value)
+        for name, value in given.items()
+    }
+
+
+def _consumer_protocol(declared: tuple[Field, ...], given: Mapping[str, Any]) -> bytes:
+    return write(declared, _values(declared, given), 0, flexible=False)
+
+
+def _value(kind: Kind, value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(kind, Many):
+        return [_value(kind.of, each) for each in value]
+    if isinstance(kind, Struct):
+        return _values(kind.fields, value)
+    if kind == "bytes":
+        return base64.b64decode(value, validate=True)
+    return value

@@ -1,0 +1,76 @@
+"""Reassignments of other tools: which files are read, and what is wrong with the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_assign.replicas.given_reassignment import read_reassignments
+from spark_assign.tables.errors import ConfigError
+
+
+def _entry(topic: str, partition: Any, replicas: Any) -> dict[str, Any]:
+    return {"topic": topic, "partition": partition, "replicas": replicas}
+
+
+KAFKA = json.dumps({"version": 1, "partitions": [_entry("t", 0, [2, 3]) | {"log_dirs": ["any", "any"]}]})
+CURRENT = json.dumps({"version": 1, "partitions": [_entry("t", 0, [1, 2])]})
+GENERATED = f"""Current partition replica assignment
+{CURRENT}
+
+Proposed partition reassignment configuration
+{KAFKA}
+"""
+PROPOSAL = {"topicPartition": {"hash": 0, "partition": 0, "topic": "t"}, "oldLeader": 1}
+CRUISE_CONTROL = json.dumps({"proposals": [PROPOSAL | {"oldReplicas": [1, 2], "newReplicas": [2, 3]}], "version": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [(KAFKA, None), (f"\ufeff{KAFKA}\r\n", None), (GENERATED, [1, 2]), (CRUISE_CONTROL, [1, 2])]
+)
+def test_accepted_files(tmp_path: Path, text: str, expected: list[int] | None) -> None:
+    """The JSON of Kafka and topicmappr, and of --generate and Cruise Control, which know the replicas before."""
+    (tmp_path / "move").write_text(text)
+    rows = read_reassignments([str(tmp_path / "move")])
+    assert rows == [{"topic": "t", "partition": 0, "expected": expected, "target": [2, 3]}]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "line 1: not JSON: Expecting value"),
+        ('{\n"partitions": [\n}', "line 3: not JSON"),
+        (f"Proposed partition reassignment configuration\n\n{KAFKA}x", "line 3: not JSON: Extra data"),
+        ("[" * 100_000, "move"),
+        ('{"partitions": [{"partition": ' + "9" * 5_000 + "}]}", "move: Exceeds the limit"),
+        ("[1]", "neither partitions nor proposals"),
+        ('{"partitions": []}', "no partitions"),
+        ('{"partitions": [1]}', "entry 1 lacks"),
+        ('{"partitions": [{"topic": "t", "partition": 0}]}', "entry 1 lacks 'replicas'"),
+        (json.dumps({"partitions": [_entry("t", 0, [1]), _entry("t", 0, [1])]}), "t-0 occurs twice"),
+        (json.dumps({"partitions": [_entry("t", True, [1])]}), "entry 1 has a wrong topic, partition, or replica"),
+        (json.dumps({"partitions": [_entry("t", 0, [])]}), "entry 1 has a wrong topic, partition, or replica"),
+        (json.dumps({"partitions": [_entry("t", 0, [-1])]}), "entry 1 has a wrong topic, partition, or replica"),
+        (json.dumps({"partitions": [_entry("t", 2**31, [1])]}), "entry 1 has a wrong topic, partition, or replica"),
+    ],
+)
+def test_other_files(tmp_path: Path, text: str, problem: str) -> None:
+    """The message names the file, the place, and the accepted formats."""
+    (tmp_path / "move").write_text(text)
+    with pytest.raises(ConfigError, match=problem) as raised:
+        read_reassignments([str(tmp_path / "move")])
+    text = str(raised.value)
+    assert text.startswith("--reassignment")
+    assert "Accepted are the JSON of kafka-reassign-partitions.sh" in text or "entry 1 has" in text or "twice" in text
+    assert len(text) < 1_000
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    """It isn't there, or isn't text."""
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    for name in ("nowhere", "bytes"):
+        with pytest.raises(ConfigError, match=f"{name} can't be read"):
+            read_reassignments([str(tmp_path / name)])
