@@ -91,8 +91,7 @@ class Story:
 def lost(lines: list[str], output: str, story: Story) -> str | None:
     """The first line of the page that Airflow does not say behind the one before it, whatever it says around them."""
     output = output.replace(str(story.folder), ".").replace(str(ROOT), "/opt/spark_assign")
-    whole = "\n".join(line for line in lines if line != shown.LEFT_OUT).replace("\n  ", " ")
-    for line in whole.splitlines():
+    for line in "\n".join(line for line in lines if line != shown.LEFT_OUT).replace("\n  ", " ").splitlines():
         found = re.search(rf"(?<!\S){shown.pattern(line).pattern}(?!\S)", output)
         if found is None:
             return line

@@ -147,8 +147,7 @@ def _one_day(folder: Path, day: int) -> None:
         rate = RATES.get(row["topic"], 1) + int(row["partition"])
         end = 10_000_000 + int(row["end_offset"]) + day * 86_400 * rate
         at = end - BEHIND.get(row["group_id"], (0, 0))[day]
-        committed = {"committed_offset": at, "lag": end - at} if row["committed_offset"] else {}
-        row |= {"end_offset": end} | committed
+        row |= {"end_offset": end} | ({"committed_offset": at, "lag": end - at} if row["committed_offset"] else {})
     with (folder / "offsets.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()

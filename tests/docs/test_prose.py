@@ -84,8 +84,7 @@ def broken_rules(number: int, line: str) -> Iterator[str]:
 
 def capitalized(heading: str) -> list[str]:
     """Returns the words of a heading that begin with a capital and aren't accepted; the first of a part may."""
-    parts = re.split(r"(?<=[:.?]) |^\d+\. ", heading)
-    words = [word for part in parts for word in re.findall(r"[\w'’-]+", part)[1:]]
+    words = [word for part in re.split(r"(?<=[:.?]) |^\d+\. ", heading) for word in re.findall(r"[\w'’-]+", part)[1:]]
     return [word for word in words if word[0].isupper() and word.removesuffix("'s") not in ACCEPTED]
 
 

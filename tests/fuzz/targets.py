@@ -217,8 +217,7 @@ def read_response(data: bytes, _: Path) -> list[str]:
             groups.share_starts(Broker(), listed, rows, texts.append)
         else:
             groups.describe(Broker(), listed, _TOPICS, rows, texts.append)
-    tables = rows.tables()
-    return [*texts, *tables["undescribed"]["error"].to_pylist()]
+    return [*texts, *rows.tables()["undescribed"]["error"].to_pylist()]
 
 
 # --- records ------------------------------------------------------------------------------------------------------

@@ -152,8 +152,7 @@ def state_of(group: ConsumerGroup) -> str:
         return "Empty"
     if group.group_epoch > group.assignment_epoch:
         return "Assigning"
-    is_stable = all(member.is_reconciled_to(group.assignment_epoch) for member in members)
-    return "Stable" if is_stable else "Reconciling"
+    return "Stable" if all(member.is_reconciled_to(group.assignment_epoch) for member in members) else "Reconciling"
 
 
 def _rank(id_: str) -> int:

@@ -100,8 +100,7 @@ def _ranges(row: Row) -> PartitionSlices:
     members, number = row["members"], {topic: at for at, topic in enumerate(row["topics"])}
     pairs = [(at, number[topic]) for at, member in enumerate(members) for topic in member["topics"]]
     member, topic = np.array(pairs, np.int64).reshape(-1, 2).T
-    order = sorted(range(len(members)), key=lambda at: served_key(members[at]))
-    served = np.argsort(np.array(order, np.int64))
+    served = np.argsort(np.array(sorted(range(len(members)), key=lambda at: served_key(members[at])), np.int64))
     partitions = np.array([each["partitions"] for each in row["topics"].values()], np.int64)
     rows = np.lexsort((served[member], topic))
     member, topic = member[rows], topic[rows]

@@ -118,8 +118,7 @@ def table_rows(row: Row) -> dict[str, list[tuple[Any, ...]]]:
     ]
     for position, member in enumerate(row["members"]):
         key = (*group, member["id"])
-        nothing = [None] * 6
-        tables["members"].append((*key, *nothing, position, member["process"]))
+        tables["members"].append((*key, *([None] * 6), position, member["process"]))
         offsets = {(name, int(task)): at for name, of in member["offsets"].items() for task, at in of.items()}
         for role in ("active", "standby", "warmup"):
             for name, tasks in member[role].items():

@@ -33,8 +33,7 @@ def test_every_sequence_in_one_call(spark: SparkSession) -> None:
     results = {(row["cluster"], row["step"]): row["result"] for row in collected if row["cluster"] != "spoiled"}
     assert len(results) == len(rows) == 15_402
     assert len(collected) == len(steps)
-    ordered = [results[row["sequence"], row["step"]] for row in rows]
-    assert classic_group_rows.differences(rows, ordered) == []
+    assert classic_group_rows.differences(rows, [results[row["sequence"], row["step"]] for row in rows]) == []
     spoiled = [
         json.loads(row["result"]) for row in sorted(collected, key=lambda row: row["step"]) if row[0] == "spoiled"
     ]

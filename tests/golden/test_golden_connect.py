@@ -116,10 +116,9 @@ def test_single_steps_of_2_6() -> None:
         got = {load["worker"]: {kind: load[kind] for kind in ("connectors", "tasks")} for load in row["loads"]}
         for at, load in enumerate(loads):
             got[load["worker"]] = row_names.listed([*connectors.items[at], *tasks.items[at]])
-        want = {
+        assert got == {
             load["worker"]: {kind: load[kind] for kind in ("connectors", "tasks")} for load in row["expect"]["loads"]
-        }
-        assert got == want, row["sequence"]
+        }, row["sequence"]
     assert len(steps) == 21
 
 

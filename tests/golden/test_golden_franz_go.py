@@ -62,8 +62,7 @@ def test_releases_before_1_22(strategy: str, release: str, independent: int) -> 
 @pytest.mark.parametrize(("strategy", "independent"), [("sticky", 45), ("cooperative-sticky", 36)])
 def test_racks_of_leaders(strategy: str, independent: int) -> None:
     """1.21 with racks: nothing called sure differs, what is all sure was always answered alike, and racks matter."""
-    recorded = read_rows(vectors.FOLDER / "client-franz-go-racks.jsonl.gz")
-    rows = [row for row in recorded if row["strategy"] == strategy]
+    rows = [row for row in read_rows(vectors.FOLDER / "client-franz-go-racks.jsonl.gz") if row["strategy"] == strategy]
     planned = franz_go_rows.planned(rows, f"{strategy}@franz-go-1.21")
     without = franz_go_rows.planned([row | {"replica_racks": None} for row in rows], f"{strategy}@franz-go-1.21")
     franz_go_rows.assert_sure(rows, planned)
@@ -75,8 +74,7 @@ def test_racks_of_leaders(strategy: str, independent: int) -> None:
 @pytest.mark.once
 def test_range_by_racks_of_leaders() -> None:
     """1.21 with racks: no partition differs, and racks matter."""
-    recorded = read_rows(vectors.FOLDER / "client-franz-go-racks.jsonl.gz")
-    rows = [row for row in recorded if row["strategy"] == "range"]
+    rows = [row for row in read_rows(vectors.FOLDER / "client-franz-go-racks.jsonl.gz") if row["strategy"] == "range"]
     planned, without = (franz_go_rows.planned(rows, f"range@{name}") for name in ("franz-go-1.21", "franz-go"))
     for row in rows:
         assert planned[row["case"]].assigned == franz_go_rows.owners(row["expect"]), row["case"]

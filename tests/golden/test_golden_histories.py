@@ -33,8 +33,7 @@ def test_rounds_are_as_many_as_were_recorded() -> None:
         for begin, end in zip(begins, [*begins[1:], len(history)], strict=True):
             if all(row["expect"] is not None for row in history[begin:end]):
                 recorded[history[begin]["case"]] = history[begin], end - begin
-    rows = [row for row, _ in recorded.values()]
-    counted = sticky_kernel.counted_rounds(rows, limit=13)
+    counted = sticky_kernel.counted_rounds([row for row, _ in recorded.values()], limit=13)
     assert counted == {case: number for case, (_, number) in recorded.items()}
     assert max(counted.values()) > 2
 

@@ -19,8 +19,7 @@ ENDED = 20
 
 def rows_of(strategy: str) -> list[vectors.Row]:
     """The recorded rows of one assignor; `profile` is its name here."""
-    every = read_rows(vectors.FOLDER / "client-librdkafka.jsonl.gz")
-    rows = [row for row in every if row["strategy"] == strategy]
+    rows = [row for row in read_rows(vectors.FOLDER / "client-librdkafka.jsonl.gz") if row["strategy"] == strategy]
     assert len(rows) == CASES[strategy]
     return [row | {"profile": f"{strategy}@librdkafka"} for row in rows]
 

@@ -79,8 +79,7 @@ class Generation:
     ) -> ClassicApplication:
         """Returns what the leader planned."""
         ids = sorted(self.members)
-        positions = [list(self.members).index(member_id) for member_id in ids]
-        members = [ids[at] for at in member_order(ids, positions)]
+        members = [ids[at] for at in member_order(ids, [list(self.members).index(member_id) for member_id in ids])]
         return ClassicApplication(
             [_member(member_id, self.members[member_id]) for member_id in members],
             subtopologies,
@@ -149,8 +148,7 @@ def _records(cluster: Cluster, group_id: str) -> Iterator[tuple[bytes, bytes | N
     topic = "__consumer_offsets"
     with contextlib.closing(KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers)) as consumer:
         num_partitions = len(consumer.partitions_for_topic(topic))
-        hashed = abs(int(string_hashes([group_id]).astype(np.int32)[0]))
-        partition = TopicPartition(topic, hashed % num_partitions)
+        partition = TopicPartition(topic, abs(int(string_hashes([group_id]).astype(np.int32)[0])) % num_partitions)
         consumer.assign([partition])
         consumer.seek_to_beginning(partition)
         end = consumer.end_offsets([partition])[partition]

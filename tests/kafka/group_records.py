@@ -60,8 +60,7 @@ def value_differs(row: Row, type: int, decoded: Value | None) -> bool:
     """The same of a value."""
     if decoded is None:
         return "value_read" in row
-    expected = (row["version"], row["value_read"], row["unknown"])
-    return expected != (
+    return (row["version"], row["value_read"], row["unknown"]) != (
         decoded.version,
         group_record_json.of_value(type, decoded),
         group_record_json.of_unknown(decoded),

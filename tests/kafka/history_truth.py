@@ -62,8 +62,7 @@ def _steps(story: history_story.Story, stay: history_story.Stay) -> Iterator[Ste
             owned -= items
         elif row["event"] == "closed":
             owned = frozenset()
-        waits = not owned and row["event"] in ("revoked", "lost")
-        yield Step(row["at_ms"], owned, waits, row)
+        yield Step(row["at_ms"], owned, not owned and row["event"] in ("revoked", "lost"), row)
 
 
 def _items(group: str, task: str) -> Iterator[history_story.Item]:
@@ -108,8 +107,7 @@ def owners_at(story: history_story.Story, group: str, at_ms: int) -> Owners | No
         had = [had for since, until, had in story.placements if since <= at_ms <= until]
         return had[0] if had else None
     found: Owners = {}
-    stays = [stay for stay in story.stays if stay.group == group]
-    listener_rows = [(stay, steps(story, stay)) for stay in stays]
+    listener_rows = [(stay, steps(story, stay)) for stay in [stay for stay in story.stays if stay.group == group]]
     for stay, mine in listener_rows:
         marks = [step.at_ms for step in mine] + [stay.start_ms] + ([stay.end_ms] if stay.end_ms is not None else [])
         if any(abs(mark - at_ms) <= MARGIN_MS for mark in marks):

@@ -157,8 +157,7 @@ def _partitions(draw: random.Random, size: int) -> list[str]:
 
 def one_hash(draw: random.Random, number: int) -> list[str]:
     """Texts of one `String.hashCode`, up to 243."""
-    alike = ["".join(parts) for parts in itertools.product(["Aa", "BB", "C#"], repeat=5)]
-    return draw.sample(alike, number)
+    return draw.sample(["".join(parts) for parts in itertools.product(["Aa", "BB", "C#"], repeat=5)], number)
 
 
 @cache

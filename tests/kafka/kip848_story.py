@@ -175,8 +175,7 @@ def tell(cluster: Cluster, rng: random.Random) -> dict[str, State]:
             group.inside = [each for each in group.inside if (group.name, each.client_id) not in doomed]
         states["crashed"] = settled(cluster, every)
         join("joined 4")
-        leaving = [remove(group, rng.choice(group.inside)) for group in every]
-        group_members.order(main, "leave_for_good", leaving)
+        group_members.order(main, "leave_for_good", [remove(group, rng.choice(group.inside)) for group in every])
         states["left"] = settled(cluster, every)
         with cluster.admin() as admin:
             admin.create_partitions({"l.grows": NewPartitions(GROWN)})

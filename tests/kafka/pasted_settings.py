@@ -51,8 +51,7 @@ def go_program(pasted: Iterable[tuple[str, Lines]]) -> Path:
 
 def command(by: Running, lines: Lines, folder: Path, go: Path | None) -> list[str]:
     """Returns the command that runs a consumer with these lines, without servers, group, and topic."""
-    file = folder / f"{key_of(by.library, lines)}.txt"
-    file.write_text("\n".join(lines))
+    (folder / f"{key_of(by.library, lines)}.txt").write_text("\n".join(lines))
     if by.library in GO:
         return [str(go), key_of(by.library, lines)]
     if by.library == "Java":

@@ -68,8 +68,7 @@ def simulated(
     tables: dict[str, Tables] = {}
     for name in TABLES:
         for row in getattr(played, name).collect():
-            of_group = tables.setdefault(row["group_id"], {name: [] for name in TABLES})
-            of_group[name].append(row.asDict())
+            tables.setdefault(row["group_id"], {name: [] for name in TABLES})[name].append(row.asDict())
     return tables
 
 

@@ -48,8 +48,7 @@ def _application(draw: Random, case: str) -> Row:
                 if at in logged and member is owner:
                     member["task_offset_sums"][f"{at}_{partition}"] = draw.choice((-2, -2, -2, 0))
                 elif at in logged and draw.random() < 0.2:
-                    offset = draw.choice((-3, 0, end // 2, end, end + 7))
-                    member["task_offset_sums"][f"{at}_{partition}"] = offset
+                    member["task_offset_sums"][f"{at}_{partition}"] = draw.choice((-3, 0, end // 2, end, end + 7))
     return {
         "case": case,
         "assignor": "high-availability",

@@ -58,8 +58,7 @@ def led_on(seed: int, row: Row) -> Row:
 
 def _after(random: Random, member: Row, got: Row) -> Row:
     """A member that has reached its target, or has not yet; it reports offsets of what it had and has."""
-    late = random.random() < 0.1
-    has = member if late else got
+    has = member if (random.random() < 0.1) else got
     known = {**_offsets(random, member["standby"], 0.5), **_offsets(random, has["active"], 0.7)}
     return member | {
         "active": dict(has["active"]),
@@ -85,8 +84,7 @@ def _group(random: Random) -> Row:
     processes = [_id(random) for _ in range(random.randint(1, max(1, size)))]
     if random.random() < 0.2:
         processes = java_tables.one_hash(random, max(2, len(processes)))[: len(processes)]
-    members = [_member(random, processes) for _ in range(random.randint(1, size))]
-    ids = {member["id"]: member for member in members}
+    ids = {member["id"]: member for member in [_member(random, processes) for _ in range(random.randint(1, size))]}
     most = random.choice([2, 6, 30])
     return {
         "system": "streams-sticky",

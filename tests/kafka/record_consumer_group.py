@@ -19,8 +19,7 @@ def main(seed: int) -> None:
         for name, steps in random_heartbeats.sequences(seed, SEQUENCES, STEPS)
         for number, (op, _) in enumerate(steps)
     ]
-    found = answered(rows, maven.kafka_classpath(), "ConsumerGroupSteps")
-    write_rows(FILE, found)
+    write_rows(FILE, answered(rows, maven.kafka_classpath(), "ConsumerGroupSteps"))
 
 
 if __name__ == "__main__":

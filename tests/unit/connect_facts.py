@@ -46,8 +46,7 @@ def facts(tables: Tables) -> pa.Table:
         _add_state(add, row)
     for row in tables.get("events", ()):
         column = "name" if row["event"] and row["event"].startswith("worker-") else "connector"
-        numbers = _listed(row, EVENT_NUMBERS)
-        add(kinds.EVENT, row, text=row["event"], numbers=numbers, **{column: row["subject"]})
+        add(kinds.EVENT, row, text=row["event"], numbers=_listed(row, EVENT_NUMBERS), **{column: row["subject"]})
     return pa.Table.from_pylist(rows, schema=FACTS)
 
 
@@ -137,10 +136,9 @@ def unfolded(state: dict[str, Any]) -> dict[str, Any]:
     """Returns a state of a result with its items as in the plan's table."""
     lists = {}
     for name in ("assignment", "revocation"):
-        every = [(row["connector"], task) for row in state[name] for task in row["tasks"]]
         lists[name] = [
             {"kind": "connector" if task is None else "task", "connector": connector, "task": task}
-            for connector, task in every
+            for connector, task in [(row["connector"], task) for row in state[name] for task in row["tasks"]]
         ]
     return state | lists
 

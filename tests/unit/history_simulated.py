@@ -166,8 +166,7 @@ class Consumers(Simulated):
     def join(self) -> None:
         """A member joins: the epoch is bumped."""
         member_id = self.new_id()
-        static = f"instance-{member_id}" if self.draw.random() < 0.4 else None
-        self.members[member_id] = _Consumer(static)
+        self.members[member_id] = _Consumer(f"instance-{member_id}" if self.draw.random() < 0.4 else None)
         self._metadata(member_id)
         self._bump()
         if self.draw.random() < 0.7:
@@ -222,8 +221,7 @@ class Consumers(Simulated):
             self.targets = {}
 
     def _aim(self) -> None:
-        dealt = self.dealt(list(self.members)) if self.members else {}
-        for member_id, target in dealt.items():
+        for member_id, target in (self.dealt(list(self.members)) if self.members else {}).items():
             if target != self.targets.get(member_id):
                 self.targets[member_id] = target
                 self._target(member_id)
@@ -258,8 +256,7 @@ class Consumers(Simulated):
         self._write("MemberMetadata", value, memberId=member_id)
 
     def _target(self, member_id: str) -> None:
-        value = {"topicPartitions": topics(self.targets[member_id])}
-        self._write("TargetAssignmentMember", value, memberId=member_id)
+        self._write("TargetAssignmentMember", {"topicPartitions": topics(self.targets[member_id])}, memberId=member_id)
 
     def _current(self, member_id: str, epoch: int | None = None) -> None:
         member = self.members[member_id]

@@ -18,6 +18,7 @@ from spark_assign.report.html import (
 )
 from spark_assign.report.html.report_data import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS, AdviceRows
 from spark_assign.report.listed_groups import SUMS, num_affected, over_share
+from tests.cases import keyed
 from tests.unit import history_rows
 
 Row = dict[str, Any]
@@ -43,8 +44,7 @@ def classes_of(groups: Sequence[Mapping[str, Any]]) -> list[Row]:
     names = ("cluster", "assignor", "imbalance", "even")
     for row in groups:
         key = (row["cluster"], row["assignor"], _class_of(row["max_over_mean"]), over_share(row) == 0)
-        empty = dict(zip(names, key, strict=True)) | dict.fromkeys(("groups", *SUMS), 0)
-        sums = found.setdefault(key, empty)
+        sums = found.setdefault(key, dict(zip(names, key, strict=True)) | dict.fromkeys(("groups", *SUMS), 0))
         sums["groups"] += 1
         for name in SUMS:
             sums[name] += row[name]
@@ -74,8 +74,7 @@ def plan(groups: int, seed: int = 1) -> PlanRows:
     for number in range(groups):
         members = draw.randint(1, 60)
         partitions = members * draw.randint(0, 12) + draw.randint(0, members)
-        fair = -(-partitions // members)
-        most = min(partitions, fair + int(draw.expovariate(0.5)))
+        most = min(partitions, (-(-partitions // members)) + int(draw.expovariate(0.5)))
         metrics.append(group(number, members, partitions, draw.randint(0, partitions), most))
     metrics.sort(key=num_affected, reverse=True)
     worst = metrics[:WORST_GROUPS]
@@ -216,15 +215,9 @@ def comparison(name: str, key: Row) -> CompareRows:
 def connect(name: str) -> ConnectRows:
     """A cluster in one rebalance, and another under two protocols."""
     sizes = {f"{end}_tasks_{when}": 2 + (end == "max") for end in ("min", "max") for when in ("before", "after")}
-    cost = {
-        "clusters": 1,
-        "rebalances": 3,
-        "stops": 40,
-        "starts": 50,
-        "lost_with_worker": 0,
-        "task_ms_not_running": 7_200_000,
-        "not_running": 0,
-    }
+    cost = keyed(
+        "clusters=1 rebalances=3 stops=40 starts=50 lost_with_worker=0 task_ms_not_running=7_200_000 not_running=0"
+    )
     costs = [cost | {"connect_cluster": f"{name}-2", "protocol": each} for each in ("sessioned", "eager")]
     return ConnectRows(
         metrics=[

@@ -183,11 +183,7 @@ def case(
 
 
 CASES = [
-    case(
-        "fewer members",
-        [size("over-provisioned", 5, 4)],
-        [scaled_down(4, 5, "", gain="36 USD a month")],
-    ),
+    case("fewer members", [size("over-provisioned", 5, 4)], [scaled_down(4, 5, "", gain="36 USD a month")]),
     # One would keep up, and two are the minimum: six members less, at 36 each.
     case(
         "members in reserve",
@@ -349,10 +345,7 @@ CASES = [
         ],
     ),
     case(
-        "no other membership",
-        [membership("keep", 0.0)],
-        [],
-        [declined("membership", "nothing-to-do", "Make it keep.")],
+        "no other membership", [membership("keep", 0.0)], [], [declined("membership", "nothing-to-do", "Make it keep.")]
     ),
     # 1 second less, four times a month.
     case(
@@ -525,12 +518,7 @@ CASES = [
             ),
         ],
     ),
-    case(
-        "follower fetching",
-        [*options(4.0, 4.0, 2.0)],
-        [fetched("2.00", gain="60 USD a month")],
-        [NEAREST],
-    ),
+    case("follower fetching", [*options(4.0, 4.0, 2.0)], [fetched("2.00", gain="60 USD a month")], [NEAREST]),
     # 3 USD in each of twelve months are less than 60.
     case(
         "follower fetching that saves little",

@@ -12,6 +12,7 @@ import pytest
 from spark_assign.advice.kernel.advice_items import AdviceParams
 from spark_assign.advice.kernel.advise import ADVICE_ROWS, FACT_KINDS, advise
 from spark_assign.advice.kernel.streams_settings import STREAMS_ROWS
+from tests.cases import cases
 
 PARAMS = AdviceParams()
 Rows = list[dict[str, Any]]
@@ -313,9 +314,8 @@ def test_behind_with_a_better_assignor() -> None:
         params=replace(PARAMS, max_payback_months=1),
     )
     assert kinds(advice) == ["scale-up"]
-    hopeless = size("cannot-keep-up", 5, None)
     advice, _, _ = run(
-        hopeless,
+        size("cannot-keep-up", 5, None),
         size("under-provisioned", 5, 40, "sticky"),
         *all_compared(),
         params=replace(PARAMS, max_payback_months=1),
@@ -389,14 +389,12 @@ def test_replicas_of_groups_that_change() -> None:
     assert (kinds(advice), codes(declined, "replicas")) == (["assignor"], ["superseded"])
     advice, declined, _ = run(option("current", 9.0), size("under-provisioned", 4, 6), READER, move("reorder", 2.0))
     assert (kinds(advice), codes(declined, "replicas")) == (["scale-up"], ["superseded"])
-    other = {**READER, "topic": "other"}
-    assert kinds(run(*rows[:-2], other, rows[-1])[0]) == ["assignor", "replicas-reorder"]
+    assert kinds(run(*rows[:-2], {**READER, "topic": "other"}, rows[-1])[0]) == ["assignor", "replicas-reorder"]
 
 
 def test_what_has_to_be_known() -> None:
     """Without rates readings, once; racks where what nobody knows could pay."""
-    missing = {"size": "no rates", "zones": "no racks"}
-    advice, declined, _ = run(*all_compared(), missing=missing)
+    advice, declined, _ = run(*all_compared(), missing={"size": "no rates", "zones": "no racks"})
     assert (kinds(advice), advice[0]["category"]) == (["readings"], "unknown")
     assert (codes(declined, "size"), codes(declined, "zones")) == (["not-known"], ["not-known"])
     assert all("cost" not in row or row["cost"] is None for row in declined)
@@ -488,17 +486,15 @@ def test_no_group_is_left_out_and_rows_come_in_any_order(seed: int) -> None:
         assert run(*rows) == first
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("price_per_gb", -1.0),
-        ("change_cost", float("nan")),
-        ("max_payback_months", 0.0),
-        ("min_members", 0),
-        ("min_balance_gain", 0.0),
-        ("restore_bytes_per_second", 0.0),
-        ("min_stopped_task_seconds", -1.0),
-    ],
+@cases(
+    "name value",
+    ("price_per_gb", -1.0),
+    ("change_cost", float("nan")),
+    ("max_payback_months", 0.0),
+    ("min_members", 0),
+    ("min_balance_gain", 0.0),
+    ("restore_bytes_per_second", 0.0),
+    ("min_stopped_task_seconds", -1.0),
 )
 def test_values_that_cannot_be(name: str, value: Any) -> None:
     """The name and what is expected."""

@@ -23,6 +23,7 @@ from spark_assign.streams.kernel.streams_group_input import (
     TOPIC,
 )
 from spark_assign.streams.plan import PLAN_ROWS
+from tests.cases import tuples
 from tests.unit.test_streams_plan import FAULTY
 
 Row = dict[str, Any]
@@ -64,8 +65,7 @@ def topology(tasks: int = 2, *, end: int | None = 1_000_000, known: int | None =
 def plan_rows(rows: list[Row]) -> list[Row]:
     """The rows of the plan of one group, without nulls."""
     params = StreamsPlanParams("streams-sticky", ASSIGNORS["streams-sticky"])
-    tables = plan_streams_groups(pa.Table.from_pylist(rows, FACTS), SCHEMA, params)
-    planned = pa.concat_tables(tables).to_pylist()
+    planned = pa.concat_tables(plan_streams_groups(pa.Table.from_pylist(rows, FACTS), SCHEMA, params)).to_pylist()
     return [{name: value for name, value in row.items() if value is not None} for row in planned]
 
 
@@ -74,23 +74,13 @@ def columns(rows: list[Row], kind: str, *names: str) -> list[tuple[Any, ...]]:
     return [tuple(row.get(name) for name in names) for row in plan_rows(rows) if row["kind"] == kind]
 
 
-SCALED_OUT = [
-    group(),
-    *topology(),
-    member("a", Q),
-    member("b", P),
-    *(task("a", at, "active") for at in range(2)),
-]
+SCALED_OUT = [group(), *topology(), member("a", Q), member("b", P), *(task("a", at, "active") for at in range(2))]
 """a runs both tasks, and b is new."""
 
 
 def test_a_new_process_gets_a_warmup() -> None:
     """The task stays where its state is, and a probing rebalance follows."""
-    assert columns(SCALED_OUT, "task", "member_id", "task", "role") == [
-        ("a", 0, "active"),
-        ("b", 0, "warmup"),
-        ("a", 1, "active"),
-    ]
+    assert columns(SCALED_OUT, "task", "member_id", "task", "role") == tuples("a 0 active; b 0 warmup; a 1 active")
     moved = columns(SCALED_OUT, "move", "task", "role", "from_member_id", "to_member_id", "reason", "state")
     assert moved == [(0, "warmup", None, "b", "warmup", "none")]
     names = ("assignor", "warmups", "withheld", "pending_moves", "follow_up", "order_dependent", "unassigned_standby")
@@ -111,11 +101,7 @@ def test_what_standbys_need_of_disks() -> None:
 def test_a_caught_up_process_takes_the_task() -> None:
     """Within the acceptable lag it is withheld until a has revoked it; meanwhile, b keeps the state as a standby."""
     rows = [*SCALED_OUT, task("b", 0, None, 999_990)]
-    assert columns(rows, "task", "member_id", "task", "role") == [
-        ("b", 0, "standby"),
-        ("b", 0, "withheld"),
-        ("a", 1, "active"),
-    ]
+    assert columns(rows, "task", "member_id", "task", "role") == tuples("b 0 standby; b 0 withheld; a 1 active")
     moved = columns(rows, "move", "task", "role", "from_member_id", "to_member_id", "reason", "state")
     assert moved == [(0, "active", "a", "b", "rebalanced", "member")]
     names = ("warmups", "withheld", "follow_up", "moved_active", "moved_without_state")
@@ -141,12 +127,9 @@ def test_a_member_has_left() -> None:
     """Its tasks go to the only process, which has state of one of them."""
     left = [fact(DEPARTED_TASK, member_id="a", name="0", number=at, text="active") for at in range(2)]
     rows = [group(), *topology(), member("b", P), task("b", 0, "standby", 5), *left]
-    moved = columns(rows, "move", "task", "role", "from_member_id", "to_member_id", "reason", "state")
-    assert moved == [
-        (0, "active", "a", "b", "member-left", "member"),
-        (0, "standby", "b", None, "promoted", None),
-        (1, "active", "a", "b", "member-left", "none"),
-    ]
+    assert columns(rows, "move", "task", "role", "from_member_id", "to_member_id", "reason", "state") == tuples(
+        "0 active a b member-left member; 0 standby b None promoted None; 1 active a b member-left none"
+    )
 
 
 def test_all_members_have_left() -> None:
@@ -246,9 +229,8 @@ def test_a_new_changelog_needs_no_end_offsets() -> None:
 
 def test_rejections_do_not_affect_other_groups() -> None:
     """The other one is planned."""
-    other = [row | {"group_id": "h"} for row in SCALED_OUT]
-    assert [row["group_id"] for row in plan_rows([*SCALED_OUT, group(), *other]) if row["kind"] != "task"] == [
-        "g",
-        "h",
-        "h",
-    ]
+    assert [
+        row["group_id"]
+        for row in plan_rows([*SCALED_OUT, group(), *[row | {"group_id": "h"} for row in SCALED_OUT]])
+        if row["kind"] != "task"
+    ] == ["g", "h", "h"]

@@ -41,11 +41,7 @@ def test_a_warmup_and_two_rebalances() -> None:
     """b restores its task for 40 s; the probing rebalance moves it, and b gets it after a has revoked it."""
     rounds = ClassicRounds(scaled_out(2), {(0, 0): 4e9, (0, 1): 4e9}, 1e8)
     found = [(each.start, each.cause, each.moved, each.stopped, round(each.missing)) for each in rounds.run()]
-    assert found == [
-        (0.0, "", 0, 0, 4_000_000_000),
-        (60.0, "probing", 0, 0, 0),
-        (60.0, "at-once", 1, 0, 0),
-    ]
+    assert found == [(0.0, "", 0, 0, 4_000_000_000), (60.0, "probing", 0, 0, 0), (60.0, "at-once", 1, 0, 0)]
     (restore,) = rounds.state.restores
     assert (restore.process_id, restore.member_id, restore.task, restore.role) == (P, "b", (0, 0), "standby")
     assert (restore.bytes, restore.start, restore.end) == (4e9, 0.0, 40.0)
@@ -54,13 +50,10 @@ def test_a_warmup_and_two_rebalances() -> None:
 
 def test_a_slow_restore_takes_more_probing_rebalances() -> None:
     """130 s, so that the third one, at 180 s, moves the task."""
-    rounds = list(ClassicRounds(scaled_out(2), {(0, 0): 1.3e10, (0, 1): 1.3e10}, 1e8).run())
-    assert [(each.start, each.cause) for each in rounds[1:]] == [
-        (60.0, "probing"),
-        (120.0, "probing"),
-        (180.0, "probing"),
-        (180.0, "at-once"),
-    ]
+    assert [
+        (each.start, each.cause)
+        for each in list(ClassicRounds(scaled_out(2), {(0, 0): 1.3e10, (0, 1): 1.3e10}, 1e8).run())[1:]
+    ] == [(60.0, "probing"), (120.0, "probing"), (180.0, "probing"), (180.0, "at-once")]
 
 
 def test_tasks_without_state_stop() -> None:
@@ -166,8 +159,7 @@ def test_every_recorded_application_gets_where_it_should(seed: int) -> None:
     ]
     for row in Random(seed).sample(rows, 12):
         application = recorded.application_of(row)
-        rounds = ClassicRounds(application, dict.fromkeys(application.stateful, 1e9), 1e7)
-        followed = list(rounds.run())
+        followed = list(ClassicRounds(application, dict.fromkeys(application.stateful, 1e9), 1e7).run())
         last = followed[-1].assignment
         assert len(followed) < MAX_ROUNDS, row["case"]
         assert last.is_stable, row["case"]
@@ -176,8 +168,7 @@ def test_every_recorded_application_gets_where_it_should(seed: int) -> None:
         for process, (active, standby) in last.trace.target.items():
             assert active == last.clients[process][0] & application.stateful, row["case"]
             assert standby == last.clients[process][1], row["case"]
-        owners = {task for tasks in last.members.values() for task in tasks.active}
-        assert owners == set(application.tasks), row["case"]
+        assert {task for tasks in last.members.values() for task in tasks.active} == set(application.tasks), row["case"]
         settled = settle(application)
         assert settled is not None
         for client in read_clients(settled):

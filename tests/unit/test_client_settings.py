@@ -22,6 +22,7 @@ from spark_assign.groups.kernel.client_settings import (
     plan_switch,
     undo_lines,
 )
+from tests.cases import cases
 
 KAFKA = "org.apache.kafka.clients.consumer"
 MIXED = ("range", "cooperative-sticky")
@@ -32,78 +33,76 @@ def settings(now: str | None, to: str, clients: str | None, **more: Any) -> list
     return member_settings(MemberChange("g", clients, plan_switch(now, to, clients), **more))
 
 
-@pytest.mark.parametrize(
-    ("clients", "now", "to", "lines"),
-    [
-        (
-            "Java 3",
-            *MIXED,
-            [
-                f"# {FIRST_RESTART}",
-                f"partition.assignment.strategy={KAFKA}.RangeAssignor,{KAFKA}.CooperativeStickyAssignor",
-                f"# {SECOND_RESTART}",
-                f"partition.assignment.strategy={KAFKA}.CooperativeStickyAssignor",
-            ],
-        ),
-        ("librdkafka 3", *MIXED, [f"# {STOPPED}", "partition.assignment.strategy=cooperative-sticky"]),
-        ("librdkafka 3", "range", "sticky", []),
-        (
-            "franz-go 3",
-            *MIXED,
-            [
-                f"// {FIRST_RESTART}",
-                "kgo.Balancers(kgo.RangeBalancer(),kgo.CooperativeStickyBalancer())",
-                f"// {SECOND_RESTART}",
-                "kgo.Balancers(kgo.CooperativeStickyBalancer())",
-            ],
-        ),
-        (
-            "kafka-python 3",
-            "sticky",
-            "cooperative-sticky",
-            [
-                f"# {STOPPED}",
-                "from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor",
-                "partition_assignment_strategy=[CooperativeStickyAssignor]",
-            ],
-        ),
-        (
-            "kafka-go 1",
-            "range",
-            "roundrobin",
-            [
-                f"// {FIRST_RESTART}",
-                "GroupBalancers: []kafka.GroupBalancer{kafka.RangeGroupBalancer{},kafka.RoundRobinGroupBalancer{}},",
-                f"// {SECOND_RESTART}",
-                "GroupBalancers: []kafka.GroupBalancer{kafka.RoundRobinGroupBalancer{}},",
-            ],
-        ),
-        # Of an unknown library: Java's names, and librdkafka's as a comment.
-        (
-            "unknown 3",
-            *MIXED,
-            [
-                f"# {STOPPED}",
-                "# Java:",
-                f"partition.assignment.strategy={KAFKA}.CooperativeStickyAssignor",
-                "# librdkafka: partition.assignment.strategy=cooperative-sticky",
-            ],
-        ),
-        (
-            "librdkafka 2",
-            "range",
-            "uniform",
-            [
-                f"# {FIRST_RESTART}",
-                f"# remove {', '.join(FORBIDDEN)}: a client doesn't start with them",
-                "group.protocol=consumer",
-                "group.remote.assignor=uniform",
-            ],
-        ),
-        ("Java 2", "uniform", "server-range", [f"# {FIRST_RESTART}", "group.remote.assignor=range"]),
-        ("kafka-python 2", "range", "uniform", []),
-        ("aiokafka or kafka-python 2", "range", "uniform", []),
-    ],
+@cases(
+    "clients now to lines",
+    (
+        "Java 3",
+        *MIXED,
+        [
+            f"# {FIRST_RESTART}",
+            f"partition.assignment.strategy={KAFKA}.RangeAssignor,{KAFKA}.CooperativeStickyAssignor",
+            f"# {SECOND_RESTART}",
+            f"partition.assignment.strategy={KAFKA}.CooperativeStickyAssignor",
+        ],
+    ),
+    ("librdkafka 3", *MIXED, [f"# {STOPPED}", "partition.assignment.strategy=cooperative-sticky"]),
+    ("librdkafka 3", "range", "sticky", []),
+    (
+        "franz-go 3",
+        *MIXED,
+        [
+            f"// {FIRST_RESTART}",
+            "kgo.Balancers(kgo.RangeBalancer(),kgo.CooperativeStickyBalancer())",
+            f"// {SECOND_RESTART}",
+            "kgo.Balancers(kgo.CooperativeStickyBalancer())",
+        ],
+    ),
+    (
+        "kafka-python 3",
+        "sticky",
+        "cooperative-sticky",
+        [
+            f"# {STOPPED}",
+            "from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor",
+            "partition_assignment_strategy=[CooperativeStickyAssignor]",
+        ],
+    ),
+    (
+        "kafka-go 1",
+        "range",
+        "roundrobin",
+        [
+            f"// {FIRST_RESTART}",
+            "GroupBalancers: []kafka.GroupBalancer{kafka.RangeGroupBalancer{},kafka.RoundRobinGroupBalancer{}},",
+            f"// {SECOND_RESTART}",
+            "GroupBalancers: []kafka.GroupBalancer{kafka.RoundRobinGroupBalancer{}},",
+        ],
+    ),
+    # Of an unknown library: Java's names, and librdkafka's as a comment.
+    (
+        "unknown 3",
+        *MIXED,
+        [
+            f"# {STOPPED}",
+            "# Java:",
+            f"partition.assignment.strategy={KAFKA}.CooperativeStickyAssignor",
+            "# librdkafka: partition.assignment.strategy=cooperative-sticky",
+        ],
+    ),
+    (
+        "librdkafka 2",
+        "range",
+        "uniform",
+        [
+            f"# {FIRST_RESTART}",
+            f"# remove {', '.join(FORBIDDEN)}: a client doesn't start with them",
+            "group.protocol=consumer",
+            "group.remote.assignor=uniform",
+        ],
+    ),
+    ("Java 2", "uniform", "server-range", [f"# {FIRST_RESTART}", "group.remote.assignor=range"]),
+    ("kafka-python 2", "range", "uniform", []),
+    ("aiokafka or kafka-python 2", "range", "uniform", []),
 )
 def test_lines_of_a_switch(clients: str, now: str, to: str, lines: list[str]) -> None:
     """In the syntax of the library; none of what it refuses."""
@@ -112,8 +111,7 @@ def test_lines_of_a_switch(clients: str, now: str, to: str, lines: list[str]) ->
 
 def test_membership_and_session() -> None:
     """Lines of all changes are in the same steps; a long session of librdkafka needs another setting."""
-    change = MemberChange("g h", "librdkafka 2", None, is_static=True, session_ms=600_000)
-    assert member_settings(change) == [
+    assert member_settings(MemberChange("g h", "librdkafka 2", None, is_static=True, session_ms=600_000)) == [
         f"# {FIRST_RESTART}",
         "# g-h-0, g-h-1, …: a fixed id for each member",
         "group.instance.id=g-h-0",

@@ -14,6 +14,7 @@ import pytest
 
 from spark_assign.sources.auth import tls as client_tls
 from spark_assign.tables.errors import ConfigError
+from tests.cases import cases
 
 pytest.importorskip("cryptography")
 
@@ -149,14 +150,12 @@ def test_a_key_that_is_not_the_certificates(certificate: x509.Certificate, loade
         _context(ssl_keystore_type="PEM", ssl_keystore_key=other, ssl_keystore_certificate_chain=chain)
 
 
-@pytest.mark.parametrize(
-    ("store", "text", "message"),
-    [
-        ("truststore", "nothing", "no certificate in it"),
-        ("truststore", "-----BEGIN CERTIFICATE-----\nhush\n-----END CERTIFICATE-----", "expected certificates in PEM"),
-        ("keystore", "nothing", "expected a private key and its certificates"),
-        ("keystore", "-----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----", "or it is no key in PEM"),
-    ],
+@cases(
+    "store text message",
+    ("truststore", "nothing", "no certificate in it"),
+    ("truststore", "-----BEGIN CERTIFICATE-----\nhush\n-----END CERTIFICATE-----", "expected certificates in PEM"),
+    ("keystore", "nothing", "expected a private key and its certificates"),
+    ("keystore", "-----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----", "or it is no key in PEM"),
 )
 def test_files_with_something_else_in_them(tmp_path: Path, store: str, text: str, message: str) -> None:
     """Named, and nothing of what is in them."""

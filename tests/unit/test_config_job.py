@@ -14,12 +14,10 @@ import jsonschema
 import pytest
 
 from jobs import config
+from tests.cases import cases
 
 ROOT = Path(__file__).parents[2]
-OTHERS = (
-    *("advise", "check", "compare", "daily", "diff", "migrate", "report"),
-    *("simulate", "snapshot"),
-)
+OTHERS = (*("advise", "check", "compare", "daily", "diff", "migrate", "report"), *("simulate", "snapshot"))
 OF_REPLICAS = ("replicas place", "replicas check", "replicas reassign", "replicas operate")
 
 
@@ -44,8 +42,7 @@ def test_a_schema_knows_every_key_and_no_other(of: str, capsys: pytest.CaptureFi
 def test_the_shipped_files_are_right_by_their_schema(of: str, capsys: pytest.CaptureFixture[str]) -> None:
     """And by --check, which knows by itself whose settings they are."""
     file = ROOT / "conf" / f"{of}.toml"
-    given = json.loads(json.dumps(tomllib.loads(file.read_text()), default=str))
-    jsonschema.validate(given, schema(of, capsys))
+    jsonschema.validate(json.loads(json.dumps(tomllib.loads(file.read_text()), default=str)), schema(of, capsys))
     assert config.main(["--check", str(file)]) == 0
     assert capsys.readouterr().out == f"{file}: valid settings of {of}\n"
 
@@ -138,8 +135,7 @@ def test_where_settings_come_from(
 
     def shown(*words: str) -> dict[str, list[str]]:
         assert config.main(["--show", *words]) == 0, caplog.text
-        rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-        return {row[0]: row[1:] for row in rows}
+        return {row[0]: row[1:] for row in [line.split() for line in capsys.readouterr().out.splitlines()]}
 
     compare = shown("compare")
     assert compare["--top"] == ["5", "SPARK_ASSIGN_COMPARE_TOP"]
@@ -165,16 +161,14 @@ def test_where_settings_come_from(
 USE_ONE = "Use one of --schema [JOB], --show [JOB], --check FILE, and --prune LOCATION"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], USE_ONE),
-        (["--schema", "--check", "x.toml"], USE_ONE),
-        (["--show", "--schema"], USE_ONE),
-        (["--schema", "planner"], "No job is called planner. Did you mean plan?"),
-        (["--schema", "replicas"], "No job is called replicas. Did you mean replicas"),
-        (["--check", "/nothing.toml"], "/nothing.toml: can't be read"),
-    ],
+@cases(
+    "words message",
+    ([], USE_ONE),
+    (["--schema", "--check", "x.toml"], USE_ONE),
+    (["--show", "--schema"], USE_ONE),
+    (["--schema", "planner"], "No job is called planner. Did you mean plan?"),
+    (["--schema", "replicas"], "No job is called replicas. Did you mean replicas"),
+    (["--check", "/nothing.toml"], "/nothing.toml: can't be read"),
 )
 def test_wrong_usage(words: list[str], message: str, caplog: pytest.LogCaptureFixture) -> None:
     """With the remedy."""

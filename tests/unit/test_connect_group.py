@@ -144,8 +144,7 @@ def test_the_group_is_found_by_its_workers() -> None:
     other.group_id = "other"
     twin = _group(_member("connect-w1:8083-e", assignment([])))
     twin.group_id = "twin"
-    tables = _taken(_groups(_settled(), other))
-    assert tables["clusters"]["group_id"].to_pylist() == ["connect"]
+    assert _taken(_groups(_settled(), other))["clusters"]["group_id"].to_pylist() == ["connect"]
     with pytest.raises(SourceError, match=r"groups connect, twin have workers .*w1:8083.*--connect-group"):
         _taken(_groups(_settled(), twin))
     assert _taken(_groups(_settled(), twin), [], ["twin"])["clusters"]["group_id"].to_pylist() == ["twin"]

@@ -10,6 +10,7 @@ import pytest
 
 from spark_assign.connect.kernel.indexed_facts import FACTS
 from spark_assign.connect.kernel.plan_clusters import plan_clusters
+from tests.cases import cases, keyed
 from tests.unit.connect_facts import PLAN_SCHEMA, Result, Tables, cluster, items, merged, results, unfolded
 
 
@@ -61,8 +62,7 @@ def of(
 
 def test_no_facts_and_no_clusters() -> None:
     """An empty table of the same shape."""
-    tables = plan_clusters(FACTS.empty_table(), PLAN_SCHEMA)
-    assert pa.concat_tables(tables).equals(PLAN_SCHEMA.empty_table())
+    assert pa.concat_tables(plan_clusters(FACTS.empty_table(), PLAN_SCHEMA)).equals(PLAN_SCHEMA.empty_table())
 
 
 def test_clusters_do_not_mix() -> None:
@@ -99,28 +99,16 @@ def test_the_figures_of_a_round() -> None:
     assert shares(result, "revoked") == {"w4": ["old-0"]}
     assert shares(result, "assigned") == {"w4": ["x-6"]}
     assert (result["delay_ms"], result["scheduled_rebalance_ms"]) == (300_000, 301_000)
-    assert result["metrics"] == {
-        "protocol": "sessioned",
-        "rules": "3.5.2",
-        "rules_note": "as 3.6.1 to 4.4, because the release is unknown",
-        "note": "scheduled.rebalance.max.delay.ms is 300,000, so the lost connectors and tasks (2) wait up to 300 s "
-        "for the workers that left",
-        "workers": 3,
-        "connectors": 1,
-        "tasks": 7,
-        "assigned": 1,
-        "revoked": 1,
-        "lost": 2,
-        "waiting": 2,
-        "min_connectors_before": 0,
-        "max_connectors_before": 1,
-        "min_tasks_before": 1,
-        "max_tasks_before": 2,
-        "min_connectors_after": 0,
-        "max_connectors_after": 1,
-        "min_tasks_after": 1,
-        "max_tasks_after": 2,
-    }
+    assert result["metrics"] == keyed(
+        "protocol=sessioned rules=3.5.2 "
+        "rules_note='as 3.6.1 to 4.4, because the release is unknown' "
+        "note='scheduled.rebalance.max.delay.ms is 300,000, so the lost connectors and tasks (2) wait up to 300 s "
+        "for the workers that left' "
+        "workers=3 connectors=1 tasks=7 assigned=1 revoked=1 lost=2 waiting=2 "
+        "min_connectors_before=0 max_connectors_before=1 min_tasks_before=1 "
+        "max_tasks_before=2 min_connectors_after=0 max_connectors_after=1 "
+        "min_tasks_after=1 max_tasks_after=2"
+    )
     state = result["state"]
     assert sorted(map(_named, state["assignment"])) == sorted({*every, "x-6"} - {"old-0"})
     assert [_named(item) for item in state["revocation"]] == ["old-0"]
@@ -200,18 +188,11 @@ def test_a_state_is_read_field_by_field() -> None:
         "assignment": items("y-1", "x-10", "y", "x-2", "x"),
         "revocation": items("y-12", "y-3", "y-2", "x-8", "x-1"),
     }
-    initial = {
-        "assignment": [],
-        "revocation": [],
-        "revoked_in_previous": False,
-        "can_revoke": True,
-        "candidates": [],
-        "scheduled_rebalance_ms": 0,
-        "delay_ms": 0,
-        "generation_id": -1,
-        "members": [],
-        "successive_revoking_rebalances": 0,
-    }
+    initial = keyed(
+        "assignment=[] revocation=[] revoked_in_previous=False can_revoke=True candidates=[] "
+        "scheduled_rebalance_ms=0 delay_ms=0 generation_id=-1 members=[] "
+        "successive_revoking_rebalances=0"
+    )
     reported = {"w1": ["x"]}
     results = planned(
         of("all", {"x": 1}, reported, state | unsorted, protocol="eager"),
@@ -301,22 +282,20 @@ def test_a_clock_of_zeros_is_read_as_it_is() -> None:
     assert older["metrics"]["note"] == f"{setting} aren't assigned"
 
 
-@pytest.mark.parametrize(
-    ("protocol", "rules", "note"),
-    [
-        ("sessioned@3.6.1", "3.5.2", None),
-        ("compatible@3.3.2", "3.3.0", None),
-        ("sessioned@7.5.1-ccs", "3.4.0", "as Kafka 3.5.1, but 7.5.1-ccs of Confluent Platform can have later fixes"),
-        ("sessioned@7.4.3-ccs", "3.4.0", None),
-        ("sessioned@6.0.1-ce", "2.5.1", "as Kafka 2.6.1, but 6.0.1-ce of Confluent Platform can have later fixes"),
-        ("sessioned@8.0.0-ccs", "3.5.2", None),
-        ("sessioned@5.5.0-ccs", "2.4.0", "as Kafka 2.5.0, but 5.5.0-ccs of Confluent Platform can have later fixes"),
-        ("sessioned@2.3.1", "2.4.0", "as 2.4, not 2.3.1"),
-        ("sessioned@4.5.0", "3.5.2", "as 4.4, not 4.5.0"),
-        ("sessioned@trunk", "3.5.2", "as 3.6.1 to 4.4, because the release is trunk"),
-        ("compatible-2.6@4.3.1", "2.6.2", None),
-        ("eager@4.3.1", None, None),
-    ],
+@cases(
+    "protocol rules note",
+    ("sessioned@3.6.1", "3.5.2", None),
+    ("compatible@3.3.2", "3.3.0", None),
+    ("sessioned@7.5.1-ccs", "3.4.0", "as Kafka 3.5.1, but 7.5.1-ccs of Confluent Platform can have later fixes"),
+    ("sessioned@7.4.3-ccs", "3.4.0", None),
+    ("sessioned@6.0.1-ce", "2.5.1", "as Kafka 2.6.1, but 6.0.1-ce of Confluent Platform can have later fixes"),
+    ("sessioned@8.0.0-ccs", "3.5.2", None),
+    ("sessioned@5.5.0-ccs", "2.4.0", "as Kafka 2.5.0, but 5.5.0-ccs of Confluent Platform can have later fixes"),
+    ("sessioned@2.3.1", "2.4.0", "as 2.4, not 2.3.1"),
+    ("sessioned@4.5.0", "3.5.2", "as 4.4, not 4.5.0"),
+    ("sessioned@trunk", "3.5.2", "as 3.6.1 to 4.4, because the release is trunk"),
+    ("compatible-2.6@4.3.1", "2.6.2", None),
+    ("eager@4.3.1", None, None),
 )
 def test_the_release_of_the_workers_decides(protocol: str, rules: str | None, note: str | None) -> None:
     """And the plan says which rules it took, and what may differ."""

@@ -12,6 +12,7 @@ import pytest
 from spark_assign.connect import connect_protocol
 from spark_assign.connect.connect_protocol import ConnectAssignment, WorkerState
 from spark_assign.wire.reader import WireError
+from tests.cases import cases
 
 Items = list[tuple[str, list[int]]]
 
@@ -84,16 +85,14 @@ def test_versions_to_come_are_read_as_far_as_known() -> None:
     assert connect_protocol.read_worker_state(bytes(data)).url == "http://a:8083/"
 
 
-@pytest.mark.parametrize(
+@cases(
     "data",
-    [
-        b"",
-        b"\xff\xff" + metadata("u")[2:],
-        metadata("u")[:-6],
-        metadata("u")[:-2],
-        metadata("u", b"\x00"),
-        metadata("u", assignment([("x", [1])])[:-30]),
-    ],
+    b"",
+    b"\xff\xff" + metadata("u")[2:],
+    metadata("u")[:-6],
+    metadata("u")[:-2],
+    metadata("u", b"\x00"),
+    metadata("u", assignment([("x", [1])])[:-30]),
 )
 def test_damaged_bytes_are_refused(data: bytes) -> None:
     """Never read as something else."""

@@ -255,10 +255,9 @@ def test_drift_is_that_of_a_plain_loop(then: str, now: str, seed: int) -> None:
         for row in member_rows:
             assert row["client_id"] == (None if has_clients[row["change"]] == STORED else f"of {row['member_id']}")
         about = ("from_member_id", "to_member_id", "change")
-        runs = [row for row in found if row["kind"] == "ownership"]
         assert owners == Counter(
             (row["topic"], partition, *(row[each] for each in about))
-            for row in runs
+            for row in [row for row in found if row["kind"] == "ownership"]
             for partition in slices.partitions(row)
         )
         [row] = [row for row in found if row["kind"] == "group"]

@@ -14,6 +14,7 @@ import pytest
 from jobs import snapshot
 from spark_assign.sources.kafka import cluster_snapshot as kafka
 from spark_assign.sources.kafka import connection as kafka_connection
+from tests.cases import cases
 
 ROOT = Path(__file__).parents[2]
 TOPICS = "Topic: orders\tTopicId: x\tPartitionCount: 3\tReplicationFactor: 1\tConfigs:\n" + "".join(
@@ -60,17 +61,15 @@ def test_a_text_with_other_columns(
     assert files(tmp_path / "fleet") == before
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["--from-text", "--topics-file", "t", "--groups-file", "g"], "--from-text needs --cluster-name."),
-        (["--from-text", "--cluster-name", "c", "--groups-file", "g"], "--from-text needs --topics-file."),
-        (["--topics-file", "t"], "--topics-file needs --from-text."),
-        (["--group", "a*"], "--group can't be used with --from-text."),
-        (["--bootstrap-server", "b:9092"], "--bootstrap-server can't be used with --from-text."),
-        (["--connect-auth", "f"], "--connect-auth can't be used with --from-text."),
-        ([], "Use --bootstrap-server (Kafka), --connect-url (Connect), --from-text, or --clusters."),
-    ],
+@cases(
+    "words problem",
+    (["--from-text", "--topics-file", "t", "--groups-file", "g"], "--from-text needs --cluster-name."),
+    (["--from-text", "--cluster-name", "c", "--groups-file", "g"], "--from-text needs --topics-file."),
+    (["--topics-file", "t"], "--topics-file needs --from-text."),
+    (["--group", "a*"], "--group can't be used with --from-text."),
+    (["--bootstrap-server", "b:9092"], "--bootstrap-server can't be used with --from-text."),
+    (["--connect-auth", "f"], "--connect-auth can't be used with --from-text."),
+    ([], "Use --bootstrap-server (Kafka), --connect-url (Connect), --from-text, or --clusters."),
 )
 def test_options_of_text_and_cluster(words: list[str], problem: str, caplog: pytest.LogCaptureFixture) -> None:
     """A wrong combination is a usage error, which names the flag."""

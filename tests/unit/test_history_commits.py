@@ -52,8 +52,7 @@ def at_once(kinds: list[int], values: list[bytes], offset: int = 0) -> list[obje
     column = pa.array([b"before"] * offset + values, pa.binary())[offset:]
     read = read_commit_values(np.array(kinds, np.int64), column)
     names = [read.topic_ids[code] for code in read.topic_id.tolist()]
-    columns = (read.offset.tolist(), read.commit_ms.tolist(), names)
-    rows = list(zip(*columns, strict=True))
+    rows = list(zip(*(read.offset.tolist(), read.commit_ms.tolist(), names), strict=True))
     assert set(read.faults) == set(np.flatnonzero(~read.is_valid).tolist())
     return [read.faults.get(number, row) for number, row in enumerate(rows)]
 
@@ -83,8 +82,7 @@ def test_values_of_every_length_cut_everywhere() -> None:
                 fields = {"offset": 1, "leaderEpoch": 2, "metadata": metadata, "commitTimestamp": 3, "topicId": UUID}
                 value = random_bytes.write_value(1, fields | {"expireTimestamp": 4}, version)
                 values += [value[:cut] for cut in {*range(20), *range(len(value) - 40, len(value) + 1)} if cut >= 0]
-    kinds = [1] * len(values)
-    assert at_once(kinds, values) == [alone(1, value) for value in values]
+    assert at_once([1] * len(values), values) == [alone(1, value) for value in values]
 
 
 def test_keys_as_the_reader_of_single_records_reads_them(seed: int) -> None:
@@ -101,8 +99,7 @@ def test_keys_as_the_reader_of_single_records_reads_them(seed: int) -> None:
         kind, group, topic = int(read.record_type[row]), int(read.group[row]), int(read.topic[row])
         found: object = read.faults.get(row)
         if kind >= 0:
-            name = read.topics[topic] if topic >= 0 else None
-            found = kind, read.groups[group], name, int(read.partition[row])
+            found = kind, read.groups[group], (read.topics[topic] if topic >= 0 else None), int(read.partition[row])
         else:
             assert max(group, topic) < 0
         assert found == key_alone(key), key

@@ -123,10 +123,7 @@ def test_what_the_leaders_and_the_broker_assigned_is_reproduced() -> None:
         "connect-orders": ("out-of-scope", "Its members aren't consumers. Their protocol type is connect"),
         "legacy-importer": ("no-rebalances", "The group has commits, but no member on record"),
         "nightly-export": ("no-rebalances", "The group has commits, but no member on record"),
-        "payments-ledger": (
-            "no-rebalances",
-            "Fewer than two generations are on record, so there is nothing to replay",
-        ),
+        "payments-ledger": ("no-rebalances", "Fewer than two generations are on record, so there is nothing to replay"),
         "returns-workers": ("out-of-scope", "A group of type share has no consumer assignor"),
     }
 

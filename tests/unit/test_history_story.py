@@ -13,6 +13,7 @@ from spark_assign.history.kernel.broker_groups import BrokerGroupTracker
 from spark_assign.history.kernel.group_rows import to_slices
 from spark_assign.history.kernel.timeline import RecordedMember
 from spark_assign.wire.group_records import write_key
+from tests.cases import cases, tuples
 from tests.unit.history_connect import worker, worker_assignment
 from tests.unit.history_log import (
     ID,
@@ -59,16 +60,13 @@ def test_a_group_from_its_first_member_to_its_last() -> None:
     ) == [("a", 1, 2, 1_000, 3_000, "first-on-record"), ("b", 2, 3, 2_000, 9_000, "joined")]
     assert log.table_rows(
         "ownership", "member_id", "topic", "role", "first", "step", "count", "generation_id", "start_time", "end_time"
-    ) == [
-        ("a", "t", "partition", 0, 1, 2, 1, 1_000, 3_000),
-        ("a", "t", "partition", 2, 1, 1, 1, 1_000, 2_000),
-        ("b", "t", "partition", 2, 1, 1, 2, 2_000, 9_000),
-        ("b", "t", "partition", 0, 1, 2, 3, 3_000, 9_000),
-    ]
-    assert log.table_rows("subscriptions_over_time", "member_id", "topic", "start_time", "end_time") == [
-        ("a", "t", 1_000, 3_000),
-        ("b", "t", 2_000, 9_000),
-    ]
+    ) == tuples(
+        "a t partition 0 1 2 1 1_000 3_000; a t partition 2 1 1 1 1_000 2_000; "
+        "b t partition 2 1 1 2 2_000 9_000; b t partition 0 1 2 3 3_000 9_000"
+    )
+    assert log.table_rows("subscriptions_over_time", "member_id", "topic", "start_time", "end_time") == tuples(
+        "a t 1_000 3_000; b t 2_000 9_000"
+    )
 
 
 def test_a_static_member_that_comes_back_makes_no_rebalance() -> None:
@@ -79,10 +77,9 @@ def test_a_static_member_that_comes_back_makes_no_rebalance() -> None:
         log.write(at, GROUP, generation(3, [classic_member(member_id, {"t": [0]}, groupInstanceId="one"), stays]))
     both = [classic_member("a-2", {"t": [0]}, groupInstanceId="one"), classic_member("b", {"t": [1]})]
     log.write(9_000, GROUP, generation(4, both))
-    assert log.table_rows("rebalances", "generation_id", "time", "cause") == [
-        (3, 1_000, "first on record"),
-        (4, 9_000, "no cause on record"),
-    ]
+    assert log.table_rows("rebalances", "generation_id", "time", "cause") == tuples(
+        "3 1_000 'first on record'; 4 9_000 'no cause on record'"
+    )
     assert log.table_rows(
         "memberships",
         "member_id",
@@ -92,16 +89,13 @@ def test_a_static_member_that_comes_back_makes_no_rebalance() -> None:
         "end_time",
         "join_type",
         "leave_type",
-    ) == [
-        ("a-1", 3, 3, 1_000, 5_000, "first-on-record", "restarted"),
-        ("b", 3, 4, 1_000, None, "first-on-record", "active"),
-        ("a-2", 3, 4, 5_000, None, "restarted", "active"),
-    ]
-    assert log.table_rows("ownership", "member_id", "first", "generation_id", "start_time", "end_time") == [
-        ("a-1", 0, 3, 1_000, 5_000),
-        ("b", 1, 3, 1_000, None),
-        ("a-2", 0, 3, 5_000, None),
-    ]
+    ) == tuples(
+        "a-1 3 3 1_000 5_000 first-on-record restarted; b 3 4 1_000 None first-on-record active; "
+        "a-2 3 4 5_000 None restarted active"
+    )
+    assert log.table_rows("ownership", "member_id", "first", "generation_id", "start_time", "end_time") == tuples(
+        "a-1 0 3 1_000 5_000; b 1 3 1_000 None; a-2 0 3 5_000 None"
+    )
     assert log.timeline().is_rebalance == (True, False, True)
 
 
@@ -120,10 +114,7 @@ def test_a_group_that_was_deleted_begins_again() -> None:
         (1, 4_000, "Stable", 0, 0, "a returned"),
         (4, 5_000, "Stable", 0, 2, "no cause on record; 2 generations before it not on record"),
     ]
-    assert log.table_rows("ownership", "member_id", "start_time", "end_time") == [
-        ("a", 1_000, 2_000),
-        ("a", 4_000, None),
-    ]
+    assert log.table_rows("ownership", "member_id", "start_time", "end_time") == tuples("a 1_000 2_000; a 4_000 None")
 
 
 def test_two_lives_in_one_millisecond_are_two() -> None:
@@ -193,12 +184,9 @@ def test_an_epoch_can_begin_without_a_change_of_members() -> None:
     ]
     assert log.timeline().is_idle == (False, False, True)
     assert log.table_rows("groups", "rebalances", "idle_epochs", "max_rebalances_per_day") == [(2, 1, 2)]
-    assert log.table_rows("ownership", "member_id", "first", "generation_id", "start_time", "end_time") == [
-        ("a", 0, 1, 1_000, None),
-        ("a", 1, 1, 3_000, None),
-        ("a", 2, 2, 5_000, None),
-        ("a", 3, 3, 7_000, None),
-    ]
+    assert log.table_rows("ownership", "member_id", "first", "generation_id", "start_time", "end_time") == tuples(
+        "a 0 1 1_000 None; a 1 1 3_000 None; a 2 2 5_000 None; a 3 3 7_000 None"
+    )
 
 
 def test_an_epoch_is_settled_when_nobody_waits() -> None:
@@ -206,8 +194,7 @@ def test_an_epoch_is_settled_when_nobody_waits() -> None:
     log = Log()
     join(log, 1_000, 1, "a", {"a": {"t": [0, 1]}}, t=[0])
     log.rows.pop()
-    waits = {**current(1, {"t": [0]}), "state": 2}
-    log.write(1_000, "ConsumerGroupCurrentMemberAssignment", waits, memberId="a")
+    log.write(1_000, "ConsumerGroupCurrentMemberAssignment", {**current(1, {"t": [0]}), "state": 2}, memberId="a")
     log.write(3_000, "ConsumerGroupCurrentMemberAssignment", current(1, {"t": [0, 1]}), memberId="a")
     assert log.table_rows("rebalances", "generation_id", "stable_time") == [(1, 3_000)]
 
@@ -219,10 +206,9 @@ def test_a_compacted_log_knows_members_by_what_they_have() -> None:
     log.write(2_000, "ConsumerGroupMetadata", {"epoch": 5, "metadataHash": 0})
     log.write(3_000, "ConsumerGroupTargetAssignmentMember", {"topicPartitions": topics({"t": [1]})}, memberId="b")
     log.write(4_000, "ConsumerGroupMemberMetadata", metadata("a", "t"), memberId="a")
-    assert log.table_rows("memberships", "member_id", "client_id", "start_time", "join_type") == [
-        ("a", "client-a", 2_000, "first-on-record"),
-        ("b", None, 3_000, "joined"),
-    ]
+    assert log.table_rows("memberships", "member_id", "client_id", "start_time", "join_type") == tuples(
+        "a client-a 2_000 first-on-record; b None 3_000 joined"
+    )
     assert log.table_rows("ownership", "member_id", "generation_id", "start_time", "end_time") == [
         ("a", 4, 1_000, None)
     ]
@@ -263,8 +249,7 @@ def test_why_a_generation_came() -> None:
     has_u = classic_member("b", {"t": [2, 5], "u": [0]}, ["t"])
     all_of_t = classic_member("a", {"t": [0, 1, 3, 4]})
     log.write(8_000, GROUP, generation(8, [all_of_t, has_u], leader="b", **cooperative))
-    without_u = classic_member("b", {"t": [2, 5]})
-    log.write(9_000, GROUP, generation(9, [all_of_t, without_u], leader="b", **cooperative))
+    log.write(9_000, GROUP, generation(9, [all_of_t, classic_member("b", {"t": [2, 5]})], leader="b", **cooperative))
     assert log.table_rows("rebalances", "generation_id", "moved", "cause") == [
         (1, 0, "first on record"),
         (2, 0, "1 changed subscription: a"),
@@ -276,11 +261,9 @@ def test_why_a_generation_came() -> None:
         (8, 0, "partitions of u: 1, before 0"),
         (9, 0, "partitions of u: 0, before 1"),
     ]
-    assert log.table_rows("subscriptions_over_time", "member_id", "topic", "start_time", "end_time") == [
-        ("a", "t", 1_000, None),
-        ("b", "t", 1_000, None),
-        ("a", "u", 2_000, 3_000),
-    ]
+    assert log.table_rows("subscriptions_over_time", "member_id", "topic", "start_time", "end_time") == tuples(
+        "a t 1_000 None; b t 1_000 None; a u 2_000 3_000"
+    )
 
 
 def test_bytes_that_nobody_can_read_cost_no_group() -> None:
@@ -327,8 +310,7 @@ def test_members_of_a_classic_group_are_read_completely() -> None:
             *({("partition", "t"): (1, 3)}, twice, 1),
         ),
         RecordedMember(
-            *("b", None, "client-b", "/10.0.0.1", None, 6_000, None, ("t",), subscription("t")),
-            *({}, b"", 0),
+            *("b", None, "client-b", "/10.0.0.1", None, 6_000, None, ("t",), subscription("t")), *({}, b"", 0)
         ),
     )
 
@@ -371,12 +353,9 @@ def test_connect_workers_run_what_is_assigned_until_it_is_revoked() -> None:
     ran = worker_assignment(connectors=["c"], tasks=[("c", 0), ("c", 1)])
     again = worker("w", ran, worker_assignment(tasks=[("d", 0)], revoked=[("c", 1)]))
     log.write(2_000, GROUP, generation(2, [again], protocolType="connect", protocol="sessioned"))
-    assert log.table_rows("ownership", "role", "topic", "first", "step", "count", "start_time", "end_time") == [
-        ("connector", "c", 0, 1, 1, 1_000, None),
-        ("task", "c", 0, 1, 1, 1_000, None),
-        ("task", "c", 1, 1, 1, 1_000, 2_000),
-        ("task", "d", 0, 1, 1, 2_000, None),
-    ]
+    assert log.table_rows("ownership", "role", "topic", "first", "step", "count", "start_time", "end_time") == tuples(
+        "connector c 0 1 1 1_000 None; task c 0 1 1 1_000 None; task c 1 1 1 1_000 2_000; task d 0 1 1 2_000 None"
+    )
 
 
 def test_clients_with_a_protocol_of_their_own_are_members_only() -> None:
@@ -452,14 +431,12 @@ def test_a_static_member_of_a_consumer_group_keeps_its_partitions_while_it_is_aw
     for epoch in (0, 1):
         log.write(3_000, "ConsumerGroupCurrentMemberAssignment", current(epoch, {"t": [0, 1]}), memberId="b")
     assert log.table_rows("rebalances", "generation_id", "time") == [(1, 1_000)]
-    assert log.table_rows("memberships", "member_id", "first_generation_id", "start_time", "end_time") == [
-        ("a", 1, 1_000, 3_000),
-        ("b", 1, 3_000, None),
-    ]
-    assert log.table_rows("ownership", "member_id", "count", "generation_id", "start_time", "end_time") == [
-        ("a", 2, 1, 1_000, 3_000),
-        ("b", 2, 1, 3_000, None),
-    ]
+    assert log.table_rows("memberships", "member_id", "first_generation_id", "start_time", "end_time") == tuples(
+        "a 1 1_000 3_000; b 1 3_000 None"
+    )
+    assert log.table_rows("ownership", "member_id", "count", "generation_id", "start_time", "end_time") == tuples(
+        "a 2 1 1_000 3_000; b 2 1 3_000 None"
+    )
 
 
 def test_an_upgrade_and_a_downgrade_go_on_with_the_same_group() -> None:
@@ -482,21 +459,13 @@ def test_an_upgrade_and_a_downgrade_go_on_with_the_same_group() -> None:
     log.write(5_000, "ConsumerGroupMetadata", None)
     log.write(5_000, GROUP, generation(6, [classic_member("a", {"t": [0]})]))
     log.write(6_000, GROUP, generation(7, [classic_member("a", {"t": [0, 1]})]))
-    assert log.table_rows("rebalances", "generation_id", "time", "state", "joined", "left", "missing_generations") == [
-        (5, 1_000, "Stable", 0, 0, 0),
-        (6, 2_000, "Stable", 1, 0, 0),
-        (7, 6_000, "Stable", 0, 0, 0),
-    ]
-    assert log.table_rows("memberships", "member_id", "start_time", "end_time") == [
-        ("a", 1_000, None),
-        ("b", 2_000, 5_000),
-    ]
-    assert log.table_rows("ownership", "member_id", "topic", "first", "count", "start_time", "end_time") == [
-        ("a", "t", 0, 1, 1_000, None),
-        ("a", "t", 1, 1, 1_000, 3_000),
-        ("b", "t", 1, 1, 4_000, 5_000),
-        ("a", "t", 1, 1, 6_000, None),
-    ]
+    assert log.table_rows(
+        "rebalances", "generation_id", "time", "state", "joined", "left", "missing_generations"
+    ) == tuples("5 1_000 Stable 0 0 0; 6 2_000 Stable 1 0 0; 7 6_000 Stable 0 0 0")
+    assert log.table_rows("memberships", "member_id", "start_time", "end_time") == tuples("a 1_000 None; b 2_000 5_000")
+    assert log.table_rows("ownership", "member_id", "topic", "first", "count", "start_time", "end_time") == tuples(
+        "a t 0 1 1_000 None; a t 1 1 1_000 3_000; b t 1 1 4_000 5_000; a t 1 1 6_000 None"
+    )
     timeline = log.timeline()
     assert timeline.group_type == "classic"
     assert timeline.generations[0].members[0].subscription is not None
@@ -538,8 +507,7 @@ def test_what_members_of_a_consumer_group_report() -> None:
 def test_subscriptions_to_patterns_are_the_topics_that_matched() -> None:
     """The coordinator writes the topics of each regular expression (KIP-848); without such a record there are none."""
     log = Log()
-    patterns = {"a": "t.*", "b": "u|v", "c": "x"}
-    for member_id, regex in patterns.items():
+    for member_id, regex in {"a": "t.*", "b": "u|v", "c": "x"}.items():
         member = metadata(member_id, *("t" if member_id == "b" else ""), subscribedTopicRegex=regex)
         log.write(1_000, "ConsumerGroupMemberMetadata", member, memberId=member_id)
     log.write(1_000, "ConsumerGroupMetadata", {"epoch": 1, "metadataHash": 0})
@@ -552,17 +520,12 @@ def test_subscriptions_to_patterns_are_the_topics_that_matched() -> None:
         matched = None if names is None else {"topics": names, "version": 1, "timestamp": at}
         log.write(at, "ConsumerGroupRegularExpression", matched, regularExpression=regex)
         log.write(at, "ConsumerGroupMetadata", {"epoch": epoch, "metadataHash": 0})
-    assert log.table_rows("subscriptions_over_time", "member_id", "topic", "start_time", "end_time") == [
-        ("b", "t", 1_000, None),
-        ("a", "t", 2_000, 3_000),
-        ("a", "t2", 2_000, None),
-        ("b", "u", 2_000, 4_000),
-    ]
-    assert log.table_rows("rebalances", "generation_id", "cause")[1:] == [
-        (2, "2 changed subscription: a, b"),
-        (3, "1 changed subscription: a"),
-        (4, "1 changed subscription: b"),
-    ]
+    assert log.table_rows("subscriptions_over_time", "member_id", "topic", "start_time", "end_time") == tuples(
+        "b t 1_000 None; a t 2_000 3_000; a t2 2_000 None; b u 2_000 4_000"
+    )
+    assert log.table_rows("rebalances", "generation_id", "cause")[1:] == tuples(
+        "2 '2 changed subscription: a, b'; 3 '1 changed subscription: a'; 4 '1 changed subscription: b'"
+    )
 
 
 def test_the_assignor_of_a_consumer_group_is_the_one_that_most_members_request() -> None:
@@ -580,19 +543,17 @@ def test_the_assignor_of_a_consumer_group_is_the_one_that_most_members_request()
     assert log.table_rows("groups", "assignor") == [("uniform",)]
 
 
-@pytest.mark.parametrize(
-    ("group_type", "epoch", "reached", "state", "stable"),
-    [
-        ("consumer", 5, 5, 0, True),
-        ("consumer", 5, 4, 0, False),
-        ("consumer", 5, 5, 1, False),  # It has yet to release partitions.
-        ("consumer", 0, 0, 0, True),
-        ("share", 5, 5, 0, True),
-        ("share", 5, 4, 0, False),
-        ("streams", 5, 5, 1, True),
-        ("streams", 5, 5, 2, False),
-        ("streams", 5, 4, 1, False),
-    ],
+@cases(
+    "group_type epoch reached state stable",
+    ("consumer", 5, 5, 0, True),
+    ("consumer", 5, 4, 0, False),
+    ("consumer", 5, 5, 1, False),  # It has yet to release partitions.
+    ("consumer", 0, 0, 0, True),
+    ("share", 5, 5, 0, True),
+    ("share", 5, 4, 0, False),
+    ("streams", 5, 5, 1, True),
+    ("streams", 5, 5, 2, False),
+    ("streams", 5, 4, 1, False),
 )
 def test_a_group_is_stable_when_all_members_have_reached_its_epoch(
     group_type: str, epoch: int, reached: int, state: int, *, stable: bool
@@ -628,10 +589,9 @@ def test_a_group_of_another_type_owns_only_what_its_own_records_say() -> None:
         ("b", "t", 1, 1, 1_000, 4_000),
         ("b", ID["t"], 0, 2, 4_000, None),
     ]
-    assert log.table_rows("rebalances", "generation_id", "time", "members", "left", "missing_generations") == [
-        (5, 1_000, 2, 0, 0),
-        (8, 4_000, 1, 1, 2),
-    ]
+    assert log.table_rows("rebalances", "generation_id", "time", "members", "left", "missing_generations") == tuples(
+        "5 1_000 2 0 0; 8 4_000 1 1 2"
+    )
 
 
 def test_tasks_of_streams_have_roles() -> None:
@@ -647,10 +607,7 @@ def test_tasks_of_streams_have_roles() -> None:
     pending = {f"{name}PendingRevocation": [] for name in tasks}
     has = {"memberEpoch": 1, "previousMemberEpoch": 0, "state": 1, **tasks, **pending}
     log.write(1_000, "StreamsGroupCurrentMemberAssignment", has, memberId="a")
-    assert log.table_rows("ownership", "role", "topic", "first", "count") == [
-        ("active", "0", 0, 2),
-        ("standby", "0", 2, 1),
-    ]
+    assert log.table_rows("ownership", "role", "topic", "first", "count") == tuples("active '0' 0 2; standby '0' 2 1")
     assert log.table_rows("subscriptions_over_time", "topic") == [("in",)]
     assert log.table_rows("rebalances", "stable_time", "partitions") == [(1_000, 2)]
     log.write(2_000, "StreamsGroupMemberMetadata", streams_metadata("b"), memberId="b")

@@ -59,8 +59,7 @@ def test_many_maps_at_once_walk_as_java_recorded(recorded: list[Row]) -> None:
     assert table_order(hashes, ranks, group).tolist() == first.tolist()
     flat = list(itertools.chain(*texts))
     for number, row in enumerate(plain):
-        order = second if row["table"] == "second" else first
-        assert [flat[at] for at in order[group == number]] == row["walk"]
+        assert [flat[at] for at in (second if row["table"] == "second" else first)[group == number]] == row["walk"]
     assert len(treeified_groups(hashes, group)) > 5
     assert {row["table"] for row in plain} == set(kinds)
 

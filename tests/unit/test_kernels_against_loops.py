@@ -185,12 +185,11 @@ def test_runs_that_meet_are_found() -> None:
         members = [group | {"kind": MEMBER, "member_id": each} for each in "mn"]
         owned = [group | {"kind": OWNED_SLICE} | dict(zip(names, run, strict=True)) for run in runs]
         faults = find_faults(index_facts(facts_table(members + owned)))
-        times = Counter(
-            (member, topic, first + at * step) for member, topic, first, step, count in runs for at in range(count)
-        )
         twice = sorted(
             f"owned_slices: member_id={member}, topic={topic}, partition={partition}"
-            for (member, topic, partition), number in times.items()
+            for (member, topic, partition), number in Counter(
+                (member, topic, first + at * step) for member, topic, first, step, count in runs for at in range(count)
+            ).items()
             if number > 1
         )
         more = f" and {len(twice) - 1} more" if len(twice) > 1 else ""

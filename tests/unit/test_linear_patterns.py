@@ -23,6 +23,7 @@ from spark_assign.sources.kafka import connection, describe_text
 from spark_assign.streams import topology
 from spark_assign.tables.errors import SourceError
 from spark_assign.wire.streams_protocol import _MODIFIED_UTF8
+from tests.cases import cases
 
 LENGTH = 50_000
 PIECES = [
@@ -86,11 +87,7 @@ def _group_line(text: str) -> None:
     for header in (
         ()
         if text.isspace()
-        else (
-            "GROUP TOPIC PARTITION",
-            "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE #MEMBERS",
-            "GROUP CONSUMER-ID",
-        )
+        else ("GROUP TOPIC PARTITION", "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE #MEMBERS", "GROUP CONSUMER-ID")
     ):
         layout = found.group_line(("f", 1, header), [])
         with suppress(SourceError):
@@ -134,16 +131,14 @@ def test_a_pattern_takes_linear_time(reader: str) -> None:
         assert time.process_time() - start < 1, (reader, text[:60], text[-1])
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
-    [
-        "Topic: t Partition: 0 Leader: 1 Replicas: 1 2 Isr: 1",
-        "Topic: t Partition: 12345678901 Leader: 1 Replicas: 1 Isr: 1",
-        "Topic: t Partition: 0 Leader: 12345678901 Replicas: 1 Isr: 1",
-        "Topic: t Partition: 0 Leader: 1 Replicas: 12345678901 Isr: 1",
-        "Topic: t PartitionCount: 2147483648 ReplicationFactor: 1",
-        f"Topic: t PartitionCount: {'9' * 5_000}",
-    ],
+    "Topic: t Partition: 0 Leader: 1 Replicas: 1 2 Isr: 1",
+    "Topic: t Partition: 12345678901 Leader: 1 Replicas: 1 Isr: 1",
+    "Topic: t Partition: 0 Leader: 12345678901 Replicas: 1 Isr: 1",
+    "Topic: t Partition: 0 Leader: 1 Replicas: 12345678901 Isr: 1",
+    "Topic: t PartitionCount: 2147483648 ReplicationFactor: 1",
+    f"Topic: t PartitionCount: {'9' * 5_000}",
 )
 def test_a_number_that_is_none_is_an_error_with_its_line(tmp_path: Path, line: str) -> None:
     """Kafka's numbers are ints, separated by commas."""

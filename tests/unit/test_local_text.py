@@ -31,6 +31,7 @@ from spark_assign.stores.local_text import read_csv_file, read_header, read_json
 from spark_assign.stores.text_values import parse_column
 from spark_assign.tables.connect import STATE
 from spark_assign.tables.errors import SourceError
+from tests.cases import cases
 
 SCHEMA = StructType(
     [
@@ -114,8 +115,7 @@ def test_values(kind: DataType, valid: dict[str | None, object], invalid: list[s
         assert parsed([text], kind) == [value], text
     for text in invalid:
         assert parsed([text], kind) == [INVALID], text
-    both = [*valid, *invalid]
-    assert parsed(both, kind) == [*valid.values(), *([INVALID] * len(invalid))]
+    assert parsed([*valid, *invalid], kind) == [*valid.values(), *([INVALID] * len(invalid))]
 
 
 def test_times() -> None:
@@ -151,29 +151,18 @@ def test_pieces_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, siz
     assert [list(row.values()) for row in found] == rows
 
 
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        (b"name,count\na,1\nb,two\n", 't.count: "two" is not a valid int, in t.csv: name=b, count=two (row 2)'),
-        (b"name,count\na,1\nb\n", "t: the row does not have 2 fields, in t.csv: b (row 2)"),
-        (b"name,count\na,1,2\n", "t: the row does not have 2 fields, in t.csv: a,1,2 (row 1)"),
-        (
-            b"name,count\na,1\ncaf\xe9,2\n",
-            r't.name: "caf\xe9" is not UTF-8. Save the file as UTF-8, in t.csv: name=caf\xe9, count=2 (row 2)',
-        ),
-        (
-            b'name,count\na,1\nx"y,2\n',
-            f'{QUOTE}, in t.csv: x"y,2 (row 2)',
-        ),
-        (
-            b'name,count\n"x"y,2\n',
-            f'{QUOTE}, in t.csv: "x"y,2 (row 1)',
-        ),
-        (
-            b'name,count\n"a""b",1\n"x,2\ny,3\n',
-            f'{QUOTE}, in t.csv: "x,2 (row 2)',
-        ),
-    ],
+@cases(
+    "content fault",
+    (b"name,count\na,1\nb,two\n", 't.count: "two" is not a valid int, in t.csv: name=b, count=two (row 2)'),
+    (b"name,count\na,1\nb\n", "t: the row does not have 2 fields, in t.csv: b (row 2)"),
+    (b"name,count\na,1,2\n", "t: the row does not have 2 fields, in t.csv: a,1,2 (row 1)"),
+    (
+        b"name,count\na,1\ncaf\xe9,2\n",
+        r't.name: "caf\xe9" is not UTF-8. Save the file as UTF-8, in t.csv: name=caf\xe9, count=2 (row 2)',
+    ),
+    (b'name,count\na,1\nx"y,2\n', f'{QUOTE}, in t.csv: x"y,2 (row 2)'),
+    (b'name,count\n"x"y,2\n', f'{QUOTE}, in t.csv: "x"y,2 (row 1)'),
+    (b'name,count\n"a""b",1\n"x,2\ny,3\n', f'{QUOTE}, in t.csv: "x,2 (row 2)'),
 )
 def test_faults_of_csv(tmp_path: Path, content: bytes, fault: str) -> None:
     """Each with its table, value, file, and row."""
@@ -238,26 +227,24 @@ def test_json_lines(tmp_path: Path) -> None:
     assert read(tmp_path, b"", "t.json") == []
 
 
-@pytest.mark.parametrize(
-    ("line", "fault"),
-    [
-        (b'{"count":"3"}', 't.count: "3" is not a valid int'),
-        (b'{"count":2.0}', "t.count: 2.0 is not a valid int"),
-        (b'{"count":2147483648}', "t.count: 2147483648 is not a valid int"),
-        (b'{"count":true}', "t.count: true is not a valid int"),
-        (b'{"rate":"5"}', 't.rate: "5" is not a valid double'),
-        (b'{"replicas":[1,"x"]}', 't.replicas: [1,"x"] is not a list of ints (1,2,3)'),
-        (b'{"replicas":3}', "t.replicas: 3 is not a list of ints (1,2,3)"),
-        (b'{"count":1,"count":2}', "t.count: the row has it more than once. Leave one"),
-        (rb'{"name":"\ud800"}', "t.name: half of a surrogate pair isn't a character. Save the file as UTF-8"),
-        (b'{"name":"caf\xe9"}', "t: the row is not UTF-8. Save the file as UTF-8"),
-        (b"not json", "t: not a json object"),
-        (b"null", "t: not a json object"),
-        (b'{"count":1}null', "t: not a json object"),
-        (b'{"count":1}{"count":2}', "t: not a json object"),
-        (b'[{"count":1}]', "t: not a json object. Write one object per line, without an array around them"),
-        (b'{"name":' + b"[" * 100_000, "t: the row is nested too deeply. Write one JSON object per line"),
-    ],
+@cases(
+    "line fault",
+    (b'{"count":"3"}', 't.count: "3" is not a valid int'),
+    (b'{"count":2.0}', "t.count: 2.0 is not a valid int"),
+    (b'{"count":2147483648}', "t.count: 2147483648 is not a valid int"),
+    (b'{"count":true}', "t.count: true is not a valid int"),
+    (b'{"rate":"5"}', 't.rate: "5" is not a valid double'),
+    (b'{"replicas":[1,"x"]}', 't.replicas: [1,"x"] is not a list of ints (1,2,3)'),
+    (b'{"replicas":3}', "t.replicas: 3 is not a list of ints (1,2,3)"),
+    (b'{"count":1,"count":2}', "t.count: the row has it more than once. Leave one"),
+    (rb'{"name":"\ud800"}', "t.name: half of a surrogate pair isn't a character. Save the file as UTF-8"),
+    (b'{"name":"caf\xe9"}', "t: the row is not UTF-8. Save the file as UTF-8"),
+    (b"not json", "t: not a json object"),
+    (b"null", "t: not a json object"),
+    (b'{"count":1}null', "t: not a json object"),
+    (b'{"count":1}{"count":2}', "t: not a json object"),
+    (b'[{"count":1}]', "t: not a json object. Write one object per line, without an array around them"),
+    (b'{"name":' + b"[" * 100_000, "t: the row is nested too deeply. Write one JSON object per line"),
 )
 def test_faults_of_json(tmp_path: Path, line: bytes, fault: str) -> None:
     """Of the second row, with its table, value, file, and row."""

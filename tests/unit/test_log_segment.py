@@ -24,6 +24,7 @@ from spark_assign.wire.crc32c import crc32c
 from spark_assign.wire.log_segment import Batch, Damaged, iter_blocks
 from spark_assign.wire.reader import WireError
 from spark_assign.wire.segment_records import Record, read_batch, read_batches
+from tests.cases import cases
 from tests.oracle import log_segment as plain
 
 MUTATIONS = int(os.environ.get("SPARK_ASSIGN_MUTATIONS", 150))
@@ -44,8 +45,7 @@ def batch_of(
     made = bytearray(builder.build())
     struct.pack_into(">q", made, 0, records[0].offset)
     attributes = struct.unpack_from(">h", made, 21)[0] | NAMES.index(codec)
-    body = compressed(codec, bytes(made[61:]))
-    made[61:] = body
+    made[61:] = compressed(codec, bytes(made[61:]))
     struct.pack_into(">i", made, 8, len(made) - 12)
     struct.pack_into(">h", made, 21, attributes)
     struct.pack_into(">I", made, 17, their_crc32c(bytes(made[21:])))
@@ -145,8 +145,7 @@ def test_batches_of_every_codec(codec: str) -> None:
 def test_messages_of_old_formats(magic: int, codec: int) -> None:
     expected = RECORDS if magic else [each._replace(timestamp_ms=-1) for each in RECORDS]
     later = [each._replace(offset=each.offset + 10) for each in RECORDS]
-    data = messages_of(RECORDS, magic, codec) + batch_of(later)
-    assert read(data) == (expected + later, [])
+    assert read(messages_of(RECORDS, magic, codec) + batch_of(later)) == (expected + later, [])
 
 
 def test_times_of_appending_stand_in_the_batch() -> None:
@@ -182,8 +181,7 @@ def test_a_damaged_batch_is_reported_and_the_next_ones_are_read() -> None:
 
 
 def test_who_wrote_in_a_transaction_is_known_and_how_it_ended() -> None:
-    data = batch_of(RECORDS, is_transactional=True, producer_id=7, producer_epoch=1, base_sequence=0)
-    (batch,) = batches_in(data)
+    (batch,) = batches_in(batch_of(RECORDS, is_transactional=True, producer_id=7, producer_epoch=1, base_sequence=0))
     assert isinstance(batch, Batch)
     assert (batch.transactional, batch.control, batch.producer_id, batch.last_offset) == (True, False, 7, 13)
     for kind in (segment_records.ABORT, segment_records.COMMIT, 4):
@@ -329,8 +327,7 @@ def test_blocks_are_read_as_by_plain_loops(seed: int, monkeypatch: pytest.Monkey
             at = chance.randrange(len(data) + 1)
             out, into = chance.choice(((1, 1), (chance.randint(1, 9), 0), (0, 3), (len(data), 0)))
             data = data[:at] + chance.randbytes(into) + data[at + out :]
-        found = [(each.position, each[2] if isinstance(each, Batch) else 0) for each in batches_in(data)]
-        assert found == [
+        assert [(each.position, each[2] if isinstance(each, Batch) else 0) for each in batches_in(data)] == [
             (each.position, each.end if isinstance(each, plain.Plain) else 0) for each in plain.batches(data)
         ], number
         rows = [(row[2], row[3] // 1000, *row[4:]) for row in committed([data], markers)]
@@ -391,18 +388,16 @@ def test_records_of_transactions_count_if_the_next_marker_of_the_producer_commit
     ]
 
 
-@pytest.mark.parametrize(
-    ("markers", "expected"),
-    [
-        (None, []),
-        ([(2, 9, True)], []),
-        ([(1, 4, True)], [0, 3]),
-        ([(1, 4, False)], []),
-        ([(1, 9, False), (1, 4, True)], [0, 3]),  # In any order: the next marker decides.
-        ([(1, 9, True), (1, 4, False)], []),
-        ([(1, 2, False), (1, 9, True)], [0, 3]),  # A marker before the last record ended another transaction.
-        ([(1, 3, True)], []),  # The marker must follow the last record.
-    ],
+@cases(
+    "markers expected",
+    (None, []),
+    ([(2, 9, True)], []),
+    ([(1, 4, True)], [0, 3]),
+    ([(1, 4, False)], []),
+    ([(1, 9, False), (1, 4, True)], [0, 3]),  # In any order: the next marker decides.
+    ([(1, 9, True), (1, 4, False)], []),
+    ([(1, 2, False), (1, 9, True)], [0, 3]),  # A marker before the last record ended another transaction.
+    ([(1, 3, True)], []),  # The marker must follow the last record.
 )
 def test_the_marker_of_an_open_transaction_can_be_in_a_later_segment(
     markers: list[tuple[int, int, bool]] | None, expected: list[int]

@@ -46,8 +46,7 @@ def specs_of(rows: Iterable[Row]) -> GroupSpecs:
 
 def played(specs: GroupSpecs, now: str, to: str) -> RollingRestart:
     """All groups, by one assignor of the clients."""
-    names = np.array([now] * specs.num_groups, object)
-    return simulate_restarts(specs, names, to, np.ones(specs.num_groups, bool))
+    return simulate_restarts(specs, np.array([now] * specs.num_groups, object), to, np.ones(specs.num_groups, bool))
 
 
 def who_has(specs: GroupSpecs, runs: PartitionSlices, case: str) -> dict[int, set[tuple[str, int]]]:
@@ -79,8 +78,7 @@ def planned(rows: list[Row], assignor: str) -> dict[str, tuple[Owned, Owned]]:
         for each in table.to_pylist():
             assert each["kind"] != "rejected", each
             if each["kind"] in ("assigned", "withheld"):
-                which = found[each["cluster"]][each["kind"] == "withheld"]
-                which[each["member_id"]] |= topic_partitions([each])
+                found[each["cluster"]][each["kind"] == "withheld"][each["member_id"]] |= topic_partitions([each])
     return found
 
 
@@ -153,8 +151,7 @@ def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(now: str, to:
     expected = one_by_one(copied, now, to)
     for case, members in order.items():
         group = cases.index(case)
-        found = [tuple(each[name] for name in COSTS) for each in done.restarts[group]]
-        assert found == expected[case], case
+        assert [tuple(each[name] for name in COSTS) for each in done.restarts[group]] == expected[case], case
         assert list(who_has(specs, done.owned_after, case).values()) == [owned(member) for member in members], case
 
 

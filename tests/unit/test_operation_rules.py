@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from spark_assign.replicas.kernel import group_effects as rules
 from spark_assign.replicas.kernel.restart_order import Leadership, fewest_moves, restart_orders
 from spark_assign.tables.replicas import EFFECTS, GROUP_EVENT_ROWS, ORDERS
+from tests.cases import cases, tuples
 
 KNOWN = {"leader_library": "Java", "leader_version": "3.5-4.3", "racked_members": 2}
 
@@ -24,8 +25,7 @@ def effects(event: str = "restart", release: str = "4.4", **values: Any) -> dict
     row |= {"cluster": "c", "group_id": "g", "step": 1, "event": event, "assignor": "range"}
     row |= {"members": 2, "partitions": 6, **values}
     table = pa.Table.from_pylist([row], to_arrow_schema(GROUP_EVENT_ROWS))
-    schema = to_arrow_schema(EFFECTS)
-    (found,) = rules.group_effects(table, schema, broker_release=release, downtime_seconds=60.0)
+    (found,) = rules.group_effects(table, to_arrow_schema(EFFECTS), broker_release=release, downtime_seconds=60.0)
     return {effect["cause"]: effect for effect in found.to_pylist()}
 
 
@@ -34,20 +34,18 @@ def between(effect: dict[str, Any], name: str) -> tuple[Any, Any]:
     return effect[f"min_{name}"], effect[f"max_{name}"]
 
 
-@pytest.mark.parametrize(
-    ("values", "rebalances"),
-    [
-        (KNOWN, (0, 2)),
-        (KNOWN | {"leader_version": "4.4"}, None),
-        (KNOWN | {"leader_version": "4.4+"}, None),
-        (KNOWN | {"leader_version": "2.8-3.3"}, None),
-        (KNOWN | {"leader_version": "3.4+"}, (0, 2)),
-        (KNOWN | {"racked_members": 0}, None),
-        (KNOWN | {"leader_library": None, "leader_version": None}, (0, 2)),
-        (KNOWN | {"leader_library": "librdkafka", "leader_version": None}, (0, 2)),
-        (KNOWN | {"leader_library": "franz-go", "leader_version": None}, None),
-        (KNOWN | {"group_type": "consumer"}, None),
-    ],
+@cases(
+    "values rebalances",
+    (KNOWN, (0, 2)),
+    (KNOWN | {"leader_version": "4.4"}, None),
+    (KNOWN | {"leader_version": "4.4+"}, None),
+    (KNOWN | {"leader_version": "2.8-3.3"}, None),
+    (KNOWN | {"leader_version": "3.4+"}, (0, 2)),
+    (KNOWN | {"racked_members": 0}, None),
+    (KNOWN | {"leader_library": None, "leader_version": None}, (0, 2)),
+    (KNOWN | {"leader_library": "librdkafka", "leader_version": None}, (0, 2)),
+    (KNOWN | {"leader_library": "franz-go", "leader_version": None}, None),
+    (KNOWN | {"group_type": "consumer"}, None),
 )
 def test_a_broker_bounces(values: dict[str, Any], rebalances: tuple[int, int] | None) -> None:
     """Two rebalances with a rack-aware leader of a Java client before 4.4 (KAFKA-20778); none with any other."""
@@ -176,9 +174,7 @@ def test_orders_of_clusters() -> None:
     ]
     table = pa.Table.from_pylist([row | {"brokers": [1, 2, 3]} for row in rows])
     (found,) = restart_orders(table, to_arrow_schema(ORDERS))
-    assert [tuple(row.values()) for row in found.to_pylist()] == [
-        ("c", "given", True, [1, 2, 3], 6, 18),
-        ("c", "given", False, [1, 2, 3], 5, 15),
-        ("c", "fewest-moves", True, [1, 3, 2], 6, 18),
-        ("c", "fewest-moves", False, [1, 3, 2], 4, 12),
-    ]
+    assert [tuple(row.values()) for row in found.to_pylist()] == tuples(
+        "c given True [1,2,3] 6 18; c given False [1,2,3] 5 15; "
+        "c fewest-moves True [1,3,2] 6 18; c fewest-moves False [1,3,2] 4 12"
+    )

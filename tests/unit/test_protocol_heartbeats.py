@@ -135,9 +135,8 @@ def test_callbacks_are_called_in_poll() -> None:
 
 def test_a_target_that_changes_before_the_poll() -> None:
     """c3 is gone again before c1 polls: c1 still revokes t-1, which c2 is assigned."""
-    times = TimingConfig(revoke_ms=500, group_consumer_assignment_interval_ms=0)
     played = play(
-        modern(TWO, timing=times),
+        modern(TWO, timing=TimingConfig(revoke_ms=500, group_consumer_assignment_interval_ms=0)),
         JOINS,
         at(10_100, "slow-member", "c1", delay_ms=8_000),
         at(11_000, "member-leaves", "c3"),
@@ -239,8 +238,7 @@ def test_the_others_are_heard_of_all_the_time() -> None:
 
 def test_giving_up_takes_too_long() -> None:
     """The rebalance timeout runs from the request to revoke. A fenced member returns after its next heartbeat."""
-    times = TimingConfig(revoke_ms=30_000, rebalance_timeout_ms=12_000)
-    played = play(modern(TWO, timing=times), JOINS, until=45_000)
+    played = play(modern(TWO, timing=TimingConfig(revoke_ms=30_000, rebalance_timeout_ms=12_000)), JOINS, until=45_000)
     [fenced] = logged(played, "fenced")
     assert fenced == (22_149, "coordinator", "c1 didn't give up its partitions in time")
     assert (25_149, "UNKNOWN_MEMBER_ID") in _answers(played, "c1")
@@ -320,10 +318,9 @@ def test_what_a_reader_sees_changes_nothing() -> None:
 def test_groups_of_both_protocols_side_by_side() -> None:
     """Leaders and brokers assign in the same calls; each group has the rows that it has alone."""
     restart = facts.event(10_000, "rolling-restart", down_ms=4_000)
-    kinds = {"modern": "consumer", "classic": "classic", "again": "consumer"}
     groups = {
         name: [*facts.pair(restart), facts.group(None) | {"group_type": kind}, facts.topic("u", 2)]
-        for name, kind in kinds.items()
+        for name, kind in {"modern": "consumer", "classic": "classic", "again": "consumer"}.items()
     }
 
     def played(**some: list[facts.Row]) -> dict[str, list[dict[str, Any]]]:

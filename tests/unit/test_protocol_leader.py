@@ -175,10 +175,9 @@ def test_topics_stand_in_javas_order() -> None:
 
 def test_generations_that_members_report() -> None:
     """-1 is none, in the subscription and in the user data; a leader without need of them reads none."""
-    reported = {"a": (-1, None), "b": (3, 5), "c": (4, -7), "d": (-2, None)}
     members = [
         JoinedMember(name, None, None, string_hash(name), frozenset([0]), [], *generations)
-        for name, generations in reported.items()
+        for name, generations in {"a": (-1, None), "b": (3, 5), "c": (4, -7), "d": (-2, None)}.items()
     ]
     request = AssignmentRequest("cooperative-sticky", members, Topics.of(["t"]), {0: 1})
     columns = read_requests([request], reads_owned=True).members

@@ -81,8 +81,7 @@ def test_a_sequence_diagram() -> None:
 
 def test_a_long_trace_is_cut() -> None:
     """And says how much is missing."""
-    rows = trace([(at, "c1", "coordinator", "Heartbeat", "") for at in range(60)] + JOIN)
-    text = sequence_diagram(rows)
+    text = sequence_diagram(trace([(at, "c1", "coordinator", "Heartbeat", "") for at in range(60)] + JOIN))
     assert text.splitlines()[-1] == "    Note over C,m1: 8 of 68 rows left out"
     assert text.count("Heartbeat") == 60
     assert "JoinGroup" not in text
@@ -134,8 +133,7 @@ def test_a_timeline(partitions: int, steps: int, tmp_path: Path) -> None:
 def test_a_timeline_in_which_nothing_happens(tmp_path: Path) -> None:
     """All is consumed all the time; and a group without partitions."""
     pytest.importorskip("vl_convert", reason="drawing is an extra")
-    calm = [row | {"state": "consumed"} for row in ownership()[:1]]
-    for name, rows in (("calm", calm), ("empty", [])):
+    for name, rows in (("calm", [row | {"state": "consumed"} for row in ownership()[:1]]), ("empty", [])):
         draw_ownership({"eager": rows}, {}, str(tmp_path / f"{name}.png"))
         assert (tmp_path / f"{name}.png").stat().st_size > 0
 

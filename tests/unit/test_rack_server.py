@@ -123,8 +123,7 @@ def test_nothing_moves_on_a_steady_group(rows: list[Row], assignor: str) -> None
         mine: dict[str, list[tuple[str, int]]] = {member["id"]: [] for member in row["members"]}
         for one, member in after[row["case"]].items():
             mine[member].append(one)
-        members = [member | {"owned": mine[member["id"]]} for member in row["members"]]
-        steady.append(row | {"members": members})
+        steady.append(row | {"members": [member | {"owned": mine[member["id"]]} for member in row["members"]]})
     assert owners(steady, assignor) == after
 
 
@@ -167,8 +166,7 @@ def test_no_answer_as_sticky_has_more_matches() -> None:
         rack = [random.randrange(-1, 3) for _ in range(members)]
         target = Counter(random.randrange(members) for _ in range(size))
         much = [target[member] for member in range(members)]
-        arrays = (np.array(each, np.int64) for each in (had, kind, much, rack))
-        owner = assign_by_rack(*arrays, near_)
+        owner = assign_by_rack(*(np.array(each, np.int64) for each in (had, kind, much, rack)), near_)
         assert np.bincount(owner, minlength=members).tolist() == much
         found = int(is_rack_matched(np.array(rack)[owner], np.array(kind), near_).sum())
         assert found == best_uniform(had, kind, much, rack, near_)

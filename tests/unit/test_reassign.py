@@ -58,8 +58,7 @@ def fewest_moves(cluster: ReplicaCluster, bounds: tuple[np.ndarray, np.ndarray] 
     if solved.status == 2:
         return None
     assert solved.success
-    existing = (cluster.current != NO_BROKER).any(axis=1)
-    return int(cluster.replication_factor[existing].sum()) + round(solved.fun)
+    return int(cluster.replication_factor[(cluster.current != NO_BROKER).any(axis=1)].sum()) + round(solved.fun)
 
 
 def moves(cluster: ReplicaCluster, planned: ReassignmentPlan) -> int:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from spark_assign.replicas.kernel import reassignment_facts as kinds
 from spark_assign.replicas.kernel.reassign_table import METRICS, PLACEMENT, REJECTED
 from spark_assign.tables import replicas as schemas
+from tests.cases import cases, keyed
 from tests.unit.test_replica_facts import decided, fact, partition
 
 
@@ -82,11 +81,7 @@ def test_fewer_replicas_move_nothing() -> None:
     assert moved(rows) == {}
     plan = {(row["topic"], row["partition"]): row for row in rows if row["kind"] == PLACEMENT}
     assert plan["t", 0]["new_replicas"] == [3]
-    assert (plan["u", 0]["previous_replicas"], plan["u", 0]["new_replicas"], plan["u", 0]["reasons"]) == (
-        [1],
-        [1],
-        [],
-    )
+    assert (plan["u", 0]["previous_replicas"], plan["u", 0]["new_replicas"], plan["u", 0]["reasons"]) == ([1], [1], [])
     assert {row["bytes"] for row in plan.values()} == {None}
 
 
@@ -105,26 +100,12 @@ def test_all_figures() -> None:
     values = figures(rows)
     [stays] = [row for row in rows if row["partition"] == 1]
     assert stays["new_replicas"] == [1, 2]
-    assert values == {
-        "brokers": 2,
-        "partitions": 3,
-        "replicas": 6,
-        "new_partitions": 1,
-        "moved": 1,
-        "required_moves": 1,
-        "lower_bound": 1,
-        "moves_above_bound": 0,
-        "moved_bytes": 100,
-        "lower_bound_bytes": 100,
-        "leaders_changed": 1,
-        "leaders_reordered": 0,
-        "min_replicas": 3,
-        "max_replicas": 3,
-        "brokers_out_of_tolerance": 0,
-        "min_leaders": 1,
-        "max_leaders": 2,
-        "leaders_out_of_tolerance": 0,
-    }
+    assert values == keyed(
+        "brokers=2 partitions=3 replicas=6 new_partitions=1 moved=1 required_moves=1 "
+        "lower_bound=1 moves_above_bound=0 moved_bytes=100 lower_bound_bytes=100 "
+        "leaders_changed=1 leaders_reordered=0 min_replicas=3 max_replicas=3 "
+        "brokers_out_of_tolerance=0 min_leaders=1 max_leaders=2 leaders_out_of_tolerance=0"
+    )
     [new] = [row for row in rows if row["partition"] == 2]
     assert (new["previous_replicas"], sorted(new["new_replicas"]), new["moved_to"], new["reasons"]) == (
         None,
@@ -155,27 +136,21 @@ def test_unknown_sizes_are_the_mean() -> None:
         ([size(0, None)], [1, 1, 1, 1]),
         ([size(0, 7), size(0, 100, "u")], [7, 53, 53, 53]),
     ):
-        rows = decided([*base_facts, *sizes])
-        assert [row["bytes"] for row in rows if row["kind"] == PLACEMENT] == expected
+        assert [row["bytes"] for row in decided([*base_facts, *sizes]) if row["kind"] == PLACEMENT] == expected
 
 
 def test_new_partitions_and_factors() -> None:
     """New partitions have the factor of the topic's first partition; a requested factor applies to all partitions."""
     base = [broker(1), broker(2), broker(3), partition(0, [1, 2]), partition(1, [1]), partition(0, [3], "a")]
     rows = decided([*base, count("t", 4)])
-    plan = [
+    assert [
         (r["topic"], r["partition"], len(r["new_replicas"]), r["previous_replicas"] is None)
         for r in rows
         if r["kind"] == PLACEMENT
-    ]
-    assert plan == [
-        *(("a", 0, 1, False), ("t", 0, 2, False), ("t", 1, 1, False)),
-        *(("t", 2, 2, True), ("t", 3, 2, True)),
-    ]
+    ] == [*(("a", 0, 1, False), ("t", 0, 2, False), ("t", 1, 1, False)), *(("t", 2, 2, True), ("t", 3, 2, True))]
     rows = decided([*base, count("t", 3), factor("t", 3)])
     assert [len(row["new_replicas"]) for row in rows if row["kind"] == PLACEMENT] == [1, 3, 3, 3]
-    same = decided([*base, count("t", 2)])
-    assert len([row for row in same if row["kind"] == PLACEMENT]) == 3
+    assert len([row for row in decided([*base, count("t", 2)]) if row["kind"] == PLACEMENT]) == 3
 
 
 def test_racks_that_change() -> None:
@@ -215,82 +190,64 @@ TOO_MANY, UNKNOWN = "too-many-partitions", "unknown-topic"
 NO_BROKER, TWICE, BAD = "unknown-broker", "duplicate-broker", "bad-replicas"
 
 
-@pytest.mark.parametrize(
-    ("more", "code", "detail"),
-    [
+@cases(
+    "more code detail",
+    ([count("t", 1_000_001)], TOO_MANY, "partitions: 1,000,001 partitions of t, expected at most 1,000,000"),
+    (
+        [partition(0, [1], topic="u"), count("t", 600_002), count("u", 400_002)],
+        TOO_MANY,
+        "partitions: 1,000,001 new partitions up to those of u, expected at most 1,000,000",
+    ),
+    ([count("t", 1)], "fewer-partitions", "partitions: t has 2 partitions, and Kafka can't reduce them to 1"),
+    ([count("u", 1)], UNKNOWN, "partitions: replicas has no topic u. Use place for new topics"),
+    ([count("t", 3), count("t", 4)], UNKNOWN, "partitions: topic t is listed twice. Remove one of the rows"),
+    ([factor("t", 1), factor("t", 2)], UNKNOWN, "replication_factors: topic t is listed twice. Remove one of the rows"),
+    ([factor("u", 1)], UNKNOWN, "replication_factors: replicas has no topic u. Check its name"),
+    (
+        [factor("t", 4)],
+        "invalid-replication-factor",
+        "topic t needs 4 replicas, 3 broker(s) can have replicas. Add a broker (--add), or lower the replication "
+        "factor (--replication-factor '*=3')",
+    ),
+    (changed(kinds.REMOVED, 9), NO_BROKER, "removed: brokers has no broker 9. Check its id"),
+    (changed(kinds.RACK, 9), NO_BROKER, "racks: brokers has no broker 9. Check its id"),
+    (
+        [partition(2, [1, 9])],
+        NO_BROKER,
+        "replicas: brokers has no broker 9. Add it to brokers, or remove the broker to move its replicas",
+    ),
+    (changed(kinds.ADDED, 2), "known-broker", "added: broker 2 already exists in brokers. Remove it from added"),
+    ([broker(2)], TWICE, "brokers: broker 2 is listed twice. Remove one of the rows"),
+    (changed(kinds.REMOVED, 2, 2), TWICE, "removed: broker 2 is listed twice. Remove one of the rows"),
+    (changed(kinds.ADDED, 8, 8), TWICE, "added: broker 8 is listed twice. Remove one of the rows"),
+    (changed(kinds.RACK, 2, 2), TWICE, "racks: broker 2 is listed twice. Remove one of the rows"),
+    (changed(kinds.REMOVED, 1, 2, 3), "no-brokers", "All brokers are removed, fenced, or cordoned. Add a broker"),
+    (
+        [partition(1, [1])],
+        "duplicate-partition",
+        "replicas: the same key twice: topic=t, partition=1. Keep one row per partition",
+    ),
+    ([partition(2, [1, 1])], BAD, "replicas: duplicate broker, e.g. topic=t, partition=2. Remove one of them"),
+    *(
         (
-            [count("t", 1_000_001)],
-            TOO_MANY,
-            "partitions: 1,000,001 partitions of t, expected at most 1,000,000",
-        ),
-        (
-            [partition(0, [1], topic="u"), count("t", 600_002), count("u", 400_002)],
-            TOO_MANY,
-            "partitions: 1,000,001 new partitions up to those of u, expected at most 1,000,000",
-        ),
-        ([count("t", 1)], "fewer-partitions", "partitions: t has 2 partitions, and Kafka can't reduce them to 1"),
-        ([count("u", 1)], UNKNOWN, "partitions: replicas has no topic u. Use place for new topics"),
-        ([count("t", 3), count("t", 4)], UNKNOWN, "partitions: topic t is listed twice. Remove one of the rows"),
-        (
-            [factor("t", 1), factor("t", 2)],
-            UNKNOWN,
-            "replication_factors: topic t is listed twice. Remove one of the rows",
-        ),
-        ([factor("u", 1)], UNKNOWN, "replication_factors: replicas has no topic u. Check its name"),
-        (
-            [factor("t", 4)],
-            "invalid-replication-factor",
-            "topic t needs 4 replicas, 3 broker(s) can have replicas. Add a broker (--add), or lower the replication "
-            "factor (--replication-factor '*=3')",
-        ),
-        (changed(kinds.REMOVED, 9), NO_BROKER, "removed: brokers has no broker 9. Check its id"),
-        (changed(kinds.RACK, 9), NO_BROKER, "racks: brokers has no broker 9. Check its id"),
-        (
-            [partition(2, [1, 9])],
-            NO_BROKER,
-            "replicas: brokers has no broker 9. Add it to brokers, or remove the broker to move its replicas",
-        ),
-        (changed(kinds.ADDED, 2), "known-broker", "added: broker 2 already exists in brokers. Remove it from added"),
-        ([broker(2)], TWICE, "brokers: broker 2 is listed twice. Remove one of the rows"),
-        (changed(kinds.REMOVED, 2, 2), TWICE, "removed: broker 2 is listed twice. Remove one of the rows"),
-        (changed(kinds.ADDED, 8, 8), TWICE, "added: broker 8 is listed twice. Remove one of the rows"),
-        (changed(kinds.RACK, 2, 2), TWICE, "racks: broker 2 is listed twice. Remove one of the rows"),
-        (
-            changed(kinds.REMOVED, 1, 2, 3),
-            "no-brokers",
-            "All brokers are removed, fenced, or cordoned. Add a broker",
-        ),
-        (
-            [partition(1, [1])],
-            "duplicate-partition",
-            "replicas: the same key twice: topic=t, partition=1. Keep one row per partition",
-        ),
-        ([partition(2, [1, 1])], BAD, "replicas: duplicate broker, e.g. topic=t, partition=2. Remove one of them"),
-        *(
-            (
-                [partition(at, of)],
-                BAD,
-                f"replicas: empty, null, or a partition below 0, e.g. topic=t, partition={at}. Correct the row",
-            )
-            for at, of in ((2, []), (-3, [1]))
-        ),
-        (
-            [partition(2, [1] * 10_000)],
+            [partition(at, of)],
             BAD,
-            "replicas: duplicate broker, e.g. topic=t, partition=2. Remove one of them",
-        ),
-        (
-            [size(0, 2**63 - 1), size(1, 2**63 - 1)],
-            "bad-sizes",
-            "sizes: more than 1,152,921,504,606,846,976 bytes in a cluster. Correct the rows",
-        ),
-        (
-            [fact(kinds.IN_RATE, topic="t", partition=1, amount=-1)],
-            "bad-load",
-            "loads: topic=t, partition=1: in_bytes_per_second is negative, or not a number up to 1,000,000,000,000. "
-            "Correct the row",
-        ),
-    ],
+            f"replicas: empty, null, or a partition below 0, e.g. topic=t, partition={at}. Correct the row",
+        )
+        for at, of in ((2, []), (-3, [1]))
+    ),
+    ([partition(2, [1] * 10_000)], BAD, "replicas: duplicate broker, e.g. topic=t, partition=2. Remove one of them"),
+    (
+        [size(0, 2**63 - 1), size(1, 2**63 - 1)],
+        "bad-sizes",
+        "sizes: more than 1,152,921,504,606,846,976 bytes in a cluster. Correct the rows",
+    ),
+    (
+        [fact(kinds.IN_RATE, topic="t", partition=1, amount=-1)],
+        "bad-load",
+        "loads: topic=t, partition=1: in_bytes_per_second is negative, or not a number up to 1,000,000,000,000. "
+        "Correct the row",
+    ),
 )
 def test_what_is_to_be_mended(more: list[dict[str, Any]], code: str, detail: str) -> None:
     """The complete message of each rejection."""
@@ -301,8 +258,7 @@ def test_what_is_to_be_mended(more: list[dict[str, Any]], code: str, detail: str
 def test_requests_that_repeat_or_name_nothing() -> None:
     """A duplicate row with the same count, a million partitions, removing a broker that only replicas list."""
     base = [broker(1), broker(2), partition(0, [1])]
-    twice = [count("t", 2)] * 2
-    assert len(decided([*base, *twice])) == 3
+    assert len(decided([*base, *([count("t", 2)] * 2)])) == 3
     rows = decided([*base, partition(1, [9]), fact(kinds.REMOVED, broker_id=9)])
     assert moved(rows) == {("t", 1): [(9, 2, "removed-broker")]}
     assert kinds.MOST_PARTITIONS == 1_000_000

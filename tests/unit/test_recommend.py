@@ -5,24 +5,16 @@ from __future__ import annotations
 from itertools import permutations
 from typing import Any
 
-import pytest
-
 from spark_assign.comparison.kernel.recommend import AssignorMetrics, judge_assignors, percent, read_metrics
+from tests.cases import cases, keyed
 
 
 def of(assignor: str, **more: Any) -> AssignorMetrics:
     """A group of 4 members and 100 partitions, balanced, at rest; `more` is what differs."""
-    plain: dict[str, Any] = {
-        "members": 4,
-        "partitions": 100,
-        "max_over_mean": 1.0,
-        "moved": 0,
-        "unassigned": 0,
-        "stable": True,
-        "rounds": 1,
-        "cross_rack_share": None,
-        "paused": 0.0,
-    }
+    plain: dict[str, Any] = keyed(
+        "members=4 partitions=100 max_over_mean=1.0 moved=0 unassigned=0 "
+        "stable=True rounds=1 cross_rack_share=None paused=0.0"
+    )
     figures = {**plain, **more}
     return AssignorMetrics(assignor, paused_partition_seconds=figures.pop("paused"), **figures)
 
@@ -68,16 +60,14 @@ def test_reasons_of_assignors_that_are_not_recommended() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("winner", "loser"),
-    [
-        ({"moved": 100, "max_over_mean": 2.0}, {"stable": False, "rounds": 12}),
-        ({"moved": 100, "max_over_mean": 2.0, "cross_rack_share": 1.0}, {"unassigned": 1, "cross_rack_share": 0.0}),
-        ({"moved": 100, "cross_rack_share": 1.0}, {"max_over_mean": 1.06, "cross_rack_share": 0.0}),
-        ({"moved": 100, "cross_rack_share": 0.1}, {"cross_rack_share": 0.2}),
-        ({"moved": 3, "paused": 9_000.0}, {"moved": 5, "paused": 9.0}),
-        ({"moved": 6, "paused": 9.0, "max_over_mean": 1.04}, {"moved": 5, "paused": 510.0}),
-    ],
+@cases(
+    "winner loser",
+    ({"moved": 100, "max_over_mean": 2.0}, {"stable": False, "rounds": 12}),
+    ({"moved": 100, "max_over_mean": 2.0, "cross_rack_share": 1.0}, {"unassigned": 1, "cross_rack_share": 0.0}),
+    ({"moved": 100, "cross_rack_share": 1.0}, {"max_over_mean": 1.06, "cross_rack_share": 0.0}),
+    ({"moved": 100, "cross_rack_share": 0.1}, {"cross_rack_share": 0.2}),
+    ({"moved": 3, "paused": 9_000.0}, {"moved": 5, "paused": 9.0}),
+    ({"moved": 6, "paused": 9.0, "max_over_mean": 1.04}, {"moved": 5, "paused": 510.0}),
 )
 def test_what_stays_for_good_comes_before_what_is_paid_once(winner: dict[str, Any], loser: dict[str, Any]) -> None:
     """Rest, owners, balance, racks, moves, pause: in this order, whatever comes after it; and smaller gaps are none."""
@@ -150,12 +140,10 @@ def test_groups_that_own_nothing() -> None:
     assert recommended(of("range", **nothing), of("sticky", **nothing))[0] == "sticky"
 
 
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [
-        *((0, "0 %"), (0.001, "under 1 %"), (0.005, "under 1 %"), (0.0051, "1 %"), (0.03, "3 %")),
-        *((0.9949, "99 %"), (0.995, "over 99 %"), (0.9999, "over 99 %"), (1, "100 %"), (1.5, "150 %")),
-    ],
+@cases(
+    "share text",
+    *((0, "0 %"), (0.001, "under 1 %"), (0.005, "under 1 %"), (0.0051, "1 %"), (0.03, "3 %")),
+    *((0.9949, "99 %"), (0.995, "over 99 %"), (0.9999, "over 99 %"), (1, "100 %"), (1.5, "150 %")),
 )
 def test_percents(share: float, text: str) -> None:
     """Something is never nothing, and less than all never all."""
@@ -165,29 +153,27 @@ def test_percents(share: float, text: str) -> None:
 SAME, LEAST = "same balance", "0 % of partitions move with both"
 
 
-@pytest.mark.parametrize(
-    ("least", "same", "more", "expected"),
-    [
-        ({}, None, {"unassigned": 1}, "0 partitions without an owner instead of 1"),
-        ({"unassigned": 1_000}, None, {"unassigned": 1_001}, "1,000 partitions without an owner instead of 1,001"),
-        ({}, {"max_over_mean": 1.05}, {"max_over_mean": 1.0501}, "max/mean 1.00 instead of 1.05"),
-        ({"max_over_mean": 2.0}, {"max_over_mean": 2.1}, {"max_over_mean": 2.102}, "max/mean 2.00 instead of 2.10"),
-        (
-            {"cross_rack_share": 0.1},
-            {"cross_rack_share": 0.15},
-            {"cross_rack_share": 0.1501},
-            "10 % cross-rack instead of 15 %",
-        ),
-        ({"moved": 7}, {"moved": 8}, {"moved": 9}, "7 % of partitions move instead of 9 %"),
-        ({"paused": 0.5}, {"paused": 500.5}, {"paused": 500.6}, "0.5 instead of 500.6 partition-seconds paused"),
-        (
-            {"paused": 10_000.0},
-            {"paused": 11_000.0},
-            {"paused": 11_050.0},
-            "10,000.0 instead of 11,050.0 partition-seconds paused",
-        ),
-        ({}, None, {"stable": False, "rounds": 10}, "is stable"),
-    ],
+@cases(
+    "least same more expected",
+    ({}, None, {"unassigned": 1}, "0 partitions without an owner instead of 1"),
+    ({"unassigned": 1_000}, None, {"unassigned": 1_001}, "1,000 partitions without an owner instead of 1,001"),
+    ({}, {"max_over_mean": 1.05}, {"max_over_mean": 1.0501}, "max/mean 1.00 instead of 1.05"),
+    ({"max_over_mean": 2.0}, {"max_over_mean": 2.1}, {"max_over_mean": 2.102}, "max/mean 2.00 instead of 2.10"),
+    (
+        {"cross_rack_share": 0.1},
+        {"cross_rack_share": 0.15},
+        {"cross_rack_share": 0.1501},
+        "10 % cross-rack instead of 15 %",
+    ),
+    ({"moved": 7}, {"moved": 8}, {"moved": 9}, "7 % of partitions move instead of 9 %"),
+    ({"paused": 0.5}, {"paused": 500.5}, {"paused": 500.6}, "0.5 instead of 500.6 partition-seconds paused"),
+    (
+        {"paused": 10_000.0},
+        {"paused": 11_000.0},
+        {"paused": 11_050.0},
+        "10,000.0 instead of 11,050.0 partition-seconds paused",
+    ),
+    ({}, None, {"stable": False, "rounds": 10}, "is stable"),
 )
 def test_thresholds(least: dict[str, Any], same: dict[str, Any] | None, more: dict[str, Any], expected: str) -> None:
     """Up to its threshold a figure is no reason to leave what the group has; just beyond it is, and is what is said."""
@@ -324,20 +310,10 @@ def test_nothing_moves_where_there_is_nothing() -> None:
     )
 
 
-ROW = {
-    "assignor": "range",
-    "members": 3,
-    "partitions": 7,
-    "max_over_mean": 1.5,
-    "moved": 2,
-    "unassigned": 4,
-    "stable": True,
-    "rounds": 5,
-    "cross_rack_share": 0.25,
-    "paused_partition_seconds": 8.5,
-    "rejected": "r",
-    "detail": "d",
-}
+ROW = keyed(
+    "assignor=range members=3 partitions=7 max_over_mean=1.5 moved=2 unassigned=4 stable=True "
+    "rounds=5 cross_rack_share=0.25 paused_partition_seconds=8.5 rejected=r detail=d"
+)
 
 
 def test_figures_of_a_row() -> None:

@@ -24,20 +24,19 @@ from spark_assign.groups.registry import find_assignor
 from spark_assign.java.hash_map import HashTable, string_hash, string_hashes
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices
 from spark_assign.tables.errors import ConfigError
+from tests.cases import cases
 from tests.golden import sticky_kernel
 from tests.golden.vectors import Row
 
 PAGE = Path(__file__).parents[2] / "docs" / "assignors.md"
 
 
-@pytest.mark.parametrize(
-    ("release", "line"),
-    [
-        *[("2.4", "2.4"), ("2.5.0", "2.4"), ("2.5", "2.5.1"), ("2.7", "2.5.1"), ("2.8.0", "2.5.1")],
-        *[("2.8.1", "2.8"), ("2.8", "2.8"), ("3.0", "3.2"), ("3.1.2", "3.2"), ("3.3", "3.2")],
-        *[("3.4.0", "3.4.0"), ("3.4", "3.4"), ("3.5.1", "3.5.1"), ("3.5", "3.5"), ("3.6", "3.5")],
-        *[("3.7.0", "3.5"), ("3.7", "3.9"), ("3.8", "3.9"), ("3.9.1", "3.9"), ("4.0", "3.9"), ("4.4", "3.9")],
-    ],
+@cases(
+    "release line",
+    *[("2.4", "2.4"), ("2.5.0", "2.4"), ("2.5", "2.5.1"), ("2.7", "2.5.1"), ("2.8.0", "2.5.1")],
+    *[("2.8.1", "2.8"), ("2.8", "2.8"), ("3.0", "3.2"), ("3.1.2", "3.2"), ("3.3", "3.2")],
+    *[("3.4.0", "3.4.0"), ("3.4", "3.4"), ("3.5.1", "3.5.1"), ("3.5", "3.5"), ("3.6", "3.5")],
+    *[("3.7.0", "3.5"), ("3.7", "3.9"), ("3.8", "3.9"), ("3.9.1", "3.9"), ("4.0", "3.9"), ("4.4", "3.9")],
 )
 def test_a_release_is_of_the_newest_line_that_is_not_newer(release: str, line: str) -> None:
     """Two numbers name the newest patch."""
@@ -221,12 +220,11 @@ def test_who_claims_in_vain_counts_as_the_owner_up_to_3_5_1() -> None:
 def test_a_group_is_balanced_only_if_nobody_has_one_more_up_to_3_5_1() -> None:
     """So 3.4.1 goes on, and gives t1-0 back to c2, which does not subscribe to it; recorded from its class."""
     row = _row({"t0": 1, "t1": 2}, {}, ("c0", "c1", "c2"))
-    reported = (
-        (["t1"], [["t0", 0], ["t1", 0], ["t1", 1]], 2),
-        (["t0", "t1"], [], 2),
-        (["t0"], [["t1", 0], ["t1", 1]], 1),
-    )
-    for member, (topics, owned, generation) in zip(row["members"], reported, strict=True):
+    for member, (topics, owned, generation) in zip(
+        row["members"],
+        ((["t1"], [["t0", 0], ["t1", 0], ["t1", 1]], 2), (["t0", "t1"], [], 2), (["t0"], [["t1", 0], ["t1", 1]], 1)),
+        strict=True,
+    ):
         member |= {"topics": topics, "owned": owned, "generation": generation}
     for release in ("3.4.1", "3.5.1"):
         assert _partitions(row, f"sticky@{release}") == {"c0": [1], "c1": [0], "c2": [0]}

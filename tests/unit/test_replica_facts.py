@@ -6,12 +6,12 @@ import random
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.replicas.kernel import reassignment_facts as kinds
 from spark_assign.replicas.kernel.reassign_table import METRICS, PLACEMENT, REJECTED, reassign_clusters
 from spark_assign.replicas.reassignment import REASSIGNMENT_ROWS
+from tests.cases import cases
 
 
 def fact(kind: int, **columns: Any) -> dict[str, Any]:
@@ -28,47 +28,43 @@ def partition(number: int, replicas: list[int | None] | None, topic: str = "t") 
 
 def decided(rows: list[dict[str, Any]], voluntary: bool | None = None) -> list[dict[str, Any]]:
     table = pa.Table.from_pylist(rows, kinds.FACTS)
-    schema = to_arrow_schema(REASSIGNMENT_ROWS)
-    return pa.concat_tables(reassign_clusters(table, schema, 0.1, voluntary)).to_pylist()
+    return pa.concat_tables(reassign_clusters(table, to_arrow_schema(REASSIGNMENT_ROWS), 0.1, voluntary)).to_pylist()
 
 
 GOOD = [*brokers(0, 1, 2, 3), partition(0, [0, 1]), partition(1, [2, 3])]
 
 
-@pytest.mark.parametrize(
-    ("more", "code", "detail"),
-    [
-        ([fact(kinds.REMOVED, broker_id=9)], "unknown-broker", "removed: brokers has no broker 9"),
-        ([fact(kinds.RACK, broker_id=9, rack_id="r")], "unknown-broker", "racks: brokers has no broker 9"),
-        ([partition(2, [0, 9])], "unknown-broker", "replicas: brokers has no broker 9"),
-        ([fact(kinds.ADDED, broker_id=3)], "known-broker", "added: broker 3"),
-        (brokers(3), "duplicate-broker", "brokers: broker 3 is listed twice"),
-        (
-            [fact(kinds.REMOVED, broker_id=each) for each in range(4)],
-            "no-brokers",
-            "All brokers are removed, fenced, or cordoned",
-        ),
-        (
-            [fact(kinds.COUNT, topic="t", amount=1)],
-            "fewer-partitions",
-            "t has 2 partitions, and Kafka can't reduce them to 1",
-        ),
-        ([fact(kinds.COUNT, topic="u", amount=1)], "unknown-topic", "partitions: replicas has no topic u"),
-        ([fact(kinds.FACTOR, topic="u", amount=1)], "unknown-topic", "replication_factors: replicas has no topic u"),
-        ([fact(kinds.FACTOR, topic="t", amount=5)], "invalid-replication-factor", "t needs 5 replicas, 4 broker(s)"),
-        ([fact(kinds.FACTOR, topic="t", amount=0)], "invalid-replication-factor", "t needs 0 replicas"),
-        ([partition(1, [0, 1])], "duplicate-partition", "topic=t, partition=1"),
-        ([partition(2, [1, 1])], "bad-replicas", "duplicate broker, e.g. topic=t, partition=2"),
-        ([partition(2, [])], "bad-replicas", "e.g. topic=t, partition=2"),
-        ([partition(2, None)], "bad-replicas", "e.g. topic=t, partition=2"),
-        ([partition(2, [1, None])], "bad-replicas", "null"),
-        ([partition(-1, [1])], "bad-replicas", "partition=-1"),
-    ],
+@cases(
+    "more code detail",
+    ([fact(kinds.REMOVED, broker_id=9)], "unknown-broker", "removed: brokers has no broker 9"),
+    ([fact(kinds.RACK, broker_id=9, rack_id="r")], "unknown-broker", "racks: brokers has no broker 9"),
+    ([partition(2, [0, 9])], "unknown-broker", "replicas: brokers has no broker 9"),
+    ([fact(kinds.ADDED, broker_id=3)], "known-broker", "added: broker 3"),
+    (brokers(3), "duplicate-broker", "brokers: broker 3 is listed twice"),
+    (
+        [fact(kinds.REMOVED, broker_id=each) for each in range(4)],
+        "no-brokers",
+        "All brokers are removed, fenced, or cordoned",
+    ),
+    (
+        [fact(kinds.COUNT, topic="t", amount=1)],
+        "fewer-partitions",
+        "t has 2 partitions, and Kafka can't reduce them to 1",
+    ),
+    ([fact(kinds.COUNT, topic="u", amount=1)], "unknown-topic", "partitions: replicas has no topic u"),
+    ([fact(kinds.FACTOR, topic="u", amount=1)], "unknown-topic", "replication_factors: replicas has no topic u"),
+    ([fact(kinds.FACTOR, topic="t", amount=5)], "invalid-replication-factor", "t needs 5 replicas, 4 broker(s)"),
+    ([fact(kinds.FACTOR, topic="t", amount=0)], "invalid-replication-factor", "t needs 0 replicas"),
+    ([partition(1, [0, 1])], "duplicate-partition", "topic=t, partition=1"),
+    ([partition(2, [1, 1])], "bad-replicas", "duplicate broker, e.g. topic=t, partition=2"),
+    ([partition(2, [])], "bad-replicas", "e.g. topic=t, partition=2"),
+    ([partition(2, None)], "bad-replicas", "e.g. topic=t, partition=2"),
+    ([partition(2, [1, None])], "bad-replicas", "null"),
+    ([partition(-1, [1])], "bad-replicas", "partition=-1"),
 )
 def test_a_cluster_that_cannot_be_planned(more: list[dict[str, Any]], code: str, detail: str) -> None:
     """It's rejected with a remedy; another cluster in the same table is planned."""
-    other = [row | {"cluster": "d"} for row in GOOD]
-    rows = decided(GOOD + more + other)
+    rows = decided(GOOD + more + [row | {"cluster": "d"} for row in GOOD])
     [rejected] = [row for row in rows if row["kind"] == REJECTED]
     assert (rejected["cluster"], rejected["code"]) == ("c", code)
     assert detail in rejected["detail"]

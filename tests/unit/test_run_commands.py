@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.cases import cases, keyed
 from tests.runner import __main__
 from tests.runner import parts as runner_parts
 from tests.runner.__main__ import environment, wanted
@@ -124,24 +125,14 @@ def test_exceptions_are_tests() -> None:
         assert f"def {test}(" in (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
 
 
-INHERITED = {
-    "PYTEST_ADDOPTS": "--collect-only",
-    "PYTEST_PLUGINS": "nothing",
-    "PYTHONPATH": "/elsewhere",
-    "PYTHONOPTIMIZE": "2",
-    "SPARK_ASSIGN_TEST_EVERY": "1000000",
-    "SPARK_ASSIGN_TEST_REMOTE": "sc://elsewhere",
-    "SPARK_ASSIGN_VENV": "/elsewhere",
-    "SPARK_ASSIGN_PINS": "pyspark==3.5.*",
-    "SPARK_HOME": "/elsewhere",
-    "SPARK_REMOTE": "sc://elsewhere",
-    "SPARK_VERSION": "3.5.0",
-    "PYSPARK_SUBMIT_ARGS": "--version",
-    "PYSPARK_PYTHON": "/elsewhere",
-    "AIRFLOW_HOME": "/elsewhere",
-    "MYPYPATH": "/elsewhere",
-    "MARKED": "nothing",
-}
+INHERITED = keyed(
+    "PYTEST_ADDOPTS=--collect-only PYTEST_PLUGINS=nothing PYTHONPATH=/elsewhere "
+    "PYTHONOPTIMIZE='2' SPARK_ASSIGN_TEST_EVERY='1000000' "
+    "SPARK_ASSIGN_TEST_REMOTE=sc://elsewhere SPARK_ASSIGN_VENV=/elsewhere "
+    "SPARK_ASSIGN_PINS='pyspark==3.5.*' SPARK_HOME=/elsewhere SPARK_REMOTE=sc://elsewhere "
+    "SPARK_VERSION=3.5.0 PYSPARK_SUBMIT_ARGS=--version PYSPARK_PYTHON=/elsewhere "
+    "AIRFLOW_HOME=/elsewhere MYPYPATH=/elsewhere MARKED=nothing"
+)
 """Variables that leave tests out, or change with what they run."""
 
 
@@ -153,9 +144,7 @@ def test_nothing_inherited_leaves_something_out() -> None:
     assert seen == needed | added
 
 
-@pytest.mark.parametrize(
-    ("value", "strict"), [("true", True), ("1", True), ("TRUE", True), ("yes", True), ("false", False), ("", False)]
-)
+@cases("value strict", ("true", True), ("1", True), ("TRUE", True), ("yes", True), ("false", False), ("", False))
 def test_ci_is_one_word_for_the_tests(value: str, strict: bool) -> None:
     """However it was said."""
     assert in_ci({"CI": value}) is strict
@@ -219,9 +208,8 @@ def test_run_names_missing_tools_first(clone: Path, fast: bool) -> None:
     """Before anything is set up, with the command that installs each; the quick run needs none."""
     (clone / "bin" / "mvn").unlink()
     script(clone / "spark-submit.sh", "exit 7")
-    shell = shutil.which("bash")
     done = subprocess.run(
-        [str(shell), "tests/run.sh", *(["fast"] if fast else [])],
+        [str(shutil.which("bash")), "tests/run.sh", *(["fast"] if fast else [])],
         cwd=clone,
         env={"PATH": f"{_only(clone, 'bash', 'dirname', 'sed')}:{clone}/bin"},
         capture_output=True,

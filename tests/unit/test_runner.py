@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests import selection
+from tests.cases import tuples
 from tests.runner import lanes
 from tests.runner.parts import COUNTS, MAY_SKIP, ROOT, Lane, Part, SetUp
 from tests.runner.processes import Processes, StoppedError
@@ -35,12 +36,9 @@ def test_green_comes_with_the_totals(runner: Runner) -> None:
     """Exit code 0, a line per part with its wall and processor time, and last the totals, alone on their line."""
     printed = runner(fake("true", "lint", ()), fake(GOOD, "first"), fake(GOOD, "second"))
     assert (printed.code, printed.last) == (0, "2 passed, 0 failed, 0 skipped")
-    summed = printed.text.partition("== summary\n")[2]
-    assert re.findall(r"(?m)^(\w+) +(\w+) +\d+ s, CPU +\d+ s *(.*?)$", summed) == [
-        ("lint", "ok", ""),
-        ("first", "ok", "1 passed"),
-        ("second", "ok", "1 passed"),
-    ]
+    assert re.findall(
+        r"(?m)^(\w+) +(\w+) +\d+ s, CPU +\d+ s *(.*?)$", printed.text.partition("== summary\n")[2]
+    ) == tuples("lint ok ''; first ok '1 passed'; second ok '1 passed'")
 
 
 RED = {
@@ -305,8 +303,7 @@ def test_lanes(runner: Runner) -> None:
         for name, lane in (("a", Lane.COMPUTING), ("b", Lane.COMPUTING), ("w", Lane.WAITING))
     ]
     alone = Part("alone", ("sh", "-c", "sleep 0.3; rm a b w c"), lane=Lane.ALONE)
-    last = Part("c", ("sh", "-c", "sleep 0.5; touch c"))
-    printed = runner(alone, *beside, last)
+    printed = runner(alone, *beside, Part("c", ("sh", "-c", "sleep 0.5; touch c")))
     assert (printed.code, printed.last) == (0, "0 passed, 0 failed, 0 skipped")
 
 

@@ -101,15 +101,13 @@ class Group:
             place = {topic: number * len(topics) + at for at, topic in enumerate(topics)}
             sizes += [self.sizes[topic] for topic in topics]
             topic_at += topics
-            first = number * self.members
-            for at, member in enumerate(members, first):
+            for at, member in enumerate(members, number * self.members):
                 runs += [(at, place[topic], partition, 1, 1) for topic, partition in walks[member]]
         previous = PartitionSlices(*np.array(runs, np.int64).reshape(-1, 5).T)
         number = np.arange(len(orders))
         member_group, topic_group = np.repeat(number, self.members), np.repeat(number, len(self.sizes))
-        partitions = np.array(sizes, np.int64)
         rows = assign_homogeneous(
-            member_group, topic_group, partitions, previous, extras_to_first=self.extras_to_first
+            member_group, topic_group, np.array(sizes, np.int64), previous, extras_to_first=self.extras_to_first
         ).slices.expand()
         topic, owner = np.array(topic_at)[rows.topic], np.concatenate([each for each, *_ in orders])[rows.member]
         found: dict[Partition, list[int]] = {}
@@ -270,8 +268,7 @@ def test_members_of_one_bucket_without_a_position() -> None:
         row(nobody, {"t": 1}, position=True),
         {"cluster": "c", "group_id": "group", "kind": GROUP, "group_type": "classic"},
     )[1:] == ({("t", 0)}, 1)
-    others = {each: [] for each in ("consumer-1", "consumer-2", "consumer-3")}
-    assert planned(row(others, {"t": 1}))[1:] == (set(), 0)
+    assert planned(row({each: [] for each in ("consumer-1", "consumer-2", "consumer-3")}, {"t": 1}))[1:] == (set(), 0)
 
 
 def test_topics_without_ids_come_in_an_unknown_order() -> None:
@@ -298,5 +295,4 @@ def test_partitions_of_one_bucket(size: int) -> None:
     assert number == len(order_dependent)
     assert {owners[one] for one in every} == {"consumer-1"}
     mine = row({"consumer-1": [("t", at) for at in (0, 16, 1)], "consumer-2": []}, {"t": 17})
-    few = planned(row({"consumer-1": [("t", 0), ("t", 16)], "consumer-2": [("u", 0)]}, {"t": 17, "u": 1}))
-    assert few[1] == set()
+    assert planned(row({"consumer-1": [("t", 0), ("t", 16)], "consumer-2": [("u", 0)]}, {"t": 17, "u": 1}))[1] == set()

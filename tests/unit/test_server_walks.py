@@ -12,8 +12,7 @@ from tests.sizes import drawn
 def crowd(random: Random) -> list[str]:
     """Texts of a few hashes, and others, none twice."""
     pairs = ["".join(random.choice(("Aa", "BB")) for _ in range(5)) for _ in range(random.randint(0, 30))]
-    others = [f"member-{random.randrange(1000)}" for _ in range(random.randint(0, 60))]
-    texts = list(dict.fromkeys(pairs + others))
+    texts = list(dict.fromkeys(pairs + [f"member-{random.randrange(1000)}" for _ in range(random.randint(0, 60))]))
     random.shuffle(texts)
     return texts
 

@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.groups.kernel.facts import DEPARTED_SLICE, GROUP, INITIALIZED, MEMBER, OWNED_SLICE, SUBSCRIPTION
@@ -17,6 +16,7 @@ from spark_assign.java.hash_map import spread_hashes
 from spark_assign.share.kernel.plan_groups import plan_share_groups
 from spark_assign.share.kernel.pool_assignment import compute_quotas
 from spark_assign.share.plan import PLAN_ROWS
+from tests.cases import cases
 from tests.plan_rows import facts_table
 from tests.slices import partitions
 
@@ -127,8 +127,7 @@ def test_what_is_not_initialised_is_not_given() -> None:
     assert 3 in partitions
     assert 1 not in partitions
     assert tables["metrics"][0]["not_assignable"] == 1
-    none = [{"kind": INITIALIZED, "topic": "t", "first": 0, "step": 1, "count": 0}]
-    tables = plan(subscribes("a", "t"), none)
+    tables = plan(subscribes("a", "t"), [{"kind": INITIALIZED, "topic": "t", "first": 0, "step": 1, "count": 0}])
     assert tables["assigned"] == []
     assert tables["metrics"][0]["partitions"] == 0
     assert got(plan(subscribes("a", "t"))["assigned"]) == {("a", "t"): [0, 1, 2, 3]}
@@ -137,8 +136,7 @@ def test_what_is_not_initialised_is_not_given() -> None:
 def test_topics_without_partitions_stay() -> None:
     """As Kafka keeps them: a count of 0, in and out, for as long as the topic is subscribed to."""
     tables = plan(subscribes("a", "t", "u"), subscribes("b", "t", "u"), owns("a", "u"), owns("b", "t", 0, 1, 2, 3))
-    runs = {(row["member_id"], row["topic"]) for row in tables["assigned"] if row["count"] == 0}
-    assert runs <= {("a", "u")}
+    assert {(row["member_id"], row["topic"]) for row in tables["assigned"] if row["count"] == 0} <= {("a", "u")}
     tables = plan(subscribes("a", "t"), owns("a", "u"))
     assert {row["topic"] for row in tables["assigned"]} == {"t"}
 
@@ -169,16 +167,14 @@ def initialized(topic: str | None, step: int = 1) -> list[Fact]:
 NO_ID = {"kind": SUBSCRIPTION, "member_id": "a", "topic": "t", "partitions": 1, "topic_id": "short"}
 
 
-@pytest.mark.parametrize(
-    ("facts", "code", "words"),
-    [
-        ([*subscribes("a", "t"), *subscribes("a")], "duplicate-member", "members: member_id=a"),
-        ([*subscribes("a", "t"), *owns("x", "t", 0)], "unknown-member", "owned_slices: member_id=x"),
-        ([*subscribes("a", "t"), *owns("a", "t", 0), *owns("a", "t", 0)], "duplicate-owned", "partition=0"),
-        ([*subscribes("a", "t"), *initialized("t", step=0)], "bad-partition", "initialized: topic=t"),
-        ([*subscribes("a", "t"), *initialized(None)], "null-key", "initialized: topic=null"),
-        ([*subscribes("a"), NO_ID], "bad-topic-id", "'short'"),
-    ],
+@cases(
+    "facts code words",
+    ([*subscribes("a", "t"), *subscribes("a")], "duplicate-member", "members: member_id=a"),
+    ([*subscribes("a", "t"), *owns("x", "t", 0)], "unknown-member", "owned_slices: member_id=x"),
+    ([*subscribes("a", "t"), *owns("a", "t", 0), *owns("a", "t", 0)], "duplicate-owned", "partition=0"),
+    ([*subscribes("a", "t"), *initialized("t", step=0)], "bad-partition", "initialized: topic=t"),
+    ([*subscribes("a", "t"), *initialized(None)], "null-key", "initialized: topic=null"),
+    ([*subscribes("a"), NO_ID], "bad-topic-id", "'short'"),
 )
 def test_faults(facts: list[Fact], code: str, words: str) -> None:
     """One group is rejected, and the other one is planned."""

@@ -21,6 +21,7 @@ from spark_assign.groups.kernel.facts import GROUP, LOAD, LOAD_COLUMNS, MEMBER, 
 from spark_assign.report.formatting import duration
 from spark_assign.report.text.loads_and_sizes import autoscaler
 from spark_assign.simulation.kernel.settings import TimingConfig
+from tests.cases import cases
 from tests.plan_rows import facts_table
 
 Fact = dict[str, Any]
@@ -142,14 +143,12 @@ def test_the_curve() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("facts", "code", "text"),
-    [
-        (group("g", [1.0, -1.0], capacity=5), "bad-load", "loads: topic=t, partition=1, in_messages_per_second=-1.0"),
-        (group("g", [1.0, 2.0], capacity=0), "bad-capacity", "groups: capacity=0.0"),
-        (group("g", [1.0, 2.0])[:-1], "no-loads", "loads has no in_messages_per_second"),
-        (group("g", [1.0, 2.0], assignor="mine"), "unknown-assignor", "It is configured with mine"),
-    ],
+@cases(
+    "facts code text",
+    (group("g", [1.0, -1.0], capacity=5), "bad-load", "loads: topic=t, partition=1, in_messages_per_second=-1.0"),
+    (group("g", [1.0, 2.0], capacity=0), "bad-capacity", "groups: capacity=0.0"),
+    (group("g", [1.0, 2.0])[:-1], "no-loads", "loads has no in_messages_per_second"),
+    (group("g", [1.0, 2.0], assignor="mine"), "unknown-assignor", "It is configured with mine"),
 )
 def test_a_group_without_a_verdict(facts: list[Fact], code: str, text: str) -> None:
     """Each is rejected with a code, and the others are sized."""
@@ -179,8 +178,7 @@ def test_more_numbers_are_looked_at_where_none_keeps_up() -> None:
 
 def test_the_answer_is_the_first_even_in_a_gap() -> None:
     """5,000 equal partitions: the first number that keeps up is found, though not all numbers are tried at first."""
-    row = one(sized(group("g", [1.0] * 5_000, members=3, capacity=7.9)))
-    assert row["needed"] == -(-5_000 // 7)
+    assert one(sized(group("g", [1.0] * 5_000, members=3, capacity=7.9)))["needed"] == -(-5_000 // 7)
 
 
 def test_knee_and_saturation() -> None:
@@ -193,8 +191,7 @@ def test_knee_and_saturation() -> None:
 
 def test_numbers_for_an_autoscaler() -> None:
     """The fewest at the peak, those of use, and so much lag as one member handles in half a minute."""
-    row = one(sized(group("g", [10.0] * 12, capacity=40)))
-    text = autoscaler(row)
+    text = autoscaler(one(sized(group("g", [10.0] * 12, capacity=40))))
     assert "minReplicaCount: 3" in text
     assert "maxReplicaCount: 12" in text
     assert 'lagThreshold: "1200"' in text

@@ -15,12 +15,7 @@ from spark_assign.groups.assignors.sticky.round_robin_fill import assign_round_r
 from spark_assign.groups.assignors.sticky.sticky_groups import KAFKA_FAILS, NO_UNFILLED_MEMBERS, TOO_FEW_PARTITIONS
 from spark_assign.groups.kernel.facts import MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.group_specs import KEPT
-from spark_assign.numeric.partition_slices import (
-    PartitionSlices,
-    compress_in_order,
-    compress_slices,
-    compress_tagged,
-)
+from spark_assign.numeric.partition_slices import PartitionSlices, compress_in_order, compress_slices, compress_tagged
 from spark_assign.numeric.ranked_slices import rank_partitions
 from tests.plan_rows import facts_table, read_specs
 from tests.sizes import drawn
@@ -140,8 +135,7 @@ def test_round_robin_on_slices_is_kafkas_loop(seed: int) -> None:
             missing += lacks
             exceed += may
         unassigned = to_slices(rows)
-        arrays = (np.array(each, np.int64) for each in (member_group, topic_group, missing))
-        of_member, of_topic, lacking = arrays
+        of_member, of_topic, lacking = (np.array(each, np.int64) for each in (member_group, topic_group, missing))
         assigned, row, found = assign_round_robin(of_member, of_topic, unassigned, lacking, np.array(exceed), 12)
         assert found == rejected
         got = expanded(assigned)
@@ -231,8 +225,7 @@ def test_withheld_is_what_only_others_own(conflicts: int, seed: int) -> None:
     rng = Random(seed)
     facts, ranges = [], []
     owners = defaultdict[Pair, set[int]](set)
-    topics = drawn(60, 600)
-    for topic in range(topics):
+    for topic in range(drawn(60, 600)):
         group = {"cluster": "c", "group_id": f"g{topic:03}"}
         slices = random_topic(rng, 0)
         size = sum(each[-1] for each in slices)

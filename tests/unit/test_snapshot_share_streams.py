@@ -94,8 +94,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _configs(error: int = 0, value: str | None = "1") -> Any:
     result = DescribeConfigsResponse.DescribeConfigsResult
-    config = result.DescribeConfigsResourceResult
-    configs = [config(name="streams.num.standby.replicas", value=value)]
+    configs = [result.DescribeConfigsResourceResult(name="streams.num.standby.replicas", value=value)]
     return DescribeConfigsResponse(
         results=[result(error_code=error, error_message=None, resource_type=32, resource_name="app", configs=configs)]
     )
@@ -210,10 +209,9 @@ def test_requests_are_written_as_kafka_does() -> None:
     group_request = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
         group_id="encoders", topics=None
     )
-    requests = (
+    for request, written in (
         (ShareGroupDescribeRequest(group_ids=["encoders"], include_authorized_operations=False), "AgllbmNvZGVycwAA"),
         (StreamsGroupDescribeRequest(group_ids=["app"], include_authorized_operations=False), "AgRhcHAAAAA="),
         (DescribeShareGroupOffsetsRequest(groups=[group_request]), "AgllbmNvZGVycwAAAA=="),
-    )
-    for request, written in requests:
+    ):
         assert bytes(request.encode(version=1)) == _bytes(written)

@@ -6,11 +6,11 @@ import random
 from itertools import product
 
 import pyarrow as pa
-import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.replicas.kernel.spread_leaders import leader_moves, spread_leaders
 from spark_assign.tables.replicas import LEADER_MOVES
+from tests.cases import cases, tuples
 
 
 def largest(leaders: list[int], loads: list[int]) -> int:
@@ -18,15 +18,13 @@ def largest(leaders: list[int], loads: list[int]) -> int:
     return max(sum(load for leader, load in zip(leaders, loads, strict=True) if leader == each) for each in leaders)
 
 
-@pytest.mark.parametrize(
-    ("replicas", "loads", "leaders"),
-    [
-        ([[1, 2], [1, 2], [2, 1]], [5, 4, 1], [1, 2, 2]),
-        ([[1], [1], [2]], [5, 4, 1], [1, 1, 2]),  # nobody else has a replica
-        ([[1, 2], [2, 1]], [3, 3], [1, 2]),
-        ([[1, 2, 3]], [7], [1]),
-        ([], [], []),
-    ],
+@cases(
+    "replicas loads leaders",
+    ([[1, 2], [1, 2], [2, 1]], [5, 4, 1], [1, 2, 2]),
+    ([[1], [1], [2]], [5, 4, 1], [1, 1, 2]),  # nobody else has a replica
+    ([[1, 2], [2, 1]], [3, 3], [1, 2]),
+    ([[1, 2, 3]], [7], [1]),
+    ([], [], []),
 )
 def test_by_hand(replicas: list[list[int]], loads: list[int], leaders: list[int]) -> None:
     """Leaders move only if that lowers the larger load of two brokers."""
@@ -58,7 +56,6 @@ def test_rows_in_any_order() -> None:
     schema = to_arrow_schema(LEADER_MOVES)
     moves = pa.concat_tables(leader_moves(pa.Table.from_pylist(facts), schema)).to_pylist()
     assert moves == pa.concat_tables(leader_moves(pa.Table.from_pylist(facts[::-1]), schema)).to_pylist()
-    assert [(row["topic"], row["partition"], row["from_broker_id"], row["replicas"]) for row in moves] == [
-        ("__consumer_offsets", 0, 1, [2, 1]),
-        ("__share_group_state", 0, 1, [2, 1]),
-    ]
+    assert [(row["topic"], row["partition"], row["from_broker_id"], row["replicas"]) for row in moves] == tuples(
+        "__consumer_offsets 0 1 [2,1]; __share_group_state 0 1 [2,1]"
+    )

@@ -185,12 +185,11 @@ def test_rounds(limit: int, number: int) -> None:
             assert metrics.pop("assignor") == "cooperative-sticky"
             assert key not in found
             found[key] = metrics
-    expected = {
+    assert found == {
         (row["case"], number): figures
         for row in rows
         for number, figures in rounds_by_hand(row, left[row["case"]], limit)
     }
-    assert found == expected
     assert max(number for _, number in found) == limit  # one group never comes to rest
     assert sum(bool(figures["moved"]) for figures in found.values()) > 3
 
@@ -274,5 +273,4 @@ def test_moves_that_make_nothing_more_even_are_taken_back(monkeypatch: pytest.Mo
     scores = iter([5, 5, 4, 5])
     monkeypatch.setattr(sticky_balance, "balance_score", lambda sizes: next(scores))
     for stays in (6, 3):  # not below what it was: all of a's stays with it; below: half moves
-        answer = sticky_kernel.planned([unlike(6)], "sticky")
-        assert len(answer.sets["case"]["a"]) == stays
+        assert len(sticky_kernel.planned([unlike(6)], "sticky").sets["case"]["a"]) == stays

@@ -137,6 +137,5 @@ def test_a_target_is_kept_once_it_is_reached_without_anything_to_balance() -> No
                     name: [at for r, s, at in got if (r, s) == (role, name)] for name in each["subtopologies"]
                 }
         again = streams_rows.group_of(each)
-        target = assign_tasks(again)
-        moved = [task for task, at in target.active.items() if task not in again.members[at].active]
+        moved = [task for task, at in assign_tasks(again).active.items() if task not in again.members[at].active]
         assert len(moved) <= len(again.tasks()) // 2

@@ -26,6 +26,7 @@ from spark_assign.streams.kernel.task_assignor_api import (
     TaskAssignorError,
 )
 from spark_assign.streams.plan import PLAN_ROWS
+from tests.cases import tuples
 from tests.golden import streams_rows
 from tests.kafka import random_streams
 
@@ -105,8 +106,7 @@ def test_the_process_of_the_next_owner_has_state() -> None:
     """Its other member had it as a standby, and is full."""
     rows = [group(), subtopology("0", 3), member("a"), member("b", "p"), member("c", "p")]
     rows += [task("a", 0, "active"), task("a", 1, "active"), task("b", 2, "active"), task("b", 1, "standby", 8)]
-    found = moves(rows)
-    assert ("active", 1, "a", "c", "over-quota", "process", 8) in found
+    assert ("active", 1, "a", "c", "over-quota", "process", 8) in moves(rows)
     assert figures(rows)["moved_active"] == 1
     assert figures(rows)["moved_without_state"] == 0
 
@@ -119,11 +119,9 @@ def test_standbys_move_for_a_reason() -> None:
     rows = [group(1), subtopology("0", 1), member("a", "p"), member("b", "p"), member("c")]
     found = moves([*rows, task("a", 0, "active"), task("b", 0, "standby")])
     assert found == [("standby", 0, "b", "c", "process-has-it", "none", None)]
-    none = [group(0), *rows[1:], task("a", 0, "active"), task("c", 0, "standby"), task("c", 0, "warmup", of="9")]
-    assert moves(none) == [
-        ("standby", 0, "c", None, "no-standbys", None, None),
-        ("warmup", 0, "c", None, "task-gone", None, None),
-    ]
+    assert moves(
+        [group(0), *rows[1:], task("a", 0, "active"), task("c", 0, "standby"), task("c", 0, "warmup", of="9")]
+    ) == [("standby", 0, "c", None, "no-standbys", None, None), ("warmup", 0, "c", None, "task-gone", None, None)]
     left = {**task("gone", 0, "standby"), "kind": DEPARTED_TASK}
     assert moves([*rows, task("a", 0, "active"), left]) == [("standby", 0, "gone", "c", "member-left", "none", None)]
 
@@ -216,8 +214,7 @@ def test_a_group_without_topology_is_named() -> None:
 
 def test_several_faults() -> None:
     """The gravest first; of each one row, and how many more."""
-    rows = [subtopology("0", 1), *([member("a")] * 3), task("b", 0, "active"), task("b", -1, "active")]
-    (row,) = plan_rows(rows)
+    (row,) = plan_rows([subtopology("0", 1), *([member("a")] * 3), task("b", 0, "active"), task("b", -1, "active")])
     assert row["code"] == "duplicate-member"
     assert row["detail"] == (
         f"members: member_id=a and 1 more. {REMEDIES['duplicate-member']}; "
@@ -239,19 +236,13 @@ def test_an_assignor_of_ones_own_fails() -> None:
     table = pa.concat_tables(
         plan_streams_groups(pa.Table.from_pylist(rows, FACTS), SCHEMA, StreamsPlanParams("mine", own))
     ).to_pylist()
-    assert [(row["group_id"], row["kind"]) for row in table] == [
-        ("a", "task"),
-        ("a", "move"),
-        ("a", "metrics"),
-        ("b", "rejected"),
-    ]
+    assert [(row["group_id"], row["kind"]) for row in table] == tuples("a task; a move; a metrics; b rejected")
     assert (table[-1]["code"], table[-1]["detail"]) == ("assignor-failed", "TaskAssignorError: No process available")
 
 
 def test_the_order_of_rows_says_nothing() -> None:
     """Random groups, their facts shuffled."""
-    rows = list(random_streams.groups(5, 40))
-    facts = streams_rows.facts_of(rows)
+    facts = streams_rows.facts_of(list(random_streams.groups(5, 40)))
     table = pa.concat_tables(plan_streams_groups(facts, SCHEMA, STICKY))
     shuffled = Random(1).sample(range(len(facts)), len(facts))
     assert pa.concat_tables(plan_streams_groups(facts.take(shuffled), SCHEMA, STICKY)).equals(table)

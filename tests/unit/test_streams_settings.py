@@ -21,6 +21,7 @@ from spark_assign.streams.kernel.streams_group_input import (
     TASK,
     TOPIC,
 )
+from tests.cases import cases
 from tests.unit.test_classic_groups import fact, group, member, task
 
 Row = dict[str, Any]
@@ -68,10 +69,7 @@ LOSS = "moved_without_state", "restored_bytes", "stopped_task_seconds", "standby
 def test_standbys_save_a_restore() -> None:
     """m0 has 1.2 GB and m1 0.6 GB: without m0, m1 restores 1.2 GB in 120 s, and both tasks stop for all of it."""
     rows = application([600 * MB, 300 * MB, 600 * MB, 300 * MB])
-    assert values(measured(rows), STANDBYS, *LOSS) == [
-        (0, 2, 1_200 * MB, 240.0, 0),
-        (1, 0, 0, 0.0, 1_800 * MB),
-    ]
+    assert values(measured(rows), STANDBYS, *LOSS) == [(0, 2, 1_200 * MB, 240.0, 0), (1, 0, 0, 0.0, 1_800 * MB)]
     (item,), kept = proposed(rows)
     assert (item.action, item.settings, item.gain, item.cost) == ("standbys", "num.standby.replicas=1", 240.0, 1.8)
     assert "2 tasks move without their state, 1.20 GB are restored, and tasks stop for 240" in item.description
@@ -125,8 +123,7 @@ def test_standbys_that_no_instance_gets() -> None:
 def test_an_acceptable_lag_that_is_too_high() -> None:
     """A new instance counts as caught up, and gets one of two tasks, which stops for 60 s; or restores it first."""
     rows = application([600 * MB] * 2, 1, "acceptable.recovery.lag=2000000")
-    columns = "stopped_task_seconds", "pending_moves", "restored_bytes"
-    assert values(measured(rows), RECOVERY_LAG, *columns) == [
+    assert values(measured(rows), RECOVERY_LAG, *("stopped_task_seconds", "pending_moves", "restored_bytes")) == [
         (2_000_000, 60.0, 0, 600 * MB),
         (100_000, 0.0, 1, 600 * MB),
     ]
@@ -152,17 +149,12 @@ def test_an_acceptable_lag_that_is_too_low() -> None:
     assert [row["code"] for row in measured(far) if row.get("setting") == RECOVERY_LAG] == ["nothing-to-do"]
 
 
-@pytest.mark.parametrize(
-    ("rows", "codes"),
-    [
-        (application([0, 0], end=None), ["not-known", "not-known"]),
-        (
-            [{**row, "more": None} if row["kind"] == CHANGELOG else row for row in application([1, 1])],
-            ["not-known"] * 2,
-        ),
-        (application([1], 1), ["not-possible", "nothing-to-do"]),
-        (application([1] * 2, 2, "task.assignor.class=sticky", standbys=3), []),
-    ],
+@cases(
+    "rows codes",
+    (application([0, 0], end=None), ["not-known", "not-known"]),
+    ([{**row, "more": None} if row["kind"] == CHANGELOG else row for row in application([1, 1])], ["not-known"] * 2),
+    (application([1], 1), ["not-possible", "nothing-to-do"]),
+    (application([1] * 2, 2, "task.assignor.class=sticky", standbys=3), []),
 )
 def test_what_is_unknown(rows: list[Row], codes: list[str]) -> None:
     """End offsets, sizes; other assignors ignore lags."""
@@ -177,8 +169,7 @@ def test_rejected_applications() -> None:
 
     rows = application([MB] * 2)
     assert rejections([*rows, task("m0", 0, "active")]) == [("rejected", "duplicate-task")]
-    nobody = [row for row in rows if row["kind"] not in (MEMBER, TASK)]
-    assert rejections(nobody) == [("rejected", "no-members")]
+    assert rejections([row for row in rows if row["kind"] not in (MEMBER, TASK)]) == [("rejected", "no-members")]
     lost = [row for row in rows if row["kind"] != TASK]
     lost.append(fact(OWNED, member_id="m0", name="gone", first=0, step=1, count=1))
     assert rejections(lost) == [("rejected", "unknown-owned")]

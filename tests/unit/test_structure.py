@@ -194,13 +194,12 @@ def test_retired_names() -> None:
 
 def test_nothing_that_spark_connect_lacks() -> None:
     """No RDD, no JVM, no frame pulled to the driver as a whole."""
-    found = [
+    assert [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.attr}"
         for path in sources("spark_assign")
         for node in nodes(path, *FORBIDDEN_CALLS)
         if isinstance(node, ast.Attribute) and node.attr in FORBIDDEN_CALLS
-    ]
-    assert found == []
+    ] == []
 
 
 def test_imports_run_in_one_direction() -> None:

@@ -23,6 +23,7 @@ from spark_assign.migration.kernel.group_membership import (
 )
 from spark_assign.migration.kernel.rolling_upgrade import simulate_upgrade
 from spark_assign.migration.kernel.upgrade import simulate_full_restart
+from tests.cases import cases
 from tests.golden.vectors import Row
 from tests.kafka import random_groups
 from tests.oracle.group import java_order
@@ -147,8 +148,7 @@ def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(assignor: str
     complete = [row for row in rows if done.is_complete[cases.index(row["case"])]]
     expected = in_lockstep({row["case"]: one_by_one(row, assignor, old, "4.4") for row in complete})
     for case, (steps, members) in expected.items():
-        found = [(each.moved, each.leader, each.leader_release) for each in done.steps[cases.index(case)]]
-        assert found == steps, case
+        assert [(each.moved, each.leader, each.leader_release) for each in done.steps[cases.index(case)]] == steps, case
         assert list(who_has(specs, done.owned_after, case).values()) == [owned(member) for member in members]
 
 
@@ -177,12 +177,7 @@ def test_static_members_lead_on_under_new_ids() -> None:
     first, second, last = done.steps[0]
     assert figures([first, second]) == [(0, 0, 3, 0), (0, 0, 1, 0)]
     assert [each.leader_changed for each in (first, second, last)] == [False] * 3
-    assert (last.step_type, last.leader_release, last.moved, last.moved_by_rules) == (
-        "next-rebalance",
-        "3.9",
-        1,
-        0,
-    )
+    assert (last.step_type, last.leader_release, last.moved, last.moved_by_rules) == ("next-rebalance", "3.9", 1, 0)
 
 
 def test_the_only_member_gets_everything_back() -> None:
@@ -194,8 +189,7 @@ def test_the_only_member_gets_everything_back() -> None:
 
 def test_a_leader_that_takes_the_newest_generation_alone_deals_old_members_again() -> None:
     """2.8.0 tells no generation: a leader of 3.3 gives away what such a member has, one of 3.9 does not."""
-    members = {f"c{at}": list(range(4 * at, 4 * at + 4)) for at in range(3)}
-    row = a_group(members) | {"topics": {"t0": 12}}
+    row = a_group({f"c{at}": list(range(4 * at, 4 * at + 4)) for at in range(3)}) | {"topics": {"t0": 12}}
     for member in row["members"]:
         member["generation"] = -1
     by_rules = {}
@@ -240,13 +234,11 @@ def test_a_static_member_that_changes_the_vote_makes_the_group_rebalance() -> No
 # --- what members tell --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("release", "elected", "generations"),
-    [
-        *(("2.8.0", "cooperative-sticky", (-1, -1)), ("2.8.1", "cooperative-sticky", (-1, 1))),
-        *(("3.3", "cooperative-sticky", (-1, 1)), ("3.4", "cooperative-sticky", (1, 1))),
-        *(("2.4", "sticky", (-1, 1)), ("3.9", "sticky", (1, 1)), ("3.9", "range", (1, -1)), ("2.8", "range", (-1, -1))),
-    ],
+@cases(
+    "release elected generations",
+    *(("2.8.0", "cooperative-sticky", (-1, -1)), ("2.8.1", "cooperative-sticky", (-1, 1))),
+    *(("3.3", "cooperative-sticky", (-1, 1)), ("3.4", "cooperative-sticky", (1, 1))),
+    *(("2.4", "sticky", (-1, 1)), ("3.9", "sticky", (1, 1)), ("3.9", "range", (1, -1)), ("2.8", "range", (-1, -1))),
 )
 def test_where_a_generation_is_reported(release: str, elected: str, generations: tuple[int, int]) -> None:
     """In the subscription, in the user data, in both or nowhere."""
@@ -265,8 +257,7 @@ def test_whose_partitions_the_leader_hears_of() -> None:
 def test_kept_partitions_are_reported_first() -> None:
     """Of one topic what a member had, in its order, then what is new."""
     specs = specs_of([a_group({"c0": [0, 1, 2, 3]})])
-    rows = specs.owned.expand()
-    before = rows.take(np.array([3, 1]))
+    before = specs.owned.expand().take(np.array([3, 1]))
     after = next_owned_order(before, specs.owned, np.zeros(len(specs.topics), np.int64), 1)
     assert after.first.tolist() == [3, 1, 0, 2]
 

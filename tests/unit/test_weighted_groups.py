@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from spark_assign.comparison.kernel.compare import MAX_ROUNDS
 from spark_assign.groups.kernel.convergence import converge
 from spark_assign.groups.kernel.facts import GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.plan_groups import ALL_KINDS, PlanParams, plan_groups
+from tests.cases import cases
 from tests.plan_rows import facts_table, plan_rows
 
 Fact = dict[str, Any]
@@ -85,14 +85,12 @@ def test_a_bound_that_cannot_be_held_is_reported() -> None:
 
 def test_a_capacity_is_enough() -> None:
     """Nobody has more than it can handle: nothing moves, however uneven."""
-    facts = group("g", {"a": [0, 1], "b": [2]}, [9, 5, 2], capacity=14)
-    assert of_kind(rows(facts), "move") == []
+    assert of_kind(rows(group("g", {"a": [0, 1], "b": [2]}, [9, 5, 2], capacity=14)), "move") == []
 
 
 def test_who_joins_gets_what_is_too_much() -> None:
     """12 with a are more than 8.4; b gives up nothing."""
-    facts = group("g", {"a": [0, 1, 2], "b": [3, 4], "new": []}, [4, 4, 4, 3, 3], load_bound=1.4)
-    answer = rows(facts)
+    answer = rows(group("g", {"a": [0, 1, 2], "b": [3, 4], "new": []}, [4, 4, 4, 3, 3], load_bound=1.4))
     assert of_kind(answer, "move", "member_id", "next_member_id", "reason") == [("a", "new", "over-load")]
 
 
@@ -103,16 +101,14 @@ def test_a_missing_rate_counts_as_the_mean_of_its_topic() -> None:
     assert [row["load_unknown"] for row in answer if row["kind"] == "metrics"] == [2]
 
 
-@pytest.mark.parametrize(
-    ("rates", "of_group", "code", "says"),
-    [
-        ([None, None], {}, "no-loads", "the table loads has no value"),
-        ([1, -2], {}, "bad-load", "partition=1, in_messages_per_second=-2"),
-        ([1, float("inf")], {}, "bad-load", "in_messages_per_second=inf"),
-        ([1, 2], {"capacity": 0.0}, "bad-capacity", "groups.capacity is 0"),
-        ([1, 2], {"capacity": -5.0}, "bad-capacity", "above 0"),
-        ([1, 2], {"load_bound": 0.9}, "bad-load-bound", "from 1"),
-    ],
+@cases(
+    "rates of_group code says",
+    ([None, None], {}, "no-loads", "the table loads has no value"),
+    ([1, -2], {}, "bad-load", "partition=1, in_messages_per_second=-2"),
+    ([1, float("inf")], {}, "bad-load", "in_messages_per_second=inf"),
+    ([1, 2], {"capacity": 0.0}, "bad-capacity", "groups.capacity is 0"),
+    ([1, 2], {"capacity": -5.0}, "bad-capacity", "above 0"),
+    ([1, 2], {"load_bound": 0.9}, "bad-load-bound", "from 1"),
 )
 def test_groups_that_cannot_be_weighed(
     rates: list[float | None], of_group: dict[str, float], code: str, says: str

@@ -19,74 +19,68 @@ from spark_assign.groups.kernel.leader_rules import (
     read_leader,
 )
 from spark_assign.groups.kernel.plan_groups import PlanParams
+from tests.cases import cases
 from tests.plan_rows import facts_table, plan_rows
 
 
-@pytest.mark.parametrize(
-    ("assignor", "leader", "kind", "words"),
-    [
-        ("sticky", "Java 3.4+ (sure)", "sure", "Java 3.4+ (sure)"),
-        ("range@3.3", "Java 2.4-3.3 (likely)", "likely", "Java 2.4-3.3 (likely), as 3.3"),
-        ("range@3.3", "Java 3.3 (given)", GIVEN, "Java 3.3 (given)"),
-        ("roundrobin", "Java 2.4-3.3 (guess)", "guess", "Java 2.4-3.3 (guess)"),
-        ("sticky", "Java 2.8-3.3 (likely)", OTHER, "today's Java, but led by Java 2.8-3.3 (likely)"),
-        ("sticky@3.3", "Java 3.4+ (sure)", OTHER, "Java 3.3, but led by Java 3.4+ (sure)"),
-        ("sticky", "kafka-python (likely)", OTHER, "today's Java, but led by kafka-python (likely)"),
-        ("range@3.4", "Sarama (sure)", "sure", "Sarama (sure), as Java 3.4"),
-        ("range", "Sarama (sure)", OTHER, "today's Java, but led by Sarama (sure)"),
-        (
-            *("range@3.4", "aiokafka (likely), with static members", OTHER),
-            "Java 3.4, but led by aiokafka (likely), with static members",
-        ),
-        ("roundrobin", "aiokafka (likely)", "likely", "aiokafka (likely)"),
-        ("sticky@franz-go", "franz-go (sure)", "sure", "franz-go (sure), as 1.22"),
-        ("sticky@franz-go", "franz-go 1.22.2 (given)", GIVEN, "franz-go 1.22.2 (given)"),
-        ("sticky@franz-go", "franz-go 1.20 (given)", OTHER, "franz-go 1.22, but led by franz-go 1.20 (given)"),
-        ("range@franz-go", "franz-go 1.20 (given)", GIVEN, "franz-go 1.20 (given)"),
-        ("sticky@franz-go-1.20", "franz-go 1.21.3 (given)", GIVEN, "franz-go 1.21.3 (given), as 1.20"),
-        ("sticky@franz-go-1.21", "franz-go 1.21.7 (given)", GIVEN, "franz-go 1.21.7 (given), as 1.21"),
-        ("range@franz-go", "franz-go 1.21.3 (given)", GIVEN, "franz-go 1.21.3 (given)"),
-        ("range@franz-go-1.21", "franz-go 1.21.7 (given)", GIVEN, "franz-go 1.21.7 (given), as 1.21"),
-        (
-            *("sticky@franz-go-1.21", "franz-go 1.21.7 (given), with racks", GIVEN),
-            "franz-go 1.21.7 (given), with racks, as 1.21",
-        ),
-        (
-            *("sticky@franz-go-1.21", "franz-go 1.21.7 (given), with racks, those of leaders unknown", OTHER),
-            "franz-go 1.21, but led by franz-go 1.21.7 (given), with racks, those of leaders unknown",
-        ),
-        (
-            *("range@franz-go-1.21", "franz-go 1.21.7 (given), with racks", GIVEN),
-            "franz-go 1.21.7 (given), with racks, as 1.21",
-        ),
-        (
-            *("range@franz-go", "franz-go 1.21.3 (given), with racks", OTHER),
-            "franz-go 1.22, but led by franz-go 1.21.3 (given), with racks",
-        ),
-        ("roundrobin", "franz-go 1.21.7 (given), with racks", GIVEN, "franz-go 1.21.7 (given), with racks"),
-        ("sticky", "franz-go (sure)", OTHER, "today's Java, but led by franz-go (sure)"),
-        ("range@librdkafka", "librdkafka 2.2+ (sure)", "likely", "librdkafka 2.2+ (sure), as 2.6.1"),
-        (
-            "cooperative-sticky@librdkafka",
-            "librdkafka <2.2 (sure)",
-            "likely",
-            "librdkafka <2.2 (sure), as 2.6.1 (before, different subscriptions can count as balanced, or the leader "
-            "never finishes; before 2.2, racks are ignored)",
-        ),
-        (
-            "range@librdkafka",
-            "librdkafka (guess)",
-            "guess",
-            "librdkafka (guess), as 2.6.1 (before 2.2, racks are ignored)",
-        ),
-        ("cooperative-sticky@librdkafka", "librdkafka 2.6.1 (given)", GIVEN, "librdkafka 2.6.1 (given)"),
-        ("range@librdkafka", "librdkafka 2.12+ (given)", GIVEN, "librdkafka 2.12+ (given)"),
-        ("roundrobin", "kafka-python (likely)", OTHER, "today's Java, but led by kafka-python (likely)"),
-        ("sticky@3.3", None, "unknown", "Java 3.3, leader not known"),
-        ("server-range", None, BROKER, "the broker"),
-        ("rack-uniform", None, OWN, "no client"),
-        ("house", "Java 3.4+ (sure)", OWN, "no client"),
-    ],
+@cases(
+    "assignor leader kind words",
+    ("sticky", "Java 3.4+ (sure)", "sure", "Java 3.4+ (sure)"),
+    ("range@3.3", "Java 2.4-3.3 (likely)", "likely", "Java 2.4-3.3 (likely), as 3.3"),
+    ("range@3.3", "Java 3.3 (given)", GIVEN, "Java 3.3 (given)"),
+    ("roundrobin", "Java 2.4-3.3 (guess)", "guess", "Java 2.4-3.3 (guess)"),
+    ("sticky", "Java 2.8-3.3 (likely)", OTHER, "today's Java, but led by Java 2.8-3.3 (likely)"),
+    ("sticky@3.3", "Java 3.4+ (sure)", OTHER, "Java 3.3, but led by Java 3.4+ (sure)"),
+    ("sticky", "kafka-python (likely)", OTHER, "today's Java, but led by kafka-python (likely)"),
+    ("range@3.4", "Sarama (sure)", "sure", "Sarama (sure), as Java 3.4"),
+    ("range", "Sarama (sure)", OTHER, "today's Java, but led by Sarama (sure)"),
+    (
+        *("range@3.4", "aiokafka (likely), with static members", OTHER),
+        "Java 3.4, but led by aiokafka (likely), with static members",
+    ),
+    ("roundrobin", "aiokafka (likely)", "likely", "aiokafka (likely)"),
+    ("sticky@franz-go", "franz-go (sure)", "sure", "franz-go (sure), as 1.22"),
+    ("sticky@franz-go", "franz-go 1.22.2 (given)", GIVEN, "franz-go 1.22.2 (given)"),
+    ("sticky@franz-go", "franz-go 1.20 (given)", OTHER, "franz-go 1.22, but led by franz-go 1.20 (given)"),
+    ("range@franz-go", "franz-go 1.20 (given)", GIVEN, "franz-go 1.20 (given)"),
+    ("sticky@franz-go-1.20", "franz-go 1.21.3 (given)", GIVEN, "franz-go 1.21.3 (given), as 1.20"),
+    ("sticky@franz-go-1.21", "franz-go 1.21.7 (given)", GIVEN, "franz-go 1.21.7 (given), as 1.21"),
+    ("range@franz-go", "franz-go 1.21.3 (given)", GIVEN, "franz-go 1.21.3 (given)"),
+    ("range@franz-go-1.21", "franz-go 1.21.7 (given)", GIVEN, "franz-go 1.21.7 (given), as 1.21"),
+    (
+        *("sticky@franz-go-1.21", "franz-go 1.21.7 (given), with racks", GIVEN),
+        "franz-go 1.21.7 (given), with racks, as 1.21",
+    ),
+    (
+        *("sticky@franz-go-1.21", "franz-go 1.21.7 (given), with racks, those of leaders unknown", OTHER),
+        "franz-go 1.21, but led by franz-go 1.21.7 (given), with racks, those of leaders unknown",
+    ),
+    (
+        *("range@franz-go-1.21", "franz-go 1.21.7 (given), with racks", GIVEN),
+        "franz-go 1.21.7 (given), with racks, as 1.21",
+    ),
+    (
+        *("range@franz-go", "franz-go 1.21.3 (given), with racks", OTHER),
+        "franz-go 1.22, but led by franz-go 1.21.3 (given), with racks",
+    ),
+    ("roundrobin", "franz-go 1.21.7 (given), with racks", GIVEN, "franz-go 1.21.7 (given), with racks"),
+    ("sticky", "franz-go (sure)", OTHER, "today's Java, but led by franz-go (sure)"),
+    ("range@librdkafka", "librdkafka 2.2+ (sure)", "likely", "librdkafka 2.2+ (sure), as 2.6.1"),
+    (
+        "cooperative-sticky@librdkafka",
+        "librdkafka <2.2 (sure)",
+        "likely",
+        "librdkafka <2.2 (sure), as 2.6.1 (before, different subscriptions can count as balanced, or the leader "
+        "never finishes; before 2.2, racks are ignored)",
+    ),
+    ("range@librdkafka", "librdkafka (guess)", "guess", "librdkafka (guess), as 2.6.1 (before 2.2, racks are ignored)"),
+    ("cooperative-sticky@librdkafka", "librdkafka 2.6.1 (given)", GIVEN, "librdkafka 2.6.1 (given)"),
+    ("range@librdkafka", "librdkafka 2.12+ (given)", GIVEN, "librdkafka 2.12+ (given)"),
+    ("roundrobin", "kafka-python (likely)", OTHER, "today's Java, but led by kafka-python (likely)"),
+    ("sticky@3.3", None, "unknown", "Java 3.3, leader not known"),
+    ("server-range", None, BROKER, "the broker"),
+    ("rack-uniform", None, OWN, "no client"),
+    ("house", "Java 3.4+ (sure)", OWN, "no client"),
 )
 def test_one_group(assignor: str, leader: str | None, kind: str, words: str) -> None:
     """Its leader's, if the rules are those that this leader is planned by; else it is said whose they are."""
@@ -118,13 +112,11 @@ def test_leaders_of_a_plan() -> None:
         rows.append(key | leader | {"kind": GROUP, "assignor": "range"})
         rows.append(key | {"kind": MEMBER, "member_id": "m", "group_instance_id": instance})
         rows.append(key | {"kind": SUBSCRIPTION, "member_id": "m", "topic": "t", "partitions": 1})
-    answer = plan_rows(facts_table(rows), PlanParams((("*", "range"),), ("range",)))
-    assert {row["group_id"]: row["leader_client"] for row in answer if row["kind"] == "metrics"} == {
-        "a": "Sarama (sure), with static members",
-        "b": "Sarama (sure)",
-        "c": "Java (sure)",
-        "d": None,
-    }
+    assert {
+        row["group_id"]: row["leader_client"]
+        for row in plan_rows(facts_table(rows), PlanParams((("*", "range"),), ("range",)))
+        if row["kind"] == "metrics"
+    } == {"a": "Sarama (sure), with static members", "b": "Sarama (sure)", "c": "Java (sure)", "d": None}
 
 
 def test_a_fleet() -> None:

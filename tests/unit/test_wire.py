@@ -68,8 +68,7 @@ def test_assignments() -> None:
                 consumer_protocol.assignment(data)
             continue
         got = consumer_protocol.assignment(data)
-        decoded = {"partitions": _pairs(got.partitions), "user_data": _text(got.user_data)}
-        assert decoded == row["decoded"], row["case"]
+        assert {"partitions": _pairs(got.partitions), "user_data": _text(got.user_data)} == row["decoded"], row["case"]
     assert seen == 243
 
 
@@ -89,8 +88,7 @@ def test_what_is_assigned_is_the_same_at_once_and_field_by_field(seed: int) -> N
             continue
         read += 1
         found = consumer_protocol.assigned(data)
-        flat = tuple((topic, partition) for topic, partitions in found for partition in partitions)
-        assert flat == expected
+        assert tuple((topic, partition) for topic, partitions in found for partition in partitions) == expected
     assert min(read, refused) > 1_000
 
 

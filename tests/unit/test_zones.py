@@ -21,6 +21,7 @@ from spark_assign.groups.kernel.facts import (
     REPLICA_RACKS,
     SUBSCRIPTION,
 )
+from tests.cases import cases, tuples
 
 RACKS = ("a", "b", "c", "d")
 PARAMS = ZoneParams(price_per_gb=0.02, currency="USD", min_daily_savings=0.01)
@@ -86,19 +87,17 @@ def one(rack: str | None, racks: list[str | None] | None, rate: float | None = 1
 # --- by hand ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("rack", "racks", "off", "on"),
-    [
-        ("a", ["a", "b"], 0, 0),  # the leader is there
-        ("b", ["a", "b"], 1, 0),  # a follower is
-        ("c", ["a", "b"], 1, 1),  # none is
-        ("c", ["a", "c", "c"], 1, 0),
-        ("b", [None, "b"], None, 0),  # where the leader is nobody knows
-        ("c", [None, "b"], None, None),
-        ("b", ["a", None], 1, 1),  # a broker without a rack is in no rack for the selector
-        (None, ["a", "b"], None, None),
-        ("a", None, None, None),
-    ],
+@cases(
+    "rack racks off on",
+    ("a", ["a", "b"], 0, 0),  # the leader is there
+    ("b", ["a", "b"], 1, 0),  # a follower is
+    ("c", ["a", "b"], 1, 1),  # none is
+    ("c", ["a", "c", "c"], 1, 0),
+    ("b", [None, "b"], None, 0),  # where the leader is nobody knows
+    ("c", [None, "b"], None, None),
+    ("b", ["a", None], 1, 1),  # a broker without a rack is in no rack for the selector
+    (None, ["a", "b"], None, None),
+    ("a", None, None, None),
 )
 def test_one_member(rack: str | None, racks: list[str | None] | None, off: int | None, on: int | None) -> None:
     """Who reads from the leader, who from a replica in its rack, and of whom nobody knows."""
@@ -231,10 +230,9 @@ def test_random_groups(seed: int) -> None:
             for topic, partition in owned:
                 if (rate := group["topics"][topic][partition][1]) is not None:
                     reads.setdefault((topic, partition, rack), []).append(round(rate * DAY))
-    read_rows = {
+    assert {
         (row["topic"], row["partition"], row["rack_id"]): (row["bytes_per_day"], row["groups"]) for row in found["read"]
-    }
-    assert read_rows == {key: (sum(each), len(each)) for key, each in reads.items()}
+    } == {key: (sum(each), len(each)) for key, each in reads.items()}
 
 
 # --- replica moves ------------------------------------------------------------------------------------------------
@@ -260,20 +258,14 @@ def test_a_replica_where_it_is_read() -> None:
     """The example of the kernel's page; a rack without brokers gets none; what has no rack counts against it."""
     reads = [("a", 10), ("b", 40), ("c", 50), ("c", 40)]
     partition = {"racks": ["a", "b"], "brokers": ["a", "b", "c"], "reads": reads}
-    assert moves([partition]) == [
-        (0, False, "move", "a", "c", 1, 130, 80),
-        (0, False, "reorder", "a", "b", 1, 130, 30),
-        (0, True, "move", "b", "c", 1, 90, 50),
-    ]
+    assert moves([partition]) == tuples(
+        "0 False move a c 1 130 80; 0 False reorder a b 1 130 30; 0 True move b c 1 90 50"
+    )
     assert moves([partition | {"brokers": ["a", "b"]}]) == [(0, False, "reorder", "a", "b", 1, 130, 30)]
-    assert moves([partition | {"reads": [*reads, (None, 30)]}]) == [
-        (0, False, "move", "a", "c", 1, 130, 50),
-        (0, True, "move", "b", "c", 1, 90, 50),
-    ]
-    assert moves([partition | {"racks": ["a"]}]) == [
-        (0, False, "move", "a", "c", 0, 130, 80),
-        (0, True, "move", "a", "c", 0, 130, 80),
-    ]
+    assert moves([partition | {"reads": [*reads, (None, 30)]}]) == tuples(
+        "0 False move a c 1 130 50; 0 True move b c 1 90 50"
+    )
+    assert moves([partition | {"racks": ["a"]}]) == tuples("0 False move a c 0 130 80; 0 True move a c 0 130 80")
     assert moves([partition | {"racks": ["c", "a", "b"]}, partition | {"racks": []}]) == []
 
 
@@ -308,8 +300,7 @@ def test_random_replicas(seed: int) -> None:
             saved[name] = now - min((crosses(each["reads"], way, fetching) for way in ways), default=now)
             kind = "move" if fetching else name
             values = found.get((at, fetching, kind))
-            min_daily_savings = saved[name] > (max(saved["reorder"], 0) if name == "move" else 0)
-            assert (values is not None) == min_daily_savings, case
+            assert (values is not None) == (saved[name] > (max(saved["reorder"], 0) if name == "move" else 0)), case
             assert values is None or (values[3], values[4]) == (now, saved[name]), case
 
 
@@ -342,19 +333,10 @@ def recommended(*options: Row) -> tuple[int | None, str]:
 def test_which_way() -> None:
     """The cheapest, and of those the one that changes least."""
     now, near = option(CURRENT, False, 8, 0, 5.0), option(CURRENT, True, 8, 0, 0.0)
-    assert recommended(now, near, option("range", True, 8, 0, 0.0)) == (
-        1,
-        "Saves 5.00 USD a day, and moves nothing",
-    )
+    assert recommended(now, near, option("range", True, 8, 0, 0.0)) == (1, "Saves 5.00 USD a day, and moves nothing")
     assert recommended(
-        now,
-        option(CURRENT, True, 8, 0, 3.0),
-        option("range", True, 8, 4, 0.0),
-        option("sticky", True, 8, 3, 0.001),
-    ) == (
-        3,
-        "Saves 5.00 USD a day, and moves 3 of 8 partitions once",
-    )
+        now, option(CURRENT, True, 8, 0, 3.0), option("range", True, 8, 4, 0.0), option("sticky", True, 8, 3, 0.001)
+    ) == (3, "Saves 5.00 USD a day, and moves 3 of 8 partitions once")
     assert recommended(now, option("range", False, 8, 2, 1.0), option("sticky", False, 8, 2, 1.0))[0] == 2
     assert recommended(now, option(CURRENT, True, 8, 0, 4.995)) == (0, "No option saves 0.01 USD a day")
     assert recommended(option(CURRENT, False, 8, 0, 0.0), near) == (0, "No cross-zone traffic")
@@ -370,9 +352,8 @@ def test_all_ways_of_a_group() -> None:
     owned = [("t", 0), ("t", 1)]
     group = {"name": "g", "members": {"m": ("b", owned)}, "topics": {"t": [(["a", "b"], 1e6), (["b", "a"], 1e6)]}}
     rows = run(facts([group]))["option"]
-    names = (CURRENT, "uniform", "server-range", "rack-uniform", "rack-server-range")
     assert [(row["assignor"], row["follower_fetching"]) for row in rows] == [
-        (n, f) for n in names for f in (False, True)
+        (n, f) for n in (CURRENT, "uniform", "server-range", "rack-uniform", "rack-server-range") for f in (False, True)
     ]
     assert not set(CLIENT_SIDE) & {row["assignor"] for row in rows}
     assert [row["cost_per_day"] for row in rows[:2]] == [DAY * 10**6 / GB * 0.02, 0.0]

@@ -90,8 +90,7 @@ def test_where_kafka_never_ends(kafka_jars: str) -> None:
 @pytest.mark.parametrize("assignor", random_groups.STICKY)
 def test_groups_whose_ids_share_buckets(kafka_jars: str, assignor: str, seed: int) -> None:
     """More than eight ids in a bucket, which Java keeps as a tree; each of Kafka's hash maps then has its own order."""
-    rows_to_plan = list(random_groups.treeified(assignor, seed, TREEIFIED))
-    rows, answer = _answered(rows_to_plan, assignor, kafka_jars)
+    rows, answer = _answered(list(random_groups.treeified(assignor, seed, TREEIFIED)), assignor, kafka_jars)
     _assert_same(rows, answer.sets, answer.refused)
     walks = [texts_in_table_order([member["id"] for member in row["members"]]) for row in rows]
     assert sum(texts_in_table_order(walk) != walk for walk in walks) > 0.6 * TREEIFIED

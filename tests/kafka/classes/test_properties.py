@@ -94,12 +94,11 @@ def test_properties_are_those_of_java(kafka_jars: str, seed: int) -> None:
     pick = random.Random(seed)
     fresh = ["".join(pick.choices(PIECES, k=pick.randint(1, 14))) for _ in range(20_000)]
     texts = [*ODD.values(), *fresh]
-    differ = {
+    assert {
         text: (java, by_us(text))
         for text, java in zip(texts, by_java(texts, kafka_jars), strict=True)
         if java != by_us(text)
-    }
-    assert differ == {}
+    } == {}
 
 
 JAAS = ["a", "b1", "user_x", '"', "'", "\\\\", '\\"', "\\n", "\\101", "\\7", "=", "=", " ", " ", "\t", "\n", "//", "/*"]
@@ -122,10 +121,8 @@ def test_login_modules_are_those_of_kafka(kafka_jars: str, seed: int) -> None:
     for text, answer in zip(texts, parsed_by_java("jaas", texts, kafka_jars), strict=True):
         if answer != "refused":
             options = _pairs(answer)
-            module = bytes.fromhex(options.pop("0000")).decode("utf-16-be")
-            taken[text] = (module.rpartition(".")[2], options)
-    differ = {text: (kafka, _login(text)) for text, kafka in taken.items() if kafka != _login(text)}
-    assert differ == {}
+            taken[text] = (bytes.fromhex(options.pop("0000")).decode("utf-16-be").rpartition(".")[2], options)
+    assert {text: (kafka, _login(text)) for text, kafka in taken.items() if kafka != _login(text)} == {}
     assert len(taken) > 1_000
 
 
