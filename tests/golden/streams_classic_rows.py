@@ -9,12 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
-from spark_assign.streams.kernel.classic_application import (
-    ClassicApplication,
-    ClassicConfig,
-    ClassicMember,
-    ClassicSubtopology,
-)
+from spark_assign.streams.kernel import classic_application
 from spark_assign.streams.kernel.leader_releases import find_rules
 from spark_assign.streams.kernel.member_tasks import AT_ONCE
 from spark_assign.streams.kernel.streams_partition_assignor import ClassicAssignment
@@ -49,10 +44,10 @@ def task_text(task: TaskId) -> str:
     return f"{task[0]}_{task[1]}"
 
 
-def application_of(row: Row) -> ClassicApplication:
+def application_of(row: Row) -> classic_application.ClassicApplication:
     """The input of a row."""
     subtopologies = [
-        ClassicSubtopology(
+        classic_application.ClassicSubtopology(
             of["sources"], [store["changelog"] for store in of["stores"] if store["changelog"]], bool(of["stores"])
         )
         for of in sorted(row["subtopologies"], key=lambda of: of["id"])
@@ -64,9 +59,9 @@ def application_of(row: Row) -> ClassicApplication:
     # Topics without racks are on one broker that has none.
     racks |= {name: [[None]] * of["partitions"] for name, of in row["topics"].items() if of["racks"] is None}
     order = row.get("standby_task_order")
-    return ClassicApplication(
+    return classic_application.ClassicApplication(
         [
-            ClassicMember(
+            classic_application.ClassicMember(
                 member["id"],
                 member["process"],
                 member["rack"],
@@ -81,7 +76,7 @@ def application_of(row: Row) -> ClassicApplication:
         {name: of["partitions"] for name, of in row["topics"].items()},
         None if fails else known,
         racks,
-        ClassicConfig(**row["config"]),
+        classic_application.ClassicConfig(**row["config"]),
         row["assignor"],
         row["leader"],
         None if order is None else [task_id(task) for task in order],
@@ -94,7 +89,7 @@ def expected(row: Row) -> Row:
     return {name: value for name, value in row["expect"].items() if name != "clients" or value}
 
 
-def planned(row: Row, application: ClassicApplication, plan: ClassicAssignment) -> Row:
+def planned(row: Row, application: classic_application.ClassicApplication, plan: ClassicAssignment) -> Row:
     """A plan in the form of the row's `expect`."""
     if plan.error_code:
         members = {member.member_id: {"error_code": plan.error_code} for member in application.members}
@@ -141,7 +136,7 @@ def _roles(active: set[TaskId], standby: set[TaskId]) -> Row:
     }
 
 
-def _partitions_by_host(row: Row, application: ClassicApplication, plan: ClassicAssignment) -> Row:
+def _partitions_by_host(row: Row, application: classic_application.ClassicApplication, plan: ClassicAssignment) -> Row:
     """What the members learn for interactive queries: source partitions of the tasks of each host."""
     first: dict[str, Row] = {}
     for member in row["members"]:

@@ -11,13 +11,8 @@ from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
 from spark_assign.java.hash_map import java_key
+from spark_assign.streams.kernel import task_assignor_api
 from spark_assign.streams.kernel.streams_group_input import FACTS, GROUP, MEMBER, SUBTOPOLOGY, TASK, process_hash_order
-from spark_assign.streams.kernel.task_assignor_api import (
-    StreamsGroupAssignment,
-    StreamsGroupSpec,
-    StreamsMemberSpec,
-    TaskId,
-)
 from spark_assign.tables.groups import INPUT_TABLES, ONLY_IF_GIVEN
 from tests.frames import dataframe, merged
 from tests.recorded_lines import read_rows
@@ -60,7 +55,7 @@ def expected(row: Row) -> Sets:
     return {member: got for member, got in sets.items() if got}
 
 
-def group_of(row: Row, *, release: str = "4.4") -> StreamsGroupSpec:
+def group_of(row: Row, *, release: str = "4.4") -> task_assignor_api.StreamsGroupSpec:
     """A row as an assignor sees it, in the recorded order of members."""
     ids = sorted(row["subtopologies"], key=java_key)
     number = {subtopology: at for at, subtopology in enumerate(ids)}
@@ -68,11 +63,11 @@ def group_of(row: Row, *, release: str = "4.4") -> StreamsGroupSpec:
         for subtopology in (*member["active"], *member["standby"], *member["offsets"]):
             number.setdefault(subtopology, len(number))
 
-    def tasks(values: dict[str, Iterable[Any]]) -> list[TaskId]:
+    def tasks(values: dict[str, Iterable[Any]]) -> list[task_assignor_api.TaskId]:
         return [(number[subtopology], int(task)) for subtopology, listed in values.items() for task in listed]
 
     members = [
-        StreamsMemberSpec(
+        task_assignor_api.StreamsMemberSpec(
             member["id"],
             member["process"],
             active=tasks(member["active"]),
@@ -86,7 +81,7 @@ def group_of(row: Row, *, release: str = "4.4") -> StreamsGroupSpec:
         for member in row["members"]
     ]
     named = [member.member_id for member in members], [member.process_id for member in members]
-    return StreamsGroupSpec(
+    return task_assignor_api.StreamsGroupSpec(
         members,
         process_hash_order(*named, release_4_3=release != "4.4"),
         ids,
@@ -96,7 +91,7 @@ def group_of(row: Row, *, release: str = "4.4") -> StreamsGroupSpec:
     )
 
 
-def sets_of(group: StreamsGroupSpec, target: StreamsGroupAssignment) -> Sets:
+def sets_of(group: task_assignor_api.StreamsGroupSpec, target: task_assignor_api.StreamsGroupAssignment) -> Sets:
     """A target by names; nobody may have a task twice."""
     sets: Sets = {}
     given = [("active", task, member) for task, member in target.active.items()]

@@ -7,15 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_assign.groups.kernel.client_settings import plan_switch
-from spark_assign.report.html import (
-    CompareRows,
-    ConnectRows,
-    DriftRows,
-    PlanRows,
-    ReplicaRows,
-    SimulationRows,
-    StreamsRows,
-)
+from spark_assign.report import html
 from spark_assign.report.html.report_data import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS, AdviceRows
 from spark_assign.report.listed_groups import SUMS, num_affected, over_share
 from tests.cases import keyed
@@ -67,7 +59,7 @@ def _class_of(max_over_mean: float | None) -> int:
     return NOTHING_ASSIGNED if max_over_mean is None else sum(max_over_mean > edge for edge in EDGES)
 
 
-def plan(groups: int, seed: int = 1) -> PlanRows:
+def plan(groups: int, seed: int = 1) -> html.PlanRows:
     """A plan of so many groups, the worst with members and moves as many as the bounds allow."""
     draw = random.Random(seed)
     metrics = []
@@ -78,7 +70,7 @@ def plan(groups: int, seed: int = 1) -> PlanRows:
         metrics.append(group(number, members, partitions, draw.randint(0, partitions), most))
     metrics.sort(key=num_affected, reverse=True)
     worst = metrics[:WORST_GROUPS]
-    return PlanRows(
+    return html.PlanRows(
         classes=classes_of(metrics),
         groups=metrics,
         members=[row for each in worst for row in members_of(each)],
@@ -141,7 +133,7 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
     costs = {f"{each}_paused_partition_ms": 9_000 for each in ("eager", "cooperative", "static", "consumer")}
     return {
         "title": f"Report of {name}",
-        "plan": PlanRows(
+        "plan": html.PlanRows(
             classes=classes_of([metrics]),
             groups=[metrics],
             members=members,
@@ -155,7 +147,7 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
             silent=[key | {"partitions": 3}],
         ),
         "comparison": comparison(name, key),
-        "simulation": SimulationRows(
+        "simulation": html.SimulationRows(
             totals=simulated,
             groups=simulated,
             rebalances=spans,
@@ -187,13 +179,13 @@ def advice(name: str) -> AdviceRows:
     return AdviceRows(rows, [{"category": category, "number": number} for category, number in numbers.items()])
 
 
-def comparison(name: str, key: Row) -> CompareRows:
+def comparison(name: str, key: Row) -> html.CompareRows:
     """Two groups: one should change, of the other it is not known what it runs with."""
     figures = {"max_over_mean": 1.0, "moved": 4, "revoked": 4, "paused_partition_seconds": 1.5}
     now = {f"now_{each}": value for each, value in figures.items()}
     option = {"what_if": "as-is", "assignor": "sticky", "groups": 1}
     gain = key | option | figures | now | {"verdict": "change", "rounds": 1, "now": "range", "now_assignor": "range"}
-    return CompareRows(
+    return html.CompareRows(
         totals=[option | figures | {"assignor": name, "rejected": 0, "recommended": 1}],
         verdicts=[option | {"verdict": verdict} for verdict in ("change", "unknown", "keep", "elsewhere", "none")],
         sums=[option | figures | now],
@@ -212,14 +204,14 @@ def comparison(name: str, key: Row) -> CompareRows:
     )
 
 
-def connect(name: str) -> ConnectRows:
+def connect(name: str) -> html.ConnectRows:
     """A cluster in one rebalance, and another under two protocols."""
     sizes = {f"{end}_tasks_{when}": 2 + (end == "max") for end in ("min", "max") for when in ("before", "after")}
     cost = keyed(
         "clusters=1 rebalances=3 stops=40 starts=50 lost_with_worker=0 task_ms_not_running=7_200_000 not_running=0"
     )
     costs = [cost | {"connect_cluster": f"{name}-2", "protocol": each} for each in ("sessioned", "eager")]
-    return ConnectRows(
+    return html.ConnectRows(
         metrics=[
             {"connect_cluster": name, "protocol": "sessioned", "workers": 2, "connectors": 1, "tasks": 4}
             | dict.fromkeys(("assigned", "revoked", "lost", "waiting"), 1)
@@ -238,14 +230,14 @@ def connect(name: str) -> ConnectRows:
     )
 
 
-def streams(key: Row) -> StreamsRows:
+def streams(key: Row) -> html.StreamsRows:
     """A classic application that is followed, in its next rebalance and after a change."""
     numbers = ("members", "processes", "tasks", "standby_replicas", "min_active", "max_active", "min_standby")
     numbers += ("max_standby", "moved_active", "moved_without_state", "moved_standby", "probing_rebalances")
     row = key | dict.fromkeys(numbers, 2) | {"assignor": "high-availability", "caught_up_seconds": 90.0}
     row |= {"restored_bytes": 4_000_000_000, "stopped_task_seconds": 51.6, "never_caught_up": 0}
     bare = {"moved_without_standbys": 3, "restored_bytes_without_standbys": 8_000_000_000}
-    return StreamsRows(
+    return html.StreamsRows(
         totals={"groups": 1, "tasks": 2, "moved_active": 2, "moved_without_state": 1, "moved_standby": 0},
         metrics=[row],
         comparison=[row | bare | {"what_if": "join:*:1", "stopped_task_seconds_without_standbys": None}],
@@ -254,7 +246,7 @@ def streams(key: Row) -> StreamsRows:
     )
 
 
-def replicas(name: str) -> ReplicaRows:
+def replicas(name: str) -> html.ReplicaRows:
     """A cluster that is reassigned, and one that was checked."""
     about_cluster = {"brokers": 3, "partitions": 9, "replicas": 27}
     spans = {f"{end}_{what}_over_mean": 1.0 for end in ("min", "max") for what in ("replicas", "leaders")}
@@ -262,7 +254,7 @@ def replicas(name: str) -> ReplicaRows:
         *("shared_rack", "fenced_broker", "unknown_broker", "duplicate_replica", "too_few_replicas"),
         *("being_reassigned", "plan_outdated"),
     )
-    return ReplicaRows(
+    return html.ReplicaRows(
         metrics=[
             about_cluster
             | {"cluster": name, "moved": 3, "lower_bound": 3, "moved_bytes": None}
@@ -291,13 +283,13 @@ def replicas(name: str) -> ReplicaRows:
     )
 
 
-def drift(name: str, key: Row) -> DriftRows:
+def drift(name: str, key: Row) -> html.DriftRows:
     """A group that changed, and one that went."""
     counts = dict.fromkeys(("moved", "newly_owned", "no_longer_owned", "joined", "left", "restarted"), 3)
     sides = {f"{what}_{when}": 3 for what in ("members", "partitions") for when in ("before", "after")}
     texts: Row = {f"{what}_{when}": None for what in ("assignor", "rejected") for when in ("before", "after")}
     group_row = key | counts | sides | texts | {"max_over_mean_before": 1.0, "max_over_mean_after": 1.5}
-    return DriftRows(
+    return html.DriftRows(
         changes=[counts | {"change": "changed", "groups": 1}],
         groups=[group_row | {"change": "changed", "assignor_before": "range", "assignor_after": name}],
         members=[

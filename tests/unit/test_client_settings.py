@@ -8,20 +8,8 @@ import javaproperties
 import pytest
 
 from spark_assign.comparison.kernel.recommend import AssignorMetrics, judge_assignors
+from spark_assign.groups.kernel import client_settings
 from spark_assign.groups.kernel.client_libraries import LIBRARIES, Client, detect_libraries, leader_client
-from spark_assign.groups.kernel.client_settings import (
-    FIRST_RESTART,
-    FORBIDDEN,
-    SECOND_RESTART,
-    STOPPED,
-    MemberChange,
-    assignor_lines,
-    find_refusal,
-    find_refusals,
-    member_settings,
-    plan_switch,
-    undo_lines,
-)
 from tests.cases import cases
 
 KAFKA = "org.apache.kafka.clients.consumer"
@@ -30,7 +18,9 @@ MIXED = ("range", "cooperative-sticky")
 
 def settings(now: str | None, to: str, clients: str | None, **more: Any) -> list[str]:
     """The lines to paste for another assignor."""
-    return member_settings(MemberChange("g", clients, plan_switch(now, to, clients), **more))
+    return client_settings.member_settings(
+        client_settings.MemberChange("g", clients, client_settings.plan_switch(now, to, clients), **more)
+    )
 
 
 @cases(
@@ -39,21 +29,21 @@ def settings(now: str | None, to: str, clients: str | None, **more: Any) -> list
         "Java 3",
         *MIXED,
         [
-            f"# {FIRST_RESTART}",
+            f"# {client_settings.FIRST_RESTART}",
             f"partition.assignment.strategy={KAFKA}.RangeAssignor,{KAFKA}.CooperativeStickyAssignor",
-            f"# {SECOND_RESTART}",
+            f"# {client_settings.SECOND_RESTART}",
             f"partition.assignment.strategy={KAFKA}.CooperativeStickyAssignor",
         ],
     ),
-    ("librdkafka 3", *MIXED, [f"# {STOPPED}", "partition.assignment.strategy=cooperative-sticky"]),
+    ("librdkafka 3", *MIXED, [f"# {client_settings.STOPPED}", "partition.assignment.strategy=cooperative-sticky"]),
     ("librdkafka 3", "range", "sticky", []),
     (
         "franz-go 3",
         *MIXED,
         [
-            f"// {FIRST_RESTART}",
+            f"// {client_settings.FIRST_RESTART}",
             "kgo.Balancers(kgo.RangeBalancer(),kgo.CooperativeStickyBalancer())",
-            f"// {SECOND_RESTART}",
+            f"// {client_settings.SECOND_RESTART}",
             "kgo.Balancers(kgo.CooperativeStickyBalancer())",
         ],
     ),
@@ -62,7 +52,7 @@ def settings(now: str | None, to: str, clients: str | None, **more: Any) -> list
         "sticky",
         "cooperative-sticky",
         [
-            f"# {STOPPED}",
+            f"# {client_settings.STOPPED}",
             "from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor",
             "partition_assignment_strategy=[CooperativeStickyAssignor]",
         ],
@@ -72,9 +62,9 @@ def settings(now: str | None, to: str, clients: str | None, **more: Any) -> list
         "range",
         "roundrobin",
         [
-            f"// {FIRST_RESTART}",
+            f"// {client_settings.FIRST_RESTART}",
             "GroupBalancers: []kafka.GroupBalancer{kafka.RangeGroupBalancer{},kafka.RoundRobinGroupBalancer{}},",
-            f"// {SECOND_RESTART}",
+            f"// {client_settings.SECOND_RESTART}",
             "GroupBalancers: []kafka.GroupBalancer{kafka.RoundRobinGroupBalancer{}},",
         ],
     ),
@@ -83,7 +73,7 @@ def settings(now: str | None, to: str, clients: str | None, **more: Any) -> list
         "unknown 3",
         *MIXED,
         [
-            f"# {STOPPED}",
+            f"# {client_settings.STOPPED}",
             "# Java:",
             f"partition.assignment.strategy={KAFKA}.CooperativeStickyAssignor",
             "# librdkafka: partition.assignment.strategy=cooperative-sticky",
@@ -94,13 +84,13 @@ def settings(now: str | None, to: str, clients: str | None, **more: Any) -> list
         "range",
         "uniform",
         [
-            f"# {FIRST_RESTART}",
-            f"# remove {', '.join(FORBIDDEN)}: a client doesn't start with them",
+            f"# {client_settings.FIRST_RESTART}",
+            f"# remove {', '.join(client_settings.FORBIDDEN)}: a client doesn't start with them",
             "group.protocol=consumer",
             "group.remote.assignor=uniform",
         ],
     ),
-    ("Java 2", "uniform", "server-range", [f"# {FIRST_RESTART}", "group.remote.assignor=range"]),
+    ("Java 2", "uniform", "server-range", [f"# {client_settings.FIRST_RESTART}", "group.remote.assignor=range"]),
     ("kafka-python 2", "range", "uniform", []),
     ("aiokafka or kafka-python 2", "range", "uniform", []),
 )
@@ -111,8 +101,10 @@ def test_lines_of_a_switch(clients: str, now: str, to: str, lines: list[str]) ->
 
 def test_membership_and_session() -> None:
     """Lines of all changes are in the same steps; a long session of librdkafka needs another setting."""
-    assert member_settings(MemberChange("g h", "librdkafka 2", None, is_static=True, session_ms=600_000)) == [
-        f"# {FIRST_RESTART}",
+    assert client_settings.member_settings(
+        client_settings.MemberChange("g h", "librdkafka 2", None, is_static=True, session_ms=600_000)
+    ) == [
+        f"# {client_settings.FIRST_RESTART}",
         "# g-h-0, g-h-1, …: a fixed id for each member",
         "group.instance.id=g-h-0",
         "session.timeout.ms=600000",
@@ -120,23 +112,25 @@ def test_membership_and_session() -> None:
     ]
     lines = settings("range", "roundrobin", "Java 2", is_static=False)
     assert [line for line in lines if "instance" in line] == ["# remove group.instance.id=…"] * 2
-    server = MemberChange("g", "Java 2", session_ms=50_000, is_server_side=True)
-    assert member_settings(server)[0] == "# No member restarts:"
-    assert "consumer.session.timeout.ms=50000" in member_settings(server)[1]
+    server = client_settings.MemberChange("g", "Java 2", session_ms=50_000, is_server_side=True)
+    assert client_settings.member_settings(server)[0] == "# No member restarts:"
+    assert "consumer.session.timeout.ms=50000" in client_settings.member_settings(server)[1]
 
 
 def test_the_way_back() -> None:
     """From cooperative-sticky all stop."""
-    assert "stop all members first" in undo_lines(settings(*MIXED, "Java 2"))[0]
-    assert undo_lines([f"// {FIRST_RESTART}", "x"])[0].startswith("// Restore the previous values")
+    assert "stop all members first" in client_settings.undo_lines(settings(*MIXED, "Java 2"))[0]
+    assert client_settings.undo_lines([f"// {client_settings.FIRST_RESTART}", "x"])[0].startswith(
+        "// Restore the previous values"
+    )
 
 
 @pytest.mark.parametrize("library", LIBRARIES.values(), ids=lambda each: each.name)
 def test_every_assignor_has_a_setting(library: Any) -> None:
     """And properties are one."""
     for assignor in library.assignors:
-        lines = assignor_lines(library, (assignor,))
-        assert find_refusal(library.name, (assignor,)) is None
+        lines = client_settings.assignor_lines(library, (assignor,))
+        assert client_settings.find_refusal(library.name, (assignor,)) is None
         if library.name in ("Java", "librdkafka"):
             assert javaproperties.loads("\n".join(lines)) == {
                 "partition.assignment.strategy": library.assignors[assignor]
@@ -145,8 +139,8 @@ def test_every_assignor_has_a_setting(library: Any) -> None:
 
 def test_what_clients_refuse_is_not_recommended() -> None:
     """Another assignor is, and the reason says who refuses."""
-    assert find_refusals("librdkafka 2, Java 1", "sticky") == "librdkafka has no sticky"
-    assert find_refusals("kafkajs 2", "RoundRobinAssigner", is_static=True) == (
+    assert client_settings.find_refusals("librdkafka 2, Java 1", "sticky") == "librdkafka has no sticky"
+    assert client_settings.find_refusals("kafkajs 2", "RoundRobinAssigner", is_static=True) == (
         "kafkajs can't be static members (tulios/kafkajs#884)"
     )
     metrics = {"members": 2, "partitions": 4, "stable": True}

@@ -10,17 +10,7 @@ import numpy as np
 import pytest
 
 from spark_assign.groups.assignors.server.coordinator_hash_order import set_order
-from spark_assign.java.hash_map import (
-    HashTable,
-    spread_hashes,
-    string_hash,
-    string_hashes,
-    table_order,
-    table_orders,
-    text_order,
-    text_ranks,
-    treeified_groups,
-)
+from spark_assign.java import hash_map
 from spark_assign.java.tree_bin import Entry, IdentityDecides, Tree
 from tests.kafka import java_tables
 from tests.kafka.java_tables import Row
@@ -53,14 +43,14 @@ def test_many_maps_at_once_walk_as_java_recorded(recorded: list[Row]) -> None:
     plain = [row for row in recorded if row["keys"] == "text" and row["table"] in kinds and not _takes_out(row)]
     texts = [[op[1:] for op in row["ops"]] for row in plain]
     group = np.repeat(np.arange(len(plain)), [len(each) for each in texts])
-    hashes = np.concatenate([string_hashes(each) for each in texts])
-    ranks = np.concatenate([text_ranks(each) for each in texts])
-    first, second = table_orders(hashes, ranks, group)
-    assert table_order(hashes, ranks, group).tolist() == first.tolist()
+    hashes = np.concatenate([hash_map.string_hashes(each) for each in texts])
+    ranks = np.concatenate([hash_map.text_ranks(each) for each in texts])
+    first, second = hash_map.table_orders(hashes, ranks, group)
+    assert hash_map.table_order(hashes, ranks, group).tolist() == first.tolist()
     flat = list(itertools.chain(*texts))
     for number, row in enumerate(plain):
         assert [flat[at] for at in (second if row["table"] == "second" else first)[group == number]] == row["walk"]
-    assert len(treeified_groups(hashes, group)) > 5
+    assert len(hash_map.treeified_groups(hashes, group)) > 5
     assert {row["table"] for row in plain} == set(kinds)
 
 
@@ -70,11 +60,11 @@ def test_sets_made_of_collections_walk_as_java_recorded(recorded: list[Row]) -> 
     texts = [[op[1:] for op in row["ops"]] for row in copies]
     flat = list(itertools.chain(*texts))
     group = np.repeat(np.arange(len(copies)), [len(each) for each in texts])
-    order = set_order(string_hashes(flat), text_ranks(flat), group)
+    order = set_order(hash_map.string_hashes(flat), hash_map.text_ranks(flat), group)
     assert [[flat[at] for at in order[group == number]] for number in range(len(copies))] == [
         row["walk"] for row in copies
     ]
-    assert max(np.unique(string_hashes(each), return_counts=True)[1].max() for each in texts) > 20
+    assert max(np.unique(hash_map.string_hashes(each), return_counts=True)[1].max() for each in texts) > 20
 
 
 def _takes_out(row: Row) -> bool:
@@ -84,8 +74,8 @@ def _takes_out(row: Row) -> bool:
 def test_eleven_texts_of_one_hash_are_a_tree() -> None:
     """The ninth and the tenth double the table; the eleventh makes a tree, whose root comes first."""
     texts = alike(11)
-    assert text_order(texts[:10]) == list(range(10))
-    assert text_order(texts) == [3, 0, 1, 2, 4, 5, 6, 7, 8, 9, 10]
+    assert hash_map.text_order(texts[:10]) == list(range(10))
+    assert hash_map.text_order(texts) == [3, 0, 1, 2, 4, 5, 6, 7, 8, 9, 10]
 
 
 def test_trees_are_balanced() -> None:
@@ -131,34 +121,34 @@ def in_order(node: Any) -> list[int]:
 
 def test_identity_is_never_guessed() -> None:
     """Eleven keys of one hash that do not compare: Java would order them by where they are in memory."""
-    hashes = string_hashes(alike(11))
-    assert table_order(hashes[:10], ranks=None).tolist() == list(range(10))
+    hashes = hash_map.string_hashes(alike(11))
+    assert hash_map.table_order(hashes[:10], ranks=None).tolist() == list(range(10))
     with pytest.raises(IdentityDecides):
-        table_order(hashes, ranks=None)
-    table: HashTable[str] = HashTable(rank=None)
+        hash_map.table_order(hashes, ranks=None)
+    table: hash_map.HashTable[str] = hash_map.HashTable(rank=None)
     for text in alike(10):
-        table.add(text, string_hash(text))
+        table.add(text, hash_map.string_hash(text))
     with pytest.raises(IdentityDecides):
-        table.add(alike(11)[-1], string_hash(alike(11)[-1]))
+        table.add(alike(11)[-1], hash_map.string_hash(alike(11)[-1]))
 
 
 def test_no_treeified_map_is_overlooked() -> None:
     """Wherever the walk is not that of linked buckets, `treeified_groups` says so; ordinary maps it leaves alone."""
-    ordinary = string_hashes([f"consumer-{number}" for number in range(2_000)])
-    assert len(treeified_groups(ordinary, np.repeat(np.arange(20), 100))) == 0
+    ordinary = hash_map.string_hashes([f"consumer-{number}" for number in range(2_000)])
+    assert len(hash_map.treeified_groups(ordinary, np.repeat(np.arange(20), 100))) == 0
     crowd = [text for bucket in java_tables.crowds()[5:900:128] for text in bucket[:4]]
     others = [f"consumer-{number}" for number in range(300)]
     for before in (0, 20, 40, 60, 90, 130, 300):
         texts = others[:before] + crowd + others[before:]
-        assert walked(texts) == text_order(texts)
+        assert walked(texts) == hash_map.text_order(texts)
 
 
 def test_the_key_that_doubles_a_table_may_make_a_tree_before() -> None:
     """The 49th key of 64 buckets is the ninth of its bucket: a tree that at once parts into five and four."""
     crowd = [*java_tables.crowds()[1][:5], *java_tables.crowds()[65][:4]]
     others = [f"x{number}" for number in range(60)]
-    others = [text for text in others if string_hash(text) % 64 != 1][:40]
-    assert walked(others + crowd) == text_order(others + crowd)
+    others = [text for text in others if hash_map.string_hash(text) % 64 != 1][:40]
+    assert walked(others + crowd) == hash_map.text_order(others + crowd)
     assert treeified([others + crowd])
     assert not treeified([[*others, "x", *crowd]])
 
@@ -167,16 +157,16 @@ def test_a_second_map_may_be_treeified_where_the_first_is_not() -> None:
     """The nine come last, when the first map has 256 buckets; but in its walk they come early."""
     crowd = [*java_tables.crowds()[1][:5], *java_tables.crowds()[65][:4]]
     texts = [f"consumer-{number}" for number in range(90)] + crowd
-    hashes, ranks, alone = string_hashes(texts), text_ranks(texts), np.zeros(len(texts), np.int64)
-    first, second = table_orders(hashes, ranks, alone)
+    hashes, ranks, alone = hash_map.string_hashes(texts), hash_map.text_ranks(texts), np.zeros(len(texts), np.int64)
+    first, second = hash_map.table_orders(hashes, ranks, alone)
     assert not treeified([texts])
     assert second.tolist() == [first[at] for at in walked([texts[at] for at in first])] != first.tolist()
 
 
 def walked(texts: list[str]) -> list[int]:
     """The walk of a map that is filled key by key."""
-    table: HashTable[int] = HashTable(rank=text_ranks(texts).__getitem__)
-    for number, spread in enumerate(spread_hashes(string_hashes(texts)).tolist()):
+    table: hash_map.HashTable[int] = hash_map.HashTable(rank=hash_map.text_ranks(texts).__getitem__)
+    for number, spread in enumerate(hash_map.spread_hashes(hash_map.string_hashes(texts)).tolist()):
         table.put(number, spread)
     return table.iteration_order()
 
@@ -184,5 +174,5 @@ def walked(texts: list[str]) -> list[int]:
 def treeified(maps: list[list[str]]) -> list[int]:
     """`treeified_groups` of maps of texts."""
     group = np.repeat(np.arange(len(maps)), [len(each) for each in maps])
-    found: list[int] = treeified_groups(string_hashes(list(itertools.chain(*maps))), group).tolist()
+    found: list[int] = hash_map.treeified_groups(hash_map.string_hashes(list(itertools.chain(*maps))), group).tolist()
     return found

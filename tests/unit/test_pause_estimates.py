@@ -7,12 +7,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
-from spark_assign.simulation.kernel.pause_estimates import (
-    PauseCounts,
-    cooperative_seconds,
-    eager_seconds,
-    server_seconds,
-)
+from spark_assign.simulation.kernel import pause_estimates
 from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.cases import cases
 from tests.unit.protocol_plays import COOPERATIVE, STICKY, at, owners, pauses, play, stage
@@ -23,10 +18,10 @@ TIMING = TimingConfig(heartbeat_interval_ms=3_000, poll_interval_ms=500, revoke_
 def test_the_example() -> None:
     """Three members own one partition each, one of them moves, and nothing is revoked or restored."""
     timing = TimingConfig(heartbeat_interval_ms=3_000, poll_interval_ms=500)
-    counts = PauseCounts(members=3, partitions=3, living=3, kept=2, back=0, later=0)
-    assert eager_seconds(counts, timing) == 3 * (0.375 - 0.25)
-    assert cooperative_seconds(counts, timing) == 3 + 0.375
-    assert server_seconds(counts, timing) == 1.5 + 0.25
+    counts = pause_estimates.PauseCounts(members=3, partitions=3, living=3, kept=2, back=0, later=0)
+    assert pause_estimates.eager_seconds(counts, timing) == 3 * (0.375 - 0.25)
+    assert pause_estimates.cooperative_seconds(counts, timing) == 3 + 0.375
+    assert pause_estimates.server_seconds(counts, timing) == 1.5 + 0.25
 
 
 @cases(
@@ -50,10 +45,12 @@ def test_the_example() -> None:
 )
 def test_each_term(changes: dict[str, int], eager: float, cooperative: float, server: float) -> None:
     """In partition-seconds."""
-    counts = PauseCounts(**({"members": 3, "partitions": 6, "living": 5, "kept": 3, "back": 0, "later": 0} | changes))
-    assert eager_seconds(counts, TIMING) == pytest.approx(eager)
-    assert cooperative_seconds(counts, TIMING) == pytest.approx(cooperative)
-    assert server_seconds(counts, TIMING) == pytest.approx(server)
+    counts = pause_estimates.PauseCounts(
+        **({"members": 3, "partitions": 6, "living": 5, "kept": 3, "back": 0, "later": 0} | changes)
+    )
+    assert pause_estimates.eager_seconds(counts, TIMING) == pytest.approx(eager)
+    assert pause_estimates.cooperative_seconds(counts, TIMING) == pytest.approx(cooperative)
+    assert pause_estimates.server_seconds(counts, TIMING) == pytest.approx(server)
 
 
 @cases(
@@ -88,9 +85,9 @@ def test_the_mean_pause_of_many_rebalances(
         simulated.append(sum(pauses(played).values()) / 1000)
     assert mean(simulated) == pytest.approx(expected, rel=0.1)
     counts = (
-        PauseCounts(members=3, partitions=24, living=18, kept=18, back=0, later=0)
+        pause_estimates.PauseCounts(members=3, partitions=24, living=18, kept=18, back=0, later=0)
         if leaves
-        else PauseCounts(members=5, partitions=24, living=24, kept=20, back=0, later=0)
+        else pause_estimates.PauseCounts(members=5, partitions=24, living=24, kept=20, back=0, later=0)
     )
-    estimate = eager_seconds if strategies == STICKY else cooperative_seconds
+    estimate = pause_estimates.eager_seconds if strategies == STICKY else pause_estimates.cooperative_seconds
     assert estimate(counts, timing) == pytest.approx(expected, rel=1e-4)

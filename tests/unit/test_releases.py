@@ -10,15 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spark_assign.groups.assignors.release_rules import (
-    LATEST_RULES,
-    RELEASE_LINES,
-    client_assignor,
-    format_release_lines,
-    is_release_assignor,
-    parse_release_assignor,
-    uses_owned_order,
-)
+from spark_assign.groups.assignors import release_rules
 from spark_assign.groups.assignors.sticky.retained_partitions import hash_owned_order, keep_in_owned_order
 from spark_assign.groups.registry import find_assignor
 from spark_assign.java.hash_map import HashTable, string_hash, string_hashes
@@ -40,7 +32,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "assignors.md"
 )
 def test_a_release_is_of_the_newest_line_that_is_not_newer(release: str, line: str) -> None:
     """Two numbers name the newest patch."""
-    profile = parse_release_assignor(f"sticky@{release}")
+    profile = release_rules.parse_release_assignor(f"sticky@{release}")
     assert profile is not None
     assert (profile[0], profile[1].release_line) == ("sticky", line)
     assert find_assignor(f"cooperative-sticky@{release}") == f"cooperative-sticky@{release}"
@@ -49,8 +41,8 @@ def test_a_release_is_of_the_newest_line_that_is_not_newer(release: str, line: s
 @pytest.mark.parametrize("release", ["", "3", "2.3", "2.9", "3.10", "4.5", "3.4.1.0", "v3.4", "03.4", "٣.4", "3.4 "])
 def test_releases_that_are_not_known(release: str) -> None:
     """They are refused with the list of lines."""
-    assert not is_release_assignor(f"range@{release}")
-    with pytest.raises(ConfigError, match=re.escape(format_release_lines())):
+    assert not release_rules.is_release_assignor(f"range@{release}")
+    with pytest.raises(ConfigError, match=re.escape(release_rules.format_release_lines())):
         find_assignor(f"range@{release}")
 
 
@@ -61,20 +53,22 @@ def test_only_the_assignors_of_clients_have_releases() -> None:
     assert find_assignor("uniform@4.0.0") == "uniform@4.0.0"
     with pytest.raises(ConfigError, match=r"no assignor is called 'mine@3\.4'"):
         find_assignor("mine@3.4")
-    assert [client_assignor(name) for name in ("sticky@2.8", "sticky", "mine@3.4", "uniform")] == [
+    assert [release_rules.client_assignor(name) for name in ("sticky@2.8", "sticky", "mine@3.4", "uniform")] == [
         *("sticky", "sticky", "mine@3.4", "uniform")
     ]
-    assert [uses_owned_order(f"{name}@3.5") for name in ("sticky", "cooperative-sticky", "range")] == [
+    assert [release_rules.uses_owned_order(f"{name}@3.5") for name in ("sticky", "cooperative-sticky", "range")] == [
         True,
         False,
         False,
     ]
-    assert not uses_owned_order("sticky")
+    assert not release_rules.uses_owned_order("sticky")
 
 
 def test_who_reports_a_rack() -> None:
     """Members since 3.4.0; leaders use it since 3.5.0."""
-    rules = [parse_release_assignor(f"range@{release}") for release in ("3.3.2", "3.4.0", "3.4.1", "3.5.0")]
+    rules = [
+        release_rules.parse_release_assignor(f"range@{release}") for release in ("3.3.2", "3.4.0", "3.4.1", "3.5.0")
+    ]
     assert [(each[1].reports_rack, each[1].uses_racks) for each in rules if each] == [
         *((False, False), (True, False), (True, False), (True, True))
     ]
@@ -89,11 +83,14 @@ def test_the_page_has_every_line() -> None:
     ]
     spans = [
         [rules.release_line, first if first == last else f"{first} to {last}"]
-        for first, (last, rules) in RELEASE_LINES.items()
+        for first, (last, rules) in release_rules.RELEASE_LINES.items()
     ]
     assert rows == spans
-    assert ", ".join(f"{line} ({span})" if line != span else line for line, span in spans) == format_release_lines()
-    assert list(RELEASE_LINES.values())[-1] == ("4.4", LATEST_RULES)
+    assert (
+        ", ".join(f"{line} ({span})" if line != span else line for line, span in spans)
+        == release_rules.format_release_lines()
+    )
+    assert list(release_rules.RELEASE_LINES.values())[-1] == ("4.4", release_rules.LATEST_RULES)
 
 
 def test_reported_partitions_that_are_kept() -> None:

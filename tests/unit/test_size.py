@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spark_assign.advice.kernel import size_sweep
 from spark_assign.advice.kernel.size import SizeParams, size_groups
-from spark_assign.advice.kernel.size_sweep import (
-    MAX_COUNTS,
-    SizingCriteria,
-    counts_between,
-    initial_counts,
-    knee,
-    saturation_members,
-)
 from spark_assign.groups.kernel.facts import GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.report.formatting import duration
 from spark_assign.report.text.loads_and_sizes import autoscaler
@@ -65,7 +58,7 @@ def sized(
     """Returns every result row."""
     params = SizeParams(
         (assignor,),
-        SizingCriteria(**{"headroom": 0.0, "quantile": 0.5, **terms}, timing=TimingConfig()),
+        size_sweep.SizingCriteria(**{"headroom": 0.0, "quantile": 0.5, **terms}, timing=TimingConfig()),
         ("range", "sticky"),
         numbers,
     )
@@ -160,13 +153,13 @@ def test_a_group_without_a_verdict(facts: list[Fact], code: str, text: str) -> N
 
 def test_which_numbers_are_looked_at() -> None:
     """All where they are few; else today's, those around the needed count, and the remaining ones spaced by ratio."""
-    assert initial_counts(3, 12, 4.2, 9).tolist() == list(range(1, 13))
-    assert initial_counts(20, 12, np.nan, 2).tolist() == list(range(1, 21))
-    many = initial_counts(100, 100_000, 731.5, 300)
-    assert len(many) <= MAX_COUNTS
+    assert size_sweep.initial_counts(3, 12, 4.2, 9).tolist() == list(range(1, 13))
+    assert size_sweep.initial_counts(20, 12, np.nan, 2).tolist() == list(range(1, 21))
+    many = size_sweep.initial_counts(100, 100_000, 731.5, 300)
+    assert len(many) <= size_sweep.MAX_COUNTS
     assert {99, 100, 101, 732, 733} <= set(many.tolist())
-    assert counts_between(np.array([1, 4, 8]), np.array([False, False, True])).tolist() == [5, 6, 7]
-    assert counts_between(np.array([1, 4, 8]), np.array([False, False, False])).tolist() == []
+    assert size_sweep.counts_between(np.array([1, 4, 8]), np.array([False, False, True])).tolist() == [5, 6, 7]
+    assert size_sweep.counts_between(np.array([1, 4, 8]), np.array([False, False, False])).tolist() == []
 
 
 def test_more_numbers_are_looked_at_where_none_keeps_up() -> None:
@@ -184,9 +177,9 @@ def test_the_answer_is_the_first_even_in_a_gap() -> None:
 def test_knee_and_saturation() -> None:
     """Of 60, 30, 20, 15, 15 the point farthest below the line; and the first of the least."""
     members, most = np.arange(1, 6), np.array([60.0, 30, 20, 15, 15])
-    assert knee(members, most) == 2
-    assert saturation_members(members, most) == 4
-    assert knee(np.array([1, 2]), np.array([5.0, 5.0])) == 1
+    assert size_sweep.knee(members, most) == 2
+    assert size_sweep.saturation_members(members, most) == 4
+    assert size_sweep.knee(np.array([1, 2]), np.array([5.0, 5.0])) == 1
 
 
 def test_numbers_for_an_autoscaler() -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from spark_assign.streams.kernel import task_assignor_api
 from spark_assign.streams.kernel.plan_groups import ASSIGNORS, StreamsPlanParams, plan_streams_groups
 from spark_assign.streams.kernel.streams_group_input import (
     DEPARTED_TASK,
@@ -18,12 +19,6 @@ from spark_assign.streams.kernel.streams_group_input import (
     REMEDIES,
     SUBTOPOLOGY,
     TASK,
-)
-from spark_assign.streams.kernel.task_assignor_api import (
-    StreamsGroupAssignment,
-    StreamsGroupSpec,
-    TaskAssignor,
-    TaskAssignorError,
 )
 from spark_assign.streams.plan import PLAN_ROWS
 from tests.cases import tuples
@@ -226,12 +221,12 @@ def test_several_faults() -> None:
 def test_an_assignor_of_ones_own_fails() -> None:
     """Whatever it does, the other groups are planned; its words are table."""
 
-    def only_a(configured_for: StreamsGroupSpec) -> StreamsGroupAssignment:
+    def only_a(configured_for: task_assignor_api.StreamsGroupSpec) -> task_assignor_api.StreamsGroupAssignment:
         if configured_for.members[0].member_id == "a":
-            return StreamsGroupAssignment(dict.fromkeys(configured_for.tasks(), 0))
-        raise TaskAssignorError("No process available")
+            return task_assignor_api.StreamsGroupAssignment(dict.fromkeys(configured_for.tasks(), 0))
+        raise task_assignor_api.TaskAssignorError("No process available")
 
-    own: TaskAssignor = only_a
+    own: task_assignor_api.TaskAssignor = only_a
     rows = [{"cluster": "c", "group_id": name} | row for name in "ab" for row in (subtopology("0", 1), member(name))]
     table = pa.concat_tables(
         plan_streams_groups(pa.Table.from_pylist(rows, FACTS), SCHEMA, StreamsPlanParams("mine", own))

@@ -9,18 +9,7 @@ import numpy as np
 import pytest
 
 from spark_assign.java.hash_map import texts_in_table_order
-from spark_assign.migration.kernel.group_membership import (
-    ClientConfig,
-    GroupMembership,
-    RollingUpgrade,
-    UpgradePath,
-    UpgradeStep,
-    is_eager,
-    next_member_id,
-    next_owned_order,
-    reported_generation,
-    reports_owned,
-)
+from spark_assign.migration.kernel import group_membership
 from spark_assign.migration.kernel.rolling_upgrade import simulate_upgrade
 from spark_assign.migration.kernel.upgrade import simulate_full_restart
 from tests.cases import cases
@@ -39,18 +28,23 @@ Restarts = tuple[list[tuple[int, str, str]], list[Row]]
 """Of each restart what moves, who leads, and its release; and the members in the end."""
 
 
-def course(assignors: tuple[str, ...], before: str, *bounces: tuple[str, tuple[str, ...]]) -> UpgradePath:
+def course(
+    assignors: tuple[str, ...], before: str, *bounces: tuple[str, tuple[str, ...]]
+) -> group_membership.UpgradePath:
     """From one release and list to others."""
-    return UpgradePath(ClientConfig(before, assignors), tuple(ClientConfig(*each) for each in bounces))
+    return group_membership.UpgradePath(
+        group_membership.ClientConfig(before, assignors),
+        tuple(group_membership.ClientConfig(*each) for each in bounces),
+    )
 
 
-def played(rows: list[Row], of_all: UpgradePath) -> tuple[Any, RollingUpgrade]:
+def played(rows: list[Row], of_all: group_membership.UpgradePath) -> tuple[Any, group_membership.RollingUpgrade]:
     """All groups on one course."""
     specs = specs_of(rows)
     return specs, simulate_upgrade(specs, [of_all] * specs.num_groups)
 
 
-def figures(steps: list[UpgradeStep]) -> list[tuple[int, ...]]:
+def figures(steps: list[group_membership.UpgradeStep]) -> list[tuple[int, ...]]:
     """Moved, revoked, stopped and moved by rules of each step."""
     return [(each.moved, each.revoked, each.paused_partitions, each.moved_by_rules) for each in steps]
 
@@ -96,7 +90,7 @@ def one_by_one(row: Row, assignor: str, old: str, new: str) -> Generator[Request
             before = {each["id"]: owned(each) for each in members if there or each is not member}
             left = set() if there else owned(member)
             if there:
-                member |= {"id": next_member_id(member["id"]), "owned": [], "generation": -1}
+                member |= {"id": group_membership.next_member_id(member["id"]), "owned": [], "generation": -1}
                 member.pop("user_generation", None)
                 releases[id(member)] = new
                 before = {each["id"]: owned(each) for each in members}
@@ -164,7 +158,7 @@ def test_the_leader_stays_until_it_restarts() -> None:
     for at, step in enumerate(done.steps[0]):
         if leader == ids[at]:
             leader = texts_in_table_order([name for name in ids if name != leader])[0]
-        ids[at] = next_member_id(ids[at])
+        ids[at] = group_membership.next_member_id(ids[at])
         assert (step.leader, step.new_member_id, step.assignor) == (leader, ids[at], "sticky")
         assert step.leader_release == ("2.8" if leader in names else "3.9")
     assert done.is_complete.tolist() == [True]
@@ -214,10 +208,10 @@ def test_the_old_assignor_wins_until_one_member_has_dropped_it() -> None:
 
 def test_mixed_lists_are_voted_on() -> None:
     """The first of each member's list that all have; the most votes win."""
-    seats = GroupMembership([("a", None), ("b", None)], EAGER)
+    seats = group_membership.GroupMembership([("a", None), ("b", None)], EAGER)
     seats.join("c", None, BOTH)
     assert seats.elect()[1] == "sticky"
-    seats = GroupMembership([("a", None), ("b", None), ("c", None)], ("cooperative-sticky", "sticky"))
+    seats = group_membership.GroupMembership([("a", None), ("b", None), ("c", None)], ("cooperative-sticky", "sticky"))
     seats.join("d", None, BOTH)
     assert seats.elect()[1] == "cooperative-sticky"
     seats.join("e", None, EAGER)
@@ -226,7 +220,7 @@ def test_mixed_lists_are_voted_on() -> None:
 
 def test_a_static_member_that_changes_the_vote_makes_the_group_rebalance() -> None:
     """Kafka compares the winner, and nothing else."""
-    seats = GroupMembership([("a", "i-a"), ("b", "i-b")], BOTH)
+    seats = group_membership.GroupMembership([("a", "i-a"), ("b", "i-b")], BOTH)
     assert not seats.rejoin_static("i-a", "a", "a2", BOTH)
     assert seats.rejoin_static("i-b", "b", "b2", COOPERATIVE)
 
@@ -242,30 +236,30 @@ def test_a_static_member_that_changes_the_vote_makes_the_group_rebalance() -> No
 )
 def test_where_a_generation_is_reported(release: str, elected: str, generations: tuple[int, int]) -> None:
     """In the subscription, in the user data, in both or nowhere."""
-    assert reported_generation(release, elected) == generations
+    assert group_membership.reported_generation(release, elected) == generations
 
 
 def test_whose_partitions_the_leader_hears_of() -> None:
     """Cooperative-sticky of cooperative members alone, sticky of those that remember."""
-    assert (is_eager(BOTH), is_eager(COOPERATIVE)) == (True, False)
-    assert not reports_owned("cooperative-sticky", "sticky", BOTH)
-    assert reports_owned("cooperative-sticky", "sticky", COOPERATIVE)
-    assert not reports_owned("sticky", "range", ("range", "sticky"))
-    assert reports_owned("sticky", "sticky", EAGER)
+    assert (group_membership.is_eager(BOTH), group_membership.is_eager(COOPERATIVE)) == (True, False)
+    assert not group_membership.reports_owned("cooperative-sticky", "sticky", BOTH)
+    assert group_membership.reports_owned("cooperative-sticky", "sticky", COOPERATIVE)
+    assert not group_membership.reports_owned("sticky", "range", ("range", "sticky"))
+    assert group_membership.reports_owned("sticky", "sticky", EAGER)
 
 
 def test_kept_partitions_are_reported_first() -> None:
     """Of one topic what a member had, in its order, then what is new."""
     specs = specs_of([a_group({"c0": [0, 1, 2, 3]})])
     before = specs.owned.expand().take(np.array([3, 1]))
-    after = next_owned_order(before, specs.owned, np.zeros(len(specs.topics), np.int64), 1)
+    after = group_membership.next_owned_order(before, specs.owned, np.zeros(len(specs.topics), np.int64), 1)
     assert after.first.tolist() == [3, 1, 0, 2]
 
 
 def test_all_stop_and_start_again() -> None:
     """Everything stops, and cooperative-sticky deals to members that own nothing."""
     specs = specs_of([a_group({"c0": [0, 1, 2], "c1": [3]})])
-    stopped, moved, refused = simulate_full_restart(specs, [ClientConfig("3.9", COOPERATIVE)])
+    stopped, moved, refused = simulate_full_restart(specs, [group_membership.ClientConfig("3.9", COOPERATIVE)])
     assert (stopped.tolist(), refused) == ([4], {})
     assert 1 <= moved[0] <= 3
     assert [each.tolist() for each in simulate_full_restart(specs, [None])[:2]] == [[0], [0]]
