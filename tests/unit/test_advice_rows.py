@@ -7,7 +7,10 @@ loaded member has 300 messages/s today and 80 with the number of members that is
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -169,21 +172,21 @@ RIGHT_SIZED = declined("size", "nothing-to-do", "right-sized by range.")
 def case(
     name: str,
     rows: Rows,
-    advice: Rows,
-    not_recommended: Rows | None = None,
+    advice: Sequence[Row] | Row,
+    not_recommended: Sequence[Row] | Row = (),
     *,
-    of_cluster: Rows | None = None,
+    of_cluster: Sequence[Row] | Row = NO_MOVE,
     params: AdviceParams = PARAMS,
-    missing: dict[str, str] | None = None,
+    missing: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
     """Facts, and all rows that they lead to, in order: advice, then what isn't recommended for the cluster (by default,
-    no change of replicas), then what isn't for the group."""
-    expected = [*advice, *([NO_MOVE] if of_cluster is None else of_cluster), *(not_recommended or [])]
-    return pytest.param(rows, expected, params, missing or {}, id=name)
+    no change of replicas), then what isn't for the group. A single row needs no list."""
+    parts = ([each] if isinstance(each, dict) else each for each in (advice, of_cluster, not_recommended))
+    return pytest.param(rows, list(chain.from_iterable(parts)), params, missing, id=name)
 
 
 CASES = [
-    case("fewer members", [size("over-provisioned", 5, 4)], [scaled_down(4, 5, "", gain="36 USD a month")]),
+    case("fewer members", [size("over-provisioned", 5, 4)], scaled_down(4, 5, "", gain="36 USD a month")),
     # One would keep up, and two are the minimum: six members less, at 36 each.
     case(
         "members in reserve",
@@ -192,40 +195,33 @@ CASES = [
             {"kind": "curve", "assignor": "range", "members": 2, "keeps_up": True, "moved": 3}
             | {"paused_partition_seconds": 9.0},
         ],
-        [
-            scaled_down(
-                *(2, 8, "1 keep up; the rest are a reserve for failures. "),
-                gain="216 USD a month",
-                moves="3 partitions move once, with a pause of 9 partition-seconds.",
-            )
-        ],
+        scaled_down(
+            *(2, 8, "1 keep up; the rest are a reserve for failures. "),
+            gain="216 USD a month",
+            moves="3 partitions move once, with a pause of 9 partition-seconds.",
+        ),
     ),
     case(
         "too few to give up",
         [size("over-provisioned", 2, 1)],
         [],
-        [
-            declined(
-                *("size", "nothing-to-do"),
-                "No group is advised to have fewer than 2 members. over-provisioned by range.",
-            )
-        ],
+        declined(
+            *("size", "nothing-to-do"), "No group is advised to have fewer than 2 members. over-provisioned by range."
+        ),
     ),
-    case("enough members", [size("right-sized", 4, 4)], [], [RIGHT_SIZED]),
+    case("enough members", [size("right-sized", 4, 4)], [], RIGHT_SIZED),
     # The most loaded member has 80 messages/s instead of 300; two more members cost 36 each.
     case(
         "more members",
         [size("under-provisioned", 4, 6)],
-        [
-            advised(
-                *("behind", "size", "scale-up"),
-                "Run 6 members instead of 4. under-provisioned by range.",
-                MOVES,
-                settings="minReplicaCount: 6",
-                gain="220 messages/s",
-                cost="72 USD a month",
-            )
-        ],
+        advised(
+            *("behind", "size", "scale-up"),
+            "Run 6 members instead of 4. under-provisioned by range.",
+            MOVES,
+            settings="minReplicaCount: 6",
+            gain="220 messages/s",
+            cost="72 USD a month",
+        ),
     ),
     # From 300 messages/s with range and 5 members to 80 with round robin and 8; what 5 have with it doesn't count.
     case(
@@ -235,7 +231,7 @@ CASES = [
             size("under-provisioned", 5, 8, "roundrobin", max_load=250.0),
             *all_compared(),
         ],
-        [switched_and_scaled_up(gain="220 messages/s", alone=" Assignor alone: 50 messages/s.")],
+        switched_and_scaled_up(gain="220 messages/s", alone=" Assignor alone: 50 messages/s."),
     ),
     # The load of the most loaded member becomes no smaller.
     case(
@@ -245,7 +241,7 @@ CASES = [
             size("under-provisioned", 5, 8, "roundrobin", max_load_needed=310.0),
             *all_compared(),
         ],
-        [switched_and_scaled_up(gain="0 messages/s")],
+        switched_and_scaled_up(gain="0 messages/s"),
     ),
     # From 300 messages/s to 90 with as many members. The pause is that of the comparison.
     case(
@@ -255,78 +251,65 @@ CASES = [
             size("over-provisioned", 5, 4, "roundrobin", max_load=90.0),
             *all_compared(),
         ],
-        [
-            advised(
-                *("behind", "assignor", "assignor"),
-                "Use roundrobin: 4 members keep up with it, and 12 members with range. The group has 5.",
-                SWITCH,
-                settings=ROUNDROBIN,
-                gain="210 messages/s",
-                cost="36 partition-seconds once",
-            )
-        ],
-        [
-            declined(
-                *("size", "superseded"),
-                "The group falls behind today. Switch to roundrobin first, and run advise again",
-            )
-        ],
+        advised(
+            *("behind", "assignor", "assignor"),
+            "Use roundrobin: 4 members keep up with it, and 12 members with range. The group has 5.",
+            SWITCH,
+            settings=ROUNDROBIN,
+            gain="210 messages/s",
+            cost="36 partition-seconds once",
+        ),
+        declined(
+            *("size", "superseded"), "The group falls behind today. Switch to roundrobin first, and run advise again"
+        ),
     ),
     # A capacity of 100 messages/s with a headroom of 20 % is 83.333333 of the 300.
     case(
         "no number of members",
         [size("cannot-keep-up", 5, None)],
-        [
-            advised(
-                *("behind", "size", "more-partitions"),
-                "cannot-keep-up by range.",
-                "Keys move to other partitions, which affects consumers that rely on the order of keys, and joins with "
-                "other topics.",
-                command="advise --only size --details 'g'",
-                gain="216.666667 messages/s",
-            )
-        ],
+        advised(
+            *("behind", "size", "more-partitions"),
+            "cannot-keep-up by range.",
+            "Keys move to other partitions, which affects consumers that rely on the order of keys, and joins with "
+            "other topics.",
+            command="advise --only size --details 'g'",
+            gain="216.666667 messages/s",
+        ),
     ),
     case(
         "new partitions that a leader of librdkafka doesn't see",
         [size("cannot-keep-up", 5, None), *all_compared(client_libraries="librdkafka 4")],
-        [
-            advised(
-                *("behind", "size", "more-partitions"),
-                "cannot-keep-up by range.",
-                "Keys move to other partitions, which affects consumers that rely on the order of keys, and joins with "
-                f"other topics. {UNSEEN}",
-                command="advise --only size --details 'g'",
-                gain="216.666667 messages/s",
-            )
-        ],
-        [declined("assignor", "nothing-to-do", "range: because")],
+        advised(
+            *("behind", "size", "more-partitions"),
+            "cannot-keep-up by range.",
+            "Keys move to other partitions, which affects consumers that rely on the order of keys, and joins with "
+            f"other topics. {UNSEEN}",
+            command="advise --only size --details 'g'",
+            gain="216.666667 messages/s",
+        ),
+        declined("assignor", "nothing-to-do", "range: because"),
     ),
     case(
         "unknown capacity",
         [size("unknown", 5, None)],
-        [
-            advised(
-                *("unknown", "size", "capacity"),
-                "Set the capacity of a member: it is unknown for 1 groups, because no member has lag.",
-                command="advise --only size --capacity 'GLOB=RATE'",
-                settings="groups.capacity",
-                group_id=None,
-            )
-        ],
-        [declined("size", "not-known", "unknown by range.")],
+        advised(
+            *("unknown", "size", "capacity"),
+            "Set the capacity of a member: it is unknown for 1 groups, because no member has lag.",
+            command="advise --only size --capacity 'GLOB=RATE'",
+            settings="groups.capacity",
+            group_id=None,
+        ),
+        declined("size", "not-known", "unknown by range."),
     ),
     # 500 partition-seconds less in each of four deploys.
     case(
         "static members",
         [membership("static", 500.0)],
-        [
-            rejoined(
-                "static",
-                "The partitions of a static member wait for it: if an autoscaler removes it, or if it crashes for "
-                f"good, no other member reads them until its session expires. {ONCE}",
-            )
-        ],
+        rejoined(
+            "static",
+            "The partitions of a static member wait for it: if an autoscaler removes it, or if it crashes for "
+            f"good, no other member reads them until its session expires. {ONCE}",
+        ),
     ),
     case(
         "cooperative members",
@@ -335,57 +318,49 @@ CASES = [
             compared("range", 2.0),
             compared("cooperative-sticky", 1.0, recommended=True),
         ],
-        [rejoined("cooperative", f"It warns. {MIXED}", also=" It also gains 50 % (balance).")],
-        [
-            withdrawn(
-                balanced("cooperative-sticky", 2.0, 1.0, gain="50 %"),
-                "included",
-                "cooperative-sticky is already recommended (pause), which includes this change",
-            )
-        ],
+        rejoined("cooperative", f"It warns. {MIXED}", also=" It also gains 50 % (balance)."),
+        withdrawn(
+            balanced("cooperative-sticky", 2.0, 1.0, gain="50 %"),
+            "included",
+            "cooperative-sticky is already recommended (pause), which includes this change",
+        ),
     ),
     case(
-        "no other membership", [membership("keep", 0.0)], [], [declined("membership", "nothing-to-do", "Make it keep.")]
+        "no other membership", [membership("keep", 0.0)], [], declined("membership", "nothing-to-do", "Make it keep.")
     ),
     # 1 second less, four times a month.
     case(
         "a pause that is hardly shorter",
         [membership("dynamic", 1.0)],
         [],
-        [
-            withdrawn(
-                rejoined("dynamic", ONCE, gain="4 partition-seconds a month"),
-                "below-cost",
-                "4.00 partition-seconds a month doesn't pay 400.00 partition-seconds once within 12 months",
-            )
-        ],
+        withdrawn(
+            rejoined("dynamic", ONCE, gain="4 partition-seconds a month"),
+            "below-cost",
+            "4.00 partition-seconds a month doesn't pay 400.00 partition-seconds once within 12 months",
+        ),
     ),
     # Of 2.0 times the mean, 1.5 are a quarter less.
     case(
         "better balance",
         [compared("range", 2.0), compared("cooperative-sticky", 1.5, recommended=True)],
-        [
-            balanced(
-                *("cooperative-sticky", 2.0, 1.5),
-                gain="25 %",
-                risk="Members restart, and partitions move once. Two rolling restarts: first with cooperative-sticky "
-                "added to range, then with cooperative-sticky alone. Java allows that. Members on Java 3.0 or later "
-                "with the default list have both already: the second restart is enough.",
-                settings=two_restarts("CooperativeStickyAssignor"),
-            )
-        ],
+        balanced(
+            *("cooperative-sticky", 2.0, 1.5),
+            gain="25 %",
+            risk="Members restart, and partitions move once. Two rolling restarts: first with cooperative-sticky "
+            "added to range, then with cooperative-sticky alone. Java allows that. Members on Java 3.0 or later "
+            "with the default list have both already: the second restart is enough.",
+            settings=two_restarts("CooperativeStickyAssignor"),
+        ),
     ),
     case(
         "hardly better balance",
         [compared("range", 2.0), compared("cooperative-sticky", 1.9, recommended=True)],
         [],
-        [
-            withdrawn(
-                balanced("cooperative-sticky", 2.0, 1.9, gain="5 %"),
-                "below-cost",
-                "Reduces the load of the most loaded member by 5%, less than 25%",
-            )
-        ],
+        withdrawn(
+            balanced("cooperative-sticky", 2.0, 1.9, gain="5 %"),
+            "below-cost",
+            "Reduces the load of the most loaded member by 5%, less than 25%",
+        ),
     ),
     case(
         "better balance of messages",
@@ -393,21 +368,19 @@ CASES = [
             compared("range", 1.0, load_max_over_mean=4.0),
             compared("sticky", 1.0, recommended=True, load_max_over_mean=1.0),
         ],
-        [
-            balanced(
-                *("sticky", 4.0, 1.0),
-                gain="75 %",
-                unit="messages",
-                risk=SWITCH.replace("roundrobin", "sticky"),
-                settings=two_restarts("StickyAssignor"),
-            )
-        ],
+        balanced(
+            *("sticky", 4.0, 1.0),
+            gain="75 %",
+            unit="messages",
+            risk=SWITCH.replace("roundrobin", "sticky"),
+            settings=two_restarts("StickyAssignor"),
+        ),
     ),
     case(
         "no recommendation",
         [compared("range", 2.0), compared("sticky", 1.0)],
         [],
-        [declined("assignor", "not-known", "range: because")],
+        declined("assignor", "not-known", "range: because"),
     ),
     case(
         "an assignor that the library doesn't have",
@@ -416,13 +389,13 @@ CASES = [
             compared("sticky", 1.0, recommended=True, client_libraries="librdkafka 4"),
         ],
         [],
-        [declined("assignor", "not-possible", "sticky: because")],
+        declined("assignor", "not-possible", "sticky: because"),
     ),
     case(
         "a rack-aware assignor",
         [*options(1.0, 0.5), *all_compared()],
-        [near("0.50 USD a day instead of 1.00.", gain="15 USD a month")],
-        [BEST],
+        near("0.50 USD a day instead of 1.00.", gain="15 USD a month"),
+        BEST,
     ),
     # A pause of 36 seconds at 100 USD an hour is 1 USD. An unknown number of moved partitions is shown as 0.
     case(
@@ -432,17 +405,15 @@ CASES = [
             option("range@3.5", 2.0, moved=None),
             compared("range@3.5", 1.0, recommended=True, current_assignor="range@3.5"),
         ],
-        [
-            advised(
-                *("money", "zones", "rebalance"),
-                "Rebalance with range@3.5, which is rack-aware in Java clients since 3.5: its cross-zone reads cost "
-                "2.00 USD a day instead of 12.00.",
-                "0 of 12 partitions move once.",
-                gain="300 USD a month",
-                cost="61 USD once",
-            )
-        ],
-        [declined("assignor", "nothing-to-do", "range@3.5: because")],
+        advised(
+            *("money", "zones", "rebalance"),
+            "Rebalance with range@3.5, which is rack-aware in Java clients since 3.5: its cross-zone reads cost "
+            "2.00 USD a day instead of 12.00.",
+            "0 of 12 partitions move once.",
+            gain="300 USD a month",
+            cost="61 USD once",
+        ),
+        declined("assignor", "nothing-to-do", "range@3.5: because"),
         params=replace(PARAMS, price_per_paused_hour=100.0),
     ),
     # Of 300, two more members cost 72.
@@ -454,12 +425,10 @@ CASES = [
             *all_compared(),
             *options(12.0, 2.0),
         ],
-        [
-            near(
-                "2.00 USD a day instead of 12.00. It needs more members, which cost 72.00 USD a month.",
-                gain="228 USD a month",
-            )
-        ],
+        near(
+            "2.00 USD a day instead of 12.00. It needs more members, which cost 72.00 USD a month.",
+            gain="228 USD a month",
+        ),
         [declined("size", "nothing-to-do", "right-sized by roundrobin."), BEST],
     ),
     # Of 300, five more members cost 180.
@@ -507,7 +476,7 @@ CASES = [
     case(
         "two assignors",
         [*options(12.0, 2.0), *all_compared(), membership("cooperative", 500.0)],
-        [near()],
+        near(),
         [
             BEST,
             withdrawn(
@@ -518,13 +487,13 @@ CASES = [
             ),
         ],
     ),
-    case("follower fetching", [*options(4.0, 4.0, 2.0)], [fetched("2.00", gain="60 USD a month")], [NEAREST]),
+    case("follower fetching", [*options(4.0, 4.0, 2.0)], fetched("2.00", gain="60 USD a month"), NEAREST),
     # 3 USD in each of twelve months are less than 60.
     case(
         "follower fetching that saves little",
         [*options(4.0, 4.0, 3.9)],
         [],
-        [NEAREST],
+        NEAREST,
         of_cluster=[
             withdrawn(
                 fetched("0.10", gain="3 USD a month"),
@@ -565,35 +534,31 @@ CASES = [
                 group_id=None,
             ),
         ],
-        [NEAREST],
+        NEAREST,
         of_cluster=[],
     ),
     case(
         "replicas and another assignor",
         [*options(12.0, 2.0), *all_compared(), READER, move("reorder", 2.0)],
-        [near()],
-        [BEST],
-        of_cluster=[
-            declined(
-                *("replicas", "superseded"),
-                "1 partitions have no replica where they are read, which costs 60.00 USD a month. Other advice changes "
-                "the owners of these partitions. Run advise again after that change",
-                group_id=None,
-            )
-        ],
+        near(),
+        BEST,
+        of_cluster=declined(
+            *("replicas", "superseded"),
+            "1 partitions have no replica where they are read, which costs 60.00 USD a month. Other advice changes "
+            "the owners of these partitions. Run advise again after that change",
+            group_id=None,
+        ),
     ),
     case(
         "missing tables",
         [*all_compared()],
-        [
-            advised(
-                *("unknown", "size", "readings"),
-                "Take readings: without rates, it is unknown which groups fall behind or have too many members.",
-                command="snapshot --interval 60s --times 5",
-                group_id=None,
-            )
-        ],
-        [BEST],
+        advised(
+            *("unknown", "size", "readings"),
+            "Take readings: without rates, it is unknown which groups fall behind or have too many members.",
+            command="snapshot --interval 60s --times 5",
+            group_id=None,
+        ),
+        BEST,
         of_cluster=[
             declined("size", "not-known", "no rates", group_id=None),
             declined("zones", "not-known", "no racks", group_id=None),
@@ -604,17 +569,15 @@ CASES = [
     case(
         "missing racks",
         [option("current", None, cost_at_least=1.0, cost_at_most=3.0)],
-        [
-            advised(
-                *("unknown", "zones", "racks"),
-                "Set the racks of all members and brokers: the cross-zone traffic of 1 groups is unknown, and might "
-                "cost up to 60.00 USD a month more.",
-                command="advise --only zones",
-                settings="client.rack, broker.rack",
-                group_id=None,
-            )
-        ],
-        [declined("zones", "not-known", "as racks say")],
+        advised(
+            *("unknown", "zones", "racks"),
+            "Set the racks of all members and brokers: the cross-zone traffic of 1 groups is unknown, and might "
+            "cost up to 60.00 USD a month more.",
+            command="advise --only zones",
+            settings="client.rack, broker.rack",
+            group_id=None,
+        ),
+        declined("zones", "not-known", "as racks say"),
     ),
     # It is enough that one assignor has a plan.
     case(
