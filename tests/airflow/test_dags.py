@@ -186,9 +186,7 @@ def test_the_page_of_the_day(dags: dict[str, DAG], monkeypatch: pytest.MonkeyPat
 
 def test_assets_are_updated(dags: dict[str, DAG]) -> None:
     """Assets: places as URIs, catalogs by their prefix."""
-    outlets = {
-        name: {each.task_id: [asset.uri for asset in each.outlets] for each in dag.tasks} for name, dag in dags.items()
-    }
+    outlets = {name: {e.task_id: [asset.uri for asset in e.outlets] for e in dag.tasks} for name, dag in dags.items()}
     assert outlets["of_fleet"] == {name: ["file:///data/out/plans"] if name == "plan" else [] for name in JOBS}
     (snapshot,), (plan,) = outlets["of_cluster"]["snapshot"], outlets["of_cluster"]["plan"]
     assert snapshot.startswith("file:///")

@@ -255,9 +255,7 @@ def test_what_a_screen_reader_hears(page_of: Open) -> None:
         'rowheader "orders-service/0"',
     ):
         assert expected in heard, expected
-    assert [
-        line for line in heard.splitlines() if line.strip(" -:") in ("button", "link", "img", "table", "region")
-    ] == []
+    assert [i for i in heard.splitlines() if i.strip(" -:") in ("button", "link", "img", "table", "region")] == []
     assert page.locator("a[href], button, input, summary, [tabindex='0']").count() > 50
     assert heard.count("button ") == page.locator("button:visible").count()
 

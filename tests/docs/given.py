@@ -60,11 +60,7 @@ _READERS = {
     "ranking": {"ranking-1": ("c", "clicks", [0, 1])},
     "search": {"search-1": ("c", "clicks", [0]), "search-2": (None, "clicks", [1])},
 }
-_MEMBERS = [
-    ({"group_id": group, "member_id": member}, *rest)
-    for group, each in _READERS.items()
-    for member, rest in each.items()
-]
+_MEMBERS = [({"group_id": g, "member_id": m}, *rest) for g, each in _READERS.items() for m, rest in each.items()]
 _PLACED = {"orders": (10 * _MB, [[1, 2], [2, 3], [3, 1]]), "clicks": (_MB, [[1, 2, 3], [2, 3, 1]])}
 ZONES: dict[str, list[dict[str, Any]]] = {
     "topics": [{"topic": name, "partitions": len(each)} for name, (_, each) in _PLACED.items()],
@@ -193,9 +189,8 @@ WEIGHT = StructField("user_data", StringType())
 
 
 LOADS = [
-    {"cluster": "c", "topic": "t", "partition": partition}
-    | {"in_messages_per_second": rate, "in_bytes_per_second": rate * 1_000}
-    for partition, rate in enumerate((300.0, 200.0, 100.0))
+    {"cluster": "c", "topic": "t", "partition": p} | {"in_messages_per_second": r, "in_bytes_per_second": r * 1_000}
+    for p, r in enumerate((300.0, 200.0, 100.0))
 ]
 """docs/reference.md: 300, 200 and 100 messages a second, of a thousand bytes each."""
 

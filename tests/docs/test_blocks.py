@@ -48,9 +48,7 @@ def test_the_snapshot_of_the_sample_fleet() -> None:
     """docs/snapshot.md: the figures are those of its tables; what is said around them, tests/kafka compares."""
     *progress, rows, written = block("docs/snapshot.md", "02:31:53 read")
     types = Counter(group["group_type"] for group in sample("groups"))
-    described = Counter(
-        group["group_type"] for group in sample("groups") if group["group_id"] in of("members", "group_id")
-    )
+    described = Counter(g["group_type"] for g in sample("groups") if g["group_id"] in of("members", "group_id"))
     ends = {(row["topic"], row["partition"]) for row in sample("offsets")}
     assert [re.findall(r"\d+", line.partition(" ")[2]) for line in progress] == [
         [str(len(sample("brokers"))), str(len(sample("topics")))],

@@ -51,11 +51,7 @@ def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
         assert not [each for each in loaded if "://" in each or each.startswith("//")], page.name
 
 
-PUBLIC = [
-    f"{package.__name__}.{name}"
-    for package in (spark_assign, connect, protocol, replicas, share)
-    for name in package.__all__
-]
+PUBLIC = [f"{p.__name__}.{name}" for p in (spark_assign, connect, protocol, replicas, share) for name in p.__all__]
 
 
 @pytest.mark.parametrize("name", [name for name in PUBLIC if not name.endswith("__version__")])

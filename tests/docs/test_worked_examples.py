@@ -43,9 +43,7 @@ def partitions(text: str) -> list[tuple[str, int]]:
 def read(lines: list[str]) -> Example:
     """The parts of a block: topics; a table of members; and, for each assignor, its name and who gets what."""
     topics_part, members_part, *answers = "\n".join(lines).split("\n\n")
-    topics = {
-        name: (int(count), racks.split(", ") if racks else []) for name, count, racks in TOPIC.findall(topics_part)
-    }
+    topics = {name: (int(count), r.split(", ") if r else []) for name, count, r in TOPIC.findall(topics_part)}
     header, *rows = members_part.splitlines()
     columns = re.split(r" {2,}", header.strip())
     members = {}

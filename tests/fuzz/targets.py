@@ -97,9 +97,7 @@ def lines_of(file: Path) -> list[dict[str, Any]]:
 @cache
 def member_bytes() -> list[bytes]:
     """Subscriptions and assignments of consumers, Streams threads, and Connect workers."""
-    wire = [
-        base64.b64decode(row["bytes"]) for row in lines_of(TESTS / "golden" / "wire.jsonl.gz")[::5] if "bytes" in row
-    ]
+    wire = [base64.b64decode(r["bytes"]) for r in lines_of(TESTS / "golden" / "wire.jsonl.gz")[::5] if "bytes" in r]
     streams = [
         base64.b64decode(row[name])
         for row in lines_of(TESTS / "unit" / "streams_user_data.jsonl.gz")[::10]
@@ -379,9 +377,7 @@ def read_store(data: bytes, folder: Path) -> None:
     for kind in ("JKS", "PKCS12", "PEM"):
         names = {"location": str(file), "password": "changeit", "type": kind}
         with suppress(ConfigError):
-            keys = {
-                f"ssl.{store}.{name}": value for store in ("truststore", "keystore") for name, value in names.items()
-            }
+            keys = {f"ssl.{s}.{name}": value for s in ("truststore", "keystore") for name, value in names.items()}
             client_tls.context(client_tls.tls(keys))
 
 

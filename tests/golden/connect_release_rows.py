@@ -30,10 +30,7 @@ def answer(row: Row, row_names: RowNames, result: RebalanceResult) -> Row:
     hashes = row_names.connectors.spread_hash
     sent = (serialized_order(*split_items(items), hashes) for items in result.assigned)
     return {
-        "assigned": {
-            name: row_names.listed([*connectors, *tasks])
-            for name, (connectors, tasks) in zip(row["member_order"], sent, strict=True)
-        },
+        "assigned": {name: row_names.listed([*c, *t]) for name, (c, t) in zip(row["member_order"], sent, strict=True)},
         "revoked": {name: in_sets(row_names.listed(revoked.get(name, ()))) for name in row["member_order"]},
         "delay_ms": result.delay_ms,
     }

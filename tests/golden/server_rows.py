@@ -35,10 +35,7 @@ def rows() -> list[Row]:
 
 def expected(row: Row) -> Sets:
     """What Kafka's class answered."""
-    sets = {
-        member: {(topic, partition) for topic, partitions in got for partition in partitions}
-        for member, got in row["expect"].items()
-    }
+    sets = {member: {(topic, a) for topic, p in got for a in p} for member, got in row["expect"].items()}
     return {member: got for member, got in sets.items() if got}
 
 
@@ -119,15 +116,14 @@ def client_row(row: Row) -> Row:
     name = {topic: topic_row["name"] for topic, topic_row in row["topics"].items()}
     members = [
         {
-            "id": member["id"],
-            "instance": member["instance"],
-            "rack": member["rack"],
+            "id": m["id"],
+            "instance": m["instance"],
+            "rack": m["rack"],
             "generation": 1,
-            "topics": [name[topic] for topic in member["topics"]]
-            + [f"unresolved-{number}" for number in range(member.get("unresolved", 0))],
-            "owned": [(name.get(topic, topic), partition) for topic, partition in member["previous"]],
+            "topics": [name[o] for o in m["topics"]] + [f"unresolved-{n}" for n in range(m.get("unresolved", 0))],
+            "owned": [(name.get(t, t), p) for t, p in m["previous"]],
         }
-        for member in row["members"]
+        for m in row["members"]
     ]
     topics = {topic_row["name"]: topic_row["partitions"] for topic_row in row["topics"].values()}
     ids = {topic_row["name"]: topic for topic, topic_row in row["topics"].items()}

@@ -101,11 +101,7 @@ def planned(row: Row, application: classic_application.ClassicApplication, plan:
         "consumers": {
             member: {
                 "active": sorted(
-                    (
-                        [task_text(task), *partition]
-                        for task in tasks.active
-                        for partition in application.source_partitions(task)
-                    ),
+                    ([task_text(task), *p] for task in tasks.active for p in application.source_partitions(task)),
                     key=lambda line: (line[1].encode("utf-16-be"), line[2]),
                 ),
                 "standby": [task_text(task) for task in sorted(tasks.standby)],
@@ -118,11 +114,7 @@ def planned(row: Row, application: classic_application.ClassicApplication, plan:
         result["probing"] = plan.must_probe
     if plan.trace is not None:
         result["before_movements"] = {process: _roles(*tasks) for process, tasks in plan.trace.target.items()}
-        result["warmups"] = {
-            process: [task_text(task) for task in sorted(tasks)]
-            for process, tasks in plan.trace.warmups.items()
-            if tasks
-        }
+        result["warmups"] = {p: [task_text(task) for task in sorted(t)] for p, t in plan.trace.warmups.items() if t}
     elif application.assignor == "high-availability":
         del result["clients"], result["probing"]
     if "partitions_by_host" in row["expect"]:
@@ -131,9 +123,7 @@ def planned(row: Row, application: classic_application.ClassicApplication, plan:
 
 
 def _roles(active: set[TaskId], standby: set[TaskId]) -> Row:
-    return {
-        name: [task_text(task) for task in sorted(tasks)] for name, tasks in (("active", active), ("standby", standby))
-    }
+    return {name: [task_text(task) for task in sorted(t)] for name, t in (("active", active), ("standby", standby))}
 
 
 def _partitions_by_host(row: Row, application: classic_application.ClassicApplication, plan: ClassicAssignment) -> Row:
@@ -144,13 +134,7 @@ def _partitions_by_host(row: Row, application: classic_application.ClassicApplic
     hosts = {process: member["endpoint"] for process, member in first.items() if member["endpoint"]}
     return {
         role: {
-            host: sorted(
-                [
-                    list(partition)
-                    for task in plan.clients[process][at]
-                    for partition in application.source_partitions(task)
-                ]
-            )
+            host: sorted([list(p) for task in plan.clients[process][at] for p in application.source_partitions(task)])
             for process, host in ((process, hosts[process]) for process in plan.clients if process in hosts)
         }
         for at, role in enumerate(("active", "standby"))
@@ -212,12 +196,10 @@ def table_rows(row: Row) -> dict[str, list[Row]]:
             for of in row["subtopologies"]
         ],
         "changelogs": [
-            group
-            | {"topic": name, "partition": partition}
-            | {"end_offset": None if fails and name not in topics else offset}
+            group | {"topic": name, "partition": p} | {"end_offset": None if fails and name not in topics else offset}
             for name, of in changelogs.items()
             if not of.get("new")
-            for partition, offset in enumerate(of["end_offsets"])
+            for p, offset in enumerate(of["end_offsets"])
         ],
         "members": [
             group
@@ -255,14 +237,12 @@ def expected_in_tables(row: Row) -> Row:
     follow_up = "at-once" if 0 in rejoins else "probing" if any(rejoins) else None
     return {
         "members": {
-            member: (sorted({task for task, *_ in of["active"]}), of["standby"])
-            for member, of in consumers
-            if of["active"] or of["standby"]
+            m: (sorted({t for t, *_ in o["active"]}), o["standby"]) for m, o in consumers if o["active"] or o["standby"]
         },
         "clients": {
-            process: (of["active"], of["standby"])
-            for process, of in row["expect"].get("clients", {}).items()
-            if of["active"] or of["standby"]
+            p: (f["active"], f["standby"])
+            for p, f in row["expect"].get("clients", {}).items()
+            if f["active"] or f["standby"]
         },
         "warmups": row["expect"].get("warmups", {}),
         "follow_up": follow_up,

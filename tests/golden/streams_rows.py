@@ -44,13 +44,8 @@ def rows(system: str) -> list[Row]:
 def expected(row: Row) -> Sets:
     """What Kafka's class answered."""
     sets = {
-        member: {
-            (role, subtopology, task)
-            for role in ("active", "standby")
-            for subtopology, tasks in got.get(role, {}).items()
-            for task in tasks
-        }
-        for member, got in row["expect"].items()
+        m: {(r, s, a) for r in ("active", "standby") for s, t in g.get(r, {}).items() for a in t}
+        for m, g in row["expect"].items()
     }
     return {member: got for member, got in sets.items() if got}
 
@@ -68,17 +63,13 @@ def group_of(row: Row, *, release: str = "4.4") -> task_assignor_api.StreamsGrou
 
     members = [
         task_assignor_api.StreamsMemberSpec(
-            member["id"],
-            member["process"],
-            active=tasks(member["active"]),
-            standby=tasks(member["standby"]),
-            offsets={
-                (number[subtopology], int(task)): offset
-                for subtopology, of_task in member["offsets"].items()
-                for task, offset in of_task.items()
-            },
+            m["id"],
+            m["process"],
+            active=tasks(m["active"]),
+            standby=tasks(m["standby"]),
+            offsets={(number[s], int(t)): f for s, o in m["offsets"].items() for t, f in o.items()},
         )
-        for member in row["members"]
+        for m in row["members"]
     ]
     named = [member.member_id for member in members], [member.process_id for member in members]
     return task_assignor_api.StreamsGroupSpec(
@@ -108,9 +99,7 @@ def table_rows(row: Row) -> dict[str, list[tuple[Any, ...]]]:
     group = (row["case"], GROUP_ID)
     tables: dict[str, list[tuple[Any, ...]]] = {name: [] for name in TABLES}
     tables["groups"] = [(*group, None, "streams", *[None] * 4, row["standby_replicas"], None)]
-    tables["subtopologies"] = [
-        (*group, name, *partitions_of.values()) for name, partitions_of in row["subtopologies"].items()
-    ]
+    tables["subtopologies"] = [(*group, name, *p.values()) for name, p in row["subtopologies"].items()]
     for position, member in enumerate(row["members"]):
         key = (*group, member["id"])
         tables["members"].append((*key, *([None] * 6), position, member["process"]))

@@ -26,17 +26,13 @@ def test_every_sequence_in_one_call(spark: SparkSession) -> None:
     steps += [("spoiled", "g", number, op) for number, op in zip((0, 1, 1, 2, 3), SPOILED, strict=True)]
     random.Random(0).shuffle(steps)
     answered = verify_classic_group(_steps(spark, steps)).repartition(3)
-    assert [(field.name, field.dataType) for field in answered.schema] == [
-        (f.name, f.dataType) for f in CLASSIC_GROUP_RESULTS
-    ]
+    assert [(i.name, i.dataType) for i in answered.schema] == [(f.name, f.dataType) for f in CLASSIC_GROUP_RESULTS]
     collected = answered.collect()
     results = {(row["cluster"], row["step"]): row["result"] for row in collected if row["cluster"] != "spoiled"}
     assert len(results) == len(rows) == 15_402
     assert len(collected) == len(steps)
     assert classic_group_rows.differences(rows, [results[row["sequence"], row["step"]] for row in rows]) == []
-    spoiled = [
-        json.loads(row["result"]) for row in sorted(collected, key=lambda row: row["step"]) if row[0] == "spoiled"
-    ]
+    spoiled = [json.loads(row["result"]) for row in sorted(collected, key=lambda r: r["step"]) if row[0] == "spoiled"]
     assert [next(iter(each)) for each in spoiled] == ["error"] * 4 + ["returned"]
     assert spoiled[1] == spoiled[2] == {"error": "step 1 occurs 2 times, expected once"}
 
@@ -56,6 +52,4 @@ def test_steps_without_a_key_are_refused_by_name(spark: SparkSession) -> None:
 
 
 def _steps(spark: SparkSession, rows: list[tuple[str, str | None, int | None, str | None]]) -> DataFrame:
-    return dataframe(
-        spark, StructType([StructField(field.name, field.dataType) for field in CLASSIC_GROUP_CALLS]), rows
-    )
+    return dataframe(spark, StructType([StructField(f.name, f.dataType) for f in CLASSIC_GROUP_CALLS]), rows)

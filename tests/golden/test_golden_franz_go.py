@@ -110,11 +110,7 @@ def test_the_plan_follows_a_leader_of_franz_go(spark: SparkSession) -> None:
     planned = plan(fleet.with_leader_client("franz-go"), "configured")
     planned = planned.with_tagged_rows(cached(planned.rows(ASSIGNED, ORDER_DEPENDENT, METRICS, REJECTED)))
     assert planned.rejected.collect() == []
-    alone = {
-        case: answer
-        for strategy in STICKY
-        for case, answer in franz_go_rows.planned(franz_go_rows.rows(strategy), f"{strategy}@franz-go").items()
-    }
+    alone = {c: a for s in STICKY for c, a in franz_go_rows.planned(franz_go_rows.rows(s), f"{s}@franz-go").items()}
     expected = vectors.expected_sets(row for row in rows if row["strategy"] not in STICKY)
     for case, answer in alone.items():
         for at, member in answer.assigned.items():

@@ -51,8 +51,6 @@ def _histories(strategy: str) -> dict[str, list[vectors.Row]]:
 def _members(row: vectors.Row, ours: vectors.Sets) -> list[vectors.Row]:
     """The row's members, owning what we gave them but for topics that their clients have dropped since."""
     return [
-        member | {"owned": sorted(ours[member["id"]] & {(t, p) for t, p in member["owned"]})}
-        if member["id"] in ours
-        else member
-        for member in row["members"]
+        m | {"owned": sorted(ours[m["id"]] & {(t, p) for t, p in m["owned"]})} if m["id"] in ours else m
+        for m in row["members"]
     ]

@@ -56,8 +56,7 @@ def test_what_is_given_back_of_topics_that_are_gone() -> None:
             if each["topics"]
         )
         racks = {
-            topic: [frozenset(rack for rack in each if rack is not None) for each in replicas]
-            for topic, replicas in (row["replica_racks"] or {}).items()
+            t: [frozenset(a for a in e if a is not None) for e in r] for t, r in (row["replica_racks"] or {}).items()
         }
         group = LibrdkafkaGroup(members, row["topics"], racks)
         given = withhold(group, assign_sticky(group))[0]

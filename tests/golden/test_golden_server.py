@@ -115,9 +115,7 @@ def test_what_is_called_sure_is_what_the_broker_recorded(topic_row: str, at_most
         name = {topic: topic_row["name"] for topic, topic_row in row["topics"].items()}
         theirs = {(name[topic], at): who for who, got in server_rows.expected(row).items() for topic, at in got}
         ours = owners[row["case"]]
-        assert {one for one in theirs.keys() | ours.keys() if theirs.get(one) != ours.get(one)} <= order_dependent[
-            row["case"]
-        ]
+        assert {o for o in theirs.keys() | ours.keys() if theirs.get(o) != ours.get(o)} <= order_dependent[row["case"]]
     assert 0 < sum(map(len, order_dependent.values())) / sum(map(len, owners.values())) <= at_most
 
 

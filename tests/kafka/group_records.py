@@ -25,9 +25,7 @@ SINCE_4_1 = tuple(type for type in NEWEST if type not in ONLY_BEFORE_4_1)
 
 def answered(records: Sequence[Bytes], class_path: str) -> list[Row]:
     """What the broker's serde says to them."""
-    return live_assignors.answered(
-        [{"key": encoded(key), "value": encoded(value)} for key, value in records], class_path, PROGRAM
-    )
+    return live_assignors.answered([{"key": encoded(k), "value": encoded(v)} for k, v in records], class_path, PROGRAM)
 
 
 def differs(row: Row, key: bytes, value: bytes | None) -> bool:

@@ -120,10 +120,7 @@ def _played(cluster: Cluster, folder: Path, seed: int) -> Live:
             moments=[datetime.fromtimestamp(at / 1000, UTC).isoformat() for at in moments],
         )
     tables = {place.name: read(place) for place in (folder / "tables").iterdir() if not place.name.startswith("fleet-")}
-    fleets = {
-        at: {place.name: read(place) for place in (folder / "tables" / f"fleet-{number}").iterdir()}
-        for number, at in enumerate(moments)
-    }
+    fleets = {a: {p.name: read(p) for p in (folder / "tables" / f"fleet-{n}").iterdir()} for n, a in enumerate(moments)}
     return Live(story, tables, fleets, _committed(cluster), written)
 
 

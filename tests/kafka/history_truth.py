@@ -70,9 +70,7 @@ def _items(group: str, task: str) -> Iterator[history_story.Item]:
     yield "active", subtopology, int(partition)
     if group == history_story.STREAMS:
         return
-    yield from (
-        ("partition", topic, int(partition)) for topic, count in history_story.TOPICS.items() if int(partition) < count
-    )
+    yield from (("partition", t, int(partition)) for t, count in history_story.TOPICS.items() if int(partition) < count)
 
 
 def _end(story: history_story.Story, stay: history_story.Stay) -> int:

@@ -47,10 +47,7 @@ def walked_by_us(row: Row) -> list[str]:
     if row["table"] == "copy":
         names = Names([op[1:] for op in row["ops"]])
         numbers = names.indexes()
-        return [
-            names.texts[each]
-            for each in copied_hash_set_order([numbers[op[1:]] for op in row["ops"]], names.spread_hash)
-        ]
+        return [names.texts[e] for e in copied_hash_set_order([numbers[o[1:]] for o in row["ops"]], names.spread_hash)]
     if row["table"] in _OWNED:
         return _owned(row)
     table = filled(row)

@@ -70,10 +70,8 @@ def _after(random: Random, member: Row, got: Row) -> Row:
 def _offsets(random: Random, tasks: Tasks, share: float) -> dict[str, dict[str, int]]:
     """How far the state of some of these tasks is; ties are frequent."""
     offsets = {
-        name: {
-            str(task): random.choice([0, 5, 10, random.randrange(1000)]) for task in listed if random.random() < share
-        }
-        for name, listed in tasks.items()
+        name: {str(task): random.choice([0, 5, 10, random.randrange(1000)]) for task in i if random.random() < share}
+        for name, i in tasks.items()
     }
     return {name: of for name, of in offsets.items() if of}
 
@@ -89,9 +87,7 @@ def _group(random: Random) -> Row:
     return {
         "system": "streams-sticky",
         "standby_replicas": random.choice([0, 1, 1, 2, 3]),
-        "subtopologies": {
-            name: {"partitions": random.randint(1, most), "stateful": random.random() < 0.7} for name in names
-        },
+        "subtopologies": {n: {"partitions": random.randint(1, most), "stateful": random.random() < 0.7} for n in names},
         "members": list(ids.values()),
     }
 

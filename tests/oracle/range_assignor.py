@@ -101,11 +101,7 @@ def _assign_co_partitioned(count: int, topics: list[_Topic], assignment: Assignm
     remaining = list(topics[0].rack_of)
     for partition in range(count):
         chosen = next(
-            (
-                member_id
-                for member_id in remaining
-                if all(topic.racks_match(member_id, partition) and topic.room(member_id) for topic in topics)
-            ),
+            (m for m in remaining if all(topic.racks_match(m, partition) and topic.room(m) for topic in topics)),
             None,
         )
         if chosen is None:

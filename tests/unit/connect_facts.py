@@ -103,11 +103,7 @@ def simulated(
     costs = [row for row in rows if row["kind"] == "costs"]
     rebalances = iter([row for row in rows if row["kind"] == "rebalances"])
     key = ("connect_cluster", "protocol")
-    return [
-        {column: row[column] for column in ("connect_cluster", "code", "detail")}
-        for row in rows
-        if row["kind"] == "rejected"
-    ] + [
+    return [{c: row[c] for c in ("connect_cluster", "code", "detail")} for row in rows if row["kind"] == "rejected"] + [
         {column: row[column] for column in key}
         | {"code": None, "costs": {column: row[column] for column in COSTS.names[2:]}}
         | {"rebalances": [_columns(next(rebalances), row, key) for _ in range(row["rebalances"])]}

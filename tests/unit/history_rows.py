@@ -92,10 +92,7 @@ def tables() -> dict[str, list[Row]]:
 def everything(name: str) -> HistoryRows:
     """What a page shows of it; the first group is called so."""
     made = tables()
-    named = {
-        table: [row | {"group_id": name} if row.get("group_id") == "carts" else row for row in rows]
-        for table, rows in made.items()
-    }
+    named = {t: [o | {"group_id": name} if o.get("group_id") == "carts" else o for o in r] for t, r in made.items()}
     keys = {"cluster": "shop", "group_id": name, "assignor": name, "protocol": "eager", "static": False}
     figures = {**keyed("rebalances=12 num_replayed=12 moved=9 paused_partition_ms=216_000 saved_ms=None"), "note": name}
     time_buckets = [

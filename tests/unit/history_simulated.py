@@ -124,8 +124,7 @@ class Classic(Simulated):
     def write(self) -> None:
         """The record of the group as it is."""
         member_values = [
-            classic_member(each, self.has[each], list(TOPICS), groupInstanceId=instance)
-            for each, instance in self.members.items()
+            classic_member(each, self.has[each], list(TOPICS), groupInstanceId=i) for each, i in self.members.items()
         ]
         self.draw.shuffle(member_values)
         self.log.write(self.now, "GroupMetadata", generation(self.number, member_values))

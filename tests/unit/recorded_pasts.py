@@ -147,6 +147,4 @@ def subscription(joined: JoinedMember, names: Sequence[str], assignor: str) -> b
 
 
 def _topic_partitions(assigned: dict[str, list[int]]) -> bytes:
-    return struct.pack(">i", len(assigned)) + b"".join(
-        text_bytes(topic) + numbers_bytes(partitions) for topic, partitions in assigned.items()
-    )
+    return struct.pack(">i", len(assigned)) + b"".join(text_bytes(t) + numbers_bytes(p) for t, p in assigned.items())

@@ -299,10 +299,7 @@ def drift(name: str, key: Row) -> html.DriftRows:
         ],
         topics=[{"cluster": "c", "topic": name, "change": "grown", "partitions_before": 3, "partitions_after": 6}],
         worse=[group_row | {"change": "changed", "rejected_after": "duplicate-member"}],
-        pairs=[
-            key | {"from_member_id": f"{name}-0", "to_member_id": to_member, "partitions": 2}
-            for to_member in (f"{name}-1", None)
-        ],
+        pairs=[key | {"from_member_id": f"{name}-0", "to_member_id": t, "partitions": 2} for t in (f"{name}-1", None)],
         streams=[
             key
             | {f"{what}_{when}": 3 for what in ("members", "tasks") for when in ("before", "after")}

@@ -31,12 +31,8 @@ def run(
 ) -> tuple[Rows, Rows, Rows]:
     """Advice in order, what is not advised, and what is rejected."""
     found = pa.concat_tables(advise(facts(*rows), params, missing or {})).to_pylist()
-    by_kind = {
-        kind: [row for row in found if row["kind"] == kind] for kind in ("advice", "not-recommended", "rejected")
-    }
-    ranked = sorted(
-        by_kind["advice"], key=lambda row: (row["category_index"], -(row["gain"] or 0), row["group_id"] or "")
-    )
+    by_kind = {k: [row for row in found if row["kind"] == k] for k in ("advice", "not-recommended", "rejected")}
+    ranked = sorted(by_kind["advice"], key=lambda r: (r["category_index"], -(r["gain"] or 0), r["group_id"] or ""))
     return ranked, by_kind["not-recommended"], by_kind["rejected"]
 
 
@@ -242,9 +238,7 @@ def test_one_assignor_money_first() -> None:
     assert advice[0]["settings"].endswith("RoundRobinAssignor")
     assert (codes(declined, "membership"), codes(declined, "assignor")) == (["superseded"], ["superseded"])
     assert all(
-        "roundrobin is recommended (300.00 USD a month)" in row["detail"]
-        for row in declined
-        if row["code"] == "superseded"
+        "roundrobin is recommended (300.00 USD a month)" in r["detail"] for r in declined if r["code"] == "superseded"
     )
 
 
@@ -420,9 +414,7 @@ def test_streams_settings_have_to_save_enough() -> None:
     lag = streams("acceptable.recovery.lag", 10, code="not-known", detail="No sizes")
     refused = {"kind": "rejected", "adviser": "zones", "code": "streams-group", "detail": "It has tasks"}
     advice, declined, rejected = run(current, other, lag, refused)
-    assert [(row["action"], row["category"], row["gain"], row["cost"]) for row in advice] == [
-        ("standbys", "pause", 60.0, 1.0)
-    ]
+    assert [(r["action"], r["category"], r["gain"], r["cost"]) for r in advice] == [("standbys", "pause", 60.0, 1.0)]
     assert ([(row["adviser"], row["code"]) for row in declined], rejected) == (
         [("replicas", "nothing-to-do"), ("streams", "not-known")],
         [],

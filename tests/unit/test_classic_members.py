@@ -131,8 +131,7 @@ def test_state_without_known_offsets() -> None:
     assert rows == {("0", 1): None, ("1", 1): 70, ("1", 0): -3, ("2", 9): 3}
     old = struct.pack(">i", 1) + uuid.UUID(PROCESSES[0]).bytes + struct.pack(">iiiiii", 1, 1, 0, 1, 1, 1)
     rows = {
-        (row["subtopology"], row["task"]): row["changelog_offset"]
-        for row in _read([_member("c", old, None, [])]).tasks["c"]
+        (r["subtopology"], r["task"]): r["changelog_offset"] for r in _read([_member("c", old, None, [])]).tasks["c"]
     }
     assert rows == {("1", 0): -3, ("1", 1): -3}
 

@@ -51,8 +51,7 @@ def test_a_warmup_and_two_rebalances() -> None:
 def test_a_slow_restore_takes_more_probing_rebalances() -> None:
     """130 s, so that the third one, at 180 s, moves the task."""
     assert [
-        (each.start, each.cause)
-        for each in list(ClassicRounds(scaled_out(2), {(0, 0): 1.3e10, (0, 1): 1.3e10}, 1e8).run())[1:]
+        (e.start, e.cause) for e in list(ClassicRounds(scaled_out(2), {(0, 0): 1.3e10, (0, 1): 1.3e10}, 1e8).run())[1:]
     ] == [(60.0, "probing"), (120.0, "probing"), (180.0, "probing"), (180.0, "at-once")]
 
 
@@ -153,9 +152,7 @@ def test_every_recorded_application_gets_where_it_should(seed: int) -> None:
     """At the end, the assignment is the target of the last rebalance, nothing moves, and nothing is left to restore;
     `settle` gets there with other warmups."""
     rows = [
-        row
-        for row in recorded.rows()
-        if row["assignor"] == "high-availability" and "model" in row and len(row["members"]) <= 8
+        r for r in recorded.rows() if r["assignor"] == "high-availability" and "model" in r and len(r["members"]) <= 8
     ]
     for row in Random(seed).sample(rows, 12):
         application = recorded.application_of(row)
@@ -187,8 +184,5 @@ def test_what_an_application_is_after_all_rebalances() -> None:
     application = scaled_out(2)
     found = settle(replace(application, config=replace(application.config, num_standby_replicas=1)))
     assert found is not None
-    assert (
-        sum(each.offset_sums == {(0, at): RUNNING, (0, 1 - at): 1_000_000} for each in found.members for at in (0, 1))
-        == 2
-    )
+    assert sum(e.offset_sums == {(0, at): RUNNING, (0, 1 - at): 1_000_000} for e in found.members for at in (0, 1)) == 2
     assert settle(replace(application, end_offsets=None)) is None

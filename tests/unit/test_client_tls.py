@@ -121,9 +121,7 @@ def test_pkcs12_whatever_the_type_says(
     file.write_bytes(pkcs12.serialize_key_and_certificates(b"me", key, certificate, None, SHUT))
     for kind in ("PKCS12", "JKS"):
         names = {"location": str(file), "password": "hush", "type": kind}
-        made = _context(
-            **{f"ssl_{store}_{name}": text for store in ("keystore", "truststore") for name, text in names.items()}
-        )
+        made = _context(**{f"ssl_{s}_{name}": text for s in ("keystore", "truststore") for name, text in names.items()})
         assert made.cert_store_stats()["x509"] == 1
         assert made.verify_flags & ssl.VERIFY_X509_PARTIAL_CHAIN
     assert len(loaded) == 2

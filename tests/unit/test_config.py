@@ -37,8 +37,7 @@ def test_the_commented_examples_of_the_shipped_file_are_valid(tmp_path: Path) ->
     top = [
         line
         for line in [
-            line[2:] if line.startswith("# ") and (" = " in line or line.startswith("# [[")) else line
-            for line in text.splitlines()
+            i[2:] if i.startswith("# ") and (" = " in i or i.startswith("# [[")) else i for i in text.splitlines()
         ]
         if not line.startswith("[[") and not line.startswith(("groups", "assignor", "library", "version"))
     ]

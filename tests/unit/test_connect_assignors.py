@@ -25,9 +25,7 @@ def round_of(
     state.generation_id = 7
     values: dict[str, Any] = {
         "workers": list(range(len(reported))),
-        "reported": [
-            ([item for item in items if item == C], [item for item in items if item != C]) for items in reported
-        ],
+        "reported": [([item for item in i if item == C], [item for item in i if item != C]) for i in reported],
         "configured": wanted,
         "configured_tasks": len(wanted - {C}),
         "now_ms": NOW,

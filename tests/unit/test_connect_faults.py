@@ -169,9 +169,7 @@ def test_many_equal_workers_reject_only_their_cluster(workers: list[str | None])
     faulty = cluster("c") | {"workers": [{"connect_cluster": "c", "worker_id": worker} for worker in workers]}
     assert rejected(merged(faulty, cluster("b"))).keys() == {"c"}
     assert rejected(merged(faulty)).keys() == {"c"}
-    assert [row for row in results(merged(faulty, cluster("b"))) if row["connect_cluster"] == "b"] == results(
-        cluster("b")
-    )
+    assert [r for r in results(merged(faulty, cluster("b"))) if r["connect_cluster"] == "b"] == results(cluster("b"))
 
 
 def test_workers_whose_ids_are_all_null() -> None:

@@ -51,9 +51,7 @@ def of(
     return {
         "clusters": [key | clock | {"max_delay_ms": 300_000} | more],
         "connectors": [key | {"connector": name} for name in configured],
-        "tasks": [
-            key | {"connector": name, "task": index} for name, count in configured.items() for index in range(count)
-        ],
+        "tasks": [key | {"connector": name, "task": index} for name, c in configured.items() for index in range(c)],
         "workers": [key | {"worker_id": worker} for worker in reported],
         "reported": [key | {"worker_id": worker} | item for worker, runs in reported.items() for item in items(*runs)],
         "state": [] if state is None else [key | {"generation_id": 7} | state],

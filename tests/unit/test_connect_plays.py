@@ -23,10 +23,7 @@ def _doubled() -> Tables:
 
 
 def _played(*tables: Tables, events: list[Happened], protocols: tuple[str, ...] | None = None) -> list[dict[str, Any]]:
-    rows = [
-        {"connect_cluster": "c", "at_ms": at, "event": event, "subject": subject, "tasks": tasks}
-        for at, event, subject, tasks in events
-    ]
+    rows = [{"connect_cluster": "c", "at_ms": a, "event": e, "subject": s, "tasks": t} for a, e, s, t in events]
     return simulated(merged(*tables, {"events": rows}), protocols, SLOW)
 
 
@@ -164,9 +161,7 @@ def test_events_without_workers_are_not_reported_later() -> None:
         "0 connector-added c 1; 10 worker-joined w1 None; 5_000 worker-left w1 None; 6_000 worker-joined w1 None"
     )
     rounds, _, _ = play("sessioned", events, SLOW)
-    assert [(round["event"], round["lost_with_worker"]) for round in rounds] == tuples(
-        "'worker-joined w1' 0; 'worker-joined w1' 2"
-    )
+    assert [(r["event"], r["lost_with_worker"]) for r in rounds] == tuples("'worker-joined w1' 0; 'worker-joined w1' 2")
 
 
 def _waiting(leader: str | None = None) -> Tables:

@@ -32,9 +32,7 @@ def play(
     """Simulates events of an initially empty cluster."""
     of_workers = [event.startswith("worker") for _, event, _, _ in happened]
     workers = Names(subject for is_worker, (_, _, subject, _) in zip(of_workers, happened, strict=True) if is_worker)
-    connectors = Names(
-        subject for is_worker, (_, _, subject, _) in zip(of_workers, happened, strict=True) if not is_worker
-    )
+    connectors = Names(subject for i, (_, _, subject, _) in zip(of_workers, happened, strict=True) if not i)
     numbers = {True: workers.indexes(), False: connectors.indexes()}
     events = [
         ConnectEvent(at, EVENTS.index(event), numbers[is_worker][subject], -1 if tasks is None else tasks)

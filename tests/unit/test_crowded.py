@@ -109,9 +109,7 @@ def test_topics_of_a_share_group_of_one_hash_code() -> None:
     rows += [{"cluster": "c", "group_id": name, "kind": GROUP, "group_type": "share"} for name in groups]
     for row in rows:
         row |= {"topic_id": "kYcGx5mSTBWtVzUuEmKbxw"} if row["kind"] == SUBSCRIPTION else {}
-    planned = [
-        row for table in plan_share_groups(facts_table(rows), to_arrow_schema(PLAN_ROWS)) for row in table.to_pylist()
-    ]
+    planned = [row for t in plan_share_groups(facts_table(rows), to_arrow_schema(PLAN_ROWS)) for row in t.to_pylist()]
     assert {row["group_id"] for row in planned if row["kind"] == "assigned"} == {"good"}
     assert [(row["group_id"], row["code"]) for row in planned if row["code"]] == [("crowd", "identity-order")]
 

@@ -82,9 +82,7 @@ def test_keys_are_those_of_the_reference() -> None:
         "dev=development serverless=production classic=production"
     )
     # What the CLI wants of a production target: one copy, whoever deploys it says where.
-    assert all(
-        target["workspace"]["root_path"] for target in BUNDLE["targets"].values() if target["mode"] == "production"
-    )
+    assert all(t["workspace"]["root_path"] for t in BUNDLE["targets"].values() if t["mode"] == "production")
     assert BUNDLE["targets"]["dev"]["resources"] == BUNDLE["targets"]["serverless"]["resources"]
     used = {name for text in strings(BUNDLE) for name in re.findall(r"\$\{var\.(\w+)\}", text)}
     assert used == set(BUNDLE["variables"])
@@ -181,9 +179,7 @@ def test_every_job_is_a_subcommand() -> None:
     assert PROJECT["scripts"] == {"spark-assign": "spark_assign_jobs._entry:main"}
     context = click.Context(_entry.command)
     assert set(_entry.command.list_commands(context)) == jobs
-    assert {name: getattr(_entry.command.get_command(context, name), "name", None) for name in jobs} == {
-        name: name for name in jobs
-    }
+    assert {n: getattr(_entry.command.get_command(context, n), "name", None) for n in jobs} == {a: a for a in jobs}
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3])

@@ -31,9 +31,7 @@ def stories(request: pytest.FixtureRequest, seed: int) -> Iterator[Simulated]:
 
 def last_of_each_time(moments: list[Moment]) -> list[Moment]:
     """What lasted: of moments at one time the last."""
-    return [
-        each for each, then in zip(moments, [*moments[1:], None], strict=True) if not then or then.at_ms > each.at_ms
-    ]
+    return [e for e, then in zip(moments, [*moments[1:], None], strict=True) if not then or then.at_ms > e.at_ms]
 
 
 def test_the_history_is_what_happened(stories: Iterator[Simulated]) -> None:
@@ -80,9 +78,7 @@ def assert_memberships(timeline: Timeline, moments: list[Moment]) -> None:
     rows = membership_rows(list(generation_changes(timeline, find_departures(timeline))))
     rebalances = {row["member_id"]: (row["start_time"], row["end_time"]) for row in rows}
     # Who was there for no time may have no row.
-    assert {each: span for each, span in true.items() if span[0] != span[1]} == {
-        each: span for each, span in rebalances.items() if span[0] != span[1]
-    }
+    assert {e: s for e, s in true.items() if s[0] != s[1]} == {a: p for a, p in rebalances.items() if p[0] != p[1]}
 
 
 def test_the_history_of_a_compacted_log_has_no_errors(stories: Iterator[Simulated]) -> None:

@@ -56,8 +56,7 @@ def went(name: str) -> list[tuple[str, str, bool]]:
     timeline = sample()[name]
     clients = {each.member_id: each.client_id or "" for one in timeline.generations for each in one.members}
     return [
-        (clients[each.member_id], each.leave_type, each.new_member_id is not None)
-        for each in find_departures(timeline, THRESHOLDS)
+        (clients[e.member_id], e.leave_type, e.new_member_id is not None) for e in find_departures(timeline, THRESHOLDS)
     ]
 
 
@@ -106,9 +105,8 @@ def test_what_the_leaders_and_the_broker_assigned_is_reproduced() -> None:
         "recommendations-features": ("uniform", "consumer", 1),
     }
     rebalances = {name: sum(sample()[name].is_rebalance) - 1 for name in expected}
-    assert {name: tuple(row[each] for each in columns) for name, row in recorded.items()} == {
-        name: (assignor, protocol, False, rebalances[name], rebalances[name] - differing, None)
-        for name, (assignor, protocol, differing) in expected.items()
+    assert {n: tuple(r[e] for e in columns) for n, r in recorded.items()} == {
+        a: (s, p, False, rebalances[a], rebalances[a] - d, None) for a, (s, p, d) in expected.items()
     }
     assert {name: row["note"].partition(", first ")[0] for name, row in recorded.items() if row["note"]} == {
         "recommendations-features": "its assignor doesn't reproduce 1 of 6 rebalances"

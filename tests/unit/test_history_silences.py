@@ -114,10 +114,8 @@ def offsets_of(commits: dict[int, list[tuple[int, int]]]) -> Timeline:
     timeline = past(member_of_all, commits={p: [at for at, _ in each] for p, each in commits.items()})
     offsets = {p: dict(each) for p, each in commits.items()}
     intervals = {
-        (topic, p): tuple(
-            each._replace(first_offset=offsets[p][each.start_ms], last_offset=offsets[p][each.end_ms]) for each in found
-        )
-        for (topic, p), found in timeline.commits.items()
+        (t, p): tuple(e._replace(first_offset=offsets[p][e.start_ms], last_offset=offsets[p][e.end_ms]) for e in f)
+        for (t, p), f in timeline.commits.items()
     }
     return replace(timeline, commits=intervals)
 
@@ -194,9 +192,7 @@ def test_a_group_that_is_empty_for_longer_than_a_deploy_is_absent() -> None:
         generation(3, day, [(B, [0])]),
         commits={0: beats(0, 100_000) + beats(day + 11_000, day + 100_000)},
     )
-    assert [(each.generation_id, each.paused_partition_ms) for each in all_pauses(timeline)] == tuples(
-        "2 12_000; 3 11_000"
-    )
+    assert [(e.generation_id, e.paused_partition_ms) for e in all_pauses(timeline)] == tuples("2 12_000; 3 11_000")
     short = past(
         generation(1, 0, [(A, [0])]),
         generation(2, 112_000, []),
@@ -216,9 +212,7 @@ def test_a_member_that_joins_and_leaves_in_one_millisecond_does_not_end_an_absen
         generation(5, 500_000, [(B, [0])]),
         commits={0: beats(0, 100_000) + beats(511_000, 600_000)},
     )
-    assert [(each.generation_id, each.paused_partition_ms) for each in all_pauses(timeline)] == tuples(
-        "2 12_000; 5 11_000"
-    )
+    assert [(e.generation_id, e.paused_partition_ms) for e in all_pauses(timeline)] == tuples("2 12_000; 5 11_000")
 
 
 def test_who_commits_once_a_minute_does_not_pause_every_minute() -> None:
@@ -263,9 +257,7 @@ def test_pauses_are_those_of_every_millisecond(seed: int, turn: int) -> None:
         generation(number, at, [(small, [0])] if rng.random() < 0.7 else [], stable_ms=at + rng.choice([0, 0, 3, 9]))
         for number, at in enumerate(sorted(rng.randint(0, 100) for _ in range(rng.randint(0, 8))))
     ]
-    commits = {
-        partition: sorted(rng.choices(range(100), k=rng.randint(1, 40))) for partition in range(rng.randint(1, 4))
-    }
+    commits = {p: sorted(rng.choices(range(100), k=rng.randint(1, 40))) for p in range(rng.randint(1, 4))}
     timeline = past(*generations, commits=commits, gap=thresholds.commit_gap_ms)
     found = find_pauses(timeline, thresholds)
     expected = by_millisecond(timeline, commits, thresholds)

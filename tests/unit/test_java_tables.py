@@ -61,9 +61,7 @@ def test_sets_made_of_collections_walk_as_java_recorded(recorded: list[Row]) -> 
     flat = list(itertools.chain(*texts))
     group = np.repeat(np.arange(len(copies)), [len(each) for each in texts])
     order = set_order(hash_map.string_hashes(flat), hash_map.text_ranks(flat), group)
-    assert [[flat[at] for at in order[group == number]] for number in range(len(copies))] == [
-        row["walk"] for row in copies
-    ]
+    assert [[flat[at] for at in order[group == n]] for n in range(len(copies))] == [row["walk"] for row in copies]
     assert max(np.unique(hash_map.string_hashes(each), return_counts=True)[1].max() for each in texts) > 20
 
 

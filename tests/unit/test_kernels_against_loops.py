@@ -25,9 +25,7 @@ from tests.sizes import drawn
 def _groups(strategy: str, *, times: int = 1) -> list[Group]:
     """A few hundred random groups; the seed is in the test's output when it fails."""
     seed = seed_for(__name__)
-    return [
-        Group.from_row(row) for row in random_groups.groups(strategy, seed, small=times * drawn(150, 300), mid_size=1)
-    ]
+    return [Group.from_row(r) for r in random_groups.groups(strategy, seed, small=times * drawn(150, 300), mid_size=1)]
 
 
 def test_the_ring_goes_on_as_the_loop_does() -> None:
@@ -136,9 +134,7 @@ def _blocks(keys: list[int], partitions: list[int]) -> tuple[np.ndarray, ...]:
         twice[-1] += 1
     named = sorted(blocks.items(), key=lambda each: str(each[1]))
     key, block = np.array([key for key, _ in named], np.int64).T
-    bits, twice = (
-        np.array([each[at][:WORDS_PER_BITMAP] for _, each in named], np.uint64).astype(np.int64) for at in (0, 1)
-    )
+    bits, twice = (np.array([e[at][:WORDS_PER_BITMAP] for _, e in named], np.uint64).astype(np.int64) for at in (0, 1))
     return key, block, bits, twice, np.array([each[1][-1] for _, each in named])
 
 
@@ -186,11 +182,9 @@ def test_runs_that_meet_are_found() -> None:
         owned = [group | {"kind": OWNED_SLICE} | dict(zip(names, run, strict=True)) for run in runs]
         faults = find_faults(index_facts(facts_table(members + owned)))
         twice = sorted(
-            f"owned_slices: member_id={member}, topic={topic}, partition={partition}"
-            for (member, topic, partition), number in Counter(
-                (member, topic, first + at * step) for member, topic, first, step, count in runs for at in range(count)
-            ).items()
-            if number > 1
+            f"owned_slices: member_id={member}, topic={topic}, partition={p}"
+            for (member, topic, p), n in Counter((m, t, f + a * s) for m, t, f, s, c in runs for a in range(c)).items()
+            if n > 1
         )
         more = f" and {len(twice) - 1} more" if len(twice) > 1 else ""
         message = f"{twice[0]}{more}. Keep one row per member and partition" if twice else None

@@ -73,8 +73,7 @@ def test_each_broker_gets_a_request_for_what_it_leads() -> None:
     brokers = Brokers({1: answer({("t", 0): 10, ("u", 0): 30}), 2: answer({("t", 1): 20})})
     assert read(brokers) == ({("t", 0): 10, ("t", 1): 20, ("u", 0): 30}, ["read sizes: 3 of 4 partitions"])
     assert {
-        broker: {topic.topic: topic.partitions for topic in request.topics}
-        for broker, request in brokers.requests.items()
+        broker: {topic.topic: topic.partitions for topic in r.topics} for broker, r in brokers.requests.items()
     } == {1: {"t": [0], "u": [0]}, 2: {"t": [1]}}
     assert isinstance(brokers.requests[1], DescribeLogDirsRequest)
 
@@ -118,13 +117,11 @@ def test_cordoned_brokers(version: int) -> None:
     """A broker is cordoned if all of its online directories are, as of version 5; one that doesn't answer is absent."""
     folder = DescribeLogDirsResponse.DescribeLogDirsResult
     online, offline, cordoned = (
-        folder(error_code=code, log_dir="/d", topics=[], is_cordoned=is_cordoned)
-        for code, is_cordoned in ((0, False), (56, False), (0, True))
+        folder(error_code=c, log_dir="/d", topics=[], is_cordoned=i) for c, i in ((0, False), (56, False), (0, True))
     )
     folders = {1: [online, cordoned], 2: [cordoned, cordoned], 3: [cordoned, offline], 4: [offline]}
     answers: dict[int, Any] = {
-        broker: DescribeLogDirsResponse(throttle_time_ms=0, error_code=0, results=each)
-        for broker, each in folders.items()
+        b: DescribeLogDirsResponse(throttle_time_ms=0, error_code=0, results=each) for b, each in folders.items()
     }
     brokers = Brokers(answers | {5: errors.KafkaConnectionError("gone")})
     brokers.newest = lambda _: version  # type: ignore[method-assign]

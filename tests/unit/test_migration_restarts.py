@@ -66,8 +66,7 @@ def who_has(specs: GroupSpecs, runs: PartitionSlices, case: str) -> dict[int, se
 def planned(rows: list[Row], assignor: str) -> dict[str, tuple[Owned, Owned]]:
     """Of each group what its members may own right away, and what they get once its owner has given it up."""
     found: dict[str, tuple[Owned, Owned]] = {
-        row["case"]: ({each["id"]: set() for each in row["members"]}, {each["id"]: set() for each in row["members"]})
-        for row in rows
+        r["case"]: ({e["id"]: set() for e in r["members"]}, {a["id"]: set() for a in r["members"]}) for r in rows
     }
     if assignor in ORACLE:
         for row in rows:
@@ -111,9 +110,7 @@ def one_by_one(rows: list[Row], now: str, to: str) -> dict[str, list[tuple[int, 
         going = [row for row in rows if len(seats[row["case"]]) > number]
         moving = [row for row in going if seats[row["case"]][number].get("instance") is None]
         costs = {row["case"]: np.array([0, 0, len(seats[row["case"]][number]["owned"])]) for row in going}
-        others = [
-            row | {"members": [m for m in row["members"] if m is not seats[row["case"]][number]]} for row in moving
-        ]
+        others = [r | {"members": [m for m in r["members"] if m is not seats[r["case"]][number]]} for r in moving]
         others = [row for row in others if row["members"]]
         for row, got in zip(others, planned(others, now if number == 0 else to).values(), strict=True):
             costs[row["case"]] += rebalance(row, got, owned(seats[row["case"]][number]), classic)

@@ -438,9 +438,7 @@ def test_events_that_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
         "topics": [{"cluster": "c", "topic": "t", "partitions": 4}],
         "members": members,
         "subscriptions": [member | {"topic": "t"} for member in members],
-        "owned_slices": [
-            member | {"topic": "t", "first": at, "step": 2, "count": 2} for at, member in enumerate(members)
-        ],
+        "owned_slices": [m | {"topic": "t", "first": at, "step": 2, "count": 2} for at, m in enumerate(members)],
     }
     restarts = [key | {"event": "member-restarts", "member_id": "a", "at_ms": 60_000 * at} for at in range(1, 20)]
     for events, codes in ((restarts[:1], {None}), (restarts, {"too-many-events"})):

@@ -35,11 +35,7 @@ def _answers(played: GroupSimulation, member: str) -> list[tuple[int, str]]:
 def _calls(played: GroupSimulation) -> list[tuple[int, str, str, str]]:
     """All calls of rebalance listeners: when, whose, which, with what."""
     kinds = ("revoked", "assigned", "lost")
-    return [
-        (each.at_ms, each.actor, each.message, each.detail)
-        for each in played.group.trace or ()
-        if each.message in kinds
-    ]
+    return [(e.at_ms, e.actor, e.message, e.detail) for e in played.group.trace or () if e.message in kinds]
 
 
 # --- joining ------------------------------------------------------------------------------------------------------
@@ -230,9 +226,7 @@ def test_a_crash(crash: int, heard: int) -> None:
 def test_the_others_are_heard_of_all_the_time() -> None:
     """Long quiet times fence nobody."""
     played = play(modern({**TWO, "c3": [3]}), at(500_000, "member-crashes", "c1"), at(900_000, "member-crashes", "c2"))
-    assert [text for _, _, text in logged(played, "fenced")] == [
-        f"{name} sent no heartbeat in time" for name in ("c1", "c2")
-    ]
+    assert [t for _, _, t in logged(played, "fenced")] == [f"{name} sent no heartbeat in time" for name in ("c1", "c2")]
     assert set(owners(played).values()) == {"c3"}
 
 
@@ -304,8 +298,7 @@ def test_what_a_reader_sees_changes_nothing() -> None:
     )
     times = TimingConfig(revoke_ms=100, restore_ms=2_000, poll_interval_ms=500)
     seen, unseen = (
-        GroupSimulation(modern(owned, timing=times), in_order(events), traced=traced, owners=True)
-        for traced in (True, False)
+        GroupSimulation(modern(owned, timing=times), in_order(events), traced=t, owners=True) for t in (True, False)
     )
     for played in (seen, unseen):
         run(played)

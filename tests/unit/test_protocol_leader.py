@@ -88,9 +88,7 @@ def test_random_groups_as_the_loops_do(strategy: str) -> None:
     rows = _rows(strategy, drawn(40, 80))
     asks = [leader_rows.ask_of(row, strategy) for row in rows]
     loop = {"range": range_assignor, "roundrobin": roundrobin_assignor}[strategy].assign
-    expected = {
-        row["case"]: {member: set(got) for member, got in loop(Group.from_row(row)).items() if got} for row in rows
-    }
+    expected = {row["case"]: {m: set(got) for m, got in loop(Group.from_row(row)).items() if got} for row in rows}
     assert vectors.differences(expected, _sets(rows, asks, assign(asks))) == []
 
 
@@ -137,9 +135,7 @@ def test_little_to_assign(assignor: str) -> None:
 
 @pytest.fixture
 def _mine() -> Iterator[None]:
-    ASSIGNORS["mine"] = lambda asks: [
-        AssignmentResponse([[number] for number in range(len(ask.members))]) for ask in asks
-    ]
+    ASSIGNORS["mine"] = lambda asks: [AssignmentResponse([[n] for n in range(len(ask.members))]) for ask in asks]
     yield
     del ASSIGNORS["mine"]
 

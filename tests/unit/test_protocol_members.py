@@ -33,9 +33,7 @@ def _asks(beginning: InitialState, *events: Event) -> list[AssignmentRequest]:
 
 def _reported(ask: AssignmentRequest) -> dict[str, tuple[list[int], int, int | None]]:
     """Of each member what it says it owns, its generation, and the one in its user data."""
-    return {
-        each.member_id: (list(each.owned), each.generation_id, each.user_data_generation_id) for each in ask.members
-    }
+    return {e.member_id: (list(e.owned), e.generation_id, e.user_data_generation_id) for e in ask.members}
 
 
 # --- what sticky remembers (`StickyAssignor.onAssignment`) --------------------------------------------------------
@@ -79,9 +77,7 @@ def test_sticky_remembers_its_own_generations_only() -> None:
     assert {(*owned, generation) for owned, _, generation in _reported(asks[1]).values()} == {(None,)}
     third = dict(zip(_reported(asks[1]), assign([asks[1]])[0].assigned, strict=True))
     reported = _reported(asks[3])
-    assert {name: reported[name] for name in ("c1", "c2", "c3")} == {
-        name: (third[name], 4, 3) for name in ("c1", "c2", "c3")
-    }
+    assert {n: reported[n] for n in ("c1", "c2", "c3")} == {name: (third[name], 4, 3) for name in ("c1", "c2", "c3")}
     assert reported["c5"] == ([], -1, None)
 
 
@@ -205,9 +201,7 @@ def _changes(time: int, topics: tuple[str, ...], *, static: bool = False) -> Gro
 def test_a_subscription_that_changes_while_it_waits() -> None:
     """It has joined with the old one, and joins again once it has its share."""
     played = _changes(15_000, ("t", "u"))
-    assert [line for line in rounds(played) if "subscription" in line[1]] == [
-        (3, "c2 rejoined: its subscription changed")
-    ]
+    assert [i for i in rounds(played) if "subscription" in i[1]] == [(3, "c2 rejoined: its subscription changed")]
     assert played.group.coordinator.rebalances[1].start_ms == 20_000
     assert code(1, 0) in played.group.members["c2"].owned
 

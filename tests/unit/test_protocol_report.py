@@ -83,9 +83,7 @@ def test_a_long_trace_is_cut() -> None:
 
 def test_a_large_group_is_thinned() -> None:
     """The members that appear first, and those with the highest ids."""
-    joins = [
-        (at, f"c{member}", "coordinator", "JoinGroup", "") for at, member in enumerate((5, 9, 1, 2, 7, 3, 8, 0, 6, 4))
-    ]
+    joins = [(at, f"c{m}", "coordinator", "JoinGroup", "") for at, m in enumerate((5, 9, 1, 2, 7, 3, 8, 0, 6, 4))]
     story = excerpt(trace(joins))
     assert story.actors == ["coordinator", "c1", "c2", "c4", "c5", "c6", "c7", "c8", "c9"]
     assert story.left_out == ["2 of 10 rows left out, among them all of other members"]

@@ -26,8 +26,7 @@ JOIN = facts.event(10_000, "member-starts", "c3")
 _VARIANT = [StructField("variant", StringType(), nullable=False)]
 _TABLES = {TRACE: schemas.TRACE, PARTITIONS: schemas.PARTITIONS, OWNERSHIP: schemas.OWNERSHIP}
 SCHEMAS = {RESULTS: to_arrow_schema(RESULT_ROWS)} | {
-    name: to_arrow_schema(StructType([*table.fields[:2], *_VARIANT, *table.fields[2:]]))
-    for name, table in _TABLES.items()
+    name: to_arrow_schema(StructType([*t.fields[:2], *_VARIANT, *t.fields[2:]])) for name, t in _TABLES.items()
 }
 
 
@@ -214,9 +213,7 @@ def test_groups_and_protocols_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(simulate_groups, "MAX_RUNNING", 2)
     in_pairs = _rows(variants=("eager", "cooperative"), **groups)
     key = ("group_id", "variant")
-    assert sorted(in_pairs, key=lambda row: _only([row], *key)) == sorted(
-        everything, key=lambda row: _only([row], *key)
-    )
+    assert sorted(in_pairs, key=lambda r: _only([r], *key)) == sorted(everything, key=lambda row: _only([row], *key))
 
 
 def test_so_many_at_once_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

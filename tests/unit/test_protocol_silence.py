@@ -89,9 +89,7 @@ def test_who_crashes_while_it_waits_for_others_to_join_is_kept_until_it_is_answe
         at(14_000, "member-crashes", "c2"),
     )
     assert played.group.coordinator.rebalances[0].joined_ms == 105_000 + 2 * 500
-    assert [
-        line for line in played.group.trace or () if line.at_ms > 14_000 and "c2" in (line.actor, line.receiver)
-    ] == []
+    assert [i for i in played.group.trace or () if i.at_ms > 14_000 and "c2" in (i.actor, i.receiver)] == []
     assert [(time, text[:2]) for time, _, text in logged(played, "session-timeout")] == [(106_000 + 45_000, "c2")]
 
 

@@ -238,13 +238,8 @@ def test_members_of_franz_go_follow_the_vote(library: str, revoked: list[int]) -
     state = replace(
         stage({f"c{n}": [3 * n, 3 * n + 1, 3 * n + 2] for n in range(4)}, ("range",)), leader_library=library
     )
-    restarts = [
-        (f"c{n}", names) for names in (("cooperative-sticky", "range"), ("cooperative-sticky",)) for n in range(4)
-    ]
-    events = [
-        at(600_000 * (step + 1), "member-restarts", name, assignors=names)
-        for step, (name, names) in enumerate(restarts)
-    ]
+    restarts = [(f"c{n}", a) for a in (("cooperative-sticky", "range"), ("cooperative-sticky",)) for n in range(4)]
+    events = [at(600_000 * (step + 1), "member-restarts", name, assignors=n) for step, (name, n) in enumerate(restarts)]
     found = [0] * len(events)
     for each in play(state, *events).group.coordinator.rebalances:
         found[each.start_ms // 600_000 - 1] += each.revoked

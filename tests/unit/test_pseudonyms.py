@@ -62,9 +62,7 @@ def test_nothing_of_it_is_left(snapshot: Snapshot) -> None:
     hidden = with_pseudonyms(snapshot, KEY)
     assert HOST in text_of(snapshot)
     assert [word for word in (HOST, *MEMBERS, "static-1", '"app"') if word in text_of(hidden)] == []
-    assert {name: table.schema for name, table in hidden.tables.items()} == {
-        name: table.schema for name, table in snapshot.tables.items()
-    }
+    assert {n: t.schema for n, t in hidden.tables.items()} == {a: b.schema for a, b in snapshot.tables.items()}
     assert hidden.rows() == snapshot.rows()
     assert hidden.summary()["source"]["pseudonyms"] == pseudonym(KEY, "key")
 

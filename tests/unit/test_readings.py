@@ -58,12 +58,10 @@ class Played:
         rows = SnapshotRows("c")
         kafka_loads.add(rows, cast(LoadTargets, self), self.first, LoadReadOptions(1, 1 + len(self.later)))
         return {
-            (row["partition"], row["group_id"]): {
-                name: value
-                for name, value in row.items()
-                if value is not None and name not in ("cluster", "topic", "partition", "group_id")
+            (r["partition"], r["group_id"]): {
+                n: v for n, v in r.items() if v is not None and n not in ("cluster", "topic", "partition", "group_id")
             }
-            for row in rows.tables()["loads"].to_pylist()
+            for r in rows.tables()["loads"].to_pylist()
         }
 
 
@@ -198,10 +196,7 @@ def test_a_partition_that_is_written_to_during_the_request(monkeypatch: pytest.M
 
     monkeypatch.setattr(kafka_offsets, "offsets_at", offsets_at)
     monkeypatch.setattr(kafka_offsets, "has_max_timestamp", lambda _: True)
-    ends = {
-        key: LeaderOffset(60 if key[0] == "busy" else log.replicated, -1, stopped.monotonic())
-        for key, log in logs.items()
-    }
+    ends = {k: LeaderOffset(60 if k[0] == "busy" else o.replicated, -1, stopped.monotonic()) for k, o in logs.items()}
     rows, watched = SnapshotRows("c"), LoadTargets(cast(Any, None), {}, {}, {}, lambda _: None)
     kafka_loads.add(rows, watched, OffsetReading({}, {}, ends), LoadReadOptions(since_s=600))
     rates = {row["topic"]: row["in_messages_per_second"] for row in rows.tables()["loads"].to_pylist()}

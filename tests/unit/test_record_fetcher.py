@@ -122,11 +122,7 @@ class Cluster:
                 batches = [batch for batch in log.batches if batch[1] > at]
                 data = b"".join(batch[2] for batch in batches)
                 data = data[: max(self.response_bytes, len(batches[0][2]))] if batches else b""
-                aborted = [
-                    SimpleNamespace(first_offset=first, producer_id=producer)
-                    for first, marker, producer in log.aborted
-                    if marker >= at
-                ]
+                aborted = [SimpleNamespace(first_offset=f, producer_id=p) for f, m, p in log.aborted if m >= at]
             found.append(
                 SimpleNamespace(
                     partition_index=each.partition, error_code=code, records=data, aborted_transactions=aborted or None
@@ -233,9 +229,7 @@ def test_random_logs(seed: int) -> None:
         assert rows_of(fetch(cluster)) == expected
         assert {type(request) for _, request in cluster.requests} == {FetchRequest, ListOffsetsRequest}
         starts = {partition: chance.randint(0, log.end) for partition, log in cluster.logs.items()}
-        assert rows_of(fetch(cluster, starts)) == {
-            place: row for place, row in expected.items() if place[1] >= starts[place[0]]
-        }
+        assert rows_of(fetch(cluster, starts)) == {p: row for p, row in expected.items() if p[1] >= starts[p[0]]}
 
 
 def test_empty_partitions_are_not_requested() -> None:

@@ -67,11 +67,7 @@ def test_dependencies_by_age() -> None:
 def test_every_file_names_this_version() -> None:
     """Images, wheels, and the provider's package."""
     files = [ROOT / "jobs/databricks/plan.py", *ROOT.glob("conf/*/*"), *ROOT.glob("docs/*.md"), ROOT / "README.md"]
-    texts = {
-        file: file.read_text(encoding="utf-8")
-        for file in files
-        if file.is_file() and file.suffix not in (".parquet", ".png")
-    }
+    texts = {f: f.read_text(encoding="utf-8") for f in files if f.is_file() and f.suffix not in (".parquet", ".png")}
     named = {
         (str(file.relative_to(ROOT)), version)
         for file, text in texts.items()

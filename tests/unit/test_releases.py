@@ -66,9 +66,7 @@ def test_only_the_assignors_of_clients_have_releases() -> None:
 
 def test_who_reports_a_rack() -> None:
     """Members since 3.4.0; leaders use it since 3.5.0."""
-    rules = [
-        release_rules.parse_release_assignor(f"range@{release}") for release in ("3.3.2", "3.4.0", "3.4.1", "3.5.0")
-    ]
+    rules = [release_rules.parse_release_assignor(f"range@{r}") for r in ("3.3.2", "3.4.0", "3.4.1", "3.5.0")]
     assert [(each[1].reports_rack, each[1].uses_racks) for each in rules if each] == [
         *((False, False), (True, False), (True, False), (True, True))
     ]
@@ -81,15 +79,9 @@ def test_the_page_has_every_line() -> None:
         for text in PAGE.read_text().splitlines()
         if re.match(r"\| \d\.\d", text)
     ]
-    spans = [
-        [rules.release_line, first if first == last else f"{first} to {last}"]
-        for first, (last, rules) in release_rules.RELEASE_LINES.items()
-    ]
+    spans = [[r.release_line, f if f == a else f"{f} to {a}"] for f, (a, r) in release_rules.RELEASE_LINES.items()]
     assert rows == spans
-    assert (
-        ", ".join(f"{line} ({span})" if line != span else line for line, span in spans)
-        == release_rules.format_release_lines()
-    )
+    assert ", ".join(f"{i} ({span})" if i != span else i for i, span in spans) == release_rules.format_release_lines()
     assert list(release_rules.RELEASE_LINES.values())[-1] == ("4.4", release_rules.LATEST_RULES)
 
 

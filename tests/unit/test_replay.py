@@ -255,9 +255,7 @@ def test_rules_are_those_of_the_leader() -> None:
                 assignment_bytes=(version if user_data[0] else b"\0\0") + one.assignment_bytes[2:-4] + user_data,
             )
 
-        generations = tuple(
-            replace(each, members=tuple(rewritten(one) for one in each.members)) for each in timeline.generations
-        )
+        generations = tuple(replace(e, members=tuple(rewritten(o) for o in e.members)) for e in timeline.generations)
         history = read_history("c", "g", replace(timeline, generations=generations), (), {})
         assert check_reproduced([history]) == [{0: None, 1: None}]
         assert _rules(history) == [rules, rules]
@@ -470,9 +468,7 @@ def test_rebalances_of_a_past_with_their_follow_ups() -> None:
 def test_the_assignor_of_a_past_is_that_of_most_generations(assignors: tuple[str | None, ...], expected: str) -> None:
     """Of several, the last one."""
     timeline = _story({}, ["ab"] * len(assignors))
-    generations = (
-        replace(each, assignor=assignor) for each, assignor in zip(timeline.generations, assignors, strict=True)
-    )
+    generations = (replace(each, assignor=a) for each, a in zip(timeline.generations, assignors, strict=True))
     assert read_history("c", "g", replace(timeline, generations=tuple(generations)), (), {}).assignor == expected
 
 
@@ -494,10 +490,8 @@ def _story(
             owned = {}
             continue
         members = [
-            JoinedMember(
-                each, None, None, string_hash(each), frozenset([0]), owned.get(each, []), _since(each, owned, number)
-            )
-            for each in ids
+            JoinedMember(e, None, None, string_hash(e), frozenset([0]), owned.get(e, []), _since(e, owned, number))
+            for e in ids
         ]
         request = AssignmentRequest(assignor, members, topics, {0: partitions})
         response = assign([request])[0]
@@ -554,8 +548,7 @@ def test_variants_that_the_clients_refuse() -> None:
     timeline = _story({}, ["ab", "abc", "ab"])
     assert {(row["client_libraries"], row["refusal"]) for row in _replayed(timeline)} == {("Java 2", None)}
     generations = [
-        replace(each, members=tuple(member._replace(client_id="kafkajs") for member in each.members))
-        for each in timeline.generations
+        replace(e, members=tuple(m._replace(client_id="kafkajs") for m in e.members)) for e in timeline.generations
     ]
     rows = _replayed(replace(timeline, generations=generations))
     assert _of(rows, "range", static=False)["refusal"] is None
@@ -686,9 +679,7 @@ def test_groups_beside_each_other_change_nothing(seed: int, monkeypatch: pytest.
     params = ReplayParams(timing=TIMING)
 
     def sorted_rows(selected: Iterable[RecordedHistory | RejectedHistory]) -> list[dict[str, Any]]:
-        return sorted(
-            (row for table in replay_histories(selected, params, SCHEMA) for row in table.to_pylist()), key=str
-        )
+        return sorted((row for t in replay_histories(selected, params, SCHEMA) for row in t.to_pylist()), key=str)
 
     together = sorted_rows([*reversed(histories), RejectedHistory("c", "x", "out-of-scope", "no")])
     assert [row for row in together if row["group_id"] != "x"] == sorted(

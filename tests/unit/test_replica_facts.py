@@ -74,9 +74,7 @@ def test_a_cluster_that_cannot_be_planned(more: list[dict[str, Any]], code: str,
 def test_the_order_of_rows_does_not_matter() -> None:
     """The same rows shuffled give the same plan."""
     rows = [*brokers(*range(7)), fact(kinds.REMOVED, broker_id=6), fact(kinds.ADDED, broker_id=9, rack_id="r1")]
-    rows += [
-        partition(at, [at % 7, (at + 1) % 7, (at + 3) % 7], topic) for at in range(20) for topic in ("t", "é", "a.b")
-    ]
+    rows += [partition(at, [at % 7, (at + 1) % 7, (at + 3) % 7], t) for at in range(20) for t in ("t", "é", "a.b")]
     rows += [fact(kinds.FACTOR, topic="t", amount=2), fact(kinds.COUNT, topic="é", amount=23)]
     rows += [row | {"cluster": "other"} for row in GOOD]
     once = decided(rows)

@@ -281,9 +281,7 @@ def test_the_time_of_children_that_outlive_their_parent(tmp_path: Path) -> None:
 
 def test_durations_are_kept(runner: Runner, tmp_path: Path) -> None:
     """JUnit files stay, with the seconds of each file, and the slowest tests; a part has its budget by its time."""
-    slow, quick = (
-        f'<testcase classname="tests.fake.{name}" name="t" time="{time}"/>' for name, time in (("a", 7.5), ("b", 0.5))
-    )
+    slow, quick = (f'<testcase classname="tests.fake.{n}" name="t" time="{t}"/>' for n, t in (("a", 7.5), ("b", 0.5)))
     printed = runner(replace(fake(leaves(slow, quick)), budget=30), BESIDE)
     assert re.search(r"(?m)^fake +ok +0 s, CPU +0 s of 30 +2 passed$", printed.text)
     shown = printed.text.partition("== durations")[2].partition("== summary")[0].splitlines()

@@ -43,9 +43,7 @@ def ties(random: Random, size: int) -> list[int]:
 
 def orders(things: list[Any], tie: list[int]) -> list[list[Any]]:
     """The things with each tie in every order."""
-    orders_of_ties = [
-        [thing for thing, _ in pairs] for _, pairs in groupby(zip(things, tie, strict=True), lambda one: one[1])
-    ]
+    orders_of_ties = [[thing for thing, _ in p] for _, p in groupby(zip(things, tie, strict=True), lambda one: one[1])]
     return [[thing for part in parts for thing in part] for parts in product(*map(permutations, orders_of_ties))]
 
 
@@ -173,9 +171,7 @@ def test_nothing_depends_on_an_order_where_nothing_ties_or_nothing_moves() -> No
             for (topic, at), (who,) in after.items():
                 if who == member:
                     mine.setdefault(topic, []).append(at)
-            group.walks.append(
-                (list(mine), [0] * len(mine), {each: (some, [0] * len(some)) for each, some in mine.items()})
-            )
+            group.walks.append((list(mine), [0] * len(mine), {each: (s, [0] * len(s)) for each, s in mine.items()}))
         group.member_tie, group.topic_tie = [0] * group.members, [0] * len(group.sizes)
         assert not group.called_order_dependent()
 
@@ -198,9 +194,7 @@ def test_differing_subscriptions_are_planned_in_every_order() -> None:
         previous = PartitionSlices(*np.array(had, np.int64).reshape(-1, 5).T)
         tie = ties(random, members) if random.random() < 0.8 else [0] * members
         group = HeterogeneousTies(members, asking, sizes, random.sample(range(topics), topics), previous)
-        found = set(
-            zip(*(each.tolist() for each in group.order_dependent_partitions(tie, ranks_known=True)), strict=True)
-        )
+        found = set(zip(*(e.tolist() for e in group.order_dependent_partitions(tie, ranks_known=True)), strict=True))
         answers = []
         for order in orders(list(range(members)), tie):
             place = {member: at for at, member in enumerate(order)}

@@ -28,9 +28,7 @@ PARTITIONS = {"t": 4, "u": 2}
 
 def subscribes(member: str, *topics: str) -> list[Fact]:
     """A member and its subscriptions."""
-    subscriptions = [
-        {"partitions": PARTITIONS.get(topic), "topic_id": IDS.get(topic), "topic": topic} for topic in topics
-    ]
+    subscriptions = [{"partitions": PARTITIONS.get(t), "topic_id": IDS.get(t), "topic": t} for t in topics]
     return [
         {"kind": MEMBER, "member_id": member},
         *({"kind": SUBSCRIPTION, "member_id": member} | each for each in subscriptions),
@@ -71,11 +69,7 @@ def got(rows: list[Fact]) -> dict[tuple[str, str], list[int]]:
 
 def changes(rows: list[Fact]) -> set[tuple[str, str, int, str, str]]:
     """Member, topic, partition, change, reason."""
-    return {
-        (row["member_id"], row["topic"], partition, row["change"], row["reason"])
-        for row in rows
-        for partition in partitions(row)
-    }
+    return {(row["member_id"], row["topic"], p, row["change"], row["reason"]) for row in rows for p in partitions(row)}
 
 
 def test_reasons_of_changes() -> None:

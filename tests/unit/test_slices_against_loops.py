@@ -32,11 +32,7 @@ def to_slices(rows: list[Slice]) -> PartitionSlices:
 def expanded(rows: PartitionSlices) -> list[tuple[int, int, int, int]]:
     """Row, member, topic, and partition of each partition of each slice, in order."""
     lists = zip(*(column.tolist() for column in rows.columns), strict=True)
-    return [
-        (row, member, topic, first + step * place)
-        for row, (member, topic, first, step, count) in enumerate(lists)
-        for place in range(count)
-    ]
+    return [(r, m, t, f + s * p) for r, (m, t, f, s, c) in enumerate(lists) for p in range(c)]
 
 
 def random_topic(rng: Random, topic: int) -> list[Slice]:
@@ -168,8 +164,7 @@ def test_compressed_slices_keep_every_partition(seed: int) -> None:
         slices, tag = to_slices(rows), np.array([rng.randrange(2) for _ in rows], np.int64)
         merged, merged_tag = compress_slices(slices, tag)
         got, before = (
-            sorted((m, t, int(tags[row]), p) for row, m, t, p in expanded(each))
-            for each, tags in ((merged, merged_tag), (slices, tag))
+            sorted((m, t, int(a[r]), p) for r, m, t, p in expanded(e)) for e, a in ((merged, merged_tag), (slices, tag))
         )
         assert got == before
         keys = [merged.member, merged.topic, merged_tag, merged.first]
@@ -178,11 +173,7 @@ def test_compressed_slices_keep_every_partition(seed: int) -> None:
         ends = defaultdict(list)
         for (member, topic, first, step, count), each in zip(rows, tag.tolist(), strict=True):
             ends[member, topic, each].append((first, first + step * (count - 1)))
-        is_simple = all(
-            last < first
-            for each in ends.values()
-            for (_, last), (first, _) in zip(sorted(each), sorted(each)[1:], strict=False)
-        )
+        is_simple = all(a < f for e in ends.values() for (_, a), (f, _) in zip(sorted(e), sorted(e)[1:], strict=False))
         kinds[is_simple] += 1
         if is_simple:
             plain, plain_tag = compress_tagged(*single.columns[:3], np.repeat(tag, slices.count))
@@ -244,18 +235,10 @@ def test_withheld_is_what_only_others_own(conflicts: int, seed: int) -> None:
             for partition in mine:
                 owners[topic, partition].add(topic * 6 + member)
         bounds = [0, *sorted(rng.randint(0, size) for _ in range(5)), size]
-        ranges += [
-            (topic * 6 + member, topic, first, 1, end - first)
-            for member, (first, end) in enumerate(pairwise(bounds))
-            if first < end
-        ]
+        ranges += [(topic * 6 + m, topic, f, 1, end - f) for m, (f, end) in enumerate(pairwise(bounds)) if f < end]
     targets = to_slices(ranges)
     found = withhold_owned(read_specs(facts_table(facts)), TargetAssignments(targets, np.full(len(ranges), KEPT)))
-    got = [
-        (member, topic, partition, bool(found.withheld[row]))
-        for row, member, topic, partition in expanded(found.slices)
-    ]
+    got = [(member, topic, p, bool(found.withheld[row])) for row, member, topic, p in expanded(found.slices)]
     assert sorted(got) == sorted(
-        (member, topic, partition, bool(owners[topic, partition]) and member not in owners[topic, partition])
-        for _, member, topic, partition in expanded(targets)
+        (m, t, p, bool(owners[t, p]) and m not in owners[t, p]) for _, m, t, p in expanded(targets)
     )

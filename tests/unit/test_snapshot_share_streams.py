@@ -107,8 +107,7 @@ def read(groups: dict[str, ListedGroup], broker: _Broker | None = None) -> tuple
     kafka_groups.describe(connection, groups, TOPICS, rows, messages.append)
     kafka_groups.share_starts(connection, groups, rows, messages.append)
     lean = {
-        table: [{k: v for k, v in row.items() if v is not None and k != "cluster"} for row in lines]
-        for table, lines in rows.rows.items()
+        t: [{k: v for k, v in r.items() if v is not None and k != "cluster"} for r in i] for t, i in rows.rows.items()
     }
     return {table: lines for table, lines in lean.items() if lines}, messages
 

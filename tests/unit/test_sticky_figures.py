@@ -127,9 +127,7 @@ def rounds_by_hand(row: Row, departed: Pairs, limit: int) -> Iterator[tuple[int,
         after = {pair: name for part in (sets, withheld) for name, pairs in part.items() for pair in pairs}
         assigned = sum(map(len, sets.values()))
         moved = [
-            pair
-            for pair in set().union(departed, *owned.values())
-            if pair in after and pair not in owned.get(after[pair], set())
+            p for p in set().union(departed, *owned.values()) if p in after and p not in owned.get(after[p], set())
         ]
         yield (
             number,
@@ -185,11 +183,7 @@ def test_rounds(limit: int, number: int) -> None:
             assert metrics.pop("assignor") == "cooperative-sticky"
             assert key not in found
             found[key] = metrics
-    assert found == {
-        (row["case"], number): figures
-        for row in rows
-        for number, figures in rounds_by_hand(row, left[row["case"]], limit)
-    }
+    assert found == {(row["case"], n): f for row in rows for n, f in rounds_by_hand(row, left[row["case"]], limit)}
     assert max(number for _, number in found) == limit  # one group never comes to rest
     assert sum(bool(figures["moved"]) for figures in found.values()) > 3
 

@@ -121,8 +121,7 @@ def test_cooperative_settles_in_two_rounds() -> None:
 
 def _after(row: Row, given: Sets) -> Row:
     members = [
-        member | {"owned": [list(each) for each in sorted(given.get(member["id"], ()))], "generation": 4}
-        for member in row["members"]
+        m | {"owned": [list(each) for each in sorted(given.get(m["id"], ()))], "generation": 4} for m in row["members"]
     ]
     return row | {"members": members}
 

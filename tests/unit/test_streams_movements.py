@@ -20,9 +20,7 @@ def application(random: Random) -> classic_application.ClassicApplication:
     members = []
     for at in range(num_clients):
         process = str(UUID(int=random.getrandbits(128)))
-        members += [
-            classic_application.ClassicMember(f"m{at}-{thread}", process) for thread in range(random.choice((1, 1, 2)))
-        ]
+        members += [classic_application.ClassicMember(f"m{at}-{t}", process) for t in range(random.choice((1, 1, 2)))]
     for task in range(num_tasks):
         for owner in random.sample(members, random.randint(0, min(4, len(members)))):
             offsets = owner.offset_sums

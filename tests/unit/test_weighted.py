@@ -198,12 +198,7 @@ def least_moved(packing: Packing) -> float | None:
         within[member, :, member] = taken[:, member]
     rows.append(within.reshape(members, -1))
     upper.append(packing.limit)
-    pairs = [
-        (one, other, member)
-        for one, member in zip(*np.nonzero(hot), strict=True)
-        for other in range(partitions)
-        if other != one
-    ]
+    pairs = [(one, o, m) for one, m in zip(*np.nonzero(hot), strict=True) for o in range(partitions) if o != one]
     together = np.zeros((len(pairs), partitions, members))
     for at, (one, other, member) in enumerate(pairs):
         together[at, [one, other], member] = 1
@@ -341,9 +336,7 @@ def test_random_groups(draw: np.random.Generator) -> None:
     """Everything is with somebody who may have it; words tell the truth; nothing moves for nothing, or twice."""
     groups = many(draw, drawn(60, 150))
     answer = plan_weighted(groups)
-    assert all(
-        owner in groups.eligible_sets[kind] for owner, kind in zip(answer.owner, groups.eligible_set, strict=True)
-    )
+    assert all(o in groups.eligible_sets[kind] for o, kind in zip(answer.owner, groups.eligible_set, strict=True))
     load = np.bincount(answer.owner, groups.load, len(groups.member_group))
     much = load > groups.bound[groups.member_group] * (1 + 1e-6)
     assert set(groups.member_group[much]) == set(np.flatnonzero(answer.status != HELD))

@@ -43,8 +43,7 @@ def windows(row: Row, assignor: str) -> Iterator[tuple[tuple[str, str, str], dic
         else:
             turns = range(group.partitions[topic])
             given = {
-                member.member_id: [(topic, p) for p in turns if (begin + p) % len(line) == at]
-                for at, member in enumerate(line)
+                m.member_id: [(topic, p) for p in turns if (begin + p) % len(line) == at] for at, m in enumerate(line)
             }
             begin += group.partitions[topic]
         for member, pairs in given.items():
@@ -81,8 +80,7 @@ def test_what_windows_cannot_say(assignor: str, seed: int) -> None:
     rows = list(random_groups.groups(assignor, seed, small=drawn(30, 60), mid_size=0))
     question = PlanParams((("*", assignor),), NAMES, racks_known=True)
     expected = {
-        row["case"]: {member: set(got) for member, got in ORACLE[assignor].assign(Group.from_row(row)).items() if got}
-        for row in rows
+        r["case"]: {m: set(g) for m, g in ORACLE[assignor].assign(Group.from_row(r)).items() if g} for r in rows
     }
     found = plan_rows(facts(rows, [assignor]), question)
     assert vectors.differences(expected, assigned(found)) == []
@@ -187,9 +185,7 @@ def test_every_group_gets_its_own_plan() -> None:
 
 def test_the_one_round_of_the_eager_protocol() -> None:
     """All that is owned is revoked, then all is assigned; a cooperative group beside it takes its rounds."""
-    rows = [
-        plain("a", "b", case=case, owned={"a": [("t", each) for each in range(4)]}) for case in ("eager", "cooperative")
-    ]
+    rows = [plain("a", "b", case=c, owned={"a": [("t", each) for each in range(4)]}) for c in ("eager", "cooperative")]
     more = [configured("eager", "sticky"), configured("cooperative", "cooperative-sticky")]
     tables = converge(facts(rows, [], *more), PlanParams((("*", "configured"),), NAMES), 5)
     assert sorted(tuple(row.values()) for table in tables for row in table.to_pylist()) == [
@@ -246,9 +242,7 @@ def test_changes_side_by_side() -> None:
     after = [plain("a", case="stays"), plain("x", case="comes"), plain("a", case="broken")]
     twice = {"cluster": "broken", "group_id": "group", "kind": MEMBER, "member_id": "a"}
     parts = [(AS_GIVEN, facts(before, [], twice, configured("known", "sticky"))), ("later", facts(after, []))]
-    table = pa.concat_tables(
-        [table.append_column("what_if", pa.repeat(pa.scalar(name), len(table))) for name, table in parts]
-    )
+    table = pa.concat_tables([t.append_column("what_if", pa.repeat(pa.scalar(name), len(t))) for name, t in parts])
     found = compared(table, assignors=("sticky",), what_ifs=("later",), as_is=None)
     assert {key[0] for key in found} == {"stays", "leaves", "broken", "comes", "known"}
     assert {key[0]: (row["members"], row["partitions"], row["rejected"]) for key, row in found.items()} == {
@@ -344,9 +338,7 @@ FAULTS = {
 def test_faults_of_a_group(given: list[dict[str, Any]], code: str, detail: str) -> None:
     """It is rejected with what is wrong and what to do; the group beside it is planned."""
     found = plan_rows(facts([plain("a", case="fine")], [], *given), PlanParams((("*", "sticky"),), NAMES))
-    assert [(row["cluster"], row["code"], row["detail"]) for row in found if row["kind"] == "rejected"] == [
-        ("c", code, detail)
-    ]
+    assert [(r["cluster"], r["code"], r["detail"]) for r in found if r["kind"] == "rejected"] == [("c", code, detail)]
     assert [row["cluster"] for row in found if row["kind"] == "metrics"] == ["fine"]
 
 

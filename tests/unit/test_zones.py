@@ -59,9 +59,7 @@ def facts(groups: list[Row], random: Random | None = None) -> pa.Table:
     if random is not None:
         random.shuffle(rows)
     schema = pa.schema(FACT_TYPES)
-    return pa.table(
-        {name: pa.array([row.get(name) for row in rows], kind) for name, kind in FACT_TYPES.items()}, schema
-    )
+    return pa.table({n: pa.array([row.get(n) for row in rows], kind) for n, kind in FACT_TYPES.items()}, schema)
 
 
 def run(table: pa.Table, params: ZoneParams = PARAMS) -> dict[str, list[Row]]:
@@ -165,9 +163,7 @@ def random_group(random: Random, name: str) -> Row:
             (
                 None
                 if random.random() < 0.1
-                else [
-                    None if random.random() < 0.1 else rack for rack in random.choices(RACKS, k=random.randint(1, 3))
-                ],
+                else [None if random.random() < 0.1 else r for r in random.choices(RACKS, k=random.randint(1, 3))],
                 None if random.random() < 0.2 else random.choice([0.0, random.random() * 1e7]),
             )
             for _ in range(random.randint(1, 12))
@@ -274,9 +270,7 @@ def test_random_replicas(seed: int) -> None:
     random = Random(seed)
     partitions = [
         {
-            "racks": [
-                None if random.random() < 0.1 else rack for rack in random.choices(RACKS, k=random.randint(1, 4))
-            ],
+            "racks": [None if random.random() < 0.1 else r for r in random.choices(RACKS, k=random.randint(1, 4))],
             "brokers": sorted(set(random.choices(RACKS, k=6))),
             "reads": [(random.choice(RACKS), random.randint(0, 9)) for _ in range(random.randint(1, 5))],
         }

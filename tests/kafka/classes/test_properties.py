@@ -94,11 +94,7 @@ def test_properties_are_those_of_java(kafka_jars: str, seed: int) -> None:
     pick = random.Random(seed)
     fresh = ["".join(pick.choices(PIECES, k=pick.randint(1, 14))) for _ in range(20_000)]
     texts = [*ODD.values(), *fresh]
-    assert {
-        text: (java, by_us(text))
-        for text, java in zip(texts, by_java(texts, kafka_jars), strict=True)
-        if java != by_us(text)
-    } == {}
+    assert {t: (j, by_us(t)) for t, j in zip(texts, by_java(texts, kafka_jars), strict=True) if j != by_us(t)} == {}
 
 
 JAAS = ["a", "b1", "user_x", '"', "'", "\\\\", '\\"', "\\n", "\\101", "\\7", "=", "=", " ", " ", "\t", "\n", "//", "/*"]

@@ -100,10 +100,7 @@ def producing(broker: Cluster) -> Iterator[None]:
         producer.send(TOPIC, b"x", partition=nth % 2)
     producer.close()
     stopped = threading.Event()
-    threads = [
-        threading.Thread(target=produce, args=(broker, partition, rate, stopped), daemon=True)
-        for partition, rate in enumerate(RATES)
-    ]
+    threads = [threading.Thread(target=produce, args=(broker, p, r, stopped), daemon=True) for p, r in enumerate(RATES)]
     for thread in threads:
         thread.start()
     try:
