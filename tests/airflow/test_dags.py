@@ -242,9 +242,8 @@ def test_databricks_payload_is_what_the_bundles_job_takes(
     defaults = {each["name"]: each["default"] for each in job["parameters"]}
     assert set(payload["job_parameters"]) <= set(defaults)
     # What is not sent stays as it was deployed; what both have as a default is the same.
-    assert {name: defaults[name] for name in ("assignors", "max_rejected")} == {
-        name: payload["job_parameters"][name] for name in ("assignors", "max_rejected")
-    }
+    found = {name: defaults[name] for name in ("assignors", "max_rejected")}
+    assert found == {name: payload["job_parameters"][name] for name in ("assignors", "max_rejected")}
     assert [task["task_key"] for task in job["tasks"]] == JOBS
 
 

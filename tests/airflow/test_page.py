@@ -25,9 +25,8 @@ def test_settings(tmp_path: Path) -> None:
         if each.mark == "toml":
             (tmp_path / "airflow.toml").write_text("\n".join(each.lines))
             dags += load(tmp_path / "airflow.toml")
-    assert [(dag.dag_id, dag.runs_on) for dag in dags] == tuples(
-        "spark_assign_prod spark; spark_assign_databricks databricks"
-    )
+    found = [(dag.dag_id, dag.runs_on) for dag in dags]
+    assert found == tuples("spark_assign_prod spark; spark_assign_databricks databricks")
 
 
 def test_the_picture_of_the_tasks(tmp_path: Path) -> None:

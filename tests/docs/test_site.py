@@ -30,9 +30,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     command += ["--config-file", str(SITE), "--site-dir", str(folder)]
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **nowhere}, capture_output=True, text=True, timeout=300, check=False
-    )
+    env = {**os.environ, **nowhere}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return folder
 

@@ -100,9 +100,8 @@ def test_what_is_called_sure_is_what_the_broker_recorded(topic_row: str, at_most
         topic_row, ("position", "topic_id")
     ):
         facts = facts.drop_columns([name])
-    question = PlanParams(
-        (("*", "uniform"),), ("uniform",), required_kinds=frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT})
-    )
+    required_kinds = frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT})
+    question = PlanParams((("*", "uniform"),), ("uniform",), required_kinds=required_kinds)
     owners: dict[str, dict[tuple[str, int], str]] = {row["case"]: {} for row in rows}
     order_dependent: dict[str, set[tuple[str, int]]] = {row["case"]: set() for row in rows}
     for run in pa.concat_tables(list(plan_groups(facts, question))).to_pylist():

@@ -69,9 +69,8 @@ class Member:
     def __init__(self, command: list[str], servers: str, group: str, topic: str, file: Path | None) -> None:
         words = [*command, servers, group, topic, *([str(file)] if file else [])]
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 closed with the object
-        self.process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=self.errors, text=True
-        )
+        stdout = subprocess.DEVNULL
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=stdout, stderr=self.errors, text=True)
 
     def close(self) -> None:
         """Closes the consumer, and waits for its end."""

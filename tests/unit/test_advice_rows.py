@@ -600,9 +600,8 @@ def test_rows_in_full(rows: Rows, expected: Rows, params: AdviceParams, missing:
     assert len(found) == len(expected)
     for row, other in zip(found, expected, strict=True):
         shown = {name: round(value, 6) if isinstance(value, float) else value for name, value in row.items()}
-        assert {name: value for name, value in shown.items() if value is not None and name not in UNCHECKED} == {
-            name: value for name, value in other.items() if value is not None
-        }
+        got = {name: value for name, value in shown.items() if value is not None and name not in UNCHECKED}
+        assert got == {name: value for name, value in other.items() if value is not None}
 
 
 UNCHECKED = ("cluster", "category_index")

@@ -127,9 +127,8 @@ def test_a_member_has_left() -> None:
     """Its tasks go to the only process, which has state of one of them."""
     left = [fact(DEPARTED_TASK, member_id="a", name="0", number=at, text="active") for at in range(2)]
     rows = [group(), *topology(), member("b", P), task("b", 0, "standby", 5), *left]
-    assert columns(rows, "move", "task", "role", "from_member_id", "to_member_id", "reason", "state") == tuples(
-        "0 active a b member-left member; 0 standby b None promoted None; 1 active a b member-left none"
-    )
+    expected = tuples("0 active a b member-left member; 0 standby b None promoted None; 1 active a b member-left none")
+    assert columns(rows, "move", "task", "role", "from_member_id", "to_member_id", "reason", "state") == expected
 
 
 def test_all_members_have_left() -> None:

@@ -129,9 +129,8 @@ def test_a_standby_that_has_caught_up_slows_the_others() -> None:
 
 def test_growth_of_changelogs() -> None:
     """Without a rate of messages, they are as large as before; a task without rates isn't known to grow."""
-    application = replace(
-        scaled_out(3), subtopologies=[ClassicSubtopology(["t"], ["l", "m"]), ClassicSubtopology(["u"], ["n"])]
-    )
+    subtopologies = [ClassicSubtopology(["t"], ["l", "m"]), ClassicSubtopology(["u"], ["n"])]
+    application = replace(scaled_out(3), subtopologies=subtopologies)
     application = replace(application, num_partitions={"t": 2, "u": 1})
     rows: dict[tuple[str, int], dict[str, float | None]] = {
         ("l", 0): {"end_offset": 100, "bytes": 5_000, "in_bytes_per_second": 50.0},

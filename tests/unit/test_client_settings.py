@@ -132,9 +132,8 @@ def test_every_assignor_has_a_setting(library: Any) -> None:
         lines = client_settings.assignor_lines(library, (assignor,))
         assert client_settings.find_refusal(library.name, (assignor,)) is None
         if library.name in ("Java", "librdkafka"):
-            assert javaproperties.loads("\n".join(lines)) == {
-                "partition.assignment.strategy": library.assignors[assignor]
-            }
+            found = javaproperties.loads("\n".join(lines))
+            assert found == {"partition.assignment.strategy": library.assignors[assignor]}
 
 
 def test_what_clients_refuse_is_not_recommended() -> None:

@@ -148,9 +148,8 @@ def test_where_settings_come_from(
     Path("other.toml").write_text("top = 6")
     assert shown("diff", "--config", "other.toml")["--top"] == ["6", "other.toml"]
     monkeypatch.setenv("SPARK_ASSIGN_ENGINE", "embedded")
-    assert " ".join(shown()["engine"]) == (
-        f"Sail {version('pysail')}, in this process SPARK_ASSIGN_ENGINE=embedded, as spark-assign sets it"
-    )
+    found = " ".join(shown()["engine"])
+    assert found == (f"Sail {version('pysail')}, in this process SPARK_ASSIGN_ENGINE=embedded, as spark-assign sets it")
     monkeypatch.setenv("SPARK_ASSIGN_ENGINE", "spark")
     assert shown()["engine"][0] == "Spark"
     monkeypatch.setenv("SPARK_ASSIGN_COMPARE_TOP", "five")

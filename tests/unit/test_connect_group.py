@@ -131,9 +131,8 @@ def test_a_group_in_a_rebalance_is_requested_again_and_a_damaged_one_is_not() ->
 
 def test_eager_groups() -> None:
     """The protocol's name on the wire is `default`; a worker runs what it was told."""
-    member = SimpleNamespace(
-        member_id=A, member_metadata=metadata("http://w1:8083/", version=0), member_assignment=assignment([("x", [-1])])
-    )
+    member_metadata = metadata("http://w1:8083/", version=0)
+    member = SimpleNamespace(member_id=A, member_metadata=member_metadata, member_assignment=assignment([("x", [-1])]))
     found = _described(_group(member, protocol="default"))
     assert (found.protocol, found.workers[0].connectors) == ("eager", ("x",))
 

@@ -50,12 +50,10 @@ def test_tables() -> None:
     """FAILED, PAUSED and STOPPED ones belong to their workers, UNASSIGNED ones to nobody; each with its state."""
     with serving(connect_stub.cluster({"files": FILES, "to s3/eu": SINK})) as stub:
         tables = connect.snapshot(parse_targets([f"prod={stub.url}"], ["w2:8083,w3:8083"]), max_delay_ms=5).tables
-    assert _rows(tables, "connectors", "connect_cluster", "connector", "type", "state") == tuples(
-        "prod files source RUNNING; prod 'to s3/eu' sink STOPPED"
-    )
-    assert _rows(tables, "tasks", "connector", "task", "state") == tuples(
-        "files 0 FAILED; files 1 PAUSED; files 2 UNASSIGNED"
-    )
+    found = _rows(tables, "connectors", "connect_cluster", "connector", "type", "state")
+    assert found == tuples("prod files source RUNNING; prod 'to s3/eu' sink STOPPED")
+    got = _rows(tables, "tasks", "connector", "task", "state")
+    assert got == tuples("files 0 FAILED; files 1 PAUSED; files 2 UNASSIGNED")
     assert _rows(tables, "workers", "worker_id", "position") == tuples("w1:8083 None; w2:8083 None; w3:8083 None")
     assert _rows(tables, "reported", "worker_id", "kind", "connector", "task", "state") == tuples(
         "w1:8083 connector files None RUNNING; w1:8083 task files 0 FAILED; "

@@ -98,9 +98,8 @@ def test_moving_tasks_costs_two_rounds_and_eager_everything() -> None:
     events: list[Happened] = [TWO[0], ADDED, (10_000, "worker-joined", "w2", None)]
     timing = ConnectTiming(start_ms=2_000, stop_ms=1_000, rebalance_ms=500)
     rounds, costs, _ = play("sessioned", events, timing)
-    assert [(row["event"], row["stopped"], row["started"]) for row in rounds[1:]] == tuples(
-        "'worker-joined w2' 2 0; rejoin 0 2"
-    )
+    found = [(row["event"], row["stopped"], row["started"]) for row in rounds[1:]]
+    assert found == tuples("'worker-joined w2' 2 0; rejoin 0 2")
     assert rounds[2]["at_ms"] == 11_500  # a rebalance, then the stop
     assert costs.task_ms_not_running == 4 * 2_500 + 2 * (1_000 + 500 + 2_000)
     rounds, costs, _ = play("eager", events, timing)

@@ -69,9 +69,8 @@ def test_what_an_older_version_leaves_out_has_a_default(missing: int) -> None:
 
 def test_worker_state() -> None:
     """Eager: URL and config offset; later versions carry what the worker runs, or null."""
-    assert connect_protocol.read_worker_state(metadata("http://a:8083/", version=0)) == WorkerState(
-        "http://a:8083/", 7, None
-    )
+    found = connect_protocol.read_worker_state(metadata("http://a:8083/", version=0))
+    assert found == WorkerState("http://a:8083/", 7, None)
     assert connect_protocol.read_worker_state(metadata("http://a:8083/")).running is None
     got = connect_protocol.read_worker_state(metadata("http://a:8083/", assignment([("x", [-1, 0])])))
     assert got.running is not None

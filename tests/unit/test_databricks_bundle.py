@@ -78,9 +78,8 @@ def test_keys_are_those_of_the_reference() -> None:
     for table in ("artifacts", "variables", "targets"):
         assert all(set(each) <= KEYS[table] for each in BUNDLE[table].values()), table
     assert [name for name, target in BUNDLE["targets"].items() if target.get("default")] == ["dev"]
-    assert {name: target["mode"] for name, target in BUNDLE["targets"].items()} == keyed(
-        "dev=development serverless=production classic=production"
-    )
+    found = {name: target["mode"] for name, target in BUNDLE["targets"].items()}
+    assert found == keyed("dev=development serverless=production classic=production")
     # What the CLI wants of a production target: one copy, whoever deploys it says where.
     assert all(t["workspace"]["root_path"] for t in BUNDLE["targets"].values() if t["mode"] == "production")
     assert BUNDLE["targets"]["dev"]["resources"] == BUNDLE["targets"]["serverless"]["resources"]

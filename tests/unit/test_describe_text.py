@@ -73,28 +73,24 @@ def _rows(read: Snapshot, table: str, *columns: str) -> list[tuple[Any, ...]]:
 
 def test_topics(read: Snapshot) -> None:
     """Old and new output, a partition without a leader, brokers named by their replicas."""
-    assert _rows(read, "topics", "cluster", "topic", "partitions", "topic_id") == tuples(
-        "prod orders 3 PDqtFm2FTRmCJRFreBcepw; prod payments 1 None"
-    )
-    assert _rows(read, "replicas", "topic", "partition", "replicas", "leader_id") == tuples(
-        "orders 0 [1,2] 1; orders 1 [2,3] 2; orders 2 [3,1] None; payments 0 [3] 3"
-    )
+    found = _rows(read, "topics", "cluster", "topic", "partitions", "topic_id")
+    assert found == tuples("prod orders 3 PDqtFm2FTRmCJRFreBcepw; prod payments 1 None")
+    got = _rows(read, "replicas", "topic", "partition", "replicas", "leader_id")
+    assert got == tuples("orders 0 [1,2] 1; orders 1 [2,3] 2; orders 2 [3,1] None; payments 0 [3] 3")
     assert _rows(read, "brokers", "broker_id", "rack_id") == [(1, None), (2, None), (3, None)]
 
 
 def test_groups(read: Snapshot) -> None:
     """State and assignor from --state; groups that could not be described are listed."""
-    assert _rows(read, "groups", "group_id", "state", "assignor") == tuples(
-        "busy None None; gone None None; nightly Empty None; shop Stable range"
-    )
+    found = _rows(read, "groups", "group_id", "state", "assignor")
+    assert found == tuples("busy None None; gone None None; nightly Empty None; shop Stable range")
     assert [group for (group,) in _rows(read, "undescribed", "group_id")] == ["busy", "gone"]
 
 
 def test_members_and_what_they_own(read: Snapshot) -> None:
     """Also a member without partitions, instance ids, IPv6 hosts wider than their column."""
-    assert _rows(read, "members", "member_id", "group_instance_id", "client_id", "client_host") == tuples(
-        "c0-aaaa worker-0 c0 /10.0.0.7; c1-bbbb None c1 /0:0:0:0:0:0:0:1; c2-cccc None c2 /10.0.0.9"
-    )
+    found = _rows(read, "members", "member_id", "group_instance_id", "client_id", "client_host")
+    assert found == tuples("c0-aaaa worker-0 c0 /10.0.0.7; c1-bbbb None c1 /0:0:0:0:0:0:0:1; c2-cccc None c2 /10.0.0.9")
     assert _rows(read, "owned_lists", "member_id", "topics", "firsts", "steps", "counts", "positions") == [
         ("c0-aaaa", ["orders"], [0], [2], [2], None),
         ("c1-bbbb", ["orders"], [1], [1], [1], None),

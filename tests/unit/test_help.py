@@ -41,9 +41,8 @@ def test_the_command_of_the_wheel_imports_no_job(capsys: pytest.CaptureFixture[s
     report = "print(*sorted({'pyspark', 'pandas', 'pyarrow', 'numpy'} & set(sys.modules)), os.times().user)"
     for words, usage in ((["plan"], "plan"), (["replicas", "place"], "replicas place")):
         command = [sys.executable, "-c", script + report, *words, "--help"]
-        done = subprocess.run(
-            command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
-        )
+        env = os.environ | {"PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         text, _, seconds = done.stdout.rstrip("\n").rpartition("\n")
         assert text.startswith(f"Usage: spark-assign {usage} [OPTIONS]\n")

@@ -105,12 +105,10 @@ def test_what_the_leaders_and_the_broker_assigned_is_reproduced() -> None:
         "recommendations-features": ("uniform", "consumer", 1),
     }
     rebalances = {name: sum(sample()[name].is_rebalance) - 1 for name in expected}
-    assert {n: tuple(r[e] for e in columns) for n, r in recorded.items()} == {
-        a: (s, p, False, rebalances[a], rebalances[a] - d, None) for a, (s, p, d) in expected.items()
-    }
-    assert {name: row["note"].partition(", first ")[0] for name, row in recorded.items() if row["note"]} == {
-        "recommendations-features": "its assignor doesn't reproduce 1 of 6 rebalances"
-    }
+    found = {n: tuple(r[e] for e in columns) for n, r in recorded.items()}
+    assert found == {a: (s, p, False, rebalances[a], rebalances[a] - d, None) for a, (s, p, d) in expected.items()}
+    got = {name: row["note"].partition(", first ")[0] for name, row in recorded.items() if row["note"]}
+    assert got == {"recommendations-features": "its assignor doesn't reproduce 1 of 6 rebalances"}
     assert recorded["recommendations-features"]["note"].endswith("(depends on an order that isn't on record)")
     # Commits show every pause of this group, of which a session timeout is a part.
     pauses = find_pauses(sample()["fraud-detection"], THRESHOLDS)

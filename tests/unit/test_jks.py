@@ -170,9 +170,8 @@ def test_what_is_not_jks(tmp_path: Path) -> None:
     """Another version, a kind of entry that JKS does not have, JCEKS, and certificates that are none."""
     body, file = content("client")[:-20], tmp_path / "client.jks"
     assert fault(signed(body[:7] + b"\1" + body[8:]), file) == "expected JKS of version 2"
-    assert fault(signed(body[:15] + b"\3" + body[16:]), file) == (
-        "expected a private key (1) or a certificate (2), found an entry of kind 3"
-    )
+    found = fault(signed(body[:15] + b"\3" + body[16:]), file)
+    assert found == ("expected a private key (1) or a certificate (2), found an entry of kind 3")
     assert fault(b"\xce\xce\xce\xce" + body[4:], file).startswith(
         "it is JCEKS, which cannot be read. Convert it: keytool"
     )

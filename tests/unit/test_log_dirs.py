@@ -72,9 +72,8 @@ def test_each_broker_gets_a_request_for_what_it_leads() -> None:
     """In one request, without partitions that have no leader."""
     brokers = Brokers({1: answer({("t", 0): 10, ("u", 0): 30}), 2: answer({("t", 1): 20})})
     assert read(brokers) == ({("t", 0): 10, ("t", 1): 20, ("u", 0): 30}, ["read sizes: 3 of 4 partitions"])
-    assert {
-        broker: {topic.topic: topic.partitions for topic in r.topics} for broker, r in brokers.requests.items()
-    } == {1: {"t": [0], "u": [0]}, 2: {"t": [1]}}
+    found = {broker: {topic.topic: topic.partitions for topic in r.topics} for broker, r in brokers.requests.items()}
+    assert found == {1: {"t": [0], "u": [0]}, 2: {"t": [1]}}
     assert isinstance(brokers.requests[1], DescribeLogDirsRequest)
 
 

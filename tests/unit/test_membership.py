@@ -156,9 +156,8 @@ def test_groups_without_advice() -> None:
         idle=[facts.member("m", ["none"])],
         own=four(likes=["mine"]),
     )
-    assert {row["group_id"]: row["code"] for row in found[REJECTED]} == keyed(
-        "gone=no-members idle=owns-nothing own=unknown-assignor shared=out-of-scope twice=owned-twice"
-    )
+    got = {row["group_id"]: row["code"] for row in found[REJECTED]}
+    assert got == keyed("gone=no-members idle=owns-nothing own=unknown-assignor shared=out-of-scope twice=owned-twice")
     rows = {row["group_id"]: row for row in found[GROUP_ROW]}
     assert set(rows) == {"alone", "new"}
     assert (rows["new"]["partitions"], rows["new"]["restart_rebalances"]) == (4, 4)

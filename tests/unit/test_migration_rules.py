@@ -133,9 +133,8 @@ def test_what_is_no_reason(changes: dict[str, object]) -> None:
 
 def test_policies_as_the_brokers_have_them() -> None:
     """`ConsumerGroupMigrationPolicy`: name, upgrade, downgrade."""
-    assert [(str(each), each.up, each.down) for each in Policy] == tuples(
-        "bidirectional True True; upgrade True False; downgrade False True; disabled False False"
-    )
+    found = [(str(each), each.up, each.down) for each in Policy]
+    assert found == tuples("bidirectional True True; upgrade True False; downgrade False True; disabled False False")
     _, codes, _ = judge_migration(replace(FINE, policy=Policy.DISABLED))
     assert codes == ("offline", "no-online-rollback")
 
@@ -228,9 +227,8 @@ def test_static_members_have_a_step_more() -> None:
 def test_steps_of_a_group_that_stops_first() -> None:
     """Everything is revoked once."""
     offline = replace(FINE, policy=Policy.DISABLED)
-    assert whats(offline, 0) == tuples(
-        "prepare 0 None None; stop-all 3 None None; start-all 0 None 5; rollback 3 None 7"
-    )
+    found = whats(offline, 0)
+    assert found == tuples("prepare 0 None None; stop-all 3 None None; start-all 0 None 5; rollback 3 None 7")
     assert next(step for step in plan_steps(offline, FIGURES, []) if step["step_type"] == "stop-all")["revoked"] == 40
 
 

@@ -81,9 +81,8 @@ def test_monitoring_knows_the_metrics(file: str) -> None:
     past = dict.fromkeys(
         ("rebalances", "max_rebalances_per_day", "paused_partition_ms", "longest_pause_ms", "flapping"), 1
     )
-    everything = replace(
-        figures(), past=[{"cluster": "c", "group_id": "g", **past}], clusters=[cluster("c", datetime.now(UTC))]
-    )
+    clusters = [cluster("c", datetime.now(UTC))]
+    everything = replace(figures(), past=[{"cluster": "c", "group_id": "g", **past}], clusters=clusters)
     exported = {family.name for family in read_openmetrics(expose(everything).decode())}
     named = set(re.findall(r"\bspark_assign_\w+", (MONITORING / file).read_text(encoding="utf-8")))
     assert named - exported == set()

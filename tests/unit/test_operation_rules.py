@@ -148,9 +148,8 @@ def test_order_against_all_orders(seed: int) -> None:
     orders = list(permutations(range(10, 15)))
     for order in orders[::7]:
         assert leadership.count(order) == (moves(replicas, leader, order), 2 * moves(replicas, leader, order))
-    assert leadership.count(fewest_moves(leadership, range(10, 15)))[0] == min(
-        moves(replicas, leader, each) for each in orders
-    )
+    found = leadership.count(fewest_moves(leadership, range(10, 15)))[0]
+    assert found == min(moves(replicas, leader, each) for each in orders)
     some = [10, 12, 13]
     returning = moves(replicas, leader, some, returning=True)
     assert leadership.count_returning(some) == (returning, 2 * returning)

@@ -203,9 +203,8 @@ def test_a_shell_completes_commands_options_and_files(shell: str) -> None:
         variables = {"_SPARK_ASSIGN_COMPLETE": f"{shell}_complete", "COMP_WORDS": " ".join(["spark-assign", *words])}
         variables["COMP_CWORD"] = words[-1] if shell == "fish" else str(len(words))
         call = [sys.executable, "-c", "import sys; sys.argv[0] = 'spark-assign'; from jobs._entry import main; main()"]
-        done = subprocess.run(
-            call, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True, check=False
-        )
+        env = {**os.environ, **variables}
+        done = subprocess.run(call, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
         assert not done.stderr
         return done.stdout
 

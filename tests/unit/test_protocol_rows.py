@@ -92,9 +92,8 @@ def test_the_longest_pause_need_not_be_the_last() -> None:
     assert costs["paused_partition_ms"] == 2 * (21_000 + 2_000) + 9_500
     assert (costs["members_restarted"], costs["rebalances"]) == (3, 0)
     partitions = _rows(PARTITIONS, variants=("static",), g=group)
-    assert _only(partitions, "partition", "paused_partition_ms", "pauses", "longest_pause_ms") == tuples(
-        "0 23_000 2 21_000; 1 23_000 2 21_000; 2 9_500 1 9_500"
-    )
+    found = _only(partitions, "partition", "paused_partition_ms", "pauses", "longest_pause_ms")
+    assert found == tuples("0 23_000 2 21_000; 1 23_000 2 21_000; 2 9_500 1 9_500")
 
 
 def test_a_group_that_nothing_happens_to() -> None:
@@ -135,17 +134,15 @@ def test_a_trace() -> None:
         "cluster=k group_id=g variant=eager seq=0 at_ms=10_000 generation_id=1 actor=event "
         "message=member-starts receiver=c3 detail='member_id=c3'"
     )
-    assert _only([third, rows[-1]], "generation_id", "actor", "message", "receiver", "detail") == tuples(
-        "1 c3 JoinGroup coordinator 'without a member ID'; 2 c3 assigned None t-2"
-    )
+    found = _only([third, rows[-1]], "generation_id", "actor", "message", "receiver", "detail")
+    assert found == tuples("1 c3 JoinGroup coordinator 'without a member ID'; 2 c3 assigned None t-2")
 
 
 def test_partitions_and_owners() -> None:
     """A row per partition, a row per change of its state."""
     rows = _rows(PARTITIONS, g=facts.pair(JOIN))
-    assert _only(
-        rows, "topic", "partition", "exists_ms", "paused_partition_ms", "pauses", "longest_pause_ms"
-    ) == tuples("t 0 18_000 1_000 1 1_000; t 1 18_000 3_000 1 3_000; t 2 18_000 3_000 1 3_000")
+    found = _only(rows, "topic", "partition", "exists_ms", "paused_partition_ms", "pauses", "longest_pause_ms")
+    assert found == tuples("t 0 18_000 1_000 1 1_000; t 1 18_000 3_000 1 3_000; t 2 18_000 3_000 1 3_000")
     rows = _rows(OWNERSHIP, g=facts.pair(JOIN))
     assert _only(rows, "topic", "partition", "start_ms", "end_ms", "state", "member_id")[7:] == tuples(
         "t 2 0 12_000 consumed c2; t 2 12_000 12_500 revoking c2; "
@@ -203,9 +200,8 @@ def test_groups_and_protocols_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     """Two at once or all: the same rows of each; every group with every variant."""
     groups = {f"g{number}": facts.pair(*[JOIN][: number % 2]) for number in range(5)}
     everything = _rows(variants=("eager", "cooperative"), **groups)
-    assert sorted(_only(everything, "group_id", "variant")) == [
-        (name, variant) for name in groups for variant in ("cooperative", "eager")
-    ]
+    found = sorted(_only(everything, "group_id", "variant"))
+    assert found == [(name, variant) for name in groups for variant in ("cooperative", "eager")]
     counts = {(row["group_id"], row["variant"]): len(row["rebalances"]) for row in everything}
     assert counts["g1", "eager"] == 1
     assert counts["g1", "cooperative"] == 2

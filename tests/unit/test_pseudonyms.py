@@ -103,9 +103,8 @@ def test_workers_are_the_same_in_all_tables() -> None:
     (leader,) = tables["clusters"]["leader"].to_pylist()
     assert leader == workers[0] != workers[1]
     assert tables["reported"]["worker_id"].to_pylist() == [leader]
-    assert tables["state"].select(["candidates", "members"]).to_pylist() == [
-        {"candidates": [leader], "members": [leader]}
-    ]
+    found = tables["state"].select(["candidates", "members"]).to_pylist()
+    assert found == [{"candidates": [leader], "members": [leader]}]
 
 
 def test_another_key_gives_other_pseudonyms() -> None:

@@ -84,9 +84,8 @@ def test_equals() -> None:
     )
     assert recommended(of("range"), of("zigzag"), of("cooperative-sticky"))[0] == "cooperative-sticky"
     assert recommended(of("zigzag"), of("abc"), configured="uniform")[0] == "abc"
-    assert reasons(of("range"), of("roundrobin"), configured="range")[1] == (
-        "roundrobin: not better, which the group uses already (against range)"
-    )
+    found = reasons(of("range"), of("roundrobin"), configured="range")[1]
+    assert found == ("roundrobin: not better, which the group uses already (against range)")
 
 
 def test_a_short_pause_is_no_reason_to_restart_a_group() -> None:
@@ -106,9 +105,8 @@ def test_where_all_assignors_do_the_same() -> None:
     """One member, or nothing to assign: that is said, and not that one is better."""
     alone = [of(name, members=1) for name in ("range", "sticky")]
     assert recommended(*alone) == ("sticky", "sticky: the only member gets all partitions, with every assignor")
-    assert recommended(*alone, configured="range")[1] == (
-        "range: the only member gets all partitions, with every assignor, the group uses it already"
-    )
+    found = recommended(*alone, configured="range")[1]
+    assert found == ("range: the only member gets all partitions, with every assignor, the group uses it already")
     nothing = [of(name, partitions=0, max_over_mean=None) for name in ("range", "sticky")]
     assert recommended(*nothing)[1] == "sticky: there are no partitions to assign, with every assignor"
 
@@ -119,9 +117,8 @@ def test_what_a_group_runs_with_may_not_be_compared() -> None:
         "sticky: 0 % of partitions move instead of 9 %, same balance, the group uses uniform, which isn't "
         "compared (against range)"
     )
-    assert recommended(of("range"), configured="uniform")[1] == (
-        "range: the only assignor compared, the group uses uniform, which isn't compared"
-    )
+    found = recommended(of("range"), configured="uniform")[1]
+    assert found == ("range: the only assignor compared, the group uses uniform, which isn't compared")
 
 
 def test_groups_without_a_plan() -> None:
@@ -280,9 +277,8 @@ def test_of_equals_the_first_preferred() -> None:
 
 def test_one_member_may_still_lose_partitions() -> None:
     """The only member gets everything, but that is not said where the assignors differ."""
-    assert recommended(of("range", members=1, moved=9), of("sticky", members=1))[1] == (
-        "sticky: 0 % of partitions move instead of 9 %, same balance (against range)"
-    )
+    found = recommended(of("range", members=1, moved=9), of("sticky", members=1))[1]
+    assert found == ("sticky: 0 % of partitions move instead of 9 %, same balance (against range)")
     held_back = (of("range", members=1, max_over_mean=1.06), of("sticky", members=1, max_over_mean=1.04, moved=10))
     assert recommended(*held_back, of("roundrobin", members=1, moved=50))[1] == (
         "sticky: not worse in any metric, same balance, though 10 % of partitions move instead of 0 % (against range)"

@@ -192,9 +192,8 @@ def test_an_assignor_that_fails_ends_its_replay_only(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(replay, "solve_requests", fail_sticky)
     tables = _tables(_story({}, ["ab", "abc", "ab"]))
-    assert {(row["assignor"], row["static"]) for row in tables[SUMMARY]} == {
-        (assignor, static) for assignor in ASSIGNORS for static in (False, True) if assignor != "sticky"
-    }
+    found = {(row["assignor"], row["static"]) for row in tables[SUMMARY]}
+    assert found == {(assignor, static) for assignor in ASSIGNORS for static in (False, True) if assignor != "sticky"}
     assert [(row["code"], row["detail"]) for row in tables[REJECTED]] == tuples(
         "kafka-fails 'sticky: it throws (dynamic members)'; kafka-fails 'sticky: it throws (static members)'"
     )
@@ -682,9 +681,8 @@ def test_groups_beside_each_other_change_nothing(seed: int, monkeypatch: pytest.
         return sorted((row for t in replay_histories(selected, params, SCHEMA) for row in t.to_pylist()), key=str)
 
     together = sorted_rows([*reversed(histories), RejectedHistory("c", "x", "out-of-scope", "no")])
-    assert [row for row in together if row["group_id"] != "x"] == sorted(
-        (row for each in histories for row in sorted_rows([each])), key=str
-    )
+    found = [row for row in together if row["group_id"] != "x"]
+    assert found == sorted((row for each in histories for row in sorted_rows([each])), key=str)
     assert [row for row in together if row["kind"] == REJECTED] == [
         dict.fromkeys(SCHEMA.names)
         | {"kind": REJECTED, "cluster": "c", "group_id": "x"}

@@ -98,16 +98,14 @@ def test_no_leaders_no_file() -> None:
     assert {each["kind"] for each in _files(_row(1, None))} == {"reassign", "rollback"}
     kinds = [(each["cluster"], each["kind"], each["partitions"], each["bytes"]) for each in _files(
         _row(0, 5), _row(1, 5), _row(0, 5, cluster="d"), partitions=1)]  # fmt: skip
-    assert [each for each in kinds if each[1] == "preferred-leaders"] == tuples(
-        "c preferred-leaders 1 None; d preferred-leaders 1 None"
-    )
+    found = [each for each in kinds if each[1] == "preferred-leaders"]
+    assert found == tuples("c preferred-leaders 1 None; d preferred-leaders 1 None")
 
 
 def test_the_bytes_of_a_file() -> None:
     """A file has one partition per line, so that it's readable and comparable."""
-    assert _files(_row(1, None))[0]["content"] == (
-        '{"version":1,"partitions":[\n{"topic": "t\\"", "partition": 1, "replicas": [2, 3]}\n]}\n'
-    )
+    found = _files(_row(1, None))[0]["content"]
+    assert found == ('{"version":1,"partitions":[\n{"topic": "t\\"", "partition": 1, "replicas": [2, 3]}\n]}\n')
     assert _files(_row(0, None))[2]["content"] == '{"partitions":[\n{"topic": "t\\"", "partition": 0}\n]}\n'
 
 

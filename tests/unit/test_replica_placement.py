@@ -294,6 +294,5 @@ def test_what_kafka_cannot_count(change: dict[str, Any], last: int, start: int) 
     fits, beyond = _validated("adminutils", change | {"start_index": start}, change | {"start_index": start + 1})
     assert (fits["code"], fits["start_index"]) == (None, start)
     assert (beyond["code"], beyond["start_index"], beyond["base"]) == ("int-overflow", None, None)
-    assert beyond["detail"] == (
-        f"Partition {last} with start index {start + 1} overflows Kafka's arithmetic. Use a smaller start_index"
-    )
+    expected = f"Partition {last} with start index {start + 1} overflows Kafka's arithmetic. Use a smaller start_index"
+    assert beyond["detail"] == (expected)

@@ -36,9 +36,8 @@ def test_green_comes_with_the_totals(runner: Runner) -> None:
     """Exit code 0, a line per part with its wall and processor time, and last the totals, alone on their line."""
     printed = runner(fake("true", "lint", ()), fake(GOOD, "first"), fake(GOOD, "second"))
     assert (printed.code, printed.last) == (0, "2 passed, 0 failed, 0 skipped")
-    assert re.findall(
-        r"(?m)^(\w+) +(\w+) +\d+ s, CPU +\d+ s *(.*?)$", printed.text.partition("== summary\n")[2]
-    ) == tuples("lint ok ''; first ok '1 passed'; second ok '1 passed'")
+    found = re.findall(r"(?m)^(\w+) +(\w+) +\d+ s, CPU +\d+ s *(.*?)$", printed.text.partition("== summary\n")[2])
+    assert found == tuples("lint ok ''; first ok '1 passed'; second ok '1 passed'")
 
 
 RED = {
@@ -185,9 +184,8 @@ def test_a_part_that_lacks_its_tools_is_skipped(runner: Runner) -> None:
     """Outside CI: its line names each missing tool and how to install it, the last line the number of tests."""
     printed = runner(fake(LACKING), BESIDE)
     assert printed.code == 0
-    assert (
-        "\n1 passed, 0 failed, 5 skipped\n5 tests did not run, as this machine lacks what they need: " in printed.text
-    )
+    expected = printed.text
+    assert "\n1 passed, 0 failed, 5 skipped\n5 tests did not run, as this machine lacks what they need: " in expected
     assert re.search(
         r"(?m)^fake +skipped +\d+ s, CPU +\d+ s +5 skipped; Java is missing: apt-get install ", printed.text
     )

@@ -24,7 +24,6 @@ def test_growing_maps_of_texts() -> None:
         texts = crowd(random)
         hashes = [string_hash(each) for each in texts]
         trees += max([hashes.count(each) for each in hashes], default=0) > 8
-        assert iteration_order(
-            texts, hashes, map_capacity(len(texts)), java_key, map_capacity(0)
-        ) == texts_in_table_order(texts)
+        found = iteration_order(texts, hashes, map_capacity(len(texts)), java_key, map_capacity(0))
+        assert found == texts_in_table_order(texts)
     assert trees > 50

@@ -192,6 +192,5 @@ def test_numbers_for_an_autoscaler() -> None:
 
 def test_durations_in_words() -> None:
     """Short ones in seconds."""
-    assert [duration(each) for each in (None, 0.2, 119, 600, 7200, np.inf)] == [
-        *("–", "0 s", "119 s", "10 min", "2.0 h", "never")
-    ]
+    found = [duration(each) for each in (None, 0.2, 119, 600, 7200, np.inf)]
+    assert found == [*("–", "0 s", "119 s", "10 min", "2.0 h", "never")]

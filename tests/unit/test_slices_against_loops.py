@@ -239,6 +239,5 @@ def test_withheld_is_what_only_others_own(conflicts: int, seed: int) -> None:
     targets = to_slices(ranges)
     found = withhold_owned(read_specs(facts_table(facts)), TargetAssignments(targets, np.full(len(ranges), KEPT)))
     got = [(member, topic, p, bool(found.withheld[row])) for row, member, topic, p in expanded(found.slices)]
-    assert sorted(got) == sorted(
-        (m, t, p, bool(owners[t, p]) and m not in owners[t, p]) for _, m, t, p in expanded(targets)
-    )
+    answer = sorted(got)
+    assert answer == sorted((m, t, p, bool(owners[t, p]) and m not in owners[t, p]) for _, m, t, p in expanded(targets))

@@ -95,9 +95,8 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def _configs(error: int = 0, value: str | None = "1") -> Any:
     result = DescribeConfigsResponse.DescribeConfigsResult
     configs = [result.DescribeConfigsResourceResult(name="streams.num.standby.replicas", value=value)]
-    return DescribeConfigsResponse(
-        results=[result(error_code=error, error_message=None, resource_type=32, resource_name="app", configs=configs)]
-    )
+    results = [result(error_code=error, error_message=None, resource_type=32, resource_name="app", configs=configs)]
+    return DescribeConfigsResponse(results=results)
 
 
 def read(groups: dict[str, ListedGroup], broker: _Broker | None = None) -> tuple[dict[str, list[Any]], list[str]]:
@@ -180,9 +179,8 @@ def test_a_streams_group_is_read(
         of_member | {"subtopology": "1", "task": 0, "role": "standby", "changelog_offset": 40},
         of_member | {"subtopology": "1", "task": 3, "changelog_offset": 9},
     ]
-    assert [(row["group_id"], row["error"]) for row in rows["undescribed"]] == [
-        ("gone", "GroupIdNotFoundError: [Error 69] GroupIdNotFoundError: no such group")
-    ]
+    found = [(row["group_id"], row["error"]) for row in rows["undescribed"]]
+    assert found == [("gone", "GroupIdNotFoundError: [Error 69] GroupIdNotFoundError: no such group")]
     assert "subscription_lists" not in rows
     assert "owned_lists" not in rows
 

@@ -125,9 +125,8 @@ def test_groups_that_keep_their_assignor() -> None:
     # Restarts of static members move nothing. What the next rebalance changes is a step, but isn't part of the sum.
     (row,) = found["group", "static"]
     names = ("static_members", "restarts", "simulated_restarts", "leader_changes", "moved", "revoked")
-    assert {name: row[name] for name in names} == dict.fromkeys(names, 0) | keyed(
-        "static_members=2 restarts=2 simulated_restarts=2"
-    )
+    got = {name: row[name] for name in names}
+    assert got == dict.fromkeys(names, 0) | keyed("static_members=2 restarts=2 simulated_restarts=2")
     assert row["paused_partitions"] == 3 + 1
     *restarts, last = found["step", "static"]
     assert [(step["member_id"], step["leader"], step["paused_partitions"]) for step in restarts] == [
