@@ -52,10 +52,7 @@ def lines_of_prose(text: str) -> Iterator[tuple[int, str]]:
     for pattern in (
         r"<!-- figures -->.*?<!-- end of figures -->",
         r"^ *```.*?^ *```",
-        r"`[^`]*`",
-        r"\]\([^)]*\)",
-        r"<[^>]+>",
-        r"https?://\S+",
+        *(r"`[^`]*`", r"\]\([^)]*\)", r"<[^>]+>", r"https?://\S+"),
         r"^::: .*$",
         r"\[.*?#\d+",
     ):

@@ -106,9 +106,7 @@ def test_membership_and_session() -> None:
     ) == [
         f"# {client_settings.FIRST_RESTART}",
         "# g-h-0, g-h-1, …: a fixed id for each member",
-        "group.instance.id=g-h-0",
-        "session.timeout.ms=600000",
-        "max.poll.interval.ms=600000",
+        *("group.instance.id=g-h-0", "session.timeout.ms=600000", "max.poll.interval.ms=600000"),
     ]
     lines = settings("range", "roundrobin", "Java 2", is_static=False)
     assert [line for line in lines if "instance" in line] == ["# remove group.instance.id=…"] * 2

@@ -80,10 +80,7 @@ def test_clusters_do_not_mix() -> None:
     assert (together["c"]["assigned"], together["c"]["revoked"]) == ([], [])
     assert shares(together["d"], "revoked") == {"w1": ["y-0", "y-1"]}
     assert [together[name]["metrics"]["protocol"] for name in "abcd"] == [
-        "sessioned",
-        "eager",
-        "compatible",
-        "compatible-2.6",
+        *("sessioned", "eager", "compatible", "compatible-2.6"),
     ]
 
 
@@ -137,10 +134,7 @@ def test_eager_starts_everything_and_keeps_the_state() -> None:
     assert (result["state"]["scheduled_rebalance_ms"], result["state"]["members"]) == (5_000, ["w9"])
     figures = result["metrics"]
     assert [figures[f"{bound}_tasks_{time}"] for time in ("before", "after") for bound in ("min", "max")] == [
-        0,
-        3,
-        1,
-        2,
+        *(0, 3, 1, 2),
     ]
     assert [figures[f"{bound}_connectors_after"] for bound in ("min", "max")] == [1, 1]
 

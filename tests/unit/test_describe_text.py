@@ -134,10 +134,7 @@ def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pyt
     """Writes the tables; exit code 2 where a file is not there."""
     files = _files(tmp_path, topics=TOPICS, groups=GROUPS)
     arguments = [
-        "--from-text",
-        "--cluster-name",
-        "prod",
-        "--topics-file",
+        *("--from-text", "--cluster-name", "prod", "--topics-file"),
         str(files["topics"]),
         "--fleet-dir",
         str(tmp_path / "fleet"),

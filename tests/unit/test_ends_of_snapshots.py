@@ -32,10 +32,7 @@ def arguments(tmp_path: Path) -> list[str]:
     (tmp_path / "topics.txt").write_text(TOPICS)
     (tmp_path / "groups.txt").write_text(GROUPS)
     given = [
-        "--from-text",
-        "--cluster-name",
-        "c",
-        "--topics-file",
+        *("--from-text", "--cluster-name", "c", "--topics-file"),
         str(tmp_path / "topics.txt"),
         "--fleet-dir",
         str(tmp_path / "fleet"),

@@ -143,9 +143,7 @@ def test_connect_workers_are_named_without_hosts() -> None:
     assert HOST.encode() not in after[1]
     member = member_of(after)
     assert (member["clientId"], member["memberId"], member["leader"]) == (
-        "connect-:8083",
-        "connect-:8083-uuid",
-        "connect-:8083-uuid",
+        *("connect-:8083", "connect-:8083-uuid", "connect-:8083-uuid"),
     )
     expected = connect_protocol.read_assignment(assignment)
     found = connect_protocol.read_assignment(member["assignment"])

@@ -79,14 +79,8 @@ def test_a_static_member_that_comes_back_makes_no_rebalance() -> None:
     found = log.table_rows("rebalances", "generation_id", "time", "cause")
     assert found == tuples("3 1_000 'first on record'; 4 9_000 'no cause on record'")
     assert log.table_rows(
-        "memberships",
-        "member_id",
-        "first_generation_id",
-        "last_generation_id",
-        "start_time",
-        "end_time",
-        "join_type",
-        "leave_type",
+        *("memberships", "member_id", "first_generation_id", "last_generation_id", "start_time", "end_time"),
+        *("join_type", "leave_type"),
     ) == tuples(
         "a-1 3 3 1_000 5_000 first-on-record restarted; b 3 4 1_000 None first-on-record active; "
         "a-2 3 4 5_000 None restarted active"

@@ -28,14 +28,7 @@ from tests.cases import cases
 LENGTH = 50_000
 PIECES = [
     " ",
-    "\t",
-    "a",
-    "1",
-    "-",
-    "1.",
-    "a-",
-    "-1",
-    ":",
+    *("\t", "a", "1", "-", "1.", "a-", "-1", ":"),
     "1 ",
     ", ",
     "A ",
@@ -55,12 +48,7 @@ PIECES += [
     "(a) ",
 ]
 PIECES += [
-    "-StreamThread-1",
-    "connector-consumer-",
-    "consumer-",
-    "-bcdfgh-",
-    "~1",
-    'id="a',
+    *("-StreamThread-1", "connector-consumer-", "consumer-", "-bcdfgh-", "~1", 'id="a'),
     '<path d="',
     "<g ",
     "(topics: a) ",

@@ -331,10 +331,7 @@ def test_groups_in_racks() -> None:
     names = (
         *("cross_rack_before", "cross_rack_after", "hypothetical_assignor", "cross_rack_hypothetical"),
         *(
-            "moved",
-            "moved_during_migration",
-            "paused_during_migration",
-            "moved_on_rollback",
+            *("moved", "moved_during_migration", "paused_during_migration", "moved_on_rollback"),
             "paused_partition_seconds",
         ),
     )

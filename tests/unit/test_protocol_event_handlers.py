@@ -147,10 +147,7 @@ def test_a_member_starts_with_what_its_event_says() -> None:
     assert (members["c3"].group_instance_id, members["c4"].group_instance_id) == (None, "i")
     assert members["c4"].assignors == COOPERATIVE
     assert [each.exists_from for each, _ in played.group.ownership_log.closed] == [
-        0,
-        0,
-        0,
-        10_000,
+        *(0, 0, 0, 10_000),
     ]  # somebody misses u now
     static = play(stage(TWO, COOPERATIVE, static=True), at(10_000, "member-starts", "c3"))
     assert static.group.members["c3"].group_instance_id == "c3"

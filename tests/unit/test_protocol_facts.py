@@ -84,10 +84,7 @@ def test_kafkas_defaults() -> None:
 
 
 MAY_BE_NOTHING = (
-    "group_initial_rebalance_delay_ms",
-    "poll_interval_ms",
-    "revoke_ms",
-    "restore_ms",
+    *("group_initial_rebalance_delay_ms", "poll_interval_ms", "revoke_ms", "restore_ms"),
     "group_consumer_assignment_interval_ms",
 )
 

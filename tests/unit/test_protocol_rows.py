@@ -102,9 +102,7 @@ def test_a_group_that_nothing_happens_to() -> None:
     costs = row["availability"]
     assert row["rebalances"] == []
     assert (costs["longest_pause_ms"], costs["longest_pause_topic"], costs["longest_pause_partition"]) == (
-        0,
-        None,
-        None,
+        *(0, None, None),
     )
     assert (costs["end_ms"], costs["partition_ms"], costs["rebalances"]) == (3_000, 9_000, 0)
     [nothing] = _rows(g=[facts.member("a", [])])

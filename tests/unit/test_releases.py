@@ -56,9 +56,7 @@ def test_only_the_assignors_of_clients_have_releases() -> None:
     found = [release_rules.client_assignor(name) for name in ("sticky@2.8", "sticky", "mine@3.4", "uniform")]
     assert found == [*("sticky", "sticky", "mine@3.4", "uniform")]
     assert [release_rules.uses_owned_order(f"{name}@3.5") for name in ("sticky", "cooperative-sticky", "range")] == [
-        True,
-        False,
-        False,
+        *(True, False, False),
     ]
     assert not release_rules.uses_owned_order("sticky")
 

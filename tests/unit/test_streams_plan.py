@@ -135,10 +135,7 @@ def test_a_group_that_everybody_has_left() -> None:
     assert moves(rows) == [("active", 0, "gone", None, "member-left", None, None)]
     table = figures(rows)
     assert (table["members"], table["unassigned_active"], table["unassigned_standby"], table["max_active"]) == (
-        0,
-        2,
-        2,
-        0,
+        *(0, 2, 2, 0),
     )
 
 

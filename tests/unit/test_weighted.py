@@ -322,11 +322,7 @@ def many(draw: np.random.Generator, groups: int) -> WeightedGroups:
 def again(groups: WeightedGroups, answer: WeightedAssignment) -> WeightedGroups:
     """The same groups, owned as planned."""
     columns = (
-        groups.member_group,
-        groups.partition_group,
-        groups.load,
-        answer.owner,
-        groups.eligible_set,
+        *(groups.member_group, groups.partition_group, groups.load, answer.owner, groups.eligible_set),
         groups.eligible_sets,
     )
     return WeightedGroups(*columns, groups.bound, groups.capacity)
