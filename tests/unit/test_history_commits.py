@@ -44,9 +44,8 @@ def at_once(kinds: list[int], values: list[bytes], offset: int = 0) -> list[obje
     return [read.faults.get(number, row) for number, row in enumerate(rows)]
 
 
-def test_values_as_the_reader_of_single_records_reads_them(seed: int) -> None:
+def test_values_as_the_reader_of_single_records_reads_them(rng: random.Random) -> None:
     """Every version, whole and mutated; and all together as each in a batch of its own."""
-    rng = random.Random(seed)
     kinds, values = [], []
     for _ in range(drawn(1_500, 4_000)):
         value = random_bytes.commit_value(rng)
@@ -72,9 +71,8 @@ def test_values_of_every_length_cut_everywhere() -> None:
     assert at_once([1] * len(values), values) == [alone(1, value) for value in values]
 
 
-def test_keys_as_the_reader_of_single_records_reads_them(seed: int) -> None:
+def test_keys_as_the_reader_of_single_records_reads_them(rng: random.Random) -> None:
     """Type, group, topic and partition, or what is wrong; names that are no UTF-8 as Java reads them."""
-    rng = random.Random(seed)
     keys = []
     for _ in range(drawn(1_500, 4_000)):
         key = random_bytes.commit_key(rng, rng.choice([0, 1]))
@@ -154,9 +152,8 @@ def test_commits_as_kafka_decides() -> None:
 
 
 @pytest.mark.parametrize("span", [40, 2**60])
-def test_intervals_of_parts_make_those_of_all(seed: int, span: int) -> None:
+def test_intervals_of_parts_make_those_of_all(rng: random.Random, span: int) -> None:
     """However commits are split, shuffled and united again; against a loop over sorted times."""
-    rng = random.Random(seed)
     for _ in range(drawn(60, 150)):
         gap = rng.choice([0, 1, 3, span // 5])
         rows = [

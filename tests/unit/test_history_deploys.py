@@ -251,9 +251,8 @@ def test_the_row_of_a_group() -> None:
 
 
 @pytest.mark.parametrize("turn", range(20))
-def test_members_add_up(seed: int, turn: int) -> None:
+def test_members_add_up(rng: random.Random, turn: int) -> None:
     """Before and joined less left is after, of each deploy; and no rebalance is in two."""
-    rng = random.Random(seed)
     lives = [0] * 5
     at, there, generations = 0, [], []
     for number in range(1, rng.randint(2, 30)):

@@ -67,9 +67,8 @@ def test_every_record_is_in_one_fact(seed: int) -> None:
     assert {row["code"] for row in kept} >= {"no-key", "corrupt", "unknown-type", "newer-version"}
 
 
-def test_the_same_facts_however_records_are_split(seed: int) -> None:
+def test_the_same_facts_however_records_are_split(rng: random.Random) -> None:
     """Split, shuffled, in as many parts as one likes; a group is in one part."""
-    rng = random.Random(seed)
     given = records(rng)
     expected = whole([given], 1)
     for parts in (2, 7):

@@ -248,9 +248,8 @@ def test_a_group_that_commits_nothing_has_no_figures() -> None:
 
 
 @pytest.mark.parametrize("turn", range(25))
-def test_pauses_are_those_of_every_millisecond(seed: int, turn: int) -> None:
+def test_pauses_are_those_of_every_millisecond(rng: random.Random, turn: int) -> None:
     """Every millisecond of every gap is somebody's, once."""
-    rng = random.Random(seed)
     thresholds = HistoryThresholds(commit_gap_ms=rng.randint(1, 5), deploy_gap_ms=rng.randint(1, 25))
     small = member("a", session_timeout_ms=rng.randint(1, 9), rebalance_timeout_ms=rng.randint(1, 9))
     generations = [

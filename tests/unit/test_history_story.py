@@ -42,9 +42,8 @@ REBALANCE = (
 )
 
 
-def test_a_group_from_its_first_member_to_its_last() -> None:
+def test_a_group_from_its_first_member_to_its_last(log: Log) -> None:
     """A row for each generation; what a member keeps is one row of ownership."""
-    log = Log()
     log.write(1_000, GROUP, generation(1, [classic_member("a", {"t": [0, 1, 2]})]))
     log.write(2_000, GROUP, generation(2, [classic_member("a", {"t": [0, 1]}), classic_member("b", {"t": [2]})]))
     log.write(3_000, GROUP, generation(3, [classic_member("b", {"t": [0, 1, 2]})]))
@@ -68,10 +67,9 @@ def test_a_group_from_its_first_member_to_its_last() -> None:
     assert found == tuples("a t 1_000 3_000; b t 2_000 9_000")
 
 
-def test_a_static_member_that_comes_back_makes_no_rebalance() -> None:
+def test_a_static_member_that_comes_back_makes_no_rebalance(log: Log) -> None:
     """The coordinator writes the group once more, with the new id and the same generation."""
     stays = classic_member("b", {"t": [1]}, groupInstanceId="two")
-    log = Log()
     for at, member_id in ((1_000, "a-1"), (5_000, "a-2")):
         log.write(at, GROUP, generation(3, [classic_member(member_id, {"t": [0]}, groupInstanceId="one"), stays]))
     both = [classic_member("a-2", {"t": [0]}, groupInstanceId="one"), classic_member("b", {"t": [1]})]
@@ -90,10 +88,9 @@ def test_a_static_member_that_comes_back_makes_no_rebalance() -> None:
     assert log.timeline().is_rebalance == (True, False, True)
 
 
-def test_a_group_that_was_deleted_begins_again() -> None:
+def test_a_group_that_was_deleted_begins_again(log: Log) -> None:
     """Numbers start with 1 again. The same number on both sides of a tombstone is not the same generation; the record
     of a group that has no generation yet is none."""
-    log = Log()
     log.write(1_000, GROUP, generation(1, [classic_member("a", {"t": [0]})]))
     log.write(2_000, GROUP, None)
     log.write(3_000, GROUP, generation(0, [], protocolType=""))
@@ -108,9 +105,8 @@ def test_a_group_that_was_deleted_begins_again() -> None:
     assert log.table_rows("ownership", "member_id", "start_time", "end_time") == tuples("a 1_000 2_000; a 4_000 None")
 
 
-def test_two_lives_in_one_millisecond_are_two() -> None:
+def test_two_lives_in_one_millisecond_are_two(log: Log) -> None:
     """The log may have the time of the broker's append for all records of a batch."""
-    log = Log()
     for at in (1_000, 1_000):
         log.write(at, GROUP, generation(1, [classic_member("a", {"t": [0]})]))
         log.write(at, GROUP, None)
@@ -124,9 +120,8 @@ def test_two_lives_in_one_millisecond_are_two() -> None:
     assert [each.state for each in log.timeline().generations] == ["Stable", "Dead"] * 2
 
 
-def test_what_moves() -> None:
+def test_what_moves(log: Log) -> None:
     """Neither what a static member takes with it nor what nobody had before; what was withheld in between does."""
-    log = Log()
     at = iter(range(1_000, 9_000, 1_000))
     for number, has in enumerate(
         (
@@ -145,9 +140,8 @@ def test_what_moves() -> None:
     assert [moved for (moved,) in log.table_rows("rebalances", "moved")] == [0, 0, 0, 1, 0, 0]
 
 
-def test_an_epoch_that_is_overtaken_is_never_settled() -> None:
+def test_an_epoch_that_is_overtaken_is_never_settled(log: Log) -> None:
     """The next one began before everybody had reached it."""
-    log = Log()
     join(log, 1_000, 1, "a", {"a": {"t": [0, 1]}}, t=[0, 1])
     join(log, 2_000, 2, "b", {"a": {"t": [0]}, "b": {"t": [1]}})
     join(log, 3_000, 3, "c", {})
@@ -156,10 +150,9 @@ def test_an_epoch_that_is_overtaken_is_never_settled() -> None:
     assert log.table_rows("rebalances", "generation_id", "stable_time") == [(1, 1_000), (2, None), (3, 5_000)]
 
 
-def test_an_epoch_can_begin_without_a_change_of_members() -> None:
+def test_an_epoch_can_begin_without_a_change_of_members(log: Log) -> None:
     """Topics of the group have changed: the epoch is bumped, and targets follow. What a member receives is of the
     epoch that it has reached; a static member that leaves (epoch -2) keeps what it has in the epoch of the group."""
-    log = Log()
     now = "ConsumerGroupCurrentMemberAssignment"
     join(log, 1_000, 1, "a", {"a": {"t": [0, 1]}}, t=[0])
     log.write(2_000, "ConsumerGroupMetadata", {"epoch": 2, "metadataHash": 1})
@@ -179,9 +172,8 @@ def test_an_epoch_can_begin_without_a_change_of_members() -> None:
     assert found == tuples("a 0 1 1_000 None; a 1 1 3_000 None; a 2 2 5_000 None; a 3 3 7_000 None")
 
 
-def test_an_epoch_is_settled_when_nobody_waits() -> None:
+def test_an_epoch_is_settled_when_nobody_waits(log: Log) -> None:
     """Who has reached it may still wait for what others have to give up."""
-    log = Log()
     join(log, 1_000, 1, "a", {"a": {"t": [0, 1]}}, t=[0])
     log.rows.pop()
     log.write(1_000, "ConsumerGroupCurrentMemberAssignment", {**current(1, {"t": [0]}), "state": 2}, memberId="a")
@@ -189,9 +181,8 @@ def test_an_epoch_is_settled_when_nobody_waits() -> None:
     assert log.table_rows("rebalances", "generation_id", "stable_time") == [(1, 3_000)]
 
 
-def test_a_compacted_log_knows_members_by_what_they_have() -> None:
+def test_a_compacted_log_knows_members_by_what_they_have(log: Log) -> None:
     """Their metadata was written again later, so that the first of it is gone."""
-    log = Log()
     log.write(1_000, "ConsumerGroupCurrentMemberAssignment", current(4, {"t": [0]}), memberId="a")
     log.write(2_000, "ConsumerGroupMetadata", {"epoch": 5, "metadataHash": 0})
     log.write(3_000, "ConsumerGroupTargetAssignmentMember", {"topicPartitions": topics({"t": [1]})}, memberId="b")
@@ -202,18 +193,16 @@ def test_a_compacted_log_knows_members_by_what_they_have() -> None:
     assert got == [("a", 4, 1_000, None)]
 
 
-def test_numbers_that_go_down_are_a_group_that_was_deleted() -> None:
+def test_numbers_that_go_down_are_a_group_that_was_deleted(log: Log) -> None:
     """Also where the tombstone is gone."""
-    log = Log()
     log.write(1_000, GROUP, generation(7, [classic_member("a", {"t": [0]})]))
     log.write(4_000, GROUP, generation(3, [classic_member("b", {"t": [0]})]))
     assert log.table_rows("rebalances", "generation_id", "missing_generations") == [(7, 0), (3, 2)]
 
 
-def test_why_a_generation_came() -> None:
+def test_why_a_generation_came(log: Log) -> None:
     """What changed is said: subscriptions, assignor, leader, numbers of partitions, what had been taken away."""
     a, b = classic_member("a", {"t": [0, 1]}), classic_member("b", {"t": [2, 3]})
-    log = Log()
     cooperative = {"protocol": "cooperative-sticky"}
     log.write(1_000, GROUP, generation(1, [a, b]))
     log.write(2_000, GROUP, generation(2, [classic_member("a", {"t": [0, 1]}, ["t", "u"]), b]))
@@ -253,9 +242,8 @@ def test_why_a_generation_came() -> None:
     assert found == tuples("a t 1_000 None; b t 1_000 None; a u 2_000 3_000")
 
 
-def test_bytes_that_nobody_can_read_cost_no_group() -> None:
+def test_bytes_that_nobody_can_read_cost_no_group(log: Log) -> None:
     """The member is there, its topics are not."""
-    log = Log()
     broken = [
         classic_member("b", {}, subscription=b"\0\1\0\0", assignment=b"\0"),
         classic_member("c", {}, subscription=b"\0"),
@@ -278,7 +266,7 @@ def test_bytes_that_nobody_can_read_cost_no_group() -> None:
     assert found == [("corrupt", 7, 2, 3_000, key, b"\0\3\0")]
 
 
-def test_members_of_a_classic_group_are_read_completely() -> None:
+def test_members_of_a_classic_group_are_read_completely(log: Log) -> None:
     """Sorted by id, with their positions in the record; a rack is in subscriptions of version 3 (KIP-881)."""
     with_rack = subscription("t", "u", version=3) + struct.pack(">ih", -1, 2) + b"r1"
     twice = struct.pack(">hi", 1, 2) + 2 * (text_bytes("t") + numbers_bytes([3, 1])) + struct.pack(">i", -1)
@@ -286,7 +274,6 @@ def test_members_of_a_classic_group_are_read_completely() -> None:
         classic_member("b", {}, ["t"], rebalanceTimeout=-1, sessionTimeout=6_000),
         classic_member("a", {}, groupInstanceId="i", subscription=with_rack, assignment=twice, clientHost="/h"),
     ]
-    log = Log()
     log.write(1_000, GROUP, generation(1, given))
     (found,) = log.timeline().generations
     assert (found.assignor, found.leader, found.partition, found.offset) == ("range", "b", 7, 0)
@@ -331,9 +318,8 @@ def test_bytes_are_decoded_once_while_they_are_in_use(monkeypatch: pytest.Monkey
     assert len(decoded) == 2 + 50 + 200 + 1
 
 
-def test_connect_workers_run_what_is_assigned_until_it_is_revoked() -> None:
+def test_connect_workers_run_what_is_assigned_until_it_is_revoked(log: Log) -> None:
     """Assignments of the incremental protocol (KIP-415) are changes."""
-    log = Log()
     first = worker("w", None, worker_assignment(connectors=["c"], tasks=[("c", 0), ("c", 1)]))
     log.write(1_000, GROUP, generation(1, [first], protocolType="connect", protocol="sessioned"))
     ran = worker_assignment(connectors=["c"], tasks=[("c", 0), ("c", 1)])
@@ -344,9 +330,8 @@ def test_connect_workers_run_what_is_assigned_until_it_is_revoked() -> None:
     )
 
 
-def test_clients_with_a_protocol_of_their_own_are_members_only() -> None:
+def test_clients_with_a_protocol_of_their_own_are_members_only(log: Log) -> None:
     """What their bytes mean nobody knows."""
-    log = Log()
     log.write(1_000, GROUP, generation(1, [classic_member("a", {"t": [0]})], protocolType="leader-election"))
     timeline = log.timeline()
     assert timeline.protocol_type == "leader-election"
@@ -406,9 +391,8 @@ def test_topics_are_named_where_a_record_names_them() -> None:
     assert {topic for (topic,) in log.table_rows("ownership", "topic")} == {"t"}
 
 
-def test_a_static_member_of_a_consumer_group_keeps_its_partitions_while_it_is_away() -> None:
+def test_a_static_member_of_a_consumer_group_keeps_its_partitions_while_it_is_away(log: Log) -> None:
     """It leaves with epoch -2 and comes back under a new id: no new epoch."""
-    log = Log()
     join(log, 1_000, 1, "a", {"a": {"t": [0, 1]}}, t=[0, 1])
     log.write(2_000, "ConsumerGroupCurrentMemberAssignment", current(-2, {"t": [0, 1]}), memberId="a")
     tombstones(log, 3_000, "a")
@@ -423,9 +407,8 @@ def test_a_static_member_of_a_consumer_group_keeps_its_partitions_while_it_is_aw
     assert got == tuples("a 2 1 1_000 3_000; b 2 1 3_000 None")
 
 
-def test_an_upgrade_and_a_downgrade_go_on_with_the_same_group() -> None:
+def test_an_upgrade_and_a_downgrade_go_on_with_the_same_group(log: Log) -> None:
     """Tombstones of the one type and records of the other are one step; nobody loses anything by it."""
-    log = Log()
     log.write(
         500,
         "ConsumerGroupPartitionMetadata",
@@ -459,10 +442,9 @@ MEMBERSHIP = (
 )
 
 
-def test_what_members_of_a_consumer_group_report() -> None:
+def test_what_members_of_a_consumer_group_report(log: Log) -> None:
     """Everything that is on record. A member that uses the classic protocol has a session timeout; a timeout of -1
     means that the member didn't say it."""
-    log = Log()
     given: dict[str, dict[str, object]] = {
         "a": {"rebalanceTimeoutMs": -1},
         "b": {"rebalanceTimeoutMs": 0, "rackId": "r1"},
@@ -485,9 +467,8 @@ def test_what_members_of_a_consumer_group_report() -> None:
     assert first.members[1:] == second.members[1:]
 
 
-def test_subscriptions_to_patterns_are_the_topics_that_matched() -> None:
+def test_subscriptions_to_patterns_are_the_topics_that_matched(log: Log) -> None:
     """The coordinator writes the topics of each regular expression (KIP-848); without such a record there are none."""
-    log = Log()
     for member_id, regex in {"a": "t.*", "b": "u|v", "c": "x"}.items():
         member = metadata(member_id, *("t" if member_id == "b" else ""), subscribedTopicRegex=regex)
         log.write(1_000, "ConsumerGroupMemberMetadata", member, memberId=member_id)
@@ -507,9 +488,8 @@ def test_subscriptions_to_patterns_are_the_topics_that_matched() -> None:
     assert log.table_rows("rebalances", "generation_id", "cause")[1:] == expected
 
 
-def test_the_assignor_of_a_consumer_group_is_the_one_that_most_members_request() -> None:
+def test_the_assignor_of_a_consumer_group_is_the_one_that_most_members_request(log: Log) -> None:
     """Kafka's `ConsumerGroup.preferredServerAssignor`. A member that requests none doesn't count."""
-    log = Log()
     for epoch, assignor in enumerate((None, "uniform", "range", "range", "uniform", "uniform"), 1):
         member = metadata(f"m{epoch}", "t", serverAssignor=assignor)
         log.write(1_000 * epoch, "ConsumerGroupMemberMetadata", member, memberId=f"m{epoch}")
@@ -558,9 +538,8 @@ def test_a_group_is_stable_when_all_members_have_reached_its_epoch(
         assert group.is_stable
 
 
-def test_a_group_of_another_type_owns_only_what_its_own_records_say() -> None:
+def test_a_group_of_another_type_owns_only_what_its_own_records_say(log: Log) -> None:
     """The tombstone of the classic group can be gone, too: its members are no members of the new group."""
-    log = Log()
     log.write(1_000, GROUP, generation(5, [classic_member("a", {"t": [0]}), classic_member("b", {"t": [1]})]))
     join(log, 4_000, 8, "b", {"b": {"t": [0, 1]}}, t=[0, 1])
     assert log.table_rows("ownership", "member_id", "topic", "first", "count", "start_time", "end_time") == [
@@ -572,9 +551,8 @@ def test_a_group_of_another_type_owns_only_what_its_own_records_say() -> None:
     assert found == tuples("5 1_000 2 0 0; 8 4_000 1 1 2")
 
 
-def test_tasks_of_streams_have_roles() -> None:
+def test_tasks_of_streams_have_roles(log: Log) -> None:
     """Active, standby and warmup ones; standbys own nothing."""
-    log = Log()
     log.write(
         1_000, "StreamsGroupTopology", {"epoch": 1, "subtopologies": [subtopology("0", ["in", "made"], ["made"])]}
     )
@@ -609,9 +587,8 @@ def test_tasks_of_streams_have_roles() -> None:
     ]
 
 
-def test_members_of_share_groups_share() -> None:
+def test_members_of_share_groups_share(log: Log) -> None:
     """A partition has as many owners as the record says; it moves when they change."""
-    log = Log()
     for epoch, members in ((1, {"a": [0, 1]}), (2, {"a": [0, 1], "b": [1]})):
         at = 1_000 * epoch
         for member_id in members:
@@ -627,9 +604,8 @@ def test_members_of_share_groups_share() -> None:
     assert owners(log.timeline().ownership, 2_500) == {(ID["t"], 0): {"a"}, (ID["t"], 1): {"a", "b"}}
 
 
-def test_who_only_commits_is_a_simple_group() -> None:
+def test_who_only_commits_is_a_simple_group(log: Log) -> None:
     """Also where its tombstone is there: coordinators write one for such groups, too."""
-    log = Log()
     log.commits("t", 0, 1_000, 2_000)
     log.commits("t", 0, 2_500, 9_000)
     assert (log.timeline().group_type, log.timeline().records) == ("simple", 4)
@@ -657,9 +633,8 @@ def test_no_order_of_facts_matters(seed: int) -> None:
     assert twice.timeline().generations == first.generations
 
 
-def test_runs(seed: int) -> None:
+def test_runs(rng: random.Random) -> None:
     """First, step and count."""
-    rng = random.Random(seed)
     assert list(to_slices([])) == []
     assert list(to_slices([4])) == [(4, 1, 1)]
     assert list(to_slices([0, 2, 4, 5, 6, 9])) == [(0, 2, 3), (5, 1, 2), (9, 1, 1)]

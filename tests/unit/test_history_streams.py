@@ -98,12 +98,11 @@ def test_tasks_over_time() -> None:
     ]
 
 
-def test_bytes_over_time() -> None:
+def test_bytes_over_time(log: Log) -> None:
     """Each member in each generation, up to the next one; groups without Streams have none."""
     assert written(*SCALED_OUT[:2]).table_rows(
         "streams_members", *("member_id", "position", "generation_id", "start_time", "end_time")
     ) == [("a", 0, 1, MINUTE, 2 * MINUTE), ("a", 0, 2, 2 * MINUTE, None), ("b", 1, 2, 2 * MINUTE, None)]
-    log = Log()
     log.write(0, "GroupMetadata", generation(1, [classic_member("a", {"t0": [0]})]))
     assert log.table_rows("streams_members", "member_id") == []
 

@@ -89,9 +89,8 @@ def _racks_decide(group: Group) -> bool:
     return False
 
 
-def test_shared_numbers_are_counted_as_by_listing_them(seed: int) -> None:
+def test_shared_numbers_are_counted_as_by_listing_them(rng: random.Random) -> None:
     """Two progressions meet where the Chinese remainder theorem says."""
-    rng = random.Random(seed)
     half = drawn(1_500, 3_000)
     pairs = [[rng.randint(0, 40), rng.randint(1, 12), rng.randint(0, 30)] for _ in range(2 * half)]
     ones, others = np.array(pairs[:half], dtype=np.int64).T, np.array(pairs[half:], dtype=np.int64).T
@@ -102,9 +101,8 @@ def test_shared_numbers_are_counted_as_by_listing_them(seed: int) -> None:
     assert count_common_terms(*ones, *others).tolist() == listed
 
 
-def test_runs_hold_what_the_owners_hold(seed: int) -> None:
+def test_runs_hold_what_the_owners_hold(rng: random.Random) -> None:
     """Compressing owners to runs and listing the runs gives the owners back; ranges and strides are one run each."""
-    rng = random.Random(seed)
     for _ in range(300):
         size, owners = rng.randint(0, 60), rng.randint(1, 8)
         style = rng.choice(["random", "range", "stride"])

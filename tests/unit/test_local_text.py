@@ -140,11 +140,10 @@ def test_the_dialect(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1 << 20])
-def test_pieces_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, seed: int) -> None:
+def test_pieces_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, rng: random.Random) -> None:
     """As Python's reader reads it, wherever a piece of the file ends."""
     monkeypatch.setattr(local_text.pieces, "__kwdefaults__", {"size": size})
-    random_ = random.Random(seed)
-    rows = [["".join(random_.choices('ab,"\n\r é', k=random_.randrange(1, 6))) for _ in range(3)] for _ in range(40)]
+    rows = [["".join(rng.choices('ab,"\n\r é', k=rng.randrange(1, 6))) for _ in range(3)] for _ in range(40)]
     text = io.StringIO(newline="")
     csv.writer(text, quoting=csv.QUOTE_MINIMAL).writerows([["x", "y", "z"], *rows])
     found = read(tmp_path, text.getvalue().encode())
@@ -253,9 +252,8 @@ def test_faults_of_json(tmp_path: Path, line: bytes, fault: str) -> None:
     assert found.endswith(" (row 2)")
 
 
-def test_both_json_parsers_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_both_json_parsers_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rng: random.Random) -> None:
     """Arrow's, for plain rows, and Python's, for all others."""
-    random_ = random.Random(seed)
     values = {
         "name": [None, "", "a", "é\u2028", "😀", '"\\/\b'],
         "count": [None, 0, -1, 2**31 - 1],
@@ -263,8 +261,8 @@ def test_both_json_parsers_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "rate": [None, 0, 1.5, 1e300, -0.0, 0.1],
         "other": [None, {"a": [1]}, "x"],
     }
-    rows = [{name: random_.choice(each) for name, each in values.items() if random_.random() < 0.8} for _ in range(300)]
-    content = "\n".join(json.dumps(row, ensure_ascii=random_.random() < 0.5) for row in rows).encode()
+    rows = [{name: rng.choice(each) for name, each in values.items() if rng.random() < 0.8} for _ in range(300)]
+    content = "\n".join(json.dumps(row, ensure_ascii=rng.random() < 0.5) for row in rows).encode()
     by_arrow = read(tmp_path, content, "t.json")
     assert by_arrow == [{name: row.get(name) for name in SCHEMA.names} for row in rows]
     monkeypatch.setattr(local_text, "_parse_plain_json", lambda *_: None)

@@ -124,12 +124,11 @@ def read(data: bytes) -> tuple[list[Record], list[Damaged]]:
     return found, damaged
 
 
-def test_checksums_are_those_of_a_plain_loop(seed: int) -> None:
+def test_checksums_are_those_of_a_plain_loop(rng: random.Random) -> None:
     assert crc32c(np.frombuffer(b"123456789", np.uint8), np.array([0]), np.array([9]))[0] == 0xE3069283
-    chance = random.Random(seed)
-    data = chance.randbytes(20_000)
-    begins = [chance.randrange(15_000) for _ in range(60)]
-    ends = [begin + chance.choice((4, 5, 63, 64, 65, 128, 4_000)) for begin in begins]
+    data = rng.randbytes(20_000)
+    begins = [rng.randrange(15_000) for _ in range(60)]
+    ends = [begin + rng.choice((4, 5, 63, 64, 65, 128, 4_000)) for begin in begins]
     found = crc32c(np.frombuffer(data, np.uint8), np.array(begins), np.array(ends)).tolist()
     assert found == [their_crc32c(data[begin:end]) for begin, end in zip(begins, ends, strict=True)]
 
@@ -252,9 +251,8 @@ def test_more_records_than_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (table.num_rows, errors) == (4, {1: "more than 5 records are next to each other"})
 
 
-def test_no_mutation_is_fatal(seed: int) -> None:
+def test_no_mutation_is_fatal(rng: random.Random) -> None:
     """Bytes turned, taken out and put in: sound batches beside them are read in their order, and nothing is raised."""
-    chance = random.Random(seed)
     every = range(5)
     later = [[each._replace(offset=each.offset + 10 * number) for each in RECORDS] for number in every]
     parts = [batch_of(records, codec) for records, codec in zip(later, NAMES, strict=True)]
@@ -263,10 +261,10 @@ def test_no_mutation_is_fatal(seed: int) -> None:
     assert len(whole) == 21
     for number in range(MUTATIONS):
         damaged = bytearray(data)
-        for _ in range(chance.randint(1, 3)):
-            at = chance.randrange(len(damaged))
-            out, into = chance.choice(((1, 1), (chance.randint(1, 9), 0), (0, 3)))
-            damaged[at : at + out] = chance.randbytes(into)
+        for _ in range(rng.randint(1, 3)):
+            at = rng.randrange(len(damaged))
+            out, into = rng.choice(((1, 1), (rng.randint(1, 9), 0), (0, 3)))
+            damaged[at : at + out] = rng.randbytes(into)
         found, damage = read(bytes(damaged))
         assert [each.offset for each in found] == sorted({each.offset for each in found}), number
         # No checksum covers a batch's offset: inside of a gap another one is as good.
@@ -310,22 +308,23 @@ def random_batch(chance: random.Random, offset: int) -> tuple[bytes, int]:
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])
-def test_blocks_are_read_as_by_plain_loops(seed: int, monkeypatch: pytest.MonkeyPatch, is_damaged: bool) -> None:
+def test_blocks_are_read_as_by_plain_loops(
+    rng: random.Random, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
+) -> None:
     """Blocks of all sizes, records in rounds and one by one: the same batches, records, transactions, and damage."""
-    chance = random.Random(seed)
-    markers = [(producer, chance.randrange(400), chance.random() < 0.5) for producer in (0, 0, 1)]
+    markers = [(producer, rng.randrange(400), rng.random() < 0.5) for producer in (0, 0, 1)]
     for number in range(15):
-        monkeypatch.setattr(segment_records, "_MIN_ROUND_BATCHES", chance.choice((1, 2, 100)))
-        monkeypatch.setattr(log_segment, "_BLOCK_BYTES", 1 << 22 if is_damaged else chance.choice((1, 300, 5_000)))
-        parts, offset = [], chance.choice((0, 0, 2**40))
-        for _ in range(chance.randrange(1, 25)):
-            part, offset = random_batch(chance, offset + chance.choice((0, 0, 3)))
+        monkeypatch.setattr(segment_records, "_MIN_ROUND_BATCHES", rng.choice((1, 2, 100)))
+        monkeypatch.setattr(log_segment, "_BLOCK_BYTES", 1 << 22 if is_damaged else rng.choice((1, 300, 5_000)))
+        parts, offset = [], rng.choice((0, 0, 2**40))
+        for _ in range(rng.randrange(1, 25)):
+            part, offset = random_batch(rng, offset + rng.choice((0, 0, 3)))
             parts.append(part)
         data = b"".join(parts)
-        for _ in range(chance.randint(1, 3) if is_damaged else 0):
-            at = chance.randrange(len(data) + 1)
-            out, into = chance.choice(((1, 1), (chance.randint(1, 9), 0), (0, 3), (len(data), 0)))
-            data = data[:at] + chance.randbytes(into) + data[at + out :]
+        for _ in range(rng.randint(1, 3) if is_damaged else 0):
+            at = rng.randrange(len(data) + 1)
+            out, into = rng.choice(((1, 1), (rng.randint(1, 9), 0), (0, 3), (len(data), 0)))
+            data = data[:at] + rng.randbytes(into) + data[at + out :]
         assert [(each.position, each[2] if isinstance(each, Batch) else 0) for each in batches_in(data)] == [
             (each.position, each.end if isinstance(each, plain.Plain) else 0) for each in plain.batches(data)
         ], number

@@ -139,11 +139,10 @@ def moves(replicas: list[list[int]], leaders: list[int], order: Sequence[int], *
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_order_against_all_orders(seed: int) -> None:
+def test_order_against_all_orders(rng: random.Random) -> None:
     """The counts are those of a loop, and no order of few brokers has fewer moves."""
-    draw = random.Random(seed)
-    replicas = [draw.sample(range(10, 15), draw.choice([1, 2, 3])) for _ in range(12)]
-    leader = [draw.choice(brokers) for brokers in replicas]
+    replicas = [rng.sample(range(10, 15), rng.choice([1, 2, 3])) for _ in range(12)]
+    leader = [rng.choice(brokers) for brokers in replicas]
     leadership = Leadership(replicas, leader, [1] * 12, [2] * 12)
     orders = list(permutations(range(10, 15)))
     for order in orders[::7]:

@@ -216,19 +216,18 @@ def end_transaction(
         log.add(control(log.end, 0, producer))
 
 
-def test_random_logs(seed: int) -> None:
+def test_random_logs(rng: random.Random) -> None:
     """Committed records, each once and in order, however responses are cut; also from any record on."""
-    chance = random.Random(seed)
     for _ in range(10):
-        logs = {partition: random_log(chance, partition) for partition in range(4)}
+        logs = {partition: random_log(rng, partition) for partition in range(4)}
         expected = {place: row for _, rows in logs.values() for place, row in rows.items()}
         cluster = Cluster({partition: log for partition, (log, _) in logs.items()})
-        cluster.response_bytes = chance.choice((1, 90, 500, 1 << 20))
+        cluster.response_bytes = rng.choice((1, 90, 500, 1 << 20))
         for number, log in enumerate(cluster.logs.values()):
             log.leader = number % 2 + 1
         assert rows_of(fetch(cluster)) == expected
         assert {type(request) for _, request in cluster.requests} == {FetchRequest, ListOffsetsRequest}
-        starts = {partition: chance.randint(0, log.end) for partition, log in cluster.logs.items()}
+        starts = {partition: rng.randint(0, log.end) for partition, log in cluster.logs.items()}
         assert rows_of(fetch(cluster, starts)) == {p: row for p, row in expected.items() if p[1] >= starts[p[0]]}
 
 

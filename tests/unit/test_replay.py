@@ -58,9 +58,8 @@ ROUND_MS = 20_000
 
 
 @pytest.mark.parametrize("partition", [2**31 - 1, 1_000_000, -1])
-def test_a_partition_that_no_topic_has_rejects_its_group_only(partition: int) -> None:
+def test_a_partition_that_no_topic_has_rejects_its_group_only(log: Log, partition: int) -> None:
     """A leader writes any number into an assignment; expanded, it would need more memory than a worker has."""
-    log = Log()
     for number in (1, 2):
         log.write(number * 60_000, "GroupMetadata", generation(number, [classic_member("a", {"t": [0, partition]})]))
         good = [classic_member("a", {"t": [number]})]
@@ -75,9 +74,8 @@ def test_a_partition_that_no_topic_has_rejects_its_group_only(partition: int) ->
 
 
 @pytest.mark.parametrize("assignor", recorded_pasts.ASSIGNORS)
-def test_recorded_generations_are_found_again(seed: int, assignor: str) -> None:
+def test_recorded_generations_are_found_again(rng: random.Random, assignor: str) -> None:
     """The assignor in use, run again with what the members reported, assigns every partition as recorded."""
-    rng = random.Random(seed)
     histories = [read_history("c", "g", recorded_pasts.random_story(rng, assignor), (), {}) for _ in range(4)]
     found = check_reproduced(histories)
     assert sum(len(each) for each in found) == sum(len(history.generations) for history in histories)
@@ -85,9 +83,8 @@ def test_recorded_generations_are_found_again(seed: int, assignor: str) -> None:
 
 
 @pytest.mark.parametrize("assignor", recorded_pasts.ASSIGNORS)
-def test_a_chain_of_the_assignor_in_use_is_what_was_recorded(seed: int, assignor: str) -> None:
+def test_a_chain_of_the_assignor_in_use_is_what_was_recorded(rng: random.Random, assignor: str) -> None:
     """Replayed from its own assignments alone, generation by generation, the past is what it was."""
-    rng = random.Random(seed)
     compared = 0
     for _ in range(8):
         history = read_history("c", "g", recorded_pasts.random_story(rng, assignor), (), {})
@@ -668,9 +665,8 @@ def test_nobody_was_there() -> None:
     assert _of(rows, "uniform", static=False)["moved"] == 0
 
 
-def test_groups_beside_each_other_change_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_beside_each_other_change_nothing(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each group has the rows that it has alone, in any order and in batches of any size; a rejected group has one."""
-    rng = random.Random(seed)
     histories: list[RecordedHistory | RejectedHistory] = [
         read_history("c", f"g{at}", recorded_pasts.random_story(rng, each), (), {})
         for at, each in enumerate(recorded_pasts.ASSIGNORS)

@@ -62,9 +62,8 @@ def random_slices(rng: Random, topics: int) -> list[Slice]:
     return rng.sample(slices, len(slices))
 
 
-def test_ranks_are_positions_in_the_sorted_list(seed: int) -> None:
+def test_ranks_are_positions_in_the_sorted_list(rng: Random) -> None:
     """Every partition of the input is in one part of its slice, and its rank is its place in the sorted list."""
-    rng = Random(seed)
     for _ in range(drawn(150, 1_500)):
         slices = to_slices(random_slices(rng, rng.randint(0, 4)))
         place = {pair: at for at, pair in enumerate(sorted((t, p) for _, _, t, p in expanded(slices)))}
@@ -100,9 +99,8 @@ def kafkas_loop(missing: list[int], exceed: list[bool], num_partitions: int) -> 
     return TOO_FEW_PARTITIONS if below else owner
 
 
-def test_round_robin_on_slices_is_kafkas_loop(seed: int) -> None:
+def test_round_robin_on_slices_is_kafkas_loop(rng: Random) -> None:
     """Many groups at once; in some of them the partitions are too few or too many."""
-    rng = Random(seed)
     outcomes: Counter[str] = Counter()
     for _ in range(drawn(12, 120)):
         member_group, topic_group, missing, exceed = [], [], [], []
@@ -154,9 +152,8 @@ def test_an_even_round_gives_each_member_one_slice() -> None:
     }
 
 
-def test_compressed_slices_keep_every_partition(seed: int) -> None:
+def test_compressed_slices_keep_every_partition(rng: Random) -> None:
     """Sorted; without interleaved slices, as many slices as the single partitions give."""
-    rng = Random(seed)
     kinds: Counter[bool] = Counter()
     for _ in range(drawn(150, 1_500)):
         rows = random_slices(rng, rng.randint(0, 3))
@@ -197,9 +194,8 @@ def test_regular_slices_stay_and_irregular_ones_are_merged() -> None:
         assert len(compress_slices(slices, np.zeros(9, np.int64))[0]) == expected
 
 
-def test_unassigned_slices_are_in_order(seed: int) -> None:
+def test_unassigned_slices_are_in_order(rng: Random) -> None:
     """Each partition without owner once, sorted, whatever the owned slices are like."""
-    rng = Random(seed)
     for _ in range(drawn(150, 1_500)):
         topics = [random_topic(rng, topic) for topic in range(rng.randint(1, 3))]
         partitions = [sum(each[-1] for each in slices) for slices in topics]
@@ -211,9 +207,8 @@ def test_unassigned_slices_are_in_order(seed: int) -> None:
 
 
 @pytest.mark.parametrize("conflicts", [0, 1])
-def test_withheld_is_what_only_others_own(conflicts: int, seed: int) -> None:
+def test_withheld_is_what_only_others_own(conflicts: int, rng: Random) -> None:
     """Ranges of all topics, with owned slices of any kind; several members might claim a partition."""
-    rng = Random(seed)
     facts, ranges = [], []
     owners = defaultdict[Pair, set[int]](set)
     for topic in range(drawn(60, 600)):

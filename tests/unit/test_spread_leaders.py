@@ -31,13 +31,12 @@ def test_by_hand(replicas: list[list[int]], loads: list[int], leaders: list[int]
     assert spread_leaders(replicas, loads) == leaders
 
 
-def test_random_clusters(seed: int) -> None:
+def test_random_clusters(rng: random.Random) -> None:
     """Leaders have replicas, and the largest load never grows. It is rarely above the least that is possible."""
-    draw = random.Random(seed)
     exact = 0
     for _ in range(200):
-        replicas = [draw.sample(range(4), draw.randint(1, 3)) for _ in range(draw.randint(1, 6))]
-        loads = [draw.randint(0, 9) for _ in replicas]
+        replicas = [rng.sample(range(4), rng.randint(1, 3)) for _ in range(rng.randint(1, 6))]
+        loads = [rng.randint(0, 9) for _ in replicas]
         leaders = spread_leaders(replicas, loads)
         assert all(leader in brokers for leader, brokers in zip(leaders, replicas, strict=True))
         best = min(largest(list(each), loads) for each in product(*replicas))

@@ -72,11 +72,10 @@ def test_assignments() -> None:
     assert seen == 243
 
 
-def test_what_is_assigned_is_the_same_at_once_and_field_by_field(seed: int) -> None:
+def test_what_is_assigned_is_the_same_at_once_and_field_by_field(rng: random.Random) -> None:
     """Of recorded bytes, of thousands that were damaged at random, and where both refuse them."""
-    draw = random.Random(seed)
     recorded = [data for _, data in _rows("assignment") if data]
-    damaged = [_damaged(draw.choice(recorded), draw) for _ in range(drawn(6_000, 20_000))]
+    damaged = [_damaged(rng.choice(recorded), rng) for _ in range(drawn(6_000, 20_000))]
     read = refused = 0
     for data in recorded + damaged:
         try:

@@ -201,12 +201,11 @@ def by_loop(group: Row, fetching: bool) -> tuple[int, int, int, int, int, int]:
     return tuple(figures)  # type: ignore[return-value]
 
 
-def test_random_groups(seed: int) -> None:
+def test_random_groups(rng: Random) -> None:
     """Many at once, in any order of rows, as a loop over single partitions has it."""
-    random = Random(seed)
-    groups = [random_group(random, f"g{number:02d}") for number in range(60)]
-    found = run(facts(groups, random))
-    assert found == run(facts(groups, random))
+    groups = [random_group(rng, f"g{number:02d}") for number in range(60)]
+    found = run(facts(groups, rng))
+    assert found == run(facts(groups, rng))
     assert not found["rejected"]
     for group in groups:
         if not any(owned for _, owned in group["members"].values()):
@@ -263,14 +262,13 @@ def test_a_replica_where_it_is_read() -> None:
     assert moves([partition | {"racks": ["c", "a", "b"]}, partition | {"racks": []}]) == []
 
 
-def test_random_replicas(seed: int) -> None:
+def test_random_replicas(rng: Random) -> None:
     """What is saved is what crosses before less what crosses after, and nothing else would save more."""
-    random = Random(seed)
     partitions = [
         {
-            "racks": [None if random.random() < 0.1 else r for r in random.choices(RACKS, k=random.randint(1, 4))],
-            "brokers": sorted(set(random.choices(RACKS, k=6))),
-            "reads": [(random.choice(RACKS), random.randint(0, 9)) for _ in range(random.randint(1, 5))],
+            "racks": [None if rng.random() < 0.1 else r for r in rng.choices(RACKS, k=rng.randint(1, 4))],
+            "brokers": sorted(set(rng.choices(RACKS, k=6))),
+            "reads": [(rng.choice(RACKS), rng.randint(0, 9)) for _ in range(rng.randint(1, 5))],
         }
         for _ in range(400)
     ]
