@@ -98,12 +98,8 @@ def lines_of(file: Path) -> list[dict[str, Any]]:
 def member_bytes() -> list[bytes]:
     """Subscriptions and assignments of consumers, Streams threads, and Connect workers."""
     wire = [base64.b64decode(r["bytes"]) for r in lines_of(TESTS / "golden" / "wire.jsonl.gz")[::5] if "bytes" in r]
-    streams = [
-        base64.b64decode(row[name])
-        for row in lines_of(TESTS / "unit" / "streams_user_data.jsonl.gz")[::10]
-        for name in ("subscription", "assignment")
-        if row.get(name)
-    ]
+    rows = lines_of(TESTS / "unit" / "streams_user_data.jsonl.gz")[::10]
+    streams = [base64.b64decode(row[name]) for row in rows for name in ("subscription", "assignment") if row.get(name)]
     return [*wire, *streams, *{data for *_, data in sample_members()}]
 
 

@@ -43,10 +43,8 @@ def rows(system: str) -> list[Row]:
 
 def expected(row: Row) -> Sets:
     """What Kafka's class answered."""
-    sets = {
-        m: {(r, s, a) for r in ("active", "standby") for s, t in g.get(r, {}).items() for a in t}
-        for m, g in row["expect"].items()
-    }
+    pairs = row["expect"].items()
+    sets = {m: {(r, s, a) for r in ("active", "standby") for s, t in g.get(r, {}).items() for a in t} for m, g in pairs}
     return {member: got for member, got in sets.items() if got}
 
 

@@ -55,9 +55,8 @@ def test_what_is_given_back_of_topics_that_are_gone() -> None:
             for each in row["members"]
             if each["topics"]
         )
-        racks = {
-            t: [frozenset(a for a in e if a is not None) for e in r] for t, r in (row["replica_racks"] or {}).items()
-        }
+        pairs = (row["replica_racks"] or {}).items()
+        racks = {t: [frozenset(a for a in e if a is not None) for e in r] for t, r in pairs}
         group = LibrdkafkaGroup(members, row["topics"], racks)
         given = withhold(group, assign_sticky(group))[0]
         answered[row["case"]] = {who: set(what) for who, what in given.items() if what}

@@ -42,9 +42,8 @@ def fleet_of(spark: SparkSession, stories: Sequence[Story]) -> Fleet:
 
 def _before(story: Story, step: Step) -> Tables:
     members = {row["member_id"] for row in step.after["members"]}
-    tables = {
-        n: [o for o in r if o["member_id"] in members] for n, r in step.before.items() if n in ("tasks", "owned_slices")
-    }
+    pairs = step.before.items()
+    tables = {n: [o for o in r if o["member_id"] in members] for n, r in pairs if n in ("tasks", "owned_slices")}
     if step.restarted is not None:
         client, disk = step.restarted
         (member,) = [row["member_id"] for row in step.after["members"] if row["client_id"].startswith(f"{client}-")]

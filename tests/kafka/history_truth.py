@@ -40,11 +40,10 @@ def steps(story: history_story.Story, stay: history_story.Stay) -> list[Step]:
 
 def _steps(story: history_story.Story, stay: history_story.Stay) -> Iterator[Step]:
     last = _end(story, stay)
+    found = story.tasks if stay.group in (history_story.STREAMS, history_story.CLASSIC_STREAMS) else story.listener_rows
     rows = [
         row
-        for row in (
-            story.tasks if stay.group in (history_story.STREAMS, history_story.CLASSIC_STREAMS) else story.listener_rows
-        )
+        for row in found
         if (row.get("group") or row.get("application_id")) == stay.group
         and row["client_id"] == stay.client
         and stay.start_ms <= row["at_ms"] < last

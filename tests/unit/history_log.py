@@ -93,12 +93,8 @@ class Log:
 
     def table_rows(self, kind: str, *columns: str) -> list[Any]:
         """Rows of a kind in their order; times in milliseconds."""
-        rows = (
-            row
-            for table in build_tables(self.facts(), HistoryThresholds(), SCHEMA)
-            for row in table.to_pylist()
-            if row["kind"] == kind
-        )
+        tables = build_tables(self.facts(), HistoryThresholds(), SCHEMA)
+        rows = (row for table in tables for row in table.to_pylist() if row["kind"] == kind)
         return [tuple(_plain(row[name]) for name in columns) for row in rows]
 
 

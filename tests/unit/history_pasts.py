@@ -25,9 +25,8 @@ def generation(
     number: int, at: int, has: Iterable[tuple[RecordedMember, Sequence[int]]], **fields: object
 ) -> Generation:
     """A generation in which members have partitions of the topic t; nobody: the group is empty."""
-    members = tuple(
-        e._replace(assignment={("partition", "t"): tuple(p)}) for e, p in sorted(has, key=lambda a: a[0].member_id)
-    )
+    pairs = sorted(has, key=lambda a: a[0].member_id)
+    members = tuple(e._replace(assignment={("partition", "t"): tuple(p)}) for e, p in pairs)
     given = {
         "stable_ms": at,
         "state": "Stable" if members else "Empty",

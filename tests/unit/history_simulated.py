@@ -123,9 +123,8 @@ class Classic(Simulated):
 
     def write(self) -> None:
         """The record of the group as it is."""
-        member_values = [
-            classic_member(each, self.has[each], list(TOPICS), groupInstanceId=i) for each, i in self.members.items()
-        ]
+        pairs = self.members.items()
+        member_values = [classic_member(each, self.has[each], list(TOPICS), groupInstanceId=i) for each, i in pairs]
         self.draw.shuffle(member_values)
         self.log.write(self.now, "GroupMetadata", generation(self.number, member_values))
         self.moments.append(Moment(self.now, self.number, tuple(sorted(self.members)), whose(self.has)))

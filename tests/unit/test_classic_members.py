@@ -130,9 +130,8 @@ def test_state_without_known_offsets() -> None:
     rows = {(row["subtopology"], row["task"]): row["changelog_offset"] for row in _read([moved]).tasks["b"]}
     assert rows == {("0", 1): None, ("1", 1): 70, ("1", 0): -3, ("2", 9): 3}
     old = struct.pack(">i", 1) + uuid.UUID(PROCESSES[0]).bytes + struct.pack(">iiiiii", 1, 1, 0, 1, 1, 1)
-    rows = {
-        (r["subtopology"], r["task"]): r["changelog_offset"] for r in _read([_member("c", old, None, [])]).tasks["c"]
-    }
+    found = _read([_member("c", old, None, [])]).tasks["c"]
+    rows = {(r["subtopology"], r["task"]): r["changelog_offset"] for r in found}
     assert rows == {("1", 0): -3, ("1", 1): -3}
 
 

@@ -150,9 +150,8 @@ def test_growth_of_changelogs() -> None:
 def test_every_recorded_application_gets_where_it_should(seed: int) -> None:
     """At the end, the assignment is the target of the last rebalance, nothing moves, and nothing is left to restore;
     `settle` gets there with other warmups."""
-    rows = [
-        r for r in recorded.rows() if r["assignor"] == "high-availability" and "model" in r and len(r["members"]) <= 8
-    ]
+    found = recorded.rows()
+    rows = [r for r in found if r["assignor"] == "high-availability" and "model" in r and len(r["members"]) <= 8]
     for row in Random(seed).sample(rows, 12):
         application = recorded.application_of(row)
         followed = list(ClassicRounds(application, dict.fromkeys(application.stateful, 1e9), 1e7).run())

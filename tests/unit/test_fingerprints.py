@@ -100,10 +100,8 @@ def test_what_is_recorded() -> None:
 def test_a_group_of_several_libraries() -> None:
     """The leader wrote all assignments, and is one of the members: the others' subscriptions do not matter."""
     by_group = {row["group"]: row for row in RECORDED}
-    java, rdkafka = (
-        [seen(*each) for each in by_group[name]["members"]]
-        for name in ("java-3.9.1-cooperative-sticky", "librdkafka-2.6.2-cooperative-sticky")
-    )
+    names = ("java-3.9.1-cooperative-sticky", "librdkafka-2.6.2-cooperative-sticky")
+    java, rdkafka = ([seen(*each) for each in by_group[name]["members"]] for name in names)
     for leader, other, library in ((java, rdkafka, "Java"), (rdkafka, java, "librdkafka")):
         mixed = [leader[0], replace(other[0], assigned=leader[-1].assigned)]
         assert find_leader("g", "cooperative-sticky", mixed).library == library

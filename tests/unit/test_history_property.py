@@ -116,12 +116,8 @@ def _damaged(row: dict[str, Any], draw: random.Random) -> dict[str, Any]:
 
 def _rows_of_z(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What is told of the group z."""
-    return [
-        row
-        for rebalances in build_tables(pa.Table.from_pylist(rows, schema=facts.FACTS), HistoryThresholds(), SCHEMA)
-        for row in rebalances.to_pylist()
-        if row["group_id"] == "z"
-    ]
+    tables = build_tables(pa.Table.from_pylist(rows, schema=facts.FACTS), HistoryThresholds(), SCHEMA)
+    return [row for table in tables for row in table.to_pylist() if row["group_id"] == "z"]
 
 
 def test_numbers_that_are_no_partitions() -> None:

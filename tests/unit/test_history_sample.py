@@ -55,9 +55,8 @@ def went(name: str) -> list[tuple[str, str, bool]]:
     """How members went, by their client ids, and whether they came back."""
     timeline = sample()[name]
     clients = {each.member_id: each.client_id or "" for one in timeline.generations for each in one.members}
-    return [
-        (clients[e.member_id], e.leave_type, e.new_member_id is not None) for e in find_departures(timeline, THRESHOLDS)
-    ]
+    found = find_departures(timeline, THRESHOLDS)
+    return [(clients[e.member_id], e.leave_type, e.new_member_id is not None) for e in found]
 
 
 def test_deploys() -> None:

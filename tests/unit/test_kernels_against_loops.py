@@ -94,10 +94,8 @@ def test_shared_numbers_are_counted_as_by_listing_them(rng: random.Random) -> No
     half = drawn(1_500, 3_000)
     pairs = [[rng.randint(0, 40), rng.randint(1, 12), rng.randint(0, 30)] for _ in range(2 * half)]
     ones, others = np.array(pairs[:half], dtype=np.int64).T, np.array(pairs[half:], dtype=np.int64).T
-    listed = [
-        len(set(range(a, a + s * n, s)) & set(range(b, b + t * m, t)))
-        for (a, s, n), (b, t, m) in zip(pairs[:half], pairs[half:], strict=True)
-    ]
+    found = zip(pairs[:half], pairs[half:], strict=True)
+    listed = [len(set(range(a, a + s * n, s)) & set(range(b, b + t * m, t))) for (a, s, n), (b, t, m) in found]
     assert count_common_terms(*ones, *others).tolist() == listed
 
 
@@ -157,10 +155,8 @@ def test_rows_that_stand_twice_are_found() -> None:
         times = Counter(partitions)
         _, block, bits, twice, count = _blocks([0] * len(partitions), partitions)
         row, low = find_duplicates(bits, twice, count)
-        found = {
-            (int(block[at]), int(block[at]) * 512 + each if each >= 0 else -1)
-            for at, each in zip(row.tolist(), low.tolist(), strict=True)
-        }
+        pairs = zip(row.tolist(), low.tolist(), strict=True)
+        found = {(int(block[at]), int(block[at]) * 512 + each if each >= 0 else -1) for at, each in pairs}
         even = {(partition >> 9, partition) for partition, number in times.items() if number % 2 == 0}
         odd = {partition >> 9 for partition, number in times.items() if number > 1 and number % 2}
         assert found == even | {(each, -1) for each in odd - {each for each, _ in even}}
@@ -195,10 +191,8 @@ def test_topics_with_equal_slices_are_found_as_a_loop_finds_them() -> None:
     for _ in range(drawn(20, 200)):
         rows, groups = [], []
         for topic in range(12):
-            rows += [
-                (int(member), topic, int(first), 1 + topic % 2, 3)
-                for member, first in generator.integers(0, 2, (generator.integers(0, 4), 2))
-            ]
+            pairs = generator.integers(0, 2, (generator.integers(0, 4), 2))
+            rows += [(int(member), topic, int(first), 1 + topic % 2, 3) for member, first in pairs]
             groups += [topic // 4] * (len(rows) - len(groups))
         slices = PartitionSlices(*np.array(rows, np.int64).reshape(-1, 5).T)
         start, size, like = find_alike(slices, np.array(groups, np.int64))

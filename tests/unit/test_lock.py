@@ -94,17 +94,15 @@ def test_no_file_without_a_use() -> None:
 
 def test_which_files_a_set_up_takes() -> None:
     """Any extras together; those of Airflow from the file of their own; without Spark's where another is asked for."""
-    assert [
-        [file.stem for file in locks(extras, pins)]
-        for extras, pins in (
-            (["spark", "kafka", "spark"], ""),
-            (["spark", "kafka"], "pyspark==4.0.*"),
-            (["kafka", "airflow"], "pytest>=8"),
-            (["spark", "airflow"], ""),
-            (["embedded", "kafka"], ""),
-            (["embedded", "spark"], ""),
-        )
-    ] == [
+    pairs = (
+        (["spark", "kafka", "spark"], ""),
+        (["spark", "kafka"], "pyspark==4.0.*"),
+        (["kafka", "airflow"], "pytest>=8"),
+        (["spark", "airflow"], ""),
+        (["embedded", "kafka"], ""),
+        (["embedded", "spark"], ""),
+    )
+    assert [[file.stem for file in locks(extras, pins)] for extras, pins in pairs] == [
         *(["core", "spark", "kafka"], ["core", "kafka"], ["airflow"], []),
         *(["core", "embedded", "kafka"], ["core", "sail", "spark"]),
     ]

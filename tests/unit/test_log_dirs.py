@@ -115,9 +115,8 @@ def test_brokers_that_have_no_such_request() -> None:
 def test_cordoned_brokers(version: int) -> None:
     """A broker is cordoned if all of its online directories are, as of version 5; one that doesn't answer is absent."""
     folder = DescribeLogDirsResponse.DescribeLogDirsResult
-    online, offline, cordoned = (
-        folder(error_code=c, log_dir="/d", topics=[], is_cordoned=i) for c, i in ((0, False), (56, False), (0, True))
-    )
+    pairs = ((0, False), (56, False), (0, True))
+    online, offline, cordoned = (folder(error_code=c, log_dir="/d", topics=[], is_cordoned=i) for c, i in pairs)
     folders = {1: [online, cordoned], 2: [cordoned, cordoned], 3: [cordoned, offline], 4: [offline]}
     answers: dict[int, Any] = {
         b: DescribeLogDirsResponse(throttle_time_ms=0, error_code=0, results=each) for b, each in folders.items()

@@ -227,11 +227,9 @@ def test_range_and_round_robin_without_windows(assignor: str, seed: int) -> None
     for row in rows:
         group = Group.from_row(row)
         given = ORACLE[assignor].assign(group)
-        expected = [
-            set(given[each])
-            for each in sorted(
-                (member.member_id for member in group.members),
-                key=lambda name: name.encode("utf-16-be", "surrogatepass"),
-            )
-        ]
+        found = sorted(
+            (member.member_id for member in group.members),
+            key=lambda name: name.encode("utf-16-be", "surrogatepass"),
+        )
+        expected = [set(given[each]) for each in found]
         assert list(who_has(specs, slices, row["case"]).values()) == expected, row["case"]

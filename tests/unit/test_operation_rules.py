@@ -166,10 +166,8 @@ def test_order_of_many_brokers() -> None:
 
 def test_orders_of_clusters() -> None:
     """Four rows per cluster: the given order, and the best one; each with leaders that return, and that stay."""
-    rows = [
-        {"cluster": "c", "replicas": pair, "leader_id": pair[0], "groups": 1, "partitions": 3}
-        for pair in ([1, 2], [2, 3], [3, 1])
-    ]
+    pairs = ([1, 2], [2, 3], [3, 1])
+    rows = [{"cluster": "c", "replicas": pair, "leader_id": pair[0], "groups": 1, "partitions": 3} for pair in pairs]
     table = pa.Table.from_pylist([row | {"brokers": [1, 2, 3]} for row in rows])
     (found,) = restart_orders(table, to_arrow_schema(ORDERS))
     assert [tuple(row.values()) for row in found.to_pylist()] == tuples(

@@ -85,9 +85,8 @@ def test_single_partitions_are_the_same_slices() -> None:
     """In any order, of several topics."""
     owned = {"t": [7, 0, 512, 3, 5, 1, 2, 1024], "u": [9, 600]}
     rows = [single(partition, topic=topic) for topic, partitions in owned.items() for partition in partitions]
-    blocks = [
-        block(n, [a & 511 for a in p if a >> 9 == n], topic=t) for t, p in owned.items() for n in {r >> 9 for r in p}
-    ]
+    pairs = owned.items()
+    blocks = [block(n, [a & 511 for a in p if a >> 9 == n], topic=t) for t, p in pairs for n in {r >> 9 for r in p}]
     assert runs(*rows[::-1]) == runs(*rows) == runs(*blocks)
     assert runs(*rows)[0] == (0, 0, 1, 4)
 

@@ -209,8 +209,7 @@ def test_a_spread_is_found_by_rings() -> None:
 def test_a_flow_goes_back_where_that_makes_room() -> None:
     """The shortest ways first would block the second one; the pipe between them is emptied again."""
     network = FlowNetwork(6)
-    pipes = [
-        network.add_edge(*e) for e in ((0, 1, 1), (0, 2, 1), (1, 3, 1), (1, 4, 1), (2, 3, 1), (3, 5, 1), (4, 5, 1))
-    ]
+    found = ((0, 1, 1), (0, 2, 1), (1, 3, 1), (1, 4, 1), (2, 3, 1), (3, 5, 1), (4, 5, 1))
+    pipes = [network.add_edge(*e) for e in found]
     network.max_flow(0, 5)
     assert [network.flow(pipe) for pipe in pipes] == [1, 1, 0, 1, 1, 1, 1]

@@ -70,11 +70,8 @@ def test_who_reports_a_rack() -> None:
 
 def test_the_page_has_every_line() -> None:
     """docs/assignors.md: each line with its first and last release."""
-    rows = [
-        [cell.strip() for cell in text.strip("|").split("|")][:2]
-        for text in PAGE.read_text().splitlines()
-        if re.match(r"\| \d\.\d", text)
-    ]
+    texts = PAGE.read_text().splitlines()
+    rows = [[cell.strip() for cell in text.strip("|").split("|")][:2] for text in texts if re.match(r"\| \d\.\d", text)]
     spans = [[r.release_line, f if f == a else f"{f} to {a}"] for f, (a, r) in release_rules.RELEASE_LINES.items()]
     assert rows == spans
     assert ", ".join(f"{i} ({span})" if i != span else i for i, span in spans) == release_rules.format_release_lines()

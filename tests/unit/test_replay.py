@@ -95,11 +95,8 @@ def test_a_chain_of_the_assignor_in_use_is_what_was_recorded(rng: random.Random,
         if _withholds(history.generations[-1]):
             continue
         compared += len(history.generations)
-        ends = [
-            now
-            for now, then in zip(history.generations, [*history.generations[1:], None], strict=True)
-            if then is None or then.generation_kind != FOLLOW_UP
-        ]
+        pairs = zip(history.generations, [*history.generations[1:], None], strict=True)
+        ends = [now for now, then in pairs if then is None or then.generation_kind != FOLLOW_UP]
         assert _chain(history, assignor) == [dict(each.owners) for each in ends]
     assert compared
 
@@ -543,9 +540,8 @@ def test_variants_that_the_clients_refuse() -> None:
     """The libraries are those of the last generation with members; the recorded variant is never refused."""
     timeline = _story({}, ["ab", "abc", "ab"])
     assert {(row["client_libraries"], row["refusal"]) for row in _replayed(timeline)} == {("Java 2", None)}
-    generations = [
-        replace(e, members=tuple(m._replace(client_id="kafkajs") for m in e.members)) for e in timeline.generations
-    ]
+    found = timeline.generations
+    generations = [replace(e, members=tuple(m._replace(client_id="kafkajs") for m in e.members)) for e in found]
     rows = _replayed(replace(timeline, generations=generations))
     assert _of(rows, "range", static=False)["refusal"] is None
     assert _of(rows, "sticky", static=False)["refusal"] == "kafkajs has no sticky"

@@ -294,10 +294,8 @@ def test_durations_are_kept(runner: Runner, tmp_path: Path) -> None:
 def test_lanes(runner: Runner) -> None:
     """Two parts that compute and one that waits run side by side; one that is to be alone comes last."""
     together = "touch $0; for n in $(seq 100); do [ -e a ] && [ -e b ] && [ -e w ] && exit 0; sleep 0.1; done; exit 1"
-    beside = [
-        Part(name, ("sh", "-c", f"{together}; ", name), lane=lane)
-        for name, lane in (("a", Lane.COMPUTING), ("b", Lane.COMPUTING), ("w", Lane.WAITING))
-    ]
+    pairs = (("a", Lane.COMPUTING), ("b", Lane.COMPUTING), ("w", Lane.WAITING))
+    beside = [Part(name, ("sh", "-c", f"{together}; ", name), lane=lane) for name, lane in pairs]
     alone = Part("alone", ("sh", "-c", "sleep 0.3; rm a b w c"), lane=Lane.ALONE)
     printed = runner(alone, *beside, Part("c", ("sh", "-c", "sleep 0.5; touch c")))
     assert (printed.code, printed.last) == (0, "0 passed, 0 failed, 0 skipped")

@@ -160,9 +160,8 @@ def test_compressed_slices_keep_every_partition(rng: Random) -> None:
         rows = [(member % 2, *bounds) for member, *bounds in rows]
         slices, tag = to_slices(rows), np.array([rng.randrange(2) for _ in rows], np.int64)
         merged, merged_tag = compress_slices(slices, tag)
-        got, before = (
-            sorted((m, t, int(a[r]), p) for r, m, t, p in expanded(e)) for e, a in ((merged, merged_tag), (slices, tag))
-        )
+        pairs = ((merged, merged_tag), (slices, tag))
+        got, before = (sorted((m, t, int(a[r]), p) for r, m, t, p in expanded(e)) for e, a in pairs)
         assert got == before
         keys = [merged.member, merged.topic, merged_tag, merged.first]
         assert np.lexsort(keys[::-1]).tolist() == list(range(len(merged)))

@@ -31,9 +31,8 @@ def _snapshot(topics: int = 1) -> Snapshot:
 
 def _tables(fleet: Path, cluster: str = "cluster=prod") -> Path:
     """Where the tables of a cluster are that count."""
-    [folder] = [
-        fleet / p for p in cluster_folders.split_by_cluster(_names(fleet), "cluster") if p.startswith(f"{cluster}/")
-    ]
+    partitions = cluster_folders.split_by_cluster(_names(fleet), "cluster")
+    [folder] = [fleet / p for p in partitions if p.startswith(f"{cluster}/")]
     return folder
 
 

@@ -105,9 +105,8 @@ def read(groups: dict[str, ListedGroup], broker: _Broker | None = None) -> tuple
     connection: Any = broker or _Broker(_configs())
     kafka_groups.describe(connection, groups, TOPICS, rows, messages.append)
     kafka_groups.share_starts(connection, groups, rows, messages.append)
-    lean = {
-        t: [{k: v for k, v in r.items() if v is not None and k != "cluster"} for r in i] for t, i in rows.rows.items()
-    }
+    pairs = rows.rows.items()
+    lean = {t: [{k: v for k, v in r.items() if v is not None and k != "cluster"} for r in i] for t, i in pairs}
     return {table: lines for table, lines in lean.items() if lines}, messages
 
 

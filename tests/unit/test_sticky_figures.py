@@ -113,11 +113,8 @@ def test_reasons(strategy: str) -> None:
 
 def rounds_by_hand(row: Row, departed: Pairs, limit: int) -> Iterator[tuple[int, dict[str, int | bool]]]:
     """Round after round by planning it anew, each partition looked at by itself."""
-    every = {
-        (topic, number)
-        for topic in {topic for member in row["members"] for topic in member["topics"]} & row["topics"].keys()
-        for number in range(row["topics"][topic])
-    }
+    topics = {topic for member in row["members"] for topic in member["topics"]} & row["topics"].keys()
+    every = {(topic, number) for topic in topics for number in range(row["topics"][topic])}
     for number in range(1, limit + 1):
         answer = sticky_kernel.planned([row], "cooperative-sticky")
         sets, withheld = answer.sets.get(row["case"], {}), answer.withheld.get(row["case"], {})
@@ -126,9 +123,8 @@ def rounds_by_hand(row: Row, departed: Pairs, limit: int) -> Iterator[tuple[int,
         kept = sum(len(sets.get(name, set()) & partitions) for name, partitions in owned.items())
         after = {pair: name for part in (sets, withheld) for name, pairs in part.items() for pair in pairs}
         assigned = sum(map(len, sets.values()))
-        moved = [
-            p for p in set().union(departed, *owned.values()) if p in after and p not in owned.get(after[p], set())
-        ]
+        found = set().union(departed, *owned.values())
+        moved = [p for p in found if p in after and p not in owned.get(after[p], set())]
         yield (
             number,
             {

@@ -42,9 +42,8 @@ def windows(row: Row, assignor: str) -> Iterator[tuple[tuple[str, str, str], dic
             given = range_assignor.assign(alone)
         else:
             turns = range(group.partitions[topic])
-            given = {
-                m.member_id: [(topic, p) for p in turns if (begin + p) % len(line) == at] for at, m in enumerate(line)
-            }
+            found = enumerate(line)
+            given = {m.member_id: [(topic, p) for p in turns if (begin + p) % len(line) == at] for at, m in found}
             begin += group.partitions[topic]
         for member, pairs in given.items():
             partitions = sorted(partition for _, partition in pairs)
