@@ -119,9 +119,8 @@ def test_every_job_gets_arguments_that_it_takes(dags: dict[str, DAG], tmp_path: 
     for name in JOBS:
         task = rendered(dags["of_fleet"].get_task(name))
         options[name] = importlib.import_module(f"jobs.{name}").main.parse(task.application_args)
-    assert (options["plan"].fleet, options["plan"].output, options["plan"].run_id) == (
-        *("main.kafka", "/data/out/plans", run),
-    )
+    expected = ("main.kafka", "/data/out/plans", run)
+    assert (options["plan"].fleet, options["plan"].output, options["plan"].run_id) == expected
     assert options["plan"].group_assignor == {"payments-*": "roundrobin"}
     assert (options["compare"].output, options["compare"].run_id) == ("/data/out/comparisons", run)
     assert (options["diff"].before, options["diff"].after, options["diff"].run_id) == (

@@ -120,9 +120,8 @@ def test_the_plan_follows_a_leader_of_franz_go(spark: SparkSession) -> None:
         row["cluster"]: row
         for row in planned.metrics.select("cluster", "assignor", "leader_client", "order_dependent").collect()
     }
-    assert {case: row["order_dependent"] for case, row in metrics.items()} == {
-        row["case"]: len(alone[row["case"]].order_dependent) if row["case"] in alone else 0 for row in rows
-    }
+    got = {case: row["order_dependent"] for case, row in metrics.items()}
+    assert got == {row["case"]: len(alone[row["case"]].order_dependent) if row["case"] in alone else 0 for row in rows}
     assert {row["leader_client"] for row in metrics.values()} == {"franz-go (given)"}
     found = {row["assignor"] for row in metrics.values()}
     assert found == {*("range@franz-go", "roundrobin", "sticky@franz-go", "cooperative-sticky@franz-go")}

@@ -15,9 +15,7 @@ SEQUENCES, STEPS = 300, 30
 def main(seed: int) -> None:
     """Random sequences, answered by Kafka."""
     pairs = random_heartbeats.sequences(seed, SEQUENCES, STEPS)
-    rows = [
-        {"sequence": name, "step": number, "op": op} for name, steps in pairs for number, (op, _) in enumerate(steps)
-    ]
+    rows = [{"sequence": name, "step": n, "op": op} for name, steps in pairs for n, (op, _) in enumerate(steps)]
     write_rows(FILE, answered(rows, maven.kafka_classpath(), "ConsumerGroupSteps"))
 
 

@@ -86,9 +86,8 @@ def test_static_members_restart_without_a_rebalance() -> None:
         )
     )
     (deploy,) = deploys(timeline)
-    assert (deploy.deploy_type, deploy.rebalances, deploy.restarted, deploy.paused_partition_ms) == (
-        *("rolling-restart", 0, 2, None),
-    )
+    expected = ("rolling-restart", 0, 2, None)
+    assert (deploy.deploy_type, deploy.rebalances, deploy.restarted, deploy.paused_partition_ms) == expected
     assert deploy.detail == "2 of 2 members returned without a rebalance"
 
 

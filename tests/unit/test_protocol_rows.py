@@ -101,9 +101,8 @@ def test_a_group_that_nothing_happens_to() -> None:
     [row] = _rows(g=facts.pair())
     costs = row["availability"]
     assert row["rebalances"] == []
-    assert (costs["longest_pause_ms"], costs["longest_pause_topic"], costs["longest_pause_partition"]) == (
-        *(0, None, None),
-    )
+    expected = (0, None, None)
+    assert (costs["longest_pause_ms"], costs["longest_pause_topic"], costs["longest_pause_partition"]) == expected
     assert (costs["end_ms"], costs["partition_ms"], costs["rebalances"]) == (3_000, 9_000, 0)
     [nothing] = _rows(g=[facts.member("a", [])])
     assert nothing["availability"]["partitions"] == nothing["availability"]["longest_pause_ms"] == 0

@@ -43,9 +43,8 @@ def test_content() -> None:
     }
     assert [each["replicas"] for each in json.loads(rollback["content"])["partitions"]] == [[1, 2], [1, 2]]
     assert json.loads(leaders["content"]) == {"partitions": [{"topic": 't"', "partition": 0}]}
-    assert (reassign["name"], rollback["name"], leaders["name"], leaders["batch"]) == (
-        *("reassign-001.json", "rollback-001.json", "preferred-leaders.json", None),
-    )
+    expected = ("reassign-001.json", "rollback-001.json", "preferred-leaders.json", None)
+    assert (reassign["name"], rollback["name"], leaders["name"], leaders["batch"]) == expected
 
 
 def test_batches_by_partitions() -> None:

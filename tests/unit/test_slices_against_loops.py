@@ -232,6 +232,5 @@ def test_withheld_is_what_only_others_own(conflicts: int, rng: Random) -> None:
         ranges += [(topic * 6 + m, topic, f, 1, end - f) for m, (f, end) in enumerate(pairwise(bounds)) if f < end]
     targets = to_slices(ranges)
     found = withhold_owned(read_specs(facts_table(facts)), TargetAssignments(targets, np.full(len(ranges), KEPT)))
-    got = [(member, topic, p, bool(found.withheld[row])) for row, member, topic, p in expanded(found.slices)]
-    answer = sorted(got)
+    answer = sorted([(member, topic, p, bool(found.withheld[row])) for row, member, topic, p in expanded(found.slices)])
     assert answer == sorted((m, t, p, bool(owners[t, p]) and m not in owners[t, p]) for _, m, t, p in expanded(targets))

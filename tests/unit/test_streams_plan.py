@@ -134,9 +134,8 @@ def test_a_group_that_everybody_has_left() -> None:
     rows = [group(1), subtopology("0", 2), {**task("gone", 0, "active"), "kind": DEPARTED_TASK}]
     assert moves(rows) == [("active", 0, "gone", None, "member-left", None, None)]
     table = figures(rows)
-    assert (table["members"], table["unassigned_active"], table["unassigned_standby"], table["max_active"]) == (
-        *(0, 2, 2, 0),
-    )
+    expected = (0, 2, 2, 0)
+    assert (table["members"], table["unassigned_active"], table["unassigned_standby"], table["max_active"]) == expected
 
 
 def test_the_number_of_standbys_is_that_of_the_group_or_of_the_params() -> None:

@@ -71,8 +71,7 @@ class Limited:
         while not self.stopped.wait(0.02):
             now = time.monotonic()
             budget, before = min(budget + (now - before) * CAPACITY, CAPACITY / 4), now
-            polled = consumer.poll(timeout_ms=200, max_records=max(int(budget), 1))
-            taken = sum(map(len, polled.values()))
+            taken = sum(map(len, consumer.poll(timeout_ms=200, max_records=max(int(budget), 1)).values()))
             budget -= taken
             self.has = frozenset(each.partition for each in consumer.assignment())
             if taken:
