@@ -47,9 +47,7 @@ def batch_of(
     attributes = struct.unpack_from(">h", made, 21)[0] | NAMES.index(codec)
     made[61:] = compressed(codec, bytes(made[61:]))
     struct.pack_into(">i", made, 8, len(made) - 12)
-    struct.pack_into(">h", made, 21, attributes)
-    struct.pack_into(">I", made, 17, their_crc32c(bytes(made[21:])))
-    return bytes(made)
+    return with_header(made, 21, ">h", attributes)
 
 
 def compressed(codec: str, body: bytes) -> bytes:
@@ -83,10 +81,9 @@ def messages_of(records: list[Record], magic: int, codec: int) -> bytes:
 def control(offset: int, kind: int, producer_id: int) -> bytes:
     """A transaction marker: 0 aborts, 1 commits."""
     settings = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": -1}
-    made = bytearray(batch_of([Record(offset, 1, struct.pack(">hh", 0, kind), b"\0" * 6)], **settings))
-    struct.pack_into(">h", made, 21, 0x30)
-    struct.pack_into(">I", made, 17, their_crc32c(bytes(made[21:])))
-    return bytes(made)
+    return with_header(
+        batch_of([Record(offset, 1, struct.pack(">hh", 0, kind), b"\0" * 6)], **settings), 21, ">h", 0x30
+    )
 
 
 def of_producer(offset: int, producer_id: int) -> bytes:
@@ -99,9 +96,7 @@ def emptied(offset: int, producer_id: int) -> bytes:
     """What compaction leaves of such a batch: no records."""
     made = bytearray(of_producer(offset, producer_id)[:61])
     struct.pack_into(">i", made, 8, len(made) - 12)
-    struct.pack_into(">i", made, 57, 0)
-    struct.pack_into(">I", made, 17, their_crc32c(bytes(made[21:])))
-    return bytes(made)
+    return with_header(made, 57, ">i", 0)
 
 
 def batches_in(data: bytes) -> list[Batch | Damaged]:
@@ -148,10 +143,7 @@ def test_messages_of_old_formats(magic: int, codec: int) -> None:
 
 
 def test_times_of_appending_stand_in_the_batch() -> None:
-    data = bytearray(batch_of(RECORDS))
-    struct.pack_into(">h", data, 21, 0x08)
-    struct.pack_into(">I", data, 17, their_crc32c(bytes(data[21:])))
-    found, _ = read(bytes(data))
+    found, _ = read(with_header(batch_of(RECORDS), 21, ">h", 0x08))
     assert {each.timestamp_ms for each in found} == {RECORDS[-1].timestamp_ms}
 
 
@@ -183,13 +175,11 @@ def test_who_wrote_in_a_transaction_is_known_and_how_it_ended() -> None:
     assert isinstance(batch, Batch)
     assert (batch.transactional, batch.control, batch.producer_id, batch.last_offset) == (True, False, 7, 13)
     for kind in (segment_records.ABORT, segment_records.COMMIT, 4):
-        control = bytearray(batch_of([Record(14, 1, struct.pack(">hh", 0, kind), b"\0" * 6)]))
-        struct.pack_into(">h", control, 21, 0x30)
-        struct.pack_into(">I", control, 17, their_crc32c(bytes(control[21:])))
-        (marker,) = batches_in(bytes(control))
+        written = control(14, kind, 7)
+        (marker,) = batches_in(written)
         assert isinstance(marker, Batch)
         assert marker.control
-        assert segment_records.read_marker(bytes(control), marker) == (kind if kind < 2 else None)
+        assert segment_records.read_marker(written, marker) == (kind if kind < 2 else None)
 
 
 @pytest.mark.parametrize("codec", range(1, 8))
@@ -221,9 +211,7 @@ def test_a_segment_that_becomes_gigabytes(codec: str) -> None:
     def bomb(offset: int) -> bytes:
         made = bytearray(empty[:61]) + body
         struct.pack_into(">qi", made, 0, offset, len(made) - 12)
-        struct.pack_into(">h", made, 21, NAMES.index(codec))
-        struct.pack_into(">I", made, 17, their_crc32c(bytes(made[21:])))
-        return bytes(made)
+        return with_header(made, 21, ">h", NAMES.index(codec))
 
     data = batch_of(RECORDS) + b"".join(bomb(20 + number) for number in range(4))
     before = pa.total_allocated_bytes()
