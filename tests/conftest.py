@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
@@ -92,6 +93,12 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def seed(request: pytest.FixtureRequest) -> int:
     """The test's own seed, which follows from the run's seed and the test's name."""
     return seeds.seed_for(request.node.nodeid)
+
+
+@pytest.fixture
+def rng(seed: int) -> random.Random:
+    """Draws of the test's own, which follow from `seed`."""
+    return random.Random(seed)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -53,9 +53,7 @@ def _named(text: str, is_python: bool) -> Iterator[tuple[str, str]]:
     rules = [(number, match[0]) for number, line in enumerate(text.splitlines(), 1) for match in RULE.finditer(line)]
     tests = []
     if rules and is_python:
-        tests = [
-            node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name[:5] == "test_"
-        ]
+        tests = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name[:5] == "test_"]
     for number, rule in rules:
         yield rule, next((test.name for test in tests if test.lineno <= number <= (test.end_lineno or 0)), "")
 

@@ -197,9 +197,7 @@ def _table(title: str, schema: StructType, text: str) -> str:
     general, of_columns = _take_apart(_for_readers(text), schema.names)
     lines = [f"### {title}", general, "", "| column | type | may be null | meaning |", "| --- | --- | --- | --- |"]
     for field in schema:
-        common = (
-            text for names, text in COMMON.items() if any(fnmatchcase(field.name, each) for each in names.split(", "))
-        )
+        common = (text for n, text in COMMON.items() if any(fnmatchcase(field.name, each) for each in n.split(", ")))
         meaning = of_columns.get(field.name) or next(common, "")
         kind = field.dataType.simpleString().replace("bigint", "long")
         lines.append(f"| `{field.name}` | {kind} | {'yes' if field.nullable else ''} | {meaning} |")

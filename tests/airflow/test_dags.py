@@ -17,6 +17,7 @@ from airflow.sdk import DAG
 from spark_assign_airflow.factory import asset
 
 from tests.airflow.conftest import NOTIFIER, ROOT, imported
+from tests.cases import keyed
 
 SETTINGS = f"""
 [[dag]]
@@ -118,11 +119,8 @@ def test_every_job_gets_arguments_that_it_takes(dags: dict[str, DAG], tmp_path: 
     for name in JOBS:
         task = rendered(dags["of_fleet"].get_task(name))
         options[name] = importlib.import_module(f"jobs.{name}").main.parse(task.application_args)
-    assert (options["plan"].fleet, options["plan"].output, options["plan"].run_id) == (
-        "main.kafka",
-        "/data/out/plans",
-        run,
-    )
+    expected = ("main.kafka", "/data/out/plans", run)
+    assert (options["plan"].fleet, options["plan"].output, options["plan"].run_id) == expected
     assert options["plan"].group_assignor == {"payments-*": "roundrobin"}
     assert (options["compare"].output, options["compare"].run_id) == ("/data/out/comparisons", run)
     assert (options["diff"].before, options["diff"].after, options["diff"].run_id) == (
@@ -179,19 +177,13 @@ def test_the_page_of_the_day(dags: dict[str, DAG], monkeypatch: pytest.MonkeyPat
     parameters = task._build_run_now_payload({})["job_parameters"]
     job = yaml.safe_load((ROOT / "databricks.yml").read_text())["resources"]["jobs"]["daily"]
     assert names == [job["name"]]
-    assert parameters == {
-        "run_id": "20261121T050000Z",
-        "clusters": "/Volumes/main/kafka/clusters.toml",
-        "max_growth": "1.25",
-    }
+    assert parameters == keyed("run_id=20261121T050000Z clusters=/Volumes/main/kafka/clusters.toml max_growth='1.25'")
     assert set(parameters) <= {each["name"] for each in job["parameters"]}
 
 
 def test_assets_are_updated(dags: dict[str, DAG]) -> None:
     """Assets: places as URIs, catalogs by their prefix."""
-    outlets = {
-        name: {each.task_id: [asset.uri for asset in each.outlets] for each in dag.tasks} for name, dag in dags.items()
-    }
+    outlets = {name: {e.task_id: [asset.uri for asset in e.outlets] for e in dag.tasks} for name, dag in dags.items()}
     assert outlets["of_fleet"] == {name: ["file:///data/out/plans"] if name == "plan" else [] for name in JOBS}
     (snapshot,), (plan,) = outlets["of_cluster"]["snapshot"], outlets["of_cluster"]["plan"]
     assert snapshot.startswith("file:///")
@@ -210,8 +202,7 @@ def test_what_airflow_says_of_the_provider(monkeypatch: pytest.MonkeyPatch) -> N
     module, _, name = project["entry-points"]["apache_airflow_provider"]["provider_info"].partition(":")
     monkeypatch.setattr("importlib.metadata.version", lambda package: {project["name"]: project["version"]}[package])
     info = getattr(importlib.import_module(module), name)()
-    schema = json.loads((Path(airflow.__file__).parent / "provider_info.schema.json").read_text())
-    jsonschema.validate(info, schema)
+    jsonschema.validate(info, json.loads((Path(airflow.__file__).parent / "provider_info.schema.json").read_text()))
     assert (info["package-name"], info["versions"]) == (project["name"], [project["version"]])
     for each in info["operators"]:
         for module in each["python-modules"]:
@@ -237,32 +228,25 @@ def test_databricks_payload_is_what_the_bundles_job_takes(
     names = []
     monkeypatch.setattr(type(task._hook), "find_job_id_by_name", lambda _, name: names.append(name) or 42)
     payload = task._build_run_now_payload({})
-    bundle = yaml.safe_load((ROOT / "databricks.yml").read_text())
-    job = bundle["resources"]["jobs"]["watch"]
+    job = yaml.safe_load((ROOT / "databricks.yml").read_text())["resources"]["jobs"]["watch"]
     assert names == [job["name"]]
     assert payload["job_id"] == 42
-    assert payload["job_parameters"] == {
-        "run_id": "20261121T050000Z",
-        "fleet": "main.other",
-        "assignor": "configured",
-        "assignors": "range,roundrobin,sticky,cooperative-sticky",
-        "max_growth": "1.5",
-        "max_rejected": "0",
-    }
+    assert payload["job_parameters"] == keyed(
+        "run_id=20261121T050000Z fleet=main.other assignor=configured "
+        "assignors='range,roundrobin,sticky,cooperative-sticky' "
+        "max_growth='1.5' max_rejected='0'"
+    )
     defaults = {each["name"]: each["default"] for each in job["parameters"]}
     assert set(payload["job_parameters"]) <= set(defaults)
     # What is not sent stays as it was deployed; what both have as a default is the same.
-    assert {name: defaults[name] for name in ("assignors", "max_rejected")} == {
-        name: payload["job_parameters"][name] for name in ("assignors", "max_rejected")
-    }
-    steps = [task["task_key"] for task in job["tasks"]]
-    assert steps == JOBS
+    found = {name: defaults[name] for name in ("assignors", "max_rejected")}
+    assert found == {name: payload["job_parameters"][name] for name in ("assignors", "max_rejected")}
+    assert [task["task_key"] for task in job["tasks"]] == JOBS
 
 
 def test_databricks_and_spark_give_the_same_arguments(dags: dict[str, DAG]) -> None:
     """Every flag that a job gets from the one, it gets from the other."""
-    job = yaml.safe_load((ROOT / "databricks.yml").read_text())["resources"]["jobs"]["watch"]
-    for step in job["tasks"]:
+    for step in yaml.safe_load((ROOT / "databricks.yml").read_text())["resources"]["jobs"]["watch"]["tasks"]:
         name, *words = step["python_wheel_task"]["parameters"]
         assert name == step["task_key"]
         there = {re.sub("=.*", "", text) for text in words} - {"--outcome"}  # the operator adds its own

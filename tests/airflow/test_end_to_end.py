@@ -91,8 +91,7 @@ class Story:
 def lost(lines: list[str], output: str, story: Story) -> str | None:
     """The first line of the page that Airflow does not say behind the one before it, whatever it says around them."""
     output = output.replace(str(story.folder), ".").replace(str(ROOT), "/opt/spark_assign")
-    whole = "\n".join(line for line in lines if line != shown.LEFT_OUT).replace("\n  ", " ")
-    for line in whole.splitlines():
+    for line in "\n".join(line for line in lines if line != shown.LEFT_OUT).replace("\n  ", " ").splitlines():
         found = re.search(rf"(?<!\S){shown.pattern(line).pattern}(?!\S)", output)
         if found is None:
             return line
@@ -128,9 +127,8 @@ def test_a_date(story: Story) -> None:
     assert lost(pages.block(PAGE, "[DAG TEST]"), output, story) is None
     story.files["first"] = story.written()
     assert {"plans/assignment_slices/run_id=20261120T050000Z", "reports/20261120T050000Z.html"} < story.files["first"]
-    assert {"comparisons/comparison/run_id=20261120T050000Z", "drifts/groups/run_id=20261120T050000Z"} < story.files[
-        "first"
-    ]
+    found = {"comparisons/comparison/run_id=20261120T050000Z", "drifts/groups/run_id=20261120T050000Z"}
+    assert found < story.files["first"]
     assert all("20261120T050000Z" in name for name in story.files["first"])
     assert story.alerts() == ""
 

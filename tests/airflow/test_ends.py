@@ -17,6 +17,7 @@ from spark_assign_airflow.run_ids import run_id, safe
 
 from spark_assign.cli.outcome import Outcome, write
 from spark_assign.stores.run_store import safe_run_id
+from tests.cases import cases
 
 ALERT = "Groups beyond a threshold: 1 imbalance\n  c/g  imbalance\ncheck: 1 alerts in 20261121T050000Z"
 
@@ -36,22 +37,20 @@ WRONG = outcome("plan", 2, "there is no folder /x")
 FAILED = outcome("compare", 3, "java.io.IOException: disk full")
 
 
-@pytest.mark.parametrize(
-    ("ended", "alert", "expected", "message"),
-    [
-        ({"check": CHECK}, "fail", AirflowFailException, "c/g  imbalance"),
-        ({"check": CHECK}, "warn", AirflowSkipException, "c/g  imbalance"),
-        ({"daily": CHECK}, "warn", AirflowSkipException, "c/g  imbalance"),
-        ({"check": CHECK}, "mail", AirflowFailException, "expected fail or warn"),
-        ({"plan": WRONG}, "warn", AirflowFailException, "not retried:\nplan: there is no folder /x"),
-        ({"compare": FAILED, "plan": WRONG}, "warn", AirflowFailException, "plan: wrong usage"),
-        ({"plan": {**WRONG, "exit_code": 1}}, "warn", None, ""),
-        ({"compare": FAILED}, "fail", None, ""),
-        ({"check": None}, "warn", None, ""),
-        ({"compare": None, "check": CHECK}, "warn", None, ""),
-        ({"compare": FAILED, "check": CHECK}, "warn", None, ""),
-        ({"plan": outcome("plan", 0)}, "warn", None, ""),
-    ],
+@cases(
+    "ended alert expected message",
+    ({"check": CHECK}, "fail", AirflowFailException, "c/g  imbalance"),
+    ({"check": CHECK}, "warn", AirflowSkipException, "c/g  imbalance"),
+    ({"daily": CHECK}, "warn", AirflowSkipException, "c/g  imbalance"),
+    ({"check": CHECK}, "mail", AirflowFailException, "expected fail or warn"),
+    ({"plan": WRONG}, "warn", AirflowFailException, "not retried:\nplan: there is no folder /x"),
+    ({"compare": FAILED, "plan": WRONG}, "warn", AirflowFailException, "plan: wrong usage"),
+    ({"plan": {**WRONG, "exit_code": 1}}, "warn", None, ""),
+    ({"compare": FAILED}, "fail", None, ""),
+    ({"check": None}, "warn", None, ""),
+    ({"compare": None, "check": CHECK}, "warn", None, ""),
+    ({"compare": FAILED, "check": CHECK}, "warn", None, ""),
+    ({"plan": outcome("plan", 0)}, "warn", None, ""),
 )
 def test_ends(ended: Any, alert: str, expected: type | None, message: str) -> None:
     """An alert fails or skips, wrong input fails for good, the rest is Airflow's to try again."""
@@ -123,16 +122,14 @@ def test_outcomes_of_a_run_on_databricks() -> None:
     assert failed_tasks(workspace, 7) == {"compare": FAILED, "diff": None}
 
 
-@pytest.mark.parametrize(
-    ("files", "states", "alert", "expected"),
-    [
-        ({"check.json": CHECK}, {"check": "FAILED"}, "fail", AirflowFailException),
-        ({"check.json": CHECK}, {"check": "FAILED"}, "warn", AirflowSkipException),
-        ({"plan.json": WRONG}, {"plan": "FAILED"}, "warn", AirflowFailException),
-        ({"compare.json": FAILED}, {"compare": "FAILED"}, "warn", AirflowException),
-        ({}, {"check": "FAILED"}, "warn", AirflowException),
-        ({}, {"plan": "TIMEDOUT"}, "warn", AirflowException),
-    ],
+@cases(
+    "files states alert expected",
+    ({"check.json": CHECK}, {"check": "FAILED"}, "fail", AirflowFailException),
+    ({"check.json": CHECK}, {"check": "FAILED"}, "warn", AirflowSkipException),
+    ({"plan.json": WRONG}, {"plan": "FAILED"}, "warn", AirflowFailException),
+    ({"compare.json": FAILED}, {"compare": "FAILED"}, "warn", AirflowException),
+    ({}, {"check": "FAILED"}, "warn", AirflowException),
+    ({}, {"plan": "TIMEDOUT"}, "warn", AirflowException),
 )
 @pytest.mark.parametrize("deferred", [False, True])
 def test_ends_of_databricks(
@@ -156,20 +153,17 @@ def test_ends_of_databricks(
     assert pushed == ([ALERT] if "check.json" in files else [])
 
 
-@pytest.mark.parametrize(
-    ("date", "dag_run_id", "expected"),
-    [
-        (datetime(2026, 11, 21, 5, tzinfo=UTC), "scheduled__x", "20261121T050000Z"),
-        (datetime(2026, 11, 21, 6, tzinfo=timezone(timedelta(hours=1))), "scheduled__x", "20261121T050000Z"),
-        (datetime(2026, 11, 21, 5, 0, 0, 7, tzinfo=UTC), "manual__x", "20261121T050000_000007Z"),
-        (None, "nightly", "nightly"),
-        (None, "manual__2026-11-21T00:00:00+00:00", "manual__2026-11-21T00_00_00_00_00-c755f2"),
-    ],
+@cases(
+    "date dag_run_id expected",
+    (datetime(2026, 11, 21, 5, tzinfo=UTC), "scheduled__x", "20261121T050000Z"),
+    (datetime(2026, 11, 21, 6, tzinfo=timezone(timedelta(hours=1))), "scheduled__x", "20261121T050000Z"),
+    (datetime(2026, 11, 21, 5, 0, 0, 7, tzinfo=UTC), "manual__x", "20261121T050000_000007Z"),
+    (None, "nightly", "nightly"),
+    (None, "manual__2026-11-21T00:00:00+00:00", "manual__2026-11-21T00_00_00_00_00-c755f2"),
 )
 def test_run_ids(date: datetime | None, dag_run_id: str, expected: str) -> None:
     """One per logical date, in any zone; the dag run's where there is none; always as the jobs store it."""
-    found = run_id(SimpleNamespace(logical_date=date, run_id=dag_run_id))
-    assert found == expected == safe_run_id(expected)
+    assert run_id(SimpleNamespace(logical_date=date, run_id=dag_run_id)) == expected == safe_run_id(expected)
 
 
 def test_run_ids_sort_by_time_and_are_what_the_jobs_make_of_them() -> None:

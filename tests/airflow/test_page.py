@@ -7,12 +7,12 @@ import tomllib
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
 import yaml
 from spark_assign_airflow.settings import load
 
 from tests.airflow.conftest import ROOT, imported
 from tests.airflow.test_dags import in_order
+from tests.cases import cases, tuples
 from tests.docs import pages
 
 PAGE = "docs/airflow.md"
@@ -25,10 +25,8 @@ def test_settings(tmp_path: Path) -> None:
         if each.mark == "toml":
             (tmp_path / "airflow.toml").write_text("\n".join(each.lines))
             dags += load(tmp_path / "airflow.toml")
-    assert [(dag.dag_id, dag.runs_on) for dag in dags] == [
-        ("spark_assign_prod", "spark"),
-        ("spark_assign_databricks", "databricks"),
-    ]
+    found = [(dag.dag_id, dag.runs_on) for dag in dags]
+    assert found == tuples("spark_assign_prod spark; spark_assign_databricks databricks")
 
 
 def test_the_picture_of_the_tasks(tmp_path: Path) -> None:
@@ -51,12 +49,10 @@ def test_the_picture_of_the_tasks(tmp_path: Path) -> None:
     assert expected == after
 
 
-@pytest.mark.parametrize(
-    ("page", "tasks"),
-    [
-        ("docs/forty-clusters.md", ["snapshot", "plan", "compare", "diff", "report", "check"]),
-        ("docs/daily.md", ["daily.snapshot", "daily.page"]),
-    ],
+@cases(
+    "page tasks",
+    ("docs/forty-clusters.md", ["snapshot", "plan", "compare", "diff", "report", "check"]),
+    ("docs/daily.md", ["daily.snapshot", "daily.page"]),
 )
 def test_a_task_for_each_cluster(tmp_path: Path, page: str, tasks: list[str]) -> None:
     """The settings on the page are a DAG, with the file of clusters on docs/forty-clusters.md."""

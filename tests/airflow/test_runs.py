@@ -67,8 +67,7 @@ def run(airflow: Airflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
             f'retries = 2\nretry_delay_s = 0\nnotify = {{ class = "{NOTIFIER}.Line", to = "{alerts}" }}\n'
         )
         monkeypatch.setenv("SPARK_ASSIGN_AIRFLOW", str(settings))
-        dag = imported(settings)[dag_id]
-        made = dag.test(logical_date=logical_date, run_conf=params)
+        made = imported(settings)[dag_id].test(logical_date=logical_date, run_conf=params)
         submitted = (project / "submitted").read_text().splitlines()
         states = {ti.task_id: str(ti.state) for ti in made.get_task_instances()}
         text = alerts.read_text() if alerts.exists() else ""
@@ -170,8 +169,7 @@ def test_a_driver_in_the_cluster(run: Run, tmp_path: Path, code: int, jobs: list
     done = run(source='fleet = "main.kafka"\ndeploy_mode = "cluster"', plan=code, submit=0)
     assert (done.state, done.jobs) == ("failed", jobs)
     assert "--deploy-mode cluster" in done.submitted[0]
-    place = f"--outcome {tmp_path}/out/outcomes/20261121T050000Z/plan-try1-"
-    assert place in done.submitted[0]
+    assert (f"--outcome {tmp_path}/out/outcomes/20261121T050000Z/plan-try1-") in done.submitted[0]
     assert "plan says why" in done.alerts
     assert len(list((tmp_path / "out" / "outcomes" / "20261121T050000Z").iterdir())) == len(jobs)
 

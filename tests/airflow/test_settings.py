@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from spark_assign_airflow.settings import CLONE, VARIABLE, SettingsError, load
 
+from tests.cases import cases
+
 ON_SPARK = '[[dag]]\ndag_id = "a"\nfleet = "/data/fleet"\noutput = "/data/out"\n'
 
 DAILY = "[[dag]]\ndag_id = 'a'\nsteps = 'daily'\n"
@@ -45,42 +47,40 @@ def test_every_key_that_it_has_a_comment_on_is_one(tmp_path: Path) -> None:
     assert (databricks.runs_on, databricks.alert, databricks.place("plans")) == ("databricks", "warn", "")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[[dag]\n", "isn't valid TOML"),
-        ("x = " + "[" * 5_000, "isn't valid TOML"),
-        (".".join("a" * 20_000) + " = 1", "has more than 32 parts"),
-        ("[dag]\ndag_id = 'a'\n", r"dag is .* \(dict\), expected tables \[\[dag\]\]"),
-        ("[[dag]]\n", "dag 1: dag_id is missing"),
-        (
-            ON_SPARK + "shedule = '@daily'\n",
-            r"dag 1 \(a\): unknown key shedule. Did you mean schedule\? Known: dag_id, runs_on, steps, schedule",
-        ),
-        (ON_SPARK + "schedule = 5\n", r"dag 1 \(a\): schedule is 5 \(int\), expected a string"),
-        (ON_SPARK + "retries = '2'\n", r"retries is '2' \(str\), expected a whole number"),
-        (ON_SPARK + "retries = true\n", r"retries is True \(bool\), expected a whole number"),
-        (ON_SPARK + "assignors = 'range'\n", r"assignors is 'range' \(str\), expected a list of strings"),
-        (ON_SPARK + "start_date = '2026-01-01'\n", r"start_date is '2026-01-01' \(str\), expected a date"),
-        (ON_SPARK + "alert = 'mail'\n", r"alert is 'mail'. Did you mean fail\? Known: fail, warn"),
-        (ON_SPARK + "max_growth = 0.5\n", "max_growth is 0.5, expected 1 or more"),
-        (ON_SPARK + "runs_on = 'yarn'\n", "runs_on is 'yarn'. Known: spark, databricks"),
-        (ON_SPARK + "runs_on = 'databricks'\n", "output: not allowed with databricks"),
-        (ON_SPARK + "bootstrap_server = 'b:9092'\n", r"specify one of fleet .*, bootstrap_server .*, and clusters"),
-        (ON_SPARK + "clusters = '/nowhere.toml'\n", r"clusters: /nowhere\.toml: can't be read"),
-        (ON_SPARK + "steps = 'daily'\nplans = '/p'\nmax_rejected = 1\n", "max_rejected, plans: not used by daily"),
-        (DAILY + "bootstrap_server = 'b:9092'\n", r"bootstrap_server: daily needs clusters(.|\n)*specify output"),
-        (DAILY + "runs_on = 'databricks'\nfleet = 'main.kafka'\n", "fleet: not allowed with databricks"),
-        ("[[dag]]\ndag_id = 'a'\nruns_on = 'databricks'\nclusters = '/c'\n", "clusters: not allowed with databricks"),
-        (ON_SPARK + "arguments = { plans = [] }\n", "unknown key arguments.plans. Did you mean plan"),
-        (ON_SPARK + "notify = { to = 'x' }\n", "notify: set class"),
-        ("[[dag]]\ndag_id = 'a'\nfleet = 'main.kafka'\nplans = 'main.p'\n", "each of comparisons, drifts, reports"),
-        (ON_SPARK + "reports = 'main.reports'\n", "reports: these are files; specify a folder, such as /data/reports"),
-        (ON_SPARK + ON_SPARK, "dag_id a is used twice"),
-        (ON_SPARK + "max_pause = '10m'\n", "specify records .* or bootstrap_server: the history needs records"),
-        (ON_SPARK + "records = '/r'\n", "records, histories: only used if one of"),
-        (ON_SPARK + "max_pause = 'long'\n", "max_pause is 'long'"),
-    ],
+@cases(
+    "text message",
+    ("[[dag]\n", "isn't valid TOML"),
+    ("x = " + "[" * 5_000, "isn't valid TOML"),
+    (".".join("a" * 20_000) + " = 1", "has more than 32 parts"),
+    ("[dag]\ndag_id = 'a'\n", r"dag is .* \(dict\), expected tables \[\[dag\]\]"),
+    ("[[dag]]\n", "dag 1: dag_id is missing"),
+    (
+        ON_SPARK + "shedule = '@daily'\n",
+        r"dag 1 \(a\): unknown key shedule. Did you mean schedule\? Known: dag_id, runs_on, steps, schedule",
+    ),
+    (ON_SPARK + "schedule = 5\n", r"dag 1 \(a\): schedule is 5 \(int\), expected a string"),
+    (ON_SPARK + "retries = '2'\n", r"retries is '2' \(str\), expected a whole number"),
+    (ON_SPARK + "retries = true\n", r"retries is True \(bool\), expected a whole number"),
+    (ON_SPARK + "assignors = 'range'\n", r"assignors is 'range' \(str\), expected a list of strings"),
+    (ON_SPARK + "start_date = '2026-01-01'\n", r"start_date is '2026-01-01' \(str\), expected a date"),
+    (ON_SPARK + "alert = 'mail'\n", r"alert is 'mail'. Did you mean fail\? Known: fail, warn"),
+    (ON_SPARK + "max_growth = 0.5\n", "max_growth is 0.5, expected 1 or more"),
+    (ON_SPARK + "runs_on = 'yarn'\n", "runs_on is 'yarn'. Known: spark, databricks"),
+    (ON_SPARK + "runs_on = 'databricks'\n", "output: not allowed with databricks"),
+    (ON_SPARK + "bootstrap_server = 'b:9092'\n", r"specify one of fleet .*, bootstrap_server .*, and clusters"),
+    (ON_SPARK + "clusters = '/nowhere.toml'\n", r"clusters: /nowhere\.toml: can't be read"),
+    (ON_SPARK + "steps = 'daily'\nplans = '/p'\nmax_rejected = 1\n", "max_rejected, plans: not used by daily"),
+    (DAILY + "bootstrap_server = 'b:9092'\n", r"bootstrap_server: daily needs clusters(.|\n)*specify output"),
+    (DAILY + "runs_on = 'databricks'\nfleet = 'main.kafka'\n", "fleet: not allowed with databricks"),
+    ("[[dag]]\ndag_id = 'a'\nruns_on = 'databricks'\nclusters = '/c'\n", "clusters: not allowed with databricks"),
+    (ON_SPARK + "arguments = { plans = [] }\n", "unknown key arguments.plans. Did you mean plan"),
+    (ON_SPARK + "notify = { to = 'x' }\n", "notify: set class"),
+    ("[[dag]]\ndag_id = 'a'\nfleet = 'main.kafka'\nplans = 'main.p'\n", "each of comparisons, drifts, reports"),
+    (ON_SPARK + "reports = 'main.reports'\n", "reports: these are files; specify a folder, such as /data/reports"),
+    (ON_SPARK + ON_SPARK, "dag_id a is used twice"),
+    (ON_SPARK + "max_pause = '10m'\n", "specify records .* or bootstrap_server: the history needs records"),
+    (ON_SPARK + "records = '/r'\n", "records, histories: only used if one of"),
+    (ON_SPARK + "max_pause = 'long'\n", "max_pause is 'long'"),
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
     """The file, the DAG, the key, and what was expected."""

@@ -55,11 +55,7 @@ _READERS = {
     "ranking": {"ranking-1": ("c", "clicks", [0, 1])},
     "search": {"search-1": ("c", "clicks", [0]), "search-2": (None, "clicks", [1])},
 }
-_MEMBERS = [
-    ({"group_id": group, "member_id": member}, *rest)
-    for group, each in _READERS.items()
-    for member, rest in each.items()
-]
+_MEMBERS = [({"group_id": g, "member_id": m}, *rest) for g, each in _READERS.items() for m, rest in each.items()]
 _PLACED = {"orders": (10 * _MB, [[1, 2], [2, 3], [3, 1]]), "clicks": (_MB, [[1, 2, 3], [2, 3, 1]])}
 ZONES: dict[str, list[dict[str, Any]]] = {
     "topics": [{"topic": name, "partitions": len(each)} for name, (_, each) in _PLACED.items()],
@@ -142,8 +138,7 @@ def _one_day(folder: Path, day: int) -> None:
         rate = RATES.get(row["topic"], 1) + int(row["partition"])
         end = 10_000_000 + int(row["end_offset"]) + day * 86_400 * rate
         at = end - BEHIND.get(row["group_id"], (0, 0))[day]
-        committed = {"committed_offset": at, "lag": end - at} if row["committed_offset"] else {}
-        row |= {"end_offset": end} | committed
+        row |= {"end_offset": end} | ({"committed_offset": at, "lag": end - at} if row["committed_offset"] else {})
     with (folder / "offsets.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
@@ -176,9 +171,8 @@ WEIGHT = StructField("user_data", StringType())
 
 
 LOADS = [
-    {"cluster": "c", "topic": "t", "partition": partition}
-    | {"in_messages_per_second": rate, "in_bytes_per_second": rate * 1_000}
-    for partition, rate in enumerate((300.0, 200.0, 100.0))
+    {"cluster": "c", "topic": "t", "partition": p} | {"in_messages_per_second": r, "in_bytes_per_second": r * 1_000}
+    for p, r in enumerate((300.0, 200.0, 100.0))
 ]
 """docs/reference.md: 300, 200 and 100 messages a second, of a thousand bytes each."""
 

@@ -83,9 +83,7 @@ def _best_start(piece: Sequence[str], actual: Sequence[str], start: int) -> int:
     """Returns where the lines begin that are most like a piece of the page."""
     text = "\n".join(piece)
     starts = range(start, max(start, len(actual) - len(piece)) + 1)
-    likeness = {
-        at: difflib.SequenceMatcher(None, text, "\n".join(actual[at : at + len(piece)])).ratio() for at in starts
-    }
+    likeness = {a: difflib.SequenceMatcher(None, text, "\n".join(actual[a : a + len(piece)])).ratio() for a in starts}
     return max(likeness, key=likeness.__getitem__)
 
 

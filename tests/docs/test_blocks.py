@@ -48,12 +48,9 @@ def test_the_snapshot_of_the_sample_fleet() -> None:
     """docs/snapshot.md: the figures are those of its tables; what is said around them, tests/kafka compares."""
     *progress, rows, written = block("docs/snapshot.md", "02:31:53 read")
     types = Counter(group["group_type"] for group in sample("groups"))
-    described = Counter(
-        group["group_type"] for group in sample("groups") if group["group_id"] in of("members", "group_id")
-    )
+    described = Counter(g["group_type"] for g in sample("groups") if g["group_id"] in of("members", "group_id"))
     ends = {(row["topic"], row["partition"]) for row in sample("offsets")}
-    figures = [re.findall(r"\d+", line.partition(" ")[2]) for line in progress]
-    assert figures == [
+    assert [re.findall(r"\d+", line.partition(" ")[2]) for line in progress] == [
         [str(len(sample("brokers"))), str(len(sample("topics")))],
         [str(len(sample("groups")))],
         *([str(types[kind])] * 2 for kind in ("classic", "consumer")),
@@ -128,8 +125,7 @@ def test_the_entry_point_of_a_package() -> None:
 
 def test_the_bundle_has_what_its_commands_name() -> None:
     """docs/databricks.md: variables, targets, jobs and their parameters."""
-    yaml = pytest.importorskip("yaml")
-    bundle = yaml.safe_load((ROOT / "databricks.yml").read_text())
+    bundle = pytest.importorskip("yaml").safe_load((ROOT / "databricks.yml").read_text())
     for step in (step for page in pages() for step in steps(page)):
         if step.language != "sh" or step.words[:2] != ["databricks", "bundle"]:
             continue
@@ -231,8 +227,7 @@ def test_messages_of_the_troubleshooting_page() -> None:
     """docs/troubleshooting.md: each message is one of the package, of a job, or of the launcher."""
     files = [file for folder in ("spark_assign", "jobs", "conf") for file in (ROOT / folder).rglob("*.py")]
     scripts = [ROOT / name for name in ("spark-assign", "spark-submit.sh", "conf/launcher.sh")]
-    source = "\n".join(file.read_text(encoding="utf-8") for file in [*files, *scripts])
-    joined = re.sub(r'"\s*\n\s*f?"', "", source)
+    joined = re.sub(r'"\s*\n\s*f?"', "", "\n".join(file.read_text(encoding="utf-8") for file in [*files, *scripts]))
     cells = re.findall(r"^\| (`.*?`) \|", (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8"), re.M)
     parts = [part.strip() for cell in cells for text in re.findall(r"`([^`]+)`", cell) for part in text.split("…")]
     assert len(parts) > 30
@@ -306,13 +301,11 @@ def test_settings_of_a_simulation() -> None:
 
 def test_events_of_a_simulation() -> None:
     """docs/simulate.md: the table is the one that the schema has, and its scenarios are those that there are."""
-    source = (ROOT / "spark_assign/tables/simulation.py").read_text()
-    in_schema = re.search(r"^\| event \|.*?\n\n", source, re.M | re.S)
+    in_schema = re.search(r"^\| event \|.*?\n\n", (ROOT / "spark_assign/tables/simulation.py").read_text(), re.M | re.S)
     assert in_schema is not None
     plain = re.findall(r"[a-z_-]+|\d+", re.sub(r"\W*[(:][^|]*", " ", in_schema[0]))
     rows = table("docs/simulate.md", "| event | needs |")
-    names = {name.strip("` ") for row in rows for name in row[0].split(",")}
-    assert names <= set(plain)
+    assert {name.strip("` ") for row in rows for name in row[0].split(",")} <= set(plain)
     for row in rows:
         for name in re.findall(r"\b[a-z]+_[a-z_]+\b", " ".join(row[1:])):
             assert name in protocol_schemas.EVENTS.names, row

@@ -19,9 +19,7 @@ from tests.docs import given
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
-PUBLIC = {
-    name: getattr(room, name) for room in (spark_assign, advice, groups.assignors, history) for name in room.__all__
-}
+PUBLIC = {name: getattr(r, name) for r in (spark_assign, advice, groups.assignors, history) for name in r.__all__}
 """The public names that examples use."""
 
 

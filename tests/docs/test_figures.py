@@ -97,9 +97,7 @@ def test_a_deployment_that_takes_longer(down_ms: int, static: bool, sentence: st
     """docs/simulate.md: the story rolling-deployment with another time, by the kernels alone."""
     story = rolling_deployment()
     assert story.tables is not None
-    owned = {
-        row["member_id"]: list(range(row["first"], row["first"] + row["count"])) for row in story.tables["owned_slices"]
-    }
+    owned = {r["member_id"]: list(range(r["first"], r["first"] + r["count"])) for r in story.tables["owned_slices"]}
     timing = TimingConfig(poll_interval_ms=Settings.poll_interval_ms, **story.settings)
     stage = protocol_plays.stage(owned, protocol_plays.COOPERATIVE, static=static, timing=timing)
     event = {name: value for name, value in story.events[0].items() if name not in ("cluster", "group_id")}
@@ -131,8 +129,7 @@ def test_shares_of_the_bill() -> None:
     (step,) = [each for each in steps(ROOT / "docs/simulate.md") if "deploy-fleet" in each.text]
     (total,) = [line.split()[-5] for line in step.shown if line.startswith("  configured ")]
     of_two = [line.split("/")[2] for line in step.shown if line.startswith("  shop-prod/clickstream-")]
-    parts = [float(each.replace(",", "")) for each in of_two]
-    share = sum(parts) / float(total.replace(",", ""))
+    share = sum([float(each.replace(",", "")) for each in of_two]) / float(total.replace(",", ""))
     assert figures("docs/simulate.md", "the two clickstream groups pay #% of the bill") == [f"{share:.0%}".rstrip("%")]
 
 

@@ -32,8 +32,7 @@ def test_the_job_of_databricks() -> None:
 
 def test_the_owners() -> None:
     """Two entries, the second for everything else."""
-    content = tomllib.loads("\n".join(block(PAGE, "[clusters.shop-prod.labels]")))
-    pricing, platform = entries(PAGE, content["owners"])
+    pricing, platform = entries(PAGE, tomllib.loads("\n".join(block(PAGE, "[clusters.shop-prod.labels]")))["owners"])
     assert (pricing.group, pricing.contact) == ("pric*", "#pricing-oncall")
     assert platform == Owner("platform")
 

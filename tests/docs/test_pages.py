@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
 from tests.docs import homes, shown
 from tests.docs.pages import ROOT, Step, name_of, others, pages, steps
 from tests.docs.terminal import Line, terminal
@@ -80,13 +81,11 @@ def test_what_is_found_on_a_page(tmp_path: Path) -> None:
     assert (python.text, python.shown) == ("x = 1\nx", ("1",))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("```fortran\nend\n```\n", r"page.md:2: a block of 'fortran'"),
-        ("```sh\n", "begins in line 1 does not end"),
-        ("```\nwhat is this\n$ ls\n```\n", "page.md:2: lines before the first command"),
-    ],
+@cases(
+    "text message",
+    ("```fortran\nend\n```\n", r"page.md:2: a block of 'fortran'"),
+    ("```sh\n", "begins in line 1 does not end"),
+    ("```\nwhat is this\n$ ls\n```\n", "page.md:2: lines before the first command"),
 )
 def test_a_page_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
     """Nothing is passed over in silence."""
@@ -144,17 +143,15 @@ def test_what_does_not(lines: list[str], parts_at: str) -> None:
     assert wrong.startswith(parts_at)
 
 
-@pytest.mark.parametrize(
-    ("line", "same"),
-    [("02:31:53 read 3 brokers in 2.1 s", True), ("02:31:53 read 4 brokers in 2.1 s", False), ("done", True)],
+@cases(
+    "line same", ("02:31:53 read 3 brokers in 2.1 s", True), ("02:31:53 read 4 brokers in 2.1 s", False), ("done", True)
 )
 def test_progress(line: str, same: bool) -> None:
     """It counts where a page shows it, all of it and but for the time; else only what is printed does."""
     with terminal() as seen:
         logging.getLogger("of.a.job").error("read %d brokers in %.1f s", 3, 17.3)
         print("done")
-    rest = ["done"] if line != "done" else []
-    assert (shown.lost([line, *rest], seen.lines) is None) is same
+    assert (shown.lost([line, *(["done"] if line != "done" else [])], seen.lines) is None) is same
     assert str(seen).endswith(" read 3 brokers in 17.3 s\ndone")
 
 
@@ -238,9 +235,8 @@ def test_a_command_has_one_outcome() -> None:
     for step in (step for page in pages() for step in steps(page) if step.language == "sh" and step.shown):
         if homes.job(step):
             outcomes.setdefault(step.text, set()).add(step.shown)
-    assert {text: found for text, found in outcomes.items() if len(found) > 1} == {
-        text: found for text, found in outcomes.items() if "faulty" in text and len(found) == 2
-    }
+    got = {text: found for text, found in outcomes.items() if len(found) > 1}
+    assert got == {text: found for text, found in outcomes.items() if "faulty" in text and len(found) == 2}
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)

@@ -52,10 +52,7 @@ def lines_of_prose(text: str) -> Iterator[tuple[int, str]]:
     for pattern in (
         r"<!-- figures -->.*?<!-- end of figures -->",
         r"^ *```.*?^ *```",
-        r"`[^`]*`",
-        r"\]\([^)]*\)",
-        r"<[^>]+>",
-        r"https?://\S+",
+        *(r"`[^`]*`", r"\]\([^)]*\)", r"<[^>]+>", r"https?://\S+"),
         r"^::: .*$",
         r"\[.*?#\d+",
     ):
@@ -84,8 +81,7 @@ def broken_rules(number: int, line: str) -> Iterator[str]:
 
 def capitalized(heading: str) -> list[str]:
     """Returns the words of a heading that begin with a capital and aren't accepted; the first of a part may."""
-    parts = re.split(r"(?<=[:.?]) |^\d+\. ", heading)
-    words = [word for part in parts for word in re.findall(r"[\w'’-]+", part)[1:]]
+    words = [word for part in re.split(r"(?<=[:.?]) |^\d+\. ", heading) for word in re.findall(r"[\w'’-]+", part)[1:]]
     return [word for word in words if word[0].isupper() and word.removesuffix("'s") not in ACCEPTED]
 
 

@@ -14,6 +14,7 @@ import spark_assign
 from conf.site.pages import REPOSITORY, defined_at, with_links_of_the_site
 from spark_assign import connect, replicas, share
 from spark_assign import simulation as protocol
+from tests.cases import cases
 from tests.docs.pages import ROOT
 
 SITE = ROOT / "conf" / "site" / "mkdocs.yml"
@@ -29,9 +30,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     command += ["--config-file", str(SITE), "--site-dir", str(folder)]
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **nowhere}, capture_output=True, text=True, timeout=300, check=False
-    )
+    env = {**os.environ, **nowhere}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -50,35 +50,28 @@ def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
         assert not [each for each in loaded if "://" in each or each.startswith("//")], page.name
 
 
-PUBLIC = [
-    f"{package.__name__}.{name}"
-    for package in (spark_assign, connect, protocol, replicas, share)
-    for name in package.__all__
-]
+PUBLIC = [f"{p.__name__}.{name}" for p in (spark_assign, connect, protocol, replicas, share) for name in p.__all__]
 
 
 @pytest.mark.parametrize("name", [name for name in PUBLIC if not name.endswith("__version__")])
 def test_what_is_public_is_in_the_reference(site: Path, name: str) -> None:
     """What the package itself exports with an example, if it is no exception."""
-    text = (site / "reference.html").read_text(encoding="utf-8")
-    _, found, described = text.partition(f'id="{defined_at(name)}"')
+    _, found, described = (site / "reference.html").read_text(encoding="utf-8").partition(f'id="{defined_at(name)}"')
     assert found
     described, _, _ = described.partition('<h3 id="')
     assert "Examples:" in described or name.count(".") > 1 or name.endswith("Error")
 
 
-@pytest.mark.parametrize(
-    ("file", "link", "there"),
-    [
-        ("README.md", "[x](docs/plan.md#from-python)", "[x](plan.md#from-python)"),
-        ("README.md", '<img src="docs/report.png" alt="">', '<img src="report.png" alt="">'),
-        ("README.md", "[x](CHANGELOG.md)", "[x](changelog.md)"),
-        ("docs/plan.md", "[x](what-if.md)", "[x](what-if.md)"),
-        ("docs/plan.md", "[x](../README.md#what-it-is-for)", "[x](index.md#what-it-is-for)"),
-        ("docs/plan.md", "[x](../conf/plan.toml)", f"[x]({REPOSITORY}/blob/main/conf/plan.toml)"),
-        ("docs/plan.md", "[x](../conf/spark)", f"[x]({REPOSITORY}/tree/main/conf/spark)"),
-        ("docs/plan.md", "[x](#here) [y](https://y.example/z)", "[x](#here) [y](https://y.example/z)"),
-    ],
+@cases(
+    "file link there",
+    ("README.md", "[x](docs/plan.md#from-python)", "[x](plan.md#from-python)"),
+    ("README.md", '<img src="docs/report.png" alt="">', '<img src="report.png" alt="">'),
+    ("README.md", "[x](CHANGELOG.md)", "[x](changelog.md)"),
+    ("docs/plan.md", "[x](what-if.md)", "[x](what-if.md)"),
+    ("docs/plan.md", "[x](../README.md#what-it-is-for)", "[x](index.md#what-it-is-for)"),
+    ("docs/plan.md", "[x](../conf/plan.toml)", f"[x]({REPOSITORY}/blob/main/conf/plan.toml)"),
+    ("docs/plan.md", "[x](../conf/spark)", f"[x]({REPOSITORY}/tree/main/conf/spark)"),
+    ("docs/plan.md", "[x](#here) [y](https://y.example/z)", "[x](#here) [y](https://y.example/z)"),
 )
 def test_links_of_the_repository_hold_on_the_site(file: str, link: str, there: str) -> None:
     """To pages, and to files that are none."""

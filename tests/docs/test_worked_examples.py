@@ -43,9 +43,7 @@ def partitions(text: str) -> list[tuple[str, int]]:
 def read(lines: list[str]) -> Example:
     """The parts of a block: topics; a table of members; and, for each assignor, its name and who gets what."""
     topics_part, members_part, *answers = "\n".join(lines).split("\n\n")
-    topics = {
-        name: (int(count), racks.split(", ") if racks else []) for name, count, racks in TOPIC.findall(topics_part)
-    }
+    topics = {name: (int(count), r.split(", ") if r else []) for name, count, r in TOPIC.findall(topics_part)}
     header, *rows = members_part.splitlines()
     columns = re.split(r" {2,}", header.strip())
     members = {}
@@ -102,8 +100,7 @@ def test_the_examples_are_what_is_planned(spark: SparkSession) -> None:
     fleet = Fleet(**{name: _table(spark, name, of_table) for name, of_table in rows.items()})
     first = plan(fleet)
     assert first.rejected.count() == 0
-    second = plan(fleet.apply(first))
-    for round_, planned in ((1, first), (2, second)):
+    for round_, planned in ((1, first), (2, plan(fleet.apply(first)))):
         found: dict[str, Assigned] = {}
         for row in planned.assignments.orderBy("topic", "partition").collect():
             found.setdefault(row.group_id, {}).setdefault(row.member_id, []).append((row.topic, row.partition))
@@ -143,5 +140,4 @@ def test_the_drawings_show_what_the_examples_say() -> None:
         owner = [member for member, gets in two.given["cooperative-sticky", 1].items() if partition in gets]
         assert owner == ([] if first.startswith("withheld") else [first])
         assert partition in two.given["cooperative-sticky", 2][second]
-    cut = [re.findall(r"C\d", line) for line in drawn["p0"][1:]]
-    assert cut == [["C0", "C1"], ["C0", "C1"]]
+    assert [re.findall(r"C\d", line) for line in drawn["p0"][1:]] == [["C0", "C1"], ["C0", "C1"]]

@@ -53,12 +53,7 @@ def test_the_worked_example(spark: SparkSession) -> None:
     traffic: dict[tuple[str, bool], Any] = {(row["group_id"], row["follower_fetching"]): row for row in rows}
     for group in {each[0] for each in members}:
         for fetching in (False, True):
-            listed = [
-                name
-                for of, _, _, _, *crosses in members
-                for name in re.findall(r"[\w?-]+", crosses[fetching])
-                if of == group
-            ]
+            listed = [n for of, _, _, _, *c in members for n in re.findall(r"[\w?-]+", c[fetching]) if of == group]
             sure = sum(gb[name] for name in listed if not name.endswith("?"))
             perhaps = sum(gb[name.rstrip("?")] for name in listed)
             row = traffic[group, fetching]

@@ -96,15 +96,9 @@ def lines_of(file: Path) -> list[dict[str, Any]]:
 @cache
 def member_bytes() -> list[bytes]:
     """Subscriptions and assignments of consumers, Streams threads, and Connect workers."""
-    wire = [
-        base64.b64decode(row["bytes"]) for row in lines_of(TESTS / "golden" / "wire.jsonl.gz")[::5] if "bytes" in row
-    ]
-    streams = [
-        base64.b64decode(row[name])
-        for row in lines_of(TESTS / "unit" / "streams_user_data.jsonl.gz")[::10]
-        for name in ("subscription", "assignment")
-        if row.get(name)
-    ]
+    wire = [base64.b64decode(r["bytes"]) for r in lines_of(TESTS / "golden" / "wire.jsonl.gz")[::5] if "bytes" in r]
+    rows = lines_of(TESTS / "unit" / "streams_user_data.jsonl.gz")[::10]
+    streams = [base64.b64decode(row[name]) for row in rows for name in ("subscription", "assignment") if row.get(name)]
     return [*wire, *streams, *{data for *_, data in sample_members()}]
 
 
@@ -216,8 +210,7 @@ def read_response(data: bytes, _: Path) -> list[str]:
             groups.share_starts(Broker(), listed, rows, texts.append)
         else:
             groups.describe(Broker(), listed, _TOPICS, rows, texts.append)
-    tables = rows.tables()
-    return [*texts, *tables["undescribed"]["error"].to_pylist()]
+    return [*texts, *rows.tables()["undescribed"]["error"].to_pylist()]
 
 
 # --- records ------------------------------------------------------------------------------------------------------
@@ -379,9 +372,7 @@ def read_store(data: bytes, folder: Path) -> None:
     for kind in ("JKS", "PKCS12", "PEM"):
         names = {"location": str(file), "password": "changeit", "type": kind}
         with suppress(ConfigError):
-            keys = {
-                f"ssl.{store}.{name}": value for store in ("truststore", "keystore") for name, value in names.items()
-            }
+            keys = {f"ssl.{s}.{name}": value for s in ("truststore", "keystore") for name, value in names.items()}
             client_tls.context(client_tls.tls(keys))
 
 

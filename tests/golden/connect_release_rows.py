@@ -14,12 +14,7 @@ from spark_assign.connect.kernel.release_rules import find_rules
 from tests.golden.connect_rows import Listed, Row, RowNames, rebalance_input
 
 FILE = Path(__file__).parent / "connect-releases.jsonl.gz"
-NEIGHBORS = {
-    "2.5.0": ("2.5.1",),
-    "2.6.1": ("2.5.0", "2.6.2"),
-    "3.3.2": ("3.2.3", "3.4.0"),
-    "3.5.1": ("3.3.2", "3.5.2"),
-}
+NEIGHBORS = {"2.5.0": ("2.5.1",), "2.6.1": ("2.5.0", "2.6.2"), "3.3.2": ("3.2.3", "3.4.0"), "3.5.1": ("3.3.2", "3.5.2")}
 """Release of each profile to those of the profiles before and after it, which answer every recorded sequence otherwise;
 `connect-2.6.jsonl.gz` has rows of 2.6.2, and `connect.jsonl.gz` of 4.x."""
 
@@ -35,10 +30,7 @@ def answer(row: Row, row_names: RowNames, result: RebalanceResult) -> Row:
     hashes = row_names.connectors.spread_hash
     sent = (serialized_order(*split_items(items), hashes) for items in result.assigned)
     return {
-        "assigned": {
-            name: row_names.listed([*connectors, *tasks])
-            for name, (connectors, tasks) in zip(row["member_order"], sent, strict=True)
-        },
+        "assigned": {name: row_names.listed([*c, *t]) for name, (c, t) in zip(row["member_order"], sent, strict=True)},
         "revoked": {name: in_sets(row_names.listed(revoked.get(name, ()))) for name in row["member_order"]},
         "delay_ms": result.delay_ms,
     }

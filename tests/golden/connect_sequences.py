@@ -61,10 +61,9 @@ class Workers:
         """Returns the workers' reports: their lists in serialized order; empty for eager."""
         reports = {}
         for name, worker in self.members.items():
-            eager = row["system"] == "connect-eager"
             sent = (
                 ([], [])
-                if eager
+                if (row["system"] == "connect-eager")
                 else serialized_order(*row_names.items(worker.listed), row_names.connectors.spread_hash)
             )
             reports[name] = row_names.listed([*sent[0], *sent[1]])

@@ -44,17 +44,15 @@ def table_rows(row: Row) -> Tables:
     }
     tables: Tables = {
         "clusters": [key | clock],
-        "connectors": [key | {"connector": name} for name in row["configured"]],
+        "connectors": [key | {"connector": n} for n in row["configured"]],
         "tasks": [
-            key | {"connector": item["connector"], "task": item["task"]}
-            for tasks in row["configured"].values()
-            for item in items({"connectors": [], "tasks": tasks})
+            key | {"connector": i["connector"], "task": i["task"]}
+            for t in row["configured"].values()
+            for i in items({"connectors": [], "tasks": t})
         ],
-        "workers": [key | {"worker_id": worker, "position": at} for at, worker in enumerate(row["member_order"])],
+        "workers": [key | {"worker_id": w, "position": a} for a, w in enumerate(row["member_order"])],
         "reported": [
-            key | {"worker_id": worker, "position": at} | item
-            for worker, listed in row["members"].items()
-            for at, item in enumerate(items(listed))
+            key | {"worker_id": o, "position": x} | e for o, s in row["members"].items() for x, e in enumerate(items(s))
         ],
         "state": [],
     }

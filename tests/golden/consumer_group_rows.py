@@ -89,9 +89,7 @@ class Steps:
         """Every topic that there ever was has a number; ids are ordered anew whenever there are more."""
         names = set(op["remove"])
         self.metadata.remove(op["remove"])
-        topics_by_name = {
-            topic.name: (self.ids[topic.number], topic.partitions) for topic in self.metadata.by_name.values()
-        }
+        topics_by_name = {t.name: (self.ids[t.number], t.partitions) for t in self.metadata.by_name.values()}
         topics_by_name |= {topic["name"]: (topic["id"], topic["partitions"]) for topic in op["put"]}
         names |= {topic["name"] for topic in op["put"]}
         for id_, _ in topics_by_name.values():
@@ -140,9 +138,7 @@ class Steps:
 
     def _with_epochs(self, partitions: Any) -> dict[str, list[list[int]]]:
         by_topic = self._by_topic(sorted(partitions))
-        return {
-            topic: [[at, partitions[code(self._number(topic), at)]] for at in some] for topic, some in by_topic.items()
-        }
+        return {t: [[at, partitions[code(self._number(t), at)]] for at in some] for t, some in by_topic.items()}
 
 
 def state_of(group: ConsumerGroup) -> str:
@@ -152,8 +148,7 @@ def state_of(group: ConsumerGroup) -> str:
         return "Empty"
     if group.group_epoch > group.assignment_epoch:
         return "Assigning"
-    is_stable = all(member.is_reconciled_to(group.assignment_epoch) for member in members)
-    return "Stable" if is_stable else "Reconciling"
+    return "Stable" if all(member.is_reconciled_to(group.assignment_epoch) for member in members) else "Reconciling"
 
 
 def _rank(id_: str) -> int:

@@ -42,9 +42,7 @@ def ask_of(row: Row, assignor: str) -> AssignmentRequest:
                 user_data_generation_id=_or_none(member["user_generation"]) if "user_generation" in member else None,
             )
         )
-    return AssignmentRequest(
-        assignor, members, topics, {number[topic]: count for topic, count in row["topics"].items()}
-    )
+    return AssignmentRequest(assignor, members, topics, {number[t]: count for t, count in row["topics"].items()})
 
 
 def _or_none(generation: int | None) -> int:

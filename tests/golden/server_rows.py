@@ -33,10 +33,7 @@ def rows() -> list[Row]:
 
 def expected(row: Row) -> Sets:
     """What Kafka's class answered."""
-    sets = {
-        member: {(topic, partition) for topic, partitions in got for partition in partitions}
-        for member, got in row["expect"].items()
-    }
+    sets = {member: {(topic, a) for topic, p in got for a in p} for member, got in row["expect"].items()}
     return {member: got for member, got in sets.items() if got}
 
 
@@ -98,8 +95,7 @@ def _ranges(row: Row) -> PartitionSlices:
     members, number = row["members"], {topic: at for at, topic in enumerate(row["topics"])}
     pairs = [(at, number[topic]) for at, member in enumerate(members) for topic in member["topics"]]
     member, topic = np.array(pairs, np.int64).reshape(-1, 2).T
-    order = sorted(range(len(members)), key=lambda at: served_key(members[at]))
-    served = np.argsort(np.array(order, np.int64))
+    served = np.argsort(np.array(sorted(range(len(members)), key=lambda at: served_key(members[at])), np.int64))
     partitions = np.array([each["partitions"] for each in row["topics"].values()], np.int64)
     rows = np.lexsort((served[member], topic))
     member, topic = member[rows], topic[rows]
@@ -118,15 +114,14 @@ def client_row(row: Row) -> Row:
     name = {topic: topic_row["name"] for topic, topic_row in row["topics"].items()}
     members = [
         {
-            "id": member["id"],
-            "instance": member["instance"],
-            "rack": member["rack"],
+            "id": m["id"],
+            "instance": m["instance"],
+            "rack": m["rack"],
             "generation": 1,
-            "topics": [name[topic] for topic in member["topics"]]
-            + [f"unresolved-{number}" for number in range(member.get("unresolved", 0))],
-            "owned": [(name.get(topic, topic), partition) for topic, partition in member["previous"]],
+            "topics": [name[o] for o in m["topics"]] + [f"unresolved-{n}" for n in range(m.get("unresolved", 0))],
+            "owned": [(name.get(t, t), p) for t, p in m["previous"]],
         }
-        for member in row["members"]
+        for m in row["members"]
     ]
     topics = {topic_row["name"]: topic_row["partitions"] for topic_row in row["topics"].values()}
     ids = {topic_row["name"]: topic for topic, topic_row in row["topics"].items()}

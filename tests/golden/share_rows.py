@@ -74,12 +74,11 @@ def assign_rows(rows: Sequence[Row]) -> list[Got]:
         mine = got[columns["member_group"][member]]
         return [] if isinstance(mine, str) else mine.setdefault(members[member], {}).setdefault(topics[topic], [])
 
-    kept = zip(
+    for member, topic, partition, reason in zip(
         *(columns[name] for name in ("previous_member", "previous_topic", "previous_partition")),
         assignment.reason.tolist(),
         strict=True,
-    )
-    for member, topic, partition, reason in kept:
+    ):
         if reason == KEPT:
             of(member, topic).append(partition)
         elif reason != UNSUBSCRIBED:

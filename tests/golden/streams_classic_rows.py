@@ -9,12 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet
-from spark_assign.streams.kernel.classic_application import (
-    ClassicApplication,
-    ClassicConfig,
-    ClassicMember,
-    ClassicSubtopology,
-)
+from spark_assign.streams.kernel import classic_application
 from spark_assign.streams.kernel.leader_releases import find_rules
 from spark_assign.streams.kernel.member_tasks import AT_ONCE
 from spark_assign.streams.kernel.streams_partition_assignor import ClassicAssignment
@@ -49,10 +44,10 @@ def task_text(task: TaskId) -> str:
     return f"{task[0]}_{task[1]}"
 
 
-def application_of(row: Row) -> ClassicApplication:
+def application_of(row: Row) -> classic_application.ClassicApplication:
     """The input of a row."""
     subtopologies = [
-        ClassicSubtopology(
+        classic_application.ClassicSubtopology(
             of["sources"], [store["changelog"] for store in of["stores"] if store["changelog"]], bool(of["stores"])
         )
         for of in sorted(row["subtopologies"], key=lambda of: of["id"])
@@ -64,9 +59,9 @@ def application_of(row: Row) -> ClassicApplication:
     # Topics without racks are on one broker that has none.
     racks |= {name: [[None]] * of["partitions"] for name, of in row["topics"].items() if of["racks"] is None}
     order = row.get("standby_task_order")
-    return ClassicApplication(
+    return classic_application.ClassicApplication(
         [
-            ClassicMember(
+            classic_application.ClassicMember(
                 member["id"],
                 member["process"],
                 member["rack"],
@@ -81,7 +76,7 @@ def application_of(row: Row) -> ClassicApplication:
         {name: of["partitions"] for name, of in row["topics"].items()},
         None if fails else known,
         racks,
-        ClassicConfig(**row["config"]),
+        classic_application.ClassicConfig(**row["config"]),
         row["assignor"],
         row["leader"],
         None if order is None else [task_id(task) for task in order],
@@ -94,7 +89,7 @@ def expected(row: Row) -> Row:
     return {name: value for name, value in row["expect"].items() if name != "clients" or value}
 
 
-def planned(row: Row, application: ClassicApplication, plan: ClassicAssignment) -> Row:
+def planned(row: Row, application: classic_application.ClassicApplication, plan: ClassicAssignment) -> Row:
     """A plan in the form of the row's `expect`."""
     if plan.error_code:
         members = {member.member_id: {"error_code": plan.error_code} for member in application.members}
@@ -106,11 +101,7 @@ def planned(row: Row, application: ClassicApplication, plan: ClassicAssignment) 
         "consumers": {
             member: {
                 "active": sorted(
-                    (
-                        [task_text(task), *partition]
-                        for task in tasks.active
-                        for partition in application.source_partitions(task)
-                    ),
+                    ([task_text(task), *p] for task in tasks.active for p in application.source_partitions(task)),
                     key=lambda line: (line[1].encode("utf-16-be"), line[2]),
                 ),
                 "standby": [task_text(task) for task in sorted(tasks.standby)],
@@ -123,11 +114,7 @@ def planned(row: Row, application: ClassicApplication, plan: ClassicAssignment) 
         result["probing"] = plan.must_probe
     if plan.trace is not None:
         result["before_movements"] = {process: _roles(*tasks) for process, tasks in plan.trace.target.items()}
-        result["warmups"] = {
-            process: [task_text(task) for task in sorted(tasks)]
-            for process, tasks in plan.trace.warmups.items()
-            if tasks
-        }
+        result["warmups"] = {p: [task_text(task) for task in sorted(t)] for p, t in plan.trace.warmups.items() if t}
     elif application.assignor == "high-availability":
         del result["clients"], result["probing"]
     if "partitions_by_host" in row["expect"]:
@@ -136,12 +123,10 @@ def planned(row: Row, application: ClassicApplication, plan: ClassicAssignment) 
 
 
 def _roles(active: set[TaskId], standby: set[TaskId]) -> Row:
-    return {
-        name: [task_text(task) for task in sorted(tasks)] for name, tasks in (("active", active), ("standby", standby))
-    }
+    return {name: [task_text(task) for task in sorted(t)] for name, t in (("active", active), ("standby", standby))}
 
 
-def _partitions_by_host(row: Row, application: ClassicApplication, plan: ClassicAssignment) -> Row:
+def _partitions_by_host(row: Row, application: classic_application.ClassicApplication, plan: ClassicAssignment) -> Row:
     """What the members learn for interactive queries: source partitions of the tasks of each host."""
     first: dict[str, Row] = {}
     for member in row["members"]:
@@ -149,13 +134,7 @@ def _partitions_by_host(row: Row, application: ClassicApplication, plan: Classic
     hosts = {process: member["endpoint"] for process, member in first.items() if member["endpoint"]}
     return {
         role: {
-            host: sorted(
-                [
-                    list(partition)
-                    for task in plan.clients[process][at]
-                    for partition in application.source_partitions(task)
-                ]
-            )
+            host: sorted([list(p) for task in plan.clients[process][at] for p in application.source_partitions(task)])
             for process, host in ((process, hosts[process]) for process in plan.clients if process in hosts)
         }
         for at, role in enumerate(("active", "standby"))
@@ -217,12 +196,10 @@ def table_rows(row: Row) -> dict[str, list[Row]]:
             for of in row["subtopologies"]
         ],
         "changelogs": [
-            group
-            | {"topic": name, "partition": partition}
-            | {"end_offset": None if fails and name not in topics else offset}
+            group | {"topic": name, "partition": p} | {"end_offset": None if fails and name not in topics else offset}
             for name, of in changelogs.items()
             if not of.get("new")
-            for partition, offset in enumerate(of["end_offsets"])
+            for p, offset in enumerate(of["end_offsets"])
         ],
         "members": [
             group
@@ -260,14 +237,12 @@ def expected_in_tables(row: Row) -> Row:
     follow_up = "at-once" if 0 in rejoins else "probing" if any(rejoins) else None
     return {
         "members": {
-            member: (sorted({task for task, *_ in of["active"]}), of["standby"])
-            for member, of in consumers
-            if of["active"] or of["standby"]
+            m: (sorted({t for t, *_ in o["active"]}), o["standby"]) for m, o in consumers if o["active"] or o["standby"]
         },
         "clients": {
-            process: (of["active"], of["standby"])
-            for process, of in row["expect"].get("clients", {}).items()
-            if of["active"] or of["standby"]
+            p: (f["active"], f["standby"])
+            for p, f in row["expect"].get("clients", {}).items()
+            if f["active"] or f["standby"]
         },
         "warmups": row["expect"].get("warmups", {}),
         "follow_up": follow_up,

@@ -38,8 +38,7 @@ def test_the_plan_is_what_kafka_recorded(
     rejected = planned.rejected.collect()
     assert {row["code"] for row in rejected} <= {"kafka-fails"}
     assert not any("Fixed in" in row["detail"] for row in rejected)
-    errors = {row["cluster"]: exception_text(row["detail"]) for row in rejected}
-    assert vectors.other_errors(rows, errors) == []
+    assert vectors.other_errors(rows, {row["cluster"]: exception_text(row["detail"]) for row in rejected}) == []
     assert not differences, f"{len(differences)} cases differ:\n" + "\n".join(differences[:20])
     if vectors.LEFT_OUT[assignor]:
         left_out(f"{assignor}: prefer_rack_aware, which only Kafka's own tests have", vectors.LEFT_OUT[assignor])

@@ -116,10 +116,9 @@ def test_single_steps_of_2_6() -> None:
         got = {load["worker"]: {kind: load[kind] for kind in ("connectors", "tasks")} for load in row["loads"]}
         for at, load in enumerate(loads):
             got[load["worker"]] = row_names.listed([*connectors.items[at], *tasks.items[at]])
-        want = {
+        assert got == {
             load["worker"]: {kind: load[kind] for kind in ("connectors", "tasks")} for load in row["expect"]["loads"]
-        }
-        assert got == want, row["sequence"]
+        }, row["sequence"]
     assert len(steps) == 21
 
 
@@ -162,9 +161,7 @@ def test_workers_are_iterated_as_recorded() -> None:
     # The number of orders that follow from inserting workers sorted by id, the rule if no positions are known.
     assert (by_id, len(orders)) == (1_984, 2_742)
     recorded_orders = {f"{number:05}": list(order) for number, order in enumerate(orders)}
-    workers = [
-        {"connect_cluster": name, "worker_id": each} for name, order in recorded_orders.items() for each in order
-    ]
+    workers = [{"connect_cluster": name, "worker_id": each} for name, o in recorded_orders.items() for each in o]
     indexed = IndexedConnectFacts(connect_facts.facts({"workers": workers}))
     found: dict[str, list[str]] = {name: [] for name in recorded_orders}
     for at in indexed.ordered_workers().tolist():

@@ -12,8 +12,7 @@ from tests.recorded_lines import differences
 def test_every_sequence() -> None:
     """Answers, errors, and the whole group after each step."""
     rows = consumer_group_rows.recorded()
-    results = [json.loads(json.dumps(each)) for each in consumer_group_rows.ours(rows)]
-    assert differences(rows, results) == []
+    assert differences(rows, [json.loads(json.dumps(each)) for each in consumer_group_rows.ours(rows)]) == []
     assert (len(rows), len({row["sequence"] for row in rows})) == (15_704, 300)
     errors = Counter(row["expect"].get("error") for row in rows)
     assert errors["FENCED_MEMBER_EPOCH"] > 100

@@ -62,8 +62,7 @@ def test_releases_before_1_22(strategy: str, release: str, independent: int) -> 
 @pytest.mark.parametrize(("strategy", "independent"), [("sticky", 45), ("cooperative-sticky", 36)])
 def test_racks_of_leaders(strategy: str, independent: int) -> None:
     """1.21 with racks: nothing called sure differs, what is all sure was always answered alike, and racks matter."""
-    recorded = read_rows(vectors.FOLDER / "client-franz-go-racks.jsonl.gz")
-    rows = [row for row in recorded if row["strategy"] == strategy]
+    rows = [row for row in read_rows(vectors.FOLDER / "client-franz-go-racks.jsonl.gz") if row["strategy"] == strategy]
     planned = franz_go_rows.planned(rows, f"{strategy}@franz-go-1.21")
     without = franz_go_rows.planned([row | {"replica_racks": None} for row in rows], f"{strategy}@franz-go-1.21")
     franz_go_rows.assert_sure(rows, planned)
@@ -75,8 +74,7 @@ def test_racks_of_leaders(strategy: str, independent: int) -> None:
 @pytest.mark.once
 def test_range_by_racks_of_leaders() -> None:
     """1.21 with racks: no partition differs, and racks matter."""
-    recorded = read_rows(vectors.FOLDER / "client-franz-go-racks.jsonl.gz")
-    rows = [row for row in recorded if row["strategy"] == "range"]
+    rows = [row for row in read_rows(vectors.FOLDER / "client-franz-go-racks.jsonl.gz") if row["strategy"] == "range"]
     planned, without = (franz_go_rows.planned(rows, f"range@{name}") for name in ("franz-go-1.21", "franz-go"))
     for row in rows:
         assert planned[row["case"]].assigned == franz_go_rows.owners(row["expect"]), row["case"]
@@ -112,11 +110,7 @@ def test_the_plan_follows_a_leader_of_franz_go(spark: SparkSession) -> None:
     planned = plan(fleet.with_leader_client("franz-go"), "configured")
     planned = planned.with_tagged_rows(cached(planned.rows(ASSIGNED, ORDER_DEPENDENT, METRICS, REJECTED)))
     assert planned.rejected.collect() == []
-    alone = {
-        case: answer
-        for strategy in STICKY
-        for case, answer in franz_go_rows.planned(franz_go_rows.rows(strategy), f"{strategy}@franz-go").items()
-    }
+    alone = {c: a for s in STICKY for c, a in franz_go_rows.planned(franz_go_rows.rows(s), f"{s}@franz-go").items()}
     expected = vectors.expected_sets(row for row in rows if row["strategy"] not in STICKY)
     for case, answer in alone.items():
         for at, member in answer.assigned.items():
@@ -126,11 +120,9 @@ def test_the_plan_follows_a_leader_of_franz_go(spark: SparkSession) -> None:
         row["cluster"]: row
         for row in planned.metrics.select("cluster", "assignor", "leader_client", "order_dependent").collect()
     }
-    assert {case: row["order_dependent"] for case, row in metrics.items()} == {
-        row["case"]: len(alone[row["case"]].order_dependent) if row["case"] in alone else 0 for row in rows
-    }
+    got = {case: row["order_dependent"] for case, row in metrics.items()}
+    assert got == {row["case"]: len(alone[row["case"]].order_dependent) if row["case"] in alone else 0 for row in rows}
     assert {row["leader_client"] for row in metrics.values()} == {"franz-go (given)"}
-    assert {row["assignor"] for row in metrics.values()} == {
-        *("range@franz-go", "roundrobin", "sticky@franz-go", "cooperative-sticky@franz-go")
-    }
+    found = {row["assignor"] for row in metrics.values()}
+    assert found == {*("range@franz-go", "roundrobin", "sticky@franz-go", "cooperative-sticky@franz-go")}
     assert planned.order_dependent.count() > 0

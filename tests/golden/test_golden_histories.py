@@ -33,8 +33,7 @@ def test_rounds_are_as_many_as_were_recorded() -> None:
         for begin, end in zip(begins, [*begins[1:], len(history)], strict=True):
             if all(row["expect"] is not None for row in history[begin:end]):
                 recorded[history[begin]["case"]] = history[begin], end - begin
-    rows = [row for row, _ in recorded.values()]
-    counted = sticky_kernel.counted_rounds(rows, limit=13)
+    counted = sticky_kernel.counted_rounds([row for row, _ in recorded.values()], limit=13)
     assert counted == {case: number for case, (_, number) in recorded.items()}
     assert max(counted.values()) > 2
 
@@ -52,8 +51,6 @@ def _histories(strategy: str) -> dict[str, list[vectors.Row]]:
 def _members(row: vectors.Row, ours: vectors.Sets) -> list[vectors.Row]:
     """The row's members, owning what we gave them but for topics that their clients have dropped since."""
     return [
-        member | {"owned": sorted(ours[member["id"]] & {(t, p) for t, p in member["owned"]})}
-        if member["id"] in ours
-        else member
-        for member in row["members"]
+        m | {"owned": sorted(ours[m["id"]] & {(t, p) for t, p in m["owned"]})} if m["id"] in ours else m
+        for m in row["members"]
     ]

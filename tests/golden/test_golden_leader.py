@@ -40,5 +40,4 @@ def test_asks_do_not_know_of_each_other() -> None:
     expected = leader_rows.answered(asks, len(asks))
     for size in (1, 7, 300):
         order = random.Random(size).sample(range(len(asks)), len(asks))
-        answers = leader_rows.answered([asks[at] for at in order], size)
-        assert answers == [expected[at] for at in order]
+        assert leader_rows.answered([asks[at] for at in order], size) == [expected[at] for at in order]

@@ -19,8 +19,7 @@ ENDED = 20
 
 def rows_of(strategy: str) -> list[vectors.Row]:
     """The recorded rows of one assignor; `profile` is its name here."""
-    every = read_rows(vectors.FOLDER / "client-librdkafka.jsonl.gz")
-    rows = [row for row in every if row["strategy"] == strategy]
+    rows = [row for row in read_rows(vectors.FOLDER / "client-librdkafka.jsonl.gz") if row["strategy"] == strategy]
     assert len(rows) == CASES[strategy]
     return [row | {"profile": f"{strategy}@librdkafka"} for row in rows]
 
@@ -56,10 +55,8 @@ def test_what_is_given_back_of_topics_that_are_gone() -> None:
             for each in row["members"]
             if each["topics"]
         )
-        racks = {
-            topic: [frozenset(rack for rack in each if rack is not None) for each in replicas]
-            for topic, replicas in (row["replica_racks"] or {}).items()
-        }
+        pairs = (row["replica_racks"] or {}).items()
+        racks = {t: [frozenset(a for a in e if a is not None) for e in r] for t, r in pairs}
         group = LibrdkafkaGroup(members, row["topics"], racks)
         given = withhold(group, assign_sticky(group))[0]
         answered[row["case"]] = {who: set(what) for who, what in given.items() if what}

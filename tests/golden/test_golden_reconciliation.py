@@ -13,11 +13,9 @@ def test_members_are_reconciled_as_recorded() -> None:
     """Zero differences by the rules of the row's release, and the recorded number by those of the others."""
     rows = read_rows(reconciliation_rows.FILE)
     different = {
-        (recorded, release): sum(
-            reconciliation_rows.answered(row, release) != row["expect"] for row in rows if row["release"] == recorded
-        )
-        for recorded in ("4.1.1", "4.1.2")
-        for release in ("4.1.0", "4.1.1", "4.1.2", "4.1", "4.2.0", "4.4")
+        (r, e): sum(reconciliation_rows.answered(o, e) != o["expect"] for o in rows if o["release"] == r)
+        for r in ("4.1.1", "4.1.2")
+        for e in ("4.1.0", "4.1.1", "4.1.2", "4.1", "4.2.0", "4.4")
     }
     first, later = (different[each, "4.4"] for each in ("4.1.1", "4.1.2"))
     assert list(different.values()) == [0, 0, 40, 40, first, first, 40, 40, 0, 0, later, later]

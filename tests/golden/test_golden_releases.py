@@ -19,9 +19,7 @@ THROWN = 5
 @pytest.mark.once
 def test_the_kernels_plan_what_older_releases_recorded() -> None:
     """The sticky assignors of 2.4, 2.8, 3.2, 3.4 and 3.5: zero differences, and refused with the words of each."""
-    sticky = sorted(
-        (row for row in vectors.release_cases() if "sticky" in row["strategy"]), key=lambda row: row["profile"]
-    )
+    sticky = sorted((r for r in vectors.release_cases() if "sticky" in r["strategy"]), key=lambda row: row["profile"])
     planned, refused = {}, {}
     for profile, rows in groupby(sticky, key=lambda row: row["profile"]):
         answer = sticky_kernel.planned(list(rows), profile)

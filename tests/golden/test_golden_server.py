@@ -23,6 +23,7 @@ from spark_assign.groups.kernel.plan_groups import (
 )
 from spark_assign.spark.engine import cached
 from spark_assign.spark.partition_slices import expand
+from tests.cases import cases
 from tests.golden import server_rows, sticky_kernel, tables, vectors
 from tests.golden.vectors import Sets
 from tests.recorded_lines import read_rows
@@ -87,9 +88,7 @@ def test_groups_are_planned_as_the_broker_recorded(assignor: str, left_out: Call
 
 
 @pytest.mark.once
-@pytest.mark.parametrize(
-    ("topic_row", "at_most"), [("everything", 0.01), ("no positions", 0.17), ("no ids", 0.35), ("neither", 0.4)]
-)
+@cases("topic_row at_most", ("everything", 0.01), ("no positions", 0.17), ("no ids", 0.35), ("neither", 0.4))
 def test_what_is_called_sure_is_what_the_broker_recorded(topic_row: str, at_most: float) -> None:
     """Whatever the fleet leaves out: what differs hangs on it, and is said to; and not everything is said to."""
     rows = [row for row in server_rows.rows() if row["system"] == "uniform"]
@@ -101,9 +100,8 @@ def test_what_is_called_sure_is_what_the_broker_recorded(topic_row: str, at_most
         topic_row, ("position", "topic_id")
     ):
         facts = facts.drop_columns([name])
-    question = PlanParams(
-        (("*", "uniform"),), ("uniform",), required_kinds=frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT})
-    )
+    required_kinds = frozenset({ASSIGNED, WITHHELD, ORDER_DEPENDENT})
+    question = PlanParams((("*", "uniform"),), ("uniform",), required_kinds=required_kinds)
     owners: dict[str, dict[tuple[str, int], str]] = {row["case"]: {} for row in rows}
     order_dependent: dict[str, set[tuple[str, int]]] = {row["case"]: set() for row in rows}
     for run in pa.concat_tables(list(plan_groups(facts, question))).to_pylist():
@@ -116,11 +114,8 @@ def test_what_is_called_sure_is_what_the_broker_recorded(topic_row: str, at_most
         name = {topic: topic_row["name"] for topic, topic_row in row["topics"].items()}
         theirs = {(name[topic], at): who for who, got in server_rows.expected(row).items() for topic, at in got}
         ours = owners[row["case"]]
-        assert {one for one in theirs.keys() | ours.keys() if theirs.get(one) != ours.get(one)} <= order_dependent[
-            row["case"]
-        ]
-    share = sum(map(len, order_dependent.values())) / sum(map(len, owners.values()))
-    assert 0 < share <= at_most
+        assert {o for o in theirs.keys() | ours.keys() if theirs.get(o) != ours.get(o)} <= order_dependent[row["case"]]
+    assert 0 < sum(map(len, order_dependent.values())) / sum(map(len, owners.values())) <= at_most
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)

@@ -46,8 +46,7 @@ def test_spark_plans_what_the_broker_recorded(spark: SparkSession, left_out: Cal
         got[refused["cluster"]] = share_rows.FAILS
     assert planned.metrics.count() + planned.rejected.count() == len(rows)
     expected = {row["case"]: share_rows.named(row, share_rows.expected(row)) for row in rows}
-    different = sorted(case for case, each in expected.items() if got.get(case, {}) != each)
-    assert not different
+    assert not sorted(case for case, each in expected.items() if got.get(case, {}) != each)
     planned.unpersist()
     left_out("share-simple: a fleet does not say all that the answer hangs on", NO_FLEET)
 

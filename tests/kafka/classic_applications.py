@@ -242,8 +242,7 @@ def _change(
         restarted = None
         if start == 0:
             client = each.instances[start].client_id
-            disk = [row for row in _threads_rows(each.snapshots[-2], client) if row["subtopology"] == "1"]
-            restarted = client, disk
+            restarted = client, [row for row in _threads_rows(each.snapshots[-2], client) if row["subtopology"] == "1"]
         each.snapshots.append(after)
         each.last.append(_generation(cluster, each))
         each.steps.append(Step(name, before, after, reported_threads(each), *each.last[-2:], restarted))
@@ -312,5 +311,4 @@ def reported_threads(live: LiveApplication) -> Threads:
 def _story(cluster: Cluster, live: LiveApplication) -> Story:
     rows: Mapping[int, int] = {row["partition"]: row["end_offset"] for row in live.snapshots[0]["changelogs"]}
     ends = [rows[number] for number in range(live.specs.stateful)]
-    generations = read_generations(cluster, live.specs.application_id)
-    return Story(live.specs, live.steps, generations, live.last[0], ends)
+    return Story(live.specs, live.steps, read_generations(cluster, live.specs.application_id), live.last[0], ends)

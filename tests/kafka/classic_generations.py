@@ -10,12 +10,7 @@ import numpy as np
 from kafka import KafkaConsumer, TopicPartition
 
 from spark_assign.java.hash_map import string_hashes
-from spark_assign.streams.kernel.classic_application import (
-    ClassicApplication,
-    ClassicConfig,
-    ClassicMember,
-    ClassicSubtopology,
-)
+from spark_assign.streams.kernel import classic_application
 from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING, MemberTasks
 from spark_assign.streams.kernel.streams_group_input import member_order
 from spark_assign.streams.kernel.streams_partition_assignor import ClassicAssignment
@@ -72,16 +67,15 @@ class Generation:
 
     def application(
         self,
-        config: ClassicConfig,
+        config: classic_application.ClassicConfig,
         num_partitions: Mapping[str, int],
-        subtopologies: Sequence[ClassicSubtopology],
+        subtopologies: Sequence[classic_application.ClassicSubtopology],
         end_offsets: Mapping[str, Sequence[int]],
-    ) -> ClassicApplication:
+    ) -> classic_application.ClassicApplication:
         """Returns what the leader planned."""
         ids = sorted(self.members)
-        positions = [list(self.members).index(member_id) for member_id in ids]
-        members = [ids[at] for at in member_order(ids, positions)]
-        return ClassicApplication(
+        members = [ids[at] for at in member_order(ids, [list(self.members).index(member_id) for member_id in ids])]
+        return classic_application.ClassicApplication(
             [_member(member_id, self.members[member_id]) for member_id in members],
             subtopologies,
             num_partitions,
@@ -103,10 +97,10 @@ def _names(tasks: set[tuple[int, int]]) -> list[str]:
     return [str(TaskId(*task)) for task in sorted(tasks)]
 
 
-def _member(member_id: str, member: Member) -> ClassicMember:
+def _member(member_id: str, member: Member) -> classic_application.ClassicMember:
     report = member.report
     assert report.process_id is not None
-    return ClassicMember(
+    return classic_application.ClassicMember(
         member_id,
         report.process_id,
         member.subscription.rack_id,
@@ -149,8 +143,7 @@ def _records(cluster: Cluster, group_id: str) -> Iterator[tuple[bytes, bytes | N
     topic = "__consumer_offsets"
     with contextlib.closing(KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers)) as consumer:
         num_partitions = len(consumer.partitions_for_topic(topic))
-        hashed = abs(int(string_hashes([group_id]).astype(np.int32)[0]))
-        partition = TopicPartition(topic, hashed % num_partitions)
+        partition = TopicPartition(topic, abs(int(string_hashes([group_id]).astype(np.int32)[0])) % num_partitions)
         consumer.assign([partition])
         consumer.seek_to_beginning(partition)
         end = consumer.end_offsets([partition])[partition]

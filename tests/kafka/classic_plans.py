@@ -35,20 +35,15 @@ def fleet_of(spark: SparkSession, stories: Sequence[Story]) -> Fleet:
     The name of the step is that of the cluster.
     """
     tables = (
-        {name: [row | {"cluster": step.name} for row in rows] for name, rows in _before(story, step).items()}
-        for story in stories
-        for step in story.steps
+        {n: [o | {"cluster": t.name} for o in r] for n, r in _before(s, t).items()} for s in stories for t in s.steps
     )
     return live_groups.fleet(spark, merged(tables))
 
 
 def _before(story: Story, step: Step) -> Tables:
     members = {row["member_id"] for row in step.after["members"]}
-    tables = {
-        name: [row for row in rows if row["member_id"] in members]
-        for name, rows in step.before.items()
-        if name in ("tasks", "owned_slices")
-    }
+    pairs = step.before.items()
+    tables = {n: [o for o in r if o["member_id"] in members] for n, r in pairs if n in ("tasks", "owned_slices")}
     if step.restarted is not None:
         client, disk = step.restarted
         (member,) = [row["member_id"] for row in step.after["members"] if row["client_id"].startswith(f"{client}-")]

@@ -148,9 +148,7 @@ class ConnectCluster:
 
 
 def _placement(statuses: Iterable[tuple[str, dict[str, Any]]]) -> Placement:
-    return {
-        (name, status.get("id")): status["worker_id"] for name, status in statuses if status["state"] != "UNASSIGNED"
-    }
+    return {(name, s.get("id")): s["worker_id"] for name, s in statuses if s["state"] != "UNASSIGNED"}
 
 
 @contextlib.contextmanager

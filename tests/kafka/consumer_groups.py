@@ -74,9 +74,7 @@ def describe(cluster: Cluster, names: Iterable[str]) -> dict[str, Any]:
 
 def assigned(assignment: Any) -> frozenset[Partition]:
     """Returns the partitions of an assignment or a target assignment."""
-    return frozenset(
-        (topic.topic_name, partition) for topic in assignment.topic_partitions for partition in topic.partitions
-    )
+    return frozenset((topic.topic_name, p) for topic in assignment.topic_partitions for p in topic.partitions)
 
 
 def create_topics_apart(cluster: Cluster, topics: Mapping[str, int], pattern: str) -> None:

@@ -80,8 +80,4 @@ def nobody_was_held_up(
     seen = {(row["group"], row["generation_id"], row["client_id"]) for row in rows if row["event"] == "assigned"}
     if sum("has failed, removing it" in text for group in groups for _, text in about(group, log)) != failures:
         return False
-    return all(
-        sum((name, number) == (group, generation) for name, number, _ in seen) == members
-        for group in groups
-        for generation, members in generations(group, log)
-    )
+    return all(sum((n, u) == (g, e) for n, u, _ in seen) == m for g in groups for e, m in generations(g, log))

@@ -25,9 +25,7 @@ SINCE_4_1 = tuple(type for type in NEWEST if type not in ONLY_BEFORE_4_1)
 
 def answered(records: Sequence[Bytes], class_path: str) -> list[Row]:
     """What the broker's serde says to them."""
-    return live_assignors.answered(
-        [{"key": encoded(key), "value": encoded(value)} for key, value in records], class_path, PROGRAM
-    )
+    return live_assignors.answered([{"key": encoded(k), "value": encoded(v)} for k, v in records], class_path, PROGRAM)
 
 
 def differs(row: Row, key: bytes, value: bytes | None) -> bool:
@@ -60,8 +58,7 @@ def value_differs(row: Row, type: int, decoded: Value | None) -> bool:
     """The same of a value."""
     if decoded is None:
         return "value_read" in row
-    expected = (row["version"], row["value_read"], row["unknown"])
-    return expected != (
+    return (row["version"], row["value_read"], row["unknown"]) != (
         decoded.version,
         group_record_json.of_value(type, decoded),
         group_record_json.of_unknown(decoded),

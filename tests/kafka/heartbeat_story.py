@@ -71,8 +71,7 @@ def _case(
         )
         for number in range(4 if event == JOINS else 3)
     ]
-    there = members[:-1] if event == JOINS else members
-    return Case(event, tuple(there), tuple(members[at] for at in subjects))
+    return Case(event, tuple(members[:-1] if event == JOINS else members), tuple(members[at] for at in subjects))
 
 
 def _of_assignor(assignor: str) -> list[Case]:
@@ -202,8 +201,7 @@ def _play(cluster: Cluster, folder: Path) -> Story:
             settled(cluster, {group: size - left[group] for group, size in sizes.items()}, static)
             group_members.start(main, cycle)
             settled(cluster, sizes)
-        after = settled(cluster, {case.group: case.size_after for case in CASES})
-        story = Story(before, after, events(files)[first:])
+        story = Story(before, settled(cluster, {case.group: case.size_after for case in CASES}), events(files)[first:])
     log = cluster.group_log(start)
     for case in CASES:
         if expirations(case.group, log) > (case.event == CRASHES):

@@ -106,9 +106,7 @@ def rows(strategy: str, seed: int, plan: Plan, groups: int = 30, rounds: int = 8
     histories = [History(strategy, f"{strategy}-{seed}-{number}") for number in range(groups)]
     recorded: list[Row] = []
     for generation in range(1, rounds + 1):
-        generation_rows = [
-            each.row(f"seed-{seed}-{number:03d}/round-{generation}") for number, each in enumerate(histories)
-        ]
+        generation_rows = [each.row(f"seed-{seed}-{n:03d}/round-{generation}") for n, each in enumerate(histories)]
         results = plan(generation_rows)
         for history, row in zip(histories, generation_rows, strict=True):
             history.accept(results.get(row["case"], {}), generation)

@@ -112,8 +112,7 @@ def main() -> None:
     spark = start_session(*sys.argv[1:])
     for line in sys.stdin:
         arguments = json.loads(line)
-        result = STEPS[arguments.pop("step")](spark, **arguments)
-        print(json.dumps(result, default=str), flush=True)
+        print(json.dumps(STEPS[arguments.pop("step")](spark, **arguments), default=str), flush=True)
 
 
 def read(spark: SparkSession, servers: str, to: str, properties: str = "") -> Any:

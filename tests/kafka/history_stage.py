@@ -124,12 +124,11 @@ class Stage:
 
     def _closed(self, consumer: Consumer) -> bool:
         """Whether the last that is told of a member is that it closed."""
-        listener_rows = [
+        return [
             row["event"]
             for row in events([self.folder / "living"])
             if (row["group"], row["client_id"]) == (consumer.group, consumer.client_id)
-        ]
-        return listener_rows[-1:] == ["closed"]
+        ][-1:] == ["closed"]
 
     # --- what is waited for ---------------------------------------------------------------------------
 
@@ -181,8 +180,7 @@ class Stage:
         self.story.listener_rows = events(self.folder / name for name in ("living", "doomed"))
         self.story.tasks = events(self.folder / name for name in ("streams", "doomed_streams"))
         everything = self.cluster.group_log()
-        named = {line for group in self.story.groups for line in about(group, everything)}
-        self.story.log = sorted(named)
+        self.story.log = sorted({line for group in self.story.groups for line in about(group, everything)})
 
 
 def _instances(folder: Path, number: int) -> list[Instance]:

@@ -33,12 +33,8 @@ Item = tuple[str, str, int]
 """Role, topic and partition, as in the table of owners."""
 Row = dict[str, Any]
 
-PARTITIONS: frozenset[Item] = frozenset(
-    ("partition", topic, each) for topic, count in TOPICS.items() for each in range(count)
-)
-TASKS: frozenset[Item] = frozenset(
-    ("active", str(number), each) for number, count in enumerate(TOPICS.values()) for each in range(count)
-)
+PARTITIONS: frozenset[Item] = frozenset(("partition", t, each) for t, count in TOPICS.items() for each in range(count))
+TASKS: frozenset[Item] = frozenset(("active", str(n), e) for n, c in enumerate(TOPICS.values()) for e in range(c))
 CONNECTORS = [f"hl-source-{number}" for number in range(3)]
 
 
@@ -54,10 +50,8 @@ def _group(name: str, assignor: str, protocol: str = "classic") -> list[Consumer
 DYNAMIC = [_group(name, name) for name in CLASSIC]
 DYNAMIC += [_group(f"server-{name}", name, "consumer") for name in ("uniform", "range")]
 STATICS = [
-    replace(
-        each, instance_id=f"at-{number}", session_timeout_ms=(LONG_SESSION_TIMEOUT_MS, SESSION_TIMEOUT_MS)[number == 2]
-    )
-    for number, each in enumerate(_group("static", "range")[:3])
+    replace(each, instance_id=f"at-{u}", session_timeout_ms=(LONG_SESSION_TIMEOUT_MS, SESSION_TIMEOUT_MS)[u == 2])
+    for u, each in enumerate(_group("static", "range")[:3])
 ]
 STOPPING = _group("stopped", "range")[:2]
 

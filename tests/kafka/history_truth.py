@@ -40,11 +40,10 @@ def steps(story: history_story.Story, stay: history_story.Stay) -> list[Step]:
 
 def _steps(story: history_story.Story, stay: history_story.Stay) -> Iterator[Step]:
     last = _end(story, stay)
+    found = story.tasks if stay.group in (history_story.STREAMS, history_story.CLASSIC_STREAMS) else story.listener_rows
     rows = [
         row
-        for row in (
-            story.tasks if stay.group in (history_story.STREAMS, history_story.CLASSIC_STREAMS) else story.listener_rows
-        )
+        for row in found
         if (row.get("group") or row.get("application_id")) == stay.group
         and row["client_id"] == stay.client
         and stay.start_ms <= row["at_ms"] < last
@@ -62,8 +61,7 @@ def _steps(story: history_story.Story, stay: history_story.Stay) -> Iterator[Ste
             owned -= items
         elif row["event"] == "closed":
             owned = frozenset()
-        waits = not owned and row["event"] in ("revoked", "lost")
-        yield Step(row["at_ms"], owned, waits, row)
+        yield Step(row["at_ms"], owned, not owned and row["event"] in ("revoked", "lost"), row)
 
 
 def _items(group: str, task: str) -> Iterator[history_story.Item]:
@@ -71,9 +69,7 @@ def _items(group: str, task: str) -> Iterator[history_story.Item]:
     yield "active", subtopology, int(partition)
     if group == history_story.STREAMS:
         return
-    yield from (
-        ("partition", topic, int(partition)) for topic, count in history_story.TOPICS.items() if int(partition) < count
-    )
+    yield from (("partition", t, int(partition)) for t, count in history_story.TOPICS.items() if int(partition) < count)
 
 
 def _end(story: history_story.Story, stay: history_story.Stay) -> int:
@@ -108,8 +104,7 @@ def owners_at(story: history_story.Story, group: str, at_ms: int) -> Owners | No
         had = [had for since, until, had in story.placements if since <= at_ms <= until]
         return had[0] if had else None
     found: Owners = {}
-    stays = [stay for stay in story.stays if stay.group == group]
-    listener_rows = [(stay, steps(story, stay)) for stay in stays]
+    listener_rows = [(stay, steps(story, stay)) for stay in [stay for stay in story.stays if stay.group == group]]
     for stay, mine in listener_rows:
         marks = [step.at_ms for step in mine] + [stay.start_ms] + ([stay.end_ms] if stay.end_ms is not None else [])
         if any(abs(mark - at_ms) <= MARGIN_MS for mark in marks):

@@ -31,8 +31,7 @@ def command(program: str, class_path: str, *arguments: object, options: Sequence
     """Returns the command that runs a program, which is compiled unless an earlier run has compiled it."""
     path = f"{_compiled(program, class_path)}{os.pathsep}{class_path}"
     package = re.match(r"package (.+);", (SOURCES / f"{program}.java").read_text())
-    name = f"{package[1]}.{program}" if package else program
-    return ["java", *options, "-cp", path, name, *map(str, arguments)]
+    return ["java", *options, "-cp", path, f"{package[1]}.{program}" if package else program, *map(str, arguments)]
 
 
 # Without the last option Java leaves out the messages of exceptions that it throws often.

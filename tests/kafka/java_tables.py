@@ -22,14 +22,7 @@ from spark_assign.groups.assignors.sticky.sticky_groups import (
     hash_order_while_balancing,
 )
 from spark_assign.groups.kernel.group_specs import hash_orders
-from spark_assign.java.hash_map import (
-    HashTable,
-    partition_hash,
-    spread_hashes,
-    string_hash,
-    string_hashes,
-    texts_in_table_order,
-)
+from spark_assign.java import hash_map
 from tests.kafka import java_programs
 
 Row = dict[str, Any]
@@ -38,7 +31,7 @@ RECORDED = Path(__file__).parents[1] / "unit" / "java_tables.jsonl.gz"
 """Rows with their `walk`, for a test without Java (`python -m tests.kafka.record_java_tables`)."""
 
 _OWNED = ("balanced", "ended", "reverted")
-_TOPIC_HASH = string_hash("t")
+_TOPIC_HASH = hash_map.string_hash("t")
 _SAME_BUCKET = 1024
 
 
@@ -54,14 +47,13 @@ def walked_by_us(row: Row) -> list[str]:
     if row["table"] == "copy":
         names = Names([op[1:] for op in row["ops"]])
         numbers = names.indexes()
-        return [
-            names.texts[each]
-            for each in copied_hash_set_order([numbers[op[1:]] for op in row["ops"]], names.spread_hash)
-        ]
+        return [names.texts[e] for e in copied_hash_set_order([numbers[o[1:]] for o in row["ops"]], names.spread_hash)]
     if row["table"] in _OWNED:
         return _owned(row)
     table = filled(row)
-    return texts_in_table_order(table.iteration_order()) if row["table"] == "second" else table.iteration_order()
+    return (
+        hash_map.texts_in_table_order(table.iteration_order()) if row["table"] == "second" else table.iteration_order()
+    )
 
 
 def _owned(row: Row) -> list[str]:
@@ -73,7 +65,7 @@ def _owned(row: Row) -> list[str]:
     none = np.empty(0, np.int64)
     place = np.empty(len(ids), np.int64)
     place[[number[each] for each in listed]] = np.arange(len(ids))
-    orders = hash_orders(string_hashes(ids), alone, place)
+    orders = hash_orders(hash_map.string_hashes(ids), alone, place)
     groups = StickyGroups(alone, none, none, cooperative=True, read_hash_orders=lambda: orders)
     takes_part = np.ones(len(ids), bool)
     takes_part[[number[op[1:]] for op in row["ops"] if op[0] == "-"]] = False
@@ -84,18 +76,20 @@ def _owned(row: Row) -> list[str]:
     return [ids[at] for at in order]
 
 
-def filled(row: Row) -> HashTable[str]:
+def filled(row: Row) -> hash_map.HashTable[str]:
     """The table of a row (of one called `second` the first)."""
     capacity = int(row["table"]) if row["table"].isdigit() else 16
-    table: HashTable[str] = HashTable(capacity) if row["keys"] == "text" else HashTable(capacity, rank=None)
+    table: hash_map.HashTable[str] = (
+        hash_map.HashTable(capacity) if row["keys"] == "text" else hash_map.HashTable(capacity, rank=None)
+    )
     for op in row["ops"]:
         key = op[1:]
         if op[0] == "-":
             table.remove(key)
         elif row["keys"] == "partition":
-            table.add(key, partition_hash(_TOPIC_HASH, int(key)))
+            table.add(key, hash_map.partition_hash(_TOPIC_HASH, int(key)))
         else:
-            table.add(key, string_hash(key))
+            table.add(key, hash_map.string_hash(key))
     return table
 
 
@@ -157,8 +151,7 @@ def _partitions(draw: random.Random, size: int) -> list[str]:
 
 def one_hash(draw: random.Random, number: int) -> list[str]:
     """Texts of one `String.hashCode`, up to 243."""
-    alike = ["".join(parts) for parts in itertools.product(["Aa", "BB", "C#"], repeat=5)]
-    return draw.sample(alike, number)
+    return draw.sample(["".join(parts) for parts in itertools.product(["Aa", "BB", "C#"], repeat=5)], number)
 
 
 @cache
@@ -166,6 +159,6 @@ def crowds() -> list[list[str]]:
     """Of each bucket of a table of 1,024 some sixty texts, most with hashes of their own."""
     found: list[list[str]] = [[] for _ in range(_SAME_BUCKET)]
     texts = [f"m-{number:x}" for number in range(60 * _SAME_BUCKET)]
-    for text, spread in zip(texts, spread_hashes(string_hashes(texts)).tolist(), strict=True):
+    for text, spread in zip(texts, hash_map.spread_hashes(hash_map.string_hashes(texts)).tolist(), strict=True):
         found[spread & (_SAME_BUCKET - 1)].append(text)
     return found

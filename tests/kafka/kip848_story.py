@@ -101,9 +101,7 @@ def settled(
         gone: ids that no member has any more.
     """
     groups = {group.name: group for group in wanted}
-    return consumer_groups.settle(
-        cluster, groups, "[kl].*", lambda name, described: _unsettled(groups[name], described, assigned, gone)
-    )
+    return consumer_groups.settle(cluster, groups, "[kl].*", lambda n, d: _unsettled(groups[n], d, assigned, gone))
 
 
 def _unsettled(group: Group, described: Any, assigned: Partition | None, gone: Collection[str]) -> str | None:
@@ -111,10 +109,7 @@ def _unsettled(group: Group, described: Any, assigned: Partition | None, gone: C
     if described is None:
         return "is not there"
     expected = {member.client_id: (set(member.topics), member.regex) for member in group.inside}
-    asking = {
-        member.client_id: (set(member.subscribed_topic_names), member.subscribed_topic_regex or None)
-        for member in described.members
-    }
+    asking = {m.client_id: (set(m.subscribed_topic_names), m.subscribed_topic_regex or None) for m in described.members}
     if described.group_state != "Stable" or asking != expected:
         return f"{described.group_state}, {asking} in place of {expected}"
     if described.assignment_epoch != described.group_epoch:
@@ -175,8 +170,7 @@ def tell(cluster: Cluster, rng: random.Random) -> dict[str, State]:
             group.inside = [each for each in group.inside if (group.name, each.client_id) not in doomed]
         states["crashed"] = settled(cluster, every)
         join("joined 4")
-        leaving = [remove(group, rng.choice(group.inside)) for group in every]
-        group_members.order(main, "leave_for_good", leaving)
+        group_members.order(main, "leave_for_good", [remove(group, rng.choice(group.inside)) for group in every])
         states["left"] = settled(cluster, every)
         with cluster.admin() as admin:
             admin.create_partitions({"l.grows": NewPartitions(GROWN)})

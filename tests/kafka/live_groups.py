@@ -130,9 +130,7 @@ def read(cluster: Cluster, groups: str | list[str], topics: str = "none") -> Tab
 
 def fleet(spark: SparkSession, tables: Tables) -> Fleet:
     """Returns the rows of a snapshot as a fleet."""
-    return Fleet(
-        **{name: frame_of(spark, schema, tables[name]) for name, schema in INPUT_TABLES.items() if name in tables}
-    )
+    return Fleet(**{n: frame_of(spark, schema, tables[n]) for n, schema in INPUT_TABLES.items() if n in tables})
 
 
 def clients(tables: Tables) -> dict[tuple[str, str], str]:

@@ -166,8 +166,7 @@ def artifact_jar(artifact: str, version: str) -> Path:
 
 def logging_classpath() -> str:
     """What to add to the first two to have Kafka's classes log, by the log4j2 properties that they are given."""
-    folder = _with_jars(_LOGGING)
-    return str(folder / _LOGGING.jars[0])
+    return str(_with_jars(_LOGGING) / _LOGGING.jars[0])
 
 
 def delta_jars() -> list[str]:

@@ -51,8 +51,7 @@ def go_program(pasted: Iterable[tuple[str, Lines]]) -> Path:
 
 def command(by: Running, lines: Lines, folder: Path, go: Path | None) -> list[str]:
     """Returns the command that runs a consumer with these lines, without servers, group, and topic."""
-    file = folder / f"{key_of(by.library, lines)}.txt"
-    file.write_text("\n".join(lines))
+    (folder / f"{key_of(by.library, lines)}.txt").write_text("\n".join(lines))
     if by.library in GO:
         return [str(go), key_of(by.library, lines)]
     if by.library == "Java":
@@ -70,9 +69,8 @@ class Member:
     def __init__(self, command: list[str], servers: str, group: str, topic: str, file: Path | None) -> None:
         words = [*command, servers, group, topic, *([str(file)] if file else [])]
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 closed with the object
-        self.process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=self.errors, text=True
-        )
+        stdout = subprocess.DEVNULL
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=stdout, stderr=self.errors, text=True)
 
     def close(self) -> None:
         """Closes the consumer, and waits for its end."""

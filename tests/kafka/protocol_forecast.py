@@ -68,8 +68,7 @@ def simulated(
     tables: dict[str, Tables] = {}
     for name in TABLES:
         for row in getattr(played, name).collect():
-            of_group = tables.setdefault(row["group_id"], {name: [] for name in TABLES})
-            of_group[name].append(row.asDict())
+            tables.setdefault(row["group_id"], {name: [] for name in TABLES})[name].append(row.asDict())
     return tables
 
 
@@ -136,11 +135,7 @@ def _member_id(case: Case, tables: dict[str, list[Row]]) -> str | None:
 
 
 def _forecast(story: Story, case: Case, tables: dict[str, list[Row]]) -> Forecast:
-    clients = {
-        id: client
-        for each in (story.before, story.after)
-        for id, client in protocol_story.client_ids(each, case.group).items()
-    }
+    clients = {id: c for e in (story.before, story.after) for id, c in protocol_story.client_ids(e, case.group).items()}
     trace = sorted(tables["trace"], key=lambda row: int(row["seq"]))
     killed = _member_id(case, story.before) if case.killed else None
     calls: Calls = {}

@@ -26,9 +26,7 @@ def _application(draw: Random, case: str) -> Row:
         for at, size in enumerate(sizes)
     }
     logged = [at for at in range(len(sizes)) if draw.random() < 0.7]
-    changelogs = {
-        f"app-l{at}": {"end_offsets": [draw.choice((0, 50, 10**6)) for _ in range(sizes[at])]} for at in logged
-    }
+    changelogs = {f"app-l{a}": {"end_offsets": [draw.choice((0, 50, 10**6)) for _ in range(sizes[a])]} for a in logged}
     processes = [str(uuid.UUID(int=draw.getrandbits(128))) for _ in range(draw.randint(1, 8))]
     tags = {process: {name: draw.choice("xyz") for name in ("zone", "cluster")} for process in processes}
     rack = {process: draw.choice(RACKS) for process in processes}
@@ -48,8 +46,7 @@ def _application(draw: Random, case: str) -> Row:
                 if at in logged and member is owner:
                     member["task_offset_sums"][f"{at}_{partition}"] = draw.choice((-2, -2, -2, 0))
                 elif at in logged and draw.random() < 0.2:
-                    offset = draw.choice((-3, 0, end // 2, end, end + 7))
-                    member["task_offset_sums"][f"{at}_{partition}"] = offset
+                    member["task_offset_sums"][f"{at}_{partition}"] = draw.choice((-3, 0, end // 2, end, end + 7))
     return {
         "case": case,
         "assignor": "high-availability",

@@ -104,8 +104,7 @@ def _ids(rng: random.Random, count: int, unicode_ids: bool) -> list[str]:
     ids: dict[str, None] = {}
     while len(ids) < count:
         length = rng.randint(1, 6)
-        word = "".join(rng.choices(_LETTERS, k=length)) if unicode_ids else f"consumer-{rng.randrange(10**6)}"
-        ids[word] = None
+        ids[("".join(rng.choices(_LETTERS, k=length)) if unicode_ids else f"consumer-{rng.randrange(10**6)}")] = None
     return list(ids)
 
 

@@ -193,8 +193,7 @@ class _Life:
                 client.assigned = answer["assigned"]
                 # What is taken away is still there until the client has given it up.
                 for topic, some in client.assigned.items():
-                    had = client.owned.get(topic, [])
-                    client.owned[topic] = sorted({*had, *some})
+                    client.owned[topic] = sorted({*client.owned.get(topic, []), *some})
 
     def _leave(self, client: _Client) -> None:
         if client.away:

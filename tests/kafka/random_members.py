@@ -20,9 +20,7 @@ def members(seed: int, count: int) -> Iterator[Row]:
         pending = [each for each in others if random.random() < 0.5] if state == "UNREVOKED_PARTITIONS" else []
         foreign = [each for each in others if each not in pending and random.random() < 0.3]
         epoch = random.randint(2, 5)
-        owned = random.choice(
-            (assigned, assigned + pending, None, [each for each in assigned if random.random() < 0.7])
-        )
+        owned = random.choice((assigned, assigned + pending, None, [e for e in assigned if random.random() < 0.7]))
         before = {"case": f"{seed}-{number}", "state": state, "epoch": epoch, "previous_epoch": epoch - 1}
         before |= {"assigned": assigned, "pending": pending, "unreleased": sorted(assigned + pending + foreign)}
         yield before | {

@@ -33,15 +33,13 @@ def with_ownership(rng: random.Random, row: Row, strategy: str, share_ghosts: fl
     for member in row["members"]:
         new = rng.random() < share_new
         stale = rng.random() < share_stale
-        claims = [] if new else sorted(owned[member["id"]])
-        members.append(member | _reported(rng, strategy, claims, new, stale))
+        members.append(member | _reported(rng, strategy, [] if new else sorted(owned[member["id"]]), new, stale))
     return row | {"members": members}
 
 
 def _earlier_assignment(rng: random.Random, row: Row, ids: list[str], share_ghosts: float) -> Claims:
     """Who had what before; of members that have left nothing remains."""
-    left = [f"left-{n}" for n in range(rng.choice([0, 0, 1, 1, 1 + len(ids) // 3]))]
-    everybody = [*ids, *left]
+    everybody = [*ids, *[f"left-{n}" for n in range(rng.choice([0, 0, 1, 1, 1 + len(ids) // 3]))]]
     subscribed = {member["id"]: set(member["topics"]) for member in row["members"]}
     change_of_mind = rng.choice([0.0, 0.0, 0.0, 0.1, 0.5])
     style = rng.choice(["least", "least", "stride", "skewed", "one"])

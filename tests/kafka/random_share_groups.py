@@ -124,8 +124,7 @@ class ShareGroup:
         high, low, self.made = self.draw.getrandbits(64), self.draw.getrandbits(64), self.made + 1
         if self.treeified:
             # `Uuid.hashCode` folds both halves; 31 times it is the same in the lowest bits of both of its halves.
-            wanted = (self.made << 26 | 7 << 16 | 5) * _ONE_31ST & _MASK
-            low = high ^ wanted
+            low = high ^ ((self.made << 26 | 7 << 16 | 5) * _ONE_31ST & _MASK)
         made = base64.urlsafe_b64encode((high << 64 | low).to_bytes(16)).decode()[:22]
         return self._id() if made.startswith("-") else made
 
@@ -143,16 +142,14 @@ class ShareGroup:
             self.join()
         for topic, count in self.topics.items():
             for partition in range(count):
-                some = set(range(partition % 64, 700, 64)) | set(self.draw.sample(range(700), 30))
-                for at in some:
+                for at in set(range(partition % 64, 700, 64)) | set(self.draw.sample(range(700), 30)):
                     self.members[at]["previous"].append((topic, partition))
 
     def _own(self) -> None:
         """Anything: too much, too often, beyond the end of a topic, of topics that nobody subscribes to."""
         share, times = self.draw.choice([0.2, 0.9, 1]), self.draw.choice([1, 3, 12])
         for member in self.members:
-            topics = self.draw.sample(sorted(self.topics), self.draw.randint(0, len(self.topics)))
-            for topic in topics:
+            for topic in self.draw.sample(sorted(self.topics), self.draw.randint(0, len(self.topics))):
                 numbers = range(self.topics[topic] + self.draw.choice([0, 0, 3]))
                 some = [at for at in numbers if self.draw.random() < share * times / max(len(self.members), times)]
                 member["previous"] += [(topic, at) for at in self.draw.sample(some, len(some))]

@@ -58,8 +58,7 @@ def led_on(seed: int, row: Row) -> Row:
 
 def _after(random: Random, member: Row, got: Row) -> Row:
     """A member that has reached its target, or has not yet; it reports offsets of what it had and has."""
-    late = random.random() < 0.1
-    has = member if late else got
+    has = member if (random.random() < 0.1) else got
     known = {**_offsets(random, member["standby"], 0.5), **_offsets(random, has["active"], 0.7)}
     return member | {
         "active": dict(has["active"]),
@@ -71,10 +70,8 @@ def _after(random: Random, member: Row, got: Row) -> Row:
 def _offsets(random: Random, tasks: Tasks, share: float) -> dict[str, dict[str, int]]:
     """How far the state of some of these tasks is; ties are frequent."""
     offsets = {
-        name: {
-            str(task): random.choice([0, 5, 10, random.randrange(1000)]) for task in listed if random.random() < share
-        }
-        for name, listed in tasks.items()
+        name: {str(task): random.choice([0, 5, 10, random.randrange(1000)]) for task in i if random.random() < share}
+        for name, i in tasks.items()
     }
     return {name: of for name, of in offsets.items() if of}
 
@@ -85,15 +82,12 @@ def _group(random: Random) -> Row:
     processes = [_id(random) for _ in range(random.randint(1, max(1, size)))]
     if random.random() < 0.2:
         processes = java_tables.one_hash(random, max(2, len(processes)))[: len(processes)]
-    members = [_member(random, processes) for _ in range(random.randint(1, size))]
-    ids = {member["id"]: member for member in members}
+    ids = {member["id"]: member for member in [_member(random, processes) for _ in range(random.randint(1, size))]}
     most = random.choice([2, 6, 30])
     return {
         "system": "streams-sticky",
         "standby_replicas": random.choice([0, 1, 1, 2, 3]),
-        "subtopologies": {
-            name: {"partitions": random.randint(1, most), "stateful": random.random() < 0.7} for name in names
-        },
+        "subtopologies": {n: {"partitions": random.randint(1, most), "stateful": random.random() < 0.7} for n in names},
         "members": list(ids.values()),
     }
 

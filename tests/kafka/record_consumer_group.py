@@ -14,13 +14,9 @@ SEQUENCES, STEPS = 300, 30
 
 def main(seed: int) -> None:
     """Random sequences, answered by Kafka."""
-    rows = [
-        {"sequence": name, "step": number, "op": op}
-        for name, steps in random_heartbeats.sequences(seed, SEQUENCES, STEPS)
-        for number, (op, _) in enumerate(steps)
-    ]
-    found = answered(rows, maven.kafka_classpath(), "ConsumerGroupSteps")
-    write_rows(FILE, found)
+    pairs = random_heartbeats.sequences(seed, SEQUENCES, STEPS)
+    rows = [{"sequence": name, "step": n, "op": op} for name, steps in pairs for n, (op, _) in enumerate(steps)]
+    write_rows(FILE, answered(rows, maven.kafka_classpath(), "ConsumerGroupSteps"))
 
 
 if __name__ == "__main__":

@@ -35,8 +35,7 @@ def _connect(seed: int) -> Iterator[Row]:
     """Sequences of one release of each profile before today's that the profiles beside it answer otherwise."""
     for release, neighbors in connect_release_rows.NEIGHBORS.items():
         rows = list(random_connect.sequences(seed, release, 600 if release == "3.3.2" else 100))
-        class_path = maven.connect_classpath(release)
-        rows = live_assignors.answered(rows, class_path, program="ConnectRebalances")
+        rows = live_assignors.answered(rows, maven.connect_classpath(release), program="ConnectRebalances")
         others = [{each.partition("/")[0] for each in connect_release_rows.different(rows, of)} for of in neighbors]
         kept = sorted(set.intersection(*others))[:8]
         yield from ({"system": "connect-cooperative"} | row for row in rows if row["sequence"] in kept)

@@ -163,9 +163,7 @@ def _fill(started: Cluster) -> None:
     with started.admin() as admin:
         for group, topics in reading.items():
             behind = {key: chance.choice((0, 0, 1, 5, 20)) for key in ends if key[0] in topics}
-            offsets = {
-                TopicPartition(*key): OffsetAndMetadata(max(0, ends[key] - lag), "", -1) for key, lag in behind.items()
-            }
+            offsets = {TopicPartition(*k): OffsetAndMetadata(max(0, ends[k] - a), "", -1) for k, a in behind.items()}
             if offsets:
                 admin.alter_group_offsets(group, offsets)
     print(f"filled: {len(TOPICS)} topics, {sum(ends.values())} records", file=sys.stderr)

@@ -93,8 +93,7 @@ def record(target: Path) -> None:
         sink = AUDIT | {"topics": "audit.access", "file": str(folder / "audit"), "name": "audit-to-disk"}
         workers.create("audit-to-disk", sink)
         doomed = stack.enter_context(group_members.running(started, DOOMED))
-        living = stack.enter_context(group_members.running(started, LIVING))
-        _happens(_story(living, doomed, workers, admin))
+        _happens(_story(stack.enter_context(group_members.running(started, LIVING)), doomed, workers, admin))
         taken = _records(started)
         target.mkdir(parents=True, exist_ok=True)
         pq.write_table(taken, target / "records.parquet", compression="zstd", compression_level=19)

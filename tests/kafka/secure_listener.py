@@ -55,5 +55,4 @@ def client_file(folder: Path, mechanism: str, password: str = PASSWORD) -> str:
 
 def _in_file(password: str) -> str:
     """Quoted for JAAS, then escaped for a properties file."""
-    quoted = '"' + password.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return quoted.replace("\\", "\\\\")
+    return ('"' + password.replace("\\", "\\\\").replace('"', '\\"') + '"').replace("\\", "\\\\")

@@ -33,9 +33,7 @@ def needs_racks(group: LibrdkafkaGroup, topics: list[str], members: list[Librdka
 
     This is the case if some member's rack has a replica, and some partition has no replica in one of the racks in use.
     """
-    per_partition = [
-        group.racks_of((topic, partition)) for topic in topics for partition in range(group.partitions[topic])
-    ]
+    per_partition = [group.racks_of((topic, p)) for topic in topics for p in range(group.partitions[topic])]
     all_racks = frozenset().union(*per_partition)
     if not any(member.rack and member.rack in all_racks for member in members):
         return False
@@ -111,16 +109,10 @@ def _assign_topic(topic: _Topic, fits: Callable[[LibrdkafkaMember, int], bool] |
         num_free = topic.max_assignable(member)
         if num_free <= 0:
             continue
-        fitting = (
-            topic.unassigned
-            if fits is None
-            else [partition for partition in topic.unassigned if fits(member, partition)]
-        )[:num_free]
+        fitting = (topic.unassigned if fits is None else [p for p in topic.unassigned if fits(member, p)])[:num_free]
         assigned = set(fitting)
         topic.unassigned = (
-            [partition for partition in topic.unassigned if partition not in assigned]
-            if fits is not None
-            else topic.unassigned[len(fitting) :]
+            [p for p in topic.unassigned if p not in assigned] if fits is not None else topic.unassigned[len(fitting) :]
         )
         for partition in fitting:
             topic.assign(member, partition)
@@ -132,10 +124,7 @@ def _assign_co_partitioned(group: LibrdkafkaGroup, topics: list[_Topic]) -> None
     members = [member for member in topics[0].members if member.rack]
     for partition in list(topics[0].unassigned) if members else ():
         for member in members:
-            if all(
-                member.rack in group.racks_of((topic.name, partition)) and topic.max_assignable(member) > 0
-                for topic in topics
-            ):
+            if all(member.rack in group.racks_of((t.name, partition)) and t.max_assignable(member) > 0 for t in topics):
                 for topic in topics:
                     topic.assign(member, partition)
                     topic.unassigned.remove(partition)

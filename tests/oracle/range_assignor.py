@@ -42,8 +42,7 @@ class _Topic:
     def __init__(self, name: str, members: Iterable[Member], group: Group, prefer_rack_aware: bool) -> None:
         self.name = name
         count = group.partitions[name]
-        ordered = sorted(members, key=lambda member: member.order)
-        self.rack_of = {member.member_id: member.rack_id for member in ordered}
+        self.rack_of = {member.member_id: member.rack_id for member in sorted(members, key=lambda member: member.order)}
         self.unassigned: dict[int, None] = dict.fromkeys(range(count))
         self.assigned = dict.fromkeys(self.rack_of, 0)
         self.quota, self.one_more = divmod(count, len(self.rack_of))
@@ -102,11 +101,7 @@ def _assign_co_partitioned(count: int, topics: list[_Topic], assignment: Assignm
     remaining = list(topics[0].rack_of)
     for partition in range(count):
         chosen = next(
-            (
-                member_id
-                for member_id in remaining
-                if all(topic.racks_match(member_id, partition) and topic.room(member_id) for topic in topics)
-            ),
+            (m for m in remaining if all(topic.racks_match(m, partition) and topic.room(m) for topic in topics)),
             None,
         )
         if chosen is None:

@@ -46,8 +46,7 @@ def facts(tables: Tables) -> pa.Table:
         _add_state(add, row)
     for row in tables.get("events", ()):
         column = "name" if row["event"] and row["event"].startswith("worker-") else "connector"
-        numbers = _listed(row, EVENT_NUMBERS)
-        add(kinds.EVENT, row, text=row["event"], numbers=numbers, **{column: row["subject"]})
+        add(kinds.EVENT, row, text=row["event"], numbers=_listed(row, EVENT_NUMBERS), **{column: row["subject"]})
     return pa.Table.from_pylist(rows, schema=FACTS)
 
 
@@ -104,11 +103,7 @@ def simulated(
     costs = [row for row in rows if row["kind"] == "costs"]
     rebalances = iter([row for row in rows if row["kind"] == "rebalances"])
     key = ("connect_cluster", "protocol")
-    return [
-        {column: row[column] for column in ("connect_cluster", "code", "detail")}
-        for row in rows
-        if row["kind"] == "rejected"
-    ] + [
+    return [{c: row[c] for c in ("connect_cluster", "code", "detail")} for row in rows if row["kind"] == "rejected"] + [
         {column: row[column] for column in key}
         | {"code": None, "costs": {column: row[column] for column in COSTS.names[2:]}}
         | {"rebalances": [_columns(next(rebalances), row, key) for _ in range(row["rebalances"])]}
@@ -137,10 +132,9 @@ def unfolded(state: dict[str, Any]) -> dict[str, Any]:
     """Returns a state of a result with its items as in the plan's table."""
     lists = {}
     for name in ("assignment", "revocation"):
-        every = [(row["connector"], task) for row in state[name] for task in row["tasks"]]
         lists[name] = [
             {"kind": "connector" if task is None else "task", "connector": connector, "task": task}
-            for connector, task in every
+            for connector, task in [(row["connector"], task) for row in state[name] for task in row["tasks"]]
         ]
     return state | lists
 

@@ -51,8 +51,7 @@ def commit_value(rng: random.Random, version: int | None = None) -> bytes:
         "expireTimestamp": rng.choice([-1, START_MS]),
         "topicId": rng.choice(_UUIDS),
     }
-    unknown = [(5, b"later")] if version == 4 and rng.random() < 0.2 else []
-    return write_value(1, fields, version, unknown)
+    return write_value(1, fields, version, [(5, b"later")] if version == 4 and rng.random() < 0.2 else [])
 
 
 def mutated(rng: random.Random, data: bytes) -> bytes:

@@ -30,6 +30,4 @@ def _items(connectors: Iterable[str], tasks: Iterable[Task]) -> bytes:
     found: dict[str, list[int]] = {connector: [-1] for connector in connectors}
     for connector, task in tasks:
         found.setdefault(connector, []).append(task)
-    return struct.pack(">i", len(found)) + b"".join(
-        text_bytes(name) + numbers_bytes(each) for name, each in found.items()
-    )
+    return struct.pack(">i", len(found)) + b"".join(text_bytes(n) + numbers_bytes(each) for n, each in found.items())

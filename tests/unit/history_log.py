@@ -17,6 +17,7 @@ from spark_assign.history.kernel.timeline import HistoryThresholds, OwnershipInt
 from spark_assign.history.schemas import HISTORY_ROWS
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.wire.group_records import NAMES, write_key, write_value
+from tests.cases import keyed
 
 SCHEMA: pa.Schema = to_arrow_schema(HISTORY_ROWS)
 TYPES = {name: number for number, name in NAMES.items()}
@@ -92,12 +93,8 @@ class Log:
 
     def table_rows(self, kind: str, *columns: str) -> list[Any]:
         """Rows of a kind in their order; times in milliseconds."""
-        rows = (
-            row
-            for table in build_tables(self.facts(), HistoryThresholds(), SCHEMA)
-            for row in table.to_pylist()
-            if row["kind"] == kind
-        )
+        tables = build_tables(self.facts(), HistoryThresholds(), SCHEMA)
+        rows = (row for table in tables for row in table.to_pylist() if row["kind"] == kind)
         return [tuple(_plain(row[name]) for name in columns) for row in rows]
 
 
@@ -189,10 +186,7 @@ def metadata(member_id: str, *names: str, **fields: Any) -> dict[str, Any]:
         "clientId": f"client-{member_id}",
         "clientHost": "/10.0.0.1",
         "subscribedTopicNames": list(names),
-        "subscribedTopicRegex": None,
-        "rebalanceTimeoutMs": 300_000,
-        "serverAssignor": None,
-        "classicMemberMetadata": None,
+        **keyed("subscribedTopicRegex=None rebalanceTimeoutMs=300_000 serverAssignor=None classicMemberMetadata=None"),
         **fields,
     }
 
@@ -239,13 +233,7 @@ def subtopology(name: str, sources: list[str], sinks: list[str]) -> dict[str, ob
 def streams_metadata(member_id: str) -> dict[str, object]:
     """A StreamsGroupMemberMetadata value."""
     nothing = {"instanceId": None, "rackId": None, "userEndpoint": None, "clientTags": []}
-    known = {
-        "clientId": member_id,
-        "clientHost": "/10.0.0.1",
-        "rebalanceTimeoutMs": 1,
-        "topologyEpoch": 1,
-        "processId": "p",
-    }
+    known = {"clientId": member_id, **keyed("clientHost=/10.0.0.1 rebalanceTimeoutMs=1 topologyEpoch=1 processId=p")}
     return {**nothing, **known}
 
 

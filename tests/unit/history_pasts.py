@@ -25,10 +25,8 @@ def generation(
     number: int, at: int, has: Iterable[tuple[RecordedMember, Sequence[int]]], **fields: object
 ) -> Generation:
     """A generation in which members have partitions of the topic t; nobody: the group is empty."""
-    members = tuple(
-        each._replace(assignment={("partition", "t"): tuple(partitions)})
-        for each, partitions in sorted(has, key=lambda pair: pair[0].member_id)
-    )
+    pairs = sorted(has, key=lambda a: a[0].member_id)
+    members = tuple(e._replace(assignment={("partition", "t"): tuple(p)}) for e, p in pairs)
     given = {
         "stable_ms": at,
         "state": "Stable" if members else "Empty",
@@ -57,15 +55,10 @@ def past(
     until: int | None = None,
 ) -> Timeline:
     """The past of a group that reads topic t, committed at these moments."""
-    intervals_by_partition = {
-        ("t", partition): commit_intervals(times, gap) for partition, times in (commits or {}).items()
-    }
+    intervals_by_partition = {("t", p): commit_intervals(times, gap) for p, times in (commits or {}).items()}
     intervals_by_partition = {where: each for where, each in intervals_by_partition.items() if each}
     moments = [each.at_ms for each in generations] + [
-        at
-        for each in intervals_by_partition.values()
-        for interval in each
-        for at in (interval.start_ms, interval.end_ms)
+        at for each in intervals_by_partition.values() for i in each for at in (i.start_ms, i.end_ms)
     ]
     records = len(generations) + sum(interval.commits for each in intervals_by_partition.values() for interval in each)
     return Timeline(
@@ -86,19 +79,12 @@ def owned(generations: Sequence[Generation]) -> list[OwnershipInterval]:
     found: list[OwnershipInterval] = []
     having: dict[tuple[str, str, str], tuple[tuple[int, ...], int, int]] = {}
     for each in generations:
-        now = {
-            (one.member_id, role, topic): partitions
-            for one in each.members
-            for (role, topic), partitions in one.assignment.items()
-            if partitions
-        }
+        now = {(one.member_id, role, t): p for one in each.members for (role, t), p in one.assignment.items() if p}
         for key, (partitions, number, since) in list(having.items()):
             if now.get(key) != partitions:
                 found.append(OwnershipInterval(*key, partitions, number, since, each.at_ms))
                 del having[key]
         for key, partitions in now.items():
             having.setdefault(key, (partitions, each.generation_id, each.at_ms))
-    found += [
-        OwnershipInterval(*key, partitions, number, since, None) for key, (partitions, number, since) in having.items()
-    ]
+    found += [OwnershipInterval(*key, p, number, since, None) for key, (p, number, since) in having.items()]
     return sorted(found, key=lambda own: (own.start_ms, own.member_id, own.role, own.topic))

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from spark_assign.report.html.report_data import HistoryRows
+from tests.cases import keyed
 
 Row = dict[str, Any]
 BEGIN = datetime(2026, 11, 20, 10, tzinfo=UTC)
@@ -21,15 +22,9 @@ def group(name: str, **more: Any) -> Row:
     """A row of groups."""
     row: Row = {"cluster": "shop", "group_id": name, "group_type": "classic", "protocol_type": "consumer"}
     row |= {"assignor": "range", "state": "Stable", "start_time": at(0), "end_time": at(3600), "records": 100}
-    row |= {
-        "rebalances": 2,
-        "idle_epochs": 0,
-        "missing_generations": 0,
-        "max_rebalances_per_day": 2,
-        "members": 3,
-        "partitions": 12,
-        "deploys": 0,
-    }
+    row |= keyed(
+        "rebalances=2 idle_epochs=0 missing_generations=0 max_rebalances_per_day=2 members=3 partitions=12 deploys=0"
+    )
     return row | {"crashes": 0, "paused_partition_ms": 36_000, "longest_pause_ms": 9_000, "flapping": False} | more
 
 
@@ -38,10 +33,7 @@ def rebalance(name: str, generation: int, seconds: float, **more: Any) -> Row:
     row: Row = {"cluster": "shop", "group_id": name, "generation_id": generation, "time": at(seconds)}
     row |= {
         "stable_time": at(seconds),
-        "idle": False,
-        "follow_up": None,
-        "state": "Stable",
-        "assignor": "range",
+        **keyed("idle=False follow_up=None state=Stable assignor=range"),
         "leader": f"{name}-0",
         "members": 3,
     }
@@ -100,19 +92,9 @@ def tables() -> dict[str, list[Row]]:
 def everything(name: str) -> HistoryRows:
     """What a page shows of it; the first group is called so."""
     made = tables()
-    named = {
-        table: [row | {"group_id": name} if row.get("group_id") == "carts" else row for row in rows]
-        for table, rows in made.items()
-    }
+    named = {t: [o | {"group_id": name} if o.get("group_id") == "carts" else o for o in r] for t, r in made.items()}
     keys = {"cluster": "shop", "group_id": name, "assignor": name, "protocol": "eager", "static": False}
-    figures = {
-        "rebalances": 12,
-        "num_replayed": 12,
-        "moved": 9,
-        "paused_partition_ms": 216_000,
-        "saved_ms": None,
-        "note": name,
-    }
+    figures = {**keyed("rebalances=12 num_replayed=12 moved=9 paused_partition_ms=216_000 saved_ms=None"), "note": name}
     time_buckets = [
         {
             "cluster": "shop",
@@ -124,15 +106,10 @@ def everything(name: str) -> HistoryRows:
         for group_id, at_, ms in [(name, 1, 18_000), (name, 3, 198_000), ("payments", 0, None), ("payments", 1, 36_000)]
     ]
     return HistoryRows(
-        totals={
-            "groups": 3,
-            "flapping": 1,
-            "rebalances": 14,
-            "idle_epochs": 0,
-            "missing_generations": 4,
-            "crashes": 1,
-            "paused_partition_ms": 252_000,
-        }
+        totals=keyed(
+            "groups=3 flapping=1 rebalances=14 idle_epochs=0 missing_generations=4 crashes=1 "
+            "paused_partition_ms=252_000"
+        )
         | {"start_time": at(0), "end_time": at(3600)},
         groups=named["groups"],
         width_s=300,

@@ -123,10 +123,8 @@ class Classic(Simulated):
 
     def write(self) -> None:
         """The record of the group as it is."""
-        member_values = [
-            classic_member(each, self.has[each], list(TOPICS), groupInstanceId=instance)
-            for each, instance in self.members.items()
-        ]
+        pairs = self.members.items()
+        member_values = [classic_member(each, self.has[each], list(TOPICS), groupInstanceId=i) for each, i in pairs]
         self.draw.shuffle(member_values)
         self.log.write(self.now, "GroupMetadata", generation(self.number, member_values))
         self.moments.append(Moment(self.now, self.number, tuple(sorted(self.members)), whose(self.has)))
@@ -166,8 +164,7 @@ class Consumers(Simulated):
     def join(self) -> None:
         """A member joins: the epoch is bumped."""
         member_id = self.new_id()
-        static = f"instance-{member_id}" if self.draw.random() < 0.4 else None
-        self.members[member_id] = _Consumer(static)
+        self.members[member_id] = _Consumer(f"instance-{member_id}" if self.draw.random() < 0.4 else None)
         self._metadata(member_id)
         self._bump()
         if self.draw.random() < 0.7:
@@ -222,8 +219,7 @@ class Consumers(Simulated):
             self.targets = {}
 
     def _aim(self) -> None:
-        dealt = self.dealt(list(self.members)) if self.members else {}
-        for member_id, target in dealt.items():
+        for member_id, target in (self.dealt(list(self.members)) if self.members else {}).items():
             if target != self.targets.get(member_id):
                 self.targets[member_id] = target
                 self._target(member_id)
@@ -258,8 +254,7 @@ class Consumers(Simulated):
         self._write("MemberMetadata", value, memberId=member_id)
 
     def _target(self, member_id: str) -> None:
-        value = {"topicPartitions": topics(self.targets[member_id])}
-        self._write("TargetAssignmentMember", value, memberId=member_id)
+        self._write("TargetAssignmentMember", {"topicPartitions": topics(self.targets[member_id])}, memberId=member_id)
 
     def _current(self, member_id: str, epoch: int | None = None) -> None:
         member = self.members[member_id]

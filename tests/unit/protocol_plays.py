@@ -28,10 +28,8 @@ def stage(
 ) -> InitialState:
     """A group whose members own partitions of the topic `t`, in generation 1."""
     members = [
-        ClassicMember(
-            name, name if static else None, None, frozenset([0]), strategies, name, owned=[code(0, p) for p in mine]
-        )
-        for name, mine in owned.items()
+        ClassicMember(n, n if static else None, None, frozenset([0]), strategies, n, owned=[code(0, p) for p in mine])
+        for n, mine in owned.items()
     ]
     count = partitions if partitions is not None else sum(map(len, owned.values()))
     times = timing or TimingConfig(revoke_ms=500, restore_ms=2_000)
@@ -110,17 +108,13 @@ def figures(played: GroupSimulation) -> tuple[object, ...]:
 
 def pauses(played: GroupSimulation) -> dict[int, int]:
     """Of each partition of `t` how long it was not consumed."""
-    return {
-        each.code & 0xFFFFFFFF: each.paused_ms for each, _ in played.group.ownership_log.closed if each.code >> 32 == 0
-    }
+    return {e.code & 0xFFFFFFFF: e.paused_ms for e, _ in played.group.ownership_log.closed if e.code >> 32 == 0}
 
 
 def owners(played: GroupSimulation) -> dict[int, str | None]:
     """Who has each partition of `t` in the end."""
     running = (each for each in played.group.members.values() if each.running)
-    return {
-        each & 0xFFFFFFFF: member.member_id for member in running for each in sorted(member.owned) if each >> 32 == 0
-    }
+    return {each & 0xFFFFFFFF: m.member_id for m in running for each in sorted(m.owned) if each >> 32 == 0}
 
 
 def at(time: int, event: str, member: str | None = None, **columns: object) -> Event:

@@ -87,10 +87,8 @@ def generation(
 ) -> Generation:
     """One generation as it is recorded."""
     names = request.topics.names
-    members = tuple(
-        member(joined, codes, names, request.assignor, place)
-        for place, (joined, codes) in enumerate(zip(request.members, response.assigned, strict=True))
-    )
+    pairs = enumerate(zip(request.members, response.assigned, strict=True))
+    members = tuple(member(joined, codes, names, request.assignor, place) for place, (joined, codes) in pairs)
     by_id = tuple(sorted(members, key=lambda each: each.member_id))
     return Generation(number, at_ms, at_ms, STABLE, request.assignor, None, by_id, 0, offset)
 
@@ -147,6 +145,4 @@ def subscription(joined: JoinedMember, names: Sequence[str], assignor: str) -> b
 
 
 def _topic_partitions(assigned: dict[str, list[int]]) -> bytes:
-    return struct.pack(">i", len(assigned)) + b"".join(
-        text_bytes(topic) + numbers_bytes(partitions) for topic, partitions in assigned.items()
-    )
+    return struct.pack(">i", len(assigned)) + b"".join(text_bytes(t) + numbers_bytes(p) for t, p in assigned.items())

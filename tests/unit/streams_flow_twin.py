@@ -140,9 +140,5 @@ def find_cheapest_owners(cost: IntArray, owner: IntArray, groups: IntArray | Non
         assert graph.maximize(sink) == num_tasks
     while graph.cancel_cycle():
         pass
-    return np.array(
-        [
-            next(client for client in range(num_clients) if graph.edges[task][first[task] + client].flow)
-            for task in range(num_tasks)
-        ]
-    )
+    tasks = range(num_tasks)
+    return np.array([next(c for c in range(num_clients) if graph.edges[task][first[task] + c].flow) for task in tasks])

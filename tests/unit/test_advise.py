@@ -12,6 +12,7 @@ import pytest
 from spark_assign.advice.kernel.advice_items import AdviceParams
 from spark_assign.advice.kernel.advise import ADVICE_ROWS, FACT_KINDS, advise
 from spark_assign.advice.kernel.streams_settings import STREAMS_ROWS
+from tests.cases import cases
 
 PARAMS = AdviceParams()
 Rows = list[dict[str, Any]]
@@ -30,12 +31,8 @@ def run(
 ) -> tuple[Rows, Rows, Rows]:
     """Advice in order, what is not advised, and what is rejected."""
     found = pa.concat_tables(advise(facts(*rows), params, missing or {})).to_pylist()
-    by_kind = {
-        kind: [row for row in found if row["kind"] == kind] for kind in ("advice", "not-recommended", "rejected")
-    }
-    ranked = sorted(
-        by_kind["advice"], key=lambda row: (row["category_index"], -(row["gain"] or 0), row["group_id"] or "")
-    )
+    by_kind = {k: [row for row in found if row["kind"] == k] for k in ("advice", "not-recommended", "rejected")}
+    ranked = sorted(by_kind["advice"], key=lambda r: (r["category_index"], -(r["gain"] or 0), r["group_id"] or ""))
     return ranked, by_kind["not-recommended"], by_kind["rejected"]
 
 
@@ -52,30 +49,16 @@ def codes(rows: Rows, of: str) -> list[str]:
 _ALL = {
     *("assignor", "verdict", "reason", "members", "needed", "max_load", "max_load_needed", "capacity", "moved"),
     *(
-        "paused_partition_seconds",
-        "keeps_up",
-        "recommendation",
-        "sentence",
-        "settings",
-        "warning_text",
+        *("paused_partition_seconds", "keeps_up", "recommendation", "sentence", "settings", "warning_text"),
         "recommended_membership",
     ),
     *(
-        "restart_paused_partition_seconds",
-        "saved_seconds",
-        "follower_fetching",
-        "partitions",
-        "cost_per_day",
-        "cost_at_least",
+        *("restart_paused_partition_seconds", "saved_seconds", "follower_fetching", "partitions"),
+        *("cost_per_day", "cost_at_least"),
     ),
     *(
-        "cost_at_most",
-        "max_over_mean",
-        "load_max_over_mean",
-        "rejected",
-        "recommended",
-        "current_assignor",
-        "client_libraries",
+        *("cost_at_most", "max_over_mean", "load_max_over_mean", "rejected", "recommended"),
+        *("current_assignor", "client_libraries"),
     ),
     *("note", "topic", "partition", "saved_per_day", "bytes_per_day", "groups", "change", "adviser", "code", "detail"),
 }
@@ -241,9 +224,7 @@ def test_one_assignor_money_first() -> None:
     assert advice[0]["settings"].endswith("RoundRobinAssignor")
     assert (codes(declined, "membership"), codes(declined, "assignor")) == (["superseded"], ["superseded"])
     assert all(
-        "roundrobin is recommended (300.00 USD a month)" in row["detail"]
-        for row in declined
-        if row["code"] == "superseded"
+        "roundrobin is recommended (300.00 USD a month)" in r["detail"] for r in declined if r["code"] == "superseded"
     )
 
 
@@ -313,9 +294,8 @@ def test_behind_with_a_better_assignor() -> None:
         params=replace(PARAMS, max_payback_months=1),
     )
     assert kinds(advice) == ["scale-up"]
-    hopeless = size("cannot-keep-up", 5, None)
     advice, _, _ = run(
-        hopeless,
+        size("cannot-keep-up", 5, None),
         size("under-provisioned", 5, 40, "sticky"),
         *all_compared(),
         params=replace(PARAMS, max_payback_months=1),
@@ -389,14 +369,12 @@ def test_replicas_of_groups_that_change() -> None:
     assert (kinds(advice), codes(declined, "replicas")) == (["assignor"], ["superseded"])
     advice, declined, _ = run(option("current", 9.0), size("under-provisioned", 4, 6), READER, move("reorder", 2.0))
     assert (kinds(advice), codes(declined, "replicas")) == (["scale-up"], ["superseded"])
-    other = {**READER, "topic": "other"}
-    assert kinds(run(*rows[:-2], other, rows[-1])[0]) == ["assignor", "replicas-reorder"]
+    assert kinds(run(*rows[:-2], {**READER, "topic": "other"}, rows[-1])[0]) == ["assignor", "replicas-reorder"]
 
 
 def test_what_has_to_be_known() -> None:
     """Without rates readings, once; racks where what nobody knows could pay."""
-    missing = {"size": "no rates", "zones": "no racks"}
-    advice, declined, _ = run(*all_compared(), missing=missing)
+    advice, declined, _ = run(*all_compared(), missing={"size": "no rates", "zones": "no racks"})
     assert (kinds(advice), advice[0]["category"]) == (["readings"], "unknown")
     assert (codes(declined, "size"), codes(declined, "zones")) == (["not-known"], ["not-known"])
     assert all("cost" not in row or row["cost"] is None for row in declined)
@@ -422,9 +400,7 @@ def test_streams_settings_have_to_save_enough() -> None:
     lag = streams("acceptable.recovery.lag", 10, code="not-known", detail="No sizes")
     refused = {"kind": "rejected", "adviser": "zones", "code": "streams-group", "detail": "It has tasks"}
     advice, declined, rejected = run(current, other, lag, refused)
-    assert [(row["action"], row["category"], row["gain"], row["cost"]) for row in advice] == [
-        ("standbys", "pause", 60.0, 1.0)
-    ]
+    assert [(r["action"], r["category"], r["gain"], r["cost"]) for r in advice] == [("standbys", "pause", 60.0, 1.0)]
     assert ([(row["adviser"], row["code"]) for row in declined], rejected) == (
         [("replicas", "nothing-to-do"), ("streams", "not-known")],
         [],
@@ -488,17 +464,15 @@ def test_no_group_is_left_out_and_rows_come_in_any_order(seed: int) -> None:
         assert run(*rows) == first
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("price_per_gb", -1.0),
-        ("change_cost", float("nan")),
-        ("max_payback_months", 0.0),
-        ("min_members", 0),
-        ("min_balance_gain", 0.0),
-        ("restore_bytes_per_second", 0.0),
-        ("min_stopped_task_seconds", -1.0),
-    ],
+@cases(
+    "name value",
+    ("price_per_gb", -1.0),
+    ("change_cost", float("nan")),
+    ("max_payback_months", 0.0),
+    ("min_members", 0),
+    ("min_balance_gain", 0.0),
+    ("restore_bytes_per_second", 0.0),
+    ("min_stopped_task_seconds", -1.0),
 )
 def test_values_that_cannot_be(name: str, value: Any) -> None:
     """The name and what is expected."""

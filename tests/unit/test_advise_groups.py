@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pytest
 
 from spark_assign.advice.kernel.advise import GroupParams, advise_groups
 from spark_assign.advice.kernel.size import SizeParams
@@ -14,6 +13,7 @@ from spark_assign.advice.kernel.zones import ZoneParams
 from spark_assign.comparison.kernel.compare import CompareParams
 from spark_assign.groups.kernel.facts import GROUP, LISTED_MEMBER, LISTED_TOPIC, MEMBER
 from spark_assign.simulation.kernel.settings import TimingConfig
+from tests.cases import cases, tuples
 from tests.plan_rows import facts_table
 from tests.unit.test_size import group
 
@@ -50,12 +50,9 @@ def test_facts_of_all_advisers() -> None:
     """Range assigns 30 + 40 messages/s to one of two members of the busy group; with three, the first has 10 + 20."""
     rows = found(ALL)
     load = ("group_id", "assignor", "members", "load_max_over_mean", "current_assignor")
-    assert columns(rows, "compared", *load)[:4] == [
-        ("busy", "range", 2, 1.4, "range"),
-        ("busy", "sticky", 2, 1.2, "range"),
-        ("faulty", "range", None, None, None),
-        ("faulty", "sticky", None, None, None),
-    ]
+    assert columns(rows, "compared", *load)[:4] == tuples(
+        "busy range 2 1.4 range; busy sticky 2 1.2 range; faulty range None None None; faulty sticky None None None"
+    )
     size = ("group_id", "assignor", "members", "verdict", "needed", "max_load", "max_load_needed", "capacity")
     assert columns(rows, "size", *size) == [
         ("busy", "range", 2, "under-provisioned", 3, 70.0, 40.0, 60.0),
@@ -70,11 +67,8 @@ def test_facts_of_all_advisers() -> None:
     assert ("busy", "current", False, 2, 4) in options
     assert ("idle", "current", True, 0, 0) in options
     assert ("two", "sticky", True, 2, 2) in options
-    assert columns(rows, "rejected", "group_id", "adviser", "code") == [
-        ("faulty", "size", "duplicate-member"),
-        ("faulty", "zones", "duplicate-member"),
-        ("idle", "size", "no-members"),
-    ]
+    got = columns(rows, "rejected", "group_id", "adviser", "code")
+    assert got == tuples("faulty size duplicate-member; faulty zones duplicate-member; idle size no-members")
     assert columns(rows, "reader", "group_id", "topic") == [("busy", "t"), ("two", "t"), ("two", "u")]
     assert {(row["kind"], row["adviser"]) for row in rows} == {
         *(("compared", None), ("reader", None), ("size", "size"), ("curve", "size"), ("option", "zones")),
@@ -82,13 +76,11 @@ def test_facts_of_all_advisers() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("params", "kinds"),
-    [
-        (GroupParams(COMPARE, None, None, 2), {"compared"}),
-        (GroupParams(COMPARE, None, ZONES, 2), {"compared", "option", "reader", "rejected"}),
-        (GroupParams(COMPARE, SIZE, None, 2), {"compared", "size", "curve", "rejected"}),
-    ],
+@cases(
+    "params kinds",
+    (GroupParams(COMPARE, None, None, 2), {"compared"}),
+    (GroupParams(COMPARE, None, ZONES, 2), {"compared", "option", "reader", "rejected"}),
+    (GroupParams(COMPARE, SIZE, None, 2), {"compared", "size", "curve", "rejected"}),
 )
 def test_advisers_that_lack_a_table(params: GroupParams, kinds: set[str]) -> None:
     """They have no facts."""

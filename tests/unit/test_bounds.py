@@ -151,20 +151,19 @@ def test_a_slice_beyond_int_is_a_fault() -> None:
     assert planned(rows, "sticky") == ({"last"}, {"far": "bad-partition"})
 
 
-def test_any_numbers(seed: int) -> None:
+def test_any_numbers(rng: Random) -> None:
     """Numbers up to 2^31 - 1 in each column, in groups of several topics: each group is planned or rejected."""
-    random = Random(seed)
     values = (0, 1, 2, 3, 7, 1_000, MAX_PARTITIONS, MAX_PARTITIONS + 1, 2**30, INT_MAX)
     kinds = (OWNED_SLICE, OWNED_SLICE, DEPARTED_SLICE, INITIALIZED, OWNED_ORDER)
     for assignor in ASSIGNORS:
         rows = []
         for number in range(5):
             facts = []
-            for _ in range(random.randint(0, 6)):
-                topic, size = random.choice((("t", 3), ("u", random.choice(values)), ("v", None)))
-                numbers = [random.choice(values) for _ in range(3)]
-                kind = random.choice(kinds)
-                facts.append(owned(*numbers, random.randrange(2), kind, topic=topic, partitions=size, position=0))
+            for _ in range(rng.randint(0, 6)):
+                topic, size = rng.choice((("t", 3), ("u", rng.choice(values)), ("v", None)))
+                numbers = [rng.choice(values) for _ in range(3)]
+                kind = rng.choice(kinds)
+                facts.append(owned(*numbers, rng.randrange(2), kind, topic=topic, partitions=size, position=0))
             rows += group(f"g{number}", *facts)
         assigned, rejected = planned(rows, assignor)
         assert assigned | rejected.keys() == {f"g{number}" for number in range(5)}

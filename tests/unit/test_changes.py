@@ -80,8 +80,7 @@ def _subscriptions_are_equal(row: Row) -> bool | None:
     order = _in_map_order(list(topics))
     if order is None:
         return None
-    first = next(at for at, member in enumerate(order) if topics[member])
-    return all(topics[member] for member in order[first:])
+    return all(topics[member] for member in order[next(at for at, member in enumerate(order) if topics[member]) :])
 
 
 def _taken(row: Row, owner: str, to_members: list[tuple[str, bool]], topic: str, partition: int) -> str:

@@ -12,6 +12,7 @@ from spark_assign.cli import job_tables
 from spark_assign.cli.locations import LOCAL_FILES, require_format, require_input, require_output
 from spark_assign.spark.engine import ENGINE
 from spark_assign.tables.errors import ConfigError
+from tests.cases import cases
 
 SAMPLE = ["--sample"]
 WRONG = [
@@ -95,18 +96,16 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest.Mo
         require_output(str(tmp_path / "new"))
 
 
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        ("dangling", "dangling isn't a folder"),
-        ("dangling/new", "dangling isn't a folder"),
-        ("loop", "loop isn't a folder"),
-        ("loop/new", "loop isn't a folder"),
-        ("a\nb", "the path has a line end or another control character"),
-        ("a\x00b", "the path has a line end or another control character"),
-        (300 * "a", "File name too long in "),
-        ("/proc/new", "No such file or directory in /proc"),
-    ],
+@cases(
+    "name problem",
+    ("dangling", "dangling isn't a folder"),
+    ("dangling/new", "dangling isn't a folder"),
+    ("loop", "loop isn't a folder"),
+    ("loop/new", "loop isn't a folder"),
+    ("a\nb", "the path has a line end or another control character"),
+    ("a\x00b", "the path has a line end or another control character"),
+    (300 * "a", "File name too long in "),
+    ("/proc/new", "No such file or directory in /proc"),
 )
 def test_where_no_folder_can_be_created(name: str, problem: str, tmp_path: Path) -> None:
     """Broken links, a path that no engine writes, and a file system that holds no folders: one sentence, code 2."""

@@ -11,6 +11,7 @@ import pytest
 from spark_assign.java.hash_map import HashTable, string_hash, string_hashes, text_order
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
 from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember, IllegalArgument, IllegalState, State
+from tests.cases import cases
 from tests.golden import classic_group_rows
 from tests.golden.classic_group_calls import run_call, run_calls
 
@@ -225,17 +226,15 @@ def test_where_a_group_was_before() -> None:
     group.transition_to(State.DEAD)
 
 
-@pytest.mark.parametrize(
-    ("op", "method", "null"),
-    [
-        ("update", "ClassicGroupMember.supportedProtocols()", '"member"'),
-        ("complete_join", "ClassicGroupMember.isAwaitingJoin()", '"member"'),
-        ("complete_sync", "ClassicGroupMember.isAwaitingSync()", '"member"'),
-        (
-            *("await_sync", "ClassicGroupMember.setAwaitingSyncFuture(java.util.concurrent.CompletableFuture)"),
-            'the return value of "org.apache.kafka.coordinator.group.classic.ClassicGroup.member(String)"',
-        ),
-    ],
+@cases(
+    "op method null",
+    ("update", "ClassicGroupMember.supportedProtocols()", '"member"'),
+    ("complete_join", "ClassicGroupMember.isAwaitingJoin()", '"member"'),
+    ("complete_sync", "ClassicGroupMember.isAwaitingSync()", '"member"'),
+    (
+        *("await_sync", "ClassicGroupMember.setAwaitingSyncFuture(java.util.concurrent.CompletableFuture)"),
+        'the return value of "org.apache.kafka.coordinator.group.classic.ClassicGroup.member(String)"',
+    ),
 )
 def test_of_one_that_is_not_there_kafka_asks_in_vain(op: str, method: str, null: str) -> None:
     """Java then throws a NullPointerException, and nothing changes."""

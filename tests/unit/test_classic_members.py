@@ -19,6 +19,7 @@ from spark_assign.sources.kafka.offsets import LeaderOffset
 from spark_assign.streams.classic_members import Application, StreamsMember, read_application
 from spark_assign.tables.errors import ConfigError
 from spark_assign.wire import consumer_protocol
+from tests.cases import cases, tuples
 from tests.unit.test_topology import TEXT
 
 PROCESSES = [str(uuid.UUID(int=number)) for number in range(1, 4)]
@@ -64,14 +65,13 @@ def members(next_ms: int = (1 << 63) - 1) -> list[StreamsMember]:
     """Subtopology 0 (clicks) has no state, subtopology 1 (orders) has; `b` has state of 1_1 of which it has a standby,
     and of 2_9 and 1_0, which it doesn't have."""
     a = [("orders", 1), ("clicks", 0), ("clicks", 2), ("orders", 0)]
-    b = [("clicks", 1)]
     return [
         _member("a", report(PROCESSES[0], {(1, 0): -2}, {"zone": "x"}), answer([(0, 0), (0, 2), (1, 0), (1, 1)]), a, a),
         _member(
             "b",
             report(PROCESSES[1], {(1, 1): 70, (1, 0): -2, (2, 9): 3}),
             answer([(0, 1)], [(1, 1), (1, 0)], next_ms),
-            b,
+            [("clicks", 1)],
         ),
     ]
 
@@ -89,29 +89,17 @@ def test_members_and_tasks() -> None:
         "b": {"process_id": PROCESSES[1], "client_tags": None, "error_code": None},
     }
     tasks = {name: [tuple(row.values()) for row in rows] for name, rows in application.tasks.items()}
-    assert tasks["a"] == [
-        ("0", 0, "active", None),
-        ("0", 2, "active", None),
-        ("1", 0, "active", None),
-        ("1", 1, "active", None),
-    ]
-    assert tasks["b"] == [
-        ("0", 1, "active", None),
-        ("1", 0, "standby", None),
-        ("1", 1, "standby", None),
-        ("2", 9, None, 3),
-    ]
+    assert tasks["a"] == tuples("'0' 0 active None; '0' 2 active None; '1' 0 active None; '1' 1 active None")
+    assert tasks["b"] == tuples("'0' 1 active None; '1' 0 standby None; '1' 1 standby None; '2' 9 None 3")
     assert application.columns == {"leader_process_id": None, "standby_replicas": 1}
     assert "num.standby.replicas is at least 1" in application.caveats[1]
 
 
-@pytest.mark.parametrize(
+@cases(
     "topology",
-    [
-        None,
-        "Sub-topology: 0\n Source: S (topics: [clicks])\n" + "Sub-topology: 1\n "
-        "Source: T (topics: [orders])\n Processor: P (stores: [counts])",
-    ],
+    None,
+    "Sub-topology: 0\n Source: S (topics: [clicks])\n" + "Sub-topology: 1\n "
+    "Source: T (topics: [orders])\n Processor: P (stores: [counts])",
 )
 def test_topics_without_changelogs(topology: str | None) -> None:
     """Only an application without state has a topology then."""
@@ -142,10 +130,8 @@ def test_state_without_known_offsets() -> None:
     rows = {(row["subtopology"], row["task"]): row["changelog_offset"] for row in _read([moved]).tasks["b"]}
     assert rows == {("0", 1): None, ("1", 1): 70, ("1", 0): -3, ("2", 9): 3}
     old = struct.pack(">i", 1) + uuid.UUID(PROCESSES[0]).bytes + struct.pack(">iiiiii", 1, 1, 0, 1, 1, 1)
-    rows = {
-        (row["subtopology"], row["task"]): row["changelog_offset"]
-        for row in _read([_member("c", old, None, [])]).tasks["c"]
-    }
+    found = _read([_member("c", old, None, [])]).tasks["c"]
+    rows = {(r["subtopology"], r["task"]): r["changelog_offset"] for r in found}
     assert rows == {("1", 0): -3, ("1", 1): -3}
 
 

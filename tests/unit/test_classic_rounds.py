@@ -41,11 +41,7 @@ def test_a_warmup_and_two_rebalances() -> None:
     """b restores its task for 40 s; the probing rebalance moves it, and b gets it after a has revoked it."""
     rounds = ClassicRounds(scaled_out(2), {(0, 0): 4e9, (0, 1): 4e9}, 1e8)
     found = [(each.start, each.cause, each.moved, each.stopped, round(each.missing)) for each in rounds.run()]
-    assert found == [
-        (0.0, "", 0, 0, 4_000_000_000),
-        (60.0, "probing", 0, 0, 0),
-        (60.0, "at-once", 1, 0, 0),
-    ]
+    assert found == [(0.0, "", 0, 0, 4_000_000_000), (60.0, "probing", 0, 0, 0), (60.0, "at-once", 1, 0, 0)]
     (restore,) = rounds.state.restores
     assert (restore.process_id, restore.member_id, restore.task, restore.role) == (P, "b", (0, 0), "standby")
     assert (restore.bytes, restore.start, restore.end) == (4e9, 0.0, 40.0)
@@ -54,13 +50,9 @@ def test_a_warmup_and_two_rebalances() -> None:
 
 def test_a_slow_restore_takes_more_probing_rebalances() -> None:
     """130 s, so that the third one, at 180 s, moves the task."""
-    rounds = list(ClassicRounds(scaled_out(2), {(0, 0): 1.3e10, (0, 1): 1.3e10}, 1e8).run())
-    assert [(each.start, each.cause) for each in rounds[1:]] == [
-        (60.0, "probing"),
-        (120.0, "probing"),
-        (180.0, "probing"),
-        (180.0, "at-once"),
-    ]
+    assert [
+        (e.start, e.cause) for e in list(ClassicRounds(scaled_out(2), {(0, 0): 1.3e10, (0, 1): 1.3e10}, 1e8).run())[1:]
+    ] == [(60.0, "probing"), (120.0, "probing"), (180.0, "probing"), (180.0, "at-once")]
 
 
 def test_tasks_without_state_stop() -> None:
@@ -137,9 +129,8 @@ def test_a_standby_that_has_caught_up_slows_the_others() -> None:
 
 def test_growth_of_changelogs() -> None:
     """Without a rate of messages, they are as large as before; a task without rates isn't known to grow."""
-    application = replace(
-        scaled_out(3), subtopologies=[ClassicSubtopology(["t"], ["l", "m"]), ClassicSubtopology(["u"], ["n"])]
-    )
+    subtopologies = [ClassicSubtopology(["t"], ["l", "m"]), ClassicSubtopology(["u"], ["n"])]
+    application = replace(scaled_out(3), subtopologies=subtopologies)
     application = replace(application, num_partitions={"t": 2, "u": 1})
     rows: dict[tuple[str, int], dict[str, float | None]] = {
         ("l", 0): {"end_offset": 100, "bytes": 5_000, "in_bytes_per_second": 50.0},
@@ -159,15 +150,11 @@ def test_growth_of_changelogs() -> None:
 def test_every_recorded_application_gets_where_it_should(seed: int) -> None:
     """At the end, the assignment is the target of the last rebalance, nothing moves, and nothing is left to restore;
     `settle` gets there with other warmups."""
-    rows = [
-        row
-        for row in recorded.rows()
-        if row["assignor"] == "high-availability" and "model" in row and len(row["members"]) <= 8
-    ]
+    found = recorded.rows()
+    rows = [r for r in found if r["assignor"] == "high-availability" and "model" in r and len(r["members"]) <= 8]
     for row in Random(seed).sample(rows, 12):
         application = recorded.application_of(row)
-        rounds = ClassicRounds(application, dict.fromkeys(application.stateful, 1e9), 1e7)
-        followed = list(rounds.run())
+        followed = list(ClassicRounds(application, dict.fromkeys(application.stateful, 1e9), 1e7).run())
         last = followed[-1].assignment
         assert len(followed) < MAX_ROUNDS, row["case"]
         assert last.is_stable, row["case"]
@@ -176,8 +163,7 @@ def test_every_recorded_application_gets_where_it_should(seed: int) -> None:
         for process, (active, standby) in last.trace.target.items():
             assert active == last.clients[process][0] & application.stateful, row["case"]
             assert standby == last.clients[process][1], row["case"]
-        owners = {task for tasks in last.members.values() for task in tasks.active}
-        assert owners == set(application.tasks), row["case"]
+        assert {task for tasks in last.members.values() for task in tasks.active} == set(application.tasks), row["case"]
         settled = settle(application)
         assert settled is not None
         for client in read_clients(settled):
@@ -196,8 +182,5 @@ def test_what_an_application_is_after_all_rebalances() -> None:
     application = scaled_out(2)
     found = settle(replace(application, config=replace(application.config, num_standby_replicas=1)))
     assert found is not None
-    assert (
-        sum(each.offset_sums == {(0, at): RUNNING, (0, 1 - at): 1_000_000} for each in found.members for at in (0, 1))
-        == 2
-    )
+    assert sum(e.offset_sums == {(0, at): RUNNING, (0, 1 - at): 1_000_000} for e in found.members for at in (0, 1)) == 2
     assert settle(replace(application, end_offsets=None)) is None

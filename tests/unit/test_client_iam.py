@@ -69,8 +69,7 @@ def by_aws(message: dict[str, str]) -> str:
     query = "&".join(f"{name}={quote(text, safe='')}" for name, text in values.items()) + "&X-Amz-SignedHeaders=host"
     request = AWSRequest("GET", f"https://{message['host']}/?{query}", headers={"host": message["host"]})
     request.context["timestamp"] = message["x-amz-date"]
-    canonical = signer.canonical_request(request)
-    return str(signer.signature(signer.string_to_sign(request, canonical), request))
+    return str(signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request))
 
 
 def _message(host: str, **options: Any) -> dict[str, str]:
@@ -143,14 +142,13 @@ def test_the_token_of_the_signer(monkeypatch: pytest.MonkeyPatch) -> None:
     """For OAUTHBEARER with aws-msk-iam-auth's handler: AWS's signer, our credentials and region."""
     pytest.importorskip("aws_msk_iam_sasl_signer")
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    found = client_settings.settings(
+    token = client_settings.settings(
         client_properties.parse(
             "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n"
             "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;\n"
             "sasl.login.callback.handler.class=software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler\n"
         )
-    )
-    token = found["sasl_oauth_token_provider"].token()
+    )["sasl_oauth_token_provider"].token()
     url = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
     assert url.netloc == "kafka.eu-west-1.amazonaws.com"
     assert parse_qs(url.query)["Action"] == ["kafka-cluster:Connect"]

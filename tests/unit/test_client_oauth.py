@@ -15,6 +15,7 @@ from spark_assign.sources.auth.oauth import TokenEndpoint, Tokens
 from spark_assign.sources.auth.properties import Login, parse_login
 from spark_assign.sources.auth.secret import Secret
 from spark_assign.tables.errors import ConfigError, SourceError
+from tests.cases import cases
 from tests.unit.connect_stub import serving
 
 SECRET = "s:ä/4711"
@@ -67,17 +68,15 @@ def test_temporary_errors_are_retried(pauses: list[float]) -> None:
     assert pauses == [0.5, 3]
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        ((401, {"error": "invalid_client"}), r"no token \(401 Unauthorized, invalid_client\)\. Check the client's id"),
-        ((400, {"error": "invalid_scope", "error_description": f"for {SECRET}"}), r"invalid_scope for \[hidden\]\)"),
-        ((302, b"", {"Location": "http://login/"}), r"no token \(302 Found\)"),
-        ((503, b"<html>"), r"no token \(503 Service Unavailable\)"),
-        ({"token": "x"}, "the answer has no access_token"),
-        ((200, b"<html>"), "the answer has no access_token"),
-        ({"access_token": "a b\x01c"}, "what it gives is no bearer token"),
-    ],
+@cases(
+    "answer message",
+    ((401, {"error": "invalid_client"}), r"no token \(401 Unauthorized, invalid_client\)\. Check the client's id"),
+    ((400, {"error": "invalid_scope", "error_description": f"for {SECRET}"}), r"invalid_scope for \[hidden\]\)"),
+    ((302, b"", {"Location": "http://login/"}), r"no token \(302 Found\)"),
+    ((503, b"<html>"), r"no token \(503 Service Unavailable\)"),
+    ({"token": "x"}, "the answer has no access_token"),
+    ((200, b"<html>"), "the answer has no access_token"),
+    ({"access_token": "a b\x01c"}, "what it gives is no bearer token"),
 )
 def test_no_token(answer: Any, message: str) -> None:
     """The endpoint is named, what it said, and what to do."""

@@ -14,6 +14,7 @@ import pytest
 
 from spark_assign.sources.auth import tls as client_tls
 from spark_assign.tables.errors import ConfigError
+from tests.cases import cases
 
 pytest.importorskip("cryptography")
 
@@ -120,9 +121,7 @@ def test_pkcs12_whatever_the_type_says(
     file.write_bytes(pkcs12.serialize_key_and_certificates(b"me", key, certificate, None, SHUT))
     for kind in ("PKCS12", "JKS"):
         names = {"location": str(file), "password": "hush", "type": kind}
-        made = _context(
-            **{f"ssl_{store}_{name}": text for store in ("keystore", "truststore") for name, text in names.items()}
-        )
+        made = _context(**{f"ssl_{s}_{name}": text for s in ("keystore", "truststore") for name, text in names.items()})
         assert made.cert_store_stats()["x509"] == 1
         assert made.verify_flags & ssl.VERIFY_X509_PARTIAL_CHAIN
     assert len(loaded) == 2
@@ -149,14 +148,12 @@ def test_a_key_that_is_not_the_certificates(certificate: x509.Certificate, loade
         _context(ssl_keystore_type="PEM", ssl_keystore_key=other, ssl_keystore_certificate_chain=chain)
 
 
-@pytest.mark.parametrize(
-    ("store", "text", "message"),
-    [
-        ("truststore", "nothing", "no certificate in it"),
-        ("truststore", "-----BEGIN CERTIFICATE-----\nhush\n-----END CERTIFICATE-----", "expected certificates in PEM"),
-        ("keystore", "nothing", "expected a private key and its certificates"),
-        ("keystore", "-----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----", "or it is no key in PEM"),
-    ],
+@cases(
+    "store text message",
+    ("truststore", "nothing", "no certificate in it"),
+    ("truststore", "-----BEGIN CERTIFICATE-----\nhush\n-----END CERTIFICATE-----", "expected certificates in PEM"),
+    ("keystore", "nothing", "expected a private key and its certificates"),
+    ("keystore", "-----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----", "or it is no key in PEM"),
 )
 def test_files_with_something_else_in_them(tmp_path: Path, store: str, text: str, message: str) -> None:
     """Named, and nothing of what is in them."""

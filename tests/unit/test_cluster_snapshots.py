@@ -19,6 +19,7 @@ from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka import cluster_snapshot as kafka
 from spark_assign.tables.errors import SourceError
 from tests import snapshots
+from tests.cases import cases
 
 FILE = """
 [clusters.prod]
@@ -48,8 +49,7 @@ class Clusters:
         self.calls[cluster] = {"servers": servers, **options}
         if cluster == "down" and self.broken:
             raise SourceError("Kafka at down:9092: no connection.")
-        made = snapshots.of_kafka(cluster)
-        return Snapshot(cluster, {"kafka_cluster_id": servers}, self.taken, made.tables)
+        return Snapshot(cluster, {"kafka_cluster_id": servers}, self.taken, snapshots.of_kafka(cluster).tables)
 
     def connect(self, targets: Any, **_: Any) -> Snapshot:
         """Stands for the snapshot of Connect clusters, one of which is never read."""
@@ -85,9 +85,8 @@ def test_one_cluster_is_down(
     assert "down: not read: Kafka at down:9092: no connection. No earlier snapshot.\n" in capsys.readouterr().err
     clusters.broken = False
     assert call() == 3
-    assert sorted(each.name for each in (tmp_path / "fleet").iterdir()) == [
-        *("cluster=down", "cluster=eu", "cluster=prod", "connect_cluster=etl", "connect_cluster=lost")
-    ]
+    found = sorted(each.name for each in (tmp_path / "fleet").iterdir())
+    assert found == [*("cluster=down", "cluster=eu", "cluster=prod", "connect_cluster=etl", "connect_cluster=lost")]
     clusters.broken = True
     capsys.readouterr()
     assert call("--outcome", str(tmp_path / "outcome.json")) == 3
@@ -153,27 +152,20 @@ def test_a_cluster_with_two_names(
     assert len(list((tmp_path / "fleet").glob("cluster=*"))) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "words", "error"),
-    [
-        ("", [], "expected a table [clusters.NAME] for each cluster, and [[owners]]."),
-        ("[shop]\n", [], "expected a table [clusters.NAME] for each cluster, and [[owners]]. Found: shop."),
-        ("[clusters.a.labels]\ntier = 1\n", [], "clusters.a.labels isn't a table of strings, such as tier"),
-        ("[clusters.a]\n[[owners]]\ngroup = '*'\n", [], "owners, entry 1: team is required"),
-        ("clusters.a = 1\n", [], "clusters.a isn't a table. Start it with [clusters.a]."),
-        ("[clusters.a]\nbootstrap_servers = 'b'\n", [], "[clusters.a]: unknown key bootstrap_servers. Did you mean "),
-        ("[clusters.a]\nconnect_ca = 'f'\n", [], "[clusters.a]: --connect-ca needs --connect-url."),
-        ("[clusters.a]\n", [], "[clusters.a]: Use --bootstrap-server (Kafka), --connect-url (Connect), "),
-        (FILE, ["--cluster-name", "c"], "--cluster-name can't be used with --clusters. Set it in "),
-    ],
+@cases(
+    "text words error",
+    ("", [], "expected a table [clusters.NAME] for each cluster, and [[owners]]."),
+    ("[shop]\n", [], "expected a table [clusters.NAME] for each cluster, and [[owners]]. Found: shop."),
+    ("[clusters.a.labels]\ntier = 1\n", [], "clusters.a.labels isn't a table of strings, such as tier"),
+    ("[clusters.a]\n[[owners]]\ngroup = '*'\n", [], "owners, entry 1: team is required"),
+    ("clusters.a = 1\n", [], "clusters.a isn't a table. Start it with [clusters.a]."),
+    ("[clusters.a]\nbootstrap_servers = 'b'\n", [], "[clusters.a]: unknown key bootstrap_servers. Did you mean "),
+    ("[clusters.a]\nconnect_ca = 'f'\n", [], "[clusters.a]: --connect-ca needs --connect-url."),
+    ("[clusters.a]\n", [], "[clusters.a]: Use --bootstrap-server (Kafka), --connect-url (Connect), "),
+    (FILE, ["--cluster-name", "c"], "--cluster-name can't be used with --clusters. Set it in "),
 )
 def test_wrong_files(
-    call: Callable[..., int],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    text: str,
-    words: list[str],
-    error: str,
+    call: Callable[..., int], tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, words: list[str], error: str
 ) -> None:
     """Nothing is read; the file, the table, and the key are named."""
     (tmp_path / "clusters.toml").write_text(text)

@@ -11,6 +11,7 @@ import pytest
 from jobs import config
 from spark_assign.cli.job import run_job
 from spark_assign.tables.errors import ConfigError, SourceError
+from tests.cases import cases
 
 
 def raising(error: Exception) -> None:
@@ -18,13 +19,11 @@ def raising(error: Exception) -> None:
     raise error
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "message"),
-    [
-        (SourceError("nothing there"), 2, "plan: nothing there"),
-        (ValueError("odd"), 3, "plan failed: ValueError: odd (more with --verbose)"),
-        (RuntimeError("first\nsecond"), 3, "plan failed: RuntimeError: first (more with --verbose)"),
-    ],
+@cases(
+    "error code message",
+    (SourceError("nothing there"), 2, "plan: nothing there"),
+    (ValueError("odd"), 3, "plan failed: ValueError: odd (more with --verbose)"),
+    (RuntimeError("first\nsecond"), 3, "plan failed: RuntimeError: first (more with --verbose)"),
 )
 @pytest.mark.parametrize("verbose", [False, True])
 def test_an_error_becomes_a_line_and_a_code(

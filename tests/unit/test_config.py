@@ -9,6 +9,7 @@ import pytest
 from spark_assign.cli import plan_settings
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.stored_plan import STORED_PLAN_TABLES
+from tests.cases import cases
 
 MINIMAL = '[fleet]\nlocation = "./fleet"\n[output]\nlocation = "cat.schema"\n'
 
@@ -33,13 +34,11 @@ def test_the_shipped_file_is_valid_and_plans_every_group_of_the_sample() -> None
 def test_the_commented_examples_of_the_shipped_file_are_valid(tmp_path: Path) -> None:
     """Every key that the comments show is taken once its comment sign is away."""
     text = (Path(__file__).parents[2] / "conf" / "plan.toml").read_text()
-    lines = [
-        line[2:] if line.startswith("# ") and (" = " in line or line.startswith("# [[")) else line
-        for line in text.splitlines()
-    ]
     top = [
         line
-        for line in lines
+        for line in [
+            i[2:] if i.startswith("# ") and (" = " in i or i.startswith("# [[")) else i for i in text.splitlines()
+        ]
         if not line.startswith("[[") and not line.startswith(("groups", "assignor", "library", "version"))
     ]
     shown = settings(tmp_path, "\n".join(top))
@@ -74,31 +73,29 @@ def test_patterns_keep_their_order_and_end_with_the_assignor(tmp_path: Path) -> 
     assert list(loaded.choice.items()) == [("b-*", "roundrobin"), ("a-*", "range"), ("*", "configured")]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("assignr = 'range'\n" + MINIMAL, "unknown key assignr. Did you mean assignor"),
-        (MINIMAL + "formt = 'csv'\n", r"unknown key output\.formt. Did you mean format"),
-        ("top = 'ten'\n" + MINIMAL, r"top is 'ten' \(str\), expected a whole number"),
-        ("top = true\n" + MINIMAL, "top is True"),
-        ("top = -1\n" + MINIMAL, "top is -1, expected 0 or more"),
-        ("fleet = 3\n[output]\nlocation = 'a.b'", "fleet is 3 .*expected a table"),
-        ("[output]\nlocation = 'a.b'", "No fleet given. Use --fleet"),
-        (MINIMAL + "tables = ['assignment']\n", "output.tables 1 is 'assignment'. Did you mean assignments"),
-        (MINIMAL + "tables = 'assignment_slices'\n", "expected a list of strings"),
-        ("fail_on = ['reject']\n" + MINIMAL, "fail_on 1 is 'reject'. Did you mean rejected"),
-        ("[[group_assignor]]\ngroups = 'x'\n" + MINIMAL, "group_assignor 1: assignor is missing"),
-        ("[[group_assignor]]\ngroup = 'x'\n" + MINIMAL, "group_assignor 1: unknown key group. Did you mean groups"),
-        (
-            MINIMAL.replace("[output]", "options = { n = 1 }\n[output]"),
-            r"fleet\.options\.n is 1 \(int\), expected a string",
-        ),
-        (
-            MINIMAL.replace("[output]", "tables = { own = 'x.y' }\n[output]"),
-            r"unknown key fleet\.tables\.own. Did you mean owned",
-        ),
-        ("a = ", "isn't valid TOML"),
-    ],
+@cases(
+    "text message",
+    ("assignr = 'range'\n" + MINIMAL, "unknown key assignr. Did you mean assignor"),
+    (MINIMAL + "formt = 'csv'\n", r"unknown key output\.formt. Did you mean format"),
+    ("top = 'ten'\n" + MINIMAL, r"top is 'ten' \(str\), expected a whole number"),
+    ("top = true\n" + MINIMAL, "top is True"),
+    ("top = -1\n" + MINIMAL, "top is -1, expected 0 or more"),
+    ("fleet = 3\n[output]\nlocation = 'a.b'", "fleet is 3 .*expected a table"),
+    ("[output]\nlocation = 'a.b'", "No fleet given. Use --fleet"),
+    (MINIMAL + "tables = ['assignment']\n", "output.tables 1 is 'assignment'. Did you mean assignments"),
+    (MINIMAL + "tables = 'assignment_slices'\n", "expected a list of strings"),
+    ("fail_on = ['reject']\n" + MINIMAL, "fail_on 1 is 'reject'. Did you mean rejected"),
+    ("[[group_assignor]]\ngroups = 'x'\n" + MINIMAL, "group_assignor 1: assignor is missing"),
+    ("[[group_assignor]]\ngroup = 'x'\n" + MINIMAL, "group_assignor 1: unknown key group. Did you mean groups"),
+    (
+        MINIMAL.replace("[output]", "options = { n = 1 }\n[output]"),
+        r"fleet\.options\.n is 1 \(int\), expected a string",
+    ),
+    (
+        MINIMAL.replace("[output]", "tables = { own = 'x.y' }\n[output]"),
+        r"unknown key fleet\.tables\.own. Did you mean owned",
+    ),
+    ("a = ", "isn't valid TOML"),
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
     """The key, what was expected, and the nearest right one."""

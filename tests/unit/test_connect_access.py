@@ -16,6 +16,7 @@ from spark_assign.sources.connect import rest as connect_http
 from spark_assign.sources.connect.http_settings import HttpSettings, configured
 from spark_assign.sources.connect.rest import ConnectHttp
 from spark_assign.tables.errors import ConfigError, SourceError
+from tests.cases import cases
 from tests.unit import connect_stub, tls_stub
 from tests.unit.connect_stub import ROOT, serving
 
@@ -39,9 +40,7 @@ def _configured(tmp_path: Path, text: str, **settings: Any) -> HttpSettings:
     return configured(HttpSettings(**settings), str(file))
 
 
-@pytest.mark.parametrize(
-    ("header", "pause"), [("7", 7), ("100000", 60), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.5), ("soon", 0.5), ("0", 0.5)]
-)
+@cases("header pause", ("7", 7), ("100000", 60), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.5), ("soon", 0.5), ("0", 0.5))
 def test_retry_after(pauses: list[float], header: str, pause: float) -> None:
     """Seconds or a date, a minute at most; where it makes no sense the usual pause."""
     moods: list[Any] = [(429, b"", {"Retry-After": header}), ROOT]
@@ -138,23 +137,17 @@ def test_client_certificates(tmp_path: Path, guarded: str) -> None:
         ConnectHttp([guarded], _configured(tmp_path, key)).get("/")
 
 
-@pytest.mark.parametrize(
-    ("text", "settings", "message"),
-    [
-        ("bearer.auth.tokn=hush", {}, "bearer.auth.tokn is not known. Did you mean bearer.auth.token"),
-        ("basic.auth.user.info=hush", {}, "expected user:password"),
-        ("basic.auth.user.info=a:hush\nbearer.auth.token=hush", {}, "give one of basic.auth.user.info, bearer"),
-        ("bearer.auth.token=hush", {"credentials": Secret("a:hush")}, "give one of --connect-auth, bearer.auth.token"),
-        ("bearer.auth.issuer.endpoint.url=idp", {}, "bearer.auth.issuer.endpoint.url: expected the URL"),
-        (
-            "bearer.auth.issuer.endpoint.url=https://idp",
-            {},
-            "needs bearer.auth.client.id and bearer.auth.client.secret",
-        ),
-        ("proxy.url=hush:1", {}, "proxy.url: expected http://HOST:PORT"),
-        ("ssl.truststore.location=a", {"ca_file": "b"}, "ssl.truststore.location or --connect-ca, not both"),
-        ("ssl.keystore.location=a\nssl.keystore.type=BKS", {}, "ssl.keystore.type: expected one of PEM"),
-    ],
+@cases(
+    "text settings message",
+    ("bearer.auth.tokn=hush", {}, "bearer.auth.tokn is not known. Did you mean bearer.auth.token"),
+    ("basic.auth.user.info=hush", {}, "expected user:password"),
+    ("basic.auth.user.info=a:hush\nbearer.auth.token=hush", {}, "give one of basic.auth.user.info, bearer"),
+    ("bearer.auth.token=hush", {"credentials": Secret("a:hush")}, "give one of --connect-auth, bearer.auth.token"),
+    ("bearer.auth.issuer.endpoint.url=idp", {}, "bearer.auth.issuer.endpoint.url: expected the URL"),
+    ("bearer.auth.issuer.endpoint.url=https://idp", {}, "needs bearer.auth.client.id and bearer.auth.client.secret"),
+    ("proxy.url=hush:1", {}, "proxy.url: expected http://HOST:PORT"),
+    ("ssl.truststore.location=a", {"ca_file": "b"}, "ssl.truststore.location or --connect-ca, not both"),
+    ("ssl.keystore.location=a\nssl.keystore.type=BKS", {}, "ssl.keystore.type: expected one of PEM"),
 )
 def test_what_makes_no_sense(tmp_path: Path, text: str, settings: dict[str, Any], message: str) -> None:
     """Named by key, and no value that may be secret."""

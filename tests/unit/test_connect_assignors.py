@@ -11,6 +11,7 @@ from spark_assign.connect.kernel import incremental_cooperative_assignor as incr
 from spark_assign.connect.kernel import incremental_cooperative_assignor_2_6 as incremental_2_6
 from spark_assign.connect.kernel.connectors_and_tasks import connector_item, task_item
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
+from tests.cases import cases
 
 C, *T = connector_item(0), *(task_item(0, index) for index in range(8))
 NOW, MAX = 1_000_000, 300_000
@@ -24,9 +25,7 @@ def round_of(
     state.generation_id = 7
     values: dict[str, Any] = {
         "workers": list(range(len(reported))),
-        "reported": [
-            ([item for item in items if item == C], [item for item in items if item != C]) for items in reported
-        ],
+        "reported": [([item for item in i if item == C], [item for item in i if item != C]) for i in reported],
         "configured": wanted,
         "configured_tasks": len(wanted - {C}),
         "now_ms": NOW,
@@ -49,15 +48,13 @@ def lost_with(assignor: Any, fields: dict[str, Any], **more: Any) -> RebalanceRe
 
 
 @BOTH
-@pytest.mark.parametrize(
-    ("scheduled", "max_delay_ms", "delay"),
-    [
-        (0, MAX, MAX),
-        (NOW + 1, MAX, 1),
-        (NOW + MAX, MAX, MAX),
-        (NOW + MAX, 5_000, 5_000),  # the maximum was lowered meanwhile
-        (NOW + 4_999, 5_000, 4_999),
-    ],
+@cases(
+    "scheduled max_delay_ms delay",
+    (0, MAX, MAX),
+    (NOW + 1, MAX, 1),
+    (NOW + MAX, MAX, MAX),
+    (NOW + MAX, 5_000, 5_000),  # the maximum was lowered meanwhile
+    (NOW + 4_999, 5_000, 4_999),
 )
 def test_the_delay_that_is_left(assignor: Any, scheduled: int, max_delay_ms: int, delay: int) -> None:
     """Until the schedule, never more than the maximum; the schedule follows. Worker 1, empty, is a candidate."""
@@ -97,8 +94,7 @@ def test_the_end_of_a_delay_ends_the_row_of_revocations() -> None:
 @BOTH
 def test_a_worker_without_anything_leaves(assignor: Any) -> None:
     """Nothing is lost, so nothing waits."""
-    state = AssignorState(assignment=set(T[:4]), members=[0, 1, 2])
-    result = assignor.assign(round_of([T[:2], T[2:4]], state))
+    result = assignor.assign(round_of([T[:2], T[2:4]], AssignorState(assignment=set(T[:4]), members=[0, 1, 2])))
     assert (result.delay_ms, result.state.scheduled_rebalance_ms) == (0, 0)
 
 
@@ -140,8 +136,7 @@ def test_candidates_are_added_after_known_ones() -> None:
 def test_candidates_get_connectors_and_tasks_in_turn() -> None:
     """A connector and three tasks for two candidates, which aren't the first workers."""
     state = AssignorState(assignment={C, *T[:4]}, members=[9], candidates=[2, 7, 1], scheduled_rebalance_ms=1)
-    result = incremental.assign(round_of([[T[0]], [], []], state, [C, *T[:4]]))
-    assert result.assigned == [[], [T[2]], [C, T[1], T[3]]]
+    assert incremental.assign(round_of([[T[0]], [], []], state, [C, *T[:4]])).assigned == [[], [T[2]], [C, T[1], T[3]]]
 
 
 def balance(state: AssignorState, reported: list[list[int]] | None = None, **more: Any) -> RebalanceResult:
@@ -173,8 +168,7 @@ def test_a_delay_ends_with_what_was_lost() -> None:
     """Nothing lost and nothing revoked before: no candidates, no schedule, no delay; but a backoff goes on."""
     fields: dict[str, Any] = {"candidates": [1], "scheduled_rebalance_ms": NOW + 9, "delay_ms": 9}
     for assignor in (incremental, incremental_2_6):
-        state = AssignorState(assignment=set(T[:4]), **fields)
-        ended = assignor.assign(round_of([T[:2], T[2:4]], state)).state
+        ended = assignor.assign(round_of([T[:2], T[2:4]], AssignorState(assignment=set(T[:4]), **fields))).state
         assert (ended.candidates, ended.scheduled_rebalance_ms, ended.delay_ms) == ([], 0, 0)
     within = balance(AssignorState(revoked_in_previous=True, successive_revoking_rebalances=2, **fields))
     assert (within.revoked, within.delay_ms) == ({}, 9)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from spark_assign.connect.kernel.faults import REMEDIES, ClusterFaults
+from tests.cases import cases
 from tests.unit.connect_facts import (
     CODES,
     Tables,
@@ -84,61 +85,56 @@ def _with(name: str, table: str, *rows: dict[str, Any], **more: Any) -> Tables:
     return merged(cluster(name, **more), {table: [{"connect_cluster": name} | row for row in rows]})
 
 
-@pytest.mark.parametrize(
-    ("tables", "code", "text"),
-    [
-        (cluster("c", max_delay_ms=2**31), "bad-clock", "clusters: now_ms=1, max_delay_ms=2147483648"),
-        (cluster("c", max_delay_ms=-1), "bad-clock", "clusters: now_ms=1, max_delay_ms=-1"),
-        (cluster("c", now_ms=None), "null-key", "clusters: now_ms=null"),
-        (cluster("c", max_delay_ms=None), "null-key", "clusters: max_delay_ms=null"),
-        (cluster("c", generation_id=None), "null-key", "clusters: generation_id=null"),
-        (cluster("c", last_completed_generation_id=None), "null-key", "clusters: last_completed_generation_id=null"),
-        (_with("c", "connectors", {"connector": None}), "null-key", "connectors: connector=null"),
-        (_with("c", "tasks", {"connector": None, "task": 1}), "null-key", "tasks: connector=null, task=1"),
-        (_with("c", "workers", {"worker_id": None}), "null-key", "workers: worker_id=null"),
-        (
-            _with("c", "reported", {"worker_id": None, "kind": "task", "connector": "c", "task": 0}),
-            "null-key",
-            "reported: worker_id=null, connector=c, task=0",
-        ),
-        (
-            _with("c", "reported", {"worker_id": "w2", "kind": "task", "connector": None, "task": 0}),
-            "null-key",
-            "reported: worker_id=w2, connector=null, task=0",
-        ),
-        (
-            _with("c", "reported", {"worker_id": "w2", "kind": "connector", "connector": "c", "task": 0}),
-            "bad-item",
-            "reported: worker_id=w2, connector=c, task=0",
-        ),
-        (_with("c", "tasks", {"connector": "c", "task": -1}), "bad-task", "tasks: connector=c, task=-1"),
-        (_with("c", "connectors", *2 * [{"connector": "d"}]), "duplicate-connector", "connectors: connector=d"),
-        (_with("c", "tasks", {"connector": "d", "task": 0}), "unknown-connector", "tasks: connector=d, task=0"),
-        (_with("c", "tasks", {"connector": "a", "task": 0}), "unknown-connector", "tasks: connector=a, task=0"),
-        (
-            _with("c", "reported", {"worker_id": "w9", "kind": "connector", "connector": "c"}),
-            "unknown-worker",
-            "reported: worker_id=w9, connector=c, task=null",
-        ),
-        (cluster("c", leader="a"), "unknown-leader", "clusters: leader=a"),
-    ],
+@cases(
+    "tables code text",
+    (cluster("c", max_delay_ms=2**31), "bad-clock", "clusters: now_ms=1, max_delay_ms=2147483648"),
+    (cluster("c", max_delay_ms=-1), "bad-clock", "clusters: now_ms=1, max_delay_ms=-1"),
+    (cluster("c", now_ms=None), "null-key", "clusters: now_ms=null"),
+    (cluster("c", max_delay_ms=None), "null-key", "clusters: max_delay_ms=null"),
+    (cluster("c", generation_id=None), "null-key", "clusters: generation_id=null"),
+    (cluster("c", last_completed_generation_id=None), "null-key", "clusters: last_completed_generation_id=null"),
+    (_with("c", "connectors", {"connector": None}), "null-key", "connectors: connector=null"),
+    (_with("c", "tasks", {"connector": None, "task": 1}), "null-key", "tasks: connector=null, task=1"),
+    (_with("c", "workers", {"worker_id": None}), "null-key", "workers: worker_id=null"),
+    (
+        _with("c", "reported", {"worker_id": None, "kind": "task", "connector": "c", "task": 0}),
+        "null-key",
+        "reported: worker_id=null, connector=c, task=0",
+    ),
+    (
+        _with("c", "reported", {"worker_id": "w2", "kind": "task", "connector": None, "task": 0}),
+        "null-key",
+        "reported: worker_id=w2, connector=null, task=0",
+    ),
+    (
+        _with("c", "reported", {"worker_id": "w2", "kind": "connector", "connector": "c", "task": 0}),
+        "bad-item",
+        "reported: worker_id=w2, connector=c, task=0",
+    ),
+    (_with("c", "tasks", {"connector": "c", "task": -1}), "bad-task", "tasks: connector=c, task=-1"),
+    (_with("c", "connectors", *2 * [{"connector": "d"}]), "duplicate-connector", "connectors: connector=d"),
+    (_with("c", "tasks", {"connector": "d", "task": 0}), "unknown-connector", "tasks: connector=d, task=0"),
+    (_with("c", "tasks", {"connector": "a", "task": 0}), "unknown-connector", "tasks: connector=a, task=0"),
+    (
+        _with("c", "reported", {"worker_id": "w9", "kind": "connector", "connector": "c"}),
+        "unknown-worker",
+        "reported: worker_id=w9, connector=c, task=null",
+    ),
+    (cluster("c", leader="a"), "unknown-leader", "clusters: leader=a"),
 )
 def test_single_faults(tables: Tables, code: str, text: str) -> None:
     """Bounds, what may not be null, and names at either end of the order."""
-    found = rejected(tables)
-    assert found == {"c": (code, f"{text}. {REMEDIES[code]}")}
+    assert rejected(tables) == {"c": (code, f"{text}. {REMEDIES[code]}")}
 
 
-@pytest.mark.parametrize(
+@cases(
     "tables",
-    [
-        cluster("c", now_ms=0, max_delay_ms=0, leader="w2"),
-        cluster("c", max_delay_ms=2**31 - 1),
-        _with("c", "reported", {"worker_id": "w2", "kind": "task", "connector": "gone", "task": 5}),
-        _with("c", "reported", *({"worker_id": "w2"} | item for item in items("c", "c-0"))),
-        _with("c", "connectors", {"connector": "d"}),
-        merged(cluster("c"), cluster("d")),
-    ],
+    cluster("c", now_ms=0, max_delay_ms=0, leader="w2"),
+    cluster("c", max_delay_ms=2**31 - 1),
+    _with("c", "reported", {"worker_id": "w2", "kind": "task", "connector": "gone", "task": 5}),
+    _with("c", "reported", *({"worker_id": "w2"} | item for item in items("c", "c-0"))),
+    _with("c", "connectors", {"connector": "d"}),
+    merged(cluster("c"), cluster("d")),
 )
 def test_valid_inputs(tables: Tables) -> None:
     """The bounds themselves; what is not configured, or run twice; the names of one cluster in another."""
@@ -173,9 +169,7 @@ def test_many_equal_workers_reject_only_their_cluster(workers: list[str | None])
     faulty = cluster("c") | {"workers": [{"connect_cluster": "c", "worker_id": worker} for worker in workers]}
     assert rejected(merged(faulty, cluster("b"))).keys() == {"c"}
     assert rejected(merged(faulty)).keys() == {"c"}
-    assert [row for row in results(merged(faulty, cluster("b"))) if row["connect_cluster"] == "b"] == results(
-        cluster("b")
-    )
+    assert [r for r in results(merged(faulty, cluster("b"))) if r["connect_cluster"] == "b"] == results(cluster("b"))
 
 
 def test_workers_whose_ids_are_all_null() -> None:
@@ -196,17 +190,15 @@ def test_faulty_reports_belong_to_no_valid_cluster(worker: str | None) -> None:
         assert [together[name]] == results(cluster(name))
 
 
-@pytest.mark.parametrize(
-    ("state", "name"),
-    [
-        ({"revocation": [{"kind": "connector", "connector": None, "task": None}]}, "revocation"),
-        ({"members": ["w1", None]}, "members"),
-        ({"candidates": [None]}, "candidates"),
-        ({"assignment": [{"kind": "task", "connector": "a", "task": -1}]}, "assignment"),
-        ({"assignment": [None]}, "assignment"),
-        ({"revocation": [*items("c-0"), {"kind": "connector", "connector": "a", "task": 0}]}, "revocation"),
-        ({"revocation": [*items("c-0"), {"kind": None, "connector": "a", "task": None}, *items("c-1")]}, "revocation"),
-    ],
+@cases(
+    "state name",
+    ({"revocation": [{"kind": "connector", "connector": None, "task": None}]}, "revocation"),
+    ({"members": ["w1", None]}, "members"),
+    ({"candidates": [None]}, "candidates"),
+    ({"assignment": [{"kind": "task", "connector": "a", "task": -1}]}, "assignment"),
+    ({"assignment": [None]}, "assignment"),
+    ({"revocation": [*items("c-0"), {"kind": "connector", "connector": "a", "task": 0}]}, "revocation"),
+    ({"revocation": [*items("c-0"), {"kind": None, "connector": "a", "task": None}, *items("c-1")]}, "revocation"),
 )
 def test_faults_of_a_state(state: dict[str, Any], name: str) -> None:
     """The text has the column. A valid state of another cluster is read."""
@@ -238,8 +230,7 @@ def test_faults_of_a_simulation() -> None:
             (None, 5, "worker-left", "w1", None),
         )
     ]
-    names = {row["connect_cluster"] for row in events} - {None}
-    tables = merged(empty, *map(cluster, names), {"events": events})
+    tables = merged(empty, *map(cluster, {row["connect_cluster"] for row in events} - {None}), {"events": events})
     played = simulated(tables)
     by_code = {row["connect_cluster"]: (row["code"], row["detail"]) for row in played if row["code"]}
     assert {name: code for name, (code, _) in by_code.items()} == {

@@ -131,9 +131,8 @@ def test_a_group_in_a_rebalance_is_requested_again_and_a_damaged_one_is_not() ->
 
 def test_eager_groups() -> None:
     """The protocol's name on the wire is `default`; a worker runs what it was told."""
-    member = SimpleNamespace(
-        member_id=A, member_metadata=metadata("http://w1:8083/", version=0), member_assignment=assignment([("x", [-1])])
-    )
+    member_metadata = metadata("http://w1:8083/", version=0)
+    member = SimpleNamespace(member_id=A, member_metadata=member_metadata, member_assignment=assignment([("x", [-1])]))
     found = _described(_group(member, protocol="default"))
     assert (found.protocol, found.workers[0].connectors) == ("eager", ("x",))
 
@@ -144,8 +143,7 @@ def test_the_group_is_found_by_its_workers() -> None:
     other.group_id = "other"
     twin = _group(_member("connect-w1:8083-e", assignment([])))
     twin.group_id = "twin"
-    tables = _taken(_groups(_settled(), other))
-    assert tables["clusters"]["group_id"].to_pylist() == ["connect"]
+    assert _taken(_groups(_settled(), other))["clusters"]["group_id"].to_pylist() == ["connect"]
     with pytest.raises(SourceError, match=r"groups connect, twin have workers .*w1:8083.*--connect-group"):
         _taken(_groups(_settled(), twin))
     assert _taken(_groups(_settled(), twin), [], ["twin"])["clusters"]["group_id"].to_pylist() == ["twin"]

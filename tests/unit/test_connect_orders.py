@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from spark_assign.connect.kernel.connectors_and_tasks import (
     Names,
     apply_assignment,
@@ -19,6 +17,7 @@ from spark_assign.connect.kernel.connectors_and_tasks import (
 )
 from spark_assign.connect.kernel.incremental_cooperative_assignor import WorkerLoads, backoff
 from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts
+from tests.cases import cases, tuples
 from tests.unit import connect_facts
 
 
@@ -28,9 +27,7 @@ def test_items_sort_as_kafka_sorts_them() -> None:
     assert names.texts == ["a", "a-1", "b", "\U0001f600", "\uff5e"]
     items = [task_item(0, 10), task_item(0, 9), connector_item(1), connector_item(0), task_item(0, 2**31 - 1)]
     assert [item_name(item, names.texts) for item in sorted(items)] == [
-        ("a", None),
-        ("a", 9),
-        ("a", 10),
+        *tuples("a None; a 9; a 10"),
         ("a", 2**31 - 1),
         ("a-1", None),
     ]
@@ -70,22 +67,19 @@ def test_the_wire_groups_by_connector() -> None:
     connectors, sent = serialized_order([connector_item(0), connector_item(1)], tasks, spread)
     assert connectors == [connector_item(1), connector_item(0)]
     assert sent == [task_item(1, 0), task_item(1, 1), task_item(0, 1), task_item(2, 0)]
-    again = serialized_order(connectors, sent, spread)
-    assert again == (connectors, sent)
+    assert serialized_order(connectors, sent, spread) == (connectors, sent)
     kept = apply_assignment((connectors, sent), ([], [task_item(0, 0)]), {task_item(1, 0), connector_item(1)}, spread)
     assert kept == ([connector_item(0)], [task_item(0, 0), task_item(1, 1), task_item(0, 1), task_item(2, 0)])
 
 
-@pytest.mark.parametrize(
-    ("max_delay_ms", "delays"),
-    [
-        (300_000, [40, 1_600, 64_000, 300_000, 300_000]),
-        (30_000, [40, 1_600, 29_999, 29_999]),
-        (180_000, [40, 1_600, 64_000, 179_999]),
-        (60_000, [40, 1_600, 60_000]),
-        (1, [1, 1]),
-        (0, [0, 0]),
-    ],
+@cases(
+    "max_delay_ms delays",
+    (300_000, [40, 1_600, 64_000, 300_000, 300_000]),
+    (30_000, [40, 1_600, 29_999, 29_999]),
+    (180_000, [40, 1_600, 64_000, 179_999]),
+    (60_000, [40, 1_600, 60_000]),
+    (1, [1, 1]),
+    (0, [0, 0]),
 )
 def test_backoff(max_delay_ms: int, delays: list[int]) -> None:
     """As Java's `ExponentialBackoff` gives it; the truncation matters."""
@@ -123,8 +117,7 @@ def _spread_plainly(sizes: list[int], new: list[int], by_id: list[int]) -> list[
     current, assigned, remaining = list(sizes), [[] for _ in sizes], list(new)
     while remaining:
         level = current[order[0]]
-        up_to = next((at for at, worker in enumerate(order) if current[worker] > level), len(order))
-        for worker in order[:up_to]:
+        for worker in order[: next((at for at, worker in enumerate(order) if current[worker] > level), len(order))]:
             if remaining:
                 assigned[worker].append(remaining.pop(0))
                 current[worker] += 1

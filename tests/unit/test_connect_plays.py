@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
-
 from spark_assign.connect.kernel.simulation import ConnectTiming
 from spark_assign.tables.connect import REBALANCES
+from tests.cases import cases, keyed, tuples
 from tests.golden.connect_scripts import Happened
 from tests.unit.connect_facts import Tables, cluster, items, merged, simulated
 from tests.unit.test_connect_simulation import ADDED, TWO, play
@@ -24,10 +23,7 @@ def _doubled() -> Tables:
 
 
 def _played(*tables: Tables, events: list[Happened], protocols: tuple[str, ...] | None = None) -> list[dict[str, Any]]:
-    rows = [
-        {"connect_cluster": "c", "at_ms": at, "event": event, "subject": subject, "tasks": tasks}
-        for at, event, subject, tasks in events
-    ]
+    rows = [{"connect_cluster": "c", "at_ms": a, "event": e, "subject": s, "tasks": t} for a, e, s, t in events]
     return simulated(merged(*tables, {"events": rows}), protocols, SLOW)
 
 
@@ -46,12 +42,7 @@ def test_fields_of_a_simulation() -> None:
         dict(zip(FIELDS, (1, 5_150, "rejoin", 3, 3, 2, 0, 0, 0, 2, 5, 0, 0), strict=True)),
     ]
     assert row["costs"] == {
-        "rebalances": 2,
-        "connector_starts": 0,
-        "connector_stops": 0,
-        "task_starts": 2,
-        "task_stops": 2,
-        "lost_with_worker": 0,
+        **keyed("rebalances=2 connector_starts=0 connector_stops=0 task_starts=2 task_stops=2 lost_with_worker=0"),
         "task_ms_not_running": 2 * (50 + 100 + 1_000),
         "not_running": 0,
         "ended_ms": 5_250,
@@ -103,17 +94,12 @@ def test_unassigned_tasks_count_from_start_to_end() -> None:
 
 def test_the_order_of_events_is_that_of_their_times() -> None:
     """The order of rows is irrelevant; at one time, workers leave and join before connectors change."""
-    events: list[Happened] = [
-        (0, "worker-joined", "w1", None),
-        (0, "connector-added", "c", 2),
-        (0, "connector-added", "d", None),
-        (0, "tasks-changed", "c", 3),
-        (700, "worker-joined", "w2", None),
-        (9_000, "worker-left", "w2", None),
-        (9_000, "worker-joined", "w2", None),
-        (9_000, "connector-removed", "d", None),
-        (9_000, "connector-added", "d", 1),
-    ]
+    events: list[Happened] = tuples(
+        "0 worker-joined w1 None; 0 connector-added c 2; 0 connector-added d None; "
+        "0 tasks-changed c 3; 700 worker-joined w2 None; "
+        "9_000 worker-left w2 None; 9_000 worker-joined w2 None; "
+        "9_000 connector-removed d None; 9_000 connector-added d 1"
+    )
     expected = play("sessioned", events, SLOW)
     assert [round["event"] for round in expected[0]][:2] == [
         "worker-joined w1, connector-added c, connector-added d, tasks-changed c",
@@ -147,16 +133,11 @@ def test_workers_with_revoked_items_rejoin_at_once() -> None:
     events: list[Happened] = [
         *TWO,
         ADDED,
-        (0, "connector-added", "d", 4),
-        (9_000, "worker-left", "w2", None),
-        (9_000, "connector-removed", "d", None),
+        *tuples("0 connector-added d 4; 9_000 worker-left w2 None; 9_000 connector-removed d None"),
     ]
     rounds, _, ended = play("sessioned", events, SLOW)
-    assert [(round["at_ms"], round["event"], round["delay_ms"]) for round in rounds[1:]] == [
-        (9_000, "worker-left w2, connector-removed d", 300_000),
-        (9_150, "rejoin", 299_850),
-        (309_100, "delay-over", 0),
-    ]
+    expected = tuples("9_000 'worker-left w2, connector-removed d' 300_000; 9_150 rejoin 299_850; 309_100 delay-over 0")
+    assert [(round["at_ms"], round["event"], round["delay_ms"]) for round in rounds[1:]] == expected
     assert ended == 309_200
 
 
@@ -175,17 +156,11 @@ def test_tasks_that_never_return_have_an_open_cost() -> None:
 
 def test_events_without_workers_are_not_reported_later() -> None:
     """The event of a worker that joins is the only one in its rebalance."""
-    events: list[Happened] = [
-        (0, "connector-added", "c", 1),
-        (10, "worker-joined", "w1", None),
-        (5_000, "worker-left", "w1", None),
-        (6_000, "worker-joined", "w1", None),
-    ]
+    events: list[Happened] = tuples(
+        "0 connector-added c 1; 10 worker-joined w1 None; 5_000 worker-left w1 None; 6_000 worker-joined w1 None"
+    )
     rounds, _, _ = play("sessioned", events, SLOW)
-    assert [(round["event"], round["lost_with_worker"]) for round in rounds] == [
-        ("worker-joined w1", 0),
-        ("worker-joined w1", 2),
-    ]
+    assert [(r["event"], r["lost_with_worker"]) for r in rounds] == tuples("'worker-joined w1' 0; 'worker-joined w1' 2")
 
 
 def _waiting(leader: str | None = None) -> Tables:
@@ -197,19 +172,17 @@ def _waiting(leader: str | None = None) -> Tables:
     return waiting
 
 
-@pytest.mark.parametrize(
-    ("leader", "events", "delay_ms"),
-    [
-        (None, [(5_000, "connector-added", "d", 0)], 296_000),
-        ("w2", [(5_000, "connector-added", "d", 0)], 296_000),
-        ("w9", [(5_000, "connector-added", "d", 0)], 0),
-        ("a", [(5_000, "connector-added", "d", 0)], 0),
-        ("w9", [(5_000, "worker-joined", "w9", None)], 296_000),
-        ("w2", [(5_000, "worker-left", "w2", None)], 0),
-        ("w2", [(5_000, "worker-left", "w2", None), (5_000, "worker-joined", "w2", None)], 0),
-        ("w1", [(5_000, "worker-left", "w2", None), (5_000, "worker-joined", "w2", None)], 296_000),
-        (None, [(5_000, "worker-left", "w2", None)], 296_000),
-    ],
+@cases(
+    "leader events delay_ms",
+    (None, [(5_000, "connector-added", "d", 0)], 296_000),
+    ("w2", [(5_000, "connector-added", "d", 0)], 296_000),
+    ("w9", [(5_000, "connector-added", "d", 0)], 0),
+    ("a", [(5_000, "connector-added", "d", 0)], 0),
+    ("w9", [(5_000, "worker-joined", "w9", None)], 296_000),
+    ("w2", [(5_000, "worker-left", "w2", None)], 0),
+    ("w2", [(5_000, "worker-left", "w2", None), (5_000, "worker-joined", "w2", None)], 0),
+    ("w1", [(5_000, "worker-left", "w2", None), (5_000, "worker-joined", "w2", None)], 296_000),
+    (None, [(5_000, "worker-left", "w2", None)], 296_000),
 )
 def test_the_state_is_that_of_the_leader(leader: str | None, events: list[Happened], delay_ms: int) -> None:
     """If the leader leaves or isn't a member, the state is lost: waiting items are new, and assigned at once."""

@@ -26,10 +26,7 @@ def test_the_story() -> None:
     assert [name for _, name in SCENARIO.phases] == ["start", "add", "join", "bounce", "leave", "delete"]
     assert [event["event"] for event in SCENARIO.events[3:]] == [
         *["connector-added"] * 2,
-        "worker-joined",
-        "worker-left",
-        "worker-joined",
-        "worker-left",
+        *("worker-joined", "worker-left", "worker-joined", "worker-left"),
         *["connector-removed"] * 2,
     ]
 

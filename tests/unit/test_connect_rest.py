@@ -17,6 +17,7 @@ from spark_assign.sources.connect.cluster_snapshot import ConnectTarget, parse_t
 from spark_assign.sources.connect.http_settings import HttpSettings
 from spark_assign.sources.connect.rest import ConnectHttp
 from spark_assign.tables.errors import ConfigError, SourceError
+from tests.cases import cases, tuples
 from tests.unit import connect_stub, tls_stub
 from tests.unit.connect_stub import EXPANDED, ROOT, Stub, serving
 
@@ -49,26 +50,15 @@ def test_tables() -> None:
     """FAILED, PAUSED and STOPPED ones belong to their workers, UNASSIGNED ones to nobody; each with its state."""
     with serving(connect_stub.cluster({"files": FILES, "to s3/eu": SINK})) as stub:
         tables = connect.snapshot(parse_targets([f"prod={stub.url}"], ["w2:8083,w3:8083"]), max_delay_ms=5).tables
-    assert _rows(tables, "connectors", "connect_cluster", "connector", "type", "state") == [
-        ("prod", "files", "source", "RUNNING"),
-        ("prod", "to s3/eu", "sink", "STOPPED"),
-    ]
-    assert _rows(tables, "tasks", "connector", "task", "state") == [
-        ("files", 0, "FAILED"),
-        ("files", 1, "PAUSED"),
-        ("files", 2, "UNASSIGNED"),
-    ]
-    assert _rows(tables, "workers", "worker_id", "position") == [
-        ("w1:8083", None),
-        ("w2:8083", None),
-        ("w3:8083", None),
-    ]
-    assert _rows(tables, "reported", "worker_id", "kind", "connector", "task", "state") == [
-        ("w1:8083", "connector", "files", None, "RUNNING"),
-        ("w1:8083", "task", "files", 0, "FAILED"),
-        ("w2:8083", "task", "files", 1, "PAUSED"),
-        ("w2:8083", "connector", "to s3/eu", None, "STOPPED"),
-    ]
+    found = _rows(tables, "connectors", "connect_cluster", "connector", "type", "state")
+    assert found == tuples("prod files source RUNNING; prod 'to s3/eu' sink STOPPED")
+    got = _rows(tables, "tasks", "connector", "task", "state")
+    assert got == tuples("files 0 FAILED; files 1 PAUSED; files 2 UNASSIGNED")
+    assert _rows(tables, "workers", "worker_id", "position") == tuples("w1:8083 None; w2:8083 None; w3:8083 None")
+    assert _rows(tables, "reported", "worker_id", "kind", "connector", "task", "state") == tuples(
+        "w1:8083 connector files None RUNNING; w1:8083 task files 0 FAILED; "
+        "w2:8083 task files 1 PAUSED; w2:8083 connector 'to s3/eu' None STOPPED"
+    )
     columns = ("protocol", "generation_id", "last_completed_generation_id", "max_delay_ms", "leader", "version")
     assert _rows(tables, "clusters", *columns) == [("sessioned", 1, 0, 5, None, "4.1.2")]
     assert tables["state"].num_rows == tables["unreadable"].num_rows == 0
@@ -126,17 +116,15 @@ def test_what_does_not_pass_names_url_status_and_remedy(pauses: list[float]) -> 
         assert len(pauses) == 2
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        ((401, b""), "401 Unauthorized. Give user:password in SPARK_ASSIGN_CONNECT_AUTH"),
-        ((403, {"message": "no"}), r"403 Forbidden \(no\). The user may not"),
-        ((404, b"<html>not here"), "404 Not Found .*root of a Connect worker"),
-        ((302, b"", {"Location": "http://login/"}), "302 Found: leads to http://login/. Give that URL"),
-        ((200, b"<html>hello"), r"is no JSON \(<html>hello\)"),
-        ((200, {"name": "elasticsearch"}), "not as a Connect worker"),
-        ((200, ["x"]), "not as a Connect worker"),
-    ],
+@cases(
+    "answer message",
+    ((401, b""), "401 Unauthorized. Give user:password in SPARK_ASSIGN_CONNECT_AUTH"),
+    ((403, {"message": "no"}), r"403 Forbidden \(no\). The user may not"),
+    ((404, b"<html>not here"), "404 Not Found .*root of a Connect worker"),
+    ((302, b"", {"Location": "http://login/"}), "302 Found: leads to http://login/. Give that URL"),
+    ((200, b"<html>hello"), r"is no JSON \(<html>hello\)"),
+    ((200, {"name": "elasticsearch"}), "not as a Connect worker"),
+    ((200, ["x"]), "not as a Connect worker"),
 )
 def test_what_is_no_connect_worker(answer: Any, message: str, pauses: list[float]) -> None:
     """Said at once."""
@@ -205,26 +193,23 @@ def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
 
 def test_targets() -> None:
     """Names, several workers of a cluster, what belongs to which."""
-    found = parse_targets(["https://a:1/,http://b:2", "eu=http://c:3/connect"], ["a:1=w:1,w:2"], ["eu=connect-eu"])
-    assert found == [
+    assert parse_targets(["https://a:1/,http://b:2", "eu=http://c:3/connect"], ["a:1=w:1,w:2"], ["eu=connect-eu"]) == [
         ConnectTarget("a:1", ("https://a:1/", "http://b:2"), ("w:1", "w:2")),
         ConnectTarget("eu", ("http://c:3/connect",), (), "connect-eu"),
     ]
     assert parse_targets(["http://a:1"], ["w:1"], ["g"]) == [ConnectTarget("a:1", ("http://a:1",), ("w:1",), "g")]
 
 
-@pytest.mark.parametrize(
-    ("urls", "workers", "message"),
-    [
-        (["a:8083"], [], "expected .*http"),
-        (["ftp://a"], [], "expected .*http"),
-        (["http://u:pw-4711@a"], [], "does not belong on the command line"),
-        (["http://a:1,"], [], "found nothing"),
-        (["http://a:1", "http://a:1/"], [], "called a:1 already"),
-        (["http://a:1", "http://b:1"], ["w:1"], "of which cluster"),
-        (["x=http://a:1"], ["y=w:1"], "the clusters are x"),
-        (["x=http://a:1"], ["w:1", "x=w:2"], "has one already"),
-    ],
+@cases(
+    "urls workers message",
+    (["a:8083"], [], "expected .*http"),
+    (["ftp://a"], [], "expected .*http"),
+    (["http://u:pw-4711@a"], [], "does not belong on the command line"),
+    (["http://a:1,"], [], "found nothing"),
+    (["http://a:1", "http://a:1/"], [], "called a:1 already"),
+    (["http://a:1", "http://b:1"], ["w:1"], "of which cluster"),
+    (["x=http://a:1"], ["y=w:1"], "the clusters are x"),
+    (["x=http://a:1"], ["w:1", "x=w:2"], "has one already"),
 )
 def test_targets_that_make_no_sense(urls: list[str], workers: list[str], message: str) -> None:
     """Named with the option; a password is not repeated."""
@@ -278,19 +263,17 @@ def test_the_same_cluster_twice(tmp_path: Path) -> None:
             assert connect.snapshot(parse_targets([one.url, elsewhere.url])).rows()["clusters"] == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     "arguments",
-    [
-        [],
-        ["--bootstrap-server", "b:1", "--connect-auth", "f"],
-        ["--bootstrap-server", "b:1", "--connect-protocol", "eager"],
-        ["--connect-url", "http://a:1", "--group", "x"],
-        ["--connect-url", "http://a:1", "--connect-protocol", "lazy"],
-        ["--connect-url", "http://a:1", "--connect-attempts", "0"],
-        ["--connect-url", "http://a:1", "--command-config", "f"],
-        ["--connect-url", "http://a:1", "--connect-group", "g"],
-        ["--connect-url", "http://a:1", "--connect-workers", "w:1", "--bootstrap-server", "b:1"],
-    ],
+    [],
+    ["--bootstrap-server", "b:1", "--connect-auth", "f"],
+    ["--bootstrap-server", "b:1", "--connect-protocol", "eager"],
+    ["--connect-url", "http://a:1", "--group", "x"],
+    ["--connect-url", "http://a:1", "--connect-protocol", "lazy"],
+    ["--connect-url", "http://a:1", "--connect-attempts", "0"],
+    ["--connect-url", "http://a:1", "--command-config", "f"],
+    ["--connect-url", "http://a:1", "--connect-group", "g"],
+    ["--connect-url", "http://a:1", "--connect-workers", "w:1", "--bootstrap-server", "b:1"],
 )
 def test_options_that_do_not_go_together(arguments: list[str], tmp_path: Path) -> None:
     """Code 2, nothing ignored."""

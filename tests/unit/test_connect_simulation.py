@@ -18,6 +18,7 @@ from spark_assign.connect.kernel.simulation import (
     ConnectTiming,
     InvalidEventError,
 )
+from tests.cases import cases, tuples
 from tests.golden import connect_rows
 from tests.golden.connect_scripts import Happened, events_of, totals
 
@@ -26,18 +27,12 @@ NO_DURATIONS = ConnectTiming(0, 0, 0)
 
 
 def play(
-    protocol: str,
-    happened: list[Happened],
-    timing: ConnectTiming = NO_DURATIONS,
-    *,
-    max_delay_ms: int = 300_000,
+    protocol: str, happened: list[Happened], timing: ConnectTiming = NO_DURATIONS, *, max_delay_ms: int = 300_000
 ) -> tuple[list[dict[str, Any]], ConnectCosts, int]:
     """Simulates events of an initially empty cluster."""
     of_workers = [event.startswith("worker") for _, event, _, _ in happened]
     workers = Names(subject for is_worker, (_, _, subject, _) in zip(of_workers, happened, strict=True) if is_worker)
-    connectors = Names(
-        subject for is_worker, (_, _, subject, _) in zip(of_workers, happened, strict=True) if not is_worker
-    )
+    connectors = Names(subject for i, (_, _, subject, _) in zip(of_workers, happened, strict=True) if not i)
     numbers = {True: workers.indexes(), False: connectors.indexes()}
     events = [
         ConnectEvent(at, EVENTS.index(event), numbers[is_worker][subject], -1 if tasks is None else tasks)
@@ -86,12 +81,10 @@ def test_a_bounce_within_the_delay() -> None:
     """The worker's tasks wait for it, and run again 300 s after it left."""
     events = [*TWO, ADDED, (10_000, "worker-left", "w2", None), (70_000, "worker-joined", "w2", None)]
     rounds, costs, end_ms = play("sessioned", events, ConnectTiming(start_ms=2_000, stop_ms=1_000, rebalance_ms=500))
-    assert [(row["at_ms"], row["event"]) for row in rounds] == [
-        (0, "worker-joined w1, worker-joined w2, connector-added c"),
-        (10_000, "worker-left w2"),
-        (70_000, "worker-joined w2"),
-        (310_500, "delay-over"),
-    ]
+    assert [(row["at_ms"], row["event"]) for row in rounds] == tuples(
+        "0 'worker-joined w1, worker-joined w2, connector-added c'; "
+        "10_000 'worker-left w2'; 70_000 'worker-joined w2'; 310_500 delay-over"
+    )
     assert [row["delay_ms"] for row in rounds] == [0, 300_000, 240_000, 0]
     assert [row["not_running"] for row in rounds] == [0, 2, 2, 0]
     # 4 tasks: a rebalance, a start; 2 of them: 300 s, two rebalances (w2 left, the delay was over), a start.
@@ -105,10 +98,8 @@ def test_moving_tasks_costs_two_rounds_and_eager_everything() -> None:
     events: list[Happened] = [TWO[0], ADDED, (10_000, "worker-joined", "w2", None)]
     timing = ConnectTiming(start_ms=2_000, stop_ms=1_000, rebalance_ms=500)
     rounds, costs, _ = play("sessioned", events, timing)
-    assert [(row["event"], row["stopped"], row["started"]) for row in rounds[1:]] == [
-        ("worker-joined w2", 2, 0),
-        ("rejoin", 0, 2),
-    ]
+    found = [(row["event"], row["stopped"], row["started"]) for row in rounds[1:]]
+    assert found == tuples("'worker-joined w2' 2 0; rejoin 0 2")
     assert rounds[2]["at_ms"] == 11_500  # a rebalance, then the stop
     assert costs.task_ms_not_running == 4 * 2_500 + 2 * (1_000 + 500 + 2_000)
     rounds, costs, _ = play("eager", events, timing)
@@ -121,10 +112,9 @@ def test_events_while_a_round_runs_wait_for_the_next() -> None:
     """Two connectors come while the workers rebalance: one round takes both."""
     events: list[Happened] = [
         TWO[0],
-        (100, "connector-added", "a", 1),
-        (200, "connector-added", "b", 1),
-        (250, "tasks-changed", "a", 0),
-        (300, "connector-removed", "b", None),
+        *tuples(
+            "100 connector-added a 1; 200 connector-added b 1; 250 tasks-changed a 0; 300 connector-removed b None"
+        ),
     ]
     rounds, costs, end_ms = play("sessioned", events, ConnectTiming(0, 0, 1_000))
     assert [row["at_ms"] for row in rounds] == [0, 1_000]
@@ -143,16 +133,14 @@ def test_a_cluster_without_workers() -> None:
     assert (costs.lost_with_worker, end_ms) == (10, 10_000)
 
 
-@pytest.mark.parametrize(
-    ("event", "reason"),
-    [
-        ((5, "worker-joined", "w1", None), "worker w1 is already a member"),
-        ((5, "worker-left", "w9", None), "worker w9 isn't a member"),
-        ((5, "connector-added", "c", 1), "connector c exists already"),
-        ((5, "connector-removed", "d", None), "connector d doesn't exist"),
-        ((5, "tasks-changed", "c", None), "tasks is null, expected the new number of tasks"),
-        ((-1, "worker-left", "w1", None), "at_ms is before 0"),
-    ],
+@cases(
+    "event reason",
+    ((5, "worker-joined", "w1", None), "worker w1 is already a member"),
+    ((5, "worker-left", "w9", None), "worker w9 isn't a member"),
+    ((5, "connector-added", "c", 1), "connector c exists already"),
+    ((5, "connector-removed", "d", None), "connector d doesn't exist"),
+    ((5, "tasks-changed", "c", None), "tasks is null, expected the new number of tasks"),
+    ((-1, "worker-left", "w1", None), "at_ms is before 0"),
 )
 def test_events_that_cannot_happen(event: Happened, reason: str) -> None:
     """Each is named with its time and the reason."""

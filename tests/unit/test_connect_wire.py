@@ -12,6 +12,7 @@ import pytest
 from spark_assign.connect import connect_protocol
 from spark_assign.connect.connect_protocol import ConnectAssignment, WorkerState
 from spark_assign.wire.reader import WireError
+from tests.cases import cases
 
 Items = list[tuple[str, list[int]]]
 
@@ -68,9 +69,8 @@ def test_what_an_older_version_leaves_out_has_a_default(missing: int) -> None:
 
 def test_worker_state() -> None:
     """Eager: URL and config offset; later versions carry what the worker runs, or null."""
-    assert connect_protocol.read_worker_state(metadata("http://a:8083/", version=0)) == WorkerState(
-        "http://a:8083/", 7, None
-    )
+    found = connect_protocol.read_worker_state(metadata("http://a:8083/", version=0))
+    assert found == WorkerState("http://a:8083/", 7, None)
     assert connect_protocol.read_worker_state(metadata("http://a:8083/")).running is None
     got = connect_protocol.read_worker_state(metadata("http://a:8083/", assignment([("x", [-1, 0])])))
     assert got.running is not None
@@ -84,16 +84,14 @@ def test_versions_to_come_are_read_as_far_as_known() -> None:
     assert connect_protocol.read_worker_state(bytes(data)).url == "http://a:8083/"
 
 
-@pytest.mark.parametrize(
+@cases(
     "data",
-    [
-        b"",
-        b"\xff\xff" + metadata("u")[2:],
-        metadata("u")[:-6],
-        metadata("u")[:-2],
-        metadata("u", b"\x00"),
-        metadata("u", assignment([("x", [1])])[:-30]),
-    ],
+    b"",
+    b"\xff\xff" + metadata("u")[2:],
+    metadata("u")[:-6],
+    metadata("u")[:-2],
+    metadata("u", b"\x00"),
+    metadata("u", assignment([("x", [1])])[:-30]),
 )
 def test_damaged_bytes_are_refused(data: bytes) -> None:
     """Never read as something else."""

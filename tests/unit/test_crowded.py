@@ -20,6 +20,7 @@ from spark_assign.share.plan import PLAN_ROWS
 from spark_assign.simulation.kernel.classic_group import ClassicGroup
 from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMember
 from spark_assign.spark.arrow_schemas import to_arrow_schema
+from tests.cases import cases
 from tests.plan_rows import facts_table
 
 EQUAL_HASHES = ["".join(letters) for letters in itertools.product(["Aa", "BB"], repeat=5)]
@@ -66,9 +67,7 @@ def test_racks_that_java_orders_by_identity_are_refused() -> None:
     assert "System.identityHashCode" in refused.message
 
 
-@pytest.mark.parametrize(
-    ("racks", "code"), [(EQUAL_HASHES[:11], "identity-order"), (EQUAL_HASHES[:10], None), (None, None)]
-)
+@cases("racks code", (EQUAL_HASHES[:11], "identity-order"), (EQUAL_HASHES[:10], None), (None, None))
 def test_a_request_that_depends_on_identity_is_rejected(racks: list[str] | None, code: str | None) -> None:
     """For the striped placer alone: the other one knows no hash map."""
     request = {"cluster": "c", "topic": "t", "partitions": 1, "replication_factor": 1, "start_index": None, "seed": 1}
@@ -110,9 +109,7 @@ def test_topics_of_a_share_group_of_one_hash_code() -> None:
     rows += [{"cluster": "c", "group_id": name, "kind": GROUP, "group_type": "share"} for name in groups]
     for row in rows:
         row |= {"topic_id": "kYcGx5mSTBWtVzUuEmKbxw"} if row["kind"] == SUBSCRIPTION else {}
-    planned = [
-        row for table in plan_share_groups(facts_table(rows), to_arrow_schema(PLAN_ROWS)) for row in table.to_pylist()
-    ]
+    planned = [row for t in plan_share_groups(facts_table(rows), to_arrow_schema(PLAN_ROWS)) for row in t.to_pylist()]
     assert {row["group_id"] for row in planned if row["kind"] == "assigned"} == {"good"}
     assert [(row["group_id"], row["code"]) for row in planned if row["code"]] == [("crowd", "identity-order")]
 

@@ -11,6 +11,7 @@ from spark_assign.report.html import render_report
 from spark_assign.report.html.collect_daily import _with_settings
 from spark_assign.report.html.daily import DailyRows
 from spark_assign.report.text.advice_commands import advice_commands
+from tests.cases import cases
 
 pytest.importorskip("jinja2", reason="pages are an extra")
 pytest.importorskip("vl_convert", reason="charts are an extra")
@@ -109,19 +110,17 @@ def test_the_rows_are_printed() -> None:
     assert DailyRows().tables()["groups"] == ()
 
 
-@pytest.mark.parametrize(
-    ("row", "apply", "undo"),
-    [
-        (advice("replicas-move", group_id=None, category="money"), "--execute", "current assignment"),
-        (advice("more-partitions", category="behind"), "--alter", "Not possible"),
-        (advice("racks", group_id=None, category="unknown", settings="client.rack"), "client.rack", "Nothing to undo"),
-        (advice("session", settings="session.timeout.ms=60000"), "session.timeout.ms=60000", "previous values"),
-        (
-            advice("assignor", settings="# Stop all members, then start them with:\nstrategy=X"),
-            "# Stop all members, then start them with:\nstrategy=X",
-            "by the same steps in the opposite order",
-        ),
-    ],
+@cases(
+    "row apply undo",
+    (advice("replicas-move", group_id=None, category="money"), "--execute", "current assignment"),
+    (advice("more-partitions", category="behind"), "--alter", "Not possible"),
+    (advice("racks", group_id=None, category="unknown", settings="client.rack"), "client.rack", "Nothing to undo"),
+    (advice("session", settings="session.timeout.ms=60000"), "session.timeout.ms=60000", "previous values"),
+    (
+        advice("assignor", settings="# Stop all members, then start them with:\nstrategy=X"),
+        "# Stop all members, then start them with:\nstrategy=X",
+        "by the same steps in the opposite order",
+    ),
 )
 def test_commands(row: dict[str, Any], apply: str, undo: str) -> None:
     """Each recommendation has commands to apply, verify, and undo it, and its confidence."""

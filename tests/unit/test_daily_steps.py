@@ -16,6 +16,7 @@ from jobs import daily
 from spark_assign.cli.outcome import Outcome
 from spark_assign.cli.steps import StepOutcome, run_steps
 from spark_assign.tables.errors import ConfigError, SparkAssignError
+from tests.cases import cases
 
 CLUSTERS = {"eu": {"bootstrap_server": "eu:9092"}, "us/1": {"bootstrap_server": "us:9092", "command_config": "f"}}
 
@@ -125,15 +126,13 @@ def test_without_a_plan_there_is_no_page(steps: Steps, tmp_path: Path) -> None:
     assert steps.called == ALL[:4]
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        ([], "No clusters given"),
-        (["--no-snapshot"], "--no-snapshot needs --fleet-dir"),
-        (["--sample", "--records", "r"], "--sample can't be used with"),
-        (["--clusters", "c", "--records", "r", "--no-history"], "--no-history and --records are both given"),
-        (["--sample", "--max-restore-time", "10m"], "--max-restore-time needs --restore-bytes-per-second"),
-    ],
+@cases(
+    "words problem",
+    ([], "No clusters given"),
+    (["--no-snapshot"], "--no-snapshot needs --fleet-dir"),
+    (["--sample", "--records", "r"], "--sample can't be used with"),
+    (["--clusters", "c", "--records", "r", "--no-history"], "--no-history and --records are both given"),
+    (["--sample", "--max-restore-time", "10m"], "--max-restore-time needs --restore-bytes-per-second"),
 )
 def test_wrong_usage(words: list[str], problem: str) -> None:
     """The message names the flag and the remedy."""

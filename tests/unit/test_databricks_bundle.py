@@ -15,6 +15,7 @@ import pytest
 
 from jobs import _entry
 from spark_assign import __version__
+from tests.cases import keyed
 
 yaml = pytest.importorskip("yaml")
 Job = pytest.importorskip("databricks.bundles.jobs").Job
@@ -77,15 +78,10 @@ def test_keys_are_those_of_the_reference() -> None:
     for table in ("artifacts", "variables", "targets"):
         assert all(set(each) <= KEYS[table] for each in BUNDLE[table].values()), table
     assert [name for name, target in BUNDLE["targets"].items() if target.get("default")] == ["dev"]
-    assert {name: target["mode"] for name, target in BUNDLE["targets"].items()} == {
-        "dev": "development",
-        "serverless": "production",
-        "classic": "production",
-    }
+    found = {name: target["mode"] for name, target in BUNDLE["targets"].items()}
+    assert found == keyed("dev=development serverless=production classic=production")
     # What the CLI wants of a production target: one copy, whoever deploys it says where.
-    assert all(
-        target["workspace"]["root_path"] for target in BUNDLE["targets"].values() if target["mode"] == "production"
-    )
+    assert all(t["workspace"]["root_path"] for t in BUNDLE["targets"].values() if t["mode"] == "production")
     assert BUNDLE["targets"]["dev"]["resources"] == BUNDLE["targets"]["serverless"]["resources"]
     used = {name for text in strings(BUNDLE) for name in re.findall(r"\$\{var\.(\w+)\}", text)}
     assert used == set(BUNDLE["variables"])
@@ -145,8 +141,7 @@ def test_every_resource_is_as_the_api_has_it() -> None:
 
 def test_the_schedule_is_off_until_somebody_wants_it() -> None:
     """Airflow has one of its own; the plan comes after the snapshot."""
-    jobs = BUNDLE["resources"]["jobs"]
-    scheduled = {name: each["schedule"] for name, each in jobs.items() if "schedule" in each}
+    scheduled = {name: each["schedule"] for name, each in BUNDLE["resources"]["jobs"].items() if "schedule" in each}
     assert {each["pause_status"] for each in scheduled.values()} == {"${var.schedule}"}
     assert BUNDLE["variables"]["schedule"]["default"] == "PAUSED"
     at = {name: each["quartz_cron_expression"].split()[1:3] for name, each in scheduled.items()}
@@ -183,9 +178,7 @@ def test_every_job_is_a_subcommand() -> None:
     assert PROJECT["scripts"] == {"spark-assign": "spark_assign_jobs._entry:main"}
     context = click.Context(_entry.command)
     assert set(_entry.command.list_commands(context)) == jobs
-    assert {name: getattr(_entry.command.get_command(context, name), "name", None) for name in jobs} == {
-        name: name for name in jobs
-    }
+    assert {n: getattr(_entry.command.get_command(context, n), "name", None) for n in jobs} == {a: a for a in jobs}
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3])

@@ -12,6 +12,7 @@ from jobs import snapshot
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka import describe_text
 from spark_assign.tables.errors import SourceError
+from tests.cases import cases, tuples
 
 # As Kafka 4.1's kafka-topics.sh --describe prints it (tabs), and as 2.x did (fewer fields).
 TOPICS = """SLF4J: Failed to load class "org.slf4j.impl.StaticLoggerBinder".
@@ -73,37 +74,24 @@ def _rows(read: Snapshot, table: str, *columns: str) -> list[tuple[Any, ...]]:
 
 def test_topics(read: Snapshot) -> None:
     """Old and new output, a partition without a leader, brokers named by their replicas."""
-    assert _rows(read, "topics", "cluster", "topic", "partitions", "topic_id") == [
-        ("prod", "orders", 3, "PDqtFm2FTRmCJRFreBcepw"),
-        ("prod", "payments", 1, None),
-    ]
-    assert _rows(read, "replicas", "topic", "partition", "replicas", "leader_id") == [
-        ("orders", 0, [1, 2], 1),
-        ("orders", 1, [2, 3], 2),
-        ("orders", 2, [3, 1], None),
-        ("payments", 0, [3], 3),
-    ]
+    found = _rows(read, "topics", "cluster", "topic", "partitions", "topic_id")
+    assert found == tuples("prod orders 3 PDqtFm2FTRmCJRFreBcepw; prod payments 1 None")
+    got = _rows(read, "replicas", "topic", "partition", "replicas", "leader_id")
+    assert got == tuples("orders 0 [1,2] 1; orders 1 [2,3] 2; orders 2 [3,1] None; payments 0 [3] 3")
     assert _rows(read, "brokers", "broker_id", "rack_id") == [(1, None), (2, None), (3, None)]
 
 
 def test_groups(read: Snapshot) -> None:
     """State and assignor from --state; groups that could not be described are listed."""
-    assert _rows(read, "groups", "group_id", "state", "assignor") == [
-        ("busy", None, None),
-        ("gone", None, None),
-        ("nightly", "Empty", None),
-        ("shop", "Stable", "range"),
-    ]
+    found = _rows(read, "groups", "group_id", "state", "assignor")
+    assert found == tuples("busy None None; gone None None; nightly Empty None; shop Stable range")
     assert [group for (group,) in _rows(read, "undescribed", "group_id")] == ["busy", "gone"]
 
 
 def test_members_and_what_they_own(read: Snapshot) -> None:
     """Also a member without partitions, instance ids, IPv6 hosts wider than their column."""
-    assert _rows(read, "members", "member_id", "group_instance_id", "client_id", "client_host") == [
-        ("c0-aaaa", "worker-0", "c0", "/10.0.0.7"),
-        ("c1-bbbb", None, "c1", "/0:0:0:0:0:0:0:1"),
-        ("c2-cccc", None, "c2", "/10.0.0.9"),
-    ]
+    found = _rows(read, "members", "member_id", "group_instance_id", "client_id", "client_host")
+    assert found == tuples("c0-aaaa worker-0 c0 /10.0.0.7; c1-bbbb None c1 /0:0:0:0:0:0:0:1; c2-cccc None c2 /10.0.0.9")
     assert _rows(read, "owned_lists", "member_id", "topics", "firsts", "steps", "counts", "positions") == [
         ("c0-aaaa", ["orders"], [0], [2], [2], None),
         ("c1-bbbb", ["orders"], [1], [1], [1], None),
@@ -118,18 +106,13 @@ def test_subscriptions_are_what_anybody_in_the_group_has(read: Snapshot) -> None
 
 def test_offsets(read: Snapshot) -> None:
     """A dash is null."""
-    assert _rows(read, "offsets", "group_id", "topic", "partition", "committed_offset", "end_offset", "lag") == [
-        ("nightly", "orders", 0, 1, 9, 8),
-        ("shop", "orders", 0, 5, 9, 4),
-        ("shop", "orders", 1, 7, 7, 0),
-        ("shop", "orders", 2, None, 9, None),
-        ("shop", "payments", 0, 3, None, None),
-    ]
+    assert _rows(read, "offsets", "group_id", "topic", "partition", "committed_offset", "end_offset", "lag") == tuples(
+        "nightly orders 0 1 9 8; shop orders 0 5 9 4; shop orders 1 7 7 0; "
+        "shop orders 2 None 9 None; shop payments 0 3 None None"
+    )
 
 
-@pytest.mark.parametrize(
-    ("topics", "groups", "message"),
-    [
+@cases("topics groups message", 
         ("Topic: t\tPartition: x", "", r"topics\.txt, line 1: expected a line of kafka-topics\.sh"),
         ("Topic: t\tPartitionCount: 2\n\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1", "",
          r"line 1: expected 2 partition lines for topic t, 1 are there"),
@@ -140,8 +123,7 @@ def test_offsets(read: Snapshot) -> None:
         (TOPICS, GROUPS.replace("orders          1 ", "orders          one "), r"line 5: expected a number under P"),
         (TOPICS, GROUPS.replace("5               9", "five            9"), r"line 3: expected a number or - under C"),
         (TOPICS, GROUPS.replace("CLIENT-ID", ""), r"line 3: expected the default columns, CLIENT-ID missing"),
-    ],
-)  # fmt: skip
+    )  # fmt: skip
 def test_wrong_text(tmp_path: Path, topics: str, groups: str, message: str) -> None:
     """The error names file, line, and what was expected there."""
     files = _files(tmp_path, topics=topics, groups=groups)
@@ -153,10 +135,7 @@ def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pyt
     """Writes the tables; exit code 2 where a file is not there."""
     files = _files(tmp_path, topics=TOPICS, groups=GROUPS)
     arguments = [
-        "--from-text",
-        "--cluster-name",
-        "prod",
-        "--topics-file",
+        *("--from-text", "--cluster-name", "prod", "--topics-file"),
         str(files["topics"]),
         "--fleet-dir",
         str(tmp_path / "fleet"),

@@ -130,8 +130,7 @@ def test_skew_per_topic_beside_that_of_the_group() -> None:
 
 def test_the_state_after_the_last_round() -> None:
     """A member joins: in the first round it has nothing, and in the last one a third."""
-    owned = {"t": [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]}
-    found = figures(group(3, {"t": 12}, owned), "cooperative-sticky")
+    found = figures(group(3, {"t": 12}, {"t": [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]}), "cooperative-sticky")
     first = (found["min_per_member"], found["max_per_member"], found["withheld"])
     last = tuple(found[f"final_{name}"] for name in ("min_per_member", "max_per_member", "max_over_mean"))
     assert (first, last) == ((0, 4, 4), (4, 4, 1.0))

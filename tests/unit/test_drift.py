@@ -146,11 +146,7 @@ def _later(draw: random.Random, before: Side, kind: str) -> Side:
     members |= {f"n{n}": draw.choice([None, f"j{n}"]) for n in range(draw.randrange(2))} if kind != STORED else {}
     members = members or {"n": None}
     somebody = sorted(members)
-    owned = {
-        (named.get(member, draw.choice(somebody)), topic, partition)
-        for member, topic, partition in before.owned
-        if draw.random() < 0.97
-    }
+    owned = {(named.get(m, draw.choice(somebody)), t, p) for m, t, p in before.owned if draw.random() < 0.97}
     if draw.random() < 0.3:
         owned = _deal(draw, somebody, conflicts=draw.random() < 0.3)
     return Side(kind, members, owned, draw.choice([before.assignor, None, "range"]))
@@ -176,10 +172,7 @@ def _expected(before: Side | None, after: Side | None) -> tuple[set[Any], Counte
     then, now = (side.known() if side and trusted else {} for side in sides)
     gone, new = ({name: each[name] for name in each.keys() - other} for each, other in ((then, now), (now, then)))
     instances = {instance: name for name, instance in gone.items() if instance is not None}
-    members = {
-        (name, "restarted" if instance in instances else "joined", instances.get(instance), instance)
-        for name, instance in new.items()
-    }
+    members = {(name, "restarted" if i in instances else "joined", instances.get(i), i) for name, i in new.items()}
     again = {previous: name for name, change, previous, _ in members if change == "restarted"}
     members |= {(name, "left", None, instance) for name, instance in gone.items() if name not in again}
     had, has = (side.in_the_end() if side and trusted else set() for side in sides)
@@ -201,9 +194,7 @@ def _expected(before: Side | None, after: Side | None) -> tuple[set[Any], Counte
     changed = any(row.values())
     for when, side in zip(("before", "after"), sides, strict=True):
         figures = (None, None, None) if side is None or side.refused else side.figures()
-        row |= dict(
-            zip((f"{name}_{when}" for name in ("members", "partitions", "max_over_mean")), figures, strict=True)
-        )
+        row |= dict(zip((f"{n}_{when}" for n in ("members", "partitions", "max_over_mean")), figures, strict=True))
         row[f"rejected_{when}"] = side and side.refused
         hidden = side is None or (side.refused and side.kind != FLEET)
         row[f"assignor_{when}"] = None if hidden or side is None else side.assignor
@@ -255,10 +246,9 @@ def test_drift_is_that_of_a_plain_loop(then: str, now: str, seed: int) -> None:
         for row in member_rows:
             assert row["client_id"] == (None if has_clients[row["change"]] == STORED else f"of {row['member_id']}")
         about = ("from_member_id", "to_member_id", "change")
-        runs = [row for row in found if row["kind"] == "ownership"]
         assert owners == Counter(
             (row["topic"], partition, *(row[each] for each in about))
-            for row in runs
+            for row in [row for row in found if row["kind"] == "ownership"]
             for partition in slices.partitions(row)
         )
         [row] = [row for row in found if row["kind"] == "group"]
@@ -278,8 +268,7 @@ def test_what_is_in_the_same_run_is_never_expanded(monkeypatch: pytest.MonkeyPat
     long = {"kind": OWNED_SLICE, "member_id": "m", "topic": "t", "first": 0, "step": 1, "count": 2_000_000_000}
     short = {"kind": OWNED_SLICE, "member_id": "m", "topic": "u", "first": 0, "step": 2, "count": 3}
     rows = [
-        {"cluster": "c", "group_id": "g", "after": after, "kind": PLANNED_GROUP, "assignor": "range"}
-        for after in (False, True)
+        {"cluster": "c", "group_id": "g", "after": a, "kind": PLANNED_GROUP, "assignor": "range"} for a in (False, True)
     ]
     for after, count in ((False, 3), (True, 2)):
         rows += [{"cluster": "c", "group_id": "g", "after": after, **run} for run in (long, {**short, "count": count})]

@@ -11,6 +11,7 @@ import pytest
 from mutation import fault_list
 from mutation.fault_list import Fault
 from mutation.session import ROOT
+from tests.cases import cases
 
 FAULTS = fault_list.read()
 
@@ -40,15 +41,13 @@ def test_every_job_has_a_fault() -> None:
     assert len(FAULTS) >= 60
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ('file = "f.py"\nold = "a"\nnew = "b"\nseen = ""\ntests = ["t"]', "expected file, name, new, old, seen, tests"),
-        (
-            'file = "spark_assign/numeric/partition_slices.py"\nold = "a"\nnew = "b"\nseen = "s"\ntests = ["t"]',
-            "changes the kernels",
-        ),
-    ],
+@cases(
+    "text problem",
+    ('file = "f.py"\nold = "a"\nnew = "b"\nseen = ""\ntests = ["t"]', "expected file, name, new, old, seen, tests"),
+    (
+        'file = "spark_assign/numeric/partition_slices.py"\nold = "a"\nnew = "b"\nseen = "s"\ntests = ["t"]',
+        "changes the kernels",
+    ),
 )
 def test_an_incomplete_fault_is_refused(tmp_path: Path, text: str, problem: str) -> None:
     """A fault without a sentence about what a user sees, and a fault in a kernel."""

@@ -24,6 +24,7 @@ from spark_assign.groups.kernel.leader_rules import (
 )
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.reader import WireError
+from tests.cases import cases
 
 RECORDED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "fingerprints.json").read_text())
 
@@ -79,8 +80,7 @@ def test_the_leader_of_a_recorded_group(row: dict[str, Any]) -> None:
 
 def test_what_is_recorded() -> None:
     """Every line of Java's clients that the bytes can tell, librdkafka on both sides of its change."""
-    libraries = Counter(row["library"] for row in RECORDED)
-    assert libraries == {
+    assert Counter(row["library"] for row in RECORDED) == {
         "Java": 18,
         "librdkafka": 10,
         "franz-go": 3,
@@ -90,21 +90,18 @@ def test_what_is_recorded() -> None:
         "kafka-go": 1,
         "kafkajs": 1,
     }
-    releases = {
+    assert {
         find_leader(row["group"], row["assignor"], [seen(*each) for each in row["members"]]).releases
         for row in RECORDED
         if row["library"] in ("Java", "librdkafka")
-    }
-    assert releases == {"2.4-2.7", "2.4-3.3", "2.8-3.3", "3.4+", "<2.2", "2.2+"}
+    } == {"2.4-2.7", "2.4-3.3", "2.8-3.3", "3.4+", "<2.2", "2.2+"}
 
 
 def test_a_group_of_several_libraries() -> None:
     """The leader wrote all assignments, and is one of the members: the others' subscriptions do not matter."""
     by_group = {row["group"]: row for row in RECORDED}
-    java, rdkafka = (
-        [seen(*each) for each in by_group[name]["members"]]
-        for name in ("java-3.9.1-cooperative-sticky", "librdkafka-2.6.2-cooperative-sticky")
-    )
+    names = ("java-3.9.1-cooperative-sticky", "librdkafka-2.6.2-cooperative-sticky")
+    java, rdkafka = ([seen(*each) for each in by_group[name]["members"]] for name in names)
     for leader, other, library in ((java, rdkafka, "Java"), (rdkafka, java, "librdkafka")):
         mixed = [leader[0], replace(other[0], assigned=leader[-1].assigned)]
         assert find_leader("g", "cooperative-sticky", mixed).library == library
@@ -147,35 +144,33 @@ def test_a_subscription_that_is_cut_short() -> None:
             consumer_protocol.subscription_as_sent(damaged)
 
 
-@pytest.mark.parametrize(
-    ("assignor", "library", "releases", "expected"),
-    [
-        ("sticky", "Java", "2.4-3.3", "sticky@3.3"),
-        ("cooperative-sticky", "Java", "2.4-2.7", "cooperative-sticky@2.7"),
-        ("sticky", "Java", "2.8", "sticky@2.8"),
-        ("sticky", "Java", "3.9", "sticky"),
-        ("sticky", "Java", "3.4+", "sticky"),
-        ("range", "Java", "2.4-3.3", "range@3.3"),
-        ("range", "Java", "3.5", "range"),
-        ("roundrobin", "Java", "2.4-3.3", "roundrobin"),
-        ("sticky", "Java", "<2.4", "sticky@2.4"),
-        ("sticky", "Java", "0.11", "sticky"),
-        ("sticky", "franz-go", None, "sticky@franz-go"),
-        ("range", "franz-go", "1.18", "range@franz-go"),
-        ("roundrobin", "franz-go", None, "roundrobin"),
-        ("range", "librdkafka", "<2.2", "range@librdkafka"),
-        ("cooperative-sticky", "librdkafka", "2.2+", "cooperative-sticky@librdkafka"),
-        ("sticky", "librdkafka", None, "sticky"),
-        ("sticky", "Sarama", None, "sticky"),
-        ("sticky", "kafka-python", None, "sticky"),
-        ("range", "kafka-python", None, "range@3.4"),
-        ("range", "aiokafka", None, "range@3.4"),
-        ("range", "Sarama", None, "range@3.4"),
-        ("range", "kafka-go", None, "range"),
-        ("roundrobin", "aiokafka", None, "roundrobin"),
-        ("sticky", None, None, "sticky"),
-        (None, "Java", "2.8", None),
-    ],
+@cases(
+    "assignor library releases expected",
+    ("sticky", "Java", "2.4-3.3", "sticky@3.3"),
+    ("cooperative-sticky", "Java", "2.4-2.7", "cooperative-sticky@2.7"),
+    ("sticky", "Java", "2.8", "sticky@2.8"),
+    ("sticky", "Java", "3.9", "sticky"),
+    ("sticky", "Java", "3.4+", "sticky"),
+    ("range", "Java", "2.4-3.3", "range@3.3"),
+    ("range", "Java", "3.5", "range"),
+    ("roundrobin", "Java", "2.4-3.3", "roundrobin"),
+    ("sticky", "Java", "<2.4", "sticky@2.4"),
+    ("sticky", "Java", "0.11", "sticky"),
+    ("sticky", "franz-go", None, "sticky@franz-go"),
+    ("range", "franz-go", "1.18", "range@franz-go"),
+    ("roundrobin", "franz-go", None, "roundrobin"),
+    ("range", "librdkafka", "<2.2", "range@librdkafka"),
+    ("cooperative-sticky", "librdkafka", "2.2+", "cooperative-sticky@librdkafka"),
+    ("sticky", "librdkafka", None, "sticky"),
+    ("sticky", "Sarama", None, "sticky"),
+    ("sticky", "kafka-python", None, "sticky"),
+    ("range", "kafka-python", None, "range@3.4"),
+    ("range", "aiokafka", None, "range@3.4"),
+    ("range", "Sarama", None, "range@3.4"),
+    ("range", "kafka-go", None, "range"),
+    ("roundrobin", "aiokafka", None, "roundrobin"),
+    ("sticky", None, None, "sticky"),
+    (None, "Java", "2.8", None),
 )
 def test_by_whose_rules(assignor: str | None, library: str | None, releases: str | None, expected: str | None) -> None:
     """The newest release that the leader may have; as of today where that answers alike."""

@@ -38,8 +38,7 @@ def test_which_topic_is_dealt_first_is_chance() -> None:
 @pytest.mark.parametrize("topics", [1, 4, 40])
 def test_a_group_at_rest_is_sure(topics: int) -> None:
     """However many topics it has; also where subscriptions differ."""
-    alike = answer(FranzGoGroup(2, [2] * topics, [[0, 1]] * topics, [0, 1] * topics))
-    assert not any(alike.order_dependent)
+    assert not any(answer(FranzGoGroup(2, [2] * topics, [[0, 1]] * topics, [0, 1] * topics)).order_dependent)
     differing = answer(FranzGoGroup(3, [2] * topics, [[0, 1]] * topics, [0, 1] * topics))
     assert differing.owner == [0, 1] * topics
     assert not any(differing.order_dependent)
@@ -77,10 +76,9 @@ def test_every_order_of_few_topics_is_tried() -> None:
 
 def test_its_cooperative_groups_come_to_rest() -> None:
     """Two rounds: what changes hands is given up in the first and handed out in the second."""
-    owned = [["t", at] for at in range(4)]
     members = [
         {"id": name, "instance": None, "rack": None, "topics": ["t"], "owned": own, "generation": 1}
-        for name, own in (("C0", owned), ("C1", []))
+        for name, own in (("C0", [["t", at] for at in range(4)]), ("C1", []))
     ]
     specs = read_specs(sticky_kernel.facts([{"case": "c", "topics": {"t": 4}, "members": members}]))
     rounds = simulate_rounds("cooperative-sticky@franz-go", specs, np.ones(1, bool), 5)

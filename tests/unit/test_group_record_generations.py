@@ -39,9 +39,8 @@ def written(rng: random.Random) -> bytes:
     return write_value(GROUP_METADATA, fields, rng.randrange(5))
 
 
-def test_as_the_reader_by_tables(seed: int) -> None:
+def test_as_the_reader_by_tables(rng: random.Random) -> None:
     """Recorded and random ones, whole and mutated; regular ones of versions 0 to 3 are all read."""
-    rng = random.Random(seed)
     values = [*recorded(), *(written(rng) for _ in range(2_000))]
     values += [mutated(rng, rng.choice(values)) for _ in range(6_000)]
     read = 0

@@ -14,6 +14,7 @@ import pytest
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.group_records import NAMES, UnknownType, read_key, read_value, write_key, write_value
 from spark_assign.wire.reader import WireError
+from tests.cases import keyed
 from tests.kafka import group_records, streams_user_data
 from tests.recorded_lines import read_rows
 from tests.unit import group_record_json
@@ -62,13 +63,7 @@ def test_what_members_of_recorded_groups_say() -> None:
             members = read_value(2, _bytes(row["value"])).fields["members"]
             fields = [{name: value for name, value in each.items() if "error" not in name} for each in row["embedded"]]
             assert [_embedded(member) for member in members] == fields, row["case"]
-    assert seen == {
-        "member_id": 988,
-        "subscription": 988,
-        "assignment": 988,
-        "subscription_error": 106,
-        "assignment_error": 145,
-    }
+    assert seen == keyed("member_id=988 subscription=988 assignment=988 subscription_error=106 assignment_error=145")
 
 
 def _embedded(member: dict[str, Any]) -> dict[str, Any]:
@@ -179,14 +174,13 @@ def test_defaults() -> None:
     # Not null: a member of which nothing is written takes part by the classic protocol, for Kafka too.
     member = read_value(5, write_value(5, {}, 0)).fields
     assert member["classicMemberMetadata"] == {"sessionTimeoutMs": 0, "supportedProtocols": []}
-    assert read_value(5, write_value(5, member | {"classicMemberMetadata": None}, 0)).fields == member | {
-        "classicMemberMetadata": None
-    }
+    found = read_value(5, write_value(5, member | {"classicMemberMetadata": None}, 0)).fields
+    assert found == member | {"classicMemberMetadata": None}
 
 
 def test_text_that_is_no_utf_8() -> None:
     """One character for a surrogate and for each start of one, as Java has it; Python would have three."""
-    texts = {
+    for data, text in {
         b"a\xed\xa0\x80b": "a\ufffdb",
         b"\xed\xa0": "\ufffd",
         b"\xed\xa0a": "\ufffda",
@@ -194,6 +188,5 @@ def test_text_that_is_no_utf_8() -> None:
         b"\xed": "\ufffd",
         b"\xf0\x9f\x98a": "\ufffda",
         b"\xe0\x80\x80": "\ufffd\ufffd\ufffd",
-    }
-    for data, text in texts.items():
+    }.items():
         assert read_key(b"\x00\x03" + len(data).to_bytes(2) + data).fields == {"groupId": text}

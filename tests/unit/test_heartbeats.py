@@ -15,6 +15,7 @@ from spark_assign.simulation.kernel.assignment_request import code
 from spark_assign.simulation.kernel.consumer_group import ConsumerGroup
 from spark_assign.simulation.kernel.consumer_group_members import ConsumerGroupMember, Heartbeat, MemberState, Response
 from spark_assign.simulation.kernel.target_assignment import TargetAssignment, Topic, TopicsImage
+from tests.cases import tuples
 from tests.golden import sticky_kernel
 from tests.golden.consumer_group_rows import state_of
 from tests.golden.vectors import Row
@@ -62,9 +63,8 @@ class Played:
         for member in row["members"]:
             owned = [code(self.numbers[topic], partition) for topic, partition in member["owned"]]
             names = frozenset(member["topics"])
-            assigned = dict.fromkeys(owned, EPOCH)
             self.group.members.put(
-                ConsumerGroupMember(member["id"], names=names, member_epoch=EPOCH, assigned=assigned)
+                ConsumerGroupMember(member["id"], names=names, member_epoch=EPOCH, assigned=dict.fromkeys(owned, EPOCH))
             )
         walks = {
             each: TargetAssignment(tuple(sorted(some)), frozenset(some), frozenset(one >> 32 for one in some))
@@ -173,17 +173,13 @@ def test_what_members_lose_get_and_wait_for() -> None:
 
 def test_one_story() -> None:
     """C0 revokes two partitions and reports that; C1 gets one at once, and one with its second heartbeat."""
-    members = {"C0": ["t1"], "C1": ["t1"]}
-    row = group("c", members, {"C0": [("t1", 0), ("t1", 1), ("t1", 2), ("t2", 0)], "C1": []})
+    row = group("c", {"C0": ["t1"], "C1": ["t1"]}, {"C0": [("t1", 0), ("t1", 1), ("t1", 2), ("t2", 0)], "C1": []})
     _, beats, rounds = planned([row], "uniform")
     figures = (
         *("member_id", "heartbeats", "kept", "revoked", "newly_assigned", "unreleased_partitions"),
         *("unreleased_owners",),
     )
-    assert [tuple(each[name] for name in figures) for each in beats["c"]] == [
-        ("C0", 2, 2, 2, 0, 0, 0),
-        ("C1", 2, 0, 0, 1, 1, 1),
-    ]
+    assert [tuple(each[name] for name in figures) for each in beats["c"]] == tuples("C0 2 2 2 0 0 0; C1 2 0 0 1 1 1")
     steps = ("round", "assigned", "revoked", "unowned", "stable")
     assert [tuple(each[name] for name in steps) for each in rounds["c"]] == [(1, 2, 2, 1, False), (2, 3, 0, 0, True)]
     assert beats["c"][0]["assignor"] == "uniform"
@@ -191,5 +187,4 @@ def test_one_story() -> None:
 
 def test_groups_of_the_clients_have_no_rows() -> None:
     """Their members do not go to a target."""
-    row = group("c", {"C0": ["t1"]}, {"C0": []})
-    assert planned([row], "cooperative-sticky")[1] == {}
+    assert planned([group("c", {"C0": ["t1"]}, {"C0": []})], "cooperative-sticky")[1] == {}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobs import _entry
+from tests.cases import cases
 from tests.help_texts import FOLDER, PAGE, page, texts
 
 ROOT = Path(__file__).parents[2]
@@ -22,9 +23,7 @@ def test_the_files_are_what_the_jobs_print() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(found)
 
 
-@pytest.mark.parametrize(
-    ("words", "usage"), [(["plan"], "plan [OPTIONS]"), (["replicas", "place"], "replicas place [OPTIONS]")]
-)
+@cases("words usage", (["plan"], "plan [OPTIONS]"), (["replicas", "place"], "replicas place [OPTIONS]"))
 def test_the_launcher_prints_help_on_a_bare_machine(words: list[str], usage: str, tmp_path: Path) -> None:
     """It needs neither Python nor Java: both are missing from PATH here."""
     for tool in ("bash", "cat", "dirname", "basename", "uname"):
@@ -42,9 +41,8 @@ def test_the_command_of_the_wheel_imports_no_job(capsys: pytest.CaptureFixture[s
     report = "print(*sorted({'pyspark', 'pandas', 'pyarrow', 'numpy'} & set(sys.modules)), os.times().user)"
     for words, usage in ((["plan"], "plan"), (["replicas", "place"], "replicas place")):
         command = [sys.executable, "-c", script + report, *words, "--help"]
-        done = subprocess.run(
-            command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
-        )
+        env = os.environ | {"PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         text, _, seconds = done.stdout.rstrip("\n").rpartition("\n")
         assert text.startswith(f"Usage: spark-assign {usage} [OPTIONS]\n")

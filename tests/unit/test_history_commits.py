@@ -11,21 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_assign.history.kernel.batch_decoder import (
-    CORRUPT,
-    UNKNOWN_TYPE,
-    read_commit_keys,
-    read_commit_values,
-    read_keys,
-)
+from spark_assign.history.kernel import batch_decoder, commit_intervals
 from spark_assign.history.kernel.binary_column import BinaryColumn
-from spark_assign.history.kernel.commit_intervals import (
-    LISTS,
-    CommitIntervals,
-    flatten_intervals,
-    intervals_from_commits,
-    merge_intervals,
-)
 from spark_assign.wire.group_records import UnknownType, read_key, read_value
 from spark_assign.wire.reader import WireError
 from tests.recorded_lines import read_rows
@@ -50,17 +37,15 @@ def alone(kind: int, value: bytes) -> object:
 def at_once(kinds: list[int], values: list[bytes], offset: int = 0) -> list[object]:
     """The same of all of them, from a column that begins somewhere in its buffers."""
     column = pa.array([b"before"] * offset + values, pa.binary())[offset:]
-    read = read_commit_values(np.array(kinds, np.int64), column)
+    read = batch_decoder.read_commit_values(np.array(kinds, np.int64), column)
     names = [read.topic_ids[code] for code in read.topic_id.tolist()]
-    columns = (read.offset.tolist(), read.commit_ms.tolist(), names)
-    rows = list(zip(*columns, strict=True))
+    rows = list(zip(*(read.offset.tolist(), read.commit_ms.tolist(), names), strict=True))
     assert set(read.faults) == set(np.flatnonzero(~read.is_valid).tolist())
     return [read.faults.get(number, row) for number, row in enumerate(rows)]
 
 
-def test_values_as_the_reader_of_single_records_reads_them(seed: int) -> None:
+def test_values_as_the_reader_of_single_records_reads_them(rng: random.Random) -> None:
     """Every version, whole and mutated; and all together as each in a batch of its own."""
-    rng = random.Random(seed)
     kinds, values = [], []
     for _ in range(drawn(1_500, 4_000)):
         value = random_bytes.commit_value(rng)
@@ -83,26 +68,23 @@ def test_values_of_every_length_cut_everywhere() -> None:
                 fields = {"offset": 1, "leaderEpoch": 2, "metadata": metadata, "commitTimestamp": 3, "topicId": UUID}
                 value = random_bytes.write_value(1, fields | {"expireTimestamp": 4}, version)
                 values += [value[:cut] for cut in {*range(20), *range(len(value) - 40, len(value) + 1)} if cut >= 0]
-    kinds = [1] * len(values)
-    assert at_once(kinds, values) == [alone(1, value) for value in values]
+    assert at_once([1] * len(values), values) == [alone(1, value) for value in values]
 
 
-def test_keys_as_the_reader_of_single_records_reads_them(seed: int) -> None:
+def test_keys_as_the_reader_of_single_records_reads_them(rng: random.Random) -> None:
     """Type, group, topic and partition, or what is wrong; names that are no UTF-8 as Java reads them."""
-    rng = random.Random(seed)
     keys = []
     for _ in range(drawn(1_500, 4_000)):
         key = random_bytes.commit_key(rng, rng.choice([0, 1]))
         keys.append(random_bytes.mutated(rng, key) if rng.random() < 0.6 else key)
     # A surrogate is one character that cannot be read to Java, and three to Python.
     keys.append(b"\0\1\0\5a\xed\xa0\x80b\0\2\xff\xc3\0\0\0\1")
-    read = read_keys(pa.array(keys, pa.binary()))
+    read = batch_decoder.read_keys(pa.array(keys, pa.binary()))
     for row, key in enumerate(keys):
         kind, group, topic = int(read.record_type[row]), int(read.group[row]), int(read.topic[row])
         found: object = read.faults.get(row)
         if kind >= 0:
-            name = read.topics[topic] if topic >= 0 else None
-            found = kind, read.groups[group], name, int(read.partition[row])
+            found = kind, read.groups[group], (read.topics[topic] if topic >= 0 else None), int(read.partition[row])
         else:
             assert max(group, topic) < 0
         assert found == key_alone(key), key
@@ -126,7 +108,7 @@ def test_keys_of_commits_fit_their_lengths() -> None:
         key(1, 2, b"gg", -1, b""): (-1, 2, -1),
     }
     column = BinaryColumn(pa.array(rows, pa.binary()))
-    columns = read_commit_keys(column, column.end)
+    columns = batch_decoder.read_commit_keys(column, column.end)
     assert list(zip(*(each.tolist() for each in columns), strict=True)) == list(rows.values())
 
 
@@ -134,7 +116,7 @@ def test_keys_of_no_records() -> None:
     without_offsets = pa.Array.from_buffers(pa.large_binary(), 0, [None, None, pa.py_buffer(b"")])
     empty = [pa.array([], pa.binary()), pa.chunked_array([], pa.binary()), without_offsets]
     for nothing in (*empty, pa.nulls(2, pa.binary())):
-        read = read_keys(nothing)
+        read = batch_decoder.read_keys(nothing)
         assert (read.record_type.tolist(), read.groups, read.topics) == ([-1] * len(nothing), [], [])
         assert read.faults == dict.fromkeys(range(len(nothing)), ("no-key", "the record has no key"))
 
@@ -144,7 +126,7 @@ def key_alone(data: bytes) -> tuple[object, ...]:
     try:
         key = read_key(data)
     except WireError as error:
-        return UNKNOWN_TYPE if isinstance(error, UnknownType) else CORRUPT, str(error)
+        return batch_decoder.UNKNOWN_TYPE if isinstance(error, UnknownType) else batch_decoder.CORRUPT, str(error)
     fields = key.fields
     if key.type > 1:
         return key.type, fields.get("group", fields.get("groupId")), None, -1
@@ -170,9 +152,8 @@ def test_commits_as_kafka_decides() -> None:
 
 
 @pytest.mark.parametrize("span", [40, 2**60])
-def test_intervals_of_parts_make_those_of_all(seed: int, span: int) -> None:
+def test_intervals_of_parts_make_those_of_all(rng: random.Random, span: int) -> None:
     """However commits are split, shuffled and united again; against a loop over sorted times."""
-    rng = random.Random(seed)
     for _ in range(drawn(60, 150)):
         gap = rng.choice([0, 1, 3, span // 5])
         rows = [
@@ -185,29 +166,31 @@ def test_intervals_of_parts_make_those_of_all(seed: int, span: int) -> None:
         parts = [made(rows[a:b], gap) for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
         while len(parts) > 1:
             rng.shuffle(parts)
-            parts = [merge_intervals(joined(parts[:2]), gap)[0], *parts[2:]]
+            parts = [commit_intervals.merge_intervals(joined(parts[:2]), gap)[0], *parts[2:]]
         assert as_rows(parts[0]) == expected
 
 
-def made(rows: list[tuple[int, int, int, int]], gap: int) -> CommitIntervals:
+def made(rows: list[tuple[int, int, int, int]], gap: int) -> commit_intervals.CommitIntervals:
     """Intervals of rows of topic, partition, time and offset; out of the lists that are given on."""
     topic, partition, at, offset = np.array(rows, np.int64).reshape(-1, 4).T
-    intervals = intervals_from_commits(topic, partition, at, offset, gap)[0]
+    intervals = commit_intervals.intervals_from_commits(topic, partition, at, offset, gap)[0]
     facts = [
         {"topic": topic, name: each}
         for name, first, lists in intervals.to_lists()
         for topic, each in zip(intervals.topic[first].tolist(), lists.to_pylist(), strict=True)
     ]
-    listed = pa.Table.from_pylist(facts, pa.schema({"topic": pa.int64(), **LISTS}))
-    return merge_intervals(flatten_intervals(listed["topic"].to_numpy(), listed), gap)[0]
+    listed = pa.Table.from_pylist(facts, pa.schema({"topic": pa.int64(), **commit_intervals.LISTS}))
+    return commit_intervals.merge_intervals(
+        commit_intervals.flatten_intervals(listed["topic"].to_numpy(), listed), gap
+    )[0]
 
 
-def joined(parts: list[CommitIntervals]) -> CommitIntervals:
+def joined(parts: list[commit_intervals.CommitIntervals]) -> commit_intervals.CommitIntervals:
     """Some intervals and others, not united."""
-    return CommitIntervals(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return commit_intervals.CommitIntervals(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def as_rows(intervals: CommitIntervals) -> list[tuple[int, ...]]:
+def as_rows(intervals: commit_intervals.CommitIntervals) -> list[tuple[int, ...]]:
     """A tuple for each."""
     return list(zip(*(column.tolist() for column in intervals), strict=True))
 

@@ -89,9 +89,8 @@ def test_records_of_a_group_stand_together() -> None:
 
 
 @pytest.mark.parametrize("turn", range(20))
-def test_rows_are_those_of_all_commits(seed: int, turn: int) -> None:
+def test_rows_are_those_of_all_commits(rng: random.Random, turn: int) -> None:
     """Of several groups, with tombstones, in any order."""
-    rng = random.Random(seed)
     gap = rng.randint(1, 9)
     places = [(group, topic, part) for group in ("a", "b", "c") for topic in ("t", "u") for part in (-1, 0, 7)]
     times = {place: rng.choices(range(100), k=rng.randint(1, 30)) for place in rng.sample(places, rng.randint(1, 9))}

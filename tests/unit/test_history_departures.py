@@ -215,13 +215,11 @@ def test_the_session_timeout_of_the_broker_can_be_set() -> None:
     """Where it is configured to another one."""
     old = member("b", session_timeout_ms=None)
     first, second = generation(1, 0, [(A, [0]), (old, [1])]), generation(2, 208_000, [(A, [0, 1])])
-    timeline = past(
-        first, second, commits={0: beats(0, 300_000, 1_000), 1: beats(0, 200_000, 1_000)}, group_type="consumer"
-    )
+    commits = {0: beats(0, 300_000, 1_000), 1: beats(0, 200_000, 1_000)}
+    timeline = past(first, second, commits=commits, group_type="consumer")
     sessions = (12_000, 15_000, 45_000)
-    assert [
-        find_departures(timeline, HistoryThresholds(session_timeout_ms=each))[0].leave_type for each in sessions
-    ] == ["crashed", "left", "left"]
+    found = [find_departures(timeline, HistoryThresholds(session_timeout_ms=each))[0].leave_type for each in sessions]
+    assert found == ["crashed", "left", "left"]
 
 
 def test_the_newcomer_of_a_crash_may_be_there_before() -> None:

@@ -11,6 +11,7 @@ from spark_assign.history.kernel.deploys import Deploy, count_max_per_day, find_
 from spark_assign.history.kernel.group_rows import group_row
 from spark_assign.history.kernel.pauses import find_pauses
 from spark_assign.history.kernel.timeline import HistoryThresholds, RecordedMember, Timeline
+from tests.cases import keyed
 from tests.unit.history_pasts import generation, member, past
 
 THRESHOLDS = HistoryThresholds()
@@ -78,20 +79,15 @@ def test_static_members_restart_without_a_rebalance() -> None:
     """Their ids change in the generation there is."""
     static = [[worker(number, life, group_instance_id=f"w{number}") for number in range(2)] for life in (1, 2)]
     (a, b), (a2, b2) = static
-    groups = ([a, b], [a2, b], [a2, b2])
     timeline = past(
         *(
             generation(7, at, [(each, [place]) for place, each in enumerate(group)])
-            for at, group in zip((0, 1_000_000, 1_020_000), groups, strict=True)
+            for at, group in zip((0, 1_000_000, 1_020_000), ([a, b], [a2, b], [a2, b2]), strict=True)
         )
     )
     (deploy,) = deploys(timeline)
-    assert (deploy.deploy_type, deploy.rebalances, deploy.restarted, deploy.paused_partition_ms) == (
-        "rolling-restart",
-        0,
-        2,
-        None,
-    )
+    expected = ("rolling-restart", 0, 2, None)
+    assert (deploy.deploy_type, deploy.rebalances, deploy.restarted, deploy.paused_partition_ms) == expected
     assert deploy.detail == "2 of 2 members returned without a rebalance"
 
 
@@ -238,35 +234,24 @@ def test_the_row_of_a_group() -> None:
     deployed = deploys(timeline)
     row = group_row(timeline, find_departures(timeline), find_pauses(timeline, THRESHOLDS), deployed, 2, THRESHOLDS)
     assert row == {
-        "group_type": "classic",
-        "protocol_type": "consumer",
-        "assignor": "range",
-        "state": "Stable",
-        "start_time": 0,
-        "end_time": 2_000_000,
+        **keyed(
+            "group_type=classic protocol_type=consumer assignor=range state=Stable start_time=0 end_time=2_000_000"
+        ),
         "records": row["records"],
-        "rebalances": 3,
-        "idle_epochs": 0,
-        "missing_generations": 2,
-        "max_rebalances_per_day": 3,
-        "members": 3,
-        "partitions": 3,
-        "deploys": 1,
-        "crashes": 1,
-        "paused_partition_ms": 55_000,
-        "longest_pause_ms": 55_000,
-        "flapping": False,
+        **keyed(
+            "rebalances=3 idle_epochs=0 missing_generations=2 max_rebalances_per_day=3 members=3 "
+            "partitions=3 deploys=1 crashes=1 paused_partition_ms=55_000 longest_pause_ms=55_000 "
+            "flapping=False"
+        ),
     }
     simple = past(commits={0: [1, 2]}, group_type="simple")
     row = group_row(simple, [], find_pauses(simple, THRESHOLDS), [], 0, THRESHOLDS)
-    columns = ("state", "assignor", "rebalances", "members", "partitions")
-    assert [row[name] for name in columns] == [None, None, 0, 0, 0]
+    assert [row[name] for name in ("state", "assignor", "rebalances", "members", "partitions")] == [None, None, 0, 0, 0]
 
 
 @pytest.mark.parametrize("turn", range(20))
-def test_members_add_up(seed: int, turn: int) -> None:
+def test_members_add_up(rng: random.Random, turn: int) -> None:
     """Before and joined less left is after, of each deploy; and no rebalance is in two."""
-    rng = random.Random(seed)
     lives = [0] * 5
     at, there, generations = 0, [], []
     for number in range(1, rng.randint(2, 30)):

@@ -11,33 +11,29 @@ import pytest
 from jobs import history
 from spark_assign.sources.kafka import cluster_snapshot, records_folder
 from spark_assign.tables.errors import ConfigError
+from tests.cases import cases
 
 FOLLOW = ["--bootstrap-server", "b:9092", "--follow", "--archive"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "No records given. Use exactly one of --bootstrap-server, --segments, --records, --sample, --history"),
-        (["--sample", "--records", "x"], "--records, --sample exclude each other"),
-        (["--sample", "--follow", "--archive", "x"], "--follow needs --bootstrap-server"),
-        (["--bootstrap-server", "b:9092", "--follow"], "--follow needs --archive LOCATION"),
-        (["--sample", "--as-of", "2026-11-23T08:03:16Z"], "--as-of needs --output-fleet LOCATION"),
-        (["--sample", "--output-fleet", "x"], "--output-fleet needs --as-of"),
-        (["--sample", "--topology", "app=x"], "--topology needs --as-of"),
-        (["--sample", "--archive", "x"], "--archive needs --follow"),
-        (["--records", "x", "--interval", "60s"], "--interval needs --follow"),
-        (["--records", "x", "--command-config", "f"], "--command-config needs --bootstrap-server"),
-        (["--records", "x", "--reader", "spark"], "--reader needs --bootstrap-server"),
-        (
-            [*FOLLOW, "main.kafka.records"],
-            "--archive main.kafka.records is no folder of this machine: it needs --reader",
-        ),
-        ([*FOLLOW, "s3a://box/records"], "--archive s3a://box/records is no folder of this machine: it needs --reader"),
-        ([*FOLLOW, "./x", "--checkpoint", "y"], "--checkpoint needs --reader spark"),
-        (["--history", "x", "--commit-gap", "3s"], "--commit-gap doesn't apply to a stored history"),
-        (["--history", "x", "--output", "y"], "--output doesn't apply to a stored history"),
-    ],
+@cases(
+    "words message",
+    ([], "No records given. Use exactly one of --bootstrap-server, --segments, --records, --sample, --history"),
+    (["--sample", "--records", "x"], "--records, --sample exclude each other"),
+    (["--sample", "--follow", "--archive", "x"], "--follow needs --bootstrap-server"),
+    (["--bootstrap-server", "b:9092", "--follow"], "--follow needs --archive LOCATION"),
+    (["--sample", "--as-of", "2026-11-23T08:03:16Z"], "--as-of needs --output-fleet LOCATION"),
+    (["--sample", "--output-fleet", "x"], "--output-fleet needs --as-of"),
+    (["--sample", "--topology", "app=x"], "--topology needs --as-of"),
+    (["--sample", "--archive", "x"], "--archive needs --follow"),
+    (["--records", "x", "--interval", "60s"], "--interval needs --follow"),
+    (["--records", "x", "--command-config", "f"], "--command-config needs --bootstrap-server"),
+    (["--records", "x", "--reader", "spark"], "--reader needs --bootstrap-server"),
+    ([*FOLLOW, "main.kafka.records"], "--archive main.kafka.records is no folder of this machine: it needs --reader"),
+    ([*FOLLOW, "s3a://box/records"], "--archive s3a://box/records is no folder of this machine: it needs --reader"),
+    ([*FOLLOW, "./x", "--checkpoint", "y"], "--checkpoint needs --reader spark"),
+    (["--history", "x", "--commit-gap", "3s"], "--commit-gap doesn't apply to a stored history"),
+    (["--history", "x", "--output", "y"], "--output doesn't apply to a stored history"),
 )
 def test_what_goes_together(words: list[str], message: str) -> None:
     """One source of records; no option is silently ignored."""
@@ -45,15 +41,13 @@ def test_what_goes_together(words: list[str], message: str) -> None:
         history.check_usage(history.main.parse(words))
 
 
-@pytest.mark.parametrize(
+@cases(
     "words",
-    [
-        ["--sample"],
-        ["--history", "x@r", "--details", "a*"],
-        ["--records", "main.kafka.records", "--as-of", "2026-11-23T08:03:16Z", "--output-fleet", "x"],
-        [*FOLLOW, "./x", "--command-config", "f", "--interval", "60s"],
-        [*FOLLOW, "main.kafka.records", "--reader", "spark", "--checkpoint", "./x"],
-    ],
+    ["--sample"],
+    ["--history", "x@r", "--details", "a*"],
+    ["--records", "main.kafka.records", "--as-of", "2026-11-23T08:03:16Z", "--output-fleet", "x"],
+    [*FOLLOW, "./x", "--command-config", "f", "--interval", "60s"],
+    [*FOLLOW, "main.kafka.records", "--reader", "spark", "--checkpoint", "./x"],
 )
 def test_what_is_right(words: list[str]) -> None:
     """Raises no error."""

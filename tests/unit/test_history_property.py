@@ -31,9 +31,7 @@ def stories(request: pytest.FixtureRequest, seed: int) -> Iterator[Simulated]:
 
 def last_of_each_time(moments: list[Moment]) -> list[Moment]:
     """What lasted: of moments at one time the last."""
-    return [
-        each for each, then in zip(moments, [*moments[1:], None], strict=True) if not then or then.at_ms > each.at_ms
-    ]
+    return [e for e, then in zip(moments, [*moments[1:], None], strict=True) if not then or then.at_ms > e.at_ms]
 
 
 def test_the_history_is_what_happened(stories: Iterator[Simulated]) -> None:
@@ -80,9 +78,7 @@ def assert_memberships(timeline: Timeline, moments: list[Moment]) -> None:
     rows = membership_rows(list(generation_changes(timeline, find_departures(timeline))))
     rebalances = {row["member_id"]: (row["start_time"], row["end_time"]) for row in rows}
     # Who was there for no time may have no row.
-    assert {each: span for each, span in true.items() if span[0] != span[1]} == {
-        each: span for each, span in rebalances.items() if span[0] != span[1]
-    }
+    assert {e: s for e, s in true.items() if s[0] != s[1]} == {a: p for a, p in rebalances.items() if p[0] != p[1]}
 
 
 def test_the_history_of_a_compacted_log_has_no_errors(stories: Iterator[Simulated]) -> None:
@@ -106,8 +102,7 @@ def test_damaged_records_never_stop_the_rest(stories: Iterator[Simulated]) -> No
     for story in stories:
         undamaged = [{**row, "group_id": "z"} for row in story.log.rows]
         untouched = _rows_of_z(undamaged)
-        damaged = [_damaged(row, story.draw) for row in story.log.rows]
-        assert _rows_of_z(damaged + undamaged) == untouched
+        assert _rows_of_z([_damaged(row, story.draw) for row in story.log.rows] + undamaged) == untouched
 
 
 def _damaged(row: dict[str, Any], draw: random.Random) -> dict[str, Any]:
@@ -116,19 +111,13 @@ def _damaged(row: dict[str, Any], draw: random.Random) -> dict[str, Any]:
     if not value or draw.random() < 0.5:
         return row
     at = draw.randrange(len(value))
-    other = value[:at] + bytes([draw.randrange(256)]) + value[at + 1 :]
-    return {**row, "value": draw.choice((other, value[:at]))}
+    return {**row, "value": draw.choice(((value[:at] + bytes([draw.randrange(256)]) + value[at + 1 :]), value[:at]))}
 
 
 def _rows_of_z(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What is told of the group z."""
-    table = pa.Table.from_pylist(rows, schema=facts.FACTS)
-    return [
-        row
-        for rebalances in build_tables(table, HistoryThresholds(), SCHEMA)
-        for row in rebalances.to_pylist()
-        if row["group_id"] == "z"
-    ]
+    tables = build_tables(pa.Table.from_pylist(rows, schema=facts.FACTS), HistoryThresholds(), SCHEMA)
+    return [row for table in tables for row in table.to_pylist() if row["group_id"] == "z"]
 
 
 def test_numbers_that_are_no_partitions() -> None:

@@ -47,15 +47,13 @@ def records(rng: random.Random, many: int = 400) -> list[Raw]:
 
 def whole(chunks: list[list[Raw]], parts: int = 3) -> list[dict[str, Any]]:
     """All facts, by way of parts, as rows in a fixed order."""
-    packed = [*bucket_facts([table(chunk) for chunk in chunks], GAP_MS, parts)]
-    found = merge_buckets(pa.concat_tables(packed), GAP_MS)
+    found = merge_buckets(pa.concat_tables([*bucket_facts([table(chunk) for chunk in chunks], GAP_MS, parts)]), GAP_MS)
     return sorted((row for each in found for row in each.to_pylist()), key=repr)
 
 
 def test_every_record_is_in_one_fact(seed: int) -> None:
     """Commits and tombstones by count, others with their place, key and value."""
-    rng = random.Random(seed)
-    given = records(rng, 2_000)
+    given = records(random.Random(seed), 2_000)
     rows = reduce_records(table(given), GAP_MS).to_pylist()
     assert set(rows[0]) == set(facts.FACTS.names)
     counted = sum(each["commits"] for row in rows for each in row["commit_intervals"] or [])
@@ -64,22 +62,19 @@ def test_every_record_is_in_one_fact(seed: int) -> None:
     assert counted + len(kept) == len(given)
     assert {row["kind"] for row in rows} == set(facts.KINDS)
     for row in kept:
-        raw = given[row["offset"]]
-        assert {name: row[name] for name in RECORDS.names} == vars(raw)
+        assert {name: row[name] for name in RECORDS.names} == vars(given[row["offset"]])
         assert (row["code"] is None) == (row["kind"] == facts.RECORD)
     assert {row["code"] for row in kept} >= {"no-key", "corrupt", "unknown-type", "newer-version"}
 
 
-def test_the_same_facts_however_records_are_split(seed: int) -> None:
+def test_the_same_facts_however_records_are_split(rng: random.Random) -> None:
     """Split, shuffled, in as many parts as one likes; a group is in one part."""
-    rng = random.Random(seed)
     given = records(rng)
     expected = whole([given], 1)
     for parts in (2, 7):
         rng.shuffle(given)
         cuts = sorted(rng.randrange(len(given)) for _ in range(4))
-        chunks = [given[a:b] for a, b in zip([0, *cuts], [*cuts, len(given)], strict=True)]
-        assert whole(chunks, parts) == expected
+        assert whole([given[a:b] for a, b in zip([0, *cuts], [*cuts, len(given)], strict=True)], parts) == expected
     homes: dict[tuple[str, str], Counter[int]] = {}
     for packed in bucket_facts([table(given)], GAP_MS, 7):
         for part, rows in zip(packed["bucket"].to_pylist(), packed["facts"].to_pylist(), strict=True):
@@ -91,8 +86,7 @@ def test_the_same_facts_however_records_are_split(seed: int) -> None:
 
 def test_much_is_given_on_before_all_is_read(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many facts are yielded in several tables, which contain the same facts."""
-    rng = random.Random(seed)
-    given = records(rng)
+    given = records(random.Random(seed))
     expected = whole([given])
     monkeypatch.setattr("spark_assign.history.kernel.facts._MAX_BYTES", 10_000)
     chunks = [given[each : each + 40] for each in range(0, len(given), 40)]
@@ -142,8 +136,7 @@ def test_versions_that_are_not_known_yet() -> None:
 
 def test_tables_of_buckets_are_those_of_all_records(seed: int) -> None:
     """And each record that can't be decoded is a row as the broker wrote it."""
-    rng = random.Random(seed)
-    given = [raw for raw in records(rng) if raw.at_ms < START_MS + 10**9]
+    given = [raw for raw in records(random.Random(seed)) if raw.at_ms < START_MS + 10**9]
     thresholds = HistoryThresholds(commit_gap_ms=GAP_MS)
     packed = pa.concat_tables(bucket_facts([table(given[:100]), table(given[100:])], GAP_MS, 3))
     rows = rows_of(build_history(packed, thresholds, SCHEMA))

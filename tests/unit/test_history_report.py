@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spark_assign.report.text.history import MAX_LINES, format_group_history, partition_time, summary_lines
+from tests.cases import keyed
 from tests.unit import history_rows as made
 
 
@@ -11,8 +12,7 @@ def test_the_story_of_a_group() -> None:
     rows = made.tables()
     group = rows["groups"][1]
     mine = [[row for row in rows[name] if row["group_id"] == "payments"] for name in ("rebalances", "deploys")]
-    pauses = [row for row in rows["pauses"] if row["generation_id"] is None]
-    lines = format_group_history(group, *mine, pauses)
+    lines = format_group_history(group, *mine, [row for row in rows["pauses"] if row["generation_id"] is None])
     assert lines[0] == (
         "shop/payments: classic group, range, 3 members and 12 partitions at the end (Stable). 2 rebalances from "
         "2026-11-20 10:00:00 to 2026-11-20 11:00:00, at most 2 in 24 hours. They paused 36 partition-seconds in total, "
@@ -41,15 +41,9 @@ def test_earlier_rebalances_are_counted() -> None:
 
 def test_a_history_in_a_few_lines() -> None:
     """Nothing stopped that is not known; what is gone is said."""
-    row = {
-        "groups": 2,
-        "flapping": 1,
-        "rebalances": 14,
-        "idle_epochs": 2,
-        "missing_generations": 4,
-        "crashes": 1,
-        "paused_partition_ms": 252_000,
-    }
+    row = keyed(
+        "groups=2 flapping=1 rebalances=14 idle_epochs=2 missing_generations=4 crashes=1 paused_partition_ms=252_000"
+    )
     row |= {"start_time": made.at(0), "end_time": made.at(3600)}
     assert list(summary_lines(row, {"rolling-restart": 1, "crash": 2})) == [
         "2 groups from 2026-11-20 10:00:00 to 2026-11-20 11:00:00 UTC",

@@ -55,10 +55,8 @@ def went(name: str) -> list[tuple[str, str, bool]]:
     """How members went, by their client ids, and whether they came back."""
     timeline = sample()[name]
     clients = {each.member_id: each.client_id or "" for one in timeline.generations for each in one.members}
-    return [
-        (clients[each.member_id], each.leave_type, each.new_member_id is not None)
-        for each in find_departures(timeline, THRESHOLDS)
-    ]
+    found = find_departures(timeline, THRESHOLDS)
+    return [(clients[e.member_id], e.leave_type, e.new_member_id is not None) for e in found]
 
 
 def test_deploys() -> None:
@@ -106,13 +104,10 @@ def test_what_the_leaders_and_the_broker_assigned_is_reproduced() -> None:
         "recommendations-features": ("uniform", "consumer", 1),
     }
     rebalances = {name: sum(sample()[name].is_rebalance) - 1 for name in expected}
-    assert {name: tuple(row[each] for each in columns) for name, row in recorded.items()} == {
-        name: (assignor, protocol, False, rebalances[name], rebalances[name] - differing, None)
-        for name, (assignor, protocol, differing) in expected.items()
-    }
-    assert {name: row["note"].partition(", first ")[0] for name, row in recorded.items() if row["note"]} == {
-        "recommendations-features": "its assignor doesn't reproduce 1 of 6 rebalances"
-    }
+    found = {n: tuple(r[e] for e in columns) for n, r in recorded.items()}
+    assert found == {a: (s, p, False, rebalances[a], rebalances[a] - d, None) for a, (s, p, d) in expected.items()}
+    got = {name: row["note"].partition(", first ")[0] for name, row in recorded.items() if row["note"]}
+    assert got == {"recommendations-features": "its assignor doesn't reproduce 1 of 6 rebalances"}
     assert recorded["recommendations-features"]["note"].endswith("(depends on an order that isn't on record)")
     # Commits show every pause of this group, of which a session timeout is a part.
     pauses = find_pauses(sample()["fraud-detection"], THRESHOLDS)
@@ -123,10 +118,7 @@ def test_what_the_leaders_and_the_broker_assigned_is_reproduced() -> None:
         "connect-orders": ("out-of-scope", "Its members aren't consumers. Their protocol type is connect"),
         "legacy-importer": ("no-rebalances", "The group has commits, but no member on record"),
         "nightly-export": ("no-rebalances", "The group has commits, but no member on record"),
-        "payments-ledger": (
-            "no-rebalances",
-            "Fewer than two generations are on record, so there is nothing to replay",
-        ),
+        "payments-ledger": ("no-rebalances", "Fewer than two generations are on record, so there is nothing to replay"),
         "returns-workers": ("out-of-scope", "A group of type share has no consumer assignor"),
     }
 

@@ -82,8 +82,7 @@ def subscription(version: int, user_data: bytes) -> bytes:
     """Of a consumer: topics, user data, and what comes after it."""
     subscription = struct.pack(">hih", version, 1, 6) + b"orders" + struct.pack(">i", len(user_data)) + user_data
     owned = struct.pack(">ih", 1, 6) + b"orders" + struct.pack(">ii", 1, 4)
-    after = [owned, struct.pack(">i", 8), struct.pack(">h", 2) + b"r1"]
-    return subscription + b"".join(after[:version])
+    return subscription + b"".join([owned, struct.pack(">i", 8), struct.pack(">h", 2) + b"r1"][:version])
 
 
 def assignment(user_data: bytes) -> bytes:
@@ -144,9 +143,7 @@ def test_connect_workers_are_named_without_hosts() -> None:
     assert HOST.encode() not in after[1]
     member = member_of(after)
     assert (member["clientId"], member["memberId"], member["leader"]) == (
-        "connect-:8083",
-        "connect-:8083-uuid",
-        "connect-:8083-uuid",
+        *("connect-:8083", "connect-:8083-uuid", "connect-:8083-uuid"),
     )
     expected = connect_protocol.read_assignment(assignment)
     found = connect_protocol.read_assignment(member["assignment"])

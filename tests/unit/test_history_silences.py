@@ -11,6 +11,7 @@ import pytest
 
 from spark_assign.history.kernel.pauses import CommitPause, PauseSummary, find_pauses
 from spark_assign.history.kernel.timeline import HistoryThresholds, Timeline
+from tests.cases import tuples
 from tests.unit.history_pasts import generation, member, past
 
 A, B = member("a"), member("b")
@@ -86,8 +87,7 @@ def test_a_rebalance_can_pause_from_a_session_and_a_late_rejoin_before(earlier_m
 def test_generations_count_in_the_order_of_their_times() -> None:
     """A coordinator that took over can have a clock that is behind: its records are later, and their times earlier."""
     generations = [generation(number, at, [(A, [0])]) for number, at in ((1, 0), (2, 118_000), (3, 105_000))]
-    timeline = past(*generations, commits={0: beats(0, 100_000) + beats(125_000, 200_000)})
-    assert all_pauses(timeline) == [
+    assert all_pauses(past(*generations, commits={0: beats(0, 100_000) + beats(125_000, 200_000)})) == [
         CommitPause(3, 100_000, 118_000, 1, 18_000, 18_000, generation_index=2),
         CommitPause(2, 118_000, 125_000, 1, 7_000, 7_000, generation_index=1),
     ]
@@ -114,10 +114,8 @@ def offsets_of(commits: dict[int, list[tuple[int, int]]]) -> Timeline:
     timeline = past(member_of_all, commits={p: [at for at, _ in each] for p, each in commits.items()})
     offsets = {p: dict(each) for p, each in commits.items()}
     intervals = {
-        (topic, p): tuple(
-            each._replace(first_offset=offsets[p][each.start_ms], last_offset=offsets[p][each.end_ms]) for each in found
-        )
-        for (topic, p), found in timeline.commits.items()
+        (t, p): tuple(e._replace(first_offset=offsets[p][e.start_ms], last_offset=offsets[p][e.end_ms]) for e in f)
+        for (t, p), f in timeline.commits.items()
     }
     return replace(timeline, commits=intervals)
 
@@ -179,11 +177,10 @@ def test_it_is_idle_where_nothing_says_that_anything_stopped(
 def test_idle_partitions_are_not_part_of_a_stop() -> None:
     """One partition has nothing to read for longer than another one stops."""
     quiet = steady(0, 250_000, 100) + steady(400_000, 900_000, 100, offset=5_100)
-    found = all_pauses(offsets_of({0: quiet, 1: STOPPED, 2: BUSY, 3: BUSY, 4: BUSY}))
-    assert [(each.start_ms, each.end_ms, each.partitions, each.idle) for each in found] == [
-        (250_000, 400_000, 1, True),
-        (300_000, 360_000, 1, False),
-    ]
+    assert [
+        (each.start_ms, each.end_ms, each.partitions, each.idle)
+        for each in all_pauses(offsets_of({0: quiet, 1: STOPPED, 2: BUSY, 3: BUSY, 4: BUSY}))
+    ] == [(250_000, 400_000, 1, True), (300_000, 360_000, 1, False)]
 
 
 def test_a_group_that_is_empty_for_longer_than_a_deploy_is_absent() -> None:
@@ -195,10 +192,7 @@ def test_a_group_that_is_empty_for_longer_than_a_deploy_is_absent() -> None:
         generation(3, day, [(B, [0])]),
         commits={0: beats(0, 100_000) + beats(day + 11_000, day + 100_000)},
     )
-    assert [(each.generation_id, each.paused_partition_ms) for each in all_pauses(timeline)] == [
-        (2, 12_000),
-        (3, 11_000),
-    ]
+    assert [(e.generation_id, e.paused_partition_ms) for e in all_pauses(timeline)] == tuples("2 12_000; 3 11_000")
     short = past(
         generation(1, 0, [(A, [0])]),
         generation(2, 112_000, []),
@@ -218,10 +212,7 @@ def test_a_member_that_joins_and_leaves_in_one_millisecond_does_not_end_an_absen
         generation(5, 500_000, [(B, [0])]),
         commits={0: beats(0, 100_000) + beats(511_000, 600_000)},
     )
-    assert [(each.generation_id, each.paused_partition_ms) for each in all_pauses(timeline)] == [
-        (2, 12_000),
-        (5, 11_000),
-    ]
+    assert [(e.generation_id, e.paused_partition_ms) for e in all_pauses(timeline)] == tuples("2 12_000; 5 11_000")
 
 
 def test_who_commits_once_a_minute_does_not_pause_every_minute() -> None:
@@ -237,11 +228,9 @@ def test_who_commits_once_a_minute_does_not_pause_every_minute() -> None:
 
 def test_a_group_of_the_broker_pauses_until_it_has_settled() -> None:
     """What is given up is given up a heartbeat after the epoch."""
-    first = generation(1, 0, [(A, [0, 1])])
-    second = generation(2, 100_000, [(A, [0]), (B, [1])], stable_ms=108_000)
     timeline = past(
-        first,
-        second,
+        generation(1, 0, [(A, [0, 1])]),
+        generation(2, 100_000, [(A, [0]), (B, [1])], stable_ms=108_000),
         commits={0: beats(0, 200_000), 1: [*beats(0, 100_000), 104_000, *beats(116_000, 200_000)]},
         group_type="consumer",
     )
@@ -259,27 +248,23 @@ def test_a_group_that_commits_nothing_has_no_figures() -> None:
 
 
 @pytest.mark.parametrize("turn", range(25))
-def test_pauses_are_those_of_every_millisecond(seed: int, turn: int) -> None:
+def test_pauses_are_those_of_every_millisecond(rng: random.Random, turn: int) -> None:
     """Every millisecond of every gap is somebody's, once."""
-    rng = random.Random(seed)
     thresholds = HistoryThresholds(commit_gap_ms=rng.randint(1, 5), deploy_gap_ms=rng.randint(1, 25))
     small = member("a", session_timeout_ms=rng.randint(1, 9), rebalance_timeout_ms=rng.randint(1, 9))
     generations = [
         generation(number, at, [(small, [0])] if rng.random() < 0.7 else [], stable_ms=at + rng.choice([0, 0, 3, 9]))
         for number, at in enumerate(sorted(rng.randint(0, 100) for _ in range(rng.randint(0, 8))))
     ]
-    commits = {
-        partition: sorted(rng.choices(range(100), k=rng.randint(1, 40))) for partition in range(rng.randint(1, 4))
-    }
+    commits = {p: sorted(rng.choices(range(100), k=rng.randint(1, 40))) for p in range(rng.randint(1, 4))}
     timeline = past(*generations, commits=commits, gap=thresholds.commit_gap_ms)
     found = find_pauses(timeline, thresholds)
     expected = by_millisecond(timeline, commits, thresholds)
-    got = {
+    assert {
         each.generation_index: (each.paused_partition_ms, each.partitions, each.start_ms, each.end_ms)
         for each in found.pauses
         if each.generation_index is not None
-    }
-    assert got == {place: each for place, each in expected.items() if place is not None}
+    } == {place: each for place, each in expected.items() if place is not None}
     free = [each for each in found.pauses if each.generation_index is None]
     assert sum(each.paused_partition_ms for each in free) == (expected[None][0] if None in expected else 0)
     for idle in (False, True):

@@ -13,6 +13,7 @@ from spark_assign.history.kernel.broker_groups import BrokerGroupTracker
 from spark_assign.history.kernel.group_rows import to_slices
 from spark_assign.history.kernel.timeline import RecordedMember
 from spark_assign.wire.group_records import write_key
+from tests.cases import cases, tuples
 from tests.unit.history_connect import worker, worker_assignment
 from tests.unit.history_log import (
     ID,
@@ -41,9 +42,8 @@ REBALANCE = (
 )
 
 
-def test_a_group_from_its_first_member_to_its_last() -> None:
+def test_a_group_from_its_first_member_to_its_last(log: Log) -> None:
     """A row for each generation; what a member keeps is one row of ownership."""
-    log = Log()
     log.write(1_000, GROUP, generation(1, [classic_member("a", {"t": [0, 1, 2]})]))
     log.write(2_000, GROUP, generation(2, [classic_member("a", {"t": [0, 1]}), classic_member("b", {"t": [2]})]))
     log.write(3_000, GROUP, generation(3, [classic_member("b", {"t": [0, 1, 2]})]))
@@ -59,56 +59,38 @@ def test_a_group_from_its_first_member_to_its_last() -> None:
     ) == [("a", 1, 2, 1_000, 3_000, "first-on-record"), ("b", 2, 3, 2_000, 9_000, "joined")]
     assert log.table_rows(
         "ownership", "member_id", "topic", "role", "first", "step", "count", "generation_id", "start_time", "end_time"
-    ) == [
-        ("a", "t", "partition", 0, 1, 2, 1, 1_000, 3_000),
-        ("a", "t", "partition", 2, 1, 1, 1, 1_000, 2_000),
-        ("b", "t", "partition", 2, 1, 1, 2, 2_000, 9_000),
-        ("b", "t", "partition", 0, 1, 2, 3, 3_000, 9_000),
-    ]
-    assert log.table_rows("subscriptions_over_time", "member_id", "topic", "start_time", "end_time") == [
-        ("a", "t", 1_000, 3_000),
-        ("b", "t", 2_000, 9_000),
-    ]
+    ) == tuples(
+        "a t partition 0 1 2 1 1_000 3_000; a t partition 2 1 1 1 1_000 2_000; "
+        "b t partition 2 1 1 2 2_000 9_000; b t partition 0 1 2 3 3_000 9_000"
+    )
+    found = log.table_rows("subscriptions_over_time", "member_id", "topic", "start_time", "end_time")
+    assert found == tuples("a t 1_000 3_000; b t 2_000 9_000")
 
 
-def test_a_static_member_that_comes_back_makes_no_rebalance() -> None:
+def test_a_static_member_that_comes_back_makes_no_rebalance(log: Log) -> None:
     """The coordinator writes the group once more, with the new id and the same generation."""
     stays = classic_member("b", {"t": [1]}, groupInstanceId="two")
-    log = Log()
     for at, member_id in ((1_000, "a-1"), (5_000, "a-2")):
         log.write(at, GROUP, generation(3, [classic_member(member_id, {"t": [0]}, groupInstanceId="one"), stays]))
     both = [classic_member("a-2", {"t": [0]}, groupInstanceId="one"), classic_member("b", {"t": [1]})]
     log.write(9_000, GROUP, generation(4, both))
-    assert log.table_rows("rebalances", "generation_id", "time", "cause") == [
-        (3, 1_000, "first on record"),
-        (4, 9_000, "no cause on record"),
-    ]
+    found = log.table_rows("rebalances", "generation_id", "time", "cause")
+    assert found == tuples("3 1_000 'first on record'; 4 9_000 'no cause on record'")
     assert log.table_rows(
-        "memberships",
-        "member_id",
-        "first_generation_id",
-        "last_generation_id",
-        "start_time",
-        "end_time",
-        "join_type",
-        "leave_type",
-    ) == [
-        ("a-1", 3, 3, 1_000, 5_000, "first-on-record", "restarted"),
-        ("b", 3, 4, 1_000, None, "first-on-record", "active"),
-        ("a-2", 3, 4, 5_000, None, "restarted", "active"),
-    ]
-    assert log.table_rows("ownership", "member_id", "first", "generation_id", "start_time", "end_time") == [
-        ("a-1", 0, 3, 1_000, 5_000),
-        ("b", 1, 3, 1_000, None),
-        ("a-2", 0, 3, 5_000, None),
-    ]
+        *("memberships", "member_id", "first_generation_id", "last_generation_id", "start_time", "end_time"),
+        *("join_type", "leave_type"),
+    ) == tuples(
+        "a-1 3 3 1_000 5_000 first-on-record restarted; b 3 4 1_000 None first-on-record active; "
+        "a-2 3 4 5_000 None restarted active"
+    )
+    got = log.table_rows("ownership", "member_id", "first", "generation_id", "start_time", "end_time")
+    assert got == tuples("a-1 0 3 1_000 5_000; b 1 3 1_000 None; a-2 0 3 5_000 None")
     assert log.timeline().is_rebalance == (True, False, True)
 
 
-def test_a_group_that_was_deleted_begins_again() -> None:
+def test_a_group_that_was_deleted_begins_again(log: Log) -> None:
     """Numbers start with 1 again. The same number on both sides of a tombstone is not the same generation; the record
     of a group that has no generation yet is none."""
-    log = Log()
     log.write(1_000, GROUP, generation(1, [classic_member("a", {"t": [0]})]))
     log.write(2_000, GROUP, None)
     log.write(3_000, GROUP, generation(0, [], protocolType=""))
@@ -120,15 +102,11 @@ def test_a_group_that_was_deleted_begins_again() -> None:
         (1, 4_000, "Stable", 0, 0, "a returned"),
         (4, 5_000, "Stable", 0, 2, "no cause on record; 2 generations before it not on record"),
     ]
-    assert log.table_rows("ownership", "member_id", "start_time", "end_time") == [
-        ("a", 1_000, 2_000),
-        ("a", 4_000, None),
-    ]
+    assert log.table_rows("ownership", "member_id", "start_time", "end_time") == tuples("a 1_000 2_000; a 4_000 None")
 
 
-def test_two_lives_in_one_millisecond_are_two() -> None:
+def test_two_lives_in_one_millisecond_are_two(log: Log) -> None:
     """The log may have the time of the broker's append for all records of a batch."""
-    log = Log()
     for at in (1_000, 1_000):
         log.write(at, GROUP, generation(1, [classic_member("a", {"t": [0]})]))
         log.write(at, GROUP, None)
@@ -142,9 +120,8 @@ def test_two_lives_in_one_millisecond_are_two() -> None:
     assert [each.state for each in log.timeline().generations] == ["Stable", "Dead"] * 2
 
 
-def test_what_moves() -> None:
+def test_what_moves(log: Log) -> None:
     """Neither what a static member takes with it nor what nobody had before; what was withheld in between does."""
-    log = Log()
     at = iter(range(1_000, 9_000, 1_000))
     for number, has in enumerate(
         (
@@ -163,9 +140,8 @@ def test_what_moves() -> None:
     assert [moved for (moved,) in log.table_rows("rebalances", "moved")] == [0, 0, 0, 1, 0, 0]
 
 
-def test_an_epoch_that_is_overtaken_is_never_settled() -> None:
+def test_an_epoch_that_is_overtaken_is_never_settled(log: Log) -> None:
     """The next one began before everybody had reached it."""
-    log = Log()
     join(log, 1_000, 1, "a", {"a": {"t": [0, 1]}}, t=[0, 1])
     join(log, 2_000, 2, "b", {"a": {"t": [0]}, "b": {"t": [1]}})
     join(log, 3_000, 3, "c", {})
@@ -174,10 +150,9 @@ def test_an_epoch_that_is_overtaken_is_never_settled() -> None:
     assert log.table_rows("rebalances", "generation_id", "stable_time") == [(1, 1_000), (2, None), (3, 5_000)]
 
 
-def test_an_epoch_can_begin_without_a_change_of_members() -> None:
+def test_an_epoch_can_begin_without_a_change_of_members(log: Log) -> None:
     """Topics of the group have changed: the epoch is bumped, and targets follow. What a member receives is of the
     epoch that it has reached; a static member that leaves (epoch -2) keeps what it has in the epoch of the group."""
-    log = Log()
     now = "ConsumerGroupCurrentMemberAssignment"
     join(log, 1_000, 1, "a", {"a": {"t": [0, 1]}}, t=[0])
     log.write(2_000, "ConsumerGroupMetadata", {"epoch": 2, "metadataHash": 1})
@@ -193,53 +168,41 @@ def test_an_epoch_can_begin_without_a_change_of_members() -> None:
     ]
     assert log.timeline().is_idle == (False, False, True)
     assert log.table_rows("groups", "rebalances", "idle_epochs", "max_rebalances_per_day") == [(2, 1, 2)]
-    assert log.table_rows("ownership", "member_id", "first", "generation_id", "start_time", "end_time") == [
-        ("a", 0, 1, 1_000, None),
-        ("a", 1, 1, 3_000, None),
-        ("a", 2, 2, 5_000, None),
-        ("a", 3, 3, 7_000, None),
-    ]
+    found = log.table_rows("ownership", "member_id", "first", "generation_id", "start_time", "end_time")
+    assert found == tuples("a 0 1 1_000 None; a 1 1 3_000 None; a 2 2 5_000 None; a 3 3 7_000 None")
 
 
-def test_an_epoch_is_settled_when_nobody_waits() -> None:
+def test_an_epoch_is_settled_when_nobody_waits(log: Log) -> None:
     """Who has reached it may still wait for what others have to give up."""
-    log = Log()
     join(log, 1_000, 1, "a", {"a": {"t": [0, 1]}}, t=[0])
     log.rows.pop()
-    waits = {**current(1, {"t": [0]}), "state": 2}
-    log.write(1_000, "ConsumerGroupCurrentMemberAssignment", waits, memberId="a")
+    log.write(1_000, "ConsumerGroupCurrentMemberAssignment", {**current(1, {"t": [0]}), "state": 2}, memberId="a")
     log.write(3_000, "ConsumerGroupCurrentMemberAssignment", current(1, {"t": [0, 1]}), memberId="a")
     assert log.table_rows("rebalances", "generation_id", "stable_time") == [(1, 3_000)]
 
 
-def test_a_compacted_log_knows_members_by_what_they_have() -> None:
+def test_a_compacted_log_knows_members_by_what_they_have(log: Log) -> None:
     """Their metadata was written again later, so that the first of it is gone."""
-    log = Log()
     log.write(1_000, "ConsumerGroupCurrentMemberAssignment", current(4, {"t": [0]}), memberId="a")
     log.write(2_000, "ConsumerGroupMetadata", {"epoch": 5, "metadataHash": 0})
     log.write(3_000, "ConsumerGroupTargetAssignmentMember", {"topicPartitions": topics({"t": [1]})}, memberId="b")
     log.write(4_000, "ConsumerGroupMemberMetadata", metadata("a", "t"), memberId="a")
-    assert log.table_rows("memberships", "member_id", "client_id", "start_time", "join_type") == [
-        ("a", "client-a", 2_000, "first-on-record"),
-        ("b", None, 3_000, "joined"),
-    ]
-    assert log.table_rows("ownership", "member_id", "generation_id", "start_time", "end_time") == [
-        ("a", 4, 1_000, None)
-    ]
+    found = log.table_rows("memberships", "member_id", "client_id", "start_time", "join_type")
+    assert found == tuples("a client-a 2_000 first-on-record; b None 3_000 joined")
+    got = log.table_rows("ownership", "member_id", "generation_id", "start_time", "end_time")
+    assert got == [("a", 4, 1_000, None)]
 
 
-def test_numbers_that_go_down_are_a_group_that_was_deleted() -> None:
+def test_numbers_that_go_down_are_a_group_that_was_deleted(log: Log) -> None:
     """Also where the tombstone is gone."""
-    log = Log()
     log.write(1_000, GROUP, generation(7, [classic_member("a", {"t": [0]})]))
     log.write(4_000, GROUP, generation(3, [classic_member("b", {"t": [0]})]))
     assert log.table_rows("rebalances", "generation_id", "missing_generations") == [(7, 0), (3, 2)]
 
 
-def test_why_a_generation_came() -> None:
+def test_why_a_generation_came(log: Log) -> None:
     """What changed is said: subscriptions, assignor, leader, numbers of partitions, what had been taken away."""
     a, b = classic_member("a", {"t": [0, 1]}), classic_member("b", {"t": [2, 3]})
-    log = Log()
     cooperative = {"protocol": "cooperative-sticky"}
     log.write(1_000, GROUP, generation(1, [a, b]))
     log.write(2_000, GROUP, generation(2, [classic_member("a", {"t": [0, 1]}, ["t", "u"]), b]))
@@ -263,8 +226,7 @@ def test_why_a_generation_came() -> None:
     has_u = classic_member("b", {"t": [2, 5], "u": [0]}, ["t"])
     all_of_t = classic_member("a", {"t": [0, 1, 3, 4]})
     log.write(8_000, GROUP, generation(8, [all_of_t, has_u], leader="b", **cooperative))
-    without_u = classic_member("b", {"t": [2, 5]})
-    log.write(9_000, GROUP, generation(9, [all_of_t, without_u], leader="b", **cooperative))
+    log.write(9_000, GROUP, generation(9, [all_of_t, classic_member("b", {"t": [2, 5]})], leader="b", **cooperative))
     assert log.table_rows("rebalances", "generation_id", "moved", "cause") == [
         (1, 0, "first on record"),
         (2, 0, "1 changed subscription: a"),
@@ -276,16 +238,12 @@ def test_why_a_generation_came() -> None:
         (8, 0, "partitions of u: 1, before 0"),
         (9, 0, "partitions of u: 0, before 1"),
     ]
-    assert log.table_rows("subscriptions_over_time", "member_id", "topic", "start_time", "end_time") == [
-        ("a", "t", 1_000, None),
-        ("b", "t", 1_000, None),
-        ("a", "u", 2_000, 3_000),
-    ]
+    found = log.table_rows("subscriptions_over_time", "member_id", "topic", "start_time", "end_time")
+    assert found == tuples("a t 1_000 None; b t 1_000 None; a u 2_000 3_000")
 
 
-def test_bytes_that_nobody_can_read_cost_no_group() -> None:
+def test_bytes_that_nobody_can_read_cost_no_group(log: Log) -> None:
     """The member is there, its topics are not."""
-    log = Log()
     broken = [
         classic_member("b", {}, subscription=b"\0\1\0\0", assignment=b"\0"),
         classic_member("c", {}, subscription=b"\0"),
@@ -304,12 +262,11 @@ def test_bytes_that_nobody_can_read_cost_no_group() -> None:
     assert second.startswith("member_id=b, generation=1: ")
     assert "more" not in second
     key = write_key(2, {"group": "g"})
-    assert log.table_rows("unreadable", "code", "partition", "offset", "timestamp", "key", "value") == [
-        ("corrupt", 7, 2, 3_000, key, b"\0\3\0")
-    ]
+    found = log.table_rows("unreadable", "code", "partition", "offset", "timestamp", "key", "value")
+    assert found == [("corrupt", 7, 2, 3_000, key, b"\0\3\0")]
 
 
-def test_members_of_a_classic_group_are_read_completely() -> None:
+def test_members_of_a_classic_group_are_read_completely(log: Log) -> None:
     """Sorted by id, with their positions in the record; a rack is in subscriptions of version 3 (KIP-881)."""
     with_rack = subscription("t", "u", version=3) + struct.pack(">ih", -1, 2) + b"r1"
     twice = struct.pack(">hi", 1, 2) + 2 * (text_bytes("t") + numbers_bytes([3, 1])) + struct.pack(">i", -1)
@@ -317,7 +274,6 @@ def test_members_of_a_classic_group_are_read_completely() -> None:
         classic_member("b", {}, ["t"], rebalanceTimeout=-1, sessionTimeout=6_000),
         classic_member("a", {}, groupInstanceId="i", subscription=with_rack, assignment=twice, clientHost="/h"),
     ]
-    log = Log()
     log.write(1_000, GROUP, generation(1, given))
     (found,) = log.timeline().generations
     assert (found.assignor, found.leader, found.partition, found.offset) == ("range", "b", 7, 0)
@@ -327,8 +283,7 @@ def test_members_of_a_classic_group_are_read_completely() -> None:
             *({("partition", "t"): (1, 3)}, twice, 1),
         ),
         RecordedMember(
-            *("b", None, "client-b", "/10.0.0.1", None, 6_000, None, ("t",), subscription("t")),
-            *({}, b"", 0),
+            *("b", None, "client-b", "/10.0.0.1", None, 6_000, None, ("t",), subscription("t")), *({}, b"", 0)
         ),
     )
 
@@ -363,25 +318,20 @@ def test_bytes_are_decoded_once_while_they_are_in_use(monkeypatch: pytest.Monkey
     assert len(decoded) == 2 + 50 + 200 + 1
 
 
-def test_connect_workers_run_what_is_assigned_until_it_is_revoked() -> None:
+def test_connect_workers_run_what_is_assigned_until_it_is_revoked(log: Log) -> None:
     """Assignments of the incremental protocol (KIP-415) are changes."""
-    log = Log()
     first = worker("w", None, worker_assignment(connectors=["c"], tasks=[("c", 0), ("c", 1)]))
     log.write(1_000, GROUP, generation(1, [first], protocolType="connect", protocol="sessioned"))
     ran = worker_assignment(connectors=["c"], tasks=[("c", 0), ("c", 1)])
     again = worker("w", ran, worker_assignment(tasks=[("d", 0)], revoked=[("c", 1)]))
     log.write(2_000, GROUP, generation(2, [again], protocolType="connect", protocol="sessioned"))
-    assert log.table_rows("ownership", "role", "topic", "first", "step", "count", "start_time", "end_time") == [
-        ("connector", "c", 0, 1, 1, 1_000, None),
-        ("task", "c", 0, 1, 1, 1_000, None),
-        ("task", "c", 1, 1, 1, 1_000, 2_000),
-        ("task", "d", 0, 1, 1, 2_000, None),
-    ]
+    assert log.table_rows("ownership", "role", "topic", "first", "step", "count", "start_time", "end_time") == tuples(
+        "connector c 0 1 1 1_000 None; task c 0 1 1 1_000 None; task c 1 1 1 1_000 2_000; task d 0 1 1 2_000 None"
+    )
 
 
-def test_clients_with_a_protocol_of_their_own_are_members_only() -> None:
+def test_clients_with_a_protocol_of_their_own_are_members_only(log: Log) -> None:
     """What their bytes mean nobody knows."""
-    log = Log()
     log.write(1_000, GROUP, generation(1, [classic_member("a", {"t": [0]})], protocolType="leader-election"))
     timeline = log.timeline()
     assert timeline.protocol_type == "leader-election"
@@ -441,9 +391,8 @@ def test_topics_are_named_where_a_record_names_them() -> None:
     assert {topic for (topic,) in log.table_rows("ownership", "topic")} == {"t"}
 
 
-def test_a_static_member_of_a_consumer_group_keeps_its_partitions_while_it_is_away() -> None:
+def test_a_static_member_of_a_consumer_group_keeps_its_partitions_while_it_is_away(log: Log) -> None:
     """It leaves with epoch -2 and comes back under a new id: no new epoch."""
-    log = Log()
     join(log, 1_000, 1, "a", {"a": {"t": [0, 1]}}, t=[0, 1])
     log.write(2_000, "ConsumerGroupCurrentMemberAssignment", current(-2, {"t": [0, 1]}), memberId="a")
     tombstones(log, 3_000, "a")
@@ -452,19 +401,14 @@ def test_a_static_member_of_a_consumer_group_keeps_its_partitions_while_it_is_aw
     for epoch in (0, 1):
         log.write(3_000, "ConsumerGroupCurrentMemberAssignment", current(epoch, {"t": [0, 1]}), memberId="b")
     assert log.table_rows("rebalances", "generation_id", "time") == [(1, 1_000)]
-    assert log.table_rows("memberships", "member_id", "first_generation_id", "start_time", "end_time") == [
-        ("a", 1, 1_000, 3_000),
-        ("b", 1, 3_000, None),
-    ]
-    assert log.table_rows("ownership", "member_id", "count", "generation_id", "start_time", "end_time") == [
-        ("a", 2, 1, 1_000, 3_000),
-        ("b", 2, 1, 3_000, None),
-    ]
+    found = log.table_rows("memberships", "member_id", "first_generation_id", "start_time", "end_time")
+    assert found == tuples("a 1 1_000 3_000; b 1 3_000 None")
+    got = log.table_rows("ownership", "member_id", "count", "generation_id", "start_time", "end_time")
+    assert got == tuples("a 2 1 1_000 3_000; b 2 1 3_000 None")
 
 
-def test_an_upgrade_and_a_downgrade_go_on_with_the_same_group() -> None:
+def test_an_upgrade_and_a_downgrade_go_on_with_the_same_group(log: Log) -> None:
     """Tombstones of the one type and records of the other are one step; nobody loses anything by it."""
-    log = Log()
     log.write(
         500,
         "ConsumerGroupPartitionMetadata",
@@ -482,21 +426,11 @@ def test_an_upgrade_and_a_downgrade_go_on_with_the_same_group() -> None:
     log.write(5_000, "ConsumerGroupMetadata", None)
     log.write(5_000, GROUP, generation(6, [classic_member("a", {"t": [0]})]))
     log.write(6_000, GROUP, generation(7, [classic_member("a", {"t": [0, 1]})]))
-    assert log.table_rows("rebalances", "generation_id", "time", "state", "joined", "left", "missing_generations") == [
-        (5, 1_000, "Stable", 0, 0, 0),
-        (6, 2_000, "Stable", 1, 0, 0),
-        (7, 6_000, "Stable", 0, 0, 0),
-    ]
-    assert log.table_rows("memberships", "member_id", "start_time", "end_time") == [
-        ("a", 1_000, None),
-        ("b", 2_000, 5_000),
-    ]
-    assert log.table_rows("ownership", "member_id", "topic", "first", "count", "start_time", "end_time") == [
-        ("a", "t", 0, 1, 1_000, None),
-        ("a", "t", 1, 1, 1_000, 3_000),
-        ("b", "t", 1, 1, 4_000, 5_000),
-        ("a", "t", 1, 1, 6_000, None),
-    ]
+    found = log.table_rows("rebalances", "generation_id", "time", "state", "joined", "left", "missing_generations")
+    assert found == tuples("5 1_000 Stable 0 0 0; 6 2_000 Stable 1 0 0; 7 6_000 Stable 0 0 0")
+    assert log.table_rows("memberships", "member_id", "start_time", "end_time") == tuples("a 1_000 None; b 2_000 5_000")
+    got = log.table_rows("ownership", "member_id", "topic", "first", "count", "start_time", "end_time")
+    assert got == tuples("a t 0 1 1_000 None; a t 1 1 1_000 3_000; b t 1 1 4_000 5_000; a t 1 1 6_000 None")
     timeline = log.timeline()
     assert timeline.group_type == "classic"
     assert timeline.generations[0].members[0].subscription is not None
@@ -508,10 +442,9 @@ MEMBERSHIP = (
 )
 
 
-def test_what_members_of_a_consumer_group_report() -> None:
+def test_what_members_of_a_consumer_group_report(log: Log) -> None:
     """Everything that is on record. A member that uses the classic protocol has a session timeout; a timeout of -1
     means that the member didn't say it."""
-    log = Log()
     given: dict[str, dict[str, object]] = {
         "a": {"rebalanceTimeoutMs": -1},
         "b": {"rebalanceTimeoutMs": 0, "rackId": "r1"},
@@ -529,17 +462,14 @@ def test_what_members_of_a_consumer_group_report() -> None:
         ("c", "i", "client-c", "/10.0.0.1", None, 6_000, 300_000, 1, 2, 1_000, None, "first-on-record"),
     ]
     first, second = log.timeline().generations
-    assert first.members[0] == second.members[0]._replace(
-        client_host="/10.0.0.1", rack_id=None, rebalance_timeout_ms=None
-    )
+    found = first.members[0]
+    assert found == second.members[0]._replace(client_host="/10.0.0.1", rack_id=None, rebalance_timeout_ms=None)
     assert first.members[1:] == second.members[1:]
 
 
-def test_subscriptions_to_patterns_are_the_topics_that_matched() -> None:
+def test_subscriptions_to_patterns_are_the_topics_that_matched(log: Log) -> None:
     """The coordinator writes the topics of each regular expression (KIP-848); without such a record there are none."""
-    log = Log()
-    patterns = {"a": "t.*", "b": "u|v", "c": "x"}
-    for member_id, regex in patterns.items():
+    for member_id, regex in {"a": "t.*", "b": "u|v", "c": "x"}.items():
         member = metadata(member_id, *("t" if member_id == "b" else ""), subscribedTopicRegex=regex)
         log.write(1_000, "ConsumerGroupMemberMetadata", member, memberId=member_id)
     log.write(1_000, "ConsumerGroupMetadata", {"epoch": 1, "metadataHash": 0})
@@ -552,22 +482,14 @@ def test_subscriptions_to_patterns_are_the_topics_that_matched() -> None:
         matched = None if names is None else {"topics": names, "version": 1, "timestamp": at}
         log.write(at, "ConsumerGroupRegularExpression", matched, regularExpression=regex)
         log.write(at, "ConsumerGroupMetadata", {"epoch": epoch, "metadataHash": 0})
-    assert log.table_rows("subscriptions_over_time", "member_id", "topic", "start_time", "end_time") == [
-        ("b", "t", 1_000, None),
-        ("a", "t", 2_000, 3_000),
-        ("a", "t2", 2_000, None),
-        ("b", "u", 2_000, 4_000),
-    ]
-    assert log.table_rows("rebalances", "generation_id", "cause")[1:] == [
-        (2, "2 changed subscription: a, b"),
-        (3, "1 changed subscription: a"),
-        (4, "1 changed subscription: b"),
-    ]
+    found = log.table_rows("subscriptions_over_time", "member_id", "topic", "start_time", "end_time")
+    assert found == tuples("b t 1_000 None; a t 2_000 3_000; a t2 2_000 None; b u 2_000 4_000")
+    expected = tuples("2 '2 changed subscription: a, b'; 3 '1 changed subscription: a'; 4 '1 changed subscription: b'")
+    assert log.table_rows("rebalances", "generation_id", "cause")[1:] == expected
 
 
-def test_the_assignor_of_a_consumer_group_is_the_one_that_most_members_request() -> None:
+def test_the_assignor_of_a_consumer_group_is_the_one_that_most_members_request(log: Log) -> None:
     """Kafka's `ConsumerGroup.preferredServerAssignor`. A member that requests none doesn't count."""
-    log = Log()
     for epoch, assignor in enumerate((None, "uniform", "range", "range", "uniform", "uniform"), 1):
         member = metadata(f"m{epoch}", "t", serverAssignor=assignor)
         log.write(1_000 * epoch, "ConsumerGroupMemberMetadata", member, memberId=f"m{epoch}")
@@ -580,19 +502,17 @@ def test_the_assignor_of_a_consumer_group_is_the_one_that_most_members_request()
     assert log.table_rows("groups", "assignor") == [("uniform",)]
 
 
-@pytest.mark.parametrize(
-    ("group_type", "epoch", "reached", "state", "stable"),
-    [
-        ("consumer", 5, 5, 0, True),
-        ("consumer", 5, 4, 0, False),
-        ("consumer", 5, 5, 1, False),  # It has yet to release partitions.
-        ("consumer", 0, 0, 0, True),
-        ("share", 5, 5, 0, True),
-        ("share", 5, 4, 0, False),
-        ("streams", 5, 5, 1, True),
-        ("streams", 5, 5, 2, False),
-        ("streams", 5, 4, 1, False),
-    ],
+@cases(
+    "group_type epoch reached state stable",
+    ("consumer", 5, 5, 0, True),
+    ("consumer", 5, 4, 0, False),
+    ("consumer", 5, 5, 1, False),  # It has yet to release partitions.
+    ("consumer", 0, 0, 0, True),
+    ("share", 5, 5, 0, True),
+    ("share", 5, 4, 0, False),
+    ("streams", 5, 5, 1, True),
+    ("streams", 5, 5, 2, False),
+    ("streams", 5, 4, 1, False),
 )
 def test_a_group_is_stable_when_all_members_have_reached_its_epoch(
     group_type: str, epoch: int, reached: int, state: int, *, stable: bool
@@ -618,9 +538,8 @@ def test_a_group_is_stable_when_all_members_have_reached_its_epoch(
         assert group.is_stable
 
 
-def test_a_group_of_another_type_owns_only_what_its_own_records_say() -> None:
+def test_a_group_of_another_type_owns_only_what_its_own_records_say(log: Log) -> None:
     """The tombstone of the classic group can be gone, too: its members are no members of the new group."""
-    log = Log()
     log.write(1_000, GROUP, generation(5, [classic_member("a", {"t": [0]}), classic_member("b", {"t": [1]})]))
     join(log, 4_000, 8, "b", {"b": {"t": [0, 1]}}, t=[0, 1])
     assert log.table_rows("ownership", "member_id", "topic", "first", "count", "start_time", "end_time") == [
@@ -628,15 +547,12 @@ def test_a_group_of_another_type_owns_only_what_its_own_records_say() -> None:
         ("b", "t", 1, 1, 1_000, 4_000),
         ("b", ID["t"], 0, 2, 4_000, None),
     ]
-    assert log.table_rows("rebalances", "generation_id", "time", "members", "left", "missing_generations") == [
-        (5, 1_000, 2, 0, 0),
-        (8, 4_000, 1, 1, 2),
-    ]
+    found = log.table_rows("rebalances", "generation_id", "time", "members", "left", "missing_generations")
+    assert found == tuples("5 1_000 2 0 0; 8 4_000 1 1 2")
 
 
-def test_tasks_of_streams_have_roles() -> None:
+def test_tasks_of_streams_have_roles(log: Log) -> None:
     """Active, standby and warmup ones; standbys own nothing."""
-    log = Log()
     log.write(
         1_000, "StreamsGroupTopology", {"epoch": 1, "subtopologies": [subtopology("0", ["in", "made"], ["made"])]}
     )
@@ -647,10 +563,7 @@ def test_tasks_of_streams_have_roles() -> None:
     pending = {f"{name}PendingRevocation": [] for name in tasks}
     has = {"memberEpoch": 1, "previousMemberEpoch": 0, "state": 1, **tasks, **pending}
     log.write(1_000, "StreamsGroupCurrentMemberAssignment", has, memberId="a")
-    assert log.table_rows("ownership", "role", "topic", "first", "count") == [
-        ("active", "0", 0, 2),
-        ("standby", "0", 2, 1),
-    ]
+    assert log.table_rows("ownership", "role", "topic", "first", "count") == tuples("active '0' 0 2; standby '0' 2 1")
     assert log.table_rows("subscriptions_over_time", "topic") == [("in",)]
     assert log.table_rows("rebalances", "stable_time", "partitions") == [(1_000, 2)]
     log.write(2_000, "StreamsGroupMemberMetadata", streams_metadata("b"), memberId="b")
@@ -674,9 +587,8 @@ def test_tasks_of_streams_have_roles() -> None:
     ]
 
 
-def test_members_of_share_groups_share() -> None:
+def test_members_of_share_groups_share(log: Log) -> None:
     """A partition has as many owners as the record says; it moves when they change."""
-    log = Log()
     for epoch, members in ((1, {"a": [0, 1]}), (2, {"a": [0, 1], "b": [1]})):
         at = 1_000 * epoch
         for member_id in members:
@@ -692,9 +604,8 @@ def test_members_of_share_groups_share() -> None:
     assert owners(log.timeline().ownership, 2_500) == {(ID["t"], 0): {"a"}, (ID["t"], 1): {"a", "b"}}
 
 
-def test_who_only_commits_is_a_simple_group() -> None:
+def test_who_only_commits_is_a_simple_group(log: Log) -> None:
     """Also where its tombstone is there: coordinators write one for such groups, too."""
-    log = Log()
     log.commits("t", 0, 1_000, 2_000)
     log.commits("t", 0, 2_500, 9_000)
     assert (log.timeline().group_type, log.timeline().records) == ("simple", 4)
@@ -722,9 +633,8 @@ def test_no_order_of_facts_matters(seed: int) -> None:
     assert twice.timeline().generations == first.generations
 
 
-def test_runs(seed: int) -> None:
+def test_runs(rng: random.Random) -> None:
     """First, step and count."""
-    rng = random.Random(seed)
     assert list(to_slices([])) == []
     assert list(to_slices([4])) == [(4, 1, 1)]
     assert list(to_slices([0, 2, 4, 5, 6, 9])) == [(0, 2, 3), (5, 1, 2), (9, 1, 1)]

@@ -98,15 +98,11 @@ def test_tasks_over_time() -> None:
     ]
 
 
-def test_bytes_over_time() -> None:
+def test_bytes_over_time(log: Log) -> None:
     """Each member in each generation, up to the next one; groups without Streams have none."""
-    columns = "member_id", "position", "generation_id", "start_time", "end_time"
-    assert written(*SCALED_OUT[:2]).table_rows("streams_members", *columns) == [
-        ("a", 0, 1, MINUTE, 2 * MINUTE),
-        ("a", 0, 2, 2 * MINUTE, None),
-        ("b", 1, 2, 2 * MINUTE, None),
-    ]
-    log = Log()
+    assert written(*SCALED_OUT[:2]).table_rows(
+        "streams_members", *("member_id", "position", "generation_id", "start_time", "end_time")
+    ) == [("a", 0, 1, MINUTE, 2 * MINUTE), ("a", 0, 2, 2 * MINUTE, None), ("b", 1, 2, 2 * MINUTE, None)]
     log.write(0, "GroupMetadata", generation(1, [classic_member("a", {"t0": [0]})]))
     assert log.table_rows("streams_members", "member_id") == []
 
@@ -114,21 +110,16 @@ def test_bytes_over_time() -> None:
 @pytest.mark.parametrize(("process", "lost"), [(1, 2), (0, 0)])
 def test_a_task_without_its_state(process: int, lost: int) -> None:
     """a leaves; b gets its tasks, with their state only if a was in its process."""
-    first = [
-        member("a", 0, [(1, 0), (1, 1)], reports={(1, 0): -2, (1, 1): -2}),
-        member("b", process, [(0, 0)]),
-    ]
-    on_disk = {(1, 0): 5, (1, 1): 6} if process == 0 else {}
-    second = [member("b", process, [(0, 0), (1, 0), (1, 1)], reports=on_disk)]
+    first = [member("a", 0, [(1, 0), (1, 1)], reports={(1, 0): -2, (1, 1): -2}), member("b", process, [(0, 0)])]
+    second = [member("b", process, [(0, 0), (1, 0), (1, 1)], reports={(1, 0): 5, (1, 1): 6} if process == 0 else {})]
     assert written(first, second).table_rows("rebalances", "moved", "moved_without_state") == [(0, 0), (2, lost)]
 
 
 def test_probing_rebalances_make_no_group_flap() -> None:
     """Twenty of them, as the warmup takes so long; twenty rebalances without a request do."""
-    waits = [
-        [member("a", 0, [(0, 0)], next_ms=at * MINUTE), member("b", 1, [], standby=[(0, 0)])] for at in range(1, 22)
-    ]
-    assert written(*waits).table_rows("groups", "rebalances", "flapping") == [(21, False)]
+    assert written(
+        *[[member("a", 0, [(0, 0)], next_ms=at * MINUTE), member("b", 1, [], standby=[(0, 0)])] for at in range(1, 22)]
+    ).table_rows("groups", "rebalances", "flapping") == [(21, False)]
     others = [[member("a", 0, [(0, 0)]), member("b", 1, [])] for _ in range(21)]
     assert written(*others).table_rows("groups", "rebalances", "flapping") == [(21, True)]
 
@@ -146,7 +137,6 @@ def test_bytes_that_are_unknown_or_removed() -> None:
     assert code == "unreadable-tasks"
     assert "member_id=a, generation=1: member a: SubscriptionInfo: version 12: expected 1 to 11" in detail
     assert newer.table_rows("ownership", "role", "topic") == [("partition", "t0")]
-    removed = classic_member("a", {"t0": [0]}, assignment=assignment({"t0": [0]}))
-    log = written([removed])
+    log = written([classic_member("a", {"t0": [0]}, assignment=assignment({"t0": [0]}))])
     assert log.table_rows("rejected", "code") == []
     assert log.table_rows("rebalances", "partitions", "moved_without_state") == [(1, None)]

@@ -15,6 +15,7 @@ from spark_assign.cli.settings_file import defaults, from_file
 from spark_assign.cli.toml_file import MAX_BYTES
 from spark_assign.comparison.what_if import parse_what_if
 from spark_assign.tables.errors import ConfigError
+from tests.cases import cases
 from tests.unit.test_options import commands
 
 DEEP = "a = " + "[" * 5_000
@@ -85,15 +86,13 @@ def test_settings_of_a_plan(name: str, file: Path) -> None:
     assert time.process_time() - started < 20
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[replicas]\nplace = 3", "replicas.place isn't a table. Start the section with [replicas.place]."),
-        ("[replicas]\nplace = ['x']", "replicas.place isn't a table"),
-        ("[replicas]\nplace = 2020-01-01", "replicas.place isn't a table"),
-        ("[replicas.place]\nrun_id = [{}]", "run_id is [{}]"),
-        ("[replicas.place.place]\ntop = 1", "unknown key place"),
-    ],
+@cases(
+    "text message",
+    ("[replicas]\nplace = 3", "replicas.place isn't a table. Start the section with [replicas.place]."),
+    ("[replicas]\nplace = ['x']", "replicas.place isn't a table"),
+    ("[replicas]\nplace = 2020-01-01", "replicas.place isn't a table"),
+    ("[replicas.place]\nrun_id = [{}]", "run_id is [{}]"),
+    ("[replicas.place.place]\ntop = 1", "unknown key place"),
 )
 def test_sections_of_a_job(text: str, message: str, file: Path) -> None:
     """A scalar where a section must stand."""
@@ -103,25 +102,23 @@ def test_sections_of_a_job(text: str, message: str, file: Path) -> None:
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        "clusters = 3",
-        "[clusters]\na = 3",
-        "[[clusters]]\na = 3",
-        "[clusters.a]\nlabels = 3",
-        "[clusters.a.labels]\ntier = 3",
-        "[clusters.a]\nbootstrap_server = {a = 1}",
-        "[clusters.a]\nbootstrap_server = 3\ncommand_config = 3\nlabels = {}\nx = 0x" + "f" * 900,
-        "[clusters.a.b.c]\nd = 1",
-        "owners = 3",
-        "[owners]\nteam = 'x'",
-        "[[owners]]\nteam = 3",
-        "[[owners]]\nteam = ['x']",
-        "[[owners]]\ngroup = 'x'",
-        "owners = [1]",
-        f"[clusters.{DOTTED}]",
-    ],
+    "clusters = 3",
+    "[clusters]\na = 3",
+    "[[clusters]]\na = 3",
+    "[clusters.a]\nlabels = 3",
+    "[clusters.a.labels]\ntier = 3",
+    "[clusters.a]\nbootstrap_server = {a = 1}",
+    "[clusters.a]\nbootstrap_server = 3\ncommand_config = 3\nlabels = {}\nx = 0x" + "f" * 900,
+    "[clusters.a.b.c]\nd = 1",
+    "owners = 3",
+    "[owners]\nteam = 'x'",
+    "[[owners]]\nteam = 3",
+    "[[owners]]\nteam = ['x']",
+    "[[owners]]\ngroup = 'x'",
+    "owners = [1]",
+    f"[clusters.{DOTTED}]",
 )
 def test_clusters_and_owners(text: str, file: Path) -> None:
     """The same of clusters.toml."""

@@ -22,6 +22,7 @@ from spark_assign.report.html.report_data import OTHERS, AdviceRows
 from spark_assign.report.listed_groups import SUMS, num_affected, over_share
 from spark_assign.report.text import plan_summary as notebook
 from spark_assign.tables.errors import ConfigError
+from tests.cases import keyed
 from tests.unit import report_rows
 
 pytestmark = pytest.mark.skipif(
@@ -87,8 +88,7 @@ def test_every_section_is_there_and_sound(full: str) -> None:
         assert {word for value in page.values(name) for word in value.split()} <= set(ids)
     sections = {"summary", "worst", "balance", "members", "reasons", "comparison", "time", "connect", "replicas"}
     assert sections | {"streams", "drift", "history", "rejected"} <= set(ids)
-    shown = " ".join(page.texts)
-    assert re.search(r"join:\*:1\s+2\s.*?4\.00 GB\s+52\s+8\.00 GB\s+–", shown, re.DOTALL)
+    assert re.search(r"join:\*:1\s+2\s.*?4\.00 GB\s+52\s+8\.00 GB\s+–", " ".join(page.texts), re.DOTALL)
     assert page.elements["h1"] == page.elements["main"] == page.elements["nav"] == page.elements["header"] == 1
     assert all(next_ - last <= 1 for last, next_ in zip(page.headings, page.headings[1:], strict=False))
 
@@ -127,8 +127,7 @@ def test_hostile_names_stay_text() -> None:
 
 def test_the_page_begins_with_advice(full: str) -> None:
     """Its first section; a table for each category, the most pressing first; a line for each setting."""
-    sections = re.findall(r'<section aria-labelledby="(\w+)"', full)
-    assert sections[:2] == ["advice", "summary"]
+    assert re.findall(r'<section aria-labelledby="(\w+)"', full)[:2] == ["advice", "summary"]
     shown = " ".join(Page(full).texts)
     titles = [shown.index(title) for title in ("Groups that fall behind", "Cost", "Missing data")]
     assert titles == sorted(titles)
@@ -136,8 +135,7 @@ def test_the_page_begins_with_advice(full: str) -> None:
     assert "Shown are 1 of 7; the table advice has all." in shown
     assert "pays for itself after 15 days" in shown
     assert "\nminReplicaCount: 9" in shown
-    nothing = " ".join(Page(render_report(advice=AdviceRows())).texts)
-    assert "No change is worth its cost." in nothing
+    assert "No change is worth its cost." in " ".join(Page(render_report(advice=AdviceRows())).texts)
 
 
 def test_five_thousand_groups_are_below_three_megabytes() -> None:
@@ -169,8 +167,7 @@ def test_omitted_rows_are_counted() -> None:
     rows = report_rows.plan(3)
     more = [{**row, "groups": row["groups"] + 1_000} for row in rows.classes]
     refused = [{"cluster": "c", "group_id": "g", "code": "x", "detail": "y"}]
-    plan = PlanRows(classes=more, groups=rows.groups, rejected=refused, rejected_total=1_234)
-    text = render_report(plan)
+    text = render_report(PlanRows(classes=more, groups=rows.groups, rejected=refused, rejected_total=1_234))
     assert re.search(r"Shows the first 3 of \d,003 groups", text)
     assert "Shows the first 1 of 1,234" in text
 
@@ -210,8 +207,7 @@ def test_a_drawing_keeps_its_scale() -> None:
     panels = [drawings.TimePanel(name, [(0, 1000, level)], [(0, 500)], "x") for name, level in (("a", 3.5), ("b", 2.0))]
     drawn = drawings.draw_pauses(panels, "t", "Title", 9)
     shapes = re.findall(r'd="M[\d.]+,[\d.]+h[\d.]+v([\d.]+)h-[\d.]+Z" fill="var\(--(\w+)\)"', drawn)
-    heights = [float(high) for high, kind in shapes if kind == "problem"]
-    assert heights == pytest.approx([76 * 3.5 / 4, 38], abs=0.1)
+    assert [float(high) for high, kind in shapes if kind == "problem"] == pytest.approx([76 * 3.5 / 4, 38], abs=0.1)
     assert drawn.count(">4</text>") == 2
     assert [kind for _, kind in shapes].count("round") == 2
     assert drawn.index("a: x") < drawn.index("b: x")
@@ -263,10 +259,7 @@ def test_by_whose_rules() -> None:
     one = report_rows.group(1, 2, 4, 0, 2)
     leaders = {
         "sticky@3.3": "Java 2.8-3.3 (likely)",
-        "range": "Java 3.4+ (sure)",
-        "sticky": "kafka-python (likely)",
-        "roundrobin": None,
-        "uniform": None,
+        **keyed("range='Java 3.4+ (sure)' sticky='kafka-python (likely)' roundrobin=None uniform=None"),
     }
     groups = [one | {"group_id": name, "assignor": name, "leader_client": leader} for name, leader in leaders.items()]
     rows = PlanRows(classes=report_rows.classes_of(groups), groups=groups, ruled=report_rows.ruled_of(groups))
@@ -303,8 +296,7 @@ def test_clusters_are_rolled_up() -> None:
     assert 'id="clusters"' in text
     assert Page(text).elements["tr"] > 12
     assert text.count("<option>") == 5
-    one = render_report(PlanRows(classes=rows.classes[:1], groups=rows.groups[:1]))
-    assert 'id="cluster' not in one
+    assert 'id="cluster' not in render_report(PlanRows(classes=rows.classes[:1], groups=rows.groups[:1]))
 
 
 def test_rejected_groups_without_a_cluster_are_rolled_up() -> None:

@@ -52,8 +52,7 @@ def with_key(protected: bytes) -> bytes:
 def fault(content: bytes, path: Path, store: str = "keystore", password: str = STORE_PASSWORD) -> str:
     """What a client is said of a file that is its key store or trust store; no secret is in it."""
     path.write_bytes(content)
-    keys = {"location": str(path), "password": password}
-    properties = {f"ssl.{store}.{name}": value for name, value in keys.items()}
+    properties = {f"ssl.{store}.{name}": value for name, value in {"location": str(path), "password": password}.items()}
     with pytest.raises(ConfigError) as raised:
         client_tls.context(client_tls.tls({**properties, "ssl.key.password": KEY_PASSWORD}))
     message = str(raised.value)
@@ -91,8 +90,7 @@ def test_a_key_with_the_password_of_the_store(tmp_path: Path) -> None:
         for store in ("keystore", "truststore")
         for name, value in (("location", str(tmp_path / "mixed.jks")), ("password", STORE_PASSWORD))
     }
-    made = client_tls.context(client_tls.tls(properties))
-    assert made.cert_store_stats()["x509"] == 2
+    assert client_tls.context(client_tls.tls(properties)).cert_store_stats()["x509"] == 2
 
 
 def test_a_client_with_a_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,10 +123,9 @@ def test_a_store_that_is_cut_short(name: str, tmp_path: Path) -> None:
             tls.read(whole[:size], None)
     for size in (0, 3, 4, 12, 100, len(whole) - 21, len(whole) - 1):
         message = fault(whole[:size], tmp_path / "short.jks", store)
-        expected = (
+        assert message.startswith(
             "the store ends too early" if size >= 4 else f"ssl.{store}.password does not open it, or it is neither"
-        )
-        assert message.startswith(expected), (size, message)
+        ), (size, message)
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -173,9 +170,8 @@ def test_what_is_not_jks(tmp_path: Path) -> None:
     """Another version, a kind of entry that JKS does not have, JCEKS, and certificates that are none."""
     body, file = content("client")[:-20], tmp_path / "client.jks"
     assert fault(signed(body[:7] + b"\1" + body[8:]), file) == "expected JKS of version 2"
-    assert fault(signed(body[:15] + b"\3" + body[16:]), file) == (
-        "expected a private key (1) or a certificate (2), found an entry of kind 3"
-    )
+    found = fault(signed(body[:15] + b"\3" + body[16:]), file)
+    assert found == ("expected a private key (1) or a certificate (2), found an entry of kind 3")
     assert fault(b"\xce\xce\xce\xce" + body[4:], file).startswith(
         "it is JCEKS, which cannot be read. Convert it: keytool"
     )

@@ -32,9 +32,7 @@ from tests.sizes import drawn
 def _groups(strategy: str, *, times: int = 1) -> list[Group]:
     """A few hundred random groups; the seed is in the test's output when it fails."""
     seed = seed_for(__name__)
-    return [
-        Group.from_row(row) for row in random_groups.groups(strategy, seed, small=times * drawn(150, 300), mid_size=1)
-    ]
+    return [Group.from_row(r) for r in random_groups.groups(strategy, seed, small=times * drawn(150, 300), mid_size=1)]
 
 
 def test_the_ring_goes_on_as_the_loop_does() -> None:
@@ -98,22 +96,18 @@ def _racks_decide(group: Group) -> bool:
     return False
 
 
-def test_shared_numbers_are_counted_as_by_listing_them(seed: int) -> None:
+def test_shared_numbers_are_counted_as_by_listing_them(rng: random.Random) -> None:
     """Two progressions meet where the Chinese remainder theorem says."""
-    rng = random.Random(seed)
     half = drawn(1_500, 3_000)
     pairs = [[rng.randint(0, 40), rng.randint(1, 12), rng.randint(0, 30)] for _ in range(2 * half)]
     ones, others = np.array(pairs[:half], dtype=np.int64).T, np.array(pairs[half:], dtype=np.int64).T
-    listed = [
-        len(set(range(a, a + s * n, s)) & set(range(b, b + t * m, t)))
-        for (a, s, n), (b, t, m) in zip(pairs[:half], pairs[half:], strict=True)
-    ]
+    found = zip(pairs[:half], pairs[half:], strict=True)
+    listed = [len(set(range(a, a + s * n, s)) & set(range(b, b + t * m, t))) for (a, s, n), (b, t, m) in found]
     assert count_common_terms(*ones, *others).tolist() == listed
 
 
-def test_runs_hold_what_the_owners_hold(seed: int) -> None:
+def test_runs_hold_what_the_owners_hold(rng: random.Random) -> None:
     """Compressing owners to runs and listing the runs gives the owners back; ranges and strides are one run each."""
-    rng = random.Random(seed)
     for _ in range(300):
         size, owners = rng.randint(0, 60), rng.randint(1, 8)
         style = rng.choice(["random", "range", "stride"])
@@ -143,9 +137,7 @@ def _blocks(keys: list[int], partitions: list[int]) -> tuple[np.ndarray, ...]:
         twice[-1] += 1
     named = sorted(blocks.items(), key=lambda each: str(each[1]))
     key, block = np.array([key for key, _ in named], np.int64).T
-    bits, twice = (
-        np.array([each[at][:WORDS_PER_BITMAP] for _, each in named], np.uint64).astype(np.int64) for at in (0, 1)
-    )
+    bits, twice = (np.array([e[at][:WORDS_PER_BITMAP] for _, e in named], np.uint64).astype(np.int64) for at in (0, 1))
     return key, block, bits, twice, np.array([each[1][-1] for _, each in named])
 
 
@@ -170,10 +162,8 @@ def test_rows_that_stand_twice_are_found() -> None:
         times = Counter(partitions)
         _, block, bits, twice, count = _blocks([0] * len(partitions), partitions)
         row, low = find_duplicates(bits, twice, count)
-        found = {
-            (int(block[at]), int(block[at]) * 512 + each if each >= 0 else -1)
-            for at, each in zip(row.tolist(), low.tolist(), strict=True)
-        }
+        pairs = zip(row.tolist(), low.tolist(), strict=True)
+        found = {(int(block[at]), int(block[at]) * 512 + each if each >= 0 else -1) for at, each in pairs}
         even = {(partition >> 9, partition) for partition, number in times.items() if number % 2 == 0}
         odd = {partition >> 9 for partition, number in times.items() if number > 1 and number % 2}
         assert found == even | {(each, -1) for each in odd - {each for each, _ in even}}
@@ -192,13 +182,10 @@ def test_runs_that_meet_are_found() -> None:
         members = [group | {"kind": MEMBER, "member_id": each} for each in "mn"]
         owned = [group | {"kind": OWNED_SLICE} | dict(zip(names, run, strict=True)) for run in runs]
         faults = find_faults(index_facts(facts_table(members + owned)))
-        times = Counter(
-            (member, topic, first + at * step) for member, topic, first, step, count in runs for at in range(count)
-        )
         twice = sorted(
-            f"owned_slices: member_id={member}, topic={topic}, partition={partition}"
-            for (member, topic, partition), number in times.items()
-            if number > 1
+            f"owned_slices: member_id={member}, topic={topic}, partition={p}"
+            for (member, topic, p), n in Counter((m, t, f + a * s) for m, t, f, s, c in runs for a in range(c)).items()
+            if n > 1
         )
         more = f" and {len(twice) - 1} more" if len(twice) > 1 else ""
         message = f"{twice[0]}{more}. Keep one row per member and partition" if twice else None
@@ -211,10 +198,8 @@ def test_topics_with_equal_slices_are_found_as_a_loop_finds_them() -> None:
     for _ in range(drawn(20, 200)):
         rows, groups = [], []
         for topic in range(12):
-            rows += [
-                (int(member), topic, int(first), 1 + topic % 2, 3)
-                for member, first in generator.integers(0, 2, (generator.integers(0, 4), 2))
-            ]
+            pairs = generator.integers(0, 2, (generator.integers(0, 4), 2))
+            rows += [(int(member), topic, int(first), 1 + topic % 2, 3) for member, first in pairs]
             groups += [topic // 4] * (len(rows) - len(groups))
         slices = PartitionSlices(*np.array(rows, np.int64).reshape(-1, 5).T)
         start, size, like = find_alike(slices, np.array(groups, np.int64))

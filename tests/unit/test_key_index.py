@@ -6,30 +6,27 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from spark_assign.java.key_index import KeyIndex, byte_ranks, index_rows, take_names, to_int_array
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     "keys",
-    [
-        [],
-        [0],
-        [5],
-        [2, 0, 1, 0],  # a dense range
-        [0, 1, 3, 3],  # a dense range with a gap
-        [0, 1, 2, 4],  # one more than there are keys
-        [7, 1 << 40, 7, 3],
-        [-3, 2, 0, 1],
-    ],
+    [],
+    [0],
+    [5],
+    [2, 0, 1, 0],  # a dense range
+    [0, 1, 3, 3],  # a dense range with a gap
+    [0, 1, 2, 4],  # one more than there are keys
+    [7, 1 << 40, 7, 3],
+    [-3, 2, 0, 1],
 )
 def test_positions_of_keys(keys: list[int]) -> None:
     """A key that the index doesn't contain has no position: one in a gap, below the first key, or above the last."""
     index, distinct = KeyIndex(np.array(keys, np.int64)), sorted(set(keys))
     assert (len(index), index.keys.tolist()) == (len(distinct), distinct)
-    present = np.array(keys, np.int64)
-    assert index.lookup(present).tolist() == [distinct.index(key) for key in keys]
+    assert index.lookup(np.array(keys, np.int64)).tolist() == [distinct.index(key) for key in keys]
     wanted = [*keys, *range(-4, 9), 1 << 40, (1 << 40) - 1, 1 << 50]
     expected = [distinct.index(key) if key in distinct else -1 for key in wanted]
     assert index.lookup(np.array(wanted, np.int64)).tolist() == expected
@@ -51,8 +48,7 @@ def test_rows_by_key() -> None:
 
 def test_names_and_numbers() -> None:
     """No name at a negative index, and a number for null. Texts rank by their UTF-8 bytes, and null comes last."""
-    names = pa.array(["x", "y"])
-    assert take_names(names, np.array([1, -1, 0])).to_pylist() == ["y", None, "x"]
+    assert take_names(pa.array(["x", "y"]), np.array([1, -1, 0])).to_pylist() == ["y", None, "x"]
     assert to_int_array(pa.array([3, None, 0], pa.int32()), -7).tolist() == [3, -7, 0]
     ranks = byte_ranks(pa.array(["\U00010000", "\uffff", "b", None, "a", "b"]))
     assert [rank - ranks.min() for rank in ranks.tolist()] == [3, 2, 1, 4, 0, 1]

@@ -17,6 +17,7 @@ from spark_assign.replicas.kernel.reassign import reassign
 from spark_assign.replicas.kernel.reassignment_facts import NamedCluster, RejectedError
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster
 from spark_assign.tables.errors import ConfigError
+from tests.cases import cases
 from tests.sizes import drawn
 from tests.unit.test_reassign import assert_hard_constraints
 
@@ -120,8 +121,7 @@ def test_moved_bytes_against_an_exact_solver() -> None:
     solves = drawn(0, 90)
     for seed in range(solves) or OPTIMA:
         named, names = loaded_cluster(seed), GOALS[seed % 3]
-        goals = LoadGoals(dict.fromkeys(names, (0.1, 0.2, 0.3)[seed % 7 % 3]))
-        loads = bounded_loads(named, goals)
+        loads = bounded_loads(named, LoadGoals(dict.fromkeys(names, (0.1, 0.2, 0.3)[seed % 7 % 3])))
         fewest = fewest_bytes(named.cluster, loads) if solves else OPTIMA[seed]
         if solves and seed in OPTIMA:
             stored = OPTIMA[seed]
@@ -206,8 +206,7 @@ def test_a_large_cluster() -> None:
     cluster = ReplicaCluster(
         np.arange(brokers) % 3, np.ones(brokers, bool), current, np.full(partitions, 3), sizes, weighed=True
     )
-    named = _named(cluster, rates)
-    loads = bounded_loads(named, LoadGoals({"disk": 0.1, "leader-in": 0.1}))
+    loads = bounded_loads(_named(cluster, rates), LoadGoals({"disk": 0.1, "leader-in": 0.1}))
     replicas = balance_loads(cluster, current.tolist(), loads, None)
     assert_hard_constraints(cluster, replicas)
     score = LoadPlacement(cluster, replicas, loads, np.inf).score()
@@ -243,18 +242,16 @@ def test_shares_follow_capacities() -> None:
     assert [row["capacity"] for row in rows[3:]] == [100, 100, 400]
 
 
-@pytest.mark.parametrize(
-    ("capacities", "goals", "code", "detail"),
-    [
-        (
-            {"disk_bytes": dict.fromkeys(range(3), 450)},
-            LoadGoals({"disk": 0.1}),
-            "unmet-goal",
-            r"capacity of disk: broker 0 has 400, 40 above the maximum of 360; broker 1 .* Add brokers",
-        ),
-        ({}, LoadGoals({"disk": 0}, ["disk"], max_moved_bytes=100), "unmet-goal", r"hard goal disk: broker 0 has"),
-        ({"disk_bytes": {0: 9}}, LoadGoals({"disk": 0}), "no-capacity", "capacities: broker 1 has no disk_bytes"),
-    ],
+@cases(
+    "capacities goals code detail",
+    (
+        {"disk_bytes": dict.fromkeys(range(3), 450)},
+        LoadGoals({"disk": 0.1}),
+        "unmet-goal",
+        r"capacity of disk: broker 0 has 400, 40 above the maximum of 360; broker 1 .* Add brokers",
+    ),
+    ({}, LoadGoals({"disk": 0}, ["disk"], max_moved_bytes=100), "unmet-goal", r"hard goal disk: broker 0 has"),
+    ({"disk_bytes": {0: 9}}, LoadGoals({"disk": 0}), "no-capacity", "capacities: broker 1 has no disk_bytes"),
 )
 def test_what_cannot_be_met(capacities: dict[str, dict[int, int]], goals: LoadGoals, code: str, detail: str) -> None:
     """The message names the goal, the brokers, and by how much they miss it."""
@@ -277,15 +274,13 @@ def test_missing_facts_and_required_moves() -> None:
         plan_goals(named, [[0, 2]] * 6, LoadGoals({"count": 0.1}, max_moved_bytes=500))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (({"cpu": 0.1},), "unknown goal 'cpu'. The goals are disk, in, out, leader-in, count, leaders"),
-        (({"disk": 0.1}, ["in"]), "the hard goal 'in' isn't among the goals: disk"),
-        (({"disk": 1.0},), "a tolerance from 0 to below 1"),
-        (({"disk": 0.1}, (), 1.5), "a capacity threshold above 0 and up to 1"),
-        (({"disk": 0.1}, (), 0.8, -1), "a limit of moved bytes of 0 or more"),
-    ],
+@cases(
+    "arguments message",
+    (({"cpu": 0.1},), "unknown goal 'cpu'. The goals are disk, in, out, leader-in, count, leaders"),
+    (({"disk": 0.1}, ["in"]), "the hard goal 'in' isn't among the goals: disk"),
+    (({"disk": 1.0},), "a tolerance from 0 to below 1"),
+    (({"disk": 0.1}, (), 1.5), "a capacity threshold above 0 and up to 1"),
+    (({"disk": 0.1}, (), 0.8, -1), "a limit of moved bytes of 0 or more"),
 )
 def test_wrong_goals(arguments: tuple[object, ...], message: str) -> None:
     """Each message has the remedy."""

@@ -57,8 +57,7 @@ def figures(facts: list[Fact]) -> dict[str, Fact]:
 
 def test_the_load_of_members() -> None:
     """m0 has partitions 0 and 2, m1 has 1; nothing is known of partition 3, which is m1's."""
-    found = figures([*group("g", 4), loads("g", [0, 1, 2], in_messages_per_second=[10, 20, 30])])["g"]
-    assert found == {
+    assert figures([*group("g", 4), loads("g", [0, 1, 2], in_messages_per_second=[10, 20, 30])])["g"] == {
         "load": 60,
         "max_load_per_member": 40,
         "load_max_over_mean": 40 / 30,
@@ -71,8 +70,7 @@ def test_what_a_group_says_itself_comes_first() -> None:
     """Column by column; what it does not say holds as for all."""
     of_all = loads("g", [0, 1], in_messages_per_second=[10, 20], lag=[5, 5])
     of_group = loads("g", [1], GROUP_LOAD, in_messages_per_second=[None], lag=[100], out_messages_per_second=[1])
-    facts = facts_table([of_group, *group("g", 2), of_all])
-    known = read_group_specs(index_facts(facts), set()).loads
+    known = read_group_specs(index_facts(facts_table([of_group, *group("g", 2), of_all])), set()).loads
     assert known.in_messages_per_second.tolist() == [10, 20]
     assert known.lag.tolist() == [5, 100]
     assert np.isnan(known.out_messages_per_second[0])
@@ -84,8 +82,7 @@ def test_the_capacity_is_that_of_a_member_that_is_behind() -> None:
     rates = loads("g", [0, 1], in_messages_per_second=[60, 80], out_messages_per_second=[50, 80], lag=[1_000, 3])
     for given, expected in ((None, 50), (200, 200)):
         facts = [*group("g", 2, **({} if given is None else {"capacity": given})), rates]
-        specs = read_group_specs(index_facts(facts_table(facts)), set())
-        assert member_capacity(specs).tolist() == [expected]
+        assert member_capacity(read_group_specs(index_facts(facts_table(facts)), set())).tolist() == [expected]
     assert figures([*group("g", 2, capacity=200), rates])["g"]["drain_seconds"] == 1_000 / (200 - 60)
     assert figures([*group("g", 2), rates])["g"]["drain_seconds"] == np.inf
 
@@ -126,8 +123,7 @@ def test_faults_name_the_row() -> None:
         ),
         ([loads("g", [-1], in_messages_per_second=[2.0])], "bad-load", "loads: topic=t, partition=-1, partition=-1."),
     ):
-        facts = index_facts(facts_table([*group("g", 2), *rows]))
-        found_code, detail = read_group_specs(facts, set()).loads.faults[0]
+        found_code, detail = read_group_specs(index_facts(facts_table([*group("g", 2), *rows])), set()).loads.faults[0]
         assert (found_code, detail[: len(text)]) == (code, text)
 
 

@@ -16,6 +16,7 @@ from packaging.version import Version
 
 from conf.requirements import install as set_up
 from conf.requirements.install import FOLDER, ROOT, SetUpError, declared, environment_of_uv, locks, settings_of_pip
+from tests.cases import cases, keyed
 from tests.unit import connect_stub
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -37,13 +38,10 @@ def locked(file: Path, python: str) -> dict[str, Version]:
     environment = {
         "python_version": python,
         "python_full_version": f"{python}.1",
-        "sys_platform": "linux",
-        "platform_system": "Linux",
-        "os_name": "posix",
-        "platform_machine": "x86_64",
-        "platform_python_implementation": "CPython",
-        "implementation_name": "cpython",
-        "extra": "",
+        **keyed(
+            "sys_platform=linux platform_system=Linux os_name=posix platform_machine=x86_64 "
+            "platform_python_implementation=CPython implementation_name=cpython extra=''"
+        ),
     }
     for line in file.read_text(encoding="utf-8").splitlines():
         match = LOCKED.match(line)
@@ -96,18 +94,15 @@ def test_no_file_without_a_use() -> None:
 
 def test_which_files_a_set_up_takes() -> None:
     """Any extras together; those of Airflow from the file of their own; without Spark's where another is asked for."""
-    names = [
-        [file.stem for file in locks(extras, pins)]
-        for extras, pins in (
-            (["spark", "kafka", "spark"], ""),
-            (["spark", "kafka"], "pyspark==4.0.*"),
-            (["kafka", "airflow"], "pytest>=8"),
-            (["spark", "airflow"], ""),
-            (["embedded", "kafka"], ""),
-            (["embedded", "spark"], ""),
-        )
-    ]
-    assert names == [
+    pairs = (
+        (["spark", "kafka", "spark"], ""),
+        (["spark", "kafka"], "pyspark==4.0.*"),
+        (["kafka", "airflow"], "pytest>=8"),
+        (["spark", "airflow"], ""),
+        (["embedded", "kafka"], ""),
+        (["embedded", "spark"], ""),
+    )
+    assert [[file.stem for file in locks(extras, pins)] for extras, pins in pairs] == [
         *(["core", "spark", "kafka"], ["core", "kafka"], ["airflow"], []),
         *(["core", "embedded", "kafka"], ["core", "sail", "spark"]),
     ]
@@ -130,14 +125,11 @@ install.trusted-host='index.example'
 
 def test_uv_asks_where_pip_would() -> None:
     """A company's index, its certificate, a folder of wheels."""
-    found = environment_of_uv(settings_of_pip(PIP), {"PATH": "/bin"})
-    assert found == {
-        "PATH": "/bin",
-        "UV_DEFAULT_INDEX": "https://index.example/simple",
-        "UV_FIND_LINKS": "/wheels,/more",
-        "UV_INSECURE_HOST": "index.example",
-        "SSL_CERT_FILE": "/ca.pem",
-    }
+    assert environment_of_uv(settings_of_pip(PIP), {"PATH": "/bin"}) == keyed(
+        "PATH=/bin UV_DEFAULT_INDEX=https://index.example/simple "
+        "UV_FIND_LINKS='/wheels,/more' UV_INSECURE_HOST=index.example "
+        "SSL_CERT_FILE=/ca.pem"
+    )
 
 
 @pytest.mark.parametrize("name", ["UV_DEFAULT_INDEX", "UV_INDEX_URL"])
@@ -270,33 +262,31 @@ def test_nothing_can_be_installed() -> None:
     assert len(machine.ran) == 5
 
 
-@pytest.mark.parametrize(
-    ("message", "cause"),
-    [
-        (
-            "error: No solution found when resolving dependencies\n  cause: Because cryptography==50.0.2 has no usable "
-            "wheels and you require cryptography==50.0.2, we can conclude",
-            f"cryptography==50.0.2 has no wheel for {set_up.HERE}",
-        ),
-        (
-            "  cause: Because numpy{python_full_version < '3.12'}==2.4.6 has no usable wheels and you require",
-            f"numpy==2.4.6 has no wheel for {set_up.HERE}",
-        ),
-        (
-            "Because there is no version of numpy==9.9 and you require numpy==9.9, we can",
-            "the package index does not have numpy==9.9",
-        ),
-        ("Because numpy was not found in the package registry and you require numpy", "no package index has numpy"),
-        (
-            "ERROR: Could not find a version that satisfies the requirement twofish==0.3.0 (from versions: none)\n"
-            "ERROR: No matching distribution found for twofish==0.3.0",
-            f"the package index has no wheel of twofish==0.3.0 for {set_up.HERE}",
-        ),
-        ("  × Failed to build `pyspark==4.1.4`\n", "pyspark==4.1.4 could not be built from source"),
-        ("error: Failed to fetch: `https://i.example/numpy/`", "https://i.example/numpy/ could not be fetched"),
-        ("OSError: [Errno 28] No space left on device", "the disk is full"),
-        ("a\nsomething else\n", "something else"),
-    ],
+@cases(
+    "message cause",
+    (
+        "error: No solution found when resolving dependencies\n  cause: Because cryptography==50.0.2 has no usable "
+        "wheels and you require cryptography==50.0.2, we can conclude",
+        f"cryptography==50.0.2 has no wheel for {set_up.HERE}",
+    ),
+    (
+        "  cause: Because numpy{python_full_version < '3.12'}==2.4.6 has no usable wheels and you require",
+        f"numpy==2.4.6 has no wheel for {set_up.HERE}",
+    ),
+    (
+        "Because there is no version of numpy==9.9 and you require numpy==9.9, we can",
+        "the package index does not have numpy==9.9",
+    ),
+    ("Because numpy was not found in the package registry and you require numpy", "no package index has numpy"),
+    (
+        "ERROR: Could not find a version that satisfies the requirement twofish==0.3.0 (from versions: none)\n"
+        "ERROR: No matching distribution found for twofish==0.3.0",
+        f"the package index has no wheel of twofish==0.3.0 for {set_up.HERE}",
+    ),
+    ("  × Failed to build `pyspark==4.1.4`\n", "pyspark==4.1.4 could not be built from source"),
+    ("error: Failed to fetch: `https://i.example/numpy/`", "https://i.example/numpy/ could not be fetched"),
+    ("OSError: [Errno 28] No space left on device", "the disk is full"),
+    ("a\nsomething else\n", "something else"),
 )
 def test_the_cause_of_a_failed_set_up(message: str, cause: str) -> None:
     """The package and what it lacked, out of what uv or pip prints."""

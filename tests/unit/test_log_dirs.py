@@ -17,6 +17,7 @@ from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.groups import ListedGroup
 from spark_assign.sources.kafka.loads import LoadTargets, OffsetReading
 from spark_assign.sources.kafka.offsets import LeaderOffset
+from tests.cases import cases
 
 LEADERS = {("t", 0): 1, ("t", 1): 2, ("u", 0): 1, ("u", 1): -1}
 
@@ -71,11 +72,8 @@ def test_each_broker_gets_a_request_for_what_it_leads() -> None:
     """In one request, without partitions that have no leader."""
     brokers = Brokers({1: answer({("t", 0): 10, ("u", 0): 30}), 2: answer({("t", 1): 20})})
     assert read(brokers) == ({("t", 0): 10, ("t", 1): 20, ("u", 0): 30}, ["read sizes: 3 of 4 partitions"])
-    requests = {
-        broker: {topic.topic: topic.partitions for topic in request.topics}
-        for broker, request in brokers.requests.items()
-    }
-    assert requests == {1: {"t": [0], "u": [0]}, 2: {"t": [1]}}
+    found = {broker: {topic.topic: topic.partitions for topic in r.topics} for broker, r in brokers.requests.items()}
+    assert found == {1: {"t": [0], "u": [0]}, 2: {"t": [1]}}
     assert isinstance(brokers.requests[1], DescribeLogDirsRequest)
 
 
@@ -86,14 +84,12 @@ def test_logs_on_their_way_to_another_folder() -> None:
     assert read(Brokers({1: both, 2: answer({("t", 1): 20})}))[0] == {("t", 0): 10, ("t", 1): 20}
 
 
-@pytest.mark.parametrize(
-    ("silent", "why"),
-    [
-        (answer({}), "no permission DESCRIBE on the cluster. Grant DESCRIBE on the cluster"),  # before 3.2
-        (answer({}, code=31), "no permission DESCRIBE on the cluster. Grant DESCRIBE on the cluster"),
-        (answer({}, code=56), "KafkaStorageError"),
-        (errors.KafkaConnectionError("gone"), "KafkaConnectionError: gone"),
-    ],
+@cases(
+    "silent why",
+    (answer({}), "no permission DESCRIBE on the cluster. Grant DESCRIBE on the cluster"),  # before 3.2
+    (answer({}, code=31), "no permission DESCRIBE on the cluster. Grant DESCRIBE on the cluster"),
+    (answer({}, code=56), "KafkaStorageError"),
+    (errors.KafkaConnectionError("gone"), "KafkaConnectionError: gone"),
 )
 def test_brokers_that_do_not_tell(silent: Any, why: str) -> None:
     """Said once for all of them; the others count."""
@@ -119,14 +115,11 @@ def test_brokers_that_have_no_such_request() -> None:
 def test_cordoned_brokers(version: int) -> None:
     """A broker is cordoned if all of its online directories are, as of version 5; one that doesn't answer is absent."""
     folder = DescribeLogDirsResponse.DescribeLogDirsResult
-    online, offline, cordoned = (
-        folder(error_code=code, log_dir="/d", topics=[], is_cordoned=is_cordoned)
-        for code, is_cordoned in ((0, False), (56, False), (0, True))
-    )
+    pairs = ((0, False), (56, False), (0, True))
+    online, offline, cordoned = (folder(error_code=c, log_dir="/d", topics=[], is_cordoned=i) for c, i in pairs)
     folders = {1: [online, cordoned], 2: [cordoned, cordoned], 3: [cordoned, offline], 4: [offline]}
     answers: dict[int, Any] = {
-        broker: DescribeLogDirsResponse(throttle_time_ms=0, error_code=0, results=each)
-        for broker, each in folders.items()
+        b: DescribeLogDirsResponse(throttle_time_ms=0, error_code=0, results=each) for b, each in folders.items()
     }
     brokers = Brokers(answers | {5: errors.KafkaConnectionError("gone")})
     brokers.newest = lambda _: version  # type: ignore[method-assign]
@@ -162,8 +155,7 @@ def test_another_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_offsets, "offsets_at", ends)
     monkeypatch.setattr(kafka_log_dirs, "read_sizes", sizes)
     groups = {name: ListedGroup(name, 1, kind, None) for name, kind in (("g", "classic"), ("s", "share"))}
-    watched = LoadTargets(cast(ClusterConnection, SimpleNamespace()), groups, LEADERS, {}, lambda _: None)
-    found = watched.read(first)
+    found = LoadTargets(cast(ClusterConnection, SimpleNamespace()), groups, LEADERS, {}, lambda _: None).read(first)
     assert requests == [("sizes", {("t", 0): 1}), ("committed", ["g"]), ("ends", [("t", 0)])]
     assert found.committed == {"g": {("t", 0): 3}, "s": {("t", 0): 2}}
     assert found.answered_s == {"g": 5.0, "s": 6.0}

@@ -24,6 +24,7 @@ from spark_assign.advice.kernel.membership_modes import (
 from spark_assign.advice.kernel.membership_options import MembershipOption, Pause, advise, find_deployment_pod
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.simulation.kernel.settings import TimingConfig
+from tests.cases import cases, keyed
 from tests.unit import protocol_facts as facts
 
 PARAMS, TIMING = MembershipParams(), TimingConfig(poll_interval_ms=500)
@@ -88,8 +89,7 @@ def test_a_long_restart_needs_a_long_session() -> None:
 def test_names_that_change_and_libraries_that_cannot() -> None:
     """Then static is not advised, and the warning says what that would have saved."""
     pods = four("billing-7d9f8b6c5d-{}x2zq", restore_ms=60_000)
-    found = run(pods=pods, node=four("kafkajs", ["range"], restore_ms=60_000))
-    node, pods_ = found[GROUP_ROW]
+    node, pods_ = run(pods=pods, node=four("kafkajs", ["range"], restore_ms=60_000))[GROUP_ROW]
     assert pods_["recommendation"] != "static" != node["recommendation"]
     assert pods_["recommended_membership"] == node["recommended_membership"] == DYNAMIC
     assert pods_["warning_codes"] == "unstable-names, forgone"
@@ -138,9 +138,8 @@ def test_the_broker_assigns() -> None:
 
 def test_groups_without_advice() -> None:
     """Each is rejected with a code; a group in which nobody owns anything has an initial rebalance."""
-    new = [facts.member("m", ["t"]), facts.member("n", ["t"]), facts.topic("t", 4), about("m"), about("n")]
     found = run(
-        new=new,
+        new=[facts.member("m", ["t"]), facts.member("n", ["t"]), facts.topic("t", 4), about("m"), about("n")],
         twice=facts.pair(facts.owned("c2", "t", 0)),
         alone=[facts.member("m", ["t"], generation=1), facts.owned("m", "t", 0, count=2), facts.topic("t", 2)],
         gone=[{"table": "leaders"}],
@@ -148,13 +147,8 @@ def test_groups_without_advice() -> None:
         idle=[facts.member("m", ["none"])],
         own=four(likes=["mine"]),
     )
-    assert {row["group_id"]: row["code"] for row in found[REJECTED]} == {
-        "gone": "no-members",
-        "idle": "owns-nothing",
-        "own": "unknown-assignor",
-        "shared": "out-of-scope",
-        "twice": "owned-twice",
-    }
+    got = {row["group_id"]: row["code"] for row in found[REJECTED]}
+    assert got == keyed("gone=no-members idle=owns-nothing own=unknown-assignor shared=out-of-scope twice=owned-twice")
     rows = {row["group_id"]: row for row in found[GROUP_ROW]}
     assert set(rows) == {"alone", "new"}
     assert (rows["new"]["partitions"], rows["new"]["restart_rebalances"]) == (4, 4)
@@ -230,17 +224,15 @@ def test_what_is_worth_it() -> None:
     assert advised(now, little) == ("keep", 45_000)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"restart_time_ms": 0}, "restart_time_ms is 0; expected at least 1 ms"),
-        ({"session_timeouts_ms": ()}, "session_timeouts_ms is []; expected one or more times"),
-        ({"restart_times_ms": (0,)}, "restart_times_ms is [0]; expected one or more times"),
-        ({"crashes_per_deploy": -1.0}, "crashes_per_deploy is -1.0; expected 0 or more"),
-        ({"min_pause_savings": float("nan")}, "min_pause_savings is nan; expected 0 or more"),
-        ({"session_margin": 0.5}, "session_margin is 0.5; expected at least 1"),
-        ({"session_bounds_ms": (1,)}, "session_bounds_ms is [1]; expected the minimum and the maximum"),
-    ],
+@cases(
+    "wrong message",
+    ({"restart_time_ms": 0}, "restart_time_ms is 0; expected at least 1 ms"),
+    ({"session_timeouts_ms": ()}, "session_timeouts_ms is []; expected one or more times"),
+    ({"restart_times_ms": (0,)}, "restart_times_ms is [0]; expected one or more times"),
+    ({"crashes_per_deploy": -1.0}, "crashes_per_deploy is -1.0; expected 0 or more"),
+    ({"min_pause_savings": float("nan")}, "min_pause_savings is nan; expected 0 or more"),
+    ({"session_margin": 0.5}, "session_margin is 0.5; expected at least 1"),
+    ({"session_bounds_ms": (1,)}, "session_bounds_ms is [1]; expected the minimum and the maximum"),
 )
 def test_invalid_params(wrong: dict[str, Any], message: str) -> None:
     """A clear word each."""
@@ -250,18 +242,16 @@ def test_invalid_params(wrong: dict[str, Any], message: str) -> None:
 # --- names and libraries --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "pod"),
-    [
-        ("payments-7d9f8b6c5d-x2zkq", "payments-7d9f8b6c5d-x2zkq"),
-        ("consumer-payments-7d9f8b6c5d-x2zkq-1", "consumer-payments-7d9f8b6c5d-x2zkq"),
-        ("payments-0", None),
-        ("payments-eu-12", None),
-        ("consumer-billing-3", None),
-        ("payments-7d9f8b6c5d-x2zkq/10.1.2.3", "payments-7d9f8b6c5d-x2zkq"),
-        ("checkout-worker-prod-europe", None),
-        ("/10.0.0.7", None),
-    ],
+@cases(
+    "name pod",
+    ("payments-7d9f8b6c5d-x2zkq", "payments-7d9f8b6c5d-x2zkq"),
+    ("consumer-payments-7d9f8b6c5d-x2zkq-1", "consumer-payments-7d9f8b6c5d-x2zkq"),
+    ("payments-0", None),
+    ("payments-eu-12", None),
+    ("consumer-billing-3", None),
+    ("payments-7d9f8b6c5d-x2zkq/10.1.2.3", "payments-7d9f8b6c5d-x2zkq"),
+    ("checkout-worker-prod-europe", None),
+    ("/10.0.0.7", None),
 )
 def test_names_of_pods(name: str, pod: str | None) -> None:
     """A ReplicaSet's hash and five characters, of letters and digits without vowels."""

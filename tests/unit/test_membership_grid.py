@@ -6,12 +6,7 @@ import random
 
 import pytest
 
-from spark_assign.advice.kernel.membership_modes import (
-    MembershipMode,
-    MembershipParams,
-    StableGroup,
-    find_stable_group,
-)
+from spark_assign.advice.kernel.membership_modes import MembershipMode, MembershipParams, StableGroup, find_stable_group
 from spark_assign.advice.kernel.membership_options import CRASH, RESTART, OptionGrid, Pause
 from spark_assign.simulation.kernel.events import Event
 from spark_assign.simulation.kernel.settings import TimingConfig
@@ -27,8 +22,7 @@ def full(
     """One option by itself, with the events that `simulate` has for it."""
     begun = group.with_mode(mode, session_ms)
     if event == CRASH:
-        at_ms = group.heartbeat_ms // 2
-        found = play(begun, Event(at_ms, "member-crashes", grid.crashed.name))
+        found = play(begun, Event(group.heartbeat_ms // 2, "member-crashes", grid.crashed.name))
     elif max(grid.closing) == 0:
         found = play(begun, Event(0, "rolling-restart", down_ms=restart_time_ms))
     else:

@@ -46,8 +46,7 @@ def specs_of(rows: Iterable[Row]) -> GroupSpecs:
 
 def played(specs: GroupSpecs, now: str, to: str) -> RollingRestart:
     """All groups, by one assignor of the clients."""
-    names = np.array([now] * specs.num_groups, object)
-    return simulate_restarts(specs, names, to, np.ones(specs.num_groups, bool))
+    return simulate_restarts(specs, np.array([now] * specs.num_groups, object), to, np.ones(specs.num_groups, bool))
 
 
 def who_has(specs: GroupSpecs, runs: PartitionSlices, case: str) -> dict[int, set[tuple[str, int]]]:
@@ -67,8 +66,7 @@ def who_has(specs: GroupSpecs, runs: PartitionSlices, case: str) -> dict[int, se
 def planned(rows: list[Row], assignor: str) -> dict[str, tuple[Owned, Owned]]:
     """Of each group what its members may own right away, and what they get once its owner has given it up."""
     found: dict[str, tuple[Owned, Owned]] = {
-        row["case"]: ({each["id"]: set() for each in row["members"]}, {each["id"]: set() for each in row["members"]})
-        for row in rows
+        r["case"]: ({e["id"]: set() for e in r["members"]}, {a["id"]: set() for a in r["members"]}) for r in rows
     }
     if assignor in ORACLE:
         for row in rows:
@@ -79,8 +77,7 @@ def planned(rows: list[Row], assignor: str) -> dict[str, tuple[Owned, Owned]]:
         for each in table.to_pylist():
             assert each["kind"] != "rejected", each
             if each["kind"] in ("assigned", "withheld"):
-                which = found[each["cluster"]][each["kind"] == "withheld"]
-                which[each["member_id"]] |= topic_partitions([each])
+                found[each["cluster"]][each["kind"] == "withheld"][each["member_id"]] |= topic_partitions([each])
     return found
 
 
@@ -113,9 +110,7 @@ def one_by_one(rows: list[Row], now: str, to: str) -> dict[str, list[tuple[int, 
         going = [row for row in rows if len(seats[row["case"]]) > number]
         moving = [row for row in going if seats[row["case"]][number].get("instance") is None]
         costs = {row["case"]: np.array([0, 0, len(seats[row["case"]][number]["owned"])]) for row in going}
-        others = [
-            row | {"members": [m for m in row["members"] if m is not seats[row["case"]][number]]} for row in moving
-        ]
+        others = [r | {"members": [m for m in r["members"] if m is not seats[r["case"]][number]]} for r in moving]
         others = [row for row in others if row["members"]]
         for row, got in zip(others, planned(others, now if number == 0 else to).values(), strict=True):
             costs[row["case"]] += rebalance(row, got, owned(seats[row["case"]][number]), classic)
@@ -153,8 +148,7 @@ def test_many_groups_side_by_side_are_what_restarts_one_by_one_are(now: str, to:
     expected = one_by_one(copied, now, to)
     for case, members in order.items():
         group = cases.index(case)
-        found = [tuple(each[name] for name in COSTS) for each in done.restarts[group]]
-        assert found == expected[case], case
+        assert [tuple(each[name] for name in COSTS) for each in done.restarts[group]] == expected[case], case
         assert list(who_has(specs, done.owned_after, case).values()) == [owned(member) for member in members], case
 
 
@@ -233,11 +227,9 @@ def test_range_and_round_robin_without_windows(assignor: str, seed: int) -> None
     for row in rows:
         group = Group.from_row(row)
         given = ORACLE[assignor].assign(group)
-        expected = [
-            set(given[each])
-            for each in sorted(
-                (member.member_id for member in group.members),
-                key=lambda name: name.encode("utf-16-be", "surrogatepass"),
-            )
-        ]
+        found = sorted(
+            (member.member_id for member in group.members),
+            key=lambda name: name.encode("utf-16-be", "surrogatepass"),
+        )
+        expected = [set(given[each]) for each in found]
         assert list(who_has(specs, slices, row["case"]).values()) == expected, row["case"]

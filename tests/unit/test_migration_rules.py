@@ -26,6 +26,7 @@ from spark_assign.migration.kernel.migration_verdict import MigrationCandidate, 
 from spark_assign.migration.migrate import _check_release
 from spark_assign.tables.comparison import MIGRATION_ROWS
 from spark_assign.tables.errors import ConfigError
+from tests.cases import cases, keyed, tuples
 from tests.plan_rows import facts_table
 
 SCHEMA = to_arrow_schema(MIGRATION_ROWS)
@@ -53,29 +54,27 @@ def test_a_group_against_which_nothing_speaks() -> None:
     assert reasons == "No issues found. Requires Java 4.0 or later."
 
 
-@pytest.mark.parametrize(
-    ("changes", "code", "words"),
-    [
-        ({"client_libraries": "kafkajs 3"}, "client-lacks-protocol", "kafkajs can't use the consumer protocol."),
-        (
-            {"client_libraries": "Java 2, Sarama 1?"},
-            "client-lacks-protocol",
-            "Sarama can't use the consumer protocol. The library is a guess",
-        ),
-        (
-            {"client_libraries": "aiokafka or kafka-python 3"},
-            "client-lacks-protocol",
-            "aiokafka or kafka-python can't use the consumer protocol.",
-        ),
-        ({"broker_release": "4.0.1"}, "KAFKA-19862", "Upgrade the brokers to 4.0.2, 4.1.2, or 4.2 first."),
-        ({"broker_release": "4.1.1"}, "KAFKA-19862", "all groups of that partition have no coordinator"),
-        ({"assignor": "nearest-first"}, "custom-assignor", "The broker doesn't have the assignor nearest-first"),
-        (
-            {"cross_rack_before": 0, "cross_rack_after": 3},
-            "racks-lost",
-            "uniform ignores racks: 3 of 40 partitions are read across racks instead of 0.",
-        ),
-    ],
+@cases(
+    "changes code words",
+    ({"client_libraries": "kafkajs 3"}, "client-lacks-protocol", "kafkajs can't use the consumer protocol."),
+    (
+        {"client_libraries": "Java 2, Sarama 1?"},
+        "client-lacks-protocol",
+        "Sarama can't use the consumer protocol. The library is a guess",
+    ),
+    (
+        {"client_libraries": "aiokafka or kafka-python 3"},
+        "client-lacks-protocol",
+        "aiokafka or kafka-python can't use the consumer protocol.",
+    ),
+    ({"broker_release": "4.0.1"}, "KAFKA-19862", "Upgrade the brokers to 4.0.2, 4.1.2, or 4.2 first."),
+    ({"broker_release": "4.1.1"}, "KAFKA-19862", "all groups of that partition have no coordinator"),
+    ({"assignor": "nearest-first"}, "custom-assignor", "The broker doesn't have the assignor nearest-first"),
+    (
+        {"cross_rack_before": 0, "cross_rack_after": 3},
+        "racks-lost",
+        "uniform ignores racks: 3 of 40 partitions are read across racks instead of 0.",
+    ),
 )
 def test_reasons_to_stay(changes: dict[str, object], code: str, words: str) -> None:
     """Each alone."""
@@ -85,35 +84,29 @@ def test_reasons_to_stay(changes: dict[str, object], code: str, words: str) -> N
     assert "Requires" not in reasons
 
 
-@pytest.mark.parametrize(
-    ("changes", "code", "words"),
-    [
-        ({"policy": Policy.DOWNGRADE}, "offline", "policy=downgrade, stop all members"),
-        ({"max_size": 2}, "offline", "The group has 3 members, and group.consumer.max.size is 2."),
-        (
-            {"client_libraries": "Java 2, unknown 1"},
-            "client-unknown",
-            "The client ids don't show the library",
-        ),
-        ({"client_libraries": "Java or Sarama 3"}, "client-unknown", "The client ids don't show the library"),
-        ({"client_libraries": ""}, "client-unknown", "The client ids don't show the library"),
-        ({"client_libraries": "librdkafka 3?"}, "client-guessed", "The library librdkafka is a guess"),
-        ({"assignor": None}, "assignor-unknown", "The current assignor is unknown."),
-        ({"assignor": "range"}, "co-partitioning", "the same partitions of 2 topics"),
-        ({"server_assignor": "server-range", "static_members": 2}, "random-order", "orders members by id"),
-        (
-            {"cross_rack_before": 0, "cross_rack_after": 2},
-            "racks",
-            "2 of 40 partitions are read across racks instead of 0.",
-        ),
-        ({"max_over_mean_after": 1.06}, "balance", "Max over mean becomes 1.06 instead of 1.00."),
-        ({"moved": 5}, "moves", "12 % of the partitions move because the assignor changes."),
-        (
-            {"policy": Policy.UPGRADE},
-            "no-online-rollback",
-            "policy=upgrade, the broker doesn't convert a running group back.",
-        ),
-    ],
+@cases(
+    "changes code words",
+    ({"policy": Policy.DOWNGRADE}, "offline", "policy=downgrade, stop all members"),
+    ({"max_size": 2}, "offline", "The group has 3 members, and group.consumer.max.size is 2."),
+    ({"client_libraries": "Java 2, unknown 1"}, "client-unknown", "The client ids don't show the library"),
+    ({"client_libraries": "Java or Sarama 3"}, "client-unknown", "The client ids don't show the library"),
+    ({"client_libraries": ""}, "client-unknown", "The client ids don't show the library"),
+    ({"client_libraries": "librdkafka 3?"}, "client-guessed", "The library librdkafka is a guess"),
+    ({"assignor": None}, "assignor-unknown", "The current assignor is unknown."),
+    ({"assignor": "range"}, "co-partitioning", "the same partitions of 2 topics"),
+    ({"server_assignor": "server-range", "static_members": 2}, "random-order", "orders members by id"),
+    (
+        {"cross_rack_before": 0, "cross_rack_after": 2},
+        "racks",
+        "2 of 40 partitions are read across racks instead of 0.",
+    ),
+    ({"max_over_mean_after": 1.06}, "balance", "Max over mean becomes 1.06 instead of 1.00."),
+    ({"moved": 5}, "moves", "12 % of the partitions move because the assignor changes."),
+    (
+        {"policy": Policy.UPGRADE},
+        "no-online-rollback",
+        "policy=upgrade, the broker doesn't convert a running group back.",
+    ),
 )
 def test_reasons_for_a_warning(changes: dict[str, object], code: str, words: str) -> None:
     """Each alone; one step less and there is none."""
@@ -122,17 +115,15 @@ def test_reasons_for_a_warning(changes: dict[str, object], code: str, words: str
     assert words in reasons
 
 
-@pytest.mark.parametrize(
+@cases(
     "changes",
-    [
-        {"assignor": "range", "copartitioned_topics": 0},
-        {"assignor": "range", "server_assignor": "server-range", "static_members": 3},
-        {"server_assignor": "server-range", "members": 1},
-        {"max_size": 3},
-        {"cross_rack_before": 3, "cross_rack_after": 1},
-        {"max_over_mean_before": None, "max_over_mean_after": None},
-        {"partitions": 0, "moved": 0},
-    ],
+    {"assignor": "range", "copartitioned_topics": 0},
+    {"assignor": "range", "server_assignor": "server-range", "static_members": 3},
+    {"server_assignor": "server-range", "members": 1},
+    {"max_size": 3},
+    {"cross_rack_before": 3, "cross_rack_after": 1},
+    {"max_over_mean_before": None, "max_over_mean_after": None},
+    {"partitions": 0, "moved": 0},
 )
 def test_what_is_no_reason(changes: dict[str, object]) -> None:
     """Co-partitioning that there is not, static members in their order, racks that get better."""
@@ -142,12 +133,8 @@ def test_what_is_no_reason(changes: dict[str, object]) -> None:
 
 def test_policies_as_the_brokers_have_them() -> None:
     """`ConsumerGroupMigrationPolicy`: name, upgrade, downgrade."""
-    assert [(str(each), each.up, each.down) for each in Policy] == [
-        ("bidirectional", True, True),
-        ("upgrade", True, False),
-        ("downgrade", False, True),
-        ("disabled", False, False),
-    ]
+    found = [(str(each), each.up, each.down) for each in Policy]
+    assert found == tuples("bidirectional True True; upgrade True False; downgrade False True; disabled False False")
     _, codes, _ = judge_migration(replace(FINE, policy=Policy.DISABLED))
     assert codes == ("offline", "no-online-rollback")
 
@@ -156,19 +143,17 @@ STREAMS = replace(FINE, assignor="stream", moved=30, copartitioned_topics=9)
 LOST = ("warmups", "standbys", "KAFKA-20999")
 
 
-@pytest.mark.parametrize(
-    ("release", "static_members", "verdict", "codes"),
-    [
-        (None, 0, "blocked", ("kafka-streams", *LOST)),
-        ("4.1.2", 0, "blocked", ("no-streams-protocol", *LOST, "state-ignored")),
-        ("4.2", 0, "blocked", ("KAFKA-20254", *LOST, "state-ignored")),
-        ("4.2.0", 1, "blocked", ("KAFKA-20254", "static-members", *LOST, "state-ignored")),
-        ("4.2.1", 0, "ready-with-warnings", (*LOST, "state-ignored")),
-        ("4.3.1", 1, "blocked", ("static-members", *LOST, "state-ignored")),
-        ("4.4", 0, "ready-with-warnings", LOST),
-        ("4.4.0", 1, "ready-with-warnings", ("static-clients", *LOST)),
-        (None, 1, "blocked", ("kafka-streams", "static-clients", *LOST)),
-    ],
+@cases(
+    "release static_members verdict codes",
+    (None, 0, "blocked", ("kafka-streams", *LOST)),
+    ("4.1.2", 0, "blocked", ("no-streams-protocol", *LOST, "state-ignored")),
+    ("4.2", 0, "blocked", ("KAFKA-20254", *LOST, "state-ignored")),
+    ("4.2.0", 1, "blocked", ("KAFKA-20254", "static-members", *LOST, "state-ignored")),
+    ("4.2.1", 0, "ready-with-warnings", (*LOST, "state-ignored")),
+    ("4.3.1", 1, "blocked", ("static-members", *LOST, "state-ignored")),
+    ("4.4", 0, "ready-with-warnings", LOST),
+    ("4.4.0", 1, "ready-with-warnings", ("static-clients", *LOST)),
+    (None, 1, "blocked", ("kafka-streams", "static-clients", *LOST)),
 )
 def test_kafka_streams_moves_to_its_own_protocol(
     release: str | None, static_members: int, verdict: str, codes: tuple[str, ...]
@@ -226,13 +211,9 @@ def whats(case: MigrationCandidate, number: int) -> list[tuple[str, int, int | N
 def test_steps_online() -> None:
     """One, two, and more members; members whose restarts were not played."""
     four = replace(FINE, members=4)
-    assert whats(four, 4) == [
-        ("prepare", 0, None, None),
-        ("first-member", 1, 1, 2),
-        ("other-members", 2, 2, 4),
-        ("last-member", 1, 1, 2),
-        ("rollback", 4, None, 7),
-    ]
+    assert whats(four, 4) == tuples(
+        "prepare 0 None None; first-member 1 1 2; other-members 2 2 4; last-member 1 1 2; rollback 4 None 7"
+    )
     assert [what for what, *_ in whats(replace(FINE, members=2), 2)][1:3] == ["first-member", "last-member"]
     assert [what for what, *_ in whats(replace(FINE, members=1), 1)] == ["prepare", "first-member", "rollback"]
     assert whats(four, 2)[2:4] == [("other-members", 2, 1, 2), ("last-member", 1, 0, None)]
@@ -246,12 +227,8 @@ def test_static_members_have_a_step_more() -> None:
 def test_steps_of_a_group_that_stops_first() -> None:
     """Everything is revoked once."""
     offline = replace(FINE, policy=Policy.DISABLED)
-    assert whats(offline, 0) == [
-        ("prepare", 0, None, None),
-        ("stop-all", 3, None, None),
-        ("start-all", 0, None, 5),
-        ("rollback", 3, None, 7),
-    ]
+    found = whats(offline, 0)
+    assert found == tuples("prepare 0 None None; stop-all 3 None None; start-all 0 None 5; rollback 3 None 7")
     assert next(step for step in plan_steps(offline, FIGURES, []) if step["step_type"] == "stop-all")["revoked"] == 40
 
 
@@ -300,8 +277,7 @@ def migrations(table: pa.Table, params: MigrationPassParams | None = None) -> di
 
 def test_figures_of_a_group() -> None:
     """What moves because the assignor changes, on the way, and back; before and after."""
-    found = migrations(facts())
-    row = found["group", "g"]
+    row = migrations(facts())["group", "g"]
     assert {name: value for name, value in row.items() if value is not None} == {
         "kind": "group",
         "cluster": "c",
@@ -355,10 +331,7 @@ def test_groups_in_racks() -> None:
     names = (
         *("cross_rack_before", "cross_rack_after", "hypothetical_assignor", "cross_rack_hypothetical"),
         *(
-            "moved",
-            "moved_during_migration",
-            "paused_during_migration",
-            "moved_on_rollback",
+            *("moved", "moved_during_migration", "paused_during_migration", "moved_on_rollback"),
             "paused_partition_seconds",
         ),
     )
@@ -416,18 +389,9 @@ def test_steps_of_all_groups() -> None:
 
 def test_no_group_is_left_out() -> None:
     """Groups of other protocols by name; those without members; those that are there; those that cannot be planned."""
-    groups = {
-        "k": "connect",
-        "s": "share",
-        "st": "streams",
-        "x": "new",
-        "e": "classic",
-        "ec": "consumer",
-        "there": "consumer",
-    }
     more = [
         {"cluster": "c", "group_id": name, "kind": GROUP, "assignor": "range", "group_type": kind}
-        for name, kind in groups.items()
+        for name, kind in keyed("k=connect s=share st=streams x=new e=classic ec=consumer there=consumer").items()
     ]
     member = {"cluster": "c", "kind": MEMBER, "member_id": "m"}
     more += [member | {"group_id": name} for name in ("k", "there", "twice", "twice")]
@@ -446,8 +410,7 @@ def test_no_group_is_left_out() -> None:
     assert verdicts == {"g": "ready-with-warnings", "e": "ready", "ec": "done", "there": "done"}
     assert found["group", "there"]["assignor"] == "server-range"
     zeros = ("members", "static_members", "partitions", "moved", "moved_during_migration", "paused_during_migration")
-    empty = [[found["group", name][zero] for zero in zeros] for name in ("e", "ec")]
-    assert empty == [[0] * 6, [0] * 3 + [None] * 3]
+    assert [[found["group", name][zero] for zero in zeros] for name in ("e", "ec")] == [[0] * 6, [0] * 3 + [None] * 3]
     assert [found["group", name]["online"] for name in ("e", "ec")] == [True, None]
 
 
@@ -478,8 +441,7 @@ def test_members_that_client_ids_do_not_tell_of() -> None:
 def test_the_order_of_rows_does_not_matter() -> None:
     """The same answer of the same facts."""
     table = facts({"cluster": "c", "group_id": "e", "kind": GROUP, "group_type": "classic"})
-    shuffled = table.take(pa.array(np.random.default_rng(1).permutation(len(table))))
-    assert migrations(shuffled) == migrations(table)
+    assert migrations(table.take(pa.array(np.random.default_rng(1).permutation(len(table))))) == migrations(table)
 
 
 @pytest.mark.parametrize("release", ["4.0.2", "4.0", "4.1.2", "4.1", "4.2.0", "4.4", None])

@@ -33,12 +33,7 @@ def send(receiver: Receiver, file: Path, *alerts: dict[str, Any], is_complete: b
     """Calls `notify`, and returns what the receiver got since: what changed, and the group."""
     before = len(receiver.messages)
     notify(receiver.url, str(file), Outcome("check", run_id="r"), alerts, is_complete=is_complete)
-    return [
-        (change, row["group_id"])
-        for message in receiver.messages[before:]
-        for change in ("begun", "ended")
-        for row in message[change]
-    ]
+    return [(c, row["group_id"]) for m in receiver.messages[before:] for c in ("begun", "ended") for row in m[c]]
 
 
 def test_an_alert_is_sent_when_it_begins_and_when_it_ends(receiver: Receiver, tmp_path: Path) -> None:

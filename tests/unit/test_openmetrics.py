@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import keyed
+
 pytest.importorskip("prometheus_client", reason="metrics are an extra")
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
@@ -44,13 +46,9 @@ def test_what_is_read_back(read: object) -> None:
         for sample in family.samples
     }
     name = "team-01.service-00001-consumer"
-    of_group = {key[0].removeprefix("spark_assign_group_"): value for key, value in found.items() if name in key}
-    assert of_group == {
+    assert {key[0].removeprefix("spark_assign_group_"): value for key, value in found.items() if name in key} == {
         "imbalance_ratio": 26 / 17,
-        "over_share_partitions": 9,
-        "moved_partitions": 58,
-        "revoked_partitions": 58,
-        "unowned_partitions": 1,
+        **keyed("over_share_partitions=9 moved_partitions=58 revoked_partitions=58 unowned_partitions=1"),
     }
     assert ("spark_assign_group_imbalance_ratio", "cluster-2", ODD) not in found
     assert found["spark_assign_group_moved_partitions", "cluster-2", ODD] == 0
@@ -70,8 +68,7 @@ def test_clusters() -> None:
     """The time of each snapshot; 1 for a cluster that couldn't be read, which might have no snapshot."""
     taken = datetime(2026, 11, 27, tzinfo=UTC)
     text = expose(Figures(clusters=[cluster("a", taken), cluster("b", None, "No snapshot.")])).decode()
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    assert lines == [
+    assert [line for line in text.splitlines() if not line.startswith("#")] == [
         'spark_assign_cluster_snapshot_timestamp_seconds{cluster="a"} 1.7957376e+09',
         'spark_assign_cluster_failed{cluster="a"} 0.0',
         'spark_assign_cluster_failed{cluster="b"} 1.0',
@@ -84,9 +81,8 @@ def test_monitoring_knows_the_metrics(file: str) -> None:
     past = dict.fromkeys(
         ("rebalances", "max_rebalances_per_day", "paused_partition_ms", "longest_pause_ms", "flapping"), 1
     )
-    everything = replace(
-        figures(), past=[{"cluster": "c", "group_id": "g", **past}], clusters=[cluster("c", datetime.now(UTC))]
-    )
+    clusters = [cluster("c", datetime.now(UTC))]
+    everything = replace(figures(), past=[{"cluster": "c", "group_id": "g", **past}], clusters=clusters)
     exported = {family.name for family in read_openmetrics(expose(everything).decode())}
     named = set(re.findall(r"\bspark_assign_\w+", (MONITORING / file).read_text(encoding="utf-8")))
     assert named - exported == set()

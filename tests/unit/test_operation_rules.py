@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from spark_assign.replicas.kernel import group_effects as rules
 from spark_assign.replicas.kernel.restart_order import Leadership, fewest_moves, restart_orders
 from spark_assign.tables.replicas import EFFECTS, GROUP_EVENT_ROWS, ORDERS
+from tests.cases import cases, tuples
 
 KNOWN = {"leader_library": "Java", "leader_version": "3.5-4.3", "racked_members": 2}
 
@@ -24,8 +25,7 @@ def effects(event: str = "restart", release: str = "4.4", **values: Any) -> dict
     row |= {"cluster": "c", "group_id": "g", "step": 1, "event": event, "assignor": "range"}
     row |= {"members": 2, "partitions": 6, **values}
     table = pa.Table.from_pylist([row], to_arrow_schema(GROUP_EVENT_ROWS))
-    schema = to_arrow_schema(EFFECTS)
-    (found,) = rules.group_effects(table, schema, broker_release=release, downtime_seconds=60.0)
+    (found,) = rules.group_effects(table, to_arrow_schema(EFFECTS), broker_release=release, downtime_seconds=60.0)
     return {effect["cause"]: effect for effect in found.to_pylist()}
 
 
@@ -34,20 +34,18 @@ def between(effect: dict[str, Any], name: str) -> tuple[Any, Any]:
     return effect[f"min_{name}"], effect[f"max_{name}"]
 
 
-@pytest.mark.parametrize(
-    ("values", "rebalances"),
-    [
-        (KNOWN, (0, 2)),
-        (KNOWN | {"leader_version": "4.4"}, None),
-        (KNOWN | {"leader_version": "4.4+"}, None),
-        (KNOWN | {"leader_version": "2.8-3.3"}, None),
-        (KNOWN | {"leader_version": "3.4+"}, (0, 2)),
-        (KNOWN | {"racked_members": 0}, None),
-        (KNOWN | {"leader_library": None, "leader_version": None}, (0, 2)),
-        (KNOWN | {"leader_library": "librdkafka", "leader_version": None}, (0, 2)),
-        (KNOWN | {"leader_library": "franz-go", "leader_version": None}, None),
-        (KNOWN | {"group_type": "consumer"}, None),
-    ],
+@cases(
+    "values rebalances",
+    (KNOWN, (0, 2)),
+    (KNOWN | {"leader_version": "4.4"}, None),
+    (KNOWN | {"leader_version": "4.4+"}, None),
+    (KNOWN | {"leader_version": "2.8-3.3"}, None),
+    (KNOWN | {"leader_version": "3.4+"}, (0, 2)),
+    (KNOWN | {"racked_members": 0}, None),
+    (KNOWN | {"leader_library": None, "leader_version": None}, (0, 2)),
+    (KNOWN | {"leader_library": "librdkafka", "leader_version": None}, (0, 2)),
+    (KNOWN | {"leader_library": "franz-go", "leader_version": None}, None),
+    (KNOWN | {"group_type": "consumer"}, None),
 )
 def test_a_broker_bounces(values: dict[str, Any], rebalances: tuple[int, int] | None) -> None:
     """Two rebalances with a rack-aware leader of a Java client before 4.4 (KAFKA-20778); none with any other."""
@@ -141,18 +139,16 @@ def moves(replicas: list[list[int]], leaders: list[int], order: Sequence[int], *
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_order_against_all_orders(seed: int) -> None:
+def test_order_against_all_orders(rng: random.Random) -> None:
     """The counts are those of a loop, and no order of few brokers has fewer moves."""
-    draw = random.Random(seed)
-    replicas = [draw.sample(range(10, 15), draw.choice([1, 2, 3])) for _ in range(12)]
-    leader = [draw.choice(brokers) for brokers in replicas]
+    replicas = [rng.sample(range(10, 15), rng.choice([1, 2, 3])) for _ in range(12)]
+    leader = [rng.choice(brokers) for brokers in replicas]
     leadership = Leadership(replicas, leader, [1] * 12, [2] * 12)
     orders = list(permutations(range(10, 15)))
     for order in orders[::7]:
         assert leadership.count(order) == (moves(replicas, leader, order), 2 * moves(replicas, leader, order))
-    assert leadership.count(fewest_moves(leadership, range(10, 15)))[0] == min(
-        moves(replicas, leader, each) for each in orders
-    )
+    found = leadership.count(fewest_moves(leadership, range(10, 15)))[0]
+    assert found == min(moves(replicas, leader, each) for each in orders)
     some = [10, 12, 13]
     returning = moves(replicas, leader, some, returning=True)
     assert leadership.count_returning(some) == (returning, 2 * returning)
@@ -170,15 +166,11 @@ def test_order_of_many_brokers() -> None:
 
 def test_orders_of_clusters() -> None:
     """Four rows per cluster: the given order, and the best one; each with leaders that return, and that stay."""
-    rows = [
-        {"cluster": "c", "replicas": pair, "leader_id": pair[0], "groups": 1, "partitions": 3}
-        for pair in ([1, 2], [2, 3], [3, 1])
-    ]
+    pairs = ([1, 2], [2, 3], [3, 1])
+    rows = [{"cluster": "c", "replicas": pair, "leader_id": pair[0], "groups": 1, "partitions": 3} for pair in pairs]
     table = pa.Table.from_pylist([row | {"brokers": [1, 2, 3]} for row in rows])
     (found,) = restart_orders(table, to_arrow_schema(ORDERS))
-    assert [tuple(row.values()) for row in found.to_pylist()] == [
-        ("c", "given", True, [1, 2, 3], 6, 18),
-        ("c", "given", False, [1, 2, 3], 5, 15),
-        ("c", "fewest-moves", True, [1, 3, 2], 6, 18),
-        ("c", "fewest-moves", False, [1, 3, 2], 4, 12),
-    ]
+    assert [tuple(row.values()) for row in found.to_pylist()] == tuples(
+        "c given True [1,2,3] 6 18; c given False [1,2,3] 5 15; "
+        "c fewest-moves True [1,3,2] 6 18; c fewest-moves False [1,3,2] 4 12"
+    )

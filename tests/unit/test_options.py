@@ -31,6 +31,7 @@ from spark_assign.cli.options import (
     top,
 )
 from spark_assign.tables.errors import ConfigError
+from tests.cases import cases
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(file.stem for file in (ROOT / "jobs").glob("*.py") if not file.stem.startswith("_"))
@@ -106,16 +107,14 @@ def test_a_job_is_called_with_its_options() -> None:
     assert len(example().parse([]).run_id) == len("20261121T050000Z")
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--nonsense"], "example: No such option"),
-        (["--option", "sep"], "example: --option sep: expected NAME=VALUE"),
-        (["--top", "many"], "'many' is not a valid integer"),
-        (["--top", "-1"], "-1 is not in the range"),
-        (["words"], "unexpected extra argument"),
-        (["--config", "/nothing.toml"], "/nothing.toml: can't be read: No such file"),
-    ],
+@cases(
+    "words message",
+    (["--nonsense"], "example: No such option"),
+    (["--option", "sep"], "example: --option sep: expected NAME=VALUE"),
+    (["--top", "many"], "'many' is not a valid integer"),
+    (["--top", "-1"], "-1 is not in the range"),
+    (["words"], "unexpected extra argument"),
+    (["--config", "/nothing.toml"], "/nothing.toml: can't be read: No such file"),
 )
 def test_wrong_usage(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     """One message with the remedy, exit code 2, and the job has not begun."""
@@ -204,9 +203,8 @@ def test_a_shell_completes_commands_options_and_files(shell: str) -> None:
         variables = {"_SPARK_ASSIGN_COMPLETE": f"{shell}_complete", "COMP_WORDS": " ".join(["spark-assign", *words])}
         variables["COMP_CWORD"] = words[-1] if shell == "fish" else str(len(words))
         call = [sys.executable, "-c", "import sys; sys.argv[0] = 'spark-assign'; from jobs._entry import main; main()"]
-        done = subprocess.run(
-            call, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True, check=False
-        )
+        env = {**os.environ, **variables}
+        done = subprocess.run(call, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
         assert not done.stderr
         return done.stdout
 
@@ -216,22 +214,17 @@ def test_a_shell_completes_commands_options_and_files(shell: str) -> None:
     assert "file" in completed("compare", "--fleet", "./x")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("tpo = 3", "unknown key tpo. Did you mean top?"),
-        ("[fleet]\nplace = 'x'", "unknown key fleet.place. Known: location, format, options, tables"),
-        ("[output]\ntables = ['assignment_slices']", "unknown key output.tables. Known: location, format, options"),
-        ("top = 'ten'", "top is 'ten' (str), expected a whole number"),
-        ("top = -1", "top is -1, expected 0 or more"),
-        ("group = [{}]", "group is [{}] (list), expected a string or a list of strings"),
-        (
-            "tpo = 3\ntop = 'ten'",
-            "x.toml: 2 faults:\n  - top is 'ten' (str), expected a whole number\n  - unknown key tpo",
-        ),
-        ("config = 'x.toml'", "unknown key config"),
-        ("top = ", "isn't valid TOML"),
-    ],
+@cases(
+    "text message",
+    ("tpo = 3", "unknown key tpo. Did you mean top?"),
+    ("[fleet]\nplace = 'x'", "unknown key fleet.place. Known: location, format, options, tables"),
+    ("[output]\ntables = ['assignment_slices']", "unknown key output.tables. Known: location, format, options"),
+    ("top = 'ten'", "top is 'ten' (str), expected a whole number"),
+    ("top = -1", "top is -1, expected 0 or more"),
+    ("group = [{}]", "group is [{}] (list), expected a string or a list of strings"),
+    ("tpo = 3\ntop = 'ten'", "x.toml: 2 faults:\n  - top is 'ten' (str), expected a whole number\n  - unknown key tpo"),
+    ("config = 'x.toml'", "unknown key config"),
+    ("top = ", "isn't valid TOML"),
 )
 def test_what_is_wrong_in_a_settings_file(
     tmp_path: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
@@ -279,8 +272,7 @@ def test_where_the_settings_are(tmp_path: Path) -> None:
 
 def test_times() -> None:
     """Every unit in milliseconds."""
-    words = ("500ms", "30s", "2m", "2min", "1.5h", "1d")
-    found = [DURATION.convert(word, None, None) for word in words]
+    found = [DURATION.convert(word, None, None) for word in ("500ms", "30s", "2m", "2min", "1.5h", "1d")]
     assert found == [500, 30_000, 120_000, 120_000, 5_400_000, 86_400_000]
 
 
@@ -356,17 +348,15 @@ def test_which_engine(bare: pytest.MonkeyPatch) -> None:
     assert _entry._engine(forced=False) == "embedded"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--only size --keda", "--keda needs --details."),
-        ("--keda --details *", "--keda needs --only size."),
-        ("--only zones --session-bounds 6s,30min", "--session-bounds needs --only membership."),
-        ("--only membership --min-daily-savings 0", "--min-daily-savings needs --only zones."),
-        ("--only zones --capacity *=5", "--capacity doesn't apply to --only zones. Leave out one of them."),
-        ("--only size --min-members 0", "--min-members doesn't apply to --only size. Leave out one of them."),
-        ("--only size --restore-ms 5", "--restore-ms doesn't apply to --only size. Leave out one of them."),
-    ],
+@cases(
+    "words message",
+    ("--only size --keda", "--keda needs --details."),
+    ("--keda --details *", "--keda needs --only size."),
+    ("--only zones --session-bounds 6s,30min", "--session-bounds needs --only membership."),
+    ("--only membership --min-daily-savings 0", "--min-daily-savings needs --only zones."),
+    ("--only zones --capacity *=5", "--capacity doesn't apply to --only zones. Leave out one of them."),
+    ("--only size --min-members 0", "--min-members doesn't apply to --only size. Leave out one of them."),
+    ("--only size --restore-ms 5", "--restore-ms doesn't apply to --only size. Leave out one of them."),
 )
 def test_flags_of_advise_that_only_needs(words: str, message: str, caplog: pytest.LogCaptureFixture) -> None:
     """A flag that the mode doesn't have is wrong usage, before Spark starts."""

@@ -17,6 +17,7 @@ from spark_assign.report.openmetrics import publish
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.stores.locations import is_special
 from spark_assign.tables.errors import ConfigError
+from tests.cases import cases
 
 
 def example(run: Any) -> Job:
@@ -26,8 +27,7 @@ def example(run: Any) -> Job:
 
 def ended(run: Any, file: Path, *words: str) -> tuple[int, dict[str, Any]]:
     """Its exit code, and what the file says."""
-    code = example(run)([*words, "--outcome", str(file)])
-    return code, json.loads(file.read_text())
+    return example(run)([*words, "--outcome", str(file)]), json.loads(file.read_text())
 
 
 def raising(error: BaseException) -> Any:
@@ -71,15 +71,13 @@ def test_a_job_that_is_done(tmp_path: Path) -> None:
     assert [file.name for file in (tmp_path / "below").iterdir()] == ["outcome.json"]
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "kind", "message"),
-    [
-        (ConfigError("no such group"), 2, "ConfigError", "no such group"),
-        (RuntimeError("first\nsecond"), 3, "RuntimeError", "first"),
-        (KeyboardInterrupt(), 130, "KeyboardInterrupt", "interrupted"),
-        (Terminated(), 143, "Terminated", "terminated"),
-        (SystemExit(7), 130, "SystemExit", "the job was stopped"),
-    ],
+@cases(
+    "error code kind message",
+    (ConfigError("no such group"), 2, "ConfigError", "no such group"),
+    (RuntimeError("first\nsecond"), 3, "RuntimeError", "first"),
+    (KeyboardInterrupt(), 130, "KeyboardInterrupt", "interrupted"),
+    (Terminated(), 143, "Terminated", "terminated"),
+    (SystemExit(7), 130, "SystemExit", "the job was stopped"),
 )
 def test_a_job_that_fails(error: BaseException, code: int, kind: str, message: str, tmp_path: Path) -> None:
     """The kind of the error and its words, as on standard error; also of one that is stopped."""
@@ -146,8 +144,7 @@ def test_what_the_manifest_of_a_run_has(tmp_path: Path) -> None:
     assert ended.of_run("rejected")({**rows, "rejected": 0}, lambda name: None)["exit_code"] == 0  # type: ignore[arg-type,return-value]
     assert ended.of_run()(rows, lambda name: None)["exit_code"] == 0  # type: ignore[arg-type,return-value]
     assert ended.of_run(lambda read: read("groups") == "read")(rows, lambda name: "read")["exit_code"] == 1  # type: ignore[arg-type,return-value,comparison-overlap]
-    manifest = write_rows({}, tmp_path, run_id="r", inputs={}, schemas={}, outcome=ended.of_run())
-    ended.wrote(manifest, str(tmp_path))
+    ended.wrote(write_rows({}, tmp_path, run_id="r", inputs={}, schemas={}, outcome=ended.of_run()), str(tmp_path))
     (line,) = [file.read_text() for file in (tmp_path / "manifest").glob("*.json")]
     stored = json.loads(json.loads(line)["content"])["outcome"]
     assert (stored["job"], stored["exit_code"], stored["rows"]) == ("plan", 0, {})

@@ -55,10 +55,7 @@ def test_they_are_in_no_fact_of_a_history() -> None:
     keys = [
         key
         for group in (*OWN, "orders")
-        for key in (
-            write_key(1, {"group": group, "topic": "t", "partition": 0}),
-            write_key(2, {"group": group}),
-        )
+        for key in (write_key(1, {"group": group, "topic": "t", "partition": 0}), write_key(2, {"group": group}))
     ]
     keys = [*keys, None, b"\x7f\xff"]  # type: ignore[list-item]
     rows = [

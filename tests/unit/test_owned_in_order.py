@@ -6,6 +6,7 @@ from random import Random
 
 from spark_assign.sources.files.snapshot import SnapshotRows, to_slices_in_order
 from spark_assign.sources.kafka.groups import _in_reported_order
+from tests.cases import tuples
 from tests.snapshots import owned_slices
 
 
@@ -35,12 +36,8 @@ def test_position_only_where_the_order_is_another() -> None:
     rows.add_owned("g", "whatever", [("b", 1), ("a", 3)])
     columns = ("member_id", "topic", "first", "count", "position")
     found = [{name: row[name] for name in columns} for row in owned_slices(rows.rows)]
-    assert [tuple(row.values()) for row in found] == [
-        ("plain", "a", 0, 2, None),
-        ("plain", "b", 0, 1, None),
-        ("odd", "b", 0, 1, 0),
-        ("odd", "a", 1, 2, 1),
-        ("odd", "a", 0, 1, 3),
-        ("whatever", "a", 3, 1, None),
-        ("whatever", "b", 1, 1, None),
-    ]
+    assert [tuple(row.values()) for row in found] == tuples(
+        "plain a 0 2 None; plain b 0 1 None; odd b 0 1 0; "
+        "odd a 1 2 1; odd a 0 1 3; whatever a 3 1 None; "
+        "whatever b 1 1 None"
+    )

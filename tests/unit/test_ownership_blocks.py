@@ -56,8 +56,7 @@ def listed(*slices: tuple[Any, ...], **key: Any) -> dict[str, Any]:
 
 def indexed(*blocks: dict[str, Any]) -> IndexedFacts:
     """The facts of one group of one member."""
-    member = GROUP | {"kind": MEMBER, "member_id": "m"}
-    return index_facts(facts_table([member, *blocks]))
+    return index_facts(facts_table([GROUP | {"kind": MEMBER, "member_id": "m"}, *blocks]))
 
 
 def runs(*blocks: dict[str, Any]) -> list[tuple[int, ...]]:
@@ -78,19 +77,15 @@ def test_blocks_are_joined() -> None:
     assert runs(block(1, [0, 1]), block(0, [510, 511])) == [(0, 510, 1, 4)]
     assert runs(block(2, [0, 511])) == [(0, 1024, 511, 2)]
     assert runs(block(4194303, [511])) == [(0, 2**31 - 1, 1, 1)]
-    apart = runs(block(0, [3, 63, 64]), block(0, [3], topic="u"))
-    assert apart == [(0, 3, 60, 2), (0, 64, 1, 1), (1, 3, 1, 1)]
+    assert runs(block(0, [3, 63, 64]), block(0, [3], topic="u")) == [(0, 3, 60, 2), (0, 64, 1, 1), (1, 3, 1, 1)]
 
 
 def test_single_partitions_are_the_same_slices() -> None:
     """In any order, of several topics."""
     owned = {"t": [7, 0, 512, 3, 5, 1, 2, 1024], "u": [9, 600]}
     rows = [single(partition, topic=topic) for topic, partitions in owned.items() for partition in partitions]
-    blocks = [
-        block(number, [partition & 511 for partition in partitions if partition >> 9 == number], topic=topic)
-        for topic, partitions in owned.items()
-        for number in {partition >> 9 for partition in partitions}
-    ]
+    pairs = owned.items()
+    blocks = [block(n, [a & 511 for a in p if a >> 9 == n], topic=t) for t, p in pairs for n in {r >> 9 for r in p}]
     assert runs(*rows[::-1]) == runs(*rows) == runs(*blocks)
     assert runs(*rows)[0] == (0, 0, 1, 4)
 
@@ -123,8 +118,7 @@ def test_lists_are_the_same_slices() -> None:
     assert list(slices) == [each[1:] for each in owned]
     assert facts.int_column("partitions")[found.row].tolist() == [8, 20, 8]
     assert [facts.topic_names[at].as_py() for at in facts.topic_index[found.row]] == ["t", "u", "t"]
-    empty = {name: [] for name in SLICE_LISTS}
-    assert not len(indexed(listed(("t", 0, 1, 1)) | empty).rows_by_kind[OWNED_SLICE])
+    assert not len(indexed(listed(("t", 0, 1, 1)) | {name: [] for name in SLICE_LISTS}).rows_by_kind[OWNED_SLICE])
 
 
 def test_faults_of_lists() -> None:

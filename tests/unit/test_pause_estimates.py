@@ -7,13 +7,9 @@ from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
-from spark_assign.simulation.kernel.pause_estimates import (
-    PauseCounts,
-    cooperative_seconds,
-    eager_seconds,
-    server_seconds,
-)
+from spark_assign.simulation.kernel import pause_estimates
 from spark_assign.simulation.kernel.settings import TimingConfig
+from tests.cases import cases
 from tests.unit.protocol_plays import COOPERATIVE, STICKY, at, owners, pauses, play, stage
 
 TIMING = TimingConfig(heartbeat_interval_ms=3_000, poll_interval_ms=500, revoke_ms=600, restore_ms=2_000)
@@ -22,54 +18,51 @@ TIMING = TimingConfig(heartbeat_interval_ms=3_000, poll_interval_ms=500, revoke_
 def test_the_example() -> None:
     """Three members own one partition each, one of them moves, and nothing is revoked or restored."""
     timing = TimingConfig(heartbeat_interval_ms=3_000, poll_interval_ms=500)
-    counts = PauseCounts(members=3, partitions=3, living=3, kept=2, back=0, later=0)
-    assert eager_seconds(counts, timing) == 3 * (0.375 - 0.25)
-    assert cooperative_seconds(counts, timing) == 3 + 0.375
-    assert server_seconds(counts, timing) == 1.5 + 0.25
+    counts = pause_estimates.PauseCounts(members=3, partitions=3, living=3, kept=2, back=0, later=0)
+    assert pause_estimates.eager_seconds(counts, timing) == 3 * (0.375 - 0.25)
+    assert pause_estimates.cooperative_seconds(counts, timing) == 3 + 0.375
+    assert pause_estimates.server_seconds(counts, timing) == 1.5 + 0.25
 
 
-@pytest.mark.parametrize(
-    ("changes", "eager", "cooperative", "server"),
-    [
-        # Six partitions, one of them without a live owner. Of the others, three are kept and two are moved.
-        (
-            {},
-            # Five stop from their polls to the last one (375 ms) and while members revoke five thirds each (1 s); one
-            # stops from the start. Three need restoring.
-            5 * (0.375 - 0.25 + 1.0) + (1.5 + 0.375 + 1.0) + 3 * 2.0,
-            # Two stop for a heartbeat and the last poll while members revoke two thirds each.
-            2 * (3.0 + 0.375 + 0.4) + (1.5 + 0.375) + 3 * 2.0,
-            2 * (1.5 + 0.25 + 0.4) + (1.5 + 0.25) + 3 * 2.0,
-        ),
-        # One of the two returns to its owner, which needs no restoring; the broker moves nothing to and fro.
-        ({"back": 1}, 5 * 1.125 + 2.875 + 2 * 2.0, 2 * 3.775 + 1.875 + 2 * 2.0, 2 * 2.15 + 1.75 + 3 * 2.0),
-        # The three that are kept stop while the members revoke two thirds each.
-        ({"blocked": 3}, 5 * 1.125 + 2.875 + 3 * 2.0, 2 * 3.775 + 1.875 + 3 * 2.4, 2 * 2.15 + 1.75 + 3 * 2.4),
-        # One more is revoked in a later round: three stop while members revoke one each, and it is restored again.
-        ({"later": 1}, 5 * 1.125 + 2.875 + 3 * 2.0, 3 * 3.975 + 1.875 + 4 * 2.0, 2 * 2.15 + 1.75 + 3 * 2.0),
-    ],
+@cases(
+    "changes eager cooperative server",
+    # Six partitions, one of them without a live owner. Of the others, three are kept and two are moved.
+    (
+        {},
+        # Five stop from their polls to the last one (375 ms) and while members revoke five thirds each (1 s); one
+        # stops from the start. Three need restoring.
+        5 * (0.375 - 0.25 + 1.0) + (1.5 + 0.375 + 1.0) + 3 * 2.0,
+        # Two stop for a heartbeat and the last poll while members revoke two thirds each.
+        2 * (3.0 + 0.375 + 0.4) + (1.5 + 0.375) + 3 * 2.0,
+        2 * (1.5 + 0.25 + 0.4) + (1.5 + 0.25) + 3 * 2.0,
+    ),
+    # One of the two returns to its owner, which needs no restoring; the broker moves nothing to and fro.
+    ({"back": 1}, 5 * 1.125 + 2.875 + 2 * 2.0, 2 * 3.775 + 1.875 + 2 * 2.0, 2 * 2.15 + 1.75 + 3 * 2.0),
+    # The three that are kept stop while the members revoke two thirds each.
+    ({"blocked": 3}, 5 * 1.125 + 2.875 + 3 * 2.0, 2 * 3.775 + 1.875 + 3 * 2.4, 2 * 2.15 + 1.75 + 3 * 2.4),
+    # One more is revoked in a later round: three stop while members revoke one each, and it is restored again.
+    ({"later": 1}, 5 * 1.125 + 2.875 + 3 * 2.0, 3 * 3.975 + 1.875 + 4 * 2.0, 2 * 2.15 + 1.75 + 3 * 2.0),
 )
 def test_each_term(changes: dict[str, int], eager: float, cooperative: float, server: float) -> None:
     """In partition-seconds."""
-    given = {"members": 3, "partitions": 6, "living": 5, "kept": 3, "back": 0, "later": 0}
-    counts = PauseCounts(**(given | changes))
-    assert eager_seconds(counts, TIMING) == pytest.approx(eager)
-    assert cooperative_seconds(counts, TIMING) == pytest.approx(cooperative)
-    assert server_seconds(counts, TIMING) == pytest.approx(server)
+    counts = pause_estimates.PauseCounts(
+        **({"members": 3, "partitions": 6, "living": 5, "kept": 3, "back": 0, "later": 0} | changes)
+    )
+    assert pause_estimates.eager_seconds(counts, TIMING) == pytest.approx(eager)
+    assert pause_estimates.cooperative_seconds(counts, TIMING) == pytest.approx(cooperative)
+    assert pause_estimates.server_seconds(counts, TIMING) == pytest.approx(server)
 
 
-@pytest.mark.parametrize(
-    ("strategies", "event", "seconds", "num_restored"),
-    [
-        # Of 24 partitions of four members, each waits from its member's poll to the last of five (417 ms - 250 ms).
-        (STICKY, "member-starts", 4.0, 4),
-        # 18 partitions of three members wait for 375 ms - 250 ms, six for half a heartbeat and the last poll.
-        (STICKY, "member-leaves", 2.25 + 6 * 1.875, 6),
-        # Four partitions stop until the next heartbeat and the last of five polls.
-        (COOPERATIVE, "member-starts", 4 * 3.4167, 4),
-        # Only those without an owner wait.
-        (COOPERATIVE, "member-leaves", 6 * 1.875, 6),
-    ],
+@cases(
+    "strategies event seconds num_restored",
+    # Of 24 partitions of four members, each waits from its member's poll to the last of five (417 ms - 250 ms).
+    (STICKY, "member-starts", 4.0, 4),
+    # 18 partitions of three members wait for 375 ms - 250 ms, six for half a heartbeat and the last poll.
+    (STICKY, "member-leaves", 2.25 + 6 * 1.875, 6),
+    # Four partitions stop until the next heartbeat and the last of five polls.
+    (COOPERATIVE, "member-starts", 4 * 3.4167, 4),
+    # Only those without an owner wait.
+    (COOPERATIVE, "member-leaves", 6 * 1.875, 6),
 )
 @pytest.mark.parametrize("restore_ms", [0, 2_000])
 def test_the_mean_pause_of_many_rebalances(
@@ -92,9 +85,9 @@ def test_the_mean_pause_of_many_rebalances(
         simulated.append(sum(pauses(played).values()) / 1000)
     assert mean(simulated) == pytest.approx(expected, rel=0.1)
     counts = (
-        PauseCounts(members=3, partitions=24, living=18, kept=18, back=0, later=0)
+        pause_estimates.PauseCounts(members=3, partitions=24, living=18, kept=18, back=0, later=0)
         if leaves
-        else PauseCounts(members=5, partitions=24, living=24, kept=20, back=0, later=0)
+        else pause_estimates.PauseCounts(members=5, partitions=24, living=24, kept=20, back=0, later=0)
     )
-    estimate = eager_seconds if strategies == STICKY else cooperative_seconds
+    estimate = pause_estimates.eager_seconds if strategies == STICKY else pause_estimates.cooperative_seconds
     assert estimate(counts, timing) == pytest.approx(expected, rel=1e-4)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_assign.stores import locations
+from tests.cases import cases
 
 
 def test_a_folder_of_this_machine_gets_its_scheme(tmp_path: Path) -> None:
@@ -24,15 +25,13 @@ def test_a_volume_keeps_its_bare_path(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not locations.is_path("main.kafka")
 
 
-@pytest.mark.parametrize(
-    ("text", "place", "run_id"),
-    [
-        ("./plans", "./plans", None),
-        ("./plans@nightly", "./plans", "nightly"),
-        ("main.plans@2026-11-21", "main.plans", "2026-11-21"),
-        ("abfss://box@account.host/plans", "abfss://box@account.host/plans", None),
-        ("abfss://box@account.host/plans@nightly", "abfss://box@account.host/plans", "nightly"),
-    ],
+@cases(
+    "text place run_id",
+    ("./plans", "./plans", None),
+    ("./plans@nightly", "./plans", "nightly"),
+    ("main.plans@2026-11-21", "main.plans", "2026-11-21"),
+    ("abfss://box@account.host/plans", "abfss://box@account.host/plans", None),
+    ("abfss://box@account.host/plans@nightly", "abfss://box@account.host/plans", "nightly"),
 )
 def test_a_run_of_a_place(text: str, place: str, run_id: str | None) -> None:
     """What stands behind the last @, where it is not a host."""

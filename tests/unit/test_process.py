@@ -46,10 +46,7 @@ def started(tmp_path: Path, waits: bool, stdout: int | None = subprocess.PIPE) -
 
 @pytest.mark.parametrize(
     ("number", "code", "word", "kind"),
-    [
-        (signal.SIGINT, 130, "interrupted", "KeyboardInterrupt"),
-        (signal.SIGTERM, 143, "terminated", "Terminated"),
-    ],
+    [(signal.SIGINT, 130, "interrupted", "KeyboardInterrupt"), (signal.SIGTERM, 143, "terminated", "Terminated")],
 )
 def test_a_signal_is_a_line_a_code_and_an_outcome(
     number: signal.Signals, code: int, word: str, kind: str, tmp_path: Path

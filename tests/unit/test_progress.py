@@ -15,6 +15,7 @@ import pytest
 
 from spark_assign.spark import progress as module
 from spark_assign.spark.progress import Account, duration, progress
+from tests.cases import cases
 
 
 class Clock:
@@ -96,13 +97,10 @@ def test_a_single_step_that_takes_long() -> None:
         "tables written: 0 of 3, now decided, 7 s",
         "tables written: 1 of 3, now moves, 1 min 0 s, about 2 min 0 s to go",
     ]
-    alone = Account("comparing assignors", 1, "", shown, clock)
-    assert alone.text(12) == "comparing assignors: 12 s"
+    assert Account("comparing assignors", 1, "", shown, clock).text(12) == "comparing assignors: 12 s"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.2, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")]
-)
+@cases("seconds text", (0.2, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"))
 def test_durations(seconds: float, text: str) -> None:
     """In the two largest units."""
     assert duration(seconds) == text

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from spark_assign.simulation.kernel.settings import TimingConfig
+from tests.cases import cases
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, at, logged, owners, play, rounds, stage
 
 TWO = {"c1": [0, 1], "c2": [2]}
@@ -23,16 +24,14 @@ def _joined(*starts: int, **times: Any) -> list[tuple[int, int, int]]:
 # --- an empty group (`group.initial.rebalance.delay.ms`) ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("starts", "joined"),
-    [
-        ((), 3_000),
-        ((1_000,), 6_000),
-        ((2_999,), 6_000),
-        ((1_000, 2_000), 6_000),  # one that joins and two that join delay it once
-        ((2_000, 5_000), 9_000),
-        ((2_000, 5_000, 8_000), 12_000),
-    ],
+@cases(
+    "starts joined",
+    ((), 3_000),
+    ((1_000,), 6_000),
+    ((2_999,), 6_000),
+    ((1_000, 2_000), 6_000),  # one that joins and two that join delay it once
+    ((2_000, 5_000), 9_000),
+    ((2_000, 5_000, 8_000), 12_000),
 )
 def test_the_initial_delay_begins_again_if_somebody_joined_meanwhile(starts: tuple[int, ...], joined: int) -> None:
     """Whoever begins the rebalance does not count for it; the delay is looked at when it is over, not before."""
@@ -44,22 +43,19 @@ def test_a_member_may_join_until_the_delay_is_over() -> None:
     assert _joined(3_001) == [(1, 3_000, 1), (2, 6_000, 2)]
 
 
-@pytest.mark.parametrize(
-    ("timeout", "joined"),
-    [
-        # What remains is the timeout less one delay, then less the delay before; a delay is no longer than it.
-        (7_000, 7_000),  # 3 s, remaining 4; 3 s, remaining 1; 1 s, remaining 0
-        (6_000, 6_000),  # 3 s, remaining 3; 3 s, remaining 0
-        (4_000, 4_000),  # 3 s, remaining 1; 1 s, remaining 0
-        (3_000, 3_000),  # 3 s, remaining 0
-        (9_500, 9_500),
-    ],
+@cases(
+    "timeout joined",
+    # What remains is the timeout less one delay, then less the delay before; a delay is no longer than it.
+    (7_000, 7_000),  # 3 s, remaining 4; 3 s, remaining 1; 1 s, remaining 0
+    (6_000, 6_000),  # 3 s, remaining 3; 3 s, remaining 0
+    (4_000, 4_000),  # 3 s, remaining 1; 1 s, remaining 0
+    (3_000, 3_000),  # 3 s, remaining 0
+    (9_500, 9_500),
 )
 def test_the_initial_delays_end_with_the_rebalance_timeout(timeout: int, joined: int) -> None:
     """Members come every 900 ms without end; nobody is waited for any longer than the longest timeout."""
     starts = range(900, 12_000, 900)
-    first = _joined(*starts, rebalance_timeout_ms=timeout)[0]
-    assert first == (1, joined, 1 + sum(each <= joined for each in starts))
+    assert _joined(*starts, rebalance_timeout_ms=timeout)[0] == (1, joined, 1 + sum(each <= joined for each in starts))
 
 
 def test_the_initial_delay_may_be_longer_than_the_rebalance_timeout() -> None:
@@ -129,25 +125,22 @@ def test_static_members_stay_at_the_rebalance_timeout() -> None:
 
 def test_a_group_of_static_members_that_are_all_away_waits_again() -> None:
     """Nobody has joined, so that nobody can lead: another rebalance timeout, until sessions end or somebody comes."""
-    times = TimingConfig(rebalance_timeout_ms=10_000, session_timeout_ms=100_000)
     played = play(
-        stage(TWO, EAGER, static=True, timing=times),
+        stage(TWO, EAGER, static=True, timing=TimingConfig(rebalance_timeout_ms=10_000, session_timeout_ms=100_000)),
         at(5_000, "member-restarts", "c1", down_ms=38_000),
         at(6_000, "member-restarts", "c2", down_ms=50_000),
         at(7_000, "member-starts", "c3"),
         at(8_000, "member-leaves", "c3"),
     )
-    timeouts = [time for time, _, _ in logged(played, "rebalance-timeout")]
-    assert timeouts == [17_000, 27_000, 37_000, 47_000]
+    assert [time for time, _, _ in logged(played, "rebalance-timeout")] == [17_000, 27_000, 37_000, 47_000]
     assert played.group.coordinator.rebalances[0].joined_ms == 47_000
     assert owners(played) == {0: "c1~2", 1: "c1~2", 2: "c2~2"}
 
 
 def test_the_timeout_counts_from_the_beginning_of_the_rebalance() -> None:
     """Somebody who joins meanwhile does not prolong it, nor is it over twice."""
-    times = TimingConfig(rebalance_timeout_ms=10_000)
     played = play(
-        stage(TWO, EAGER, timing=times),
+        stage(TWO, EAGER, timing=TimingConfig(rebalance_timeout_ms=10_000)),
         at(5_000, "slow-member", "c1", delay_ms=60_000),
         at(6_000, "member-starts", "c3"),
         at(11_000, "member-starts", "c4"),
@@ -157,9 +150,8 @@ def test_the_timeout_counts_from_the_beginning_of_the_rebalance() -> None:
 
 def test_who_was_dropped_is_not_dropped_again() -> None:
     """Its LeaveGroup is answered UNKNOWN_MEMBER_ID, and nothing happens for it."""
-    times = TimingConfig(rebalance_timeout_ms=10_000, max_poll_interval_ms=20_000)
     played = play(
-        stage(TWO, COOPERATIVE, timing=times),
+        stage(TWO, COOPERATIVE, timing=TimingConfig(rebalance_timeout_ms=10_000, max_poll_interval_ms=20_000)),
         at(5_000, "slow-member", "c1", delay_ms=60_000),
         at(6_000, "member-starts", "c3"),
     )
@@ -171,15 +163,12 @@ def test_who_was_dropped_is_not_dropped_again() -> None:
 def test_what_is_lost_with_a_member(strategies: tuple[str, ...]) -> None:
     """What it had not given up: by a crash all it has, at a timeout what it still owns then."""
     crash = play(stage(TWO, strategies), at(10_000, "member-crashes", "c1"))
-    assert [(each.lost, each.revoked) for each in crash.group.coordinator.rebalances][:1] == [
-        (2, 1 if strategies == EAGER else 0)
-    ]
-    leave = play(stage(TWO, strategies), at(10_000, "member-leaves", "c1"))
-    first = leave.group.coordinator.rebalances[0]
+    found = [(each.lost, each.revoked) for each in crash.group.coordinator.rebalances][:1]
+    assert found == [(2, 1 if strategies == EAGER else 0)]
+    first = play(stage(TWO, strategies), at(10_000, "member-leaves", "c1")).group.coordinator.rebalances[0]
     assert (first.lost, first.revoked) == (0, 2 + (strategies == EAGER))
-    times = TimingConfig(rebalance_timeout_ms=10_000, revoke_ms=500)
     late = play(
-        stage(TWO, strategies, timing=times),
+        stage(TWO, strategies, timing=TimingConfig(rebalance_timeout_ms=10_000, revoke_ms=500)),
         at(10_000, "member-starts", "c3"),
         at(12_500 if strategies == EAGER else 11_000, "slow-member", "c1", delay_ms=5_000),
         at(14_000, "slow-member", "c1", delay_ms=100_000),
@@ -203,11 +192,7 @@ def test_a_leader_that_is_dropped_takes_what_it_owned() -> None:
         at(10_500, "member-starts", "c3"),
         at(12_500, "slow-member", "c1", delay_ms=100_000),
     )
-    assert logged(played, "removed")[0] == (
-        23_000,
-        "coordinator",
-        "c1: members didn't send SyncGroup in time",
-    )
+    assert logged(played, "removed")[0] == (23_000, "coordinator", "c1: members didn't send SyncGroup in time")
     first, second = played.group.coordinator.rebalances[:2]
     assert (first.lost, second.lost) == (0, 2)
 
@@ -242,9 +227,8 @@ def test_a_round_ends_when_the_last_share_is_taken(overtaken: int, end: int) -> 
 
 def test_a_timer_of_a_rebalance_that_is_complete_does_nothing() -> None:
     """The next one has its own: two rebalances within one timeout, the second of which waits."""
-    times = TimingConfig(rebalance_timeout_ms=10_000)
     played = play(
-        stage(TWO, EAGER, timing=times),
+        stage(TWO, EAGER, timing=TimingConfig(rebalance_timeout_ms=10_000)),
         at(5_000, "member-starts", "c3"),
         at(10_000, "slow-member", "c1", delay_ms=8_000),
         at(10_500, "member-starts", "c4"),
@@ -256,9 +240,8 @@ def test_a_timer_of_a_rebalance_that_is_complete_does_nothing() -> None:
 @pytest.mark.parametrize(("poll", "dropped"), [(15_999, False), (16_000, True)])
 def test_the_last_moment_to_join(poll: int, dropped: bool) -> None:
     """The timer of the coordinator was there first."""
-    times = TimingConfig(rebalance_timeout_ms=10_000, max_poll_interval_ms=100_000)
     played = play(
-        stage(TWO, COOPERATIVE, timing=times),
+        stage(TWO, COOPERATIVE, timing=TimingConfig(rebalance_timeout_ms=10_000, max_poll_interval_ms=100_000)),
         at(5_000, "slow-member", "c1", delay_ms=poll - 5_000),
         at(6_000, "member-starts", "c3"),
     )
@@ -270,9 +253,8 @@ def test_the_last_moment_to_join(poll: int, dropped: bool) -> None:
 
 def test_who_does_not_ask_for_its_share_is_dropped() -> None:
     """A leader that does not send the assignment within the rebalance timeout is out, and the others join again."""
-    times = TimingConfig(rebalance_timeout_ms=10_000, revoke_ms=500)
     played = play(
-        stage(TWO, EAGER, timing=times),
+        stage(TWO, EAGER, timing=TimingConfig(rebalance_timeout_ms=10_000, revoke_ms=500)),
         at(10_000, "member-starts", "c3"),
         at(12_500, "slow-member", "c1", delay_ms=100_000),
     )
@@ -341,8 +323,7 @@ def test_a_static_member_that_changes_the_vote_causes_a_rebalance() -> None:
     """Another assignor wins with what it comes back with; the same assignor: no rebalance."""
     votes = ("range", "roundrobin")
     beginning = stage(TWO, votes, static=True)
-    same = at(10_000, "member-restarts", "c2", down_ms=1_000, assignors=votes)
-    assert rounds(play(beginning, same)) == []
+    assert rounds(play(beginning, at(10_000, "member-restarts", "c2", down_ms=1_000, assignors=votes))) == []
     alone = at(10_000, "member-restarts", "c2", down_ms=1_000, assignors=("roundrobin",))
     changed = play(stage(TWO, votes, static=True), alone)
     assert [each.assignor for each in changed.group.coordinator.rebalances] == ["roundrobin"]

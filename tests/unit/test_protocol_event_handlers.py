@@ -9,6 +9,7 @@ import pytest
 from spark_assign.java.hash_map import string_hash
 from spark_assign.simulation.kernel.events import InvalidEventError
 from spark_assign.simulation.kernel.settings import TimingConfig
+from tests.cases import cases
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, at, logged, owners, pauses, play, rounds, stage
 
 TWO = {"c1": [0, 1], "c2": [2]}
@@ -98,8 +99,7 @@ def test_what_is_scheduled_for_a_process_is_not_for_the_next_one() -> None:
         at(10_600, "member-starts", "c2"),
     )
     joined = played.group.coordinator.rebalances[1].joined_ms
-    heard = {who for time, who, _ in logged(played, "Heartbeat") if 10_000 < time < joined}
-    assert heard == {"c1"}
+    assert {who for time, who, _ in logged(played, "Heartbeat") if 10_000 < time < joined} == {"c1"}
     assert [time for time, who, _ in logged(played, "JoinGroup") if who == "c2~2" and time < joined] == [10_600] * 2
 
 
@@ -114,9 +114,8 @@ def test_a_member_that_is_started_before_its_restart_is_over() -> None:
 
 def test_a_rolling_restart_passes_over_who_is_gone() -> None:
     """A batch of which nobody is left takes its pause only; those that come later are not restarted."""
-    group = stage({f"c{number}": [number] for number in range(4)}, COOPERATIVE, timing=TimingConfig())
     played = play(
-        group,
+        stage({f"c{number}": [number] for number in range(4)}, COOPERATIVE, timing=TimingConfig()),
         at(10_000, "rolling-restart", down_ms=1_000, pause_ms=5_000),
         at(11_000, "member-crashes", "c1"),
         at(11_000, "member-leaves", "c2"),
@@ -148,10 +147,7 @@ def test_a_member_starts_with_what_its_event_says() -> None:
     assert (members["c3"].group_instance_id, members["c4"].group_instance_id) == (None, "i")
     assert members["c4"].assignors == COOPERATIVE
     assert [each.exists_from for each, _ in played.group.ownership_log.closed] == [
-        0,
-        0,
-        0,
-        10_000,
+        *(0, 0, 0, 10_000),
     ]  # somebody misses u now
     static = play(stage(TWO, COOPERATIVE, static=True), at(10_000, "member-starts", "c3"))
     assert static.group.members["c3"].group_instance_id == "c3"
@@ -183,8 +179,7 @@ def test_a_restart_ends_all_that_a_slow_member_had_before_it(static: bool) -> No
         at(10_000, "slow-member", "c2", delay_ms=60_000),
         at(40_000, "member-crashes" if not static else "metadata-refresh", "c2" if not static else None),
     )
-    lost = [time for time, who, _ in logged(after, "lost") if who == "c2"]
-    assert lost == ([70_000] if static else [])
+    assert [time for time, who, _ in logged(after, "lost") if who == "c2"] == ([70_000] if static else [])
 
 
 def test_a_leader_that_has_left_decides_nothing() -> None:
@@ -242,9 +237,8 @@ def test_a_member_crashes_before_it_has_polled() -> None:
 
 def test_who_is_dropped_while_it_takes_its_share_hears_of_it() -> None:
     """It revokes too slowly for the next rebalance, and learns with its next heartbeat that it was removed."""
-    times = TimingConfig(revoke_ms=20_000, rebalance_timeout_ms=10_000)
     played = play(
-        stage(TWO, COOPERATIVE, timing=times),
+        stage(TWO, COOPERATIVE, timing=TimingConfig(revoke_ms=20_000, rebalance_timeout_ms=10_000)),
         at(10_000, "member-starts", "c3"),
         at(13_000, "member-starts", "c4"),
         until=33_500,
@@ -348,8 +342,7 @@ def test_what_comes_or_goes_is_seen_at_the_next_look(event: str) -> None:
     beginning = stage(TWO, COOPERATIVE, timing=TimingConfig())
     beginning.members[0].topics = beginning.members[1].topics = frozenset([0, 1])
     topic = {"topic": "u", "partitions": 1} if event == "topic-created" else {"topic": "t"}
-    played = play(beginning, at(10_000, event, **topic))
-    assert [time for time, _, _ in logged(played, "metadata")] == [300_000]
+    assert [time for time, _, _ in logged(play(beginning, at(10_000, event, **topic)), "metadata")] == [300_000]
 
 
 def test_a_topic_comes_and_goes() -> None:
@@ -363,10 +356,9 @@ def test_a_topic_comes_and_goes() -> None:
         at(60_000, "topic-deleted", topic="u"),
         at(61_000, "metadata-refresh"),
     )
-    gone = [
+    assert [
         (each.code & 3, each.exists_from, end) for each, end in played.group.ownership_log.closed if each.code >> 32
-    ]
-    assert gone == [(0, 10_000, 60_000), (1, 10_000, 60_000)]
+    ] == [(0, 10_000, 60_000), (1, 10_000, 60_000)]
     beginning = stage(TWO, COOPERATIVE)
     beginning.members[0].topics = frozenset([0, 1])
     empty = play(beginning, at(10_000, "topic-created", topic="u", partitions=0))
@@ -381,26 +373,15 @@ def test_a_topic_comes_and_goes() -> None:
     assert [each.exists_from for each, _ in later.group.ownership_log.closed if each.code >> 32] == [20_000, 20_000]
 
 
-@pytest.mark.parametrize(
-    ("events", "why"),
-    [
-        ([at(1, "member-crashes", "c1"), at(2, "member-leaves", "c1")], "the member isn't running"),
-        (
-            [at(1, "member-restarts", "c1"), at(2, "slow-member", "c1", delay_ms=1)],
-            "the member isn't running",
-        ),
-        ([at(1, "partitions-added", topic="u", partitions=1)], "topic u doesn't exist"),
-        (
-            [at(1, "partitions-added", topic="t", partitions=2)],
-            "topic t has 3 partitions. Kafka can't reduce them to 2",
-        ),
-        (
-            [at(1, "partitions-added", topic="t", partitions=0)],
-            "topic t has 3 partitions. Kafka can't reduce them to 0",
-        ),
-        ([at(1, "topic-created", topic="t", partitions=2)], "topic t already exists"),
-        ([at(1, "metadata-refresh", "c9")], "the group has no such member. Use the member's first ID"),
-    ],
+@cases(
+    "events why",
+    ([at(1, "member-crashes", "c1"), at(2, "member-leaves", "c1")], "the member isn't running"),
+    ([at(1, "member-restarts", "c1"), at(2, "slow-member", "c1", delay_ms=1)], "the member isn't running"),
+    ([at(1, "partitions-added", topic="u", partitions=1)], "topic u doesn't exist"),
+    ([at(1, "partitions-added", topic="t", partitions=2)], "topic t has 3 partitions. Kafka can't reduce them to 2"),
+    ([at(1, "partitions-added", topic="t", partitions=0)], "topic t has 3 partitions. Kafka can't reduce them to 0"),
+    ([at(1, "topic-created", topic="t", partitions=2)], "topic t already exists"),
+    ([at(1, "metadata-refresh", "c9")], "the group has no such member. Use the member's first ID"),
 )
 def test_what_cannot_happen_then(events: list[Any], why: str) -> None:
     with pytest.raises(InvalidEventError) as refused:

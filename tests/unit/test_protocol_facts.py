@@ -16,6 +16,7 @@ from spark_assign.simulation.kernel.settings import GROUP_TIMES, RELEASES, Timin
 from spark_assign.simulation.kernel.simulate_groups import simulate_in_memory
 from spark_assign.simulation.kernel.simulated_group import InitialState
 from spark_assign.simulation.kernel.simulation_input import InvalidGroupError, read_simulation_inputs
+from tests.cases import cases
 from tests.unit import protocol_facts as facts
 from tests.unit.protocol_plays import at
 
@@ -85,10 +86,7 @@ def test_kafkas_defaults() -> None:
 
 
 MAY_BE_NOTHING = (
-    "group_initial_rebalance_delay_ms",
-    "poll_interval_ms",
-    "revoke_ms",
-    "restore_ms",
+    *("group_initial_rebalance_delay_ms", "poll_interval_ms", "revoke_ms", "restore_ms"),
     "group_consumer_assignment_interval_ms",
 )
 
@@ -115,26 +113,23 @@ def test_a_heartbeat_fits_into_a_session(heartbeat: int, fine: bool) -> None:
     times = {"group_consumer_heartbeat_interval_ms": heartbeat, "group_consumer_session_timeout_ms": 3_000}
     assert (TimingConfig(**times).fault() is None) is fine
     if fault is not None:
-        expected = f"heartbeat_interval_ms is {heartbeat}, expected less than session_timeout_ms, 3000"
-        assert fault == expected
+        assert fault == (f"heartbeat_interval_ms is {heartbeat}, expected less than session_timeout_ms, 3000")
 
 
-@pytest.mark.parametrize(
-    ("own", "protocol", "expected"),
-    [
-        (None, "configured", ("range", "cooperative-sticky")),
-        (["sticky"], "configured", ("sticky",)),
-        (["uniform"], "configured", ("uniform",)),
-        (["cooperative-sticky"], "configured", ("cooperative-sticky",)),
-        (None, "eager", ("range", "cooperative-sticky")),
-        (["sticky"], "eager", ("sticky",)),
-        (["uniform"], "eager", ("range", "cooperative-sticky")),
-        (["range", "uniform"], "eager", ("range", "cooperative-sticky")),
-        (["cooperative-sticky"], "eager", ("range", "cooperative-sticky")),
-        (["sticky", "cooperative-sticky"], "eager", ("sticky", "cooperative-sticky")),
-        (["sticky"], "cooperative", ("cooperative-sticky",)),
-        (["sticky"], "static", ("cooperative-sticky",)),
-    ],
+@cases(
+    "own protocol expected",
+    (None, "configured", ("range", "cooperative-sticky")),
+    (["sticky"], "configured", ("sticky",)),
+    (["uniform"], "configured", ("uniform",)),
+    (["cooperative-sticky"], "configured", ("cooperative-sticky",)),
+    (None, "eager", ("range", "cooperative-sticky")),
+    (["sticky"], "eager", ("sticky",)),
+    (["uniform"], "eager", ("range", "cooperative-sticky")),
+    (["range", "uniform"], "eager", ("range", "cooperative-sticky")),
+    (["cooperative-sticky"], "eager", ("range", "cooperative-sticky")),
+    (["sticky", "cooperative-sticky"], "eager", ("sticky", "cooperative-sticky")),
+    (["sticky"], "cooperative", ("cooperative-sticky",)),
+    (["sticky"], "static", ("cooperative-sticky",)),
 )
 def test_strategies_by_protocol(own: list[str] | None, protocol: str, expected: tuple[str, ...]) -> None:
     """`eager`: a group's own if all are Kafka's and not all cooperative, else Kafka's default, which is range."""
@@ -308,36 +303,34 @@ def test_events_of_one_instant() -> None:
     assert in_order(reversed(events)) == expected
 
 
-@pytest.mark.parametrize(
-    ("event", "why"),
-    [
-        (("explode", {}), "unknown event. Use one of topic-created, topic-deleted, partitions-added, "),
-        (("topic-created", {"partitions": 1}), "topic is null. The event requires it"),
-        (("topic-created", {"topic": "t"}), "partitions is null. The event requires it"),
-        (("topic-deleted", {}), "topic is null. The event requires it"),
-        (("partitions-added", {"partitions": 1}), "topic is null. The event requires it"),
-        (("partitions-added", {"topic": "t"}), "partitions is null. The event requires it"),
-        (("member-starts", {}), "member_id is null. The event requires it"),
-        (("member-leaves", {}), "member_id is null. The event requires it"),
-        (("member-crashes", {}), "member_id is null. The event requires it"),
-        (("member-restarts", {}), "member_id is null. The event requires it"),
-        (("slow-member", {"delay_ms": 1}), "member_id is null. The event requires it"),
-        (("slow-member", {"member_id": "m"}), "delay_ms is null. The event requires it"),
-        (("subscription-changes", {"topics": ()}), "member_id is null. The event requires it"),
-        (("subscription-changes", {"member_id": "m"}), "topics is null. The event requires it"),
-        (("rolling-restart", {"down_ms": -1}), "down_ms is -1, expected 0 or more"),
-        (("rolling-restart", {"pause_ms": -1}), "pause_ms is -1, expected 0 or more"),
-        (("slow-member", {"member_id": "m", "delay_ms": -1}), "delay_ms is -1, expected 0 or more"),
-        (("topic-created", {"topic": "t", "partitions": -1}), "partitions is -1, expected 0 or more"),
-        (("topic-created", {"topic": "t", "partitions": 1_000_001}), "partitions is 1,000,001, expected at most 1,000"),
-        (("rolling-restart", {"down_ms": 2**63 - 1}), "down_ms is 9,223,372,036,854,775,807, expected at most 10,0"),
-        (("rolling-restart", {"pause_ms": 10**10 + 1}), "pause_ms is 10,000,000,001, expected at most 10,000,000,000"),
-        (("slow-member", {"member_id": "m", "delay_ms": 2**62}), "delay_ms is 4,611,686,018,427,387,904, expected at"),
-        (("rolling-restart", {"parallelism": 0}), "parallelism is 0, expected 1 or more"),
-        (("subscription-changes", {"member_id": "m", "topics": ("t", None)}), "topics contains null. Remove it"),
-        (("rolling-restart", {"assignors": (None,)}), "assignors contains null. Remove it"),
-        (("rolling-restart", {"assignors": ()}), "assignors is empty. Name at least one, or use null"),
-    ],
+@cases(
+    "event why",
+    (("explode", {}), "unknown event. Use one of topic-created, topic-deleted, partitions-added, "),
+    (("topic-created", {"partitions": 1}), "topic is null. The event requires it"),
+    (("topic-created", {"topic": "t"}), "partitions is null. The event requires it"),
+    (("topic-deleted", {}), "topic is null. The event requires it"),
+    (("partitions-added", {"partitions": 1}), "topic is null. The event requires it"),
+    (("partitions-added", {"topic": "t"}), "partitions is null. The event requires it"),
+    (("member-starts", {}), "member_id is null. The event requires it"),
+    (("member-leaves", {}), "member_id is null. The event requires it"),
+    (("member-crashes", {}), "member_id is null. The event requires it"),
+    (("member-restarts", {}), "member_id is null. The event requires it"),
+    (("slow-member", {"delay_ms": 1}), "member_id is null. The event requires it"),
+    (("slow-member", {"member_id": "m"}), "delay_ms is null. The event requires it"),
+    (("subscription-changes", {"topics": ()}), "member_id is null. The event requires it"),
+    (("subscription-changes", {"member_id": "m"}), "topics is null. The event requires it"),
+    (("rolling-restart", {"down_ms": -1}), "down_ms is -1, expected 0 or more"),
+    (("rolling-restart", {"pause_ms": -1}), "pause_ms is -1, expected 0 or more"),
+    (("slow-member", {"member_id": "m", "delay_ms": -1}), "delay_ms is -1, expected 0 or more"),
+    (("topic-created", {"topic": "t", "partitions": -1}), "partitions is -1, expected 0 or more"),
+    (("topic-created", {"topic": "t", "partitions": 1_000_001}), "partitions is 1,000,001, expected at most 1,000"),
+    (("rolling-restart", {"down_ms": 2**63 - 1}), "down_ms is 9,223,372,036,854,775,807, expected at most 10,0"),
+    (("rolling-restart", {"pause_ms": 10**10 + 1}), "pause_ms is 10,000,000,001, expected at most 10,000,000,000"),
+    (("slow-member", {"member_id": "m", "delay_ms": 2**62}), "delay_ms is 4,611,686,018,427,387,904, expected at"),
+    (("rolling-restart", {"parallelism": 0}), "parallelism is 0, expected 1 or more"),
+    (("subscription-changes", {"member_id": "m", "topics": ("t", None)}), "topics contains null. Remove it"),
+    (("rolling-restart", {"assignors": (None,)}), "assignors contains null. Remove it"),
+    (("rolling-restart", {"assignors": ()}), "assignors is empty. Name at least one, or use null"),
 )
 def test_an_event_that_lacks_something(event: tuple[str, dict[str, Any]], why: str) -> None:
     """It says which event, and what is wrong."""
@@ -367,15 +360,13 @@ def _of_broker(names: list[str] | None, kind: str | None = "consumer") -> facts.
     return facts.group(names) | {"group_type": kind}
 
 
-@pytest.mark.parametrize(
-    ("kind", "protocol", "heartbeats"),
-    [
-        ("consumer", "configured", True),
-        ("classic", "configured", False),
-        (None, "configured", False),
-        ("classic", "consumer", True),
-        ("consumer", "cooperative", False),
-    ],
+@cases(
+    "kind protocol heartbeats",
+    ("consumer", "configured", True),
+    ("classic", "configured", False),
+    (None, "configured", False),
+    ("classic", "consumer", True),
+    ("consumer", "cooperative", False),
 )
 def test_who_speaks_which_protocol(kind: str | None, protocol: str, heartbeats: bool) -> None:
     """Groups as they are, or all as they are told to."""
@@ -384,15 +375,13 @@ def test_who_speaks_which_protocol(kind: str | None, protocol: str, heartbeats: 
     assert isinstance(stage.members[0], AsyncMember if heartbeats else ClassicMember)
 
 
-@pytest.mark.parametrize(
-    ("own", "kind", "protocol", "expected"),
-    [
-        (None, "consumer", "configured", ()),
-        (["uniform"], "consumer", "configured", ("uniform",)),
-        (["range"], "consumer", "configured", ("range",)),
-        (["server-range"], "consumer", "consumer", ("range",)),
-        (["range"], "classic", "consumer", ()),  # that is the clients' range
-    ],
+@cases(
+    "own kind protocol expected",
+    (None, "consumer", "configured", ()),
+    (["uniform"], "consumer", "configured", ("uniform",)),
+    (["range"], "consumer", "configured", ("range",)),
+    (["server-range"], "consumer", "consumer", ("range",)),
+    (["range"], "classic", "consumer", ()),  # that is the clients' range
 )
 def test_the_assignor_of_the_broker(own: list[str] | None, kind: str, protocol: str, expected: tuple[str, ...]) -> None:
     """By its name in the broker; none: the broker's first."""
@@ -427,15 +416,13 @@ def test_what_the_broker_is_set_to() -> None:
     """The release's interval, unless it is told; before 4.3 there is none."""
     assert TimingConfig().group_config().assignment_interval_ms == 1_000
     assert TimingConfig(broker_release="4.2").group_config().assignment_interval_ms == 0
-    assert TimingConfig(broker_release="4.1", group_consumer_assignment_interval_ms=7).group_config() == replace(
-        RELEASES["4.1"], assignment_interval_ms=7
-    )
+    found = TimingConfig(broker_release="4.1", group_consumer_assignment_interval_ms=7).group_config()
+    assert found == replace(RELEASES["4.1"], assignment_interval_ms=7)
     fault = TimingConfig(broker_release="3.9").fault()
     assert fault == "broker_release is '3.9', expected one of 4.1, 4.2, 4.3, 4.4, or their patches"
     configs = [TimingConfig(broker_release=release).group_config() for release in ("4.1.1", "4.1.2", "4.2.2", "4.4.0")]
-    assert [(each.trims, each.returns_revoked) for each in configs] == [
-        *((False, False), (False, True), (True, True), (True, True))
-    ]
+    got = [(each.trims, each.returns_revoked) for each in configs]
+    assert got == [*((False, False), (False, True), (True, True), (True, True))]
     assert configs[2] == RELEASES["4.2"]
 
 
@@ -448,9 +435,7 @@ def test_events_that_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
         "topics": [{"cluster": "c", "topic": "t", "partitions": 4}],
         "members": members,
         "subscriptions": [member | {"topic": "t"} for member in members],
-        "owned_slices": [
-            member | {"topic": "t", "first": at, "step": 2, "count": 2} for at, member in enumerate(members)
-        ],
+        "owned_slices": [m | {"topic": "t", "first": at, "step": 2, "count": 2} for at, m in enumerate(members)],
     }
     restarts = [key | {"event": "member-restarts", "member_id": "a", "at_ms": 60_000 * at} for at in range(1, 20)]
     for events, codes in ((restarts[:1], {None}), (restarts, {"too-many-events"})):
@@ -460,19 +445,13 @@ def test_events_that_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
         assert {row.get("code") for row in simulated["results"]} == codes
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "limit"),
-    [
-        ("session_timeout_ms", 1_800_000, None),
-        ("session_timeout_ms", 5_000, "group.min.session.timeout.ms is changed from 6000"),
-        ("group_consumer_session_timeout_ms", 60_000, None),
-        ("group_consumer_session_timeout_ms", 90_000, "group.consumer.max.session.timeout.ms is changed from 60000"),
-        (
-            "group_consumer_heartbeat_interval_ms",
-            1_000,
-            "group.consumer.min.heartbeat.interval.ms is changed from 5000",
-        ),
-    ],
+@cases(
+    "name value limit",
+    ("session_timeout_ms", 1_800_000, None),
+    ("session_timeout_ms", 5_000, "group.min.session.timeout.ms is changed from 6000"),
+    ("group_consumer_session_timeout_ms", 60_000, None),
+    ("group_consumer_session_timeout_ms", 90_000, "group.consumer.max.session.timeout.ms is changed from 60000"),
+    ("group_consumer_heartbeat_interval_ms", 1_000, "group.consumer.min.heartbeat.interval.ms is changed from 5000"),
 )
 def test_times_that_brokers_refuse(name: str, value: int, limit: str | None) -> None:
     """By the defaults of Kafka's brokers (GroupCoordinatorConfig)."""

@@ -35,11 +35,7 @@ def _answers(played: GroupSimulation, member: str) -> list[tuple[int, str]]:
 def _calls(played: GroupSimulation) -> list[tuple[int, str, str, str]]:
     """All calls of rebalance listeners: when, whose, which, with what."""
     kinds = ("revoked", "assigned", "lost")
-    return [
-        (each.at_ms, each.actor, each.message, each.detail)
-        for each in played.group.trace or ()
-        if each.message in kinds
-    ]
+    return [(e.at_ms, e.actor, e.message, e.detail) for e in played.group.trace or () if e.message in kinds]
 
 
 # --- joining ------------------------------------------------------------------------------------------------------
@@ -135,9 +131,8 @@ def test_callbacks_are_called_in_poll() -> None:
 
 def test_a_target_that_changes_before_the_poll() -> None:
     """c3 is gone again before c1 polls: c1 still revokes t-1, which c2 is assigned."""
-    times = TimingConfig(revoke_ms=500, group_consumer_assignment_interval_ms=0)
     played = play(
-        modern(TWO, timing=times),
+        modern(TWO, timing=TimingConfig(revoke_ms=500, group_consumer_assignment_interval_ms=0)),
         JOINS,
         at(10_100, "slow-member", "c1", delay_ms=8_000),
         at(11_000, "member-leaves", "c3"),
@@ -231,16 +226,13 @@ def test_a_crash(crash: int, heard: int) -> None:
 def test_the_others_are_heard_of_all_the_time() -> None:
     """Long quiet times fence nobody."""
     played = play(modern({**TWO, "c3": [3]}), at(500_000, "member-crashes", "c1"), at(900_000, "member-crashes", "c2"))
-    assert [text for _, _, text in logged(played, "fenced")] == [
-        f"{name} sent no heartbeat in time" for name in ("c1", "c2")
-    ]
+    assert [t for _, _, t in logged(played, "fenced")] == [f"{name} sent no heartbeat in time" for name in ("c1", "c2")]
     assert set(owners(played).values()) == {"c3"}
 
 
 def test_giving_up_takes_too_long() -> None:
     """The rebalance timeout runs from the request to revoke. A fenced member returns after its next heartbeat."""
-    times = TimingConfig(revoke_ms=30_000, rebalance_timeout_ms=12_000)
-    played = play(modern(TWO, timing=times), JOINS, until=45_000)
+    played = play(modern(TWO, timing=TimingConfig(revoke_ms=30_000, rebalance_timeout_ms=12_000)), JOINS, until=45_000)
     [fenced] = logged(played, "fenced")
     assert fenced == (22_149, "coordinator", "c1 didn't give up its partitions in time")
     assert (25_149, "UNKNOWN_MEMBER_ID") in _answers(played, "c1")
@@ -306,8 +298,7 @@ def test_what_a_reader_sees_changes_nothing() -> None:
     )
     times = TimingConfig(revoke_ms=100, restore_ms=2_000, poll_interval_ms=500)
     seen, unseen = (
-        GroupSimulation(modern(owned, timing=times), in_order(events), traced=traced, owners=True)
-        for traced in (True, False)
+        GroupSimulation(modern(owned, timing=times), in_order(events), traced=t, owners=True) for t in (True, False)
     )
     for played in (seen, unseen):
         run(played)
@@ -320,10 +311,9 @@ def test_what_a_reader_sees_changes_nothing() -> None:
 def test_groups_of_both_protocols_side_by_side() -> None:
     """Leaders and brokers assign in the same calls; each group has the rows that it has alone."""
     restart = facts.event(10_000, "rolling-restart", down_ms=4_000)
-    kinds = {"modern": "consumer", "classic": "classic", "again": "consumer"}
     groups = {
         name: [*facts.pair(restart), facts.group(None) | {"group_type": kind}, facts.topic("u", 2)]
-        for name, kind in kinds.items()
+        for name, kind in {"modern": "consumer", "classic": "classic", "again": "consumer"}.items()
     }
 
     def played(**some: list[facts.Row]) -> dict[str, list[dict[str, Any]]]:

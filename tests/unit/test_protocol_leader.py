@@ -88,9 +88,7 @@ def test_random_groups_as_the_loops_do(strategy: str) -> None:
     rows = _rows(strategy, drawn(40, 80))
     asks = [leader_rows.ask_of(row, strategy) for row in rows]
     loop = {"range": range_assignor, "roundrobin": roundrobin_assignor}[strategy].assign
-    expected = {
-        row["case"]: {member: set(got) for member, got in loop(Group.from_row(row)).items() if got} for row in rows
-    }
+    expected = {row["case"]: {m: set(got) for m, got in loop(Group.from_row(row)).items() if got} for row in rows}
     assert vectors.differences(expected, _sets(rows, asks, assign(asks))) == []
 
 
@@ -137,9 +135,7 @@ def test_little_to_assign(assignor: str) -> None:
 
 @pytest.fixture
 def _mine() -> Iterator[None]:
-    ASSIGNORS["mine"] = lambda asks: [
-        AssignmentResponse([[number] for number in range(len(ask.members))]) for ask in asks
-    ]
+    ASSIGNORS["mine"] = lambda asks: [AssignmentResponse([[n] for n in range(len(ask.members))]) for ask in asks]
     yield
     del ASSIGNORS["mine"]
 
@@ -175,10 +171,9 @@ def test_topics_stand_in_javas_order() -> None:
 
 def test_generations_that_members_report() -> None:
     """-1 is none, in the subscription and in the user data; a leader without need of them reads none."""
-    reported = {"a": (-1, None), "b": (3, 5), "c": (4, -7), "d": (-2, None)}
     members = [
         JoinedMember(name, None, None, string_hash(name), frozenset([0]), [], *generations)
-        for name, generations in reported.items()
+        for name, generations in {"a": (-1, None), "b": (3, 5), "c": (4, -7), "d": (-2, None)}.items()
     ]
     request = AssignmentRequest("cooperative-sticky", members, Topics.of(["t"]), {0: 1})
     columns = read_requests([request], reads_owned=True).members

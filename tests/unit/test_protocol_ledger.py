@@ -5,6 +5,7 @@ from __future__ import annotations
 from spark_assign.simulation.kernel.events import EventQueue
 from spark_assign.simulation.kernel.member import SimulatedMember
 from spark_assign.simulation.kernel.ownership_log import BEING_REVOKED, DOWN, UNOWNED, OwnershipLog, Partition, merged
+from tests.cases import tuples
 
 
 def _member(name: str, instance: str | None = None) -> SimulatedMember:
@@ -41,13 +42,9 @@ def test_a_pause_goes_on_through_all_states_that_are_none() -> None:
     assert ledger.assign([7], other, 115) == 1
     partition = _closed(ledger, 200)[7]
     assert (partition.longest_pause_ms, partition.paused_ms, partition.pauses) == (35, 35, 1)
-    assert list(merged(ledger.intervals or ())) == [
-        (7, 0, 100, "consumed", "a"),
-        (7, 100, 110, "revoking", "a"),
-        (7, 110, 115, "unowned", None),
-        (7, 115, 135, "restoring", "b"),
-        (7, 135, 200, "consumed", "b"),
-    ]
+    assert list(merged(ledger.intervals or ())) == tuples(
+        "7 0 100 consumed a; 7 100 110 revoking a; 7 110 115 unowned None; 7 115 135 restoring b; 7 135 200 consumed b"
+    )
 
 
 def test_what_is_taken_while_it_is_restored() -> None:
@@ -75,8 +72,7 @@ def test_what_a_member_had_last_needs_no_restoring() -> None:
     ledger.pause([7, 8, 9], one, UNOWNED, 50)
     assert ledger.assign([7], same, 60) == 0
     assert ledger.assign([8, 9], other, 60) == 2
-    partitions = _closed(ledger, 100)
-    assert {code: each.paused_ms for code, each in partitions.items()} == {7: 10, 8: 15, 9: 10}
+    assert {code: each.paused_ms for code, each in _closed(ledger, 100).items()} == {7: 10, 8: 15, 9: 10}
 
 
 def test_only_the_owner_stops() -> None:
@@ -88,12 +84,8 @@ def test_only_the_owner_stops() -> None:
     ledger.assign([8], other, 10)
     assert ledger.pause([7, 8, 9], one, DOWN, 20) == 1
     ledger.close(30)
-    assert list(merged(ledger.intervals or ())) == [
-        (7, 0, 20, "consumed", "a"),
-        (7, 20, 30, "down", "a"),
-        (8, 0, 10, "consumed", "a"),
-        (8, 10, 30, "consumed", "b"),
-    ]
+    found = list(merged(ledger.intervals or ()))
+    assert found == tuples("7 0 20 consumed a; 7 20 30 down a; 8 0 10 consumed a; 8 10 30 consumed b")
 
 
 def test_a_partition_that_is_deleted() -> None:
@@ -106,16 +98,10 @@ def test_a_partition_that_is_deleted() -> None:
     ledger.assign([7, 6], owner, 60)
     ledger.delete([6], 90)
     ledger.close(100)
-    assert [(each.code, each.exists_from, end, each.paused_ms, each.pauses) for each, end in ledger.closed] == [
-        (6, 60, 90, 0, 0),
-        (7, 10, 40, 30, 1),
-        (7, 60, 100, 0, 0),
-    ]
-    assert list(merged(ledger.intervals or ())) == [
-        (6, 60, 90, "consumed", "a"),
-        (7, 10, 40, "unowned", None),
-        (7, 60, 100, "consumed", "a"),
-    ]
+    found = [(each.code, each.exists_from, end, each.paused_ms, each.pauses) for each, end in ledger.closed]
+    assert found == tuples("6 60 90 0 0; 7 10 40 30 1; 7 60 100 0 0")
+    got = list(merged(ledger.intervals or ()))
+    assert got == tuples("6 60 90 consumed a; 7 10 40 unowned None; 7 60 100 consumed a")
 
 
 def test_when_nothing_changes_any_more() -> None:
@@ -137,22 +123,12 @@ def test_when_nothing_changes_any_more() -> None:
 
 def test_intervals_that_touch_are_one() -> None:
     """If partition, state and owner are the same, whatever order they come in."""
-    intervals = [
-        (1, 20, 30, "consumed", "a"),
-        (1, 0, 10, "consumed", "a"),
-        (1, 10, 20, "consumed", "a"),
-        (1, 30, 40, "consumed", "b"),
-        (1, 40, 50, "down", "b"),
-        (1, 60, 70, "down", "b"),
-        (2, 70, 80, "down", "b"),
-    ]
-    assert list(merged(intervals)) == [
-        (1, 0, 30, "consumed", "a"),
-        (1, 30, 40, "consumed", "b"),
-        (1, 40, 50, "down", "b"),
-        (1, 60, 70, "down", "b"),
-        (2, 70, 80, "down", "b"),
-    ]
+    intervals = tuples(
+        "1 20 30 consumed a; 1 0 10 consumed a; 1 10 20 consumed a; 1 30 40 consumed b; "
+        "1 40 50 down b; 1 60 70 down b; 2 70 80 down b"
+    )
+    found = list(merged(intervals))
+    assert found == tuples("1 0 30 consumed a; 1 30 40 consumed b; 1 40 50 down b; 1 60 70 down b; 2 70 80 down b")
     assert list(merged([])) == []
 
 

@@ -12,6 +12,7 @@ from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.leader import assign
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulated_group import InitialState
+from tests.cases import cases
 from tests.unit.protocol_plays import COOPERATIVE, EAGER, STICKY, at, logged, owners, pauses, play, rounds, stage
 
 TWO = {"c1": [0, 1], "c2": [2]}
@@ -32,9 +33,7 @@ def _asks(beginning: InitialState, *events: Event) -> list[AssignmentRequest]:
 
 def _reported(ask: AssignmentRequest) -> dict[str, tuple[list[int], int, int | None]]:
     """Of each member what it says it owns, its generation, and the one in its user data."""
-    return {
-        each.member_id: (list(each.owned), each.generation_id, each.user_data_generation_id) for each in ask.members
-    }
+    return {e.member_id: (list(e.owned), e.generation_id, e.user_data_generation_id) for e in ask.members}
 
 
 # --- what sticky remembers (`StickyAssignor.onAssignment`) --------------------------------------------------------
@@ -51,9 +50,8 @@ def test_sticky_tells_what_it_was_assigned_last_and_in_which_generation() -> Non
 
 def test_the_newest_generation_wins_what_two_remember() -> None:
     """c1 is back with what it had in generation 1; c3 was given that in generation 2, and keeps of it what it may."""
-    times = TimingConfig(rebalance_timeout_ms=10_000)
     first, second = _asks(
-        stage({"c1": [0, 1], "c2": [2, 3]}, STICKY, timing=times),
+        stage({"c1": [0, 1], "c2": [2, 3]}, STICKY, timing=TimingConfig(rebalance_timeout_ms=10_000)),
         at(5_000, "slow-member", "c1", delay_ms=60_000),
         at(6_000, "member-starts", "c3"),
     )
@@ -79,9 +77,7 @@ def test_sticky_remembers_its_own_generations_only() -> None:
     assert {(*owned, generation) for owned, _, generation in _reported(asks[1]).values()} == {(None,)}
     third = dict(zip(_reported(asks[1]), assign([asks[1]])[0].assigned, strict=True))
     reported = _reported(asks[3])
-    assert {name: reported[name] for name in ("c1", "c2", "c3")} == {
-        name: (third[name], 4, 3) for name in ("c1", "c2", "c3")
-    }
+    assert {n: reported[n] for n in ("c1", "c2", "c3")} == {name: (third[name], 4, 3) for name in ("c1", "c2", "c3")}
     assert reported["c5"] == ([], -1, None)
 
 
@@ -89,21 +85,18 @@ def test_a_new_process_remembers_nothing() -> None:
     """Nor does a static member's."""
     for static in (False, True):
         restart = at(10_000, "member-restarts", "c1", down_ms=60_000)
-        last = _asks(stage(TWO, STICKY, static=static), restart)[-1]
-        assert _reported(last)["c1~2"] == ([], -1, None)
+        assert _reported(_asks(stage(TWO, STICKY, static=static), restart)[-1])["c1~2"] == ([], -1, None)
 
 
 def test_a_cooperative_member_tells_what_it_owns() -> None:
     """With its generation; one that was struck off tells neither, but its assignor still knows its generation."""
-    times = TimingConfig(rebalance_timeout_ms=10_000)
     first, *_, last = _asks(
-        stage(TWO, COOPERATIVE, timing=times),
+        stage(TWO, COOPERATIVE, timing=TimingConfig(rebalance_timeout_ms=10_000)),
         at(5_000, "slow-member", "c1", delay_ms=60_000),
         at(6_000, "member-starts", "c3"),
     )
     assert _reported(first) == {"c2": ([2], 1, None), "c3": ([], -1, None)}
-    back = next(each for each in (first, *_, last) if "c1~2" in _reported(each))
-    assert _reported(back)["c1~2"] == ([], -1, 1)
+    assert _reported(next(each for each in (first, *_, last) if "c1~2" in _reported(each)))["c1~2"] == ([], -1, 1)
 
 
 # --- giving up (`revoke_ms`, `restore_ms`) ------------------------------------------------------------------------
@@ -115,15 +108,13 @@ def _with(beginning: InitialState, **times: dict[int, int]) -> InitialState:
     return beginning
 
 
-@pytest.mark.parametrize(
-    ("revoke_times", "c1", "c2"),
-    [
-        ({}, 1_000, 500),
-        ({0: 4_000}, 4_500, 500),
-        ({0: 4_000, 1: 1}, 4_001, 500),
-        ({2: 0}, 1_000, 0),
-        ({0: 0, 1: 0, 2: 7_000}, 0, 7_000),
-    ],
+@cases(
+    "revoke_times c1 c2",
+    ({}, 1_000, 500),
+    ({0: 4_000}, 4_500, 500),
+    ({0: 4_000, 1: 1}, 4_001, 500),
+    ({2: 0}, 1_000, 0),
+    ({0: 0, 1: 0, 2: 7_000}, 0, 7_000),
 )
 def test_revoking_takes_what_each_partition_takes(revoke_times: dict[int, int], c1: int, c2: int) -> None:
     """One after the other: a member is through with it after the sum; what has no time of its own takes the group's."""
@@ -136,8 +127,7 @@ def test_revoking_takes_what_each_partition_takes(revoke_times: dict[int, int], 
 def test_a_cooperative_member_revokes_what_it_loses_only() -> None:
     """t-1 goes, and takes 3 s; what t-0 would take does not matter."""
     beginning = _with(stage(TWO, COOPERATIVE, timing=TimingConfig(revoke_ms=500)), revoke_ms={0: 50_000, 1: 3_000})
-    played = play(beginning, at(10_000, "member-starts", "c3"))
-    assert logged(played, "revoked") == [(15_000, "c1", "t-1")]
+    assert logged(play(beginning, at(10_000, "member-starts", "c3")), "revoked") == [(15_000, "c1", "t-1")]
 
 
 def test_closing_revokes_as_well() -> None:
@@ -211,9 +201,7 @@ def _changes(time: int, topics: tuple[str, ...], *, static: bool = False) -> Gro
 def test_a_subscription_that_changes_while_it_waits() -> None:
     """It has joined with the old one, and joins again once it has its share."""
     played = _changes(15_000, ("t", "u"))
-    assert [line for line in rounds(played) if "subscription" in line[1]] == [
-        (3, "c2 rejoined: its subscription changed")
-    ]
+    assert [i for i in rounds(played) if "subscription" in i[1]] == [(3, "c2 rejoined: its subscription changed")]
     assert played.group.coordinator.rebalances[1].start_ms == 20_000
     assert code(1, 0) in played.group.members["c2"].owned
 

@@ -9,13 +9,7 @@ import pytest
 
 from spark_assign.report.group_pictures import draw_ownership
 from spark_assign.report.sequence_diagram import draw_sequence, excerpt, sequence_diagram
-from spark_assign.report.text.simulation import (
-    format_comparison,
-    format_groups,
-    format_rows,
-    format_savings,
-    format_variants,
-)
+from spark_assign.report.text import simulation
 
 TraceRow = tuple[int, str, str | None, str, str]
 
@@ -81,8 +75,7 @@ def test_a_sequence_diagram() -> None:
 
 def test_a_long_trace_is_cut() -> None:
     """And says how much is missing."""
-    rows = trace([(at, "c1", "coordinator", "Heartbeat", "") for at in range(60)] + JOIN)
-    text = sequence_diagram(rows)
+    text = sequence_diagram(trace([(at, "c1", "coordinator", "Heartbeat", "") for at in range(60)] + JOIN))
     assert text.splitlines()[-1] == "    Note over C,m1: 8 of 68 rows left out"
     assert text.count("Heartbeat") == 60
     assert "JoinGroup" not in text
@@ -90,9 +83,7 @@ def test_a_long_trace_is_cut() -> None:
 
 def test_a_large_group_is_thinned() -> None:
     """The members that appear first, and those with the highest ids."""
-    joins = [
-        (at, f"c{member}", "coordinator", "JoinGroup", "") for at, member in enumerate((5, 9, 1, 2, 7, 3, 8, 0, 6, 4))
-    ]
+    joins = [(at, f"c{m}", "coordinator", "JoinGroup", "") for at, m in enumerate((5, 9, 1, 2, 7, 3, 8, 0, 6, 4))]
     story = excerpt(trace(joins))
     assert story.actors == ["coordinator", "c1", "c2", "c4", "c5", "c6", "c7", "c8", "c9"]
     assert story.left_out == ["2 of 10 rows left out, among them all of other members"]
@@ -134,8 +125,7 @@ def test_a_timeline(partitions: int, steps: int, tmp_path: Path) -> None:
 def test_a_timeline_in_which_nothing_happens(tmp_path: Path) -> None:
     """All is consumed all the time; and a group without partitions."""
     pytest.importorskip("vl_convert", reason="drawing is an extra")
-    calm = [row | {"state": "consumed"} for row in ownership()[:1]]
-    for name, rows in (("calm", calm), ("empty", [])):
+    for name, rows in (("calm", [row | {"state": "consumed"} for row in ownership()[:1]]), ("empty", [])):
         draw_ownership({"eager": rows}, {}, str(tmp_path / f"{name}.png"))
         assert (tmp_path / f"{name}.png").stat().st_size > 0
 
@@ -150,12 +140,12 @@ def cost(group: str = "g", lost: int = 90_500, **more: Any) -> dict[str, Any]:
 def test_a_line_per_protocol() -> None:
     """In seconds, with the partition that pauses longest, and its group where there are several."""
     row = cost()
-    text = format_variants({"eager": row | {"groups": 1, "longest": row}, "static": _nothing()})
+    text = simulation.format_variants({"eager": row | {"groups": 1, "longest": row}, "static": _nothing()})
     assert [line.split() for line in text.splitlines()[1:]] == [
         ["eager", "1", "1", "0", "90.5", "30.2", "s", "t-1"],
         ["static", "0", "0", "0", "0.0", "0.0", "s", "–"],
     ]
-    assert "c/g t-1" in format_variants({"eager": row | {"groups": 2, "longest": row}})
+    assert "c/g t-1" in simulation.format_variants({"eager": row | {"groups": 2, "longest": row}})
 
 
 def _nothing() -> dict[str, Any]:
@@ -165,7 +155,9 @@ def _nothing() -> dict[str, Any]:
 
 def test_a_line_per_group() -> None:
     """In the order given; a group that one variant lacks has a dash there."""
-    text = format_groups([("c", "h"), ("c", "g")], {"eager": [cost(), cost("h")], "cooperative": [cost(lost=1_000)]})
+    text = simulation.format_groups(
+        [("c", "h"), ("c", "g")], {"eager": [cost(), cost("h")], "cooperative": [cost(lost=1_000)]}
+    )
     assert text.splitlines()[2].split() == ["c/h", "3", "1", "/", "90.5", "/", "30.2", "s", "–"]
     assert text.splitlines()[3].endswith("1 / 90.5 / 30.2 s  1 / 1.0 / 30.2 s")
 
@@ -175,7 +167,7 @@ def test_a_comparison() -> None:
     parts = ("paused_partition_ms", "longest_pause_ms", "rebalances")
     costs = {f"{name}_{part}": 1_000 for name in ("eager", "cooperative", "static", "consumer") for part in parts}
     ratios = {"cooperative_ratio": 0.5, "static_ratio": None, "consumer_ratio": 0.75}
-    head, line = format_comparison([{"cluster": "c", "group_id": "g", **costs, **ratios}]).splitlines()[1:]
+    head, line = simulation.format_comparison([{"cluster": "c", "group_id": "g", **costs, **ratios}]).splitlines()[1:]
     assert head.split() == ["group", *("eager", "cooperative", "static", "consumer")] + [
         f"{name}/eager" for name in ("cooperative", "static", "consumer")
     ]
@@ -185,13 +177,13 @@ def test_a_comparison() -> None:
 def test_what_would_be_saved() -> None:
     """Of what eager costs; nothing is said where that is nothing, or not known."""
     costs = {"configured": 7, "consumer": 250, "cooperative": 500, "eager": 1_000}
-    assert format_savings(costs) == ["Savings compared with eager: cooperative 50%, consumer 75%."]
-    assert format_savings({"eager": 100, "static": 150}) == ["Savings compared with eager: static -50%."]
+    assert simulation.format_savings(costs) == ["Savings compared with eager: cooperative 50%, consumer 75%."]
+    assert simulation.format_savings({"eager": 100, "static": 150}) == ["Savings compared with eager: static -50%."]
     for nothing in ({"eager": 0, "static": 1}, {"cooperative": 5}, {"eager": 5}):
-        assert format_savings(nothing) == []
+        assert simulation.format_savings(nothing) == []
 
 
 def test_rows_of_any_table() -> None:
     """Named columns, null as a dash."""
     rows = [{"step": 1, "what": None}, {"step": 10, "what": "bounce"}]
-    assert format_rows(["step", "what"], rows) == "  step  what\n  1     –\n  10    bounce"
+    assert simulation.format_rows(["step", "what"], rows) == "  step  what\n  1     –\n  10    bounce"

@@ -16,6 +16,7 @@ from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, PARTITIONS, RESULTS, TRACE, simulate_facts
 from spark_assign.simulation.simulation import RESULT_ROWS
 from spark_assign.tables import simulation as schemas
+from tests.cases import cases, keyed, tuples
 from tests.unit import protocol_facts as facts
 
 Row = dict[str, Any]
@@ -25,8 +26,7 @@ JOIN = facts.event(10_000, "member-starts", "c3")
 _VARIANT = [StructField("variant", StringType(), nullable=False)]
 _TABLES = {TRACE: schemas.TRACE, PARTITIONS: schemas.PARTITIONS, OWNERSHIP: schemas.OWNERSHIP}
 SCHEMAS = {RESULTS: to_arrow_schema(RESULT_ROWS)} | {
-    name: to_arrow_schema(StructType([*table.fields[:2], *_VARIANT, *table.fields[2:]]))
-    for name, table in _TABLES.items()
+    name: to_arrow_schema(StructType([*t.fields[:2], *_VARIANT, *t.fields[2:]])) for name, t in _TABLES.items()
 }
 
 
@@ -53,21 +53,10 @@ def test_a_round() -> None:
     [row] = _rows(g=facts.pair(JOIN))
     assert (row["cluster"], row["group_id"], row["variant"], row["code"]) == ("k", "g", "eager", None)
     assert row["rebalances"] == [
-        {
-            "generation_id": 2,
-            "cause": "member c3 joined",
-            "start_ms": 10_000,
-            "joined_ms": 13_000,
-            "end_ms": 13_000,
-            "duration_ms": 3_000,
-            "members": 3,
-            "leader": "c1",
-            "assignor": "range",
-            "revoked": 3,
-            "lost": 0,
-            "assigned": 3,
-            "moved": 2,
-        }
+        keyed(
+            "generation_id=2 cause='member c3 joined' start_ms=10_000 joined_ms=13_000 end_ms=13_000 "
+            "duration_ms=3_000 members=3 leader=c1 assignor=range revoked=3 lost=0 assigned=3 moved=2"
+        )
     ]
 
 
@@ -103,11 +92,8 @@ def test_the_longest_pause_need_not_be_the_last() -> None:
     assert costs["paused_partition_ms"] == 2 * (21_000 + 2_000) + 9_500
     assert (costs["members_restarted"], costs["rebalances"]) == (3, 0)
     partitions = _rows(PARTITIONS, variants=("static",), g=group)
-    assert _only(partitions, "partition", "paused_partition_ms", "pauses", "longest_pause_ms") == [
-        (0, 23_000, 2, 21_000),
-        (1, 23_000, 2, 21_000),
-        (2, 9_500, 1, 9_500),
-    ]
+    found = _only(partitions, "partition", "paused_partition_ms", "pauses", "longest_pause_ms")
+    assert found == tuples("0 23_000 2 21_000; 1 23_000 2 21_000; 2 9_500 1 9_500")
 
 
 def test_a_group_that_nothing_happens_to() -> None:
@@ -115,11 +101,8 @@ def test_a_group_that_nothing_happens_to() -> None:
     [row] = _rows(g=facts.pair())
     costs = row["availability"]
     assert row["rebalances"] == []
-    assert (costs["longest_pause_ms"], costs["longest_pause_topic"], costs["longest_pause_partition"]) == (
-        0,
-        None,
-        None,
-    )
+    expected = (0, None, None)
+    assert (costs["longest_pause_ms"], costs["longest_pause_topic"], costs["longest_pause_partition"]) == expected
     assert (costs["end_ms"], costs["partition_ms"], costs["rebalances"]) == (3_000, 9_000, 0)
     [nothing] = _rows(g=[facts.member("a", [])])
     assert nothing["availability"]["partitions"] == nothing["availability"]["longest_pause_ms"] == 0
@@ -144,40 +127,25 @@ def test_a_trace() -> None:
     rows = _rows(TRACE, g=facts.pair(JOIN))
     assert [row["seq"] for row in rows] == list(range(29))
     first, _, third = rows[:3]
-    assert first == {
-        "cluster": "k",
-        "group_id": "g",
-        "variant": "eager",
-        "seq": 0,
-        "at_ms": 10_000,
-        "generation_id": 1,
-        "actor": "event",
-        "message": "member-starts",
-        "receiver": "c3",
-        "detail": "member_id=c3",
-    }
-    assert _only([third, rows[-1]], "generation_id", "actor", "message", "receiver", "detail") == [
-        (1, "c3", "JoinGroup", "coordinator", "without a member ID"),
-        (2, "c3", "assigned", None, "t-2"),
-    ]
+    assert first == keyed(
+        "cluster=k group_id=g variant=eager seq=0 at_ms=10_000 generation_id=1 actor=event "
+        "message=member-starts receiver=c3 detail='member_id=c3'"
+    )
+    found = _only([third, rows[-1]], "generation_id", "actor", "message", "receiver", "detail")
+    assert found == tuples("1 c3 JoinGroup coordinator 'without a member ID'; 2 c3 assigned None t-2")
 
 
 def test_partitions_and_owners() -> None:
     """A row per partition, a row per change of its state."""
     rows = _rows(PARTITIONS, g=facts.pair(JOIN))
-    assert _only(rows, "topic", "partition", "exists_ms", "paused_partition_ms", "pauses", "longest_pause_ms") == [
-        ("t", 0, 18_000, 1_000, 1, 1_000),
-        ("t", 1, 18_000, 3_000, 1, 3_000),
-        ("t", 2, 18_000, 3_000, 1, 3_000),
-    ]
+    found = _only(rows, "topic", "partition", "exists_ms", "paused_partition_ms", "pauses", "longest_pause_ms")
+    assert found == tuples("t 0 18_000 1_000 1 1_000; t 1 18_000 3_000 1 3_000; t 2 18_000 3_000 1 3_000")
     rows = _rows(OWNERSHIP, g=facts.pair(JOIN))
-    assert _only(rows, "topic", "partition", "start_ms", "end_ms", "state", "member_id")[7:] == [
-        ("t", 2, 0, 12_000, "consumed", "c2"),
-        ("t", 2, 12_000, 12_500, "revoking", "c2"),
-        ("t", 2, 12_500, 13_000, "unowned", None),
-        ("t", 2, 13_000, 15_000, "restoring", "c3"),
-        ("t", 2, 15_000, 18_000, "consumed", "c3"),
-    ]
+    assert _only(rows, "topic", "partition", "start_ms", "end_ms", "state", "member_id")[7:] == tuples(
+        "t 2 0 12_000 consumed c2; t 2 12_000 12_500 revoking c2; "
+        "t 2 12_500 13_000 unowned None; t 2 13_000 15_000 restoring c3; "
+        "t 2 15_000 18_000 consumed c3"
+    )
 
 
 @pytest.mark.parametrize("variant", ["static", "cooperative"])
@@ -203,13 +171,11 @@ def test_a_play_that_is_broken_off(until: int, rounds: int) -> None:
 # --- when a play ends ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("events", "end"),
-    [
-        ([facts.event(50_000, "metadata-refresh")], 53_000),  # the last event
-        ([JOIN], 18_000),  # the last partition that is restored
-        ([facts.event(10_000, "member-starts", "c3"), facts.event(15_500, "metadata-refresh")], 18_500),
-    ],
+@cases(
+    "events end",
+    ([facts.event(50_000, "metadata-refresh")], 53_000),  # the last event
+    ([JOIN], 18_000),  # the last partition that is restored
+    ([facts.event(10_000, "member-starts", "c3"), facts.event(15_500, "metadata-refresh")], 18_500),
 )
 def test_a_play_ends_a_heartbeat_after_the_last_thing(events: list[Row], end: int) -> None:
     """Whatever comes last: an event, a round, a partition that is ready."""
@@ -218,8 +184,7 @@ def test_a_play_ends_a_heartbeat_after_the_last_thing(events: list[Row], end: in
 
 def test_a_round_may_come_last() -> None:
     """All are gone, and nothing is restored; the group is empty after its last round."""
-    leave = [facts.event(10_000, "member-leaves", each) for each in ("c1", "c2")]
-    [row] = _rows(g=facts.pair(*leave))
+    [row] = _rows(g=facts.pair(*[facts.event(10_000, "member-leaves", each) for each in ("c1", "c2")]))
     assert row["rebalances"][-1]["members"] == 0
     assert row["rebalances"][-1]["assignor"] is None
     assert row["availability"]["end_ms"] == row["rebalances"][-1]["end_ms"] + 3_000
@@ -232,9 +197,8 @@ def test_groups_and_protocols_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     """Two at once or all: the same rows of each; every group with every variant."""
     groups = {f"g{number}": facts.pair(*[JOIN][: number % 2]) for number in range(5)}
     everything = _rows(variants=("eager", "cooperative"), **groups)
-    assert sorted(_only(everything, "group_id", "variant")) == [
-        (name, variant) for name in groups for variant in ("cooperative", "eager")
-    ]
+    found = sorted(_only(everything, "group_id", "variant"))
+    assert found == [(name, variant) for name in groups for variant in ("cooperative", "eager")]
     counts = {(row["group_id"], row["variant"]): len(row["rebalances"]) for row in everything}
     assert counts["g1", "eager"] == 1
     assert counts["g1", "cooperative"] == 2
@@ -242,9 +206,7 @@ def test_groups_and_protocols_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(simulate_groups, "MAX_RUNNING", 2)
     in_pairs = _rows(variants=("eager", "cooperative"), **groups)
     key = ("group_id", "variant")
-    assert sorted(in_pairs, key=lambda row: _only([row], *key)) == sorted(
-        everything, key=lambda row: _only([row], *key)
-    )
+    assert sorted(in_pairs, key=lambda r: _only([r], *key)) == sorted(everything, key=lambda row: _only([row], *key))
 
 
 def test_so_many_at_once_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,11 +273,7 @@ def test_a_group_that_cannot_be_played_sinks_nobody() -> None:
     rows = {row["group_id"]: row for row in _rows(variants=("configured",), **groups)}
     assert set(rows) == set(groups)
     assert {name: row["code"] for name, row in rows.items()} == {
-        "fine": None,
-        "twice": "owned-twice",
-        "event": "bad-event",
-        "later": "bad-event",
-        "strange": "unknown-assignor",
+        **keyed("fine=None twice=owned-twice event=bad-event later=bad-event strange=unknown-assignor"),
         "of-one": "unknown-assignor",
         "apart": "kafka-refuses",
         "static": "kafka-refuses",
@@ -360,12 +318,10 @@ def test_a_fault_of_our_own_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_group_that_does_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Giving up takes longer than the others wait: a round follows the other, until it is enough."""
     monkeypatch.setattr(simulated_group, "MOST_ROUNDS", 20)
-    slow = facts.group(rebalance_timeout_ms=10_000, revoke_ms=20_000)
-    [row] = _rows(g=facts.pair(slow, JOIN))
+    [row] = _rows(g=facts.pair(facts.group(rebalance_timeout_ms=10_000, revoke_ms=20_000), JOIN))
     assert row["code"] == "does-not-converge"
     assert row["detail"].startswith("the group is still rebalancing 20 rounds after the last event; does giving up")
     # The rounds are counted from the last event; a group that has had many is not endless for it.
-    restarts = [facts.event(100_000 * number, "member-restarts", "c1") for number in range(1, 31)]
-    [many] = _rows(g=facts.pair(*restarts))
+    [many] = _rows(g=facts.pair(*[facts.event(100_000 * number, "member-restarts", "c1") for number in range(1, 31)]))
     assert many["code"] is None
     assert len(many["rebalances"]) == 60

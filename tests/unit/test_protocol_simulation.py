@@ -12,6 +12,7 @@ from spark_assign.simulation.kernel.events import Event, InvalidEventError
 from spark_assign.simulation.kernel.group_simulation import GroupSimulation
 from spark_assign.simulation.kernel.ownership_log import merged
 from spark_assign.simulation.kernel.settings import TimingConfig
+from tests.cases import cases
 from tests.sizes import drawn
 from tests.unit.protocol_plays import (
     COOPERATIVE,
@@ -210,9 +211,11 @@ def test_the_leader_sees_new_partitions_at_its_next_look() -> None:
     assert pauses(sooner)[4] == 11_000  # until c2 has heard of it at 21 s; there is nothing to restore
 
 
-@pytest.mark.parametrize(
-    ("library", "assignor", "sees"),
-    [("librdkafka", "range", False), ("librdkafka", "cooperative-sticky", True), (None, "range", True)],
+@cases(
+    "library assignor sees",
+    ("librdkafka", "range", False),
+    ("librdkafka", "cooperative-sticky", True),
+    (None, "range", True),
 )
 def test_a_leader_of_librdkafka_sees_its_own_topics(library: str | None, assignor: str, sees: bool) -> None:
     """New partitions of another topic stay without an owner, and their cost is open (tried with 2.12 and 2.16)."""
@@ -225,10 +228,7 @@ def test_a_leader_of_librdkafka_sees_its_own_topics(library: str | None, assigno
     assert played.group.ownership_log.unowned_at_end == (0 if sees else 2)
 
 
-@pytest.mark.parametrize(
-    ("library", "revoked"),
-    [("franz-go", [24, 24, 24, 15, 6, 6, 6, 6]), ("Java", [24, 24, 24, 24, 24, 23, 14, 6])],
-)
+@cases("library revoked", ("franz-go", [24, 24, 24, 15, 6, 6, 6, 6]), ("Java", [24, 24, 24, 24, 24, 23, 14, 6]))
 def test_members_of_franz_go_follow_the_vote(library: str, revoked: list[int]) -> None:
     """From range to cooperative-sticky by two rolling restarts of four members with three partitions each.
 
@@ -238,13 +238,8 @@ def test_members_of_franz_go_follow_the_vote(library: str, revoked: list[int]) -
     state = replace(
         stage({f"c{n}": [3 * n, 3 * n + 1, 3 * n + 2] for n in range(4)}, ("range",)), leader_library=library
     )
-    restarts = [
-        (f"c{n}", names) for names in (("cooperative-sticky", "range"), ("cooperative-sticky",)) for n in range(4)
-    ]
-    events = [
-        at(600_000 * (step + 1), "member-restarts", name, assignors=names)
-        for step, (name, names) in enumerate(restarts)
-    ]
+    restarts = [(f"c{n}", a) for a in (("cooperative-sticky", "range"), ("cooperative-sticky",)) for n in range(4)]
+    events = [at(600_000 * (step + 1), "member-restarts", name, assignors=n) for step, (name, n) in enumerate(restarts)]
     found = [0] * len(events)
     for each in play(state, *events).group.coordinator.rebalances:
         found[each.start_ms // 600_000 - 1] += each.revoked
@@ -331,19 +326,17 @@ def test_a_rolling_restart_waits_for_each_batch() -> None:
     assert played.event_handlers.restarted == 5
 
 
-@pytest.mark.parametrize(
-    ("event", "why"),
-    [
-        (at(1, "member-leaves", "nobody"), "no such member"),
-        (at(1, "member-starts", "c1"), "already running"),
-        (at(1, "member-explodes", "c1"), "unknown event"),
-        (at(1, "slow-member", "c1"), "delay_ms is null"),
-        (at(-1, "member-leaves", "c1"), "at_ms is -1"),
-        (at(1, "partitions-added", topic="t", partitions=1), "has 3 partitions"),
-        (at(1, "topic-created", topic="t", partitions=1), "already exists"),
-        (at(1, "topic-deleted", topic="u"), "topic u doesn't exist"),
-        (at(1, "rolling-restart", parallelism=0), "parallelism is 0"),
-    ],
+@cases(
+    "event why",
+    (at(1, "member-leaves", "nobody"), "no such member"),
+    (at(1, "member-starts", "c1"), "already running"),
+    (at(1, "member-explodes", "c1"), "unknown event"),
+    (at(1, "slow-member", "c1"), "delay_ms is null"),
+    (at(-1, "member-leaves", "c1"), "at_ms is -1"),
+    (at(1, "partitions-added", topic="t", partitions=1), "has 3 partitions"),
+    (at(1, "topic-created", topic="t", partitions=1), "already exists"),
+    (at(1, "topic-deleted", topic="u"), "topic u doesn't exist"),
+    (at(1, "rolling-restart", parallelism=0), "parallelism is 0"),
 )
 def test_an_event_that_cannot_happen(event: Event, why: str) -> None:
     with pytest.raises(InvalidEventError, match=why):
@@ -384,8 +377,7 @@ def _random_events(chance: random.Random, names: list[str], *, static: bool) -> 
             elif what == "slow":
                 events.append(at(now, "slow-member", name, delay_ms=chance.choice([1_000, 30_000, 400_000])))
             else:
-                topics = chance.choice([("t",), ("t", "u"), ("u",)])
-                events.append(at(now, "subscription-changes", name, topics=topics))
+                events.append(at(now, "subscription-changes", name, topics=chance.choice([("t",), ("t", "u"), ("u",)])))
     return events
 
 

@@ -62,9 +62,7 @@ def test_nothing_of_it_is_left(snapshot: Snapshot) -> None:
     hidden = with_pseudonyms(snapshot, KEY)
     assert HOST in text_of(snapshot)
     assert [word for word in (HOST, *MEMBERS, "static-1", '"app"') if word in text_of(hidden)] == []
-    assert {name: table.schema for name, table in hidden.tables.items()} == {
-        name: table.schema for name, table in snapshot.tables.items()
-    }
+    assert {n: t.schema for n, t in hidden.tables.items()} == {a: b.schema for a, b in snapshot.tables.items()}
     assert hidden.rows() == snapshot.rows()
     assert hidden.summary()["source"]["pseudonyms"] == pseudonym(KEY, "key")
 
@@ -105,9 +103,8 @@ def test_workers_are_the_same_in_all_tables() -> None:
     (leader,) = tables["clusters"]["leader"].to_pylist()
     assert leader == workers[0] != workers[1]
     assert tables["reported"]["worker_id"].to_pylist() == [leader]
-    assert tables["state"].select(["candidates", "members"]).to_pylist() == [
-        {"candidates": [leader], "members": [leader]}
-    ]
+    found = tables["state"].select(["candidates", "members"]).to_pylist()
+    assert found == [{"candidates": [leader], "members": [leader]}]
 
 
 def test_another_key_gives_other_pseudonyms() -> None:

@@ -72,8 +72,7 @@ def test_documented_errors_are_of_one_hierarchy() -> None:
     assert all(issubclass(each, spark_assign.SparkAssignError) for each in errors.values())
     found = {}
     for name, value in public():
-        methods = vars(value).items() if isinstance(value, type) else ()
-        for inner, each in [("", value), *methods]:
+        for inner, each in [("", value), *(vars(value).items() if isinstance(value, type) else ())]:
             text = inspect.getdoc(getattr(each, "__func__", each)) or ""
             raises = (
                 re.search(r"^Raises:\n((?:    .*\n?|\n)+)", text, re.MULTILINE) if callable(each) or inner else None

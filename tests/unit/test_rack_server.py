@@ -128,8 +128,7 @@ def test_nothing_moves_on_a_steady_group(rows: list[Row], assignor: str) -> None
         mine: dict[str, list[tuple[str, int]]] = {member["id"]: [] for member in row["members"]}
         for one, member in after[row["case"]].items():
             mine[member].append(one)
-        members = [member | {"owned": mine[member["id"]]} for member in row["members"]]
-        steady.append(row | {"members": members})
+        steady.append(row | {"members": [member | {"owned": mine[member["id"]]} for member in row["members"]]})
     assert owners(steady, assignor) == after
 
 
@@ -172,8 +171,7 @@ def test_no_answer_as_sticky_has_more_matches() -> None:
         rack = [random.randrange(-1, 3) for _ in range(members)]
         target = Counter(random.randrange(members) for _ in range(size))
         much = [target[member] for member in range(members)]
-        arrays = (np.array(each, np.int64) for each in (had, kind, much, rack))
-        owner = assign_by_rack(*arrays, near_)
+        owner = assign_by_rack(*(np.array(each, np.int64) for each in (had, kind, much, rack)), near_)
         assert np.bincount(owner, minlength=members).tolist() == much
         found = int(is_rack_matched(np.array(rack)[owner], np.array(kind), near_).sum())
         assert found == best_uniform(had, kind, much, rack, near_)
@@ -216,9 +214,7 @@ def test_a_spread_is_found_by_rings() -> None:
 def test_a_flow_goes_back_where_that_makes_room() -> None:
     """The shortest ways first would block the second one; the pipe between them is emptied again."""
     network = FlowNetwork(6)
-    pipes = [
-        network.add_edge(*each)
-        for each in ((0, 1, 1), (0, 2, 1), (1, 3, 1), (1, 4, 1), (2, 3, 1), (3, 5, 1), (4, 5, 1))
-    ]
+    found = ((0, 1, 1), (0, 2, 1), (1, 3, 1), (1, 4, 1), (2, 3, 1), (3, 5, 1), (4, 5, 1))
+    pipes = [network.add_edge(*e) for e in found]
     network.max_flow(0, 5)
     assert [network.flow(pipe) for pipe in pipes] == [1, 1, 0, 1, 1, 1, 1]

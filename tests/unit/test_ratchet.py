@@ -10,12 +10,9 @@ RAISE = "Remove what repeats; or run `python -m tests.ratchet`, and say in the c
 def test_no_folder_grows_unseen() -> None:
     """Every folder of the package, of the jobs, and of the tests is listed, with the lines that it may have."""
     found, allowed = ratchet.counted(), ratchet.allowed()
-    more = [
-        f"{room}: {count} lines of code, {allowed.get(room, 0)} are allowed"
-        for room, count in found.items()
-        if count > allowed.get(room, 0)
-    ]
-    assert more == [], RAISE
+    assert [
+        f"{r}: {c} lines of code, {allowed.get(r, 0)} are allowed" for r, c in found.items() if c > allowed.get(r, 0)
+    ] == [], RAISE
     assert allowed.keys() <= found.keys(), "a folder is gone: run `python -m tests.ratchet`"
 
 

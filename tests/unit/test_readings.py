@@ -21,6 +21,7 @@ from spark_assign.sources.kafka.loads import LoadReadOptions, LoadTargets, Offse
 from spark_assign.sources.kafka.offsets import LeaderOffset
 from spark_assign.tables.errors import SourceError
 from tests import snapshots
+from tests.cases import cases, keyed
 
 T0, T1 = ("t", 0), ("t", 1)
 NOW_MS = 1_000_000
@@ -57,12 +58,10 @@ class Played:
         rows = SnapshotRows("c")
         kafka_loads.add(rows, cast(LoadTargets, self), self.first, LoadReadOptions(1, 1 + len(self.later)))
         return {
-            (row["partition"], row["group_id"]): {
-                name: value
-                for name, value in row.items()
-                if value is not None and name not in ("cluster", "topic", "partition", "group_id")
+            (r["partition"], r["group_id"]): {
+                n: v for n, v in r.items() if v is not None and n not in ("cluster", "topic", "partition", "group_id")
             }
-            for row in rows.tables()["loads"].to_pylist()
+            for r in rows.tables()["loads"].to_pylist()
         }
 
 
@@ -91,10 +90,9 @@ def test_rates_lag_and_bytes() -> None:
         [reading(10, {T0: 200, T1: 0}, {"g": {T0: 140}}, {T0: 6000}), reading(20, {T0: 300, T1: 0}, {"g": {T0: 190}})],
     )
     assert played.loads() == {
-        (0, None): {
-            "in_messages_per_second": 10.0,
-            "in_messages_per_second_stddev": 0.0,
-        },  # the size is not there at the end
+        (0, None): keyed(
+            "in_messages_per_second=10.0 in_messages_per_second_stddev=0.0"
+        ),  # the size is not there at the end
         (1, None): {"in_messages_per_second": 0.0, "in_messages_per_second_stddev": 0.0},
         (0, "g"): {"out_messages_per_second": 5.0, "lag": 110},
     }
@@ -135,21 +133,19 @@ def test_a_cluster_that_is_lost_on_the_way() -> None:
     assert Played(first, [SourceError("x")]).loads() == {(0, None): {}, (0, "g"): {"lag": 0}}
 
 
-@pytest.mark.parametrize(
-    ("end", "start", "then", "ahead", "dated", "rate"),
-    [
-        (700, 0, (100, 400_500), -1, True, 1.0),
-        (700, 0, (-1, -1), -1, True, 0.0),  # nothing since then
-        (0, 0, (-1, -1), -1, False, 0.0),  # nothing ever
-        (700, 700, (-1, -1), -1, False, None),  # all of it deleted
-        (700, 0, (-1, -1), -1, False, None),  # records without timestamps
-        (700, 0, (100, 400_500), 650, True, None),  # some are ahead of the clock
-        (700, 0, (100, 400_500), 700, True, 1.0),  # written after the end was read
-        (700, 100, (100, 700_000), -1, True, 2.0),  # what was before is deleted: since that record
-        (700, 0, (0, 700_000), -1, True, 700 / 600),  # nothing is deleted: it began to be written then
-        (700, 0, (800, 990_000), -1, True, None),
-        (700, 0, (100, 400_500), -1, False, 1.0),  # the latest is on its way to followers, or is not told
-    ],
+@cases(
+    "end start then ahead dated rate",
+    (700, 0, (100, 400_500), -1, True, 1.0),
+    (700, 0, (-1, -1), -1, True, 0.0),  # nothing since then
+    (0, 0, (-1, -1), -1, False, 0.0),  # nothing ever
+    (700, 700, (-1, -1), -1, False, None),  # all of it deleted
+    (700, 0, (-1, -1), -1, False, None),  # records without timestamps
+    (700, 0, (100, 400_500), 650, True, None),  # some are ahead of the clock
+    (700, 0, (100, 400_500), 700, True, 1.0),  # written after the end was read
+    (700, 100, (100, 700_000), -1, True, 2.0),  # what was before is deleted: since that record
+    (700, 0, (0, 700_000), -1, True, 700 / 600),  # nothing is deleted: it began to be written then
+    (700, 0, (800, 990_000), -1, True, None),
+    (700, 0, (100, 400_500), -1, False, 1.0),  # the latest is on its way to followers, or is not told
 )
 def test_by_timestamps(
     end: int, start: int, then: tuple[int, int], ahead: int, dated: bool, rate: float | None
@@ -200,10 +196,7 @@ def test_a_partition_that_is_written_to_during_the_request(monkeypatch: pytest.M
 
     monkeypatch.setattr(kafka_offsets, "offsets_at", offsets_at)
     monkeypatch.setattr(kafka_offsets, "has_max_timestamp", lambda _: True)
-    ends = {
-        key: LeaderOffset(60 if key[0] == "busy" else log.replicated, -1, stopped.monotonic())
-        for key, log in logs.items()
-    }
+    ends = {k: LeaderOffset(60 if k[0] == "busy" else o.replicated, -1, stopped.monotonic()) for k, o in logs.items()}
     rows, watched = SnapshotRows("c"), LoadTargets(cast(Any, None), {}, {}, {}, lambda _: None)
     kafka_loads.add(rows, watched, OffsetReading({}, {}, ends), LoadReadOptions(since_s=600))
     rates = {row["topic"]: row["in_messages_per_second"] for row in rows.tables()["loads"].to_pylist()}
@@ -211,17 +204,15 @@ def test_a_partition_that_is_written_to_during_the_request(monkeypatch: pytest.M
     assert len(requested) == 4
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--interval", "1m", "--rates-since", "10m"], "--interval and --rates-since are both given"),
-        (["--times", "3"], "--times needs --interval"),
-        (["--interval", "soon"], "'soon' isn't a valid duration. Use a number and a unit, for example 500ms"),
-        (["--interval", "0s"], "must be positive, for example 60s"),
-        (["--interval", "60s", "--times", "1"], "1 is not in the range"),
-        (["--interval", "60s", "--connect-url", "http://c:8083"], "--interval can't be used with --connect-url"),
-        (["--rates-since", "1h", "--connect-url", "http://c:8083"], "--rates-since can't be used with --connect-url"),
-    ],
+@cases(
+    "words message",
+    (["--interval", "1m", "--rates-since", "10m"], "--interval and --rates-since are both given"),
+    (["--times", "3"], "--times needs --interval"),
+    (["--interval", "soon"], "'soon' isn't a valid duration. Use a number and a unit, for example 500ms"),
+    (["--interval", "0s"], "must be positive, for example 60s"),
+    (["--interval", "60s", "--times", "1"], "1 is not in the range"),
+    (["--interval", "60s", "--connect-url", "http://c:8083"], "--interval can't be used with --connect-url"),
+    (["--rates-since", "1h", "--connect-url", "http://c:8083"], "--rates-since can't be used with --connect-url"),
 )
 def test_wrong_usage(words: list[str], message: str, tmp_path: Path, capfd: Any, caplog: Any) -> None:
     """Said before anything is read."""
@@ -247,8 +238,6 @@ def test_loads_of_an_earlier_snapshot_do_not_stay(tmp_path: Path) -> None:
     plain = snapshots.of_kafka("eu")
     rows = SnapshotRows("eu")
     rows.rows["loads"] = []
-    read = {"loads": rows.tables()["loads"]}
-    for tables, there in ((plain.tables | read, True), (plain.tables, False)):
+    for tables, there in ((plain.tables | {"loads": rows.tables()["loads"]}, True), (plain.tables, False)):
         (home,) = snapshot_files.write_folder(replace(plain, tables=tables), tmp_path)
-        newest = max(home.glob("taken=*"))
-        assert (newest / "loads.parquet").exists() is there
+        assert (max(home.glob("taken=*")) / "loads.parquet").exists() is there

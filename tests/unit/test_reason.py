@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from spark_assign.tables.errors import reason
+from tests.cases import cases
 
 JAVA = """An error occurred while calling o42.save.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times
@@ -25,15 +24,13 @@ MemoryError: 3 GB
 """
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("", ""),
-        ("[TABLE_NOT_FOUND] no such table\nat line 3", "[TABLE_NOT_FOUND] no such table"),
-        (JAVA, "java.io.IOException: No space left on device"),
-        ("An error occurred while calling o1.load.\n: java.io.IOException: no\n\tat x", "java.io.IOException: no"),
-        (WORKER, "MemoryError: 3 GB"),
-    ],
+@cases(
+    "text line",
+    ("", ""),
+    ("[TABLE_NOT_FOUND] no such table\nat line 3", "[TABLE_NOT_FOUND] no such table"),
+    (JAVA, "java.io.IOException: No space left on device"),
+    ("An error occurred while calling o1.load.\n: java.io.IOException: no\n\tat x", "java.io.IOException: no"),
+    (WORKER, "MemoryError: 3 GB"),
 )
 def test_the_cause_is_found(text: str, line: str) -> None:
     """Not "An error occurred while calling o42.save"."""

@@ -43,9 +43,7 @@ def fewest_moves(cluster: ReplicaCluster, bounds: tuple[np.ndarray, np.ndarray] 
     gain = np.zeros(has + spans)
     for partition, row in enumerate(cluster.current):
         gain[[partition * brokers + broker for broker in row if broker != NO_BROKER]] = -1
-    at = [
-        (number, column, value) for number, row in enumerate(rows) for column, value in zip(row[0], row[1], strict=True)
-    ]
+    at = [(n, column, value) for n, row in enumerate(rows) for column, value in zip(row[0], row[1], strict=True)]
     number, column, value = zip(*at, strict=True)
     constraint = LinearConstraint(
         coo_array((value, (number, column)), (len(rows), has + spans)).tocsr(),
@@ -58,8 +56,7 @@ def fewest_moves(cluster: ReplicaCluster, bounds: tuple[np.ndarray, np.ndarray] 
     if solved.status == 2:
         return None
     assert solved.success
-    existing = (cluster.current != NO_BROKER).any(axis=1)
-    return int(cluster.replication_factor[existing].sum()) + round(solved.fun)
+    return int(cluster.replication_factor[(cluster.current != NO_BROKER).any(axis=1)].sum()) + round(solved.fun)
 
 
 def moves(cluster: ReplicaCluster, planned: ReassignmentPlan) -> int:

@@ -44,9 +44,8 @@ def test_the_example() -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_limits_hold_in_any_order_of_rows(known: bool, seed: int) -> None:
+def test_limits_hold_in_any_order_of_rows(known: bool, rng: random.Random) -> None:
     """Each partition is in one batch; only a partition above the limit exceeds it, alone."""
-    rng = random.Random(seed)
     for _ in range(20):
         rows = changes(rng, rng.randint(1, 20), rng.randint(4, 12), known=known)
         partitions, limit = rng.randint(1, 40), rng.choice([None, rng.randint(1, 10**10)])

@@ -23,6 +23,7 @@ from spark_assign.sources.kafka.records_folder import RecordsFolder
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.wire.group_records import write_key, write_value
 from spark_assign.wire.segment_records import RECORDS, Record
+from tests.cases import cases
 from tests.unit.test_log_segment import batch_of, control, emptied, of_producer
 
 Rows = dict[tuple[int, int], tuple[bytes | None, bytes | None]]
@@ -71,9 +72,7 @@ class Cluster:
         assert list(topics) == ["__consumer_offsets"]
         partitions = [SimpleNamespace(partition_index=each, leader_id=log.leader) for each, log in self.logs.items()]
         return SimpleNamespace(
-            topics=[
-                SimpleNamespace(name="__consumer_offsets", error_code=self.topic_error, partitions=partitions),
-            ]
+            topics=[SimpleNamespace(name="__consumer_offsets", error_code=self.topic_error, partitions=partitions)]
         )
 
     def send_all(self, requests: Sequence[tuple[int, Any]], answered: Callable[[int], None] = lambda _: None) -> Any:
@@ -123,11 +122,7 @@ class Cluster:
                 batches = [batch for batch in log.batches if batch[1] > at]
                 data = b"".join(batch[2] for batch in batches)
                 data = data[: max(self.response_bytes, len(batches[0][2]))] if batches else b""
-                aborted = [
-                    SimpleNamespace(first_offset=first, producer_id=producer)
-                    for first, marker, producer in log.aborted
-                    if marker >= at
-                ]
+                aborted = [SimpleNamespace(first_offset=f, producer_id=p) for f, m, p in log.aborted if m >= at]
             found.append(
                 SimpleNamespace(
                     partition_index=each.partition, error_code=code, records=data, aborted_transactions=aborted or None
@@ -221,22 +216,19 @@ def end_transaction(
         log.add(control(log.end, 0, producer))
 
 
-def test_random_logs(seed: int) -> None:
+def test_random_logs(rng: random.Random) -> None:
     """Committed records, each once and in order, however responses are cut; also from any record on."""
-    chance = random.Random(seed)
     for _ in range(10):
-        logs = {partition: random_log(chance, partition) for partition in range(4)}
+        logs = {partition: random_log(rng, partition) for partition in range(4)}
         expected = {place: row for _, rows in logs.values() for place, row in rows.items()}
         cluster = Cluster({partition: log for partition, (log, _) in logs.items()})
-        cluster.response_bytes = chance.choice((1, 90, 500, 1 << 20))
+        cluster.response_bytes = rng.choice((1, 90, 500, 1 << 20))
         for number, log in enumerate(cluster.logs.values()):
             log.leader = number % 2 + 1
         assert rows_of(fetch(cluster)) == expected
         assert {type(request) for _, request in cluster.requests} == {FetchRequest, ListOffsetsRequest}
-        starts = {partition: chance.randint(0, log.end) for partition, log in cluster.logs.items()}
-        assert rows_of(fetch(cluster, starts)) == {
-            place: row for place, row in expected.items() if place[1] >= starts[place[0]]
-        }
+        starts = {partition: rng.randint(0, log.end) for partition, log in cluster.logs.items()}
+        assert rows_of(fetch(cluster, starts)) == {p: row for p, row in expected.items() if p[1] >= starts[p[0]]}
 
 
 def test_empty_partitions_are_not_requested() -> None:
@@ -282,13 +274,11 @@ def test_a_lost_connection_and_a_new_leader(waits: list[float]) -> None:
     assert len(waits) <= 3
 
 
-@pytest.mark.parametrize(
-    ("fault", "message"),
-    [
-        (lambda *_: errors.KafkaConnectionError("reset"), "__consumer_offsets can't be read .*reset"),
-        (with_code(6), "__consumer_offsets can't be read .*NotLeader"),
-        (with_code(0), r"no records of __consumer_offsets from \{0: 0\} on"),
-    ],
+@cases(
+    "fault message",
+    (lambda *_: errors.KafkaConnectionError("reset"), "__consumer_offsets can't be read .*reset"),
+    (with_code(6), "__consumer_offsets can't be read .*NotLeader"),
+    (with_code(0), r"no records of __consumer_offsets from \{0: 0\} on"),
 )
 def test_what_does_not_pass_ends_with_an_error(fault: Any, message: str, waits: list[float]) -> None:
     """After attempts, between which it waits."""
@@ -481,8 +471,7 @@ def test_a_folder_of_a_stream_is_continued(tmp_path: Path) -> None:
 def test_what_is_left_out_is_in_no_file(tmp_path: Path) -> None:
     """Neither hosts nor metadata."""
     key = write_key(1, {"group": "g", "topic": "t", "partition": 0})
-    fields = {"offset": 5, "leaderEpoch": -1, "metadata": "secret-text", "commitTimestamp": 1}
-    value = write_value(1, fields, 3)
+    value = write_value(1, {"offset": 5, "leaderEpoch": -1, "metadata": "secret-text", "commitTimestamp": 1}, 3)
     found = part(0, 0, 1, value, key)
     for name, without in (("bare", True), ("whole", False)):
         RecordsFolder(tmp_path / name, "eu", without_metadata=without).append([found])

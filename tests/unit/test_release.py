@@ -6,11 +6,11 @@ import re
 from datetime import UTC, datetime, timedelta
 from email.message import Message
 
-import pytest
 import yaml
 
 import spark_assign
 from conf.release.dependencies import NOT_ACCEPTED, dependencies, find_license, find_uploads
+from tests.cases import cases
 from tests.unit.test_project import ROOT
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
@@ -27,35 +27,28 @@ def package(name: str, **fields: str | list[str]) -> Message:
     return made
 
 
-@pytest.mark.parametrize(
-    ("fields", "license_"),
-    [
-        ({"License_Expression": "MIT", "License": "other"}, "MIT"),
-        (
-            {"Classifier": [f"{OSI}BSD License", f"{OSI}Apache Software License"]},
-            "Apache Software License AND BSD License",
-        ),
-        ({"License": "3-Clause BSD\n\nCopyright"}, "3-Clause BSD"),
-        ({"Classifier": "Typing :: Typed"}, ""),
-    ],
+@cases(
+    "fields license_",
+    ({"License_Expression": "MIT", "License": "other"}, "MIT"),
+    ({"Classifier": [f"{OSI}BSD License", f"{OSI}Apache Software License"]}, "Apache Software License AND BSD License"),
+    ({"License": "3-Clause BSD\n\nCopyright"}, "3-Clause BSD"),
+    ({"Classifier": "Typing :: Typed"}, ""),
 )
 def test_the_license_of_a_package(fields: dict[str, str | list[str]], license_: str) -> None:
     """The field of highest rank wins."""
     assert find_license(package("a", **fields)) == license_
 
 
-@pytest.mark.parametrize(
-    ("name", "is_accepted"),
-    [
-        ("Apache-2.0 OR BSD-2-Clause", True),
-        ("Mozilla Public License 2.0 (MPL 2.0)", True),
-        ("LGPL-3.0-only", True),
-        ("GPL-3.0-only", False),
-        ("GNU Affero General Public License v3", False),
-        ("AGPLv3+", False),
-        ("BUSL-1.1", False),
-        ("CC-BY-NC-4.0", False),
-    ],
+@cases(
+    "name is_accepted",
+    ("Apache-2.0 OR BSD-2-Clause", True),
+    ("Mozilla Public License 2.0 (MPL 2.0)", True),
+    ("LGPL-3.0-only", True),
+    ("GPL-3.0-only", False),
+    ("GNU Affero General Public License v3", False),
+    ("AGPLv3+", False),
+    ("BUSL-1.1", False),
+    ("CC-BY-NC-4.0", False),
 )
 def test_licenses_that_are_not_accepted(name: str, is_accepted: bool) -> None:
     """Those that restrict what is built with the package."""
@@ -74,11 +67,7 @@ def test_dependencies_by_age() -> None:
 def test_every_file_names_this_version() -> None:
     """Images, wheels, and the provider's package."""
     files = [ROOT / "jobs/databricks/plan.py", *ROOT.glob("conf/*/*"), *ROOT.glob("docs/*.md"), ROOT / "README.md"]
-    texts = {
-        file: file.read_text(encoding="utf-8")
-        for file in files
-        if file.is_file() and file.suffix not in (".parquet", ".png")
-    }
+    texts = {f: f.read_text(encoding="utf-8") for f in files if f.is_file() and f.suffix not in (".parquet", ".png")}
     named = {
         (str(file.relative_to(ROOT)), version)
         for file, text in texts.items()

@@ -62,16 +62,12 @@ def test_client_assignors() -> None:
 
 def test_connect() -> None:
     """So does a profile."""
-    assert {release for _, release in changed("connect-runtime")} == {text(start) for start in connect.STARTS} - {
-        "2.4.0"
-    }
+    assert {r for _, r in changed("connect-runtime")} == {text(start) for start in connect.STARTS} - {"2.4.0"}
 
 
 def test_classic_streams_applications() -> None:
     """Profiles from 3.8 on; what differs before is named, release by release."""
-    starts = {text(first) for first in leader_releases.PROFILES.values()} | {
-        text(release) for release in leader_releases.CHANGES
-    }
+    starts = {text(first) for first in leader_releases.PROFILES.values()} | {text(r) for r in leader_releases.CHANGES}
     found = {release for _, release in changed("kafka-streams")}
     assert found <= starts
     assert starts - found == {"3.8.0"}, "the first release with the public interface"
@@ -109,6 +105,5 @@ def test_the_tests_know_no_newer_release_than_the_map() -> None:
     for artifact in known().values():
         assert artifact["releases"][-1] == maven.VERSION == broker_releases()[-1]
     releases = known()["kafka-group-coordinator"]["releases"]
-    assert {each for each in broker_releases() if each.count(".") == 2} == {
-        each for each in releases if release_bounds(each)[0] >= (4, 0, 0)
-    }
+    found = {each for each in broker_releases() if each.count(".") == 2}
+    assert found == {each for each in releases if release_bounds(each)[0] >= (4, 0, 0)}

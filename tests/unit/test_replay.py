@@ -48,6 +48,7 @@ from spark_assign.simulation.kernel.pause_estimates import PauseCounts
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import solve_requests
 from spark_assign.spark.arrow_schemas import to_arrow_schema
+from tests.cases import cases, tuples
 from tests.unit import history_pasts, recorded_pasts
 from tests.unit.history_log import Log, classic_member, generation
 
@@ -57,9 +58,8 @@ ROUND_MS = 20_000
 
 
 @pytest.mark.parametrize("partition", [2**31 - 1, 1_000_000, -1])
-def test_a_partition_that_no_topic_has_rejects_its_group_only(partition: int) -> None:
+def test_a_partition_that_no_topic_has_rejects_its_group_only(log: Log, partition: int) -> None:
     """A leader writes any number into an assignment; expanded, it would need more memory than a worker has."""
-    log = Log()
     for number in (1, 2):
         log.write(number * 60_000, "GroupMetadata", generation(number, [classic_member("a", {"t": [0, partition]})]))
         good = [classic_member("a", {"t": [number]})]
@@ -74,9 +74,8 @@ def test_a_partition_that_no_topic_has_rejects_its_group_only(partition: int) ->
 
 
 @pytest.mark.parametrize("assignor", recorded_pasts.ASSIGNORS)
-def test_recorded_generations_are_found_again(seed: int, assignor: str) -> None:
+def test_recorded_generations_are_found_again(rng: random.Random, assignor: str) -> None:
     """The assignor in use, run again with what the members reported, assigns every partition as recorded."""
-    rng = random.Random(seed)
     histories = [read_history("c", "g", recorded_pasts.random_story(rng, assignor), (), {}) for _ in range(4)]
     found = check_reproduced(histories)
     assert sum(len(each) for each in found) == sum(len(history.generations) for history in histories)
@@ -84,9 +83,8 @@ def test_recorded_generations_are_found_again(seed: int, assignor: str) -> None:
 
 
 @pytest.mark.parametrize("assignor", recorded_pasts.ASSIGNORS)
-def test_a_chain_of_the_assignor_in_use_is_what_was_recorded(seed: int, assignor: str) -> None:
+def test_a_chain_of_the_assignor_in_use_is_what_was_recorded(rng: random.Random, assignor: str) -> None:
     """Replayed from its own assignments alone, generation by generation, the past is what it was."""
-    rng = random.Random(seed)
     compared = 0
     for _ in range(8):
         history = read_history("c", "g", recorded_pasts.random_story(rng, assignor), (), {})
@@ -97,11 +95,8 @@ def test_a_chain_of_the_assignor_in_use_is_what_was_recorded(seed: int, assignor
         if _withholds(history.generations[-1]):
             continue
         compared += len(history.generations)
-        ends = [
-            now
-            for now, then in zip(history.generations, [*history.generations[1:], None], strict=True)
-            if then is None or then.generation_kind != FOLLOW_UP
-        ]
+        pairs = zip(history.generations, [*history.generations[1:], None], strict=True)
+        ends = [now for now, then in pairs if then is None or then.generation_kind != FOLLOW_UP]
         assert _chain(history, assignor) == [dict(each.owners) for each in ends]
     assert compared
 
@@ -130,13 +125,10 @@ def _requests(running: Generator[Any, Any, Any]) -> list[Any]:
     return requests
 
 
-@pytest.mark.parametrize(
-    ("assignor", "num_requests"), [("range", 2), ("roundrobin", 2), ("server-range", 2), ("sticky", 6)]
-)
+@cases("assignor num_requests", ("range", 2), ("roundrobin", 2), ("server-range", 2), ("sticky", 6))
 def test_an_assignor_that_ignores_ownership_runs_once_per_number_of_members(assignor: str, num_requests: int) -> None:
     """If all members have the same subscription: six assignments to two or three members."""
-    timeline = _story({}, ["ab", "abc", "bc", "bcd", "cd", "cde"])
-    history = read_history("c", "g", timeline, (), {})
+    history = read_history("c", "g", _story({}, ["ab", "abc", "bc", "bcd", "cd", "cde"]), (), {})
     steps = replay_steps(history, static=False, session_ms=45_000)
     owners_log: list[Mapping[int, str]] = []
     durations = RoundDurations([None] * len(history.generations), TIMING)
@@ -194,13 +186,11 @@ def test_an_assignor_that_fails_ends_its_replay_only(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(replay, "solve_requests", fail_sticky)
     tables = _tables(_story({}, ["ab", "abc", "ab"]))
-    assert {(row["assignor"], row["static"]) for row in tables[SUMMARY]} == {
-        (assignor, static) for assignor in ASSIGNORS for static in (False, True) if assignor != "sticky"
-    }
-    assert [(row["code"], row["detail"]) for row in tables[REJECTED]] == [
-        ("kafka-fails", "sticky: it throws (dynamic members)"),
-        ("kafka-fails", "sticky: it throws (static members)"),
-    ]
+    found = {(row["assignor"], row["static"]) for row in tables[SUMMARY]}
+    assert found == {(assignor, static) for assignor in ASSIGNORS for static in (False, True) if assignor != "sticky"}
+    assert [(row["code"], row["detail"]) for row in tables[REJECTED]] == tuples(
+        "kafka-fails 'sticky: it throws (dynamic members)'; kafka-fails 'sticky: it throws (static members)'"
+    )
 
 
 def test_groups_that_cannot_be_replayed() -> None:
@@ -224,10 +214,7 @@ def test_groups_that_cannot_be_replayed() -> None:
                 "Its members are of a Kafka Streams application, which requires its own assignor",
             ),
             "connect": ("out-of-scope", "Its members aren't consumers. Their protocol type is connect"),
-            "once": (
-                "no-rebalances",
-                "Fewer than two generations are on record, so there is nothing to replay",
-            ),
+            "once": ("no-rebalances", "Fewer than two generations are on record, so there is nothing to replay"),
             "empty": ("no-rebalances", "The group has commits, but no member on record"),
         }.items()
     }
@@ -256,15 +243,12 @@ def test_rules_are_those_of_the_leader() -> None:
                 return one
             names = one.subscription[2:].partition(b"\xff\xff\xff\xff")[0]
             owned = b"\0\0\0\0" + (b"\xff\xff\xff\xff\xff\xff" if version == b"\0\3" else b"")
-            assigned = version if user_data[0] else b"\0\0"
             return one._replace(
                 subscription=version + names + user_data + owned,
-                assignment_bytes=assigned + one.assignment_bytes[2:-4] + user_data,
+                assignment_bytes=(version if user_data[0] else b"\0\0") + one.assignment_bytes[2:-4] + user_data,
             )
 
-        generations = tuple(
-            replace(each, members=tuple(rewritten(one) for one in each.members)) for each in timeline.generations
-        )
+        generations = tuple(replace(e, members=tuple(rewritten(o) for o in e.members)) for e in timeline.generations)
         history = read_history("c", "g", replace(timeline, generations=generations), (), {})
         assert check_reproduced([history]) == [{0: None, 1: None}]
         assert _rules(history) == [rules, rules]
@@ -310,8 +294,7 @@ def test_of_two_claims_the_sticky_assignor_follows_the_later_generation() -> Non
     def joined(member_id: str, claims: list[int], since: int) -> JoinedMember:
         return JoinedMember(member_id, None, None, string_hash(member_id), frozenset([0]), claims, -1, since)
 
-    members = [joined("a", [0, 1], 1), joined("b", [0, 1, 2, 3], 2)]
-    request = AssignmentRequest("sticky", members, topics, {0: 4})
+    request = AssignmentRequest("sticky", [joined("a", [0, 1], 1), joined("b", [0, 1, 2, 3], 2)], topics, {0: 4})
     for kept, reproduced in (([[2, 3], [0, 1]], True), ([[0, 1], [2, 3]], False)):
         recorded = recorded_pasts.generation(request, AssignmentResponse(kept), 3, 3_000, 3)
         alone = AssignmentRequest("sticky", [joined("b", [2, 3], 1)], topics, {0: 4})
@@ -344,25 +327,23 @@ UNKNOWN = "the epoch before is not on record"
 DIFFERS = "{} assigns 4 partitions to other members, first orders-0"
 
 
-@pytest.mark.parametrize(
-    ("timeline", "rules", "expected"),
-    [
-        # A member that joins gets the end of what the other one had; what a member leaves is shared out.
-        (_epochs({"a": ALL}, {"a": [0, 1], "b": [2, 3]}, {"b": ALL}), "uniform", [UNKNOWN, None, None]),
-        (_epochs({"a": ALL}, {"a": [2, 3], "b": [0, 1]}), "uniform", [UNKNOWN, DIFFERS.format("uniform")]),
-        # The broker's range, by its name in Kafka: it ignores who had what.
-        (_epochs({"b": ALL}, {"a": [0, 1], "b": [2, 3]}, assignor="range"), "server-range", [UNKNOWN, None]),
-        (
-            *(_epochs({"b": ALL}, {"a": [2, 3], "b": [0, 1]}, assignor="range"), "server-range"),
-            [UNKNOWN, DIFFERS.format("server-range")],
-        ),
-        # An old target that remains for a while is not this epoch's, unless nothing else has changed.
-        (_epochs({"a": ALL}, {"a": ALL, "b": []}, {"a": [0, 1], "b": [2, 3]}), "uniform", [UNKNOWN, ..., None]),
-        (_epochs({"a": ALL}, {"a": ALL}), "uniform", [UNKNOWN, None]),
-        (_epochs({"a": ALL}, {}, {"b": ALL}), "uniform", [UNKNOWN, ..., None]),
-        (_epochs({"a": ALL}, {"a": [0, 1], "b": [2, 3]}, numbers=(1, 3)), "uniform", [UNKNOWN, UNKNOWN]),
-        (_epochs({"a": ALL}, {"b": ALL}, assignor="own"), "own", ["the assignor own is unknown"] * 2),
-    ],
+@cases(
+    "timeline rules expected",
+    # A member that joins gets the end of what the other one had; what a member leaves is shared out.
+    (_epochs({"a": ALL}, {"a": [0, 1], "b": [2, 3]}, {"b": ALL}), "uniform", [UNKNOWN, None, None]),
+    (_epochs({"a": ALL}, {"a": [2, 3], "b": [0, 1]}), "uniform", [UNKNOWN, DIFFERS.format("uniform")]),
+    # The broker's range, by its name in Kafka: it ignores who had what.
+    (_epochs({"b": ALL}, {"a": [0, 1], "b": [2, 3]}, assignor="range"), "server-range", [UNKNOWN, None]),
+    (
+        *(_epochs({"b": ALL}, {"a": [2, 3], "b": [0, 1]}, assignor="range"), "server-range"),
+        [UNKNOWN, DIFFERS.format("server-range")],
+    ),
+    # An old target that remains for a while is not this epoch's, unless nothing else has changed.
+    (_epochs({"a": ALL}, {"a": ALL, "b": []}, {"a": [0, 1], "b": [2, 3]}), "uniform", [UNKNOWN, ..., None]),
+    (_epochs({"a": ALL}, {"a": ALL}), "uniform", [UNKNOWN, None]),
+    (_epochs({"a": ALL}, {}, {"b": ALL}), "uniform", [UNKNOWN, ..., None]),
+    (_epochs({"a": ALL}, {"a": [0, 1], "b": [2, 3]}, numbers=(1, 3)), "uniform", [UNKNOWN, UNKNOWN]),
+    (_epochs({"a": ALL}, {"b": ALL}, assignor="own"), "own", ["the assignor own is unknown"] * 2),
 )
 def test_targets_of_the_broker_are_reproduced(
     timeline: Timeline, rules: str, expected: list[str | EllipsisType | None]
@@ -371,8 +352,7 @@ def test_targets_of_the_broker_are_reproduced(
     history = read_history("c", "g", timeline, (), {})
     found = check_reproduced([history])
     assert set(_rules(history)) == {rules}
-    reasons = {at: each for at, each in enumerate(expected) if not isinstance(each, EllipsisType)}
-    assert found == [reasons]
+    assert found == [{at: each for at, each in enumerate(expected) if not isinstance(each, EllipsisType)}]
 
 
 # --- steps ------------------------------------------------------------------------------------------------------
@@ -394,60 +374,57 @@ def _steps(history: RecordedHistory, *, static: bool) -> list[Step]:
 AB, B, BC = {"a": "a", "b": "b"}, {"b": "b"}, {"b": "b", "c": "c"}
 
 
-@pytest.mark.parametrize(
-    ("at_ms", "departure", "dynamic", "static"),
-    [
-        # A static member that is back as c in time is the same; nobody notices.
-        (
-            *(20_000, Departure("a", 2, RESTARTED, LIKELY, "c")),
-            [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {}, {}), (2, CHANGED, {"b": "b", "c": "a"}, {}, {})],
-            [(0, FIRST, AB, {}, {}), (1, SAME, AB, {}, {"a": 20_000}), (2, SAME, AB, {}, {})],
-        ),
-        (
-            *(45_000, Departure("a", 2, RESTARTED, LIKELY, "c")),
-            [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {}, {}), (2, CHANGED, {"b": "b", "c": "a"}, {}, {})],
-            [(0, FIRST, AB, {}, {}), (1, SAME, AB, {}, {"a": 45_000}), (2, SAME, AB, {}, {})],
-        ),
-        # Back too late: its session times out before, and then it joins.
-        (
-            *(45_001, Departure("a", 2, RESTARTED, LIKELY, "c")),
-            [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {}, {}), (2, CHANGED, {"b": "b", "c": "a"}, {}, {})],
-            [
-                *((0, FIRST, AB, {}, {}), (1, SAME, AB, {}, {}), (1, CHANGED, B, {"a": 45_000}, {})),
-                (2, CHANGED, {"a": "a", "b": "b"}, {}, {}),
-            ],
-        ),
-        # Whether it is back is a guess: c is another member.
-        (
-            *(20_000, Departure("a", 2, RESTARTED, GUESS, "c")),
-            [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {}, {}), (2, CHANGED, BC, {}, {})],
-            [
-                *((0, FIRST, AB, {}, {}), (1, SAME, AB, {}, {}), (2, CHANGED, AB | BC, {}, {})),
-                (1, CHANGED, BC, {"a": 45_000}, {}),
-            ],
-        ),
-        # A static member that left for good is waited for, too; a crash was recorded after that wait.
-        (
-            *(20_000, Departure("a", 2, LEFT, LIKELY)),
-            [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {}, {}), (2, CHANGED, BC, {}, {})],
-            [
-                *((0, FIRST, AB, {}, {}), (1, SAME, AB, {}, {}), (2, CHANGED, AB | BC, {}, {})),
-                (1, CHANGED, BC, {"a": 45_000}, {}),
-            ],
-        ),
-        (
-            *(20_000, Departure("a", 2, CRASHED, LIKELY)),
-            [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {"a": 45_000}, {}), (2, CHANGED, BC, {}, {})],
-            [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {"a": 45_000}, {}), (2, CHANGED, BC, {}, {})],
-        ),
-    ],
+@cases(
+    "at_ms departure dynamic static",
+    # A static member that is back as c in time is the same; nobody notices.
+    (
+        *(20_000, Departure("a", 2, RESTARTED, LIKELY, "c")),
+        [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {}, {}), (2, CHANGED, {"b": "b", "c": "a"}, {}, {})],
+        [(0, FIRST, AB, {}, {}), (1, SAME, AB, {}, {"a": 20_000}), (2, SAME, AB, {}, {})],
+    ),
+    (
+        *(45_000, Departure("a", 2, RESTARTED, LIKELY, "c")),
+        [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {}, {}), (2, CHANGED, {"b": "b", "c": "a"}, {}, {})],
+        [(0, FIRST, AB, {}, {}), (1, SAME, AB, {}, {"a": 45_000}), (2, SAME, AB, {}, {})],
+    ),
+    # Back too late: its session times out before, and then it joins.
+    (
+        *(45_001, Departure("a", 2, RESTARTED, LIKELY, "c")),
+        [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {}, {}), (2, CHANGED, {"b": "b", "c": "a"}, {}, {})],
+        [
+            *((0, FIRST, AB, {}, {}), (1, SAME, AB, {}, {}), (1, CHANGED, B, {"a": 45_000}, {})),
+            (2, CHANGED, {"a": "a", "b": "b"}, {}, {}),
+        ],
+    ),
+    # Whether it is back is a guess: c is another member.
+    (
+        *(20_000, Departure("a", 2, RESTARTED, GUESS, "c")),
+        [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {}, {}), (2, CHANGED, BC, {}, {})],
+        [
+            *((0, FIRST, AB, {}, {}), (1, SAME, AB, {}, {}), (2, CHANGED, AB | BC, {}, {})),
+            (1, CHANGED, BC, {"a": 45_000}, {}),
+        ],
+    ),
+    # A static member that left for good is waited for, too; a crash was recorded after that wait.
+    (
+        *(20_000, Departure("a", 2, LEFT, LIKELY)),
+        [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {}, {}), (2, CHANGED, BC, {}, {})],
+        [
+            *((0, FIRST, AB, {}, {}), (1, SAME, AB, {}, {}), (2, CHANGED, AB | BC, {}, {})),
+            (1, CHANGED, BC, {"a": 45_000}, {}),
+        ],
+    ),
+    (
+        *(20_000, Departure("a", 2, CRASHED, LIKELY)),
+        [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {"a": 45_000}, {}), (2, CHANGED, BC, {}, {})],
+        [(0, FIRST, AB, {}, {}), (1, CHANGED, B, {"a": 45_000}, {}), (2, CHANGED, BC, {}, {})],
+    ),
 )
 def test_steps_of_dynamic_and_of_static_members(
     at_ms: int, departure: Departure, dynamic: list[Step], static: list[Step]
 ) -> None:
     """a departs, and then c joins. Static members keep their first ids."""
-    timeline = _story({}, ["ab", "b", "bc"], at_ms=at_ms)
-    history = read_history("c", "g", timeline, [departure], {})
+    history = read_history("c", "g", _story({}, ["ab", "b", "bc"], at_ms=at_ms), [departure], {})
     assert _steps(history, static=False) == dynamic
     assert _steps(history, static=True) == static
     every = [step for static in (False, True) for step in replay_steps(history, static=static, session_ms=45_000)]
@@ -473,24 +450,19 @@ def test_rebalances_of_a_past_with_their_follow_ups() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("assignors", "expected"),
-    [
-        (("range", "range", "sticky"), "range"),
-        (("sticky", "range"), "range"),
-        (("range", "sticky"), "sticky"),
-        (("range", "sticky", "sticky", "range", None), "range"),
-        ((None,), ""),
-    ],
+@cases(
+    "assignors expected",
+    (("range", "range", "sticky"), "range"),
+    (("sticky", "range"), "range"),
+    (("range", "sticky"), "sticky"),
+    (("range", "sticky", "sticky", "range", None), "range"),
+    ((None,), ""),
 )
 def test_the_assignor_of_a_past_is_that_of_most_generations(assignors: tuple[str | None, ...], expected: str) -> None:
     """Of several, the last one."""
     timeline = _story({}, ["ab"] * len(assignors))
-    generations = (
-        replace(each, assignor=assignor) for each, assignor in zip(timeline.generations, assignors, strict=True)
-    )
-    history = read_history("c", "g", replace(timeline, generations=tuple(generations)), (), {})
-    assert history.assignor == expected
+    generations = (replace(each, assignor=a) for each, a in zip(timeline.generations, assignors, strict=True))
+    assert read_history("c", "g", replace(timeline, generations=tuple(generations)), (), {}).assignor == expected
 
 
 # --- textbook ---------------------------------------------------------------------------------------------------
@@ -511,10 +483,8 @@ def _story(
             owned = {}
             continue
         members = [
-            JoinedMember(
-                each, None, None, string_hash(each), frozenset([0]), owned.get(each, []), _since(each, owned, number)
-            )
-            for each in ids
+            JoinedMember(e, None, None, string_hash(e), frozenset([0]), owned.get(e, []), _since(e, owned, number))
+            for e in ids
         ]
         request = AssignmentRequest(assignor, members, topics, {0: partitions})
         response = assign([request])[0]
@@ -555,8 +525,7 @@ def _restart(before: str, after: str, generation: int) -> Departure:
 
 def test_a_rolling_restart_is_spared_by_static_members() -> None:
     """a restarts, then b: four rebalances; static members are back before anybody notices, and their two wait."""
-    timeline = _story({}, ["ab", "b", "bc", "c", "cd"])
-    rows = _replayed(timeline, [_restart("a", "c", 2), _restart("b", "d", 4)])
+    rows = _replayed(_story({}, ["ab", "b", "bc", "c", "cd"]), [_restart("a", "c", 2), _restart("b", "d", 4)])
     dynamic, static = (_of(rows, "range", static=each) for each in (False, True))
     assert dynamic["recorded"]
     assert (dynamic["rebalances"], dynamic["num_replayed"]) == (4, 4)
@@ -571,10 +540,8 @@ def test_variants_that_the_clients_refuse() -> None:
     """The libraries are those of the last generation with members; the recorded variant is never refused."""
     timeline = _story({}, ["ab", "abc", "ab"])
     assert {(row["client_libraries"], row["refusal"]) for row in _replayed(timeline)} == {("Java 2", None)}
-    generations = [
-        replace(each, members=tuple(member._replace(client_id="kafkajs") for member in each.members))
-        for each in timeline.generations
-    ]
+    found = timeline.generations
+    generations = [replace(e, members=tuple(m._replace(client_id="kafkajs") for m in e.members)) for e in found]
     rows = _replayed(replace(timeline, generations=generations))
     assert _of(rows, "range", static=False)["refusal"] is None
     assert _of(rows, "sticky", static=False)["refusal"] == "kafkajs has no sticky"
@@ -584,8 +551,7 @@ def test_variants_that_the_clients_refuse() -> None:
 
 def test_who_is_back_too_late_is_missed() -> None:
     """The session is over after 45 s, its member back after 60: static members rebalance when it is over, and again."""
-    timeline = _story({}, ["ab", "b", "bc"], at_ms=60_000)
-    tables = _tables(timeline, [_restart("a", "c", 2)])
+    tables = _tables(_story({}, ["ab", "b", "bc"], at_ms=60_000), [_restart("a", "c", 2)])
     row = _of(tables[SUMMARY], "range", static=True)
     eager = 2 * 45_000 + _eager_ms(members=1, living=2, partitions=4) + _eager_ms(members=2, living=4, partitions=4)
     assert (row["rebalances"], row["paused_partition_ms"]) == (2, eager)
@@ -630,8 +596,7 @@ def test_a_session_timeout_that_is_not_on_record_is_the_one_in_the_settings() ->
 def test_cooperative_members_stop_what_moves() -> None:
     """A third member comes: of four partitions one moves, in two rounds; eager ones stop all four. The member that
     gives it up also stops the one that it keeps; the new owner learns of it with its next heartbeat."""
-    tables = _tables(_story({}, ["ab", "abc"]), measured={1: CommitPause(2, 0, 8_000, 4, 4 * 8_000, 8_000, 1)})
-    rows = tables[SUMMARY]
+    rows = _tables(_story({}, ["ab", "abc"]), measured={1: CommitPause(2, 0, 8_000, 4, 4 * 8_000, 8_000, 1)})[SUMMARY]
     assert {each["assignor"]: each["paused_partition_ms"] for each in rows if not each["static"]} == {
         "range": 32_000,
         "roundrobin": 32_000,
@@ -663,9 +628,8 @@ def test_a_deployment_with_members_that_block_in_callbacks() -> None:
     assert paused["range", True] == paused["cooperative-sticky", True] == 3 * 4 * 10_000
 
 
-@pytest.mark.parametrize(
-    ("partitions", "round_ms", "eager", "consumer"),
-    [(1, 8_000, 4 * 8_000, 8_000 + 2_500), (4, 2_000, 4 * 2_000, 2 * 2_000 + 2_500)],
+@cases(
+    "partitions round_ms eager consumer", (1, 8_000, 4 * 8_000, 8_000 + 2_500), (4, 2_000, 4 * 2_000, 2 * 2_000 + 2_500)
 )
 def test_the_record_of_a_cooperative_group_shows_whether_members_block(
     partitions: int, round_ms: int, eager: int, consumer: int
@@ -682,8 +646,7 @@ def test_the_record_of_a_cooperative_group_shows_whether_members_block(
 
 def test_a_second_round_is_the_recorded_ways_own() -> None:
     """Two generations of cooperative members are one rebalance to all others."""
-    timeline = _story({}, ["ab", "abc", "abc"], "cooperative-sticky")
-    rows = _replayed(timeline)
+    rows = _replayed(_story({}, ["ab", "abc", "abc"], "cooperative-sticky"))
     was = _of(rows, "cooperative-sticky", static=False)
     assert (was["recorded"], was["rebalances"], was["num_replayed"], was["moved"]) == (True, 2, 2, 1)
     assert _of(rows, "cooperative-sticky", static=True)["rebalances"] == 2
@@ -698,9 +661,8 @@ def test_nobody_was_there() -> None:
     assert _of(rows, "uniform", static=False)["moved"] == 0
 
 
-def test_groups_beside_each_other_change_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_beside_each_other_change_nothing(rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each group has the rows that it has alone, in any order and in batches of any size; a rejected group has one."""
-    rng = random.Random(seed)
     histories: list[RecordedHistory | RejectedHistory] = [
         read_history("c", f"g{at}", recorded_pasts.random_story(rng, each), (), {})
         for at, each in enumerate(recorded_pasts.ASSIGNORS)
@@ -708,14 +670,11 @@ def test_groups_beside_each_other_change_nothing(seed: int, monkeypatch: pytest.
     params = ReplayParams(timing=TIMING)
 
     def sorted_rows(selected: Iterable[RecordedHistory | RejectedHistory]) -> list[dict[str, Any]]:
-        return sorted(
-            (row for table in replay_histories(selected, params, SCHEMA) for row in table.to_pylist()), key=str
-        )
+        return sorted((row for t in replay_histories(selected, params, SCHEMA) for row in t.to_pylist()), key=str)
 
     together = sorted_rows([*reversed(histories), RejectedHistory("c", "x", "out-of-scope", "no")])
-    assert [row for row in together if row["group_id"] != "x"] == sorted(
-        (row for each in histories for row in sorted_rows([each])), key=str
-    )
+    found = [row for row in together if row["group_id"] != "x"]
+    assert found == sorted((row for each in histories for row in sorted_rows([each])), key=str)
     assert [row for row in together if row["kind"] == REJECTED] == [
         dict.fromkeys(SCHEMA.names)
         | {"kind": REJECTED, "cluster": "c", "group_id": "x"}

@@ -11,6 +11,7 @@ import pytest
 from spark_assign.replicas.batch_schedule import Bandwidth, schedule_batches
 from spark_assign.replicas.kafka_tool_files import to_tool_files
 from spark_assign.tables.errors import ConfigError
+from tests.cases import tuples
 
 
 def _row(partition: int, size: int | None, moved: int = 1, cluster: str = "c") -> dict[str, Any]:
@@ -42,23 +43,17 @@ def test_content() -> None:
     }
     assert [each["replicas"] for each in json.loads(rollback["content"])["partitions"]] == [[1, 2], [1, 2]]
     assert json.loads(leaders["content"]) == {"partitions": [{"topic": 't"', "partition": 0}]}
-    assert (reassign["name"], rollback["name"], leaders["name"], leaders["batch"]) == (
-        "reassign-001.json",
-        "rollback-001.json",
-        "preferred-leaders.json",
-        None,
-    )
+    expected = ("reassign-001.json", "rollback-001.json", "preferred-leaders.json", None)
+    assert (reassign["name"], rollback["name"], leaders["name"], leaders["batch"]) == expected
 
 
 def test_batches_by_partitions() -> None:
     """A batch has at most the maximum number of partitions, of one cluster."""
-    files = _files(*(_row(at, None) for at in range(1, 6)), _row(7, None, cluster="d"), partitions=2)
-    assert [(each["cluster"], each["batch"], each["partitions"]) for each in files if each["kind"] == "reassign"] == [
-        ("c", 1, 2),
-        ("c", 2, 2),
-        ("c", 3, 1),
-        ("d", 1, 1),
-    ]
+    assert [
+        (each["cluster"], each["batch"], each["partitions"])
+        for each in _files(*(_row(at, None) for at in range(1, 6)), _row(7, None, cluster="d"), partitions=2)
+        if each["kind"] == "reassign"
+    ] == [("c", 1, 2), ("c", 2, 2), ("c", 3, 1), ("d", 1, 1)]
 
 
 def test_batches_by_bytes() -> None:
@@ -73,18 +68,16 @@ def test_a_batch_may_be_as_heavy_as_its_limit() -> None:
     for size, batches in ((40, [(2, 100)]), (41, [(1, 60), (1, 41)])):
         files = [each for each in _files(_row(1, 60), _row(2, size), limit=100) if each["kind"] == "reassign"]
         assert [(each["partitions"], each["bytes"]) for each in files] == batches
-    full = [each["partitions"] for each in _files(*(_row(at, 1) for at in range(1, 5)), partitions=4)]
-    assert full == [4, 4]
+    assert [each["partitions"] for each in _files(*(_row(at, 1) for at in range(1, 5)), partitions=4)] == [4, 4]
 
 
 def test_a_batch_that_is_too_heavy_alone() -> None:
     """No other partition that moves joins it; one that moves nothing can. No batch is empty."""
     rows = [_row(1, 101), _row(2, 0), _row(3, None), _row(4, 500, moved=0), _row(5, 1), _row(6, 99)]
-    files = [each for each in _files(*rows, limit=100) if each["kind"] == "rollback"]
-    assert [(each["batch"], each["name"], each["partitions"], each["bytes"]) for each in files] == [
-        (1, "rollback-001.json", 4, 100),
-        (2, "rollback-002.json", 2, 101),
-    ]
+    assert [
+        (each["batch"], each["name"], each["partitions"], each["bytes"])
+        for each in [each for each in _files(*rows, limit=100) if each["kind"] == "rollback"]
+    ] == [(1, "rollback-001.json", 4, 100), (2, "rollback-002.json", 2, 101)]
 
 
 def test_unknown_sizes_are_no_size() -> None:
@@ -101,17 +94,14 @@ def test_no_leaders_no_file() -> None:
     assert {each["kind"] for each in _files(_row(1, None))} == {"reassign", "rollback"}
     kinds = [(each["cluster"], each["kind"], each["partitions"], each["bytes"]) for each in _files(
         _row(0, 5), _row(1, 5), _row(0, 5, cluster="d"), partitions=1)]  # fmt: skip
-    assert [each for each in kinds if each[1] == "preferred-leaders"] == [
-        ("c", "preferred-leaders", 1, None),
-        ("d", "preferred-leaders", 1, None),
-    ]
+    found = [each for each in kinds if each[1] == "preferred-leaders"]
+    assert found == tuples("c preferred-leaders 1 None; d preferred-leaders 1 None")
 
 
 def test_the_bytes_of_a_file() -> None:
     """A file has one partition per line, so that it's readable and comparable."""
-    assert _files(_row(1, None))[0]["content"] == (
-        '{"version":1,"partitions":[\n{"topic": "t\\"", "partition": 1, "replicas": [2, 3]}\n]}\n'
-    )
+    found = _files(_row(1, None))[0]["content"]
+    assert found == ('{"version":1,"partitions":[\n{"topic": "t\\"", "partition": 1, "replicas": [2, 3]}\n]}\n')
     assert _files(_row(0, None))[2]["content"] == '{"partitions":[\n{"topic": "t\\"", "partition": 0}\n]}\n'
 
 
@@ -120,12 +110,10 @@ def test_a_request_has_at_most_ten_thousand() -> None:
     rows = [_row(at, None) | {"leader_changed": True} for at in range(10_001)]
     for limits in ({}, {"partitions": 20_000}):
         files = _files(*rows, **limits)
-        assert [(each["name"], each["partitions"]) for each in files if each["kind"] != "rollback"] == [
-            ("reassign-001.json", 5_001),
-            ("reassign-002.json", 5_000),
-            ("preferred-leaders-001.json", 10_000),
-            ("preferred-leaders-002.json", 1),
-        ]
+        assert [(each["name"], each["partitions"]) for each in files if each["kind"] != "rollback"] == tuples(
+            "reassign-001.json 5_001; reassign-002.json 5_000; "
+            "preferred-leaders-001.json 10_000; preferred-leaders-002.json 1"
+        )
 
 
 def _timed(partition: int, previous: list[int], replicas: list[int], **values: Any) -> dict[str, Any]:
@@ -158,8 +146,7 @@ def test_writes_that_use_up_the_throttle() -> None:
 def test_latest_starts() -> None:
     """Batches run one after the other, each as slow as it may be; the bound is that of all partitions at once."""
     rows = [_timed(0, [1], [2], rate=0.0), _timed(1, [3], [4], rate=0.0)]
-    finish = datetime(2026, 11, 27, 12, tzinfo=UTC)
-    first, second = schedule_batches(rows, 1, None, finish)
+    first, second = schedule_batches(rows, 1, None, datetime(2026, 11, 27, 12, tzinfo=UTC))
     assert (first["latest_start"], second["latest_start"]) == (
         datetime(2026, 11, 27, 11, 59, 36, tzinfo=UTC),
         datetime(2026, 11, 27, 11, 59, 48, tzinfo=UTC),

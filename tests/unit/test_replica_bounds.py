@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from spark_assign.replicas.kernel.reassign import LowerBound, broker_loads, count_unbalanced, reassign
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, BrokerShares, ReplicaCluster
+from tests.cases import cases
 from tests.unit.random_clusters import random_cluster
 from tests.unit.test_reassign import fewest_moves, moves
 
@@ -24,30 +24,28 @@ def cluster_of(
     return ReplicaCluster(np.array(rack), np.ones(len(rack), bool), rows, factors, weights, weight is not None)
 
 
-@pytest.mark.parametrize(
-    ("cluster", "forced", "bound"),
-    [
-        # Three brokers with three replicas each, a fourth comes: a share is 2.25, at least two arrive.
-        (cluster_of([0] * 4, [[at % 3] for at in range(9)]), (0, 0), (2, 2)),
-        # Eight on one broker, none on the other: four are above its share; exactly four arrive.
-        (cluster_of([0, 0], [[0]] * 8), (0, 0), (4, 4)),
-        # In bytes: 90 of 100 on one broker; 40 are too many, in pieces of 30 at most: two moves.
-        (cluster_of([0, 0], [[0], [0], [0], [1]], [30, 30, 30, 10]), (0, 0), (2, 40)),
-        # A rack comes that every partition needs: each sends a replica there, whatever the shares.
-        (cluster_of([0, 0, 1], [[0, 1], [1, 0], [0, 1]], None), (3, 3), (3, 3)),
-        # The same, weighed: the racks force it, and balance asks for no more.
-        (cluster_of([0, 0, 1], [[0, 1], [1, 0]], [7, 5]), (2, 12), (2, 12)),
-        # A broker comes, and new partitions fill it up: nothing has to move.
-        (cluster_of([0, 0, 0], [[0], [0], [1], [1], [], []], None, 1), (0, 0), (0, 0)),
-        # One new partition only: of the two that the new broker is short of, one has to move.
-        (cluster_of([0, 0, 0], [[0], [0], [0], [1], [1], []], None, 1), (0, 0), (1, 1)),
-        # Two new brokers in a rack of their own, one new partition may bring one replica: three of four move.
-        (cluster_of([0, 0, 1, 1], [*[[0], [1], [0], [1], [0], [1], [0]], []], None, 1), (0, 0), (3, 3)),
-        # Three new brokers of five are short of one each; a new partition of two replicas brings two.
-        (cluster_of([0] * 5, [[0], [0], [1], [1], []], None, 2), (0, 0), (1, 1)),
-        # Everything is as it should be.
-        (cluster_of([0, 1], [[0, 1], [1, 0]]), (0, 0), (0, 0)),
-    ],
+@cases(
+    "cluster forced bound",
+    # Three brokers with three replicas each, a fourth comes: a share is 2.25, at least two arrive.
+    (cluster_of([0] * 4, [[at % 3] for at in range(9)]), (0, 0), (2, 2)),
+    # Eight on one broker, none on the other: four are above its share; exactly four arrive.
+    (cluster_of([0, 0], [[0]] * 8), (0, 0), (4, 4)),
+    # In bytes: 90 of 100 on one broker; 40 are too many, in pieces of 30 at most: two moves.
+    (cluster_of([0, 0], [[0], [0], [0], [1]], [30, 30, 30, 10]), (0, 0), (2, 40)),
+    # A rack comes that every partition needs: each sends a replica there, whatever the shares.
+    (cluster_of([0, 0, 1], [[0, 1], [1, 0], [0, 1]], None), (3, 3), (3, 3)),
+    # The same, weighed: the racks force it, and balance asks for no more.
+    (cluster_of([0, 0, 1], [[0, 1], [1, 0]], [7, 5]), (2, 12), (2, 12)),
+    # A broker comes, and new partitions fill it up: nothing has to move.
+    (cluster_of([0, 0, 0], [[0], [0], [1], [1], [], []], None, 1), (0, 0), (0, 0)),
+    # One new partition only: of the two that the new broker is short of, one has to move.
+    (cluster_of([0, 0, 0], [[0], [0], [0], [1], [1], []], None, 1), (0, 0), (1, 1)),
+    # Two new brokers in a rack of their own, one new partition may bring one replica: three of four move.
+    (cluster_of([0, 0, 1, 1], [*[[0], [1], [0], [1], [0], [1], [0]], []], None, 1), (0, 0), (3, 3)),
+    # Three new brokers of five are short of one each; a new partition of two replicas brings two.
+    (cluster_of([0] * 5, [[0], [0], [1], [1], []], None, 2), (0, 0), (1, 1)),
+    # Everything is as it should be.
+    (cluster_of([0, 1], [[0, 1], [1, 0]]), (0, 0), (0, 0)),
 )
 def test_known_bounds(cluster: ReplicaCluster, forced: tuple[int, int], bound: tuple[int, int]) -> None:
     """With tolerance 0: the bound of the hard constraints, and the bound with balance."""
@@ -108,8 +106,7 @@ def test_bytes_that_move_are_at_least_the_bound() -> None:
 
 def test_the_loads_of_brokers() -> None:
     """Replicas, bytes, and leaders of each broker; and the number of usable brokers outside their bounds."""
-    cluster = cluster_of([0, 0, 0, 0], [[0, 1], [2]], [5, 3])
-    replicas, weight, leaders = broker_loads(cluster, [[1, 0], [1]])
+    replicas, weight, leaders = broker_loads(cluster_of([0, 0, 0, 0], [[0, 1], [2]], [5, 3]), [[1, 0], [1]])
     assert (replicas.tolist(), weight.tolist(), leaders.tolist()) == ([1, 2, 0, 0], [5, 8, 0, 0], [0, 2, 0, 0])
     shares = BrokerShares(np.full(4, 4.0), np.full(4, 3.0), np.full(4, 5.0))
     usable = np.array([True, True, True, False])

@@ -116,8 +116,7 @@ def one_rack(brokers: int, current: list[list[int]], share: list[float] | None =
 
 def test_of_equal_chains() -> None:
     """From the broker with the highest load for its share to the lowest, then by id; the first replica that fits."""
-    state = one_rack(4, [[0], [0], [1], [1], [2]])
-    assert cheapest_chain(state, {1, 0}, {3, 2}, None) == Chain([(0, 0, 3)], 1)
+    assert cheapest_chain(one_rack(4, [[0], [0], [1], [1], [2]]), {1, 0}, {3, 2}, None) == Chain([(0, 0, 3)], 1)
     half = one_rack(4, [[0], [0], [1], [1], [2]], [2.0, 1.0, 4.0, 1.0])
     assert cheapest_chain(half, {0, 1}, {2}, None) == Chain([(2, 1, 2)], 1)
     assert cheapest_chain(one_rack(4, [[0], [2], [3], [3]], [1, 1, 1, 4]), {0}, {2, 3}, None) == Chain([(0, 0, 3)], 1)

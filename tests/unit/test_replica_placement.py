@@ -19,6 +19,7 @@ from spark_assign.replicas.kernel.placement_requests import (
     place_all_chunks,
     validate_requests,
 )
+from tests.cases import cases, keyed
 
 INT_MAX = 2**31 - 1
 
@@ -116,9 +117,7 @@ BROKERS: list[tuple[int, str | None, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    "partitions", [1, CHUNK_PARTITIONS - 1, CHUNK_PARTITIONS, CHUNK_PARTITIONS + 1, 2 * CHUNK_PARTITIONS + 5]
-)
+@cases("partitions", 1, CHUNK_PARTITIONS - 1, CHUNK_PARTITIONS, CHUNK_PARTITIONS + 1, 2 * CHUNK_PARTITIONS + 5)
 def test_a_striped_topic_of_any_size_is_one_walk(partitions: int) -> None:
     """Rows have at most 32 consecutive partitions; the iteration over racks continues from row to row."""
     rows = _chunks("striped", BROKERS, {"topic": "t", "count": partitions, "replication_factor": 3, "seed": 7})
@@ -159,24 +158,14 @@ def test_the_table_of_placements_is_the_rule(racks: int, brokers: int, factor: i
         assert many.tolist() == single
 
 
-REQUEST = {
-    "cluster": "c",
-    "topic": "t",
-    "partitions": 5,
-    "replication_factor": 2,
-    "start_index": None,
-    "start_partition": None,
-    "seed": 42,
-    "brokers": 3,
-    "racked": 0,
-    "unfenced": 3,
-    "overlaps": False,
-}
+REQUEST = keyed(
+    "cluster=c topic=t partitions=5 replication_factor=2 start_index=None start_partition=None "
+    "seed=42 brokers=3 racked=0 unfenced=3 overlaps=False"
+)
 
 
 def _validated(algorithm: str, *changes: dict[str, Any]) -> list[dict[str, Any]]:
-    kinds = [pa.string(), pa.string(), *[pa.int64()] * 8, pa.bool_()]
-    schema = pa.schema(list(zip(REQUEST, kinds, strict=True)))
+    schema = pa.schema(list(zip(REQUEST, [pa.string(), pa.string(), *[pa.int64()] * 8, pa.bool_()], strict=True)))
     table = validate_requests(pa.Table.from_pylist([REQUEST | change for change in changes], schema), algorithm)
     assert table.schema == VALIDATED_REQUESTS
     return table.to_pylist()
@@ -224,66 +213,54 @@ def test_a_striped_request_has_no_start() -> None:
 FACTOR, BAD_FACTOR = "replication_factor", "invalid-replication-factor"
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "change", "code", "detail"),
-    [
+@cases(
+    "algorithm change code detail",
+    ("adminutils", {"partitions": None}, "null-value", "requests.partitions is null or out of range. Add the value"),
+    ("striped", {FACTOR: None}, "null-value", "requests.replication_factor is null or out of range. Add the value"),
+    (
+        "adminutils",
+        {"overlaps": True, "partitions": 0},
+        "duplicate-request",
+        "Another row of requests has partitions of this row. Keep one of the rows",
+    ),
+    *(
         (
-            "adminutils",
-            {"partitions": None},
-            "null-value",
-            "requests.partitions is null or out of range. Add the value",
-        ),
-        ("striped", {FACTOR: None}, "null-value", "requests.replication_factor is null or out of range. Add the value"),
-        (
-            "adminutils",
-            {"overlaps": True, "partitions": 0},
-            "duplicate-request",
-            "Another row of requests has partitions of this row. Keep one of the rows",
-        ),
-        *(
-            (
-                algorithm,
-                {"partitions": INT_MAX, FACTOR: 0},
-                "too-many-partitions",
-                "requests.partitions is 2,147,483,647, expected at most 1,000,000. Correct the number",
-            )
-            for algorithm in ("adminutils", "striped")
-        ),
-        (
-            "striped",
-            {"partitions": -1},
-            "invalid-partitions",
-            "Number of partitions was set to an invalid non-positive value.",
-        ),
-        (
-            "adminutils",
-            {"partitions": 0, FACTOR: 0},
-            "invalid-partitions",
-            "Number of partitions must be larger than 0.",
-        ),
-        ("adminutils", {FACTOR: 0, "brokers": 0}, BAD_FACTOR, "Replication factor must be larger than 0."),
-        ("adminutils", {FACTOR: 4, "racked": 1}, BAD_FACTOR, "Replication factor: 4 larger than available brokers: 3."),
-        ("adminutils", {"brokers": 0}, BAD_FACTOR, "Replication factor: 2 larger than available brokers: 0."),
-        (
-            "adminutils",
-            {"racked": 2},
-            "admin-operation",
-            "Not all brokers have rack information for replica rack aware assignment.",
-        ),
-        (
-            "striped",
-            {FACTOR: 0, "unfenced": 0},
-            BAD_FACTOR,
-            "Invalid replication factor 0: the replication factor must be positive.",
-        ),
-        ("striped", {FACTOR: 9, "unfenced": 0}, BAD_FACTOR, "All brokers are currently fenced."),
-        (
-            "striped",
-            {FACTOR: 4, "racked": 1},
-            BAD_FACTOR,
-            "The target replication factor of 4 cannot be reached because only 3 broker(s) are registered.",
-        ),
-    ],
+            algorithm,
+            {"partitions": INT_MAX, FACTOR: 0},
+            "too-many-partitions",
+            "requests.partitions is 2,147,483,647, expected at most 1,000,000. Correct the number",
+        )
+        for algorithm in ("adminutils", "striped")
+    ),
+    (
+        "striped",
+        {"partitions": -1},
+        "invalid-partitions",
+        "Number of partitions was set to an invalid non-positive value.",
+    ),
+    ("adminutils", {"partitions": 0, FACTOR: 0}, "invalid-partitions", "Number of partitions must be larger than 0."),
+    ("adminutils", {FACTOR: 0, "brokers": 0}, BAD_FACTOR, "Replication factor must be larger than 0."),
+    ("adminutils", {FACTOR: 4, "racked": 1}, BAD_FACTOR, "Replication factor: 4 larger than available brokers: 3."),
+    ("adminutils", {"brokers": 0}, BAD_FACTOR, "Replication factor: 2 larger than available brokers: 0."),
+    (
+        "adminutils",
+        {"racked": 2},
+        "admin-operation",
+        "Not all brokers have rack information for replica rack aware assignment.",
+    ),
+    (
+        "striped",
+        {FACTOR: 0, "unfenced": 0},
+        BAD_FACTOR,
+        "Invalid replication factor 0: the replication factor must be positive.",
+    ),
+    ("striped", {FACTOR: 9, "unfenced": 0}, BAD_FACTOR, "All brokers are currently fenced."),
+    (
+        "striped",
+        {FACTOR: 4, "racked": 1},
+        BAD_FACTOR,
+        "The target replication factor of 4 cannot be reached because only 3 broker(s) are registered.",
+    ),
 )
 def test_refusals(algorithm: str, change: dict[str, Any], code: str, detail: str) -> None:
     """Errors have Kafka's order and messages; a rejected request has no start."""
@@ -293,9 +270,7 @@ def test_refusals(algorithm: str, change: dict[str, Any], code: str, detail: str
     assert (accepted["code"], accepted["detail"]) == (None, None)
 
 
-@pytest.mark.parametrize(
-    "change", [{"racked": 0}, {"racked": 3}, {FACTOR: 3}, {"partitions": 1}, {"partitions": 1_000_000}]
-)
+@cases("change", {"racked": 0}, {"racked": 3}, {FACTOR: 3}, {"partitions": 1}, {"partitions": 1_000_000})
 def test_what_kafka_accepts(change: dict[str, Any]) -> None:
     """Accepted: racks on no or all brokers, as many replicas as brokers, one partition."""
     for algorithm in ("adminutils", "striped"):
@@ -303,24 +278,21 @@ def test_what_kafka_accepts(change: dict[str, Any]) -> None:
         assert row["code"] is None
 
 
-@pytest.mark.parametrize(
-    ("change", "last", "start"),
-    [
-        # Partition 1,000 and the start index together; the shift, a round for every three partitions, is far below.
-        ({"partitions": 1_001}, 1_000, INT_MAX - 1_000),
-        ({"partitions": 501, "start_partition": 500}, 1_000, INT_MAX - 1_000),
-        # Two rounds, counted by shift, times racks; and a candidate stands up to two rounds behind it.
-        ({"racked": 3}, 4, (INT_MAX - 6) // 3 - 2),
-        ({"racked": 3, "partitions": 1}, 0, (INT_MAX - 6) // 3 - 1),
-        ({"racked": 3, "partitions": 4}, 3, (INT_MAX - 6) // 3 - 2),
-        ({}, 4, INT_MAX - 8),
-    ],
+@cases(
+    "change last start",
+    # Partition 1,000 and the start index together; the shift, a round for every three partitions, is far below.
+    ({"partitions": 1_001}, 1_000, INT_MAX - 1_000),
+    ({"partitions": 501, "start_partition": 500}, 1_000, INT_MAX - 1_000),
+    # Two rounds, counted by shift, times racks; and a candidate stands up to two rounds behind it.
+    ({"racked": 3}, 4, (INT_MAX - 6) // 3 - 2),
+    ({"racked": 3, "partitions": 1}, 0, (INT_MAX - 6) // 3 - 1),
+    ({"racked": 3, "partitions": 4}, 3, (INT_MAX - 6) // 3 - 2),
+    ({}, 4, INT_MAX - 8),
 )
 def test_what_kafka_cannot_count(change: dict[str, Any], last: int, start: int) -> None:
     """An index or a shift beyond int is rejected; the largest that fits is accepted."""
     fits, beyond = _validated("adminutils", change | {"start_index": start}, change | {"start_index": start + 1})
     assert (fits["code"], fits["start_index"]) == (None, start)
     assert (beyond["code"], beyond["start_index"], beyond["base"]) == ("int-overflow", None, None)
-    assert beyond["detail"] == (
-        f"Partition {last} with start index {start + 1} overflows Kafka's arithmetic. Use a smaller start_index"
-    )
+    expected = f"Partition {last} with start index {start + 1} overflows Kafka's arithmetic. Use a smaller start_index"
+    assert beyond["detail"] == (expected)

@@ -29,8 +29,7 @@ def heavy(seed: int) -> ReplicaCluster:
     cluster = random_cluster(seed)
     if seed % 3:
         return cluster
-    weight = np.random.default_rng(seed).integers(1, 50, len(cluster.current))
-    return replace(cluster, weight=weight, weighed=True)
+    return replace(cluster, weight=np.random.default_rng(seed).integers(1, 50, len(cluster.current)), weighed=True)
 
 
 def placements(cluster: ReplicaCluster, factor: int) -> list[frozenset[int]]:
@@ -252,8 +251,7 @@ def test_a_leader_that_stays_goes_on_leading() -> None:
 
 def test_a_replica_that_stays_takes_over_before_a_new_one() -> None:
     """Even if its broker leads more. Then the broker that leads fewest, then the lowest id."""
-    current = [[0, 1], [0, 1], [3, 0], [3, 1, 0]]
-    cluster = flat(4, current, usable=np.array([True, True, True, False]))
+    cluster = flat(4, [[0, 1], [0, 1], [3, 0], [3, 1, 0]], usable=np.array([True, True, True, False]))
     wide = shares_of(1, 1, 1, 0)
     assert choose_leaders(cluster, [[0, 1], [0, 1], [2, 0], [2, 1, 0]], wide) == [0, 0, 0, 1]
     assert choose_leaders(cluster, [[0, 1], [0, 1], [2, 1], [2, 1]], wide) == [0, 0, 1, 1]

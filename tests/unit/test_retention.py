@@ -50,8 +50,7 @@ def test_old_runs_are_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     before = runs(place)
     assert before == [("plans", run_id, 20) for run_id in ("old", "killed", "edge", "new", "running")]
     assert pruned(place, "--dry-run") == 0
-    printed = capsys.readouterr().out
-    assert "2 of 5 runs to remove: 40 bytes; 60 bytes kept" in printed
+    assert "2 of 5 runs to remove: 40 bytes; 60 bytes kept" in capsys.readouterr().out
     assert runs(place) == before
     assert pruned(place) == 0
     assert "2 of 5 runs removed: 40 bytes; 60 bytes kept" in capsys.readouterr().out

@@ -23,6 +23,7 @@ from spark_assign.stores.retention import StoredAttempt, expired
 from spark_assign.stores.run_store import new_attempt, newest_row
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.schema_fields import schema
+from tests.cases import cases
 
 TABLES = {"a": schema("writer string"), "b": schema("writer string")}
 STEPS = 5
@@ -156,26 +157,23 @@ def test_retention_follows_the_same_order() -> None:
 
     first, second, other = attempt(1, 39), attempt(2, 41), attempt(3, 42, "s")
     assert expired([first, second, other], timedelta(days=40), now) == [other]
-    newer = attempt(4, 1, "t")
-    assert expired([first, second, newer], timedelta(days=40), now) == [first, second]
+    assert expired([first, second, attempt(4, 1, "t")], timedelta(days=40), now) == [first, second]
 
 
-@pytest.mark.parametrize(
+@cases(
     "change",
-    [
-        {"content": None},
-        {"content": "{"},
-        {"content": "[]"},
-        {"content": "[" * 100_000},
-        {"content": '{"format": "parquet", "inputs": {}, "tables": {"a": {"rows": "x"}}}'},
-        {"content": '{"format": 5, "inputs": {}, "tables": {}}'},
-        {"attempt": "../../../etc"},
-        {"attempt": "20260101T000000000000Z-/../x"},
-        {"run_id": None},
-        {"run_id": "../x"},
-        {"finished_at": None},
-        {"finished_at": 10**18},
-    ],
+    {"content": None},
+    {"content": "{"},
+    {"content": "[]"},
+    {"content": "[" * 100_000},
+    {"content": '{"format": "parquet", "inputs": {}, "tables": {"a": {"rows": "x"}}}'},
+    {"content": '{"format": 5, "inputs": {}, "tables": {}}'},
+    {"attempt": "../../../etc"},
+    {"attempt": "20260101T000000000000Z-/../x"},
+    {"run_id": None},
+    {"run_id": "../x"},
+    {"finished_at": None},
+    {"finished_at": 10**18},
 )
 def test_a_damaged_row_of_the_manifest_is_wrong_input(change: dict[str, Any]) -> None:
     """It names the location, and leads to no other folder."""

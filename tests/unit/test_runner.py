@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests import selection
+from tests.cases import tuples
 from tests.runner import lanes
 from tests.runner.parts import COUNTS, MAY_SKIP, ROOT, Lane, Part, SetUp
 from tests.runner.processes import Processes, StoppedError
@@ -35,12 +36,8 @@ def test_green_comes_with_the_totals(runner: Runner) -> None:
     """Exit code 0, a line per part with its wall and processor time, and last the totals, alone on their line."""
     printed = runner(fake("true", "lint", ()), fake(GOOD, "first"), fake(GOOD, "second"))
     assert (printed.code, printed.last) == (0, "2 passed, 0 failed, 0 skipped")
-    summed = printed.text.partition("== summary\n")[2]
-    assert re.findall(r"(?m)^(\w+) +(\w+) +\d+ s, CPU +\d+ s *(.*?)$", summed) == [
-        ("lint", "ok", ""),
-        ("first", "ok", "1 passed"),
-        ("second", "ok", "1 passed"),
-    ]
+    found = re.findall(r"(?m)^(\w+) +(\w+) +\d+ s, CPU +\d+ s *(.*?)$", printed.text.partition("== summary\n")[2])
+    assert found == tuples("lint ok ''; first ok '1 passed'; second ok '1 passed'")
 
 
 RED = {
@@ -187,9 +184,8 @@ def test_a_part_that_lacks_its_tools_is_skipped(runner: Runner) -> None:
     """Outside CI: its line names each missing tool and how to install it, the last line the number of tests."""
     printed = runner(fake(LACKING), BESIDE)
     assert printed.code == 0
-    assert (
-        "\n1 passed, 0 failed, 5 skipped\n5 tests did not run, as this machine lacks what they need: " in printed.text
-    )
+    expected = printed.text
+    assert "\n1 passed, 0 failed, 5 skipped\n5 tests did not run, as this machine lacks what they need: " in expected
     assert re.search(
         r"(?m)^fake +skipped +\d+ s, CPU +\d+ s +5 skipped; Java is missing: apt-get install ", printed.text
     )
@@ -283,9 +279,7 @@ def test_the_time_of_children_that_outlive_their_parent(tmp_path: Path) -> None:
 
 def test_durations_are_kept(runner: Runner, tmp_path: Path) -> None:
     """JUnit files stay, with the seconds of each file, and the slowest tests; a part has its budget by its time."""
-    slow, quick = (
-        f'<testcase classname="tests.fake.{name}" name="t" time="{time}"/>' for name, time in (("a", 7.5), ("b", 0.5))
-    )
+    slow, quick = (f'<testcase classname="tests.fake.{n}" name="t" time="{t}"/>' for n, t in (("a", 7.5), ("b", 0.5)))
     printed = runner(replace(fake(leaves(slow, quick)), budget=30), BESIDE)
     assert re.search(r"(?m)^fake +ok +0 s, CPU +0 s of 30 +2 passed$", printed.text)
     shown = printed.text.partition("== durations")[2].partition("== summary")[0].splitlines()
@@ -300,13 +294,10 @@ def test_durations_are_kept(runner: Runner, tmp_path: Path) -> None:
 def test_lanes(runner: Runner) -> None:
     """Two parts that compute and one that waits run side by side; one that is to be alone comes last."""
     together = "touch $0; for n in $(seq 100); do [ -e a ] && [ -e b ] && [ -e w ] && exit 0; sleep 0.1; done; exit 1"
-    beside = [
-        Part(name, ("sh", "-c", f"{together}; ", name), lane=lane)
-        for name, lane in (("a", Lane.COMPUTING), ("b", Lane.COMPUTING), ("w", Lane.WAITING))
-    ]
+    pairs = (("a", Lane.COMPUTING), ("b", Lane.COMPUTING), ("w", Lane.WAITING))
+    beside = [Part(name, ("sh", "-c", f"{together}; ", name), lane=lane) for name, lane in pairs]
     alone = Part("alone", ("sh", "-c", "sleep 0.3; rm a b w c"), lane=Lane.ALONE)
-    last = Part("c", ("sh", "-c", "sleep 0.5; touch c"))
-    printed = runner(alone, *beside, last)
+    printed = runner(alone, *beside, Part("c", ("sh", "-c", "sleep 0.5; touch c")))
     assert (printed.code, printed.last) == (0, "0 passed, 0 failed, 0 skipped")
 
 

@@ -106,8 +106,7 @@ def test_sets_are_walked_as_java_walks_them() -> None:
     keys: list[list[int]] = [random.sample(range(200_000), random.randrange(1, 60)) for _ in range(200)]
     keys += [list(range(0, 16 * 12, 16)), list(range(0, 64 * 40, 64)), []]
     flat = np.array([key for each in keys for key in each], np.int64)
-    of = np.repeat(np.arange(len(keys)), [len(each) for each in keys])
-    walked = flat[set_order(flat, flat, of)].tolist()
+    walked = flat[set_order(flat, flat, np.repeat(np.arange(len(keys)), [len(each) for each in keys]))].tolist()
     for each in keys:
         capacity = 16
         while capacity < int(len(each) / 0.75) + 1:
@@ -134,8 +133,7 @@ def test_slots_of_the_coordinators_table() -> None:
     hashes = string_hashes(["a", "b", "c"])
     product = [(code * 0x9E3779B97F4A7C15) % 2**64 for code in hashes.tolist()]
     assert table_slots(hashes, np.zeros(3, np.int64)).tolist() == [each >> 62 for each in product]
-    more = string_hashes([str(each) for each in range(6)])
-    assert table_slots(more, np.zeros(6, np.int64)).max() > 3
+    assert table_slots(string_hashes([str(each) for each in range(6)]), np.zeros(6, np.int64)).max() > 3
 
 
 def test_the_table_of_one_group_is_walked_by_those_slots() -> None:
@@ -181,8 +179,7 @@ def planned_rows(rows: list[Row], assignor: str, *more: dict[str, Any]) -> list[
     facts = sticky_kernel.facts(rows, runs=True)
     if more:
         facts = pa.concat_tables([facts, pa.Table.from_pylist(list(more), schema=facts.schema)])
-    question = PlanParams((("*", assignor),), NAMES)
-    return plan_rows(facts, question)
+    return plan_rows(facts, PlanParams((("*", assignor),), NAMES))
 
 
 def runs_of(rows: list[dict[str, Any]], kind: str) -> set[tuple[str, int, int, int]]:
@@ -248,8 +245,7 @@ def test_a_topic_id_that_is_none_is_refused() -> None:
 
 def test_members_of_classic_groups_stand_in_the_table_that_they_would_have() -> None:
     """Ten of one hash: in the coordinator's table they stand as they came, that is by position, or else by id."""
-    ids = ["AaAa", "AaBB", "BBAa", "BBBB"]
-    backwards = {each: [] for each in reversed(ids)}
+    backwards = {each: [] for each in reversed(["AaAa", "AaBB", "BBAa", "BBBB"])}
     rows = [row("known", backwards, 1), row("classic", backwards, 1)]
     about = {"cluster": "classic", "group_id": "group", "kind": GROUP, "group_type": "classic"}
     found = planned_rows(rows, "uniform", about)
@@ -264,8 +260,7 @@ def test_the_way_to_a_target_has_two_steps() -> None:
     question = PlanParams((("*", "uniform"),), NAMES)
     rounds = pa.concat_tables(list(converge(sticky_kernel.facts(rows), question, 12))).to_pylist()
     figures = ("round", "assigned", "revoked", "moved", "unowned", "stable")
-    found = {(each["cluster"], each["round"]): tuple(each[name] for name in figures) for each in rounds}
-    assert found == {
+    assert {(each["cluster"], each["round"]): tuple(each[name] for name in figures) for each in rounds} == {
         ("moves", 1): (1, 3, 1, 1, 1, False),
         ("moves", 2): (2, 4, 0, 0, 0, True),
         ("grows", 1): (1, 4, 0, 0, 0, True),

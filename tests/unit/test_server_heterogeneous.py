@@ -55,12 +55,7 @@ def drawn(random: Random) -> Group:
 
 def previous_of(group: Group, *, as_slices: bool) -> PartitionSlices:
     """What the members own, in slices as long as possible, or partition by partition."""
-    rows = [
-        (member, topic, partition, 1, 1)
-        for topic, owner in enumerate(group.owners)
-        for partition, member in enumerate(owner)
-        if member >= 0
-    ]
+    rows = [(m, t, p, 1, 1) for t, o in enumerate(group.owners) for p, m in enumerate(o) if m >= 0]
     singles = PartitionSlices(*np.array(rows, np.int64).reshape(-1, 5).T)
     return compress(singles.member, singles.topic, singles.first) if as_slices else singles
 

@@ -47,9 +47,7 @@ def ties(random: Random, size: int) -> list[int]:
 
 def orders(things: list[Any], tie: list[int]) -> list[list[Any]]:
     """The things with each tie in every order."""
-    orders_of_ties = [
-        [thing for thing, _ in pairs] for _, pairs in groupby(zip(things, tie, strict=True), lambda one: one[1])
-    ]
+    orders_of_ties = [[thing for thing, _ in p] for _, p in groupby(zip(things, tie, strict=True), lambda one: one[1])]
     return [[thing for part in parts for thing in part] for parts in product(*map(permutations, orders_of_ties))]
 
 
@@ -105,15 +103,13 @@ class Group:
             place = {topic: number * len(topics) + at for at, topic in enumerate(topics)}
             sizes += [self.sizes[topic] for topic in topics]
             topic_at += topics
-            first = number * self.members
-            for at, member in enumerate(members, first):
+            for at, member in enumerate(members, number * self.members):
                 runs += [(at, place[topic], partition, 1, 1) for topic, partition in walks[member]]
         previous = PartitionSlices(*np.array(runs, np.int64).reshape(-1, 5).T)
         number = np.arange(len(orders))
         member_group, topic_group = np.repeat(number, self.members), np.repeat(number, len(self.sizes))
-        partitions = np.array(sizes, np.int64)
         rows = assign_homogeneous(
-            member_group, topic_group, partitions, previous, extras_to_first=self.extras_to_first
+            member_group, topic_group, np.array(sizes, np.int64), previous, extras_to_first=self.extras_to_first
         ).slices.expand()
         topic, owner = np.array(topic_at)[rows.topic], np.concatenate([each for each, *_ in orders])[rows.member]
         found: dict[Partition, list[int]] = {}
@@ -179,9 +175,7 @@ def test_nothing_depends_on_an_order_where_nothing_ties_or_nothing_moves() -> No
             for (topic, at), (who,) in after.items():
                 if who == member:
                     mine.setdefault(topic, []).append(at)
-            group.walks.append(
-                (list(mine), [0] * len(mine), {each: (some, [0] * len(some)) for each, some in mine.items()})
-            )
+            group.walks.append((list(mine), [0] * len(mine), {each: (s, [0] * len(s)) for each, s in mine.items()}))
         group.member_tie, group.topic_tie = [0] * group.members, [0] * len(group.sizes)
         assert not group.called_order_dependent()
 
@@ -204,9 +198,7 @@ def test_differing_subscriptions_are_planned_in_every_order() -> None:
         previous = PartitionSlices(*np.array(had, np.int64).reshape(-1, 5).T)
         tie = ties(random, members) if random.random() < 0.8 else [0] * members
         group = HeterogeneousTies(members, asking, sizes, random.sample(range(topics), topics), previous)
-        found = set(
-            zip(*(each.tolist() for each in group.order_dependent_partitions(tie, ranks_known=True)), strict=True)
-        )
+        found = set(zip(*(e.tolist() for e in group.order_dependent_partitions(tie, ranks_known=True)), strict=True))
         answers = []
         for order in orders(list(range(members)), tie):
             place = {member: at for at, member in enumerate(order)}
@@ -274,8 +266,7 @@ def test_members_of_one_bucket_without_a_position() -> None:
         row(nobody, {"t": 1}, position=True),
         {"cluster": "c", "group_id": "group", "kind": GROUP, "group_type": "classic"},
     )[1:] == ({("t", 0)}, 1)
-    others = {each: [] for each in ("consumer-1", "consumer-2", "consumer-3")}
-    assert planned(row(others, {"t": 1}))[1:] == (set(), 0)
+    assert planned(row({each: [] for each in ("consumer-1", "consumer-2", "consumer-3")}, {"t": 1}))[1:] == (set(), 0)
 
 
 def test_topics_without_ids_come_in_an_unknown_order() -> None:
@@ -302,5 +293,4 @@ def test_partitions_of_one_bucket(size: int) -> None:
     assert number == len(order_dependent)
     assert {owners[one] for one in every} == {"consumer-1"}
     mine = row({"consumer-1": [("t", at) for at in (0, 16, 1)], "consumer-2": []}, {"t": 17})
-    few = planned(row({"consumer-1": [("t", 0), ("t", 16)], "consumer-2": [("u", 0)]}, {"t": 17, "u": 1}))
-    assert few[1] == set()
+    assert planned(row({"consumer-1": [("t", 0), ("t", 16)], "consumer-2": [("u", 0)]}, {"t": 17, "u": 1}))[1] == set()

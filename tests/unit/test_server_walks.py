@@ -12,8 +12,7 @@ from tests.sizes import drawn
 def crowd(random: Random) -> list[str]:
     """Texts of a few hashes, and others, none twice."""
     pairs = ["".join(random.choice(("Aa", "BB")) for _ in range(5)) for _ in range(random.randint(0, 30))]
-    others = [f"member-{random.randrange(1000)}" for _ in range(random.randint(0, 60))]
-    texts = list(dict.fromkeys(pairs + others))
+    texts = list(dict.fromkeys(pairs + [f"member-{random.randrange(1000)}" for _ in range(random.randint(0, 60))]))
     random.shuffle(texts)
     return texts
 
@@ -25,7 +24,6 @@ def test_growing_maps_of_texts() -> None:
         texts = crowd(random)
         hashes = [string_hash(each) for each in texts]
         trees += max([hashes.count(each) for each in hashes], default=0) > 8
-        assert iteration_order(
-            texts, hashes, map_capacity(len(texts)), java_key, map_capacity(0)
-        ) == texts_in_table_order(texts)
+        found = iteration_order(texts, hashes, map_capacity(len(texts)), java_key, map_capacity(0))
+        assert found == texts_in_table_order(texts)
     assert trees > 50

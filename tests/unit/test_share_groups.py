@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.groups.kernel.facts import DEPARTED_SLICE, GROUP, INITIALIZED, MEMBER, OWNED_SLICE, SUBSCRIPTION
@@ -16,6 +15,7 @@ from spark_assign.java.hash_map import ComputedTable, capacities_for, compute_if
 from spark_assign.share.kernel.plan_groups import plan_share_groups
 from spark_assign.share.kernel.simple_assignor import compute_quotas
 from spark_assign.share.plan import PLAN_ROWS
+from tests.cases import cases
 from tests.plan_rows import facts_table
 from tests.slices import partitions
 
@@ -27,9 +27,7 @@ PARTITIONS = {"t": 4, "u": 2}
 
 def subscribes(member: str, *topics: str) -> list[Fact]:
     """A member and its subscriptions."""
-    subscriptions = [
-        {"partitions": PARTITIONS.get(topic), "topic_id": IDS.get(topic), "topic": topic} for topic in topics
-    ]
+    subscriptions = [{"partitions": PARTITIONS.get(t), "topic_id": IDS.get(t), "topic": t} for t in topics]
     return [
         {"kind": MEMBER, "member_id": member},
         *({"kind": SUBSCRIPTION, "member_id": member} | each for each in subscriptions),
@@ -70,11 +68,7 @@ def got(rows: list[Fact]) -> dict[tuple[str, str], list[int]]:
 
 def changes(rows: list[Fact]) -> set[tuple[str, str, int, str, str]]:
     """Member, topic, partition, change, reason."""
-    return {
-        (row["member_id"], row["topic"], partition, row["change"], row["reason"])
-        for row in rows
-        for partition in partitions(row)
-    }
+    return {(row["member_id"], row["topic"], p, row["change"], row["reason"]) for row in rows for p in partitions(row)}
 
 
 def test_reasons_of_changes() -> None:
@@ -126,8 +120,7 @@ def test_what_is_not_initialised_is_not_given() -> None:
     assert 3 in partitions
     assert 1 not in partitions
     assert tables["metrics"][0]["not_assignable"] == 1
-    none = [{"kind": INITIALIZED, "topic": "t", "first": 0, "step": 1, "count": 0}]
-    tables = plan(subscribes("a", "t"), none)
+    tables = plan(subscribes("a", "t"), [{"kind": INITIALIZED, "topic": "t", "first": 0, "step": 1, "count": 0}])
     assert tables["assigned"] == []
     assert tables["metrics"][0]["partitions"] == 0
     assert got(plan(subscribes("a", "t"))["assigned"]) == {("a", "t"): [0, 1, 2, 3]}
@@ -136,8 +129,7 @@ def test_what_is_not_initialised_is_not_given() -> None:
 def test_topics_without_partitions_stay() -> None:
     """As Kafka keeps them: a count of 0, in and out, for as long as the topic is subscribed to."""
     tables = plan(subscribes("a", "t", "u"), subscribes("b", "t", "u"), owns("a", "u"), owns("b", "t", 0, 1, 2, 3))
-    runs = {(row["member_id"], row["topic"]) for row in tables["assigned"] if row["count"] == 0}
-    assert runs <= {("a", "u")}
+    assert {(row["member_id"], row["topic"]) for row in tables["assigned"] if row["count"] == 0} <= {("a", "u")}
     tables = plan(subscribes("a", "t"), owns("a", "u"))
     assert {row["topic"] for row in tables["assigned"]} == {"t"}
 
@@ -168,16 +160,14 @@ def initialized(topic: str | None, step: int = 1) -> list[Fact]:
 NO_ID = {"kind": SUBSCRIPTION, "member_id": "a", "topic": "t", "partitions": 1, "topic_id": "short"}
 
 
-@pytest.mark.parametrize(
-    ("facts", "code", "words"),
-    [
-        ([*subscribes("a", "t"), *subscribes("a")], "duplicate-member", "members: member_id=a"),
-        ([*subscribes("a", "t"), *owns("x", "t", 0)], "unknown-member", "owned_slices: member_id=x"),
-        ([*subscribes("a", "t"), *owns("a", "t", 0), *owns("a", "t", 0)], "duplicate-owned", "partition=0"),
-        ([*subscribes("a", "t"), *initialized("t", step=0)], "bad-partition", "initialized: topic=t"),
-        ([*subscribes("a", "t"), *initialized(None)], "null-key", "initialized: topic=null"),
-        ([*subscribes("a"), NO_ID], "bad-topic-id", "'short'"),
-    ],
+@cases(
+    "facts code words",
+    ([*subscribes("a", "t"), *subscribes("a")], "duplicate-member", "members: member_id=a"),
+    ([*subscribes("a", "t"), *owns("x", "t", 0)], "unknown-member", "owned_slices: member_id=x"),
+    ([*subscribes("a", "t"), *owns("a", "t", 0), *owns("a", "t", 0)], "duplicate-owned", "partition=0"),
+    ([*subscribes("a", "t"), *initialized("t", step=0)], "bad-partition", "initialized: topic=t"),
+    ([*subscribes("a", "t"), *initialized(None)], "null-key", "initialized: topic=null"),
+    ([*subscribes("a"), NO_ID], "bad-topic-id", "'short'"),
 )
 def test_faults(facts: list[Fact], code: str, words: str) -> None:
     """One group is rejected, and the other one is planned."""
@@ -222,9 +212,8 @@ def test_the_order_of_rows_does_not_matter() -> None:
         for kind, rows in first.items():
             assert sorted(map(str, rows)) == sorted(map(str, again[kind]))
     assert first["assigned"]
-    assert {row["group_id"] for row in first["metrics"]} | {row["group_id"] for row in first["rejected"]} == {
-        f"g{group}" for group in range(20)
-    }
+    found = {row["group_id"] for row in first["metrics"]} | {row["group_id"] for row in first["rejected"]}
+    assert found == {f"g{group}" for group in range(20)}
 
 
 def test_promises_of_a_group_that_begins() -> None:
@@ -289,9 +278,8 @@ def test_maps_filled_by_computing() -> None:
     assert table.capacity == 16
     table.put(0, 0)
     assert table.capacity == 32
-    assert compute_if_absent_order(twice, np.zeros(14, np.int64), keys * 16, keys, np.array([16])).tolist() == table_of(
-        twice
-    )
+    found = compute_if_absent_order(twice, np.zeros(14, np.int64), keys * 16, keys, np.array([16])).tolist()
+    assert found == table_of(twice)
     # Seven keys of bucket 5 leave the table as it is. The eighth doubles it, and the key 17 gets a bucket of its own.
     for number, walk in ((7, [0, 1, *range(8, 1, -1)]), (8, [1, *range(9, 1, -1), 0])):
         table = ComputedTable(16, None)

@@ -55,8 +55,7 @@ def one_by_one(
 
 def rows(found: ShareAssignment) -> list[tuple[int, int, int]]:
     """The new assignments, sorted."""
-    columns = (found.member.tolist(), found.topic.tolist(), found.partition.tolist())
-    return sorted(zip(*columns, strict=True))
+    return sorted(zip(*(found.member.tolist(), found.topic.tolist(), found.partition.tolist()), strict=True))
 
 
 def test_columns_and_turns_assign_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,19 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spark_assign.advice.kernel import size_sweep
 from spark_assign.advice.kernel.size import SizeParams, size_groups
-from spark_assign.advice.kernel.size_sweep import (
-    MAX_COUNTS,
-    SizingCriteria,
-    counts_between,
-    initial_counts,
-    knee,
-    saturation_members,
-)
 from spark_assign.groups.kernel.facts import GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.report.formatting import duration
 from spark_assign.report.text.loads_and_sizes import autoscaler
 from spark_assign.simulation.kernel.settings import TimingConfig
+from tests.cases import cases
 from tests.plan_rows import facts_table
 
 Fact = dict[str, Any]
@@ -64,7 +58,7 @@ def sized(
     """Returns every result row."""
     params = SizeParams(
         (assignor,),
-        SizingCriteria(**{"headroom": 0.0, "quantile": 0.5, **terms}, timing=TimingConfig()),
+        size_sweep.SizingCriteria(**{"headroom": 0.0, "quantile": 0.5, **terms}, timing=TimingConfig()),
         ("range", "sticky"),
         numbers,
     )
@@ -142,14 +136,12 @@ def test_the_curve() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("facts", "code", "text"),
-    [
-        (group("g", [1.0, -1.0], capacity=5), "bad-load", "loads: topic=t, partition=1, in_messages_per_second=-1.0"),
-        (group("g", [1.0, 2.0], capacity=0), "bad-capacity", "groups: capacity=0.0"),
-        (group("g", [1.0, 2.0])[:-1], "no-loads", "loads has no in_messages_per_second"),
-        (group("g", [1.0, 2.0], assignor="mine"), "unknown-assignor", "It is configured with mine"),
-    ],
+@cases(
+    "facts code text",
+    (group("g", [1.0, -1.0], capacity=5), "bad-load", "loads: topic=t, partition=1, in_messages_per_second=-1.0"),
+    (group("g", [1.0, 2.0], capacity=0), "bad-capacity", "groups: capacity=0.0"),
+    (group("g", [1.0, 2.0])[:-1], "no-loads", "loads has no in_messages_per_second"),
+    (group("g", [1.0, 2.0], assignor="mine"), "unknown-assignor", "It is configured with mine"),
 )
 def test_a_group_without_a_verdict(facts: list[Fact], code: str, text: str) -> None:
     """Each is rejected with a code, and the others are sized."""
@@ -161,13 +153,13 @@ def test_a_group_without_a_verdict(facts: list[Fact], code: str, text: str) -> N
 
 def test_which_numbers_are_looked_at() -> None:
     """All where they are few; else today's, those around the needed count, and the remaining ones spaced by ratio."""
-    assert initial_counts(3, 12, 4.2, 9).tolist() == list(range(1, 13))
-    assert initial_counts(20, 12, np.nan, 2).tolist() == list(range(1, 21))
-    many = initial_counts(100, 100_000, 731.5, 300)
-    assert len(many) <= MAX_COUNTS
+    assert size_sweep.initial_counts(3, 12, 4.2, 9).tolist() == list(range(1, 13))
+    assert size_sweep.initial_counts(20, 12, np.nan, 2).tolist() == list(range(1, 21))
+    many = size_sweep.initial_counts(100, 100_000, 731.5, 300)
+    assert len(many) <= size_sweep.MAX_COUNTS
     assert {99, 100, 101, 732, 733} <= set(many.tolist())
-    assert counts_between(np.array([1, 4, 8]), np.array([False, False, True])).tolist() == [5, 6, 7]
-    assert counts_between(np.array([1, 4, 8]), np.array([False, False, False])).tolist() == []
+    assert size_sweep.counts_between(np.array([1, 4, 8]), np.array([False, False, True])).tolist() == [5, 6, 7]
+    assert size_sweep.counts_between(np.array([1, 4, 8]), np.array([False, False, False])).tolist() == []
 
 
 def test_more_numbers_are_looked_at_where_none_keeps_up() -> None:
@@ -179,22 +171,20 @@ def test_more_numbers_are_looked_at_where_none_keeps_up() -> None:
 
 def test_the_answer_is_the_first_even_in_a_gap() -> None:
     """5,000 equal partitions: the first number that keeps up is found, though not all numbers are tried at first."""
-    row = one(sized(group("g", [1.0] * 5_000, members=3, capacity=7.9)))
-    assert row["needed"] == -(-5_000 // 7)
+    assert one(sized(group("g", [1.0] * 5_000, members=3, capacity=7.9)))["needed"] == -(-5_000 // 7)
 
 
 def test_knee_and_saturation() -> None:
     """Of 60, 30, 20, 15, 15 the point farthest below the line; and the first of the least."""
     members, most = np.arange(1, 6), np.array([60.0, 30, 20, 15, 15])
-    assert knee(members, most) == 2
-    assert saturation_members(members, most) == 4
-    assert knee(np.array([1, 2]), np.array([5.0, 5.0])) == 1
+    assert size_sweep.knee(members, most) == 2
+    assert size_sweep.saturation_members(members, most) == 4
+    assert size_sweep.knee(np.array([1, 2]), np.array([5.0, 5.0])) == 1
 
 
 def test_numbers_for_an_autoscaler() -> None:
     """The fewest at the peak, those of use, and so much lag as one member handles in half a minute."""
-    row = one(sized(group("g", [10.0] * 12, capacity=40)))
-    text = autoscaler(row)
+    text = autoscaler(one(sized(group("g", [10.0] * 12, capacity=40))))
     assert "minReplicaCount: 3" in text
     assert "maxReplicaCount: 12" in text
     assert 'lagThreshold: "1200"' in text
@@ -202,6 +192,5 @@ def test_numbers_for_an_autoscaler() -> None:
 
 def test_durations_in_words() -> None:
     """Short ones in seconds."""
-    assert [duration(each) for each in (None, 0.2, 119, 600, 7200, np.inf)] == [
-        *("–", "0 s", "119 s", "10 min", "2.0 h", "never")
-    ]
+    found = [duration(each) for each in (None, 0.2, 119, 600, 7200, np.inf)]
+    assert found == [*("–", "0 s", "119 s", "10 min", "2.0 h", "never")]

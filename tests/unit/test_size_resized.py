@@ -38,15 +38,8 @@ def changed(row: Row, fact_rows: list[Fact], members: int, name: str) -> list[Fa
     ids = sorted((each["id"] for each in row["members"]), key=java_key)
     gone = set(ids[: max(len(ids) - members, 0)])
     joiners = [f"joiner-{nth:02d}" for nth in range(1, members - len(ids) + 1)]
-    kept = [
-        fact
-        for fact in fact_rows
-        if fact["kind"] not in (MEMBER, SUBSCRIPTION, OWNED_ORDER) or fact["member_id"] not in gone
-    ]
-    kept = [
-        fact | {"kind": DEPARTED_SLICE} if fact["kind"] == OWNED_SLICE and fact["member_id"] in gone else fact
-        for fact in kept
-    ]
+    kept = [f for f in fact_rows if f["kind"] not in (MEMBER, SUBSCRIPTION, OWNED_ORDER) or f["member_id"] not in gone]
+    kept = [f | {"kind": DEPARTED_SLICE} if f["kind"] == OWNED_SLICE and f["member_id"] in gone else f for f in kept]
     topics = {fact["topic"]: fact["partitions"] for fact in fact_rows if fact["kind"] == SUBSCRIPTION}
     nothing = dict.fromkeys(FACT_TYPES) | {"cluster": name, "group_id": "group", "at": [], "racks": []}
     for joiner in joiners:

@@ -31,11 +31,8 @@ def _snapshot(topics: int = 1) -> Snapshot:
 
 def _tables(fleet: Path, cluster: str = "cluster=prod") -> Path:
     """Where the tables of a cluster are that count."""
-    [folder] = [
-        fleet / part
-        for part in cluster_folders.split_by_cluster(_names(fleet), "cluster")
-        if part.startswith(f"{cluster}/")
-    ]
+    partitions = cluster_folders.split_by_cluster(_names(fleet), "cluster")
+    [folder] = [fleet / p for p in partitions if p.startswith(f"{cluster}/")]
     return folder
 
 
@@ -189,9 +186,7 @@ def test_runs_lose_nothing() -> None:
     """Whatever the set, its runs expand to it."""
     for bits in range(1 << 9):
         partitions = [number for number in range(9) if bits >> number & 1]
-        expanded = [
-            first + k * step for first, step, count in snapshot_tables.to_slices(partitions) for k in range(count)
-        ]
+        expanded = [f + k * step for f, step, count in snapshot_tables.to_slices(partitions) for k in range(count)]
         assert sorted(expanded) == partitions
 
 

@@ -15,6 +15,7 @@ from spark_assign.sources.kafka import groups as kafka_groups
 from spark_assign.sources.kafka.groups import ListedGroup, UnsettledError
 from spark_assign.wire import consumer_protocol
 from spark_assign.wire.consumer_protocol import Subscription
+from tests.cases import cases
 
 
 class _Cluster:
@@ -114,16 +115,14 @@ def test_what_fails_for_good_is_reported() -> None:
     assert set(faults) == {"a", "b", "c"}
 
 
-@pytest.mark.parametrize(
-    ("assignor", "user_data", "generation", "expected"),
-    [
-        ("range", b"\0\0\0\0\0\0\0\5", 3, None),
-        ("sticky", None, None, None),
-        ("sticky", b"\0\0\0\0\0\0\0\5", 5, None),
-        ("sticky", b"\0\0\0\0\0\0\0\5", None, 5),
-        ("sticky", b"\0\0\0\0", 3, -1),
-        ("cooperative-sticky", b"\0\0\0\5", 3, 5),
-    ],
+@cases(
+    "assignor user_data generation expected",
+    ("range", b"\0\0\0\0\0\0\0\5", 3, None),
+    ("sticky", None, None, None),
+    ("sticky", b"\0\0\0\0\0\0\0\5", 5, None),
+    ("sticky", b"\0\0\0\0\0\0\0\5", None, 5),
+    ("sticky", b"\0\0\0\0", 3, -1),
+    ("cooperative-sticky", b"\0\0\0\5", 3, 5),
 )
 def test_generation_in_user_data(
     assignor: str, user_data: bytes | None, generation: int | None, expected: int | None
@@ -133,17 +132,15 @@ def test_generation_in_user_data(
     assert consumer_protocol.user_data_generation(subscription, assignor) == expected
 
 
-@pytest.mark.parametrize(
-    ("members", "expected"),
-    [
-        ([(["a", "b"], None), (["b", "a"], None)], "homogeneous"),
-        ([(["a"], None), (["a", "b"], None)], "heterogeneous"),
-        ([([], "a.*"), ([], "a.*")], "homogeneous"),
-        ([([], "a.*"), ([], "a+")], "heterogeneous"),
-        ([(["a"], "a.*"), (["a"], "a.*")], "heterogeneous"),
-        ([(["a"], None), ([], "a.*")], "heterogeneous"),
-        ([], "homogeneous"),
-    ],
+@cases(
+    "members expected",
+    ([(["a", "b"], None), (["b", "a"], None)], "homogeneous"),
+    ([(["a"], None), (["a", "b"], None)], "heterogeneous"),
+    ([([], "a.*"), ([], "a.*")], "homogeneous"),
+    ([([], "a.*"), ([], "a+")], "heterogeneous"),
+    ([(["a"], "a.*"), (["a"], "a.*")], "heterogeneous"),
+    ([(["a"], None), ([], "a.*")], "heterogeneous"),
+    ([], "homogeneous"),
 )
 def test_how_the_broker_counts_subscriptions(members: list[tuple[list[str], str | None]], expected: str) -> None:
     """Names as sets; one pattern of all, and no names besides."""

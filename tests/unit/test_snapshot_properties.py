@@ -17,6 +17,7 @@ from spark_assign.sources.auth.properties import Login
 from spark_assign.sources.auth.secret import Secret, hidden
 from spark_assign.sources.auth.tls import Store, Tls
 from spark_assign.tables.errors import ConfigError
+from tests.cases import cases
 
 SCRAM = """
 # comment
@@ -64,11 +65,10 @@ def test_librdkafka_names() -> None:
 
 def test_mutual_tls() -> None:
     """One PEM file with key and certificates, no host name check where Java has it off; the versions that are named."""
-    text = (
+    assert _settings(
         "security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.location=client.pem\n"
         "ssl.key.password=hush\nssl.endpoint.identification.algorithm=\nssl.enabled.protocols=TLSv1.3\n"
-    )
-    assert _settings(text) == {
+    ) == {
         "security_protocol": "SSL",
         "ssl_context": Tls(None, Store("ssl.keystore", "PEM", "client.pem"), Secret("hush"), False, ("TLSv1.3",)),
         "secrets": ("hush",),
@@ -97,33 +97,29 @@ def test_half_a_surrogate_pair_is_sent_as_java_sends_it() -> None:
     assert found["sasl_plain_password"] == "\U0001f600"
 
 
-@pytest.mark.parametrize(
-    ("config", "options"),
-    [
-        ("org.x.M required;", {}),
-        ("org.x.M required a=\"b\" c='d';", {"a": "b", "c": "d"}),
-        ('M required a = "b;=c" ;', {"a": "b;=c"}),
-        (r'M required a="\"\\\t\101\e";', {"a": '"\\\tAe'}),
-        ('M required // why\n a="//b" /* and\n c="d" */ e=f;', {"a": "//b", "e": "f"}),
-        ('M required a="";', {"a": ""}),
-    ],
+@cases(
+    "config options",
+    ("org.x.M required;", {}),
+    ("org.x.M required a=\"b\" c='d';", {"a": "b", "c": "d"}),
+    ('M required a = "b;=c" ;', {"a": "b;=c"}),
+    (r'M required a="\"\\\t\101\e";', {"a": '"\\\tAe'}),
+    ('M required // why\n a="//b" /* and\n c="d" */ e=f;', {"a": "//b", "e": "f"}),
+    ('M required a="";', {"a": ""}),
 )
 def test_login_modules(config: str, options: dict[str, str]) -> None:
     """As Java's StreamTokenizer reads them: either quotation mark, escapes, comments."""
     assert client_jaas.parse_login(config) == Login("M", {name: Secret(text) for name, text in options.items()})
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ('M required password="hush"', "expected a semicolon at the end"),
-        ('M required password="hush;', "a quotation mark is not closed"),
-        ('M required password="hush"; N required;', "expected one login module"),
-        ('M password="hush";', "expected a login module's class and `required`"),
-        ("M required password=hush=1;", 'expected options as name="value"'),
-        ("M required password;", 'expected options as name="value"'),
-        (";", "expected a login module's class"),
-    ],
+@cases(
+    "config message",
+    ('M required password="hush"', "expected a semicolon at the end"),
+    ('M required password="hush;', "a quotation mark is not closed"),
+    ('M required password="hush"; N required;', "expected one login module"),
+    ('M password="hush";', "expected a login module's class and `required`"),
+    ("M required password=hush=1;", 'expected options as name="value"'),
+    ("M required password;", 'expected options as name="value"'),
+    (";", "expected a login module's class"),
 )
 def test_login_modules_that_make_no_sense(config: str, message: str) -> None:
     """Nothing of them is repeated."""
@@ -136,41 +132,33 @@ SASL = "security.protocol=SASL_SSL\nsasl.mechanism="
 OAUTH = SASL + "OAUTHBEARER\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("security.protocol=TLS", "security.protocol: expected one of PLAINTEXT"),
-        ("security.protocol=SASL_SSL", "sasl.mechanism: expected one of PLAIN"),
-        (SASL + "DIGEST-MD5", "sasl.mechanism: expected one of PLAIN"),
-        (SASL + "PLAIN\nsasl.password=hush", "sasl.jaas.config: PLAIN needs"),
-        (SASL + "GSSAPI\nsasl.jaas.config=x.Krb5LoginModule required useKeyTab=true;", "useKeyTab: .*kinit"),
-        (SASL + 'AWS_MSK_IAM\nsasl.jaas.config=x.IAMLoginModule required foo="hush";', "foo: IAMLoginModule's options"),
-        (
-            SASL + 'AWS_MSK_IAM\nsasl.jaas.config=x.PlainLoginModule required password="hush";',
-            "IAMLoginModule required;",
-        ),
-        ("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=AWS_MSK_IAM", "AWS_MSK_IAM needs SASL_SSL"),
-        (OAUTH, "sasl.oauthbearer.token.endpoint.url: expected the URL"),
-        (OAUTH + "sasl.oauthbearer.token.endpoint.url=https://x:hush@idp/", "a password does not belong into the URL"),
-        (OAUTH + "sasl.oauthbearer.token.endpoint.url=https://idp/", "needs sasl.oauthbearer.client.credentials"),
-        (OAUTH + "sasl.oauthbearer.assertion.private.key.file=/hush", "assertions are not supported. Give client.c"),
-        (OAUTH + "sasl.oauthbearer.jwt.retriever.class=x.JwtBearerJwtRetriever", "retriever.class: expected one of D"),
-        (OAUTH + 'sasl.jaas.config=M required unsecuredLoginStringClaim_sub="hush";', "Put one into a file"),
-        (OAUTH + "sasl.login.callback.handler.class=org.example.Hush", "names a class of Java"),
-        ("ssl.engine.factory.class=x.Y", "ssl.engine.factory.class: names a class of Java"),
-        ("ssl.cipher.suites=TLS_AES_128_GCM_SHA256", "ssl.cipher.suites: .*Take it out"),
-        ("enable.ssl.certificate.verification=false", "certificates are always verified"),
-        ("ssl.trustore.location=hush", "no setting of Kafka's clients. Did you mean ssl.truststore.location"),
-        (
-            "ssl.truststore.location=/etc/trust.bks\nssl.truststore.type=BKS",
-            "expected one of PEM, PKCS12, JKS, found BKS",
-        ),
-        ("ssl.keystore.key=hush", "ssl.keystore.key and ssl.keystore.certificate.chain: give both"),
-        ("ssl.keystore.key=hush\nssl.keystore.certificate.chain=c", "ssl.keystore.key: needs ssl.keystore.type=PEM"),
-        ("ssl.truststore.location=x\nssl.truststore.type=PEM\nssl.truststore.password=hush", "password: not for PEM"),
-        ("ssl.enabled.protocols=SSLv3", "ssl.enabled.protocols: expected some of TLSv1.2, TLSv1.3"),
-        ("request.timeout.ms=hush", "request.timeout.ms: expected a number"),
-    ],
+@cases(
+    "text message",
+    ("security.protocol=TLS", "security.protocol: expected one of PLAINTEXT"),
+    ("security.protocol=SASL_SSL", "sasl.mechanism: expected one of PLAIN"),
+    (SASL + "DIGEST-MD5", "sasl.mechanism: expected one of PLAIN"),
+    (SASL + "PLAIN\nsasl.password=hush", "sasl.jaas.config: PLAIN needs"),
+    (SASL + "GSSAPI\nsasl.jaas.config=x.Krb5LoginModule required useKeyTab=true;", "useKeyTab: .*kinit"),
+    (SASL + 'AWS_MSK_IAM\nsasl.jaas.config=x.IAMLoginModule required foo="hush";', "foo: IAMLoginModule's options"),
+    (SASL + 'AWS_MSK_IAM\nsasl.jaas.config=x.PlainLoginModule required password="hush";', "IAMLoginModule required;"),
+    ("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=AWS_MSK_IAM", "AWS_MSK_IAM needs SASL_SSL"),
+    (OAUTH, "sasl.oauthbearer.token.endpoint.url: expected the URL"),
+    (OAUTH + "sasl.oauthbearer.token.endpoint.url=https://x:hush@idp/", "a password does not belong into the URL"),
+    (OAUTH + "sasl.oauthbearer.token.endpoint.url=https://idp/", "needs sasl.oauthbearer.client.credentials"),
+    (OAUTH + "sasl.oauthbearer.assertion.private.key.file=/hush", "assertions are not supported. Give client.c"),
+    (OAUTH + "sasl.oauthbearer.jwt.retriever.class=x.JwtBearerJwtRetriever", "retriever.class: expected one of D"),
+    (OAUTH + 'sasl.jaas.config=M required unsecuredLoginStringClaim_sub="hush";', "Put one into a file"),
+    (OAUTH + "sasl.login.callback.handler.class=org.example.Hush", "names a class of Java"),
+    ("ssl.engine.factory.class=x.Y", "ssl.engine.factory.class: names a class of Java"),
+    ("ssl.cipher.suites=TLS_AES_128_GCM_SHA256", "ssl.cipher.suites: .*Take it out"),
+    ("enable.ssl.certificate.verification=false", "certificates are always verified"),
+    ("ssl.trustore.location=hush", "no setting of Kafka's clients. Did you mean ssl.truststore.location"),
+    ("ssl.truststore.location=/etc/trust.bks\nssl.truststore.type=BKS", "expected one of PEM, PKCS12, JKS, found BKS"),
+    ("ssl.keystore.key=hush", "ssl.keystore.key and ssl.keystore.certificate.chain: give both"),
+    ("ssl.keystore.key=hush\nssl.keystore.certificate.chain=c", "ssl.keystore.key: needs ssl.keystore.type=PEM"),
+    ("ssl.truststore.location=x\nssl.truststore.type=PEM\nssl.truststore.password=hush", "password: not for PEM"),
+    ("ssl.enabled.protocols=SSLv3", "ssl.enabled.protocols: expected some of TLSv1.2, TLSv1.3"),
+    ("request.timeout.ms=hush", "request.timeout.ms: expected a number"),
 )
 def test_what_cannot_be_honoured(text: str, message: str) -> None:
     """The error names the key and what was expected, never a value that may be secret."""
@@ -208,19 +196,17 @@ def test_a_malformed_escape(tmp_path: Path) -> None:
     assert "hus" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("library", "text", "extra"),
-    [
-        ("javaproperties", "", "kafka"),
-        ("cryptography", "security.protocol=SSL\nssl.ca.location=ca.pem", "kafka"),
-        (
-            "requests",
-            OAUTH + "sasl.oauthbearer.token.endpoint.url=http://idp/\nsasl.oauthbearer.client.id=i\n"
-            "sasl.oauthbearer.client.secret=s",
-            "kafka",
-        ),
-        ("botocore.session", SASL + "AWS_MSK_IAM", "msk"),
-    ],
+@cases(
+    "library text extra",
+    ("javaproperties", "", "kafka"),
+    ("cryptography", "security.protocol=SSL\nssl.ca.location=ca.pem", "kafka"),
+    (
+        "requests",
+        OAUTH + "sasl.oauthbearer.token.endpoint.url=http://idp/\nsasl.oauthbearer.client.id=i\n"
+        "sasl.oauthbearer.client.secret=s",
+        "kafka",
+    ),
+    ("botocore.session", SASL + "AWS_MSK_IAM", "msk"),
 )
 def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch, library: str, text: str, extra: str) -> None:
     """The error names the extra that brings it."""

@@ -94,11 +94,9 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _configs(error: int = 0, value: str | None = "1") -> Any:
     result = DescribeConfigsResponse.DescribeConfigsResult
-    config = result.DescribeConfigsResourceResult
-    configs = [config(name="streams.num.standby.replicas", value=value)]
-    return DescribeConfigsResponse(
-        results=[result(error_code=error, error_message=None, resource_type=32, resource_name="app", configs=configs)]
-    )
+    configs = [result.DescribeConfigsResourceResult(name="streams.num.standby.replicas", value=value)]
+    results = [result(error_code=error, error_message=None, resource_type=32, resource_name="app", configs=configs)]
+    return DescribeConfigsResponse(results=results)
 
 
 def read(groups: dict[str, ListedGroup], broker: _Broker | None = None) -> tuple[dict[str, list[Any]], list[str]]:
@@ -107,10 +105,8 @@ def read(groups: dict[str, ListedGroup], broker: _Broker | None = None) -> tuple
     connection: Any = broker or _Broker(_configs())
     kafka_groups.describe(connection, groups, TOPICS, rows, messages.append)
     kafka_groups.share_starts(connection, groups, rows, messages.append)
-    lean = {
-        table: [{k: v for k, v in row.items() if v is not None and k != "cluster"} for row in lines]
-        for table, lines in rows.rows.items()
-    }
+    pairs = rows.rows.items()
+    lean = {t: [{k: v for k, v in r.items() if v is not None and k != "cluster"} for r in i] for t, i in pairs}
     return {table: lines for table, lines in lean.items() if lines}, messages
 
 
@@ -182,9 +178,8 @@ def test_a_streams_group_is_read(
         of_member | {"subtopology": "1", "task": 0, "role": "standby", "changelog_offset": 40},
         of_member | {"subtopology": "1", "task": 3, "changelog_offset": 9},
     ]
-    assert [(row["group_id"], row["error"]) for row in rows["undescribed"]] == [
-        ("gone", "GroupIdNotFoundError: [Error 69] GroupIdNotFoundError: no such group")
-    ]
+    found = [(row["group_id"], row["error"]) for row in rows["undescribed"]]
+    assert found == [("gone", "GroupIdNotFoundError: [Error 69] GroupIdNotFoundError: no such group")]
     assert "subscription_lists" not in rows
     assert "owned_lists" not in rows
 
@@ -210,10 +205,9 @@ def test_requests_are_written_as_kafka_does() -> None:
     group_request = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
         group_id="encoders", topics=None
     )
-    requests = (
+    for request, written in (
         (ShareGroupDescribeRequest(group_ids=["encoders"], include_authorized_operations=False), "AgllbmNvZGVycwAA"),
         (StreamsGroupDescribeRequest(group_ids=["app"], include_authorized_operations=False), "AgRhcHAAAAA="),
         (DescribeShareGroupOffsetsRequest(groups=[group_request]), "AgllbmNvZGVycwAAAA=="),
-    )
-    for request, written in requests:
+    ):
         assert bytes(request.encode(version=1)) == _bytes(written)

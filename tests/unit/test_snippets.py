@@ -78,8 +78,7 @@ def test_no_other_way_to_write_a_name() -> None:
     seen = 0
     for path in sorted([*(PACKAGE / "advice").rglob("*.py"), *(PACKAGE / "report").rglob("*.py")]):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            parts = node.values if isinstance(node, ast.JoinedStr) else []
-            for before, value in itertools.pairwise(parts):
+            for before, value in itertools.pairwise(node.values if isinstance(node, ast.JoinedStr) else []):
                 if isinstance(before, ast.Constant) and re.search(r"--[a-z-]+[ =]$", str(before.value)):
                     assert isinstance(value, ast.FormattedValue)
                     is_quoted = isinstance(value.value, ast.Call) and ast.unparse(value.value.func) in WRITERS
@@ -185,8 +184,7 @@ def test_diagrams() -> None:
         lines = text.splitlines()
         assert lines[0] == "sequenceDiagram"
         labels = [line.partition(" as ")[2] for line in lines if re.match(r"    participant m\d as ", line)]
-        read = {re.sub(r"#(\d+);", lambda match: chr(int(match[1])), label) for label in labels}
-        assert read == {name, "b"}
+        assert {re.sub(r"#(\d+);", lambda match: chr(int(match[1])), label) for label in labels} == {name, "b"}
         statement = r"    (participant \w+ as .*|\w+--?>>\w+: .*|Note over [\w,]+: .*)"
         assert all(re.fullmatch(statement, line) and line.isprintable() for line in lines[1:]), name
         assert not any(re.search(r"[;%{}<$&`\"]|\bend\b", re.sub(r"#\d+;", "", label)) for label in labels)
@@ -210,6 +208,5 @@ def test_documents(capsys: pytest.CaptureFixture[str]) -> None:
             found = [row["group_id"] for row in csv.DictReader(io.StringIO(printed, newline=""))]
             assert found == [visible(f"'{name}" if name.startswith(FORMULAS) else name) for name in NAMES]
             continue
-        read = json.loads(printed) if format == "json" else yaml.safe_load(printed)
-        assert read["tables"]["groups"] == rows
+        assert (json.loads(printed) if format == "json" else yaml.safe_load(printed))["tables"]["groups"] == rows
         assert all(line.isprintable() or "\U000e0041" in line for line in printed.split("\n"))

@@ -6,11 +6,11 @@ import random
 from itertools import product
 
 import pyarrow as pa
-import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_assign.replicas.kernel.spread_leaders import leader_moves, spread_leaders
 from spark_assign.tables.replicas import LEADER_MOVES
+from tests.cases import cases, tuples
 
 
 def largest(leaders: list[int], loads: list[int]) -> int:
@@ -18,28 +18,25 @@ def largest(leaders: list[int], loads: list[int]) -> int:
     return max(sum(load for leader, load in zip(leaders, loads, strict=True) if leader == each) for each in leaders)
 
 
-@pytest.mark.parametrize(
-    ("replicas", "loads", "leaders"),
-    [
-        ([[1, 2], [1, 2], [2, 1]], [5, 4, 1], [1, 2, 2]),
-        ([[1], [1], [2]], [5, 4, 1], [1, 1, 2]),  # nobody else has a replica
-        ([[1, 2], [2, 1]], [3, 3], [1, 2]),
-        ([[1, 2, 3]], [7], [1]),
-        ([], [], []),
-    ],
+@cases(
+    "replicas loads leaders",
+    ([[1, 2], [1, 2], [2, 1]], [5, 4, 1], [1, 2, 2]),
+    ([[1], [1], [2]], [5, 4, 1], [1, 1, 2]),  # nobody else has a replica
+    ([[1, 2], [2, 1]], [3, 3], [1, 2]),
+    ([[1, 2, 3]], [7], [1]),
+    ([], [], []),
 )
 def test_by_hand(replicas: list[list[int]], loads: list[int], leaders: list[int]) -> None:
     """Leaders move only if that lowers the larger load of two brokers."""
     assert spread_leaders(replicas, loads) == leaders
 
 
-def test_random_clusters(seed: int) -> None:
+def test_random_clusters(rng: random.Random) -> None:
     """Leaders have replicas, and the largest load never grows. It is rarely above the least that is possible."""
-    draw = random.Random(seed)
     exact = 0
     for _ in range(200):
-        replicas = [draw.sample(range(4), draw.randint(1, 3)) for _ in range(draw.randint(1, 6))]
-        loads = [draw.randint(0, 9) for _ in replicas]
+        replicas = [rng.sample(range(4), rng.randint(1, 3)) for _ in range(rng.randint(1, 6))]
+        loads = [rng.randint(0, 9) for _ in replicas]
         leaders = spread_leaders(replicas, loads)
         assert all(leader in brokers for leader, brokers in zip(leaders, replicas, strict=True))
         best = min(largest(list(each), loads) for each in product(*replicas))
@@ -58,7 +55,5 @@ def test_rows_in_any_order() -> None:
     schema = to_arrow_schema(LEADER_MOVES)
     moves = pa.concat_tables(leader_moves(pa.Table.from_pylist(facts), schema)).to_pylist()
     assert moves == pa.concat_tables(leader_moves(pa.Table.from_pylist(facts[::-1]), schema)).to_pylist()
-    assert [(row["topic"], row["partition"], row["from_broker_id"], row["replicas"]) for row in moves] == [
-        ("__consumer_offsets", 0, 1, [2, 1]),
-        ("__share_group_state", 0, 1, [2, 1]),
-    ]
+    found = [(row["topic"], row["partition"], row["from_broker_id"], row["replicas"]) for row in moves]
+    assert found == tuples("__consumer_offsets 0 1 [2,1]; __share_group_state 0 1 [2,1]")

@@ -112,11 +112,8 @@ def test_reasons(strategy: str) -> None:
 
 def rounds_by_hand(row: Row, departed: Pairs, limit: int) -> Iterator[tuple[int, dict[str, int | bool]]]:
     """Round after round by planning it anew, each partition looked at by itself."""
-    every = {
-        (topic, number)
-        for topic in {topic for member in row["members"] for topic in member["topics"]} & row["topics"].keys()
-        for number in range(row["topics"][topic])
-    }
+    topics = {topic for member in row["members"] for topic in member["topics"]} & row["topics"].keys()
+    every = {(topic, number) for topic in topics for number in range(row["topics"][topic])}
     for number in range(1, limit + 1):
         answer = sticky_kernel.planned([row], "cooperative-sticky")
         sets, withheld = answer.sets.get(row["case"], {}), answer.withheld.get(row["case"], {})
@@ -125,11 +122,8 @@ def rounds_by_hand(row: Row, departed: Pairs, limit: int) -> Iterator[tuple[int,
         kept = sum(len(sets.get(name, set()) & partitions) for name, partitions in owned.items())
         after = {pair: name for part in (sets, withheld) for name, pairs in part.items() for pair in pairs}
         assigned = sum(map(len, sets.values()))
-        moved = [
-            pair
-            for pair in set().union(departed, *owned.values())
-            if pair in after and pair not in owned.get(after[pair], set())
-        ]
+        found = set().union(departed, *owned.values())
+        moved = [p for p in found if p in after and p not in owned.get(after[p], set())]
         yield (
             number,
             {
@@ -184,12 +178,7 @@ def test_rounds(limit: int, number: int) -> None:
             assert metrics.pop("assignor") == "cooperative-sticky"
             assert key not in found
             found[key] = metrics
-    expected = {
-        (row["case"], number): figures
-        for row in rows
-        for number, figures in rounds_by_hand(row, left[row["case"]], limit)
-    }
-    assert found == expected
+    assert found == {(row["case"], n): f for row in rows for n, f in rounds_by_hand(row, left[row["case"]], limit)}
     assert max(number for _, number in found) == limit  # one group never comes to rest
     assert sum(bool(figures["moved"]) for figures in found.values()) > 3
 
@@ -273,5 +262,4 @@ def test_moves_that_make_nothing_more_even_are_taken_back(monkeypatch: pytest.Mo
     scores = iter([5, 5, 4, 5])
     monkeypatch.setattr(sticky_balance, "balance_score", lambda sizes: next(scores))
     for stays in (6, 3):  # not below what it was: all of a's stays with it; below: half moves
-        answer = sticky_kernel.planned([unlike(6)], "sticky")
-        assert len(answer.sets["case"]["a"]) == stays
+        assert len(sticky_kernel.planned([unlike(6)], "sticky").sets["case"]["a"]) == stays

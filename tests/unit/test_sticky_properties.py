@@ -21,8 +21,7 @@ STRATEGIES = random_groups.STICKY
 
 def _settled_groups(number: int, members: int = 6, most: int = 9) -> list[Row]:
     """Groups of equal subscriptions without racks; every partition is owned once, by a member or by one that left."""
-    seed = seed_for(__name__)
-    rng = random.Random(seed)
+    rng = random.Random(seed_for(__name__))
     rows = []
     for case in range(number):
         topics = {f"t{n}": rng.randint(1, most) for n in range(rng.randint(1, 4))}
@@ -101,8 +100,7 @@ def test_what_is_withheld_is_what_another_member_owns() -> None:
         withheld = cooperative.withheld.get(case, {})
         assert _together(cooperative.sets.get(case, {}), withheld) == _together(eager.sets.get(case, {}))
         for member, partitions in withheld.items():
-            others = set().union(*(owned[other] for other in owned if other != member))
-            assert partitions <= others
+            assert partitions <= set().union(*(owned[other] for other in owned if other != member))
 
 
 def test_cooperative_settles_in_two_rounds() -> None:
@@ -123,8 +121,7 @@ def test_cooperative_settles_in_two_rounds() -> None:
 
 def _after(row: Row, given: Sets) -> Row:
     members = [
-        member | {"owned": [list(each) for each in sorted(given.get(member["id"], ()))], "generation": 4}
-        for member in row["members"]
+        m | {"owned": [list(each) for each in sorted(given.get(m["id"], ()))], "generation": 4} for m in row["members"]
     ]
     return row | {"members": members}
 

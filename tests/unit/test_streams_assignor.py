@@ -33,8 +33,7 @@ def planned(group: Row, *, release: str = "4.4") -> dict[str, tuple[list[int], l
     sets = streams_rows.sets_of(made, assign_tasks(made, release=release))
     return {
         member.member_id: tuple(  # type: ignore[misc]
-            sorted(task for role, _, task in sets.get(member.member_id, ()) if role == wanted)
-            for wanted in ("active", "standby")
+            sorted(task for role, _, task in sets.get(member.member_id, ()) if role == w) for w in ("active", "standby")
         )
         for member in made.members
     }
@@ -133,10 +132,7 @@ def test_a_target_is_kept_once_it_is_reached_without_anything_to_balance() -> No
         for member in each["members"]:
             got = sets.get(member["id"], set())
             for role in ("active", "standby"):
-                member[role] = {
-                    name: [at for r, s, at in got if (r, s) == (role, name)] for name in each["subtopologies"]
-                }
+                member[role] = {n: [at for r, s, at in got if (r, s) == (role, n)] for n in each["subtopologies"]}
         again = streams_rows.group_of(each)
-        target = assign_tasks(again)
-        moved = [task for task, at in target.active.items() if task not in again.members[at].active]
+        moved = [task for task, at in assign_tasks(again).active.items() if task not in again.members[at].active]
         assert len(moved) <= len(again.tasks()) // 2

@@ -6,39 +6,32 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from spark_assign.streams.kernel import classic_application
 from spark_assign.streams.kernel import high_availability_task_assignor as high_availability
-from spark_assign.streams.kernel.classic_application import (
-    RUNNING,
-    ClassicApplication,
-    ClassicConfig,
-    ClassicMember,
-    ClassicSubtopology,
-    read_clients,
-)
 from spark_assign.streams.kernel.client_queue import ClientQueue, FirstOfFew, UndeterminedFirstError
 from tests.sizes import drawn
 
 SEED = 7
 
 
-def application(random: Random) -> ClassicApplication:
+def application(random: Random) -> classic_application.ClassicApplication:
     """An application that has lost and won clients, with state in random places."""
     num_clients, num_tasks = random.randint(3, 30), random.randint(5, 80)
     members = []
     for at in range(num_clients):
         process = str(UUID(int=random.getrandbits(128)))
-        members += [ClassicMember(f"m{at}-{thread}", process) for thread in range(random.choice((1, 1, 2)))]
+        members += [classic_application.ClassicMember(f"m{at}-{t}", process) for t in range(random.choice((1, 1, 2)))]
     for task in range(num_tasks):
         for owner in random.sample(members, random.randint(0, min(4, len(members)))):
             offsets = owner.offset_sums
             assert isinstance(offsets, dict)
-            offsets[0, task] = random.choice((RUNNING, 0, 50, 95, 99, 100))
-    return ClassicApplication(
+            offsets[0, task] = random.choice((classic_application.RUNNING, 0, 50, 95, 99, 100))
+    return classic_application.ClassicApplication(
         members,
-        [ClassicSubtopology(["topic"], ["changelog"], has_store=True)],
+        [classic_application.ClassicSubtopology(["topic"], ["changelog"], has_store=True)],
         {"topic": num_tasks},
         {"changelog": [100] * num_tasks},
-        config=ClassicConfig(
+        config=classic_application.ClassicConfig(
             acceptable_recovery_lag=5,
             max_warmup_replicas=random.choice((0, 1, 3, 100)),
             num_standby_replicas=random.choice((0, 0, 1, 2)),
@@ -46,9 +39,9 @@ def application(random: Random) -> ClassicApplication:
     )
 
 
-def planned(group: ClassicApplication, *, has_heap: bool) -> Any:
+def planned(group: classic_application.ClassicApplication, *, has_heap: bool) -> Any:
     """Tasks of each client after the movements from a random target, the warmups, and the number of movements."""
-    clients = sorted(read_clients(group), key=lambda client: client.rank)
+    clients = sorted(classic_application.read_clients(group), key=lambda client: client.rank)
     stateful = sorted(group.stateful)
     for at, client in enumerate(clients):
         client.active.update(stateful[at :: len(clients)])

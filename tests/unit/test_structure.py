@@ -174,21 +174,18 @@ def test_retired_names() -> None:
     for path in set(sources(*ratchet.COUNTED)) - {Path(__file__)}:
         retired = RETIRED if path.relative_to(ROOT).parts[0] in ("spark_assign", "jobs") else RETIRED_IN_TESTS
         names = sorted(set(re.findall(r"[^\W\d]\w*", TEXTS.sub(" ", path.read_text()))))
-        found += [
-            f"{path.relative_to(ROOT)}: {name}" for name in names if any(word in name.lower() for word in retired)
-        ]
+        found += [f"{path.relative_to(ROOT)}: {n}" for n in names if any(word in n.lower() for word in retired)]
     assert sorted(found) == []
 
 
 def test_nothing_that_spark_connect_lacks() -> None:
     """No RDD, no JVM, no frame pulled to the driver as a whole."""
-    found = [
+    assert [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.attr}"
         for path in sources("spark_assign")
         for node in nodes(path, *FORBIDDEN_CALLS)
         if isinstance(node, ast.Attribute) and node.attr in FORBIDDEN_CALLS
-    ]
-    assert found == []
+    ] == []
 
 
 def test_imports_run_in_one_direction() -> None:
@@ -210,9 +207,7 @@ def test_no_module_has_the_name_of_a_public_function() -> None:
         if path.name == "__init__.py":
             package = ".".join(path.relative_to(ROOT).parent.parts)
             modules = {each.stem for each in path.parent.iterdir()}
-            hidden += [
-                name for name in imports(path) if name.startswith(package) and name.rpartition(".")[2] in modules
-            ]
+            hidden += [n for n in imports(path) if n.startswith(package) and n.rpartition(".")[2] in modules]
     assert hidden == []
 
 

@@ -6,10 +6,9 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from spark_assign.sources.kafka.group_description import GroupDescription, read_consumer_group
 from spark_assign.wire.topic_regex import TopicRegexError, topic_matcher
+from tests.cases import cases
 from tests.kafka import topic_regexes
 from tests.recorded_lines import read_rows
 
@@ -21,10 +20,7 @@ def test_the_recorded_expressions_match_the_same_topics() -> None:
     assert sum(bool(row["matched"]) for row in found) > 100
 
 
-@pytest.mark.parametrize(
-    "regex",
-    ["(a+)+$", "(a|a)*b", "(.*)*x", "(a?){500}a{500}", "(" * 900 + "a" + ")*" * 900, "(|a|b)" * 900 + "x"],
-)
+@cases("regex", "(a+)+$", "(a|a)*b", "(.*)*x", "(a?){500}a{500}", "(" * 900 + "a" + ")*" * 900, "(|a|b)" * 900 + "x")
 def test_no_expression_takes_long(regex: str) -> None:
     """Python's own library backtracks: 50 s for 50 characters of the first one."""
     start = time.process_time()
@@ -55,9 +51,7 @@ def test_a_group_subscribes_to_what_the_broker_matches() -> None:
     assert [member.topics for member in found.members] == [("x", "a", "b"), ("x", "12"), ("x",)]
 
 
-@pytest.mark.parametrize(
-    ("regex", "reason"), [("((a{100}){100}){100}", "repetition"), (r"\pL{900}", "too large"), ("a\ud800", "encode")]
-)
+@cases("regex reason", ("((a{100}){100}){100}", "repetition"), (r"\pL{900}", "too large"), ("a\ud800", "encode"))
 def test_a_group_whose_expression_cannot_be_evaluated_is_not_described(regex: str, reason: str) -> None:
     """The error says so; nothing is taken for matched."""
     found = read_consumer_group(_group(None, regex), ["a"])

@@ -6,6 +6,7 @@ import pytest
 
 from spark_assign import ConfigError
 from spark_assign.streams import read_topology
+from tests.cases import cases
 
 TEXT = """Topologies:
    Sub-topology: 0
@@ -49,10 +50,7 @@ def test_a_topology() -> None:
     assert read_topology(TEXT, "app", {"counts-repartition"})[1]["source_topics"] == ["counts-repartition"]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [("", "no subtopology"), (TEXT.replace("[orders, returns]", "orders-.*"), "pattern.*orders-")],
-)
+@cases("text message", ("", "no subtopology"), (TEXT.replace("[orders, returns]", "orders-.*"), "pattern.*orders-"))
 def test_a_text_that_cannot_be_read(text: str, message: str) -> None:
     """With what is wrong."""
     with pytest.raises(ConfigError, match=message):

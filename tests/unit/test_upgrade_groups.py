@@ -14,6 +14,7 @@ from spark_assign.migration.kernel import rolling_restart
 from spark_assign.migration.kernel.upgrade import plan_upgrades
 from spark_assign.migration.kernel.upgrade_verdict import next_member_id
 from spark_assign.tables.comparison import UPGRADE_ROWS
+from tests.cases import keyed
 from tests.plan_rows import facts_table
 
 SCHEMA = to_arrow_schema(UPGRADE_ROWS)
@@ -54,8 +55,7 @@ def group(
     }
     for member_id, numbers in (owned or {}).items():
         member = key | {"member_id": member_id}
-        columns = {"kind": MEMBER, "client_id": "consumer-g-1", "generation_id": 1}
-        yield member | columns | members.get(member_id, {})
+        yield member | {"kind": MEMBER, "client_id": "consumer-g-1", "generation_id": 1} | members.get(member_id, {})
         topic = member | {"topic": "t", "partitions": partitions}
         yield topic | {"kind": SUBSCRIPTION}
         for number in numbers:
@@ -65,8 +65,7 @@ def group(
 def upgrades(facts: Iterable[Row], to_release: str, assignor: str | None = None) -> Rows:
     """The rows by kind and group, without keys and nulls."""
     found: Rows = {}
-    tables = list(plan_upgrades(facts_table(facts), to_release, assignor, SCHEMA))
-    for row in pa.concat_tables(tables).to_pylist():
+    for row in pa.concat_tables(list(plan_upgrades(facts_table(facts), to_release, assignor, SCHEMA))).to_pylist():
         kind, name = row.pop("kind"), row.pop("group_id")
         assert row.pop("cluster") == "c"
         found.setdefault((kind, name), []).append({name: each for name, each in row.items() if each is not None})
@@ -109,17 +108,11 @@ def test_groups_that_keep_their_assignor() -> None:
     # Other members of an eager group pause, too: each restart pauses all four partitions there and back.
     note = "roundrobin assigns the same in 3.9 and 2.8."
     assert found["group", "same"] == [row_of("roundrobin", note, paused_partitions=2 * 2 * 4, **RESTARTED)]
-    restart = {
-        "step_type": "restart",
-        "bounce": 1,
-        "leader_changed": True,
-        "assignor": "roundrobin",
-        "moved": 4,
-        "moved_by_rules": 0,
-        "revoked": 2,
-        "paused_partitions": 8,
-        "description": "Restart the member with 3.9.",
-    }
+    restart = keyed(
+        "step_type=restart bounce=1 leader_changed=True assignor=roundrobin moved=4 "
+        "moved_by_rules=0 revoked=2 paused_partitions=8 "
+        "description='Restart the member with 3.9.'"
+    )
     first = {"step": 1, "member_id": "a", "new_member_id": A2, "leader": "b", "leader_release": "2.8", "rules": "2.8"}
     second = {"step": 2, "member_id": "b", "new_member_id": B2, "leader": A2, "leader_release": "3.9", "rules": "3.9"}
     assert found["step", "same"] == [restart | first, restart | second]
@@ -132,11 +125,8 @@ def test_groups_that_keep_their_assignor() -> None:
     # Restarts of static members move nothing. What the next rebalance changes is a step, but isn't part of the sum.
     (row,) = found["group", "static"]
     names = ("static_members", "restarts", "simulated_restarts", "leader_changes", "moved", "revoked")
-    assert {name: row[name] for name in names} == dict.fromkeys(names, 0) | {
-        "static_members": 2,
-        "restarts": 2,
-        "simulated_restarts": 2,
-    }
+    got = {name: row[name] for name in names}
+    assert got == dict.fromkeys(names, 0) | keyed("static_members=2 restarts=2 simulated_restarts=2")
     assert row["paused_partitions"] == 3 + 1
     *restarts, last = found["step", "static"]
     assert [(step["member_id"], step["leader"], step["paused_partitions"]) for step in restarts] == [
@@ -148,15 +138,11 @@ def test_groups_that_keep_their_assignor() -> None:
         "step_type": "next-rebalance",
         "bounce": 1,
         "leader": A2,
-        "leader_release": "3.9",
-        "leader_changed": False,
-        "assignor": "sticky",
-        "rules": "3.9",
-        "moved": 1,
-        "moved_by_rules": 0,
-        "revoked": 1,
-        "paused_partitions": 4,
-        "description": "At the next rebalance, for whatever reason, the leader assigns by its new rules.",
+        **keyed(
+            "leader_release='3.9' leader_changed=False assignor=sticky rules='3.9' moved=1 "
+            "moved_by_rules=0 revoked=1 paused_partitions=4 "
+            "description='At the next rebalance, for whatever reason, the leader assigns by its new rules.'"
+        ),
     }
 
 
@@ -167,10 +153,7 @@ def test_rules_that_move_partitions() -> None:
     members: Row = {name: {"generation_id": -1} for name in owned}
     found = upgrades(group("g", "cooperative-sticky", owned, ("Java", "2.8.0"), 12, **members), "3.3")
     (row,), steps = found["group", "g"], found["step", "g"]
-    assert (row["verdict"], row["note"]) == (
-        "ready-with-warnings",
-        "The rules of 2.8.0 would avoid 3 of the moves.",
-    )
+    assert (row["verdict"], row["note"]) == ("ready-with-warnings", "The rules of 2.8.0 would avoid 3 of the moves.")
     assert [step["moved_by_rules"] for step in steps] == [0, 3, 0]
     assert [row[name] for name in ("from_rules", "to_rules", "moved_by_rules")] == ["2.5.1", "3.2", 3]
     assert (row["moved_by_old_rules"], row["moved_by_new_rules"]) == (24, 24)
@@ -232,13 +215,12 @@ def assert_stopped(found: Rows, name: str, to_assignor: str, moved: int) -> None
     assert [row.get(column) for column in columns] == [2, None, None, moved, 4]
     assert row["note"].startswith(f"Stop all members, then start them with {to_assignor} alone")
     assert found["step", name] == [
-        {
-            "step": 1,
-            "step_type": "stop-all",
-            "description": "Stop all members. The group must be empty. (Or start the new members with another group "
-            "id and its offsets.)",
-            "paused_partitions": 4,
-        },
+        keyed(
+            "step=1 step_type=stop-all "
+            "description='Stop all members. The group must be empty. (Or start the new members with another group id "
+            "and its offsets.)' "
+            "paused_partitions=4"
+        ),
         {
             "step": 2,
             "step_type": "start-all",
@@ -282,12 +264,10 @@ def assert_verdicts(found: Rows) -> None:
             to_assignor="cooperative-sticky",
             client_libraries="Java 1, aiokafka 1",
         ),
-        "empty": {
-            "verdict": "ready",
-            "assignor": "range",
-            "members": 0,
-            "note": "The group has no members. The first member to join leads, with its own release.",
-        },
+        "empty": keyed(
+            "verdict=ready assignor=range members=0 "
+            "note='The group has no members. The first member to join leads, with its own release.'"
+        ),
         "served": unled("uniform", "The broker assigns the group (KIP-848): no member leads.", verdict="done"),
         "unknown": unled(
             "range",
@@ -296,9 +276,7 @@ def assert_verdicts(found: Rows) -> None:
         ),
     }
     rejected = {name: row for (kind, name), (row, *_) in found.items() if kind == "rejected"}
-    assert {name: row["code"] for name, row in rejected.items()} == {
-        "connected": "out-of-scope",
-    }
+    assert {name: row["code"] for name, row in rejected.items()} == {"connected": "out-of-scope"}
     assert {name for kind, name in found if kind == "step"} == {"older", "rolling", "stopping"}
 
 

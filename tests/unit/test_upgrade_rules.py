@@ -4,44 +4,40 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.groups.kernel.client_settings import NOT_THERE, ROLLING, STOP_ALL
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS
-from spark_assign.migration.kernel.upgrade_verdict import (
-    UpgradeCandidate,
-    explain_unknown,
-    judge_upgrade,
-)
+from spark_assign.migration.kernel.upgrade_verdict import UpgradeCandidate, explain_unknown, judge_upgrade
+from tests.cases import cases
 
 JAVA = UpgradeCandidate("sticky", "Java", "2.8", "Java 3", "3.9", None)
 
 
-@pytest.mark.parametrize(
-    ("releases", "release"),
-    [("2.8", "2.8"), ("2.8-3.3", "3.3"), ("<=2.7", "2.7"), ("3.4+", None), ("<2.4", None), (None, None), ("9.9", None)],
+@cases(
+    "releases release",
+    ("2.8", "2.8"),
+    ("2.8-3.3", "3.3"),
+    ("<=2.7", "2.7"),
+    ("3.4+", None),
+    ("<2.4", None),
+    (None, None),
+    ("9.9", None),
 )
 def test_the_newest_release_that_it_may_be(releases: str | None, release: str | None) -> None:
     """As a plan has it; where there is no newest one nothing is guessed."""
     assert replace(JAVA, releases=releases).release == release
 
 
-@pytest.mark.parametrize(
-    ("case", "says"),
-    [
-        (replace(JAVA, assignor=None), "The current assignor is unknown. Only range, "),
-        (replace(JAVA, assignor="stream"), "The current assignor is stream. Only range, "),
-        (replace(JAVA, library=None), "The client library of the leader is unknown. Set it with --leader-client "),
-        (
-            replace(JAVA, releases="3.4+"),
-            "The release of the leader is unknown (Java 3.4+). Set it with --leader-client ",
-        ),
-        (
-            replace(JAVA, library="librdkafka"),
-            "The leader uses librdkafka, whose releases aren't those of Kafka's Java clients.",
-        ),
-    ],
+@cases(
+    "case says",
+    (replace(JAVA, assignor=None), "The current assignor is unknown. Only range, "),
+    (replace(JAVA, assignor="stream"), "The current assignor is stream. Only range, "),
+    (replace(JAVA, library=None), "The client library of the leader is unknown. Set it with --leader-client "),
+    (replace(JAVA, releases="3.4+"), "The release of the leader is unknown (Java 3.4+). Set it with --leader-client "),
+    (
+        replace(JAVA, library="librdkafka"),
+        "The leader uses librdkafka, whose releases aren't those of Kafka's Java clients.",
+    ),
 )
 def test_unknown_facts_are_reported(case: UpgradeCandidate, says: str) -> None:
     """And what to say."""
@@ -59,8 +55,7 @@ def test_every_library_is_in_the_table_and_they_agree() -> None:
     """What `groups.kernel.client_libraries` says of lists that mix is what the table has."""
     for name, library in LIBRARIES.items():
         reason = library.switching
-        has = "cooperative-sticky" in library.assignors
-        method = ROLLING if library.mixes else STOP_ALL if has else NOT_THERE
+        method = ROLLING if library.mixes else STOP_ALL if ("cooperative-sticky" in library.assignors) else NOT_THERE
         case = replace(JAVA, library=name, assignor="range", to_assignor="cooperative-sticky")
         assert name == "Java" or f"To switch to cooperative-sticky: {method}. {reason}" in str(explain_unknown(case))
         assert reason.endswith(".")
@@ -91,21 +86,17 @@ def test_switching_on_the_way() -> None:
     assert judge_upgrade(mixed, None, False)[0] == READY_WITH_WARNINGS
     assert judge_upgrade(replace(cooperative, client_libraries="Java 1, aiokafka 1"), None, False)[0] == BLOCKED
     assert not replace(cooperative, releases="3.9").is_done
-    back = replace(JAVA, assignor="cooperative-sticky", to_assignor="range")
-    assert not back.is_rolling
+    assert not replace(JAVA, assignor="cooperative-sticky", to_assignor="range").is_rolling
 
 
-@pytest.mark.parametrize(
-    ("releases", "to_release", "has_racks", "ends"),
-    [
-        ("4.3", "4.4", True, True),
-        ("3.4", "4.4", True, False),
-        ("4.3", "4.4", False, False),
-        ("3.5", "4.3", True, False),
-    ],
+@cases(
+    "releases to_release has_racks ends",
+    ("4.3", "4.4", True, True),
+    ("3.4", "4.4", True, False),
+    ("4.3", "4.4", False, False),
+    ("3.5", "4.3", True, False),
 )
 def test_broker_bounces_end_with_4_4(releases: str, to_release: str, has_racks: bool, ends: bool) -> None:
     """In rack-aware groups: the leader rejoins twice up to 4.3 (KAFKA-20778)."""
-    case = replace(JAVA, releases=releases, to_release=to_release, has_racks=has_racks)
-    _, note = judge_upgrade(case, None, True)
+    _, note = judge_upgrade(replace(JAVA, releases=releases, to_release=to_release, has_racks=has_racks), None, True)
     assert ("A restart of a broker no longer causes two rebalances (KAFKA-20778)." in note) == ends

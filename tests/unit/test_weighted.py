@@ -162,8 +162,7 @@ def test_the_least_that_will_do(draw: np.random.Generator) -> None:
     for _ in range(50):
         load = draw.lognormal(0, 1, 2_000)
         excess = float(draw.uniform(0.1, 0.9) * load.sum())
-        given = load[min_cover(load, excess)].sum()
-        assert excess <= given <= excess * 1.01
+        assert excess <= load[min_cover(load, excess)].sum() <= excess * 1.01
 
 
 # --- random groups ------------------------------------------------------------------------------------------------
@@ -198,12 +197,7 @@ def least_moved(packing: Packing) -> float | None:
         within[member, :, member] = taken[:, member]
     rows.append(within.reshape(members, -1))
     upper.append(packing.limit)
-    pairs = [
-        (one, other, member)
-        for one, member in zip(*np.nonzero(hot), strict=True)
-        for other in range(partitions)
-        if other != one
-    ]
+    pairs = [(one, o, m) for one, m in zip(*np.nonzero(hot), strict=True) for o in range(partitions) if o != one]
     together = np.zeros((len(pairs), partitions, members))
     for at, (one, other, member) in enumerate(pairs):
         together[at, [one, other], member] = 1
@@ -258,8 +252,7 @@ def test_differing_subscriptions_against_an_exact_solver(draw: np.random.Generat
         may = [np.sort(draw.choice(members, draw.integers(2, members + 1), replace=False)) for _ in range(4)]
         load, kind = draw.lognormal(0, 1, number), draw.integers(0, 4, number)
         home = np.array([draw.choice(may[each]) for each in kind])
-        bound = np.full(members, max(load.sum() / members * 1.1, load.max()))
-        packing = Packing(load, home, kind, may, bound)
+        packing = Packing(load, home, kind, may, np.full(members, max(load.sum() / members * 1.1, load.max())))
         at, least = pack_within_bounds(packing), least_moved(packing)
         assert packing.is_eligible[kind, at].all()
         if least is not None and packing.holds_bounds(at):
@@ -328,11 +321,7 @@ def many(draw: np.random.Generator, groups: int) -> WeightedGroups:
 def again(groups: WeightedGroups, answer: WeightedAssignment) -> WeightedGroups:
     """The same groups, owned as planned."""
     columns = (
-        groups.member_group,
-        groups.partition_group,
-        groups.load,
-        answer.owner,
-        groups.eligible_set,
+        *(groups.member_group, groups.partition_group, groups.load, answer.owner, groups.eligible_set),
         groups.eligible_sets,
     )
     return WeightedGroups(*columns, groups.bound, groups.capacity)
@@ -342,9 +331,7 @@ def test_random_groups(draw: np.random.Generator) -> None:
     """Everything is with somebody who may have it; words tell the truth; nothing moves for nothing, or twice."""
     groups = many(draw, drawn(60, 150))
     answer = plan_weighted(groups)
-    assert all(
-        owner in groups.eligible_sets[kind] for owner, kind in zip(answer.owner, groups.eligible_set, strict=True)
-    )
+    assert all(o in groups.eligible_sets[kind] for o, kind in zip(answer.owner, groups.eligible_set, strict=True))
     load = np.bincount(answer.owner, groups.load, len(groups.member_group))
     much = load > groups.bound[groups.member_group] * (1 + 1e-6)
     assert set(groups.member_group[much]) == set(np.flatnonzero(answer.status != HELD))
@@ -354,8 +341,7 @@ def test_random_groups(draw: np.random.Generator) -> None:
     assert (answer.reason[moves] != KEPT).all()
     assert (answer.reason[~moves] == KEPT).all()
     fine = np.isin(answer.status, (HELD, HOT_PARTITION))[groups.partition_group]
-    second = plan_weighted(again(groups, answer))
-    assert (second.owner == answer.owner)[fine].all()
+    assert (plan_weighted(again(groups, answer)).owner == answer.owner)[fine].all()
 
 
 def test_groups_do_not_hang_on_each_other(draw: np.random.Generator) -> None:

@@ -42,10 +42,8 @@ def windows(row: Row, assignor: str) -> Iterator[tuple[tuple[str, str, str], dic
             given = range_assignor.assign(alone)
         else:
             turns = range(group.partitions[topic])
-            given = {
-                member.member_id: [(topic, p) for p in turns if (begin + p) % len(line) == at]
-                for at, member in enumerate(line)
-            }
+            found = enumerate(line)
+            given = {m.member_id: [(topic, p) for p in turns if (begin + p) % len(line) == at] for at, m in found}
             begin += group.partitions[topic]
         for member, pairs in given.items():
             partitions = sorted(partition for _, partition in pairs)
@@ -81,8 +79,7 @@ def test_what_windows_cannot_say(assignor: str, seed: int) -> None:
     rows = list(random_groups.groups(assignor, seed, small=drawn(30, 60), mid_size=0))
     question = PlanParams((("*", assignor),), NAMES, racks_known=True)
     expected = {
-        row["case"]: {member: set(got) for member, got in ORACLE[assignor].assign(Group.from_row(row)).items() if got}
-        for row in rows
+        r["case"]: {m: set(g) for m, g in ORACLE[assignor].assign(Group.from_row(r)).items() if g} for r in rows
     }
     found = plan_rows(facts(rows, [assignor]), question)
     assert vectors.differences(expected, assigned(found)) == []
@@ -142,8 +139,7 @@ def test_an_assignor_of_ones_own() -> None:
     assert assigned(found) == {"fine": {"b": {("t", 0), ("t", 2), ("t", 3)}}}
     [metrics] = [row for row in found if row["kind"] == "metrics"]
     assert (metrics["assignor"], metrics["unassigned"], metrics["moved"], metrics["revoked"]) == ("odd", 1, 1, 1)
-    rejected = {row["cluster"]: (row["code"], row["detail"]) for row in found if row["kind"] == "rejected"}
-    assert rejected == {
+    assert {row["cluster"]: (row["code"], row["detail"]) for row in found if row["kind"] == "rejected"} == {
         "twice": ("assignor-failed", "Odd: ValueError: it assigns t-0 to 'a' and to 'b'"),
         "beyond": ("assignor-failed", "Odd: ValueError: it assigns t-4, which does not exist or nobody subscribes to"),
         "stranger": ("assignor-failed", "Odd: ValueError: it assigns to 'x', which is no member of the group"),
@@ -175,8 +171,7 @@ def test_every_group_gets_its_own_plan() -> None:
     assert planned == {"set": ("sticky", 1), "idle": ("none", 0), "empty": ("uniform", 0)}
     known = "cooperative-sticky, range, roundrobin, sticky"
     unset = ("no-assignor", "groups.assignor does not say what it is configured with. Name an assignor")
-    rejected = {row["cluster"]: (row["code"], row["detail"]) for row in found if row["kind"] == "rejected"}
-    assert rejected == {
+    assert {row["cluster"]: (row["code"], row["detail"]) for row in found if row["kind"] == "rejected"} == {
         "unset": unset,
         "absent": unset,
         "unknown": ("unknown-assignor", f"It is configured with mystery. Name one of {known}, or register it"),
@@ -189,13 +184,10 @@ def test_every_group_gets_its_own_plan() -> None:
 
 def test_the_one_round_of_the_eager_protocol() -> None:
     """All that is owned is revoked, then all is assigned; a cooperative group beside it takes its rounds."""
-    rows = [
-        plain("a", "b", case=case, owned={"a": [("t", each) for each in range(4)]}) for case in ("eager", "cooperative")
-    ]
+    rows = [plain("a", "b", case=c, owned={"a": [("t", each) for each in range(4)]}) for c in ("eager", "cooperative")]
     more = [configured("eager", "sticky"), configured("cooperative", "cooperative-sticky")]
     tables = converge(facts(rows, [], *more), PlanParams((("*", "configured"),), NAMES), 5)
-    found = sorted(tuple(row.values()) for table in tables for row in table.to_pylist())
-    assert found == [
+    assert sorted(tuple(row.values()) for table in tables for row in table.to_pylist()) == [
         ("cooperative", "group", 1, "cooperative-sticky", 2, 2, 2, 2, False),
         ("cooperative", "group", 2, "cooperative-sticky", 4, 0, 0, 0, True),
         ("eager", "group", 1, "sticky", 4, 4, 2, 4, True),
@@ -248,15 +240,11 @@ def test_changes_side_by_side() -> None:
     before = [plain("a", "b", case="stays"), plain("a", case="leaves"), plain("a", case="broken")]
     after = [plain("a", case="stays"), plain("x", case="comes"), plain("a", case="broken")]
     twice = {"cluster": "broken", "group_id": "group", "kind": MEMBER, "member_id": "a"}
-    known = configured("known", "sticky")
-    parts = [(AS_GIVEN, facts(before, [], twice, known)), ("later", facts(after, []))]
-    table = pa.concat_tables(
-        [table.append_column("what_if", pa.repeat(pa.scalar(name), len(table))) for name, table in parts]
-    )
+    parts = [(AS_GIVEN, facts(before, [], twice, configured("known", "sticky"))), ("later", facts(after, []))]
+    table = pa.concat_tables([t.append_column("what_if", pa.repeat(pa.scalar(name), len(t))) for name, t in parts])
     found = compared(table, assignors=("sticky",), what_ifs=("later",), as_is=None)
     assert {key[0] for key in found} == {"stays", "leaves", "broken", "comes", "known"}
-    sizes = {key[0]: (row["members"], row["partitions"], row["rejected"]) for key, row in found.items()}
-    assert sizes == {
+    assert {key[0]: (row["members"], row["partitions"], row["rejected"]) for key, row in found.items()} == {
         "stays": (1, 4, None),
         "leaves": (0, 0, None),
         "broken": (None, None, "duplicate-member"),
@@ -348,11 +336,8 @@ FAULTS = {
 @pytest.mark.parametrize(("given", "code", "detail"), FAULTS.values(), ids=FAULTS)
 def test_faults_of_a_group(given: list[dict[str, Any]], code: str, detail: str) -> None:
     """It is rejected with what is wrong and what to do; the group beside it is planned."""
-    table = facts([plain("a", case="fine")], [], *given)
-    found = plan_rows(table, PlanParams((("*", "sticky"),), NAMES))
-    assert [(row["cluster"], row["code"], row["detail"]) for row in found if row["kind"] == "rejected"] == [
-        ("c", code, detail)
-    ]
+    found = plan_rows(facts([plain("a", case="fine")], [], *given), PlanParams((("*", "sticky"),), NAMES))
+    assert [(r["cluster"], r["code"], r["detail"]) for r in found if r["kind"] == "rejected"] == [("c", code, detail)]
     assert [row["cluster"] for row in found if row["kind"] == "metrics"] == ["fine"]
 
 

@@ -6,107 +6,91 @@ from typing import Any
 
 import pytest
 
+from spark_assign.groups.kernel import leader_rules
 from spark_assign.groups.kernel.facts import GROUP, MEMBER, SUBSCRIPTION
-from spark_assign.groups.kernel.leader_rules import (
-    BROKER,
-    GIVEN,
-    OTHER,
-    OWN,
-    count_rules,
-    find_rule_source,
-    format_leader,
-    format_rule_sources,
-    read_leader,
-)
 from spark_assign.groups.kernel.plan_groups import PlanParams
+from tests.cases import cases
 from tests.plan_rows import facts_table, plan_rows
 
 
-@pytest.mark.parametrize(
-    ("assignor", "leader", "kind", "words"),
-    [
-        ("sticky", "Java 3.4+ (sure)", "sure", "Java 3.4+ (sure)"),
-        ("range@3.3", "Java 2.4-3.3 (likely)", "likely", "Java 2.4-3.3 (likely), as 3.3"),
-        ("range@3.3", "Java 3.3 (given)", GIVEN, "Java 3.3 (given)"),
-        ("roundrobin", "Java 2.4-3.3 (guess)", "guess", "Java 2.4-3.3 (guess)"),
-        ("sticky", "Java 2.8-3.3 (likely)", OTHER, "today's Java, but led by Java 2.8-3.3 (likely)"),
-        ("sticky@3.3", "Java 3.4+ (sure)", OTHER, "Java 3.3, but led by Java 3.4+ (sure)"),
-        ("sticky", "kafka-python (likely)", OTHER, "today's Java, but led by kafka-python (likely)"),
-        ("range@3.4", "Sarama (sure)", "sure", "Sarama (sure), as Java 3.4"),
-        ("range", "Sarama (sure)", OTHER, "today's Java, but led by Sarama (sure)"),
-        (
-            *("range@3.4", "aiokafka (likely), with static members", OTHER),
-            "Java 3.4, but led by aiokafka (likely), with static members",
-        ),
-        ("roundrobin", "aiokafka (likely)", "likely", "aiokafka (likely)"),
-        ("sticky@franz-go", "franz-go (sure)", "sure", "franz-go (sure), as 1.22"),
-        ("sticky@franz-go", "franz-go 1.22.2 (given)", GIVEN, "franz-go 1.22.2 (given)"),
-        ("sticky@franz-go", "franz-go 1.20 (given)", OTHER, "franz-go 1.22, but led by franz-go 1.20 (given)"),
-        ("range@franz-go", "franz-go 1.20 (given)", GIVEN, "franz-go 1.20 (given)"),
-        ("sticky@franz-go-1.20", "franz-go 1.21.3 (given)", GIVEN, "franz-go 1.21.3 (given), as 1.20"),
-        ("sticky@franz-go-1.21", "franz-go 1.21.7 (given)", GIVEN, "franz-go 1.21.7 (given), as 1.21"),
-        ("range@franz-go", "franz-go 1.21.3 (given)", GIVEN, "franz-go 1.21.3 (given)"),
-        ("range@franz-go-1.21", "franz-go 1.21.7 (given)", GIVEN, "franz-go 1.21.7 (given), as 1.21"),
-        (
-            *("sticky@franz-go-1.21", "franz-go 1.21.7 (given), with racks", GIVEN),
-            "franz-go 1.21.7 (given), with racks, as 1.21",
-        ),
-        (
-            *("sticky@franz-go-1.21", "franz-go 1.21.7 (given), with racks, those of leaders unknown", OTHER),
-            "franz-go 1.21, but led by franz-go 1.21.7 (given), with racks, those of leaders unknown",
-        ),
-        (
-            *("range@franz-go-1.21", "franz-go 1.21.7 (given), with racks", GIVEN),
-            "franz-go 1.21.7 (given), with racks, as 1.21",
-        ),
-        (
-            *("range@franz-go", "franz-go 1.21.3 (given), with racks", OTHER),
-            "franz-go 1.22, but led by franz-go 1.21.3 (given), with racks",
-        ),
-        ("roundrobin", "franz-go 1.21.7 (given), with racks", GIVEN, "franz-go 1.21.7 (given), with racks"),
-        ("sticky", "franz-go (sure)", OTHER, "today's Java, but led by franz-go (sure)"),
-        ("range@librdkafka", "librdkafka 2.2+ (sure)", "likely", "librdkafka 2.2+ (sure), as 2.6.1"),
-        (
-            "cooperative-sticky@librdkafka",
-            "librdkafka <2.2 (sure)",
-            "likely",
-            "librdkafka <2.2 (sure), as 2.6.1 (before, different subscriptions can count as balanced, or the leader "
-            "never finishes; before 2.2, racks are ignored)",
-        ),
-        (
-            "range@librdkafka",
-            "librdkafka (guess)",
-            "guess",
-            "librdkafka (guess), as 2.6.1 (before 2.2, racks are ignored)",
-        ),
-        ("cooperative-sticky@librdkafka", "librdkafka 2.6.1 (given)", GIVEN, "librdkafka 2.6.1 (given)"),
-        ("range@librdkafka", "librdkafka 2.12+ (given)", GIVEN, "librdkafka 2.12+ (given)"),
-        ("roundrobin", "kafka-python (likely)", OTHER, "today's Java, but led by kafka-python (likely)"),
-        ("sticky@3.3", None, "unknown", "Java 3.3, leader not known"),
-        ("server-range", None, BROKER, "the broker"),
-        ("rack-uniform", None, OWN, "no client"),
-        ("house", "Java 3.4+ (sure)", OWN, "no client"),
-    ],
+@cases(
+    "assignor leader kind words",
+    ("sticky", "Java 3.4+ (sure)", "sure", "Java 3.4+ (sure)"),
+    ("range@3.3", "Java 2.4-3.3 (likely)", "likely", "Java 2.4-3.3 (likely), as 3.3"),
+    ("range@3.3", "Java 3.3 (given)", leader_rules.GIVEN, "Java 3.3 (given)"),
+    ("roundrobin", "Java 2.4-3.3 (guess)", "guess", "Java 2.4-3.3 (guess)"),
+    ("sticky", "Java 2.8-3.3 (likely)", leader_rules.OTHER, "today's Java, but led by Java 2.8-3.3 (likely)"),
+    ("sticky@3.3", "Java 3.4+ (sure)", leader_rules.OTHER, "Java 3.3, but led by Java 3.4+ (sure)"),
+    ("sticky", "kafka-python (likely)", leader_rules.OTHER, "today's Java, but led by kafka-python (likely)"),
+    ("range@3.4", "Sarama (sure)", "sure", "Sarama (sure), as Java 3.4"),
+    ("range", "Sarama (sure)", leader_rules.OTHER, "today's Java, but led by Sarama (sure)"),
+    (
+        *("range@3.4", "aiokafka (likely), with static members", leader_rules.OTHER),
+        "Java 3.4, but led by aiokafka (likely), with static members",
+    ),
+    ("roundrobin", "aiokafka (likely)", "likely", "aiokafka (likely)"),
+    ("sticky@franz-go", "franz-go (sure)", "sure", "franz-go (sure), as 1.22"),
+    ("sticky@franz-go", "franz-go 1.22.2 (given)", leader_rules.GIVEN, "franz-go 1.22.2 (given)"),
+    ("sticky@franz-go", "franz-go 1.20 (given)", leader_rules.OTHER, "franz-go 1.22, but led by franz-go 1.20 (given)"),
+    ("range@franz-go", "franz-go 1.20 (given)", leader_rules.GIVEN, "franz-go 1.20 (given)"),
+    ("sticky@franz-go-1.20", "franz-go 1.21.3 (given)", leader_rules.GIVEN, "franz-go 1.21.3 (given), as 1.20"),
+    ("sticky@franz-go-1.21", "franz-go 1.21.7 (given)", leader_rules.GIVEN, "franz-go 1.21.7 (given), as 1.21"),
+    ("range@franz-go", "franz-go 1.21.3 (given)", leader_rules.GIVEN, "franz-go 1.21.3 (given)"),
+    ("range@franz-go-1.21", "franz-go 1.21.7 (given)", leader_rules.GIVEN, "franz-go 1.21.7 (given), as 1.21"),
+    (
+        *("sticky@franz-go-1.21", "franz-go 1.21.7 (given), with racks", leader_rules.GIVEN),
+        "franz-go 1.21.7 (given), with racks, as 1.21",
+    ),
+    (
+        *("sticky@franz-go-1.21", "franz-go 1.21.7 (given), with racks, those of leaders unknown", leader_rules.OTHER),
+        "franz-go 1.21, but led by franz-go 1.21.7 (given), with racks, those of leaders unknown",
+    ),
+    (
+        *("range@franz-go-1.21", "franz-go 1.21.7 (given), with racks", leader_rules.GIVEN),
+        "franz-go 1.21.7 (given), with racks, as 1.21",
+    ),
+    (
+        *("range@franz-go", "franz-go 1.21.3 (given), with racks", leader_rules.OTHER),
+        "franz-go 1.22, but led by franz-go 1.21.3 (given), with racks",
+    ),
+    ("roundrobin", "franz-go 1.21.7 (given), with racks", leader_rules.GIVEN, "franz-go 1.21.7 (given), with racks"),
+    ("sticky", "franz-go (sure)", leader_rules.OTHER, "today's Java, but led by franz-go (sure)"),
+    ("range@librdkafka", "librdkafka 2.2+ (sure)", "likely", "librdkafka 2.2+ (sure), as 2.6.1"),
+    (
+        "cooperative-sticky@librdkafka",
+        "librdkafka <2.2 (sure)",
+        "likely",
+        "librdkafka <2.2 (sure), as 2.6.1 (before, different subscriptions can count as balanced, or the leader "
+        "never finishes; before 2.2, racks are ignored)",
+    ),
+    ("range@librdkafka", "librdkafka (guess)", "guess", "librdkafka (guess), as 2.6.1 (before 2.2, racks are ignored)"),
+    ("cooperative-sticky@librdkafka", "librdkafka 2.6.1 (given)", leader_rules.GIVEN, "librdkafka 2.6.1 (given)"),
+    ("range@librdkafka", "librdkafka 2.12+ (given)", leader_rules.GIVEN, "librdkafka 2.12+ (given)"),
+    ("roundrobin", "kafka-python (likely)", leader_rules.OTHER, "today's Java, but led by kafka-python (likely)"),
+    ("sticky@3.3", None, "unknown", "Java 3.3, leader not known"),
+    ("server-range", None, leader_rules.BROKER, "the broker"),
+    ("rack-uniform", None, leader_rules.OWN, "no client"),
+    ("house", "Java 3.4+ (sure)", leader_rules.OWN, "no client"),
 )
 def test_one_group(assignor: str, leader: str | None, kind: str, words: str) -> None:
     """Its leader's, if the rules are those that this leader is planned by; else it is said whose they are."""
-    found = find_rule_source(assignor, leader)
+    found = leader_rules.find_rule_source(assignor, leader)
     assert (found.kind, found.text) == (kind, words)
 
 
 @pytest.mark.parametrize("leader", [("Java", "2.8-3.3", "likely"), ("franz-go", None, "sure"), ("kafkajs", None, None)])
 def test_leaders_there_and_back(leader: tuple[str, str | None, str | None]) -> None:
     """What a plan says of a leader is read back as it was."""
-    assert read_leader(format_leader(*leader)) == leader
-    assert format_leader(None, None, "unknown") is None
-    words = format_leader("Sarama", None, "sure", static=True)
+    assert leader_rules.read_leader(leader_rules.format_leader(*leader)) == leader
+    assert leader_rules.format_leader(None, None, "unknown") is None
+    words = leader_rules.format_leader("Sarama", None, "sure", static=True)
     assert words == "Sarama (sure), with static members"
-    assert read_leader(words) == ("Sarama", None, "sure")
-    assert format_leader("Java", "3.4+", "sure", static=True) == "Java 3.4+ (sure)"
+    assert leader_rules.read_leader(words) == ("Sarama", None, "sure")
+    assert leader_rules.format_leader("Java", "3.4+", "sure", static=True) == "Java 3.4+ (sure)"
     for known, suffix in ((True, ", with racks"), (False, ", with racks, those of leaders unknown")):
-        words = format_leader("franz-go", "1.21.7", "given", racks=True, leader_racks=known)
+        words = leader_rules.format_leader("franz-go", "1.21.7", "given", racks=True, leader_racks=known)
         assert words == f"franz-go 1.21.7 (given){suffix}"
-        assert read_leader(words) == ("franz-go", "1.21.7", "given")
+        assert leader_rules.read_leader(words) == ("franz-go", "1.21.7", "given")
 
 
 def test_leaders_of_a_plan() -> None:
@@ -118,20 +102,18 @@ def test_leaders_of_a_plan() -> None:
         rows.append(key | leader | {"kind": GROUP, "assignor": "range"})
         rows.append(key | {"kind": MEMBER, "member_id": "m", "group_instance_id": instance})
         rows.append(key | {"kind": SUBSCRIPTION, "member_id": "m", "topic": "t", "partitions": 1})
-    answer = plan_rows(facts_table(rows), PlanParams((("*", "range"),), ("range",)))
-    assert {row["group_id"]: row["leader_client"] for row in answer if row["kind"] == "metrics"} == {
-        "a": "Sarama (sure), with static members",
-        "b": "Sarama (sure)",
-        "c": "Java (sure)",
-        "d": None,
-    }
+    assert {
+        row["group_id"]: row["leader_client"]
+        for row in plan_rows(facts_table(rows), PlanParams((("*", "range"),), ("range",)))
+        if row["kind"] == "metrics"
+    } == {"a": "Sarama (sure), with static members", "b": "Sarama (sure)", "c": "Java (sure)", "d": None}
 
 
 def test_a_fleet() -> None:
     """Counts in one line; a name helps where it is a guess or nothing is known."""
     rows = [("range", "Java 3.4+ (sure)", 1_200), ("sticky", "Java 3.4+ (guess)", 1), ("sticky", None, 2)]
-    assert format_rule_sources(count_rules([*rows, ("uniform", None, 3)])) == (
+    assert leader_rules.format_rule_sources(leader_rules.count_rules([*rows, ("uniform", None, 3)])) == (
         "By the rules of their leader, sure: 1,200 groups; their leader, a guess: 1 group (--leader-client names it); "
         "Java clients, leader not known: 2 groups (--leader-client names it); the broker: 3 groups"
     )
-    assert format_rule_sources(count_rules([])) == ""
+    assert leader_rules.format_rule_sources(leader_rules.count_rules([])) == ""

@@ -68,16 +68,14 @@ def test_assignments() -> None:
                 consumer_protocol.assignment(data)
             continue
         got = consumer_protocol.assignment(data)
-        decoded = {"partitions": _pairs(got.partitions), "user_data": _text(got.user_data)}
-        assert decoded == row["decoded"], row["case"]
+        assert {"partitions": _pairs(got.partitions), "user_data": _text(got.user_data)} == row["decoded"], row["case"]
     assert seen == 243
 
 
-def test_what_is_assigned_is_the_same_at_once_and_field_by_field(seed: int) -> None:
+def test_what_is_assigned_is_the_same_at_once_and_field_by_field(rng: random.Random) -> None:
     """Of recorded bytes, of thousands that were damaged at random, and where both refuse them."""
-    draw = random.Random(seed)
     recorded = [data for _, data in _rows("assignment") if data]
-    damaged = [_damaged(draw.choice(recorded), draw) for _ in range(drawn(6_000, 20_000))]
+    damaged = [_damaged(rng.choice(recorded), rng) for _ in range(drawn(6_000, 20_000))]
     read = refused = 0
     for data in recorded + damaged:
         try:
@@ -89,8 +87,7 @@ def test_what_is_assigned_is_the_same_at_once_and_field_by_field(seed: int) -> N
             continue
         read += 1
         found = consumer_protocol.assigned(data)
-        flat = tuple((topic, partition) for topic, partitions in found for partition in partitions)
-        assert flat == expected
+        assert tuple((topic, partition) for topic, partitions in found for partition in partitions) == expected
     assert min(read, refused) > 1_000
 
 

@@ -20,6 +20,7 @@ from spark_assign.groups.kernel.facts import (
     REPLICA_RACKS,
     SUBSCRIPTION,
 )
+from tests.cases import cases, tuples
 
 RACKS = ("a", "b", "c", "d")
 PARAMS = ZoneParams(price_per_gb=0.02, currency="USD", min_daily_savings=0.01)
@@ -57,9 +58,7 @@ def facts(groups: list[Row], random: Random | None = None) -> pa.Table:
     if random is not None:
         random.shuffle(rows)
     schema = pa.schema(FACT_TYPES)
-    return pa.table(
-        {name: pa.array([row.get(name) for row in rows], kind) for name, kind in FACT_TYPES.items()}, schema
-    )
+    return pa.table({n: pa.array([row.get(n) for row in rows], kind) for n, kind in FACT_TYPES.items()}, schema)
 
 
 def run(table: pa.Table, params: ZoneParams = PARAMS) -> dict[str, list[Row]]:
@@ -85,19 +84,17 @@ def one(rack: str | None, racks: list[str | None] | None, rate: float | None = 1
 # --- by hand ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("rack", "racks", "off", "on"),
-    [
-        ("a", ["a", "b"], 0, 0),  # the leader is there
-        ("b", ["a", "b"], 1, 0),  # a follower is
-        ("c", ["a", "b"], 1, 1),  # none is
-        ("c", ["a", "c", "c"], 1, 0),
-        ("b", [None, "b"], None, 0),  # where the leader is nobody knows
-        ("c", [None, "b"], None, None),
-        ("b", ["a", None], 1, 1),  # a broker without a rack is in no rack for the selector
-        (None, ["a", "b"], None, None),
-        ("a", None, None, None),
-    ],
+@cases(
+    "rack racks off on",
+    ("a", ["a", "b"], 0, 0),  # the leader is there
+    ("b", ["a", "b"], 1, 0),  # a follower is
+    ("c", ["a", "b"], 1, 1),  # none is
+    ("c", ["a", "c", "c"], 1, 0),
+    ("b", [None, "b"], None, 0),  # where the leader is nobody knows
+    ("c", [None, "b"], None, None),
+    ("b", ["a", None], 1, 1),  # a broker without a rack is in no rack for the selector
+    (None, ["a", "b"], None, None),
+    ("a", None, None, None),
 )
 def test_one_member(rack: str | None, racks: list[str | None] | None, off: int | None, on: int | None) -> None:
     """Who reads from the leader, who from a replica in its rack, and of whom nobody knows."""
@@ -165,9 +162,7 @@ def random_group(random: Random, name: str) -> Row:
             (
                 None
                 if random.random() < 0.1
-                else [
-                    None if random.random() < 0.1 else rack for rack in random.choices(RACKS, k=random.randint(1, 3))
-                ],
+                else [None if random.random() < 0.1 else r for r in random.choices(RACKS, k=random.randint(1, 3))],
                 None if random.random() < 0.2 else random.choice([0.0, random.random() * 1e7]),
             )
             for _ in range(random.randint(1, 12))
@@ -205,12 +200,11 @@ def by_loop(group: Row, fetching: bool) -> tuple[int, int, int, int, int, int]:
     return tuple(figures)  # type: ignore[return-value]
 
 
-def test_random_groups(seed: int) -> None:
+def test_random_groups(rng: Random) -> None:
     """Many at once, in any order of rows, as a loop over single partitions has it."""
-    random = Random(seed)
-    groups = [random_group(random, f"g{number:02d}") for number in range(60)]
-    found = run(facts(groups, random))
-    assert found == run(facts(groups, random))
+    groups = [random_group(rng, f"g{number:02d}") for number in range(60)]
+    found = run(facts(groups, rng))
+    assert found == run(facts(groups, rng))
     assert not found["rejected"]
     for group in groups:
         if not any(owned for _, owned in group["members"].values()):
@@ -230,10 +224,9 @@ def test_random_groups(seed: int) -> None:
             for topic, partition in owned:
                 if (rate := group["topics"][topic][partition][1]) is not None:
                     reads.setdefault((topic, partition, rack), []).append(round(rate * DAY))
-    read_rows = {
+    assert {
         (row["topic"], row["partition"], row["rack_id"]): (row["bytes_per_day"], row["groups"]) for row in found["read"]
-    }
-    assert read_rows == {key: (sum(each), len(each)) for key, each in reads.items()}
+    } == {key: (sum(each), len(each)) for key, each in reads.items()}
 
 
 # --- replica moves ------------------------------------------------------------------------------------------------
@@ -259,33 +252,22 @@ def test_a_replica_where_it_is_read() -> None:
     """The example of the kernel's page; a rack without brokers gets none; what has no rack counts against it."""
     reads = [("a", 10), ("b", 40), ("c", 50), ("c", 40)]
     partition = {"racks": ["a", "b"], "brokers": ["a", "b", "c"], "reads": reads}
-    assert moves([partition]) == [
-        (0, False, "move", "a", "c", 1, 130, 80),
-        (0, False, "reorder", "a", "b", 1, 130, 30),
-        (0, True, "move", "b", "c", 1, 90, 50),
-    ]
+    found = moves([partition])
+    assert found == tuples("0 False move a c 1 130 80; 0 False reorder a b 1 130 30; 0 True move b c 1 90 50")
     assert moves([partition | {"brokers": ["a", "b"]}]) == [(0, False, "reorder", "a", "b", 1, 130, 30)]
-    assert moves([partition | {"reads": [*reads, (None, 30)]}]) == [
-        (0, False, "move", "a", "c", 1, 130, 50),
-        (0, True, "move", "b", "c", 1, 90, 50),
-    ]
-    assert moves([partition | {"racks": ["a"]}]) == [
-        (0, False, "move", "a", "c", 0, 130, 80),
-        (0, True, "move", "a", "c", 0, 130, 80),
-    ]
+    got = moves([partition | {"reads": [*reads, (None, 30)]}])
+    assert got == tuples("0 False move a c 1 130 50; 0 True move b c 1 90 50")
+    assert moves([partition | {"racks": ["a"]}]) == tuples("0 False move a c 0 130 80; 0 True move a c 0 130 80")
     assert moves([partition | {"racks": ["c", "a", "b"]}, partition | {"racks": []}]) == []
 
 
-def test_random_replicas(seed: int) -> None:
+def test_random_replicas(rng: Random) -> None:
     """What is saved is what crosses before less what crosses after, and nothing else would save more."""
-    random = Random(seed)
     partitions = [
         {
-            "racks": [
-                None if random.random() < 0.1 else rack for rack in random.choices(RACKS, k=random.randint(1, 4))
-            ],
-            "brokers": sorted(set(random.choices(RACKS, k=6))),
-            "reads": [(random.choice(RACKS), random.randint(0, 9)) for _ in range(random.randint(1, 5))],
+            "racks": [None if rng.random() < 0.1 else r for r in rng.choices(RACKS, k=rng.randint(1, 4))],
+            "brokers": sorted(set(rng.choices(RACKS, k=6))),
+            "reads": [(rng.choice(RACKS), rng.randint(0, 9)) for _ in range(rng.randint(1, 5))],
         }
         for _ in range(400)
     ]
@@ -307,8 +289,7 @@ def test_random_replicas(seed: int) -> None:
             saved[name] = now - min((crosses(each["reads"], way, fetching) for way in ways), default=now)
             kind = "move" if fetching else name
             values = found.get((at, fetching, kind))
-            min_daily_savings = saved[name] > (max(saved["reorder"], 0) if name == "move" else 0)
-            assert (values is not None) == min_daily_savings, case
+            assert (values is not None) == (saved[name] > (max(saved["reorder"], 0) if name == "move" else 0)), case
             assert values is None or (values[3], values[4]) == (now, saved[name]), case
 
 
@@ -341,19 +322,10 @@ def recommended(*options: Row) -> tuple[int | None, str]:
 def test_which_way() -> None:
     """The cheapest, and of those the one that changes least."""
     now, near = option(CURRENT, False, 8, 0, 5.0), option(CURRENT, True, 8, 0, 0.0)
-    assert recommended(now, near, option("range", True, 8, 0, 0.0)) == (
-        1,
-        "Saves 5.00 USD a day, and moves nothing",
-    )
+    assert recommended(now, near, option("range", True, 8, 0, 0.0)) == (1, "Saves 5.00 USD a day, and moves nothing")
     assert recommended(
-        now,
-        option(CURRENT, True, 8, 0, 3.0),
-        option("range", True, 8, 4, 0.0),
-        option("sticky", True, 8, 3, 0.001),
-    ) == (
-        3,
-        "Saves 5.00 USD a day, and moves 3 of 8 partitions once",
-    )
+        now, option(CURRENT, True, 8, 0, 3.0), option("range", True, 8, 4, 0.0), option("sticky", True, 8, 3, 0.001)
+    ) == (3, "Saves 5.00 USD a day, and moves 3 of 8 partitions once")
     assert recommended(now, option("range", False, 8, 2, 1.0), option("sticky", False, 8, 2, 1.0))[0] == 2
     assert recommended(now, option(CURRENT, True, 8, 0, 4.995)) == (0, "No option saves 0.01 USD a day")
     assert recommended(option(CURRENT, False, 8, 0, 0.0), near) == (0, "No cross-zone traffic")
@@ -369,9 +341,8 @@ def test_all_ways_of_a_group() -> None:
     owned = [("t", 0), ("t", 1)]
     group = {"name": "g", "members": {"m": ("b", owned)}, "topics": {"t": [(["a", "b"], 1e6), (["b", "a"], 1e6)]}}
     rows = run(facts([group]))["option"]
-    names = (CURRENT, "uniform", "server-range", "rack-uniform", "rack-server-range")
     assert [(row["assignor"], row["follower_fetching"]) for row in rows] == [
-        (n, f) for n in names for f in (False, True)
+        (n, f) for n in (CURRENT, "uniform", "server-range", "rack-uniform", "rack-server-range") for f in (False, True)
     ]
     assert not set(CLIENT_SIDE) & {row["assignor"] for row in rows}
     assert [row["cost_per_day"] for row in rows[:2]] == [DAY * 10**6 / GB * 0.02, 0.0]

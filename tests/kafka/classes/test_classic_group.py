@@ -47,9 +47,7 @@ def test_kafka_still_answers_as_recorded(kafka_jars: str) -> None:
 def test_random_sequences(kafka_jars: str, seed: int) -> None:
     """Every step's answer or error, and the whole state after it."""
     rows: list[Row] = [
-        {"sequence": name, "step": number, "op": op}
-        for name, ops in random_steps.sequences(seed, SEQUENCES)
-        for number, op in enumerate(ops)
+        {"sequence": n, "step": u, "op": p} for n, o in random_steps.sequences(seed, SEQUENCES) for u, p in enumerate(o)
     ]
     expected = [{**row, "expect": json.loads(_settled(row["expect"]))} for row in answered(rows, kafka_jars, PROGRAM)]
     differences = classic_group_rows.differences(expected, ours(rows))

@@ -90,8 +90,7 @@ def test_where_kafka_never_ends(kafka_jars: str) -> None:
 @pytest.mark.parametrize("assignor", random_groups.STICKY)
 def test_groups_whose_ids_share_buckets(kafka_jars: str, assignor: str, seed: int) -> None:
     """More than eight ids in a bucket, which Java keeps as a tree; each of Kafka's hash maps then has its own order."""
-    rows_to_plan = list(random_groups.treeified(assignor, seed, TREEIFIED))
-    rows, answer = _answered(rows_to_plan, assignor, kafka_jars)
+    rows, answer = _answered(list(random_groups.treeified(assignor, seed, TREEIFIED)), assignor, kafka_jars)
     _assert_same(rows, answer.sets, answer.refused)
     walks = [texts_in_table_order([member["id"] for member in row["members"]]) for row in rows]
     assert sum(texts_in_table_order(walk) != walk for walk in walks) > 0.6 * TREEIFIED
@@ -100,9 +99,7 @@ def test_groups_whose_ids_share_buckets(kafka_jars: str, assignor: str, seed: in
 @pytest.mark.parametrize("release", maven.OLDER_CLIENTS)
 def test_older_clients_answer_alike(kafka_jars: str, release: str, seed: int) -> None:
     """What clients of older releases assign is what the newest assign, list order and errors included."""
-    rows_to_plan = [
-        row for each in ("range", "roundrobin") for row in random_groups.groups(each, seed, small=150, mid_size=0)
-    ]
+    rows_to_plan = [r for e in ("range", "roundrobin") for r in random_groups.groups(e, seed, small=150, mid_size=0)]
     for sticky in random_groups.STICKY:
         rows, _ = live_assignors.that_end(random_groups.groups(sticky, seed, small=300, mid_size=0), sticky)
         rows_to_plan += rows
@@ -116,9 +113,7 @@ def test_older_clients_answer_alike(kafka_jars: str, release: str, seed: int) ->
 @pytest.mark.parametrize("assignor", random_groups.STICKY)
 def test_histories_of_joins_and_leaves(kafka_jars: str, assignor: str, seed: int) -> None:
     """Eight rounds, each from our own result of the round before: Kafka says the same in every round."""
-    with_history = histories.rows(
-        assignor, seed, lambda rows_to_plan: sticky_kernel.planned(rows_to_plan, assignor).sets, groups=60
-    )
+    with_history = histories.rows(assignor, seed, lambda r: sticky_kernel.planned(r, assignor).sets, groups=60)
     rows, answer = _answered(with_history, assignor, kafka_jars)
     _assert_same(rows, answer.sets, answer.refused)
     assert len(with_history) == 60 * 8

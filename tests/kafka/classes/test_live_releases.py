@@ -66,9 +66,7 @@ def _answers(release: str, assignors: tuple[str, ...]) -> list[Row]:
 def test_every_boundary_is_crossed() -> None:
     """The releases of the full run are of all lines, and each line's first and last release is among them, or of it."""
     requests = [parse_release_assignor(f"sticky@{release}") for release in GROUPS]
-    assert {profile[1].release_line for profile in requests if profile} == {
-        rules.release_line for _, rules in RELEASE_LINES.values()
-    }
+    assert {p[1].release_line for p in requests if p} == {rules.release_line for _, rules in RELEASE_LINES.values()}
     assert {"2.5.0", "2.5.1", "2.8.0", "2.8.1", "3.4.0", "3.4.1", "3.5.1", "3.5.2", "3.7.0", "3.7.1"} <= set(GROUPS)
 
 

@@ -19,8 +19,6 @@ def test_the_kernels_plan_what_the_broker_answers_now(release: str, seed: int) -
     with fetched.or_skipped():
         jars = maven.group_coordinator_classpath(release)
     rows = live_assignors.answered(random_server_groups.groups(seed, GROUPS), jars, program=PROGRAM)
-    different = [
-        row["case"] for row in rows if server_rows.answered(row | {"release": release}) != server_rows.expected(row)
-    ]
+    different = [r["case"] for r in rows if server_rows.answered(r | {"release": release}) != server_rows.expected(r)]
     assert not different, f"{len(different)} differ, {different[:20]}"
     assert sum(len(server_rows.expected(row)) > 1 for row in rows) > GROUPS // 3

@@ -89,17 +89,11 @@ def _hexadecimal(text: str) -> str:
     return str.__str__(text).encode("utf-16-be", "surrogatepass").hex()
 
 
-def test_properties_are_those_of_java(kafka_jars: str, seed: int) -> None:
+def test_properties_are_those_of_java(kafka_jars: str, rng: random.Random) -> None:
     """Every odd case, and 20,000 texts of odd pieces."""
-    pick = random.Random(seed)
-    fresh = ["".join(pick.choices(PIECES, k=pick.randint(1, 14))) for _ in range(20_000)]
+    fresh = ["".join(rng.choices(PIECES, k=rng.randint(1, 14))) for _ in range(20_000)]
     texts = [*ODD.values(), *fresh]
-    differ = {
-        text: (java, by_us(text))
-        for text, java in zip(texts, by_java(texts, kafka_jars), strict=True)
-        if java != by_us(text)
-    }
-    assert differ == {}
+    assert {t: (j, by_us(t)) for t, j in zip(texts, by_java(texts, kafka_jars), strict=True) if j != by_us(t)} == {}
 
 
 JAAS = ["a", "b1", "user_x", '"', "'", "\\\\", '\\"', "\\n", "\\101", "\\7", "=", "=", " ", " ", "\t", "\n", "//", "/*"]
@@ -110,22 +104,19 @@ QUOTED = [
 ]
 
 
-def test_login_modules_are_those_of_kafka(kafka_jars: str, seed: int) -> None:
+def test_login_modules_are_those_of_kafka(kafka_jars: str, rng: random.Random) -> None:
     """Whatever Kafka takes is taken alike: passwords in quotation marks, and texts of odd pieces."""
-    pick = random.Random(seed)
-    texts = [f'a.B required k="{"".join(pick.choices(QUOTED, k=pick.randint(0, 6)))}";' for _ in range(2_000)]
+    texts = [f'a.B required k="{"".join(rng.choices(QUOTED, k=rng.randint(0, 6)))}";' for _ in range(2_000)]
     ends = [";", ";", "", " ; ", ";\n", "; // x", "; /* x"]
     texts += [
-        f"a.B required {''.join(pick.choices(JAAS, k=pick.randint(0, 8)))}{pick.choice(ends)}" for _ in range(10_000)
+        f"a.B required {''.join(rng.choices(JAAS, k=rng.randint(0, 8)))}{rng.choice(ends)}" for _ in range(10_000)
     ]
     taken = {}
     for text, answer in zip(texts, parsed_by_java("jaas", texts, kafka_jars), strict=True):
         if answer != "refused":
             options = _pairs(answer)
-            module = bytes.fromhex(options.pop("0000")).decode("utf-16-be")
-            taken[text] = (module.rpartition(".")[2], options)
-    differ = {text: (kafka, _login(text)) for text, kafka in taken.items() if kafka != _login(text)}
-    assert differ == {}
+            taken[text] = (bytes.fromhex(options.pop("0000")).decode("utf-16-be").rpartition(".")[2], options)
+    assert {text: (kafka, _login(text)) for text, kafka in taken.items() if kafka != _login(text)} == {}
     assert len(taken) > 1_000
 
 

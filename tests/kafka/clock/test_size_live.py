@@ -71,8 +71,7 @@ class Limited:
         while not self.stopped.wait(0.02):
             now = time.monotonic()
             budget, before = min(budget + (now - before) * CAPACITY, CAPACITY / 4), now
-            polled = consumer.poll(timeout_ms=200, max_records=max(int(budget), 1))
-            taken = sum(map(len, polled.values()))
+            taken = sum(map(len, consumer.poll(timeout_ms=200, max_records=max(int(budget), 1)).values()))
             budget -= taken
             self.has = frozenset(each.partition for each in consumer.assignment())
             if taken:
@@ -100,10 +99,7 @@ def producing(broker: Cluster) -> Iterator[None]:
         producer.send(TOPIC, b"x", partition=nth % 2)
     producer.close()
     stopped = threading.Event()
-    threads = [
-        threading.Thread(target=produce, args=(broker, partition, rate, stopped), daemon=True)
-        for partition, rate in enumerate(RATES)
-    ]
+    threads = [threading.Thread(target=produce, args=(broker, p, r, stopped), daemon=True) for p, r in enumerate(RATES)]
     for thread in threads:
         thread.start()
     try:
