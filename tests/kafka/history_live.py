@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_assign.fleet import Fleet
+from spark_assign import Fleet
 from spark_assign.history.history import History, HistoryThresholds, read_history
 from spark_assign.history.past_variants import replay
 from spark_assign.sources.kafka.records_folder import copy_records
