@@ -77,7 +77,8 @@ def test_folders_written_by_spark_are_read_back(spark: SparkSession, tmp_path: P
         writer.format(format).option("header", "true").save(str(tmp_path / "out" / name))
     fleet = Fleet.read(spark, str(tmp_path / "out"), format=format if named else None)
     for name in ("topics", "subscriptions", "replicas"):
-        assert rows(getattr(fleet, name)) == rows(getattr(source, name))
+        expected = getattr(source, name)  # a table that is read from JSON also has the optional columns, as nulls
+        assert rows(getattr(fleet, name).select(expected.columns)) == rows(expected)
     assert fleet.topics.schema["partitions"].dataType == INPUT_TABLES["topics"]["partitions"].dataType
     assert fleet.brokers is None
 
