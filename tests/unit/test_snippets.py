@@ -141,7 +141,7 @@ def test_settings_in_python(name: str) -> None:
 
 def test_shell_commands(run_shell: Any) -> None:
     """The broker's settings, and the commands of the daily page, have the group as one argument."""
-    members = [row for row in test_membership.four() if row["kind"] != 0]
+    members = [row for row in test_membership.four() if row["table"] != "groups"]
     rows = [*members, test_membership.facts.group(restore_ms=60_000) | {"group_type": "consumer"}]
     params = replace(test_membership.PARAMS, restart_time_ms=39_000, consumer_session_bounds_ms=(45_000, 90_000))
     groups = test_membership.run(params, **dict.fromkeys(NAMES, rows))[test_membership.GROUP_ROW]
