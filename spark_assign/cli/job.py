@@ -31,6 +31,7 @@ from spark_assign.cli.process import (
     leave,
     sigterm_raises,
     starting_session,
+    stop_behind,
     with_output_written,
 )
 from spark_assign.report.formatting import record_listed, visible
@@ -115,18 +116,19 @@ def run_job(
     try:
         with contextlib.redirect_stderr(_Logged(log)) if is_json else contextlib.nullcontext():
             exit_code = run()
-    except Exception as raised:
-        error = find_row_fault(raised) or raised
-        kind, is_expected = type(error).__name__, isinstance(error, expected)
-        message = str(error) if is_expected else reason(error)
-        text = f"{job}: {message}" if is_expected else f"{job} failed: {kind}: {message} (more with --verbose)"
-        log.error("%s", text, exc_info=verbose)
-        outcome.failed(kind, message)
-        exit_code = WRONG_INPUT if isinstance(error, tuple(input_errors)) else FAILURE
-    except (KeyboardInterrupt, Terminated) as error:
-        exit_code, word = next((code, word) for code, (kind, word) in STOPS.items() if isinstance(error, kind))
-        log.error("%s: %s", job, word)
-        outcome.failed(type(error).__name__, word)
+    except (Exception, KeyboardInterrupt, Terminated) as raised:
+        if stop := stop_behind(raised):
+            exit_code, (stopped_by, word) = stop, STOPS[stop]
+            log.error("%s: %s", job, word)
+            outcome.failed(stopped_by.__name__, word)
+        else:
+            error = find_row_fault(raised) or raised
+            kind, is_expected = type(error).__name__, isinstance(error, expected)
+            message = str(error) if is_expected else reason(error)
+            text = f"{job}: {message}" if is_expected else f"{job} failed: {kind}: {message} (more with --verbose)"
+            log.error("%s", text, exc_info=verbose)
+            outcome.failed(kind, message)
+            exit_code = WRONG_INPUT if isinstance(error, tuple(input_errors)) else FAILURE
     except BaseException as error:  # passed on, but the outcome file must report it
         outcome.failed(type(error).__name__, "the job was stopped")
         raise

@@ -25,6 +25,18 @@ STOPS: dict[int, tuple[type[BaseException], str]] = {
 }
 """What a signal raises in the main thread, and the word for it in messages, by exit code."""
 
+
+def stop_behind(error: BaseException | None) -> int | None:
+    """Returns the exit code of the signal that led to an error, or None: while a stopped job cleans up, it calls a JVM
+    that got the signal as well."""
+    while error is not None:
+        for code, (kind, _) in STOPS.items():
+            if isinstance(error, kind):
+                return code
+        error = error.__cause__ or error.__context__
+    return None
+
+
 _lock = threading.Lock()
 _session_started = False
 

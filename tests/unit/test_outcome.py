@@ -93,6 +93,19 @@ def test_a_job_that_fails(error: BaseException, code: int, kind: str, message: s
     assert printed["error"] == {"kind": kind, "message": message}
 
 
+def test_a_job_that_fails_while_it_is_stopped(tmp_path: Path) -> None:
+    """What its clean-up raises, because the JVM got the signal as well, isn't the reason of its end."""
+
+    def run(options: Any) -> int:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise ConnectionError("the JVM is gone")
+
+    code, printed = ended(run, tmp_path / "outcome.json")
+    assert (code, printed["error"]) == (130, {"kind": "KeyboardInterrupt", "message": "interrupted"})
+
+
 def test_wrong_usage(tmp_path: Path) -> None:
     """Though the job has not begun: wherever the flag stands."""
     file = tmp_path / "outcome.json"
