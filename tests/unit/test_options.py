@@ -252,13 +252,13 @@ def test_the_fleet_or_the_sample(tmp_path: Path) -> None:
     sample = str(ROOT / "conf" / "sample-fleet")
     assert fleet_or_sample(made.parse(["--fleet", "./f"]), beside) == "./f"
     assert fleet_or_sample(made.parse(["--sample"]), beside) == sample
-    assert fleet_or_sample(made.parse(["--table", "a=b"]), beside) is None
+    assert fleet_or_sample(made.parse(["--table", "a=./b"]), beside) is None
     (tmp_path / "x.toml").write_text("[fleet]\nlocation = './f'\n")
     assert fleet_or_sample(made.parse(["--config", str(tmp_path / "x.toml"), "--sample"]), beside) == sample
     with pytest.raises(ConfigError, match="Use --fleet LOCATION, or --sample"):
         fleet_or_sample(made.parse([]), beside)
     with pytest.raises(ConfigError, match="are both given"):
-        fleet_or_sample(made.parse(["--sample", "--fleet", "x"]), beside)
+        fleet_or_sample(made.parse(["--sample", "--fleet", "./x"]), beside)
     with pytest.raises(ConfigError, match="The sample fleet doesn't exist at"):
         fleet_or_sample(made.parse(["--sample"]), str(tmp_path / "jobs" / "compare.py"))
 
