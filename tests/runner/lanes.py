@@ -15,8 +15,9 @@ from tests.runner.results import Test
 from tests.runner.tools import NETWORK, lack
 from tests.runner.verdicts import Verdict, judge
 
-WORKERS = {Lane.COMPUTING: 2, Lane.WAITING: 1, Lane.ALONE: 1}
-"""Parts side by side in each lane. Two that compute fill two cores; one that waits for brokers leaves them alone."""
+WORKERS = {Lane.COMPUTING: 3, Lane.WAITING: 1, Lane.ALONE: 1}
+"""Parts side by side in each lane. Three that compute fill two cores, because each also waits for its processes; one that
+waits for brokers leaves them alone."""
 
 OFFLINE = "the package index cannot be reached"
 """What a set-up (conf/requirements/install.py) says without a network."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -15,14 +15,19 @@ from tests.docs.pages import ROOT
 pytestmark = [pytest.mark.spark, pytest.mark.once]
 
 Tables = dict[str, DataFrame]
+Without = Callable[[Tables], Iterator[tuple[tuple[str, ...], Tables]]]
 
 
-def without_one(tables: Tables) -> Iterator[tuple[tuple[str, ...], Tables]]:
-    """The tables without one of the optional ones, or without an optional column of one; with the names to look for."""
+def without_a_table(tables: Tables) -> Iterator[tuple[tuple[str, ...], Tables]]:
+    """The tables without one of the optional ones; with the names to look for."""
+    for name in tables.keys() - {*REQUIRED_TABLES, *ALTERNATIVES.values()}:
+        names = OWNERSHIP if name in OWNERSHIP else (name, f"{name}.")
+        yield names, {other: each for other, each in tables.items() if other != name}
+
+
+def without_a_column(tables: Tables) -> Iterator[tuple[tuple[str, ...], Tables]]:
+    """The tables without an optional column of one; with the name to look for."""
     for name, table in tables.items():
-        if name not in (*REQUIRED_TABLES, *ALTERNATIVES.values()):
-            names = OWNERSHIP if name in OWNERSHIP else (name, f"{name}.")
-            yield names, {other: each for other, each in tables.items() if other != name}
         for field in INPUT_TABLES[name].fields:
             if field.nullable and field.name in table.columns:
                 yield (f"{name}.{field.name}",), {**tables, name: table.drop(field.name)}
@@ -34,7 +39,8 @@ def printed(fleet: Fleet) -> str:
     return plan_text(planned.metrics, planned.rejected, 30, fleet.unknown)
 
 
-def test_what_is_missing_is_named_or_changes_nothing(spark: SparkSession) -> None:
+@pytest.mark.parametrize("without_one", [without_a_table, without_a_column])
+def test_what_is_missing_is_named_or_changes_nothing(spark: SparkSession, without_one: Without) -> None:
     """The summary that the command prints of the sample's plan, once without each of them."""
     fleet = Fleet.read(
         spark,
