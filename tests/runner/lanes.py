@@ -16,8 +16,8 @@ from tests.runner.tools import NETWORK, lack
 from tests.runner.verdicts import Verdict, judge
 
 WORKERS = {Lane.COMPUTING: 3, Lane.WAITING: 1, Lane.ALONE: 1}
-"""Parts side by side in each lane. Three that compute fill two cores, because each also waits for its processes; one that
-waits for brokers leaves them alone."""
+"""Parts side by side in each lane. Three that compute fill two cores, because each also waits for its processes; one
+that waits for brokers leaves them alone."""
 
 OFFLINE = "the package index cannot be reached"
 """What a set-up (conf/requirements/install.py) says without a network."""
