@@ -11,3 +11,9 @@ from tests.unit.history_log import Log
 def log() -> Log:
     """An empty log of __consumer_offsets."""
     return Log()
+
+
+@pytest.fixture(autouse=True)
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of catalogs are refused where the environment chooses the embedded engine."""
+    monkeypatch.delenv("SPARK_ASSIGN_ENGINE", raising=False)

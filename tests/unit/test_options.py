@@ -38,12 +38,6 @@ NAMES = sorted(file.stem for file in (ROOT / "jobs").glob("*.py") if not file.st
 SNAPSHOTS = ("snapshot",)
 
 
-@pytest.fixture(autouse=True)
-def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names of catalogs are refused where the environment chooses the embedded engine."""
-    monkeypatch.delenv(_entry.ENGINE, raising=False)
-
-
 def commands() -> dict[str, Job]:
     """Every job by its words; of `replicas` each of its three."""
     found: dict[str, Job] = {}
