@@ -83,9 +83,9 @@ class FleetTables:
         if not missing and not sizes.racked_brokers:
             missing = ["brokers.rack_id"]
         if missing and sizes.racked_members:
-            racked = f"{count(sizes.racked_members, 'member')} {'has' if sizes.racked_members == 1 else 'have'} a rack"
+            racked = count(sizes.racked_members, "member", "has", "have")
             sentences.append(
-                f"Racks of replicas aren't known ({', '.join(missing)}), but {racked}: planned without racks."
+                f"Racks of replicas aren't known ({', '.join(missing)}), but {racked} a rack: planned without racks."
             )
         elif not missing and not sizes.racked_members:
             sentences.append("No member has a rack (members.rack_id), but brokers have: planned without racks.")
