@@ -173,10 +173,8 @@ def _gather_facts(fleet: ReplicaFleet, change: ClusterChange) -> DataFrame:
         tables["rates"] = _rates(loads)
     changes = change.tables()
     facts = gather_tables(tables | changes, ["cluster"], kinds.TABLES)
-    if not changes:
-        return facts
-    clusters = reduce(DataFrame.union, (rows.select("cluster") for rows in changes.values()))
-    return facts.join(F.broadcast(clusters.distinct()), "cluster", "left_semi")
+    changed = [rows.select("cluster") for rows in changes.values()]
+    return facts.join(F.broadcast(reduce(DataFrame.union, changed).distinct()), "cluster") if changed else facts
 
 
 def _rates(loads: DataFrame) -> DataFrame:
