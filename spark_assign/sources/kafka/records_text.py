@@ -39,7 +39,6 @@ _MAX_TEXT = 16 << 20
 """Maximum number of characters of a record; the broker accepts records of 1 MB by default."""
 _DELETED = "<DELETE>"
 _DECODER = json.JSONDecoder()
-_SPACE = re.compile(r"\s*+")
 _PARTITIONS = struct("topic string, partitions int32[]")
 _CONSUMER_PROTOCOL = {
     "subscription": fields(
@@ -96,7 +95,7 @@ def _records(path: str, file: IO[str]) -> Iterator[tuple[int, int | None, str]]:
         elif rest or line.startswith("{"):
             rest += line
             start = 0
-            while rest.startswith("{", start):
+            while start >= 0:
                 try:
                     _, end = _DECODER.raw_decode(rest, start)
                 except (json.JSONDecodeError, RecursionError) as error:
@@ -104,8 +103,8 @@ def _records(path: str, file: IO[str]) -> Iterator[tuple[int, int | None, str]]:
                         raise ConfigError(f"{path}, line {number}: not a record: {error}. {FORMATS}") from error
                     break
                 yield number, None, rest[start:end]
-                start = _SPACE.match(rest, end).end()  # type: ignore[union-attr]
-            rest = rest[start:] if rest.startswith("{", start) else ""
+                start = rest.find("{", end)
+            rest = rest[start:] if start >= 0 else ""
     if rest:
         raise ConfigError(f"{path}, line {number}: the last record is cut off. Print it again")
 
