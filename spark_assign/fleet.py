@@ -83,16 +83,14 @@ class FleetTables:
         if not missing and not sizes.racked_brokers:
             missing = ["brokers.rack_id"]
         if missing and sizes.racked_members:
-            racked = f"{count(sizes.racked_members, 'member')} {'has' if sizes.racked_members == 1 else 'have'} a rack"
-            sentences.append(
-                f"Racks of replicas aren't known ({', '.join(missing)}), but {racked}: planned without racks."
-            )
+            members = count(sizes.racked_members, "member", "has", "have")
+            racks = f"Racks of replicas aren't known ({', '.join(missing)}), but {members} a rack"
+            sentences.append(f"{racks}: planned without racks.")
         elif not missing and not sizes.racked_members:
             sentences.append("No member has a rack (members.rack_id), but brokers have: planned without racks.")
         if untyped := sizes.groups - sizes.typed_groups:
-            sentences.append(
-                f"The type of {count(untyped, 'group')} isn't known (groups.group_type): planned as classic."
-            )
+            types = f"The type of {count(untyped, 'group')} isn't known (groups.group_type)"
+            sentences.append(f"{types}: planned as classic.")
         measured = ("in_messages_per_second", "group_id", "out_messages_per_second", "lag")
         absent = [f"loads.{name}" for name in measured if not getattr(sizes, f"loads_{name}")]
         if self.loads is None:

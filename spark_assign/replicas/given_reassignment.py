@@ -113,7 +113,9 @@ def given_reassignment(fleet: ReplicaFleet, rows: Iterable[Row], cluster: str = 
 
     Raises:
         ConfigError: another number of clusters matches, or the cluster lacks a partition.
+        FleetError: a null in a key, or a partition with two rows of replicas or sizes.
     """
+    fleet.check_keys(unique=["replicas", "sizes"])
     present = without_removed(fleet.replicas.where(matches(cluster=cluster))).select(*_KEY, "replicas")
     names = [row["cluster"] for row in present.select("cluster").distinct().orderBy("cluster").limit(3).collect()]
     if len(names) != 1:
@@ -121,10 +123,8 @@ def given_reassignment(fleet: ReplicaFleet, rows: Iterable[Row], cluster: str = 
         raise ConfigError(f"--reassignment is of one cluster, and {found}. Give its name with --cluster")
     given = dataframe_of_rows(present.sparkSession, [{"cluster": names[0], **row} for row in rows], _ROWS)
     if missing := given.join(present, _KEY, "left_anti").orderBy(*_KEY).limit(1).collect():
-        partition = f"{missing[0]['topic']}-{missing[0]['partition']}"
-        raise ConfigError(
-            f"--reassignment: {names[0]} has no partition {partition}. Take a new snapshot, or correct it"
-        )
+        lacks = f"{names[0]} has no partition {missing[0]['topic']}-{missing[0]['partition']}"
+        raise ConfigError(f"--reassignment: {lacks}. Take a new snapshot, or correct it")
     placed = present.withColumnRenamed("replicas", "previous_replicas").join(given, _KEY, "left")
     placed = placed.withColumn("new_replicas", F.coalesce("target", "previous_replicas"))
     added = F.array_except("new_replicas", "previous_replicas")

@@ -8,7 +8,7 @@ task plans a cluster; many tasks plan many clusters.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import ClassVar
 
 from pyspark.sql import DataFrame
@@ -171,11 +171,10 @@ def _gather_facts(fleet: ReplicaFleet, change: ClusterChange) -> DataFrame:
     tables = fleet.tables()
     if (loads := tables.pop("loads", None)) is not None:
         tables["rates"] = _rates(loads)
-    facts = gather_tables(tables, ["cluster"], kinds.TABLES)
-    if not change.tables():
-        return facts
-    changes = gather_tables(change.tables(), ["cluster"], kinds.TABLES)
-    return union([facts.join(F.broadcast(changes.select("cluster").distinct()), "cluster", "left_semi"), changes])
+    changes = change.tables()
+    facts = gather_tables(tables | changes, ["cluster"], kinds.TABLES)
+    changed = [rows.select("cluster") for rows in changes.values()]
+    return facts.join(F.broadcast(reduce(DataFrame.union, changed).distinct()), "cluster") if changed else facts
 
 
 def _rates(loads: DataFrame) -> DataFrame:

@@ -88,7 +88,7 @@ def check(
     brokers = _broker_rows(checked)
     problems = _problems(checked, min_replicas)
     if placement is not None:
-        problems = problems.unionByName(_plan_problems(tables.replicas, placement))
+        problems = problems.unionByName(_plan_problems(tables.replicas, placement, _changing(checked.replicas)))
     return ReplicaCheck(brokers, _rack_rows(brokers), problems, _cluster_rows(brokers, problems))
 
 
@@ -163,14 +163,20 @@ def _changing(replicas: DataFrame) -> Column:
     return F.concat_ws("; ", F.array_compact(F.array(*texts))) if columns else F.lit("")
 
 
-def _plan_problems(replicas: DataFrame, placement: DataFrame) -> DataFrame:
-    """Returns `tables.replicas.PROBLEMS` of the partitions that a plan changes, and that have changed since."""
+def _plan_problems(replicas: DataFrame, placement: DataFrame, changing: Column) -> DataFrame:
+    """Returns `tables.replicas.PROBLEMS` of the partitions that a plan changes, and that have changed since.
+
+    Args:
+        replicas: the current replicas.
+        placement: see `check`.
+        changing: result of `_changing` for the replicas that `_problems` checks, where being-reassigned is found, too.
+    """
     old, new, now = F.col("previous_replicas"), F.col("replicas"), F.col("now")
     changed = placement.where(old.isNotNull() & (old != new)).select(*_KEY, "previous_replicas", "replicas")
-    present = replicas.select(*_KEY, F.col("replicas").alias("now"), _changing(replicas).alias("changing"))
+    present = replicas.select(*_KEY, F.col("replicas").alias("now"), changing.alias("changing"))
     rows = changed.join(present, _KEY, "left")
     rows = rows.where(~(now.eqNullSafe(old) | now.eqNullSafe(new)))
-    is_found = F.coalesce("changing", F.lit("")) != ""  # by `_problems`, too
+    is_found = F.coalesce("changing", F.lit("")) != ""
     is_moving = F.coalesce(F.sort_array(now) == F.sort_array(F.array_union(old, new)), F.lit(False))
     from_old = "replicas are %s; the plan moves them from %s to %s"
     values = F.when(now.isNull(), F.lit("missing")).otherwise(_ids(now)), _ids(old), _ids(new)

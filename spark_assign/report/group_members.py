@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.numeric.partition_slices import compress as compress_partitions
 from spark_assign.report.formatting import DASH, Row, Rows, aligned, by_group, count, listed, number, short_names
-from spark_assign.report.listed_groups import REASONS, collected, group_facts, num_rows
+from spark_assign.report.listed_groups import REASONS, collected, group_facts, long_sum, num_rows
 from spark_assign.spark.partition_slices import compress, expand
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
@@ -104,7 +104,7 @@ _SUMS = ("lag", "lag_known", "in_messages_per_second", "rate_known")
 
 def _sums_by_member(given: DataFrame, loads: DataFrame | None, offsets: DataFrame | None) -> DataFrame:
     """Returns `_SUMS` per member. A row of `loads` with a group_id takes precedence over one without, and both over
-    offsets."""
+    offsets. Of rows with the same key, the largest value counts."""
     values: dict[str, list[Column]] = {"lag": [], "in_messages_per_second": []}
     sources = []
     if loads is not None:
@@ -114,14 +114,14 @@ def _sums_by_member(given: DataFrame, loads: DataFrame | None, offsets: DataFram
         sources += [(_PARTITION, offsets)]
     for at, (key, rows) in enumerate(sources):
         read = [name for name in values if name in rows.columns]
-        renamed = rows.select(*key, *(F.col(name).alias(f"{name}_{at}") for name in read)).dropDuplicates(key)
-        given = given.join(renamed, key, "left")
+        if largest := [F.max(name).alias(f"{name}_{at}") for name in read]:
+            given = given.join(rows.groupBy(*key).agg(*largest), key, "left")
         for name in read:
             values[name].append(F.col(f"{name}_{at}"))
-    known = dict(zip(values, ("lag_known", "rate_known"), strict=True))
     kinds = dict(zip(values, ("long", "double"), strict=True))
     columns = {name: F.coalesce(F.lit(None), *each).cast(kinds[name]) for name, each in values.items()}
-    sums = [each for name in values for each in (F.sum(name).alias(name), F.count(name).alias(known[name]))]
+    sums = [long_sum("lag"), F.sum("in_messages_per_second").alias("in_messages_per_second")]
+    sums += [F.count(name).alias(known) for name, known in zip(values, ("lag_known", "rate_known"), strict=True)]
     return given.withColumns(columns).groupBy(*MEMBER_KEY).agg(*sums)
 
 

@@ -83,11 +83,6 @@ def num_unowned(row: Row) -> int:
     return int(row["unassigned"] - row["withheld"])
 
 
-def num_affected(row: Row) -> int:
-    """Returns the number of affected partitions."""
-    return max(int(row["moved"]), int(row["revoked"])) + num_unowned(row) + over_share(row)
-
-
 def group_facts(row: Row, silent: int = 0) -> str:
     """Returns the description of a group, from its row of `tables.groups.METRICS`."""
     parts = [

@@ -177,6 +177,9 @@ def test_a_partition_that_is_being_reassigned(spark: SparkSession) -> None:
         assert [(row["partition"], row["code"], row["detail"]) for row in problems] == [
             (0, "being-reassigned", "adding replicas 2; removing replicas 0")
         ]
+    after = ReplicaFleet(fleet.replicas.select("cluster", "topic", "partition", "replicas"), brokers)
+    (problem,) = check(fleet, placement=placement, after=after).problems.where("code like 'being%'").collect()
+    assert problem["detail"] == "replicas are 2,1,0; the plan moves them from 1,0 to 2,1"
     placed = reassign(fleet).placement.orderBy("partition").collect()
     assert [row["previous_replicas"] for row in placed] == [[2, 1], [0, 1], [3, 2]]
 

@@ -10,7 +10,10 @@ from pyspark.sql import SparkSession
 
 import spark_assign
 from spark_assign import Comparison, Drift, Migration, Plan, SourceError, Upgrade
+from spark_assign.report.group_members import read_group_members
+from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.stores.result import Result
+from spark_assign.tables.groups import ASSIGNMENT_SLICES, LOADS
 from tests.spark.fleets import fleet
 
 GROUPS = ("g", "h")
@@ -125,3 +128,15 @@ def test_a_result_that_is_read_computes_nothing(results: dict[str, Any], spark: 
         _ = stored.moves
     with pytest.raises(SourceError, match="Name a run with these tables"):
         Drift.read(spark, str(tmp_path))
+
+
+def test_lags_of_a_member_are_bounded(spark: SparkSession) -> None:
+    """Their sum ends at the largest long; of repeated rows the largest counts, in any order."""
+    keys = {"cluster": "c", "topic": "t"}
+    slices = [{**keys, "group_id": "g", "member_id": "m", "first": 0, "step": 1, "count": 2}]
+    rows = [{**keys, "partition": at, "group_id": "g", "lag": lag} for at, lag in ((0, 2**63 - 1), (1, 5), (1, 7))]
+    for loads, total in ((rows, 2**63 - 1), (rows[1:], 7), (rows[:0:-1], 7)):
+        given = dataframe_of_rows(spark, loads, LOADS)
+        plan = {"assignment_slices": dataframe_of_rows(spark, slices, ASSIGNMENT_SLICES)}
+        (member,) = read_group_members(plan, {"loads": given}).members
+        assert (member["lag"], member["lag_known"]) == (total, len({row["partition"] for row in loads}))

@@ -18,7 +18,7 @@ from spark_assign.report.html import (
     StreamsRows,
 )
 from spark_assign.report.html.report_data import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS, AdviceRows
-from spark_assign.report.listed_groups import SUMS, num_affected, over_share
+from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
 from tests.unit import history_rows
 
 Row = dict[str, Any]
@@ -78,7 +78,7 @@ def plan(groups: int, seed: int = 1) -> PlanRows:
         fair = -(-partitions // members)
         most = min(partitions, fair + int(draw.expovariate(0.5)))
         metrics.append(group(number, members, partitions, draw.randint(0, partitions), most))
-    metrics.sort(key=num_affected, reverse=True)
+    metrics.sort(key=lambda row: max(row["moved"], row["revoked"]) + num_unowned(row) + over_share(row), reverse=True)
     worst = metrics[:WORST_GROUPS]
     return PlanRows(
         classes=classes_of(metrics),

@@ -115,7 +115,7 @@ def test_offsets(read: Snapshot) -> None:
 @cases("topics groups message", 
         ("Topic: t\tPartition: x", "", r"topics\.txt, line 1: expected a line of kafka-topics\.sh"),
         ("Topic: t\tPartitionCount: 2\n\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1", "",
-         r"line 1: expected 2 partition lines for topic t, 1 are there"),
+         r"line 1: expected 2 partition lines for topic t, not 1, found"),
         ("", GROUPS, r"topics\.txt is empty: the tool has failed, or has nothing to print"),
         (TOPICS, "SLF4J: No logger\n \n", r"groups\.txt is empty"),
         (TOPICS, "shop orders 0 1 2 1 - - -", r"groups\.txt, line 1: expected the header GROUP TOPIC PARTITION"),
@@ -154,7 +154,19 @@ def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pyt
     [
         ("\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2", r"line 1: expected a line of kafka-topics\.sh"),
         ("\tTopic: t\tPartition: 1\tLeader: 1\tReplicas: 1\tIsr: 1", r"has partition 1 of t, but not partition 0"),
-        (f"{TOPICS}Topic: u\tPartitionCount: 2", r"expected 2 partition lines for topic u, 0 are there"),
+        (f"{TOPICS}Topic: u\tPartitionCount: 2", r"expected 2 partition lines for topic u, not 0, found"),
+        (
+            f"{TOPICS}Topic: payments\tPartitionCount: 2",
+            r"line 8: expected 1 partition, as in an earlier line about pay",
+        ),
+        (
+            TOPICS.replace("Partition: 0\tLeader: 3", "Partition: 1\tLeader: 3").replace("payments", "orders"),
+            r"line 6: expected 3 partitions, as in an earlier line about orders",
+        ),
+        (
+            f"{TOPICS}\tTopic: payments\tPartition: 0\tLeader: 2\tReplicas: 2\tIsr: 2",
+            r"line 8: expected the leader and replicas of an earlier line about partition 0 of payments",
+        ),
         (TOPICS.replace("Isr: 3\tElr: \t", "Isr: 3\t"), r"line 4: expected the fields Elr:, LastKnownElr: after Isr"),
         (
             TOPICS.replace("Isr: 3\t", "Isr: 3\tAdding Replicas: 9\t"),
@@ -190,6 +202,9 @@ def test_racks(tmp_path: Path) -> None:
     [
         ("shop            orders          1  ", "shop            orders          3  ", "shop", "partition 1 of orders"),
         ("c1-bbbb       /0:0:0:0:0:0:0:1 c1", "c0-aaaa       /10.0.0.7       c0", "shop", None),
+        ("shop            -               -          -               -               -  ",
+         "shop            orders          7          -               -               -  ", "shop",
+         "orders has 3 partitions, and 4 have owners in the text"),
         ("shop            payments        0          3               -               -               -  ",
          "shop            invoices        0          3               -               -               c9-i", "shop",
          "members own invoices, which the text of kafka-topics.sh lacks"),

@@ -19,7 +19,7 @@ from spark_assign.report.html import section_charts as drawings
 from spark_assign.report.html.group_view import view
 from spark_assign.report.html.page import _file
 from spark_assign.report.html.report_data import OTHERS, AdviceRows
-from spark_assign.report.listed_groups import SUMS, num_affected, over_share
+from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
 from spark_assign.report.text import plan_summary as notebook
 from spark_assign.tables.errors import ConfigError
 from tests.cases import keyed
@@ -324,12 +324,12 @@ def test_mixing_assignors_is_advised_only_with_a_word_on_clients(full: str) -> N
 
 
 def test_what_hurts() -> None:
-    """Moves, partitions without owner, and what the fullest member has too much; not what cannot be more even."""
+    """Partitions without owner, and what the fullest member has too much; not what cannot be more even."""
     row = report_rows.group(1, 8, 5, 0, 1)
     assert row["max_over_mean"] == 1.6
-    assert (over_share(row), num_affected(row)) == (0, 0)
+    assert (over_share(row), num_unowned(row)) == (0, 0)
     row = report_rows.group(1, 5, 85, 58, 26, unassigned=4, withheld=3)
-    assert (over_share(row), num_affected(row)) == (9, 58 + 9 + 1)
+    assert (over_share(row), num_unowned(row)) == (9, 1)
 
 
 def test_notes_are_on_the_page() -> None:

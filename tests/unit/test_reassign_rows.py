@@ -265,6 +265,11 @@ NO_BROKER, TWICE, BAD = "unknown-broker", "duplicate-broker", "bad-replicas"
             "duplicate-partition",
             "replicas: the same key twice: topic=t, partition=1. Keep one row per partition",
         ),
+        (
+            [size(at, bytes_) for at, bytes_ in ((1, 5), (0, 3), (1, 7), (0, 3))],
+            "duplicate-partition",
+            "sizes: topic=t, partition=0 is listed twice. Keep one row per partition",
+        ),
         ([partition(2, [1, 1])], BAD, "replicas: duplicate broker, e.g. topic=t, partition=2. Remove one of them"),
         *(
             (

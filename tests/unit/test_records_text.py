@@ -114,6 +114,17 @@ LINE = "| offset: 3 CreateTime: 5 keySize: 1 valueSize: 1 sequence: -1 headerKey
 KEY = '{"type":"1","data":{"group":"g","topic":"t","partition":0}}'
 
 
+def test_names_and_lines_of_any_kind(tmp_path: Path) -> None:
+    """A group can be named as the text between key and value; objects can share a line."""
+    named = KEY.replace('"g"', '"a payload: b"')
+    (row,) = _read(tmp_path, "Dumping /__consumer_offsets-0/0.log\n" + LINE.format(named, "<DELETE>"))
+    assert (read_key(row["key"]).fields["group"], row["value"]) == ("a payload: b", None)
+    record = f'{{"key":{KEY},"value":null}}'
+    assert [
+        each["offset"] for each in _read(tmp_path, f"{record}{record} {record}\n{record}Processed 4 messages\n{record}")
+    ] == [*range(5)]
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -5,6 +5,7 @@ Rows can have any order. Brokers are sorted by id, partitions by topic (in byte 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -160,9 +161,8 @@ def _by_broker(rows: pa.Table, table: str) -> dict[int, dict[str, Any]]:
     row_by_broker: dict[int, dict[str, Any]] = {}
     for row in rows.to_pylist():
         if row["broker_id"] in row_by_broker:
-            raise RejectedError(
-                "duplicate-broker", f"{table}: broker {row['broker_id']} is listed twice. Remove one of the rows"
-            )
+            detail = f"{table}: broker {row['broker_id']} is listed twice. Remove one of the rows"
+            raise RejectedError("duplicate-broker", detail)
         row_by_broker[row["broker_id"]] = row
     return row_by_broker
 
@@ -252,9 +252,8 @@ def _factors(rows: pa.Table, topics: list[str], current: IntArray, usable: int) 
     if rows.num_rows:
         wanted = _by_topic(rows, "replication_factors")
         if unknown := sorted(set(wanted) - set(topics)):
-            raise RejectedError(
-                "unknown-topic", f"replication_factors: replicas has no topic {unknown[0]}. Check its name"
-            )
+            detail = f"replication_factors: replicas has no topic {unknown[0]}. Check its name"
+            raise RejectedError("unknown-topic", detail)
         factor = np.array([wanted.get(topic, old) for topic, old in zip(topics, factor.tolist(), strict=True)])
     invalid = np.flatnonzero((factor < 1) | (factor > usable))
     if len(invalid):
@@ -281,8 +280,12 @@ def _amounts(rows: pa.Table, column: str, topics: list[str], partition: IntArray
     """Returns the value of each partition in a column; None if unknown."""
     if not rows.num_rows:
         return [None] * len(topics)
-    keys = zip(rows["topic"].to_pylist(), rows["partition"].to_pylist(), strict=True)
+    keys = list(zip(rows["topic"].to_pylist(), rows["partition"].to_pylist(), strict=True))
     amounts = dict(zip(keys, rows[column].to_pylist(), strict=True))
+    if len(amounts) < len(keys):  # rates have one row per partition
+        topic, number = min(key for key, times in Counter(keys).items() if times > 1)
+        detail = f"sizes: topic={topic}, partition={number} is listed twice. Keep one row per partition"
+        raise RejectedError("duplicate-partition", detail)
     return [amounts.get(key) for key in zip(topics, partition.tolist(), strict=True)]
 
 

@@ -156,7 +156,7 @@ def _hidden(row: Row, shown: Rows) -> str:
     if listed > len(shown):
         notes.append(f"Shows the {len(shown)} members with the most partitions, of {number(listed)} that have any.")
     if idle and listed == len([each for each in shown if not each["gone"]]):
-        notes.append(f"{count(idle, 'more member')} {'has' if idle == 1 else 'have'} none, before and after.")
+        notes.append(f"{count(idle, 'more member', 'has', 'have')} none, before and after.")
     return " ".join(notes)
 
 

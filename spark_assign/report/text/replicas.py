@@ -252,10 +252,7 @@ def summarize_operation(tables: Mapping[str, DataFrame], top: int = _LIMIT) -> s
     header = ["cluster", "topic", "coordinator", "partitions", "groups", "keys", "commits/s", "rebalances/s", "hottest"]
     lines += ["", *_left_aligned(header, rows)] if rows else []
     if moves := leader_moves.count():
-        lines += [
-            "",
-            f"{count(moves, 'leader move', 'spreads', 'spread')} this load (table leader_moves)",
-        ]
+        lines += ["", f"{count(moves, 'leader move', 'spreads', 'spread')} this load (table leader_moves)"]
     slow = assignor_times.where("finding IS NOT NULL").orderBy(F.desc("max_assignor_ms"), "cluster", "group_id")
     findings = [f"{group_name(row)}: {row['finding']}" for row in collected(slow.limit(top), "assignor times")]
     lines += ["", *findings] if findings else []

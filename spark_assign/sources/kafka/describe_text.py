@@ -13,17 +13,18 @@ such a group from the cluster itself (snapshot). A group that the text describes
 from __future__ import annotations
 
 import codecs
+import itertools
 import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import SourceError
 
 Line = tuple[str, int, str]
@@ -269,11 +270,11 @@ class _Group:
         if self.members_listed and self.members_listed != self.members.keys():
             return f"members are missing among those of --members: {_AGAIN}"
         if self.num_members not in (None, len(self.members)):
-            return f"--state has {self.num_members} members, and the text {len(self.members)}: {_AGAIN}"
+            return f"--state has {count(self.num_members or 0, 'member')}, and the text {len(self.members)}: {_AGAIN}"
         owned = Counter(member for members in self.owners.values() for member in members)
         for member, number in sorted(self.counts.items()):
             if owned[member] != number:
-                return f"{member} has {number} partitions, and the text {owned[member]}: {_AGAIN}"
+                return f"{member} has {count(number, 'partition')}, and the text {owned[member]}: {_AGAIN}"
         if self.kind != "share" and any(len(members) > 1 for members in self.owners.values()):
             return f"a partition has two owners: {_AGAIN}"
         listed: dict[str, set[int]] = defaultdict(set)
@@ -282,11 +283,12 @@ class _Group:
         for topic, numbers in sorted(listed.items() if self.kind != "share" else ()):
             if topic not in partitions:
                 return f"members own {topic}, which the text of kafka-topics.sh lacks"
-            missing = next(number for number in count() if number not in numbers)
+            missing = next(number for number in itertools.count() if number not in numbers)
             if missing < partitions[topic]:
                 return f"partition {missing} of {topic} has no owner in the text: {_AGAIN}"
-            if missing > partitions[topic]:
-                return f"{missing} partitions of {topic} have owners, {partitions[topic]} are in the topic: {_AGAIN}"
+            if len(numbers) > partitions[topic]:
+                has = count(partitions[topic], "partition")
+                return f"{topic} has {has}, and {len(numbers)} have owners in the text: {_AGAIN}"
         return None
 
 
@@ -339,13 +341,17 @@ class _Found:
                 raise _wrong(line, "Adding Replicas and Removing Replicas, or none of them")
             if self.labels.setdefault(topic, labels) != labels:
                 raise _wrong(line, f"the fields {', '.join(self.labels[topic])} after Isr, as in an earlier line")
-            self.replicas[topic, number] = {
+            row = {
                 "replicas": replicas,
                 "leader_id": _int(line, leader) if leader.isdecimal() else None,  # `none`, or -1 before 2.x
                 **({"adding_replicas": adding, "removing_replicas": removing} if adding or removing else {}),
             }
+            if self.replicas.setdefault((topic, number), row) != row:
+                raise _wrong(line, f"the leader and replicas of an earlier line about partition {number} of {topic}")
         elif topic_found := _TOPIC.match(line[2]):
-            self.counts[topic_found[1]] = _int(line, topic_found[3]), line
+            counted = _int(line, topic_found[3]), line
+            if (earlier := self.counts.setdefault(topic_found[1], counted)[0]) != counted[0]:
+                raise _wrong(line, f"{count(earlier, 'partition')}, as in an earlier line about {topic_found[1]},")
             if topic_found[2]:
                 self.ids[topic_found[1]] = topic_found[2]
         else:
@@ -358,7 +364,7 @@ class _Found:
             listed.setdefault(topic, set()).add(partition)
         for topic, numbers in listed.items():
             if topic not in self.counts:
-                missing = next(number for number in count() if number not in numbers)
+                missing = next(number for number in itertools.count() if number not in numbers)
                 if missing < len(numbers):
                     raise SourceError(
                         f"the text of kafka-topics.sh has partition {max(numbers)} of {topic}, but not partition "
@@ -367,7 +373,7 @@ class _Found:
                 self.counts[topic] = missing, ("", 0, "")
             num_partitions, line = self.counts[topic]
             if len(numbers) != num_partitions:
-                raise _wrong(line, f"{num_partitions} partition lines for topic {topic}, {len(numbers)} are there")
+                raise _wrong(line, f"{count(num_partitions, 'partition line')} for topic {topic}, not {len(numbers)}")
 
     def broker_line(self, line: Line) -> None:
         """Reads the rack of a broker; the versions that kafka-broker-api-versions.sh prints below it are skipped."""
@@ -463,7 +469,7 @@ def _member_line(group: _Group, line: Line, values: Mapping[str, str]) -> None:
     number = _int(line, values["#PARTITIONS"], " under #PARTITIONS") if "#PARTITIONS" in values else None
     assigned = _assigned(line, values.get("CURRENT-ASSIGNMENT", values.get("ASSIGNMENT", "-")))
     if assigned and number not in (None, len(assigned)):
-        raise _wrong(line, f"{number} partitions, as under #PARTITIONS,")
+        raise _wrong(line, f"{count(number or 0, 'partition')}, as under #PARTITIONS,")
     member = group.add_member(line, values)
     if member is None:
         return
@@ -575,11 +581,8 @@ def _labeled_ids(line: Line, text: str, label: str) -> list[int]:
 
 def _int(line: Line, text: str, where: str = "", digits: int = _INT_DIGITS) -> int:
     """Returns a number from 0 that fits into Kafka's type, an int or a long."""
-    if (
-        not (text.isascii() and text.isdecimal())
-        or len(text) > digits
-        or int(text) >= 1 << (31 if digits == 10 else 63)
-    ):
+    is_number = text.isascii() and text.isdecimal() and len(text) <= digits
+    if not is_number or int(text) >= 1 << (31 if digits == _INT_DIGITS else 63):
         raise _wrong(line, f"a number{where}")
     return int(text)
 

@@ -72,9 +72,8 @@ def read_records_text(path: str) -> pa.Table:
         with gzip.open(path, "rt", encoding="utf-8") if path.endswith(".gz") else open(path, encoding="utf-8") as file:
             for number, partition, text in _records(path, file):
                 try:
-                    rows.append(
-                        _dumped(partition, text) if text.startswith(("|", "offset:")) else _consumed(text, rows)
-                    )
+                    is_dumped = text.startswith(("|", "offset:"))
+                    rows.append(_dumped(partition, text) if is_dumped else _consumed(text, rows))
                 except (KeyError, TypeError, ValueError, RecursionError, WireError) as error:
                     raise ConfigError(f"{path}, line {number}: not a record: {error}. {FORMATS}") from error
     except (OSError, EOFError, UnicodeDecodeError) as error:
@@ -95,16 +94,17 @@ def _records(path: str, file: IO[str]) -> Iterator[tuple[int, int | None, str]]:
             yield number, partition, line
         elif rest or line.startswith("{"):
             rest += line
-            while rest.startswith("{"):
+            start = 0
+            while start >= 0:
                 try:
-                    _, end = _DECODER.raw_decode(rest)
+                    _, end = _DECODER.raw_decode(rest, start)
                 except (json.JSONDecodeError, RecursionError) as error:
-                    if len(rest) >= _MAX_TEXT or rest.endswith("\n"):
+                    if len(rest) - start >= _MAX_TEXT or rest.endswith("\n"):
                         raise ConfigError(f"{path}, line {number}: not a record: {error}. {FORMATS}") from error
                     break
-                yield number, None, rest[:end]
-                rest = rest[end:].lstrip()
-            rest = rest if rest.startswith("{") else ""
+                yield number, None, rest[start:end]
+                start = rest.find("{", end)
+            rest = rest[start:] if start >= 0 else ""
     if rest:
         raise ConfigError(f"{path}, line {number}: the last record is cut off. Print it again")
 
@@ -114,11 +114,12 @@ def _dumped(partition: int | None, text: str) -> Row:
     found = _RECORD.match(text)
     if found is None or partition is None:
         raise ValueError("no line `Dumping …/__consumer_offsets-N/…` before it")
-    key, is_value, value = text.partition(" key: ")[2].partition(" payload: ")
-    if not key.startswith("{"):
+    rest = text.partition(" key: ")[2]
+    if not rest.startswith("{"):
         raise ValueError("its key isn't JSON, so that an older release has printed it")
-    value = value.strip()
-    row = _bytes(json.loads(key), None if not is_value or value == _DELETED else json.loads(value))
+    key, end = _DECODER.raw_decode(rest)  # a name can have ` payload: `
+    _, is_value, value = rest[end:].partition(" payload: ")
+    row = _bytes(key, None if not is_value or value.strip() == _DELETED else json.loads(value))
     return {"partition": partition, "offset": int(found[1]), "timestamp": int(found[2]), **row}
 
 

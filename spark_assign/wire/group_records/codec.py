@@ -123,7 +123,7 @@ def _list_reader(read_element: ReadValue, *, nullable: bool, flexible: bool, is_
     return read_value
 
 
-# --- writes records from the declarations that `decoder.py` reads them with -----------------------------------
+# --- writes records from the declarations that they are read with ---------------------------------------------
 
 
 _MAX_STRING_BYTES = 0x7FFF
