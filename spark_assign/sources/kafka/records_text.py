@@ -40,7 +40,6 @@ _MAX_TEXT = 16 << 20
 """Maximum number of characters of a record; the broker accepts records of 1 MB by default."""
 _DELETED = "<DELETE>"
 _DECODER = json.JSONDecoder()
-_BLANKS = re.compile(r"\s*+")
 _WRONG = ValueError, RecursionError
 """Errors of JSON that is malformed, has a number of too many digits, or is nested too deeply."""
 _PARTITIONS = struct("topic string, partitions int32[]")
@@ -108,7 +107,9 @@ def _records(path: str, file: IO[str]) -> Iterator[tuple[int, int | None, str]]:
                         raise ConfigError(f"{path}, line {number}: not a record: {error}. {FORMATS}") from error
                     break
                 yield number, None, rest[start:end]
-                start = _BLANKS.match(rest, end).end()
+                start = end
+                while rest[start : start + 1].isspace():
+                    start += 1
             rest = rest[start:] if rest.startswith("{", start) else ""
     if rest:
         raise ConfigError(f"{path}, line {number}: the last record is cut off. Print it again")
