@@ -9,6 +9,7 @@ Current … {…}  Proposed partition reassignment configuration {…}          
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ FORMATS = (
     "of Cruise Control with json=true"
 )
 _CURRENT, _PROPOSED = "Current partition replica assignment", "Proposed partition reassignment configuration"
+_TOPIC = re.compile(r"[\w.-]{1,249}", re.ASCII)
 _ROWS = schema("cluster string, topic string, partition int, expected array<int>?, target array<int>")
 _KEY = ["cluster", "topic", "partition"]
 Row = dict[str, Any]
@@ -91,7 +93,7 @@ def _entries(file: str, content: Any) -> Iterator[Row]:
         except (TypeError, KeyError, AttributeError) as error:
             raise ConfigError(f"--reassignment {file}: entry {number} lacks {error}. {FORMATS}") from None
         lists = [replicas for replicas in (old, target) if replicas is not None]
-        is_valid = isinstance(row["topic"], str) and _is_id(row["partition"])
+        is_valid = isinstance(row["topic"], str) and _TOPIC.fullmatch(row["topic"]) and _is_id(row["partition"])
         if not is_valid or not all(isinstance(each, list) and each and all(map(_is_id, each)) for each in lists):
             text = json.dumps(entry)[:160]
             raise ConfigError(f"--reassignment {file}: entry {number} has a wrong topic, partition, or replica: {text}")

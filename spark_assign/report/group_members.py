@@ -12,7 +12,19 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.numeric.partition_slices import compress as compress_partitions
-from spark_assign.report.formatting import DASH, Row, Rows, aligned, by_group, count, listed, number, short_names
+from spark_assign.report.formatting import (
+    DASH,
+    Row,
+    Rows,
+    aligned,
+    by_group,
+    count,
+    group_name,
+    listed,
+    number,
+    short_names,
+    visible,
+)
 from spark_assign.report.listed_groups import REASONS, collected, group_facts, long_sum, num_rows
 from spark_assign.spark.partition_slices import compress, expand
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
@@ -209,10 +221,11 @@ def format_group_members(metrics: Rows, found: GroupMembers) -> str:
         ]
         header = ["member", "client", "host", "partitions", "gained", "lost", "lag", "messages/s"]
         first, *table = aligned([header, *cells], words=(0, 1, 2))
-        lines += [f"{row['cluster']}/{row['group_id']}: {group_facts(row)}", first]
+        lines += [f"{group_name(row)}: {group_facts(row)}", first]
         details = MemberLines(found, row, names)
         for each, line in zip(of_group, table, strict=True):
-            lines += [line, *(f"    {text}" for text in details.lines(each["member_id"], _LINES))]
+            texts = details.lines(each["member_id"], _LINES)
+            lines += [line, *("    " + visible(text, also="\n") for text in texts)]
         lines.append("")
     return "\n".join([*lines, *found.notes]).rstrip()
 

@@ -113,3 +113,17 @@ def test_two_thousand_members_on_the_page() -> None:
     assert "Who gets what: all 2,000 members" in part
     assert "t16 0-4; t17 0-4; … and 10 more topics" in part
     assert "Host" not in part  # nothing is known of it
+
+
+def test_a_name_cannot_fake_a_line() -> None:
+    """Line ends in the IDs of groups and members are shown as codes, also in the sentences about moves."""
+    hostile = {"cluster": "c", "group_id": "g\nc/other: all is well"}
+    names = "a\nx", "b\ny"
+    found = GroupMembers(
+        members=[member(name, partitions=1, gained=1) | hostile for name in names],
+        slices=[piece(name, "t", at, 1, 1) | hostile for at, name in enumerate(names)],
+        moves=[move(1, names, "over-quota") | hostile],
+    )
+    lines = format_group_members([report_rows.group(1, 1, 2, 1, 1) | hostile], found).split("\n")
+    assert lines[0].startswith(r"c/g\nc/other: all is well: ")
+    assert [line.split()[0] for line in lines[2:]] == [r"a\nx", "t", "loses", r"b\ny", "t", "gains"]

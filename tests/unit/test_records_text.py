@@ -9,6 +9,7 @@ import base64
 import gzip
 import json
 import re
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,13 @@ def test_names_and_lines_of_any_kind(tmp_path: Path) -> None:
         ('{"key":1}\n', "line 1: not a record"),
         ('{"key" 1}\n', "line 1: not a record"),
         ('{"a":' * 5_000 + "\n", "line 1: not a record"),
+        ('{"a":' + "9" * 5_000 + "}\n", "line 1: not a record"),
+        ("Dumping /__consumer_offsets-0/0.log\n" + LINE.replace("3", "9" * 19).format(KEY, "<DELETE>"), "isn't a long"),
+        (f'{{"key":{KEY},"value":{{"version":1,"data":[]}}}}', "line 1: not a record"),
+        (f'{{"key":{KEY},"value":{{"version":1,"data":{{"commitTimestamp":true}}}}}}', "isn't a long"),
+        ('{"key":{"type":Infinity,"data":{}},"value":null}', "line 1: not a record"),
+        ('{"key":{"type":1,"data":null},"value":null}', "line 1: not a record"),
+        ('{"key":{"type":1,"data":{"group":[],"topic":"t","partition":0}},"value":null}', "line 1: not a record"),
     ],
 )
 def test_other_text(tmp_path: Path, text: str, problem: str) -> None:
@@ -159,3 +167,16 @@ def test_which_files_are_text(tmp_path: Path) -> None:
     assert found == ["a.txt"]
     with pytest.raises(ConfigError, match=r"a\.gz can't be read"):
         read_records_text(str(tmp_path / "a.gz"))
+    damaged = bytearray(gzip.compress(b"x" * 10_000))
+    damaged[10] ^= 0xFF
+    (tmp_path / "a.gz").write_bytes(damaged)
+    with pytest.raises(ConfigError, match=r"a\.gz can't be read: Error -3"):
+        read_records_text(str(tmp_path / "a.gz"))
+
+
+def test_records_in_one_line_take_linear_time(tmp_path: Path) -> None:
+    """Each record is read where it starts. Copying the rest of the line for each took minutes for 16 MB."""
+    text = f'{{"key":{KEY},"value":null}}' * 40_000
+    start = time.process_time()
+    assert len(_read(tmp_path, text)) == 40_000
+    assert time.process_time() - start < 2

@@ -223,3 +223,12 @@ def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch, library: s
 
 def _first_token(text: str) -> None:
     _settings(text)["sasl_oauth_token_provider"].token()
+
+
+def test_a_property_without_a_line_end_is_not_repeated() -> None:
+    """The value then has the next property, with its password."""
+    for key in ("security.protocol", "sasl.mechanism"):
+        given = {"security.protocol": "SASL_SSL", key: 'SCRAM sasl.jaas.config=X required password="secret-7";'}
+        with pytest.raises(ConfigError, match=f"{key}: expected one of") as raised:
+            client_settings.settings(given)
+        assert "secret-7" not in str(raised.value)

@@ -6,6 +6,7 @@ ignored. Settings that don't matter for reading (`group.id`, serializers, …) a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -100,12 +101,12 @@ def settings(properties: Mapping[str, str]) -> dict[str, Any]:
             client_settings[_MILLISECONDS[key]] = int(value)
     protocol = client_settings.setdefault("security_protocol", "PLAINTEXT")
     if protocol not in _PROTOCOLS:
-        raise ConfigError(f"security.protocol: expected one of {', '.join(_PROTOCOLS)}, found {protocol}")
+        raise ConfigError(f"security.protocol: expected one of {', '.join(_PROTOCOLS)}{_found(protocol)}")
     login = client_properties.parse_login(properties.get(client_properties.JAAS_KEY, ""))
     if protocol.startswith("SASL_"):
         mechanism = client_settings.get("sasl_mechanism")
         if mechanism not in _MECHANISMS:
-            raise ConfigError(f"sasl.mechanism: expected one of {', '.join(_MECHANISMS)}, found {mechanism}")
+            raise ConfigError(f"sasl.mechanism: expected one of {', '.join(_MECHANISMS)}{_found(mechanism)}")
         client_settings |= _LOGINS.get(mechanism, _password)(properties, login, client_settings)
     tls = client_tls.tls(properties)
     if protocol.endswith("SSL"):
@@ -147,6 +148,11 @@ def check_spelling(key: str) -> None:
         close_matches = get_close_matches(key, KNOWN, 1, 0.9)
         if close_matches:
             raise ConfigError(f"{key}: no setting of Kafka's clients. Did you mean {close_matches[0]}?")
+
+
+def _found(value: str | None) -> str:
+    """Returns what was found, unless it can be more than a name, such as the next property."""
+    return f", found {value}" if value is None or re.fullmatch(r"[\w-]{0,30}", value) else ""
 
 
 def _harmless(key: str, value: str) -> bool:

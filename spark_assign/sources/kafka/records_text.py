@@ -14,6 +14,7 @@ import base64
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -39,6 +40,8 @@ _MAX_TEXT = 16 << 20
 """Maximum number of characters of a record; the broker accepts records of 1 MB by default."""
 _DELETED = "<DELETE>"
 _DECODER = json.JSONDecoder()
+_WRONG = ValueError, RecursionError
+"""Errors of JSON that is malformed, has a number of too many digits, or is nested too deeply."""
 _PARTITIONS = struct("topic string, partitions int32[]")
 _CONSUMER_PROTOCOL = {
     "subscription": fields(
@@ -74,9 +77,9 @@ def read_records_text(path: str) -> pa.Table:
                 try:
                     is_dumped = text.startswith(("|", "offset:"))
                     rows.append(_dumped(partition, text) if is_dumped else _consumed(text, rows))
-                except (KeyError, TypeError, ValueError, RecursionError, WireError) as error:
+                except (ArithmeticError, AttributeError, LookupError, TypeError, *_WRONG, WireError) as error:
                     raise ConfigError(f"{path}, line {number}: not a record: {error}. {FORMATS}") from error
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise ConfigError(f"{path} can't be read: {error}. {FORMATS}") from error
     if not rows:
         raise ConfigError(f"{path} has no records. {FORMATS}")
@@ -98,7 +101,7 @@ def _records(path: str, file: IO[str]) -> Iterator[tuple[int, int | None, str]]:
             while start >= 0:
                 try:
                     _, end = _DECODER.raw_decode(rest, start)
-                except (json.JSONDecodeError, RecursionError) as error:
+                except _WRONG as error:
                     if len(rest) - start >= _MAX_TEXT or rest.endswith("\n"):
                         raise ConfigError(f"{path}, line {number}: not a record: {error}. {FORMATS}") from error
                     break
@@ -119,8 +122,9 @@ def _dumped(partition: int | None, text: str) -> Row:
         raise ValueError("its key isn't JSON, so that an older release has printed it")
     key, end = _DECODER.raw_decode(rest)  # a name can have ` payload: `
     _, is_value, value = rest[end:].partition(" payload: ")
-    row = _bytes(key, None if not is_value or value.strip() == _DELETED else json.loads(value))
-    return {"partition": partition, "offset": int(found[1]), "timestamp": int(found[2]), **row}
+    value = value.strip()
+    row = _bytes(key, None if not is_value or value == _DELETED else json.loads(value))
+    return {"partition": partition, "offset": _long(int(found[1])), "timestamp": _long(int(found[2])), **row}
 
 
 def _consumed(text: str, before: list[Row]) -> Row:
@@ -130,7 +134,13 @@ def _consumed(text: str, before: list[Row]) -> Row:
     data = value["data"] if value else {}
     at = data.get("commitTimestamp", data.get("currentStateTimestamp", -1))
     at = before[-1]["timestamp"] if at == -1 and before else at
-    return {"partition": 0, "offset": len(before), "timestamp": at, **_bytes(record["key"], value)}
+    return {"partition": 0, "offset": len(before), "timestamp": _long(at), **_bytes(record["key"], value)}
+
+
+def _long(value: Any) -> int:
+    if type(value) is not int or not -1 << 63 <= value < 1 << 63:
+        raise ValueError("an offset or a time isn't a long")
+    return value
 
 
 def _bytes(key: Mapping[str, Any], value: Mapping[str, Any] | None) -> Row:
