@@ -52,7 +52,8 @@ import os, sys
 from tests.runner import __main__ as entry
 from tests.runner.parts import Part
 from pathlib import Path
-scripts = {"over": "cat", "long": "sleep 600", "stops": "sleep 1; kill -TERM $PPID; sleep 600", "never": "echo never"}
+long = dict.fromkeys(("long", "longer"), "sleep 600")
+scripts = {"over": "cat", **long, "stops": "sleep 1; kill -TERM $PPID; sleep 600", "never": "echo never"}
 parts = [Part(name, ("sh", "-c", f"echo $$ >{sys.argv[1]}/{name}; {each}")) for name, each in scripts.items()]
 entry.wanted = lambda _: (parts, Path(sys.argv[1]) / "results")
 sys.exit(entry.main([], os.environ))
@@ -65,10 +66,10 @@ def test_a_run_that_is_stopped_is_red_and_ends_all(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, input="typed", capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1, done.stderr
     assert "\n== over\n\n" in done.stdout, "standard input is not for the parts"
-    assert done.stdout.endswith("\n0 passed, 3 failed, 0 skipped\n")
-    assert done.stdout.count("left no verdict") == 3
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["long", "over", "results", "stops"]
-    assert all(gone(int((tmp_path / name).read_text())) for name in ("long", "stops"))
+    assert done.stdout.endswith("\n0 passed, 4 failed, 0 skipped\n")
+    assert done.stdout.count("left no verdict") == 4
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["long", "longer", "over", "results", "stops"]
+    assert all(gone(int((tmp_path / name).read_text())) for name in ("long", "longer", "stops"))
 
 
 RUNS = "def test_runs(): pass\n"
