@@ -88,7 +88,9 @@ class FleetTables:
             sentences.append(f"{racks}: planned without racks.")
         elif not missing and not sizes.racked_members:
             sentences.append("No member has a rack (members.rack_id), but brokers have: planned without racks.")
-        if untyped := sizes.groups - sizes.typed_groups:
+        if self.groups is None:
+            sentences.append("Types of groups aren't known (groups): planned as classic.")
+        elif untyped := sizes.groups - sizes.typed_groups:
             types = f"The type of {count(untyped, 'group')} isn't known (groups.group_type)"
             sentences.append(f"{types}: planned as classic.")
         measured = ("in_messages_per_second", "group_id", "out_messages_per_second", "lag")

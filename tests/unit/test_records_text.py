@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from spark_assign.history.kernel.log_segments import read_fetched
+from spark_assign.sources.kafka import records_text
 from spark_assign.sources.kafka.records_text import is_records_text, read_records_text
 from spark_assign.tables.errors import ConfigError
 from spark_assign.wire.group_records import read_key, read_value
@@ -145,7 +146,7 @@ def test_names_and_lines_of_any_kind(tmp_path: Path) -> None:
         (f'{{"key":{KEY},"value":{{"version":1,"data":[]}}}}', "line 1: not a record"),
         (f'{{"key":{KEY},"value":{{"version":1,"data":{{"commitTimestamp":true}}}}}}', "isn't a long"),
         ('{"key":{"type":Infinity,"data":{}},"value":null}', "line 1: not a record"),
-        ('{"key":{"type":1,"data":null},"value":null}', "line 1: not a record"),
+        ('{"key":{"type":1,"data":null},"value":null}', "line 1: not a record: a field is missing, or has a value of"),
         ('{"key":{"type":1,"data":{"group":[],"topic":"t","partition":0}},"value":null}', "line 1: not a record"),
     ],
 )
@@ -156,6 +157,13 @@ def test_other_text(tmp_path: Path, text: str, problem: str) -> None:
     assert "records.txt" in str(raised.value)
     assert "kafka-dump-log.sh --offsets-decoder" in str(raised.value) or "cut off" in str(raised.value)
     assert len(str(raised.value)) < 1_000
+
+
+def test_too_many_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are refused before all are in memory."""
+    monkeypatch.setattr(records_text, "_MAX_RECORDS", 1)
+    with pytest.raises(ConfigError, match="has more than 1 records: copy the segments"):
+        _read(tmp_path, 2 * f'{{"key":{KEY},"value":null}}\n')
 
 
 def test_which_files_are_text(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ _SEGMENT = re.compile(r"Dumping .*__consumer_offsets-(\d{1,9})[/\\]")
 _RECORD = re.compile(r"\|? ?offset: (\d{1,19}) (?:CreateTime|LogAppendTime): (-?\d{1,19}) ")
 _MAX_TEXT = 16 << 20
 """Maximum number of characters of a record; the broker accepts records of 1 MB by default."""
+_MAX_RECORDS = 2_000_000
+"""Maximum number of records of a file: about 2 GB while they are read."""
 _DELETED = "<DELETE>"
 _DECODER = json.JSONDecoder()
 _WRONG = ValueError, RecursionError
@@ -68,7 +70,8 @@ def read_records_text(path: str) -> pa.Table:
     """Returns partition, offset, timestamp (ms since 1970), key, and value of the records of a file.
 
     Raises:
-        ConfigError: the file can't be read, a record is malformed or printed by an older release, or there is none.
+        ConfigError: the file can't be read, a record is malformed or printed by an older release, there is none, or
+            there are more than 2,000,000.
     """
     rows: list[Row] = []
     try:
@@ -78,7 +81,11 @@ def read_records_text(path: str) -> pa.Table:
                     is_dumped = text.startswith(("|", "offset:"))
                     rows.append(_dumped(partition, text) if is_dumped else _consumed(text, rows))
                 except (ArithmeticError, AttributeError, LookupError, TypeError, *_WRONG, WireError) as error:
-                    raise ConfigError(f"{path}, line {number}: not a record: {error}. {FORMATS}") from error
+                    is_said = isinstance(error, (*_WRONG, WireError))
+                    wrong = error if is_said else "a field is missing, or has a value of another kind"
+                    raise ConfigError(f"{path}, line {number}: not a record: {wrong}. {FORMATS}") from error
+                if len(rows) > _MAX_RECORDS:
+                    raise ConfigError(f"{path} has more than {_MAX_RECORDS:,} records: copy the segments (--segments)")
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise ConfigError(f"{path} can't be read: {error}. {FORMATS}") from error
     if not rows:
