@@ -34,14 +34,14 @@ from spark_assign.cli.owners import group_filter_options, select_groups
 from spark_assign.cli.plan_kinds import has_streams_groups, read_fleets
 from spark_assign.connect import simulate as connect
 from spark_assign.fleet import FleetTables
-from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
-from spark_assign.report.html.simulation import VARIANTS, charted_ownership
-from spark_assign.report.text.connect import (
+from spark_assign.report.connect import (
     draw_protocol_comparison,
     format_protocol_comparison,
     summarize_connect_simulation,
 )
-from spark_assign.report.text.share_and_streams import summarize_streams_simulation
+from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
+from spark_assign.report.html.simulation import VARIANTS, charted_ownership
+from spark_assign.report.share_and_streams import summarize_streams_simulation
 from spark_assign.report.text.simulation import (
     summarize_comparison,
     summarize_local_simulation,

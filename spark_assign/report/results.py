@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from spark_assign.report import connect, replicas, share_and_streams
 from spark_assign.report.formatting import aligned, cell
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.text import (
     advice,
     comparison,
-    connect,
     history,
     loads_and_sizes,
     migration,
-    replicas,
-    share_and_streams,
     simulation,
     zones,
 )
 from spark_assign.report.text.plan_summary import plan_html, plan_text
+from spark_assign.report.views import View
 from spark_assign.tables.simulation import COMPARED_VARIANTS
 
 if TYPE_CHECKING:
@@ -104,7 +103,6 @@ def _first_rows(result: Result, top: int) -> str:
 def page(result: Result, title: str | None = None) -> str:
     """Returns the page of a result: its sections, or the first rows of each table; see `Result.to_html`."""
     from spark_assign.report.html import render_report, report
-    from spark_assign.report.html.section_parts import any_table
 
     name = type(result).__name__
     title = title or ("Kafka assignment report" if name in SECTIONS else f"Kafka assignment: {name}")
@@ -116,4 +114,4 @@ def page(result: Result, title: str | None = None) -> str:
             each: collected(table.orderBy(*table.columns).limit(MAX_TABLE_ROWS)) for each, table in once.tables.items()
         }
     note = f"Shows at most {MAX_TABLE_ROWS} rows."
-    return render_report(tables=[any_table(each, found, note) for each, found in rows.items()], title=title)
+    return render_report(tables=[View("", each, note=note).table(found) for each, found in rows.items()], title=title)

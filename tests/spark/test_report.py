@@ -15,13 +15,13 @@ from jobs import report as job
 from spark_assign import Fleet, Plan, find_drift, plan
 from spark_assign.connect import simulate_connect
 from spark_assign.connect.simulate import ninety_by_ten
+from spark_assign.report.connect import connect_rows
 from spark_assign.report.html import PlanRows, report
 from spark_assign.report.html.collect_plan import plan_rows
 from spark_assign.report.html.comparison import compare_rows
-from spark_assign.report.html.connect import connect_rows
 from spark_assign.report.html.drift import drift_rows
-from spark_assign.report.html.replicas import replica_rows
 from spark_assign.report.html.simulation import charted_ownership, simulation_rows
+from spark_assign.report.replicas import replica_rows
 from spark_assign.simulation.simulation import simulate_variants
 from spark_assign.stores.run_store import StoredRun, read_run, write_run
 from spark_assign.tables.comparison import DRIFT_TABLES
@@ -311,10 +311,11 @@ def test_connect_clusters(spark: SparkSession) -> None:
     times = {"start_ms": 2_000, "stop_ms": 1_000, "rebalance_ms": 3_000}
     played = simulate_connect(tables, events, **times, protocols=("eager", "sessioned"))
     rows = connect_rows({"rebalances": played.rebalances, "costs": played.costs})
-    spent = {row["protocol"]: row["stops"] + row["starts"] for row in rows.totals}
+    calls = [f"{what}_{kind}" for what in ("connector", "task") for kind in ("stops", "starts")]
+    spent = {row["protocol"]: sum(row[name] for name in calls) for row in rows["totals"]}
     assert spent["eager"] > 2 * spent["sessioned"] > 0
     for protocol, sum_ in spent.items():
-        drawn = [row for row in rows.rebalances if row["protocol"] == protocol]
+        drawn = [row for row in rows["rebalances"] if row["protocol"] == protocol]
         assert [row["so_far"] for row in drawn] == sorted(row["so_far"] for row in drawn)
         assert drawn[-1]["so_far"] == sum_
         assert drawn[0]["at_ms"] >= 0
@@ -332,13 +333,11 @@ def test_replicas(spark: SparkSession) -> None:
         [("c", "t", 0, [1, 2], [1, 3]), ("c", "t", 1, [2, 1], [3, 1]), ("c", "new", 0, None, [1, 3])],
     )
     rows = replica_rows({"placement": placement})
-    assert [tuple(row.values()) for row in rows.loads] == [
+    assert [tuple(row.values()) for row in rows["loads"]] == [
         ("c", 1, 2, 1, 3, 2),
         ("c", 2, 2, 1, 0, 0),
         ("c", 3, 0, 0, 3, 1),
     ]
     placed = placement.drop("previous_replicas")
-    assert [row["replicas_before"] for row in replica_rows({"placements": placed}).loads] == [None, None]
-    assert "Replicas and preferred leaders of each broker, before and after" in report(
-        replicas={"placement": placement}
-    )
+    assert [row["replicas_before"] for row in replica_rows({"placements": placed})["loads"]] == [None, None]
+    assert "Leaders before" in report(replicas={"placement": placement})

@@ -18,8 +18,7 @@ from jobs import plan as plan_job
 from jobs import report as report_job
 from spark_assign import ConfigError, Fleet, FleetError, plan
 from spark_assign.groups.alerts import streams_alerts
-from spark_assign.report.html.streams import streams_rows
-from spark_assign.report.text.share_and_streams import summarize_streams_plan
+from spark_assign.report.share_and_streams import streams_rows, summarize_streams_plan
 from spark_assign.simulation import Settings
 from spark_assign.streams import plan_streams, simulate_streams
 from spark_assign.tables.groups import INPUT_TABLES
@@ -212,7 +211,7 @@ def test_a_rolling_restart_of_a_classic_application(spark: SparkSession, seed: i
         (4, 82_000, 82_000, 2, "stream"),
     ]
     steps = simulated.steps.withColumn("variant", F.lit("now"))
-    (row,) = streams_rows({"steps": steps}).simulated
+    (row,) = streams_rows({"steps": steps})["steps"]
     assert (row["variant"], row["steps"], row["rebalances"], row["stopped_task_seconds"]) == ("now", 2, 3, 23.0)
     again = simulate_streams(shuffled(orders, seed), events, settings=settings, restore_bytes_per_second=1e8)
     assert tuples(simulated.rows) == tuples(again.rows)

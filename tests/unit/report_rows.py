@@ -10,12 +10,9 @@ from spark_assign.groups.kernel.client_settings import plan_switch
 from spark_assign.report.group_members import GroupMembers
 from spark_assign.report.html import (
     CompareRows,
-    ConnectRows,
     DriftRows,
     PlanRows,
-    ReplicaRows,
     SimulationRows,
-    StreamsRows,
 )
 from spark_assign.report.html.report_data import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS, AdviceRows
 from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
@@ -226,55 +223,53 @@ def comparison(name: str, key: Row) -> CompareRows:
     )
 
 
-def connect(name: str) -> ConnectRows:
+def connect(name: str) -> dict[str, list[Row]]:
     """A cluster in one rebalance, and another under two protocols."""
     sizes = {f"{end}_tasks_{when}": 2 + (end == "max") for end in ("min", "max") for when in ("before", "after")}
     cost = {
         "clusters": 1,
         "rebalances": 3,
-        "stops": 40,
-        "starts": 50,
+        **{f"{what}_{kind}": 20 for what in ("connector", "task") for kind in ("stops", "starts")},
         "lost_with_worker": 0,
         "task_ms_not_running": 7_200_000,
         "not_running": 0,
     }
     costs = [cost | {"connect_cluster": f"{name}-2", "protocol": each} for each in ("sessioned", "eager")]
-    return ConnectRows(
-        metrics=[
+    return {
+        "metrics": [
             {"connect_cluster": name, "protocol": "sessioned", "workers": 2, "connectors": 1, "tasks": 4}
             | dict.fromkeys(("assigned", "revoked", "lost", "waiting"), 1)
             | {"delay_ms": 300_000, "note": f"{name} waits"}
             | sizes
         ],
-        rejected=[{"connect_cluster": None, "code": "no-cluster", "detail": name}],
-        total=1,
-        totals=costs,
-        costs=costs,
-        rebalances=[
+        "rejected": [{"connect_cluster": None, "code": "no-cluster", "detail": name}],
+        "totals": costs,
+        "costs": costs,
+        "rebalances": [
             {"connect_cluster": f"{name}-2", "protocol": each, "at_ms": at, "so_far": at / 40 * grows}
             for each, grows in (("sessioned", 1), ("eager", 2))
             for at in (0, 600, 1_200)
         ],
-    )
+    }
 
 
-def streams(key: Row) -> StreamsRows:
+def streams(key: Row) -> dict[str, list[Row]]:
     """A classic application that is followed, in its next rebalance and after a change."""
     numbers = ("members", "processes", "tasks", "standby_replicas", "min_active", "max_active", "min_standby")
     numbers += ("max_standby", "moved_active", "moved_without_state", "moved_standby", "probing_rebalances")
     row = key | dict.fromkeys(numbers, 2) | {"assignor": "high-availability", "caught_up_seconds": 90.0}
     row |= {"restored_bytes": 4_000_000_000, "stopped_task_seconds": 51.6, "never_caught_up": 0}
     bare = {"moved_without_standbys": 3, "restored_bytes_without_standbys": 8_000_000_000}
-    return StreamsRows(
-        totals={"groups": 1, "tasks": 2, "moved_active": 2, "moved_without_state": 1, "moved_standby": 0},
-        metrics=[row],
-        comparison=[row | bare | {"what_if": "join:*:1", "stopped_task_seconds_without_standbys": None}],
-        simulated=[row | {"variant": key["group_id"], "steps": 2, "rebalances": 3}],
-        rejected=[key | {"code": "bad-task", "detail": key["group_id"]}],
-    )
+    return {
+        "totals": [{"groups": 1, "tasks": 2, "moved_active": 2, "moved_without_state": 1, "moved_standby": 0}],
+        "metrics": [row],
+        "comparison": [row | bare | {"what_if": "join:*:1", "stopped_task_seconds_without_standbys": None}],
+        "steps": [row | {"variant": key["group_id"], "steps": 2, "rebalances": 3}],
+        "rejected": [key | {"code": "bad-task", "detail": key["group_id"]}],
+    }
 
 
-def replicas(name: str) -> ReplicaRows:
+def replicas(name: str) -> dict[str, list[Row]]:
     """A cluster that is reassigned, and one that was checked."""
     about_cluster = {"brokers": 3, "partitions": 9, "replicas": 27}
     spans = {f"{end}_{what}_over_mean": 1.0 for end in ("min", "max") for what in ("replicas", "leaders")}
@@ -282,33 +277,35 @@ def replicas(name: str) -> ReplicaRows:
         *("shared_rack", "fenced_broker", "unknown_broker", "duplicate_replica", "too_few_replicas"),
         *("being_reassigned", "plan_outdated"),
     )
-    return ReplicaRows(
-        metrics=[
+    return {
+        "metrics": [
             about_cluster
             | {"cluster": name, "moved": 3, "lower_bound": 3, "moved_bytes": None}
             | dict.fromkeys(("leaders_changed", "brokers_out_of_tolerance", "leaders_out_of_tolerance"), 0)
             | {f"{end}_{what}": 9 for end in ("min", "max") for what in ("replicas", "leaders")}
         ],
-        reasons=[{"cluster": name, "reason": "removed-broker", "replicas": 3}],
-        loads=[
+        "reasons": [{"cluster": name, "reason": "removed-broker", "replicas": 3}],
+        "loads": [
             {"cluster": name, "broker_id": broker, "replicas_before": 9, "leaders_before": 3}
             | {"replicas_after": 9, "leaders_after": broker}
             for broker in range(3)
         ],
-        clusters=[
+        "clusters": [
             about_cluster
             | spans
             | dict.fromkeys((*problems, "uneven_replication_factor", "cordoned_brokers", "offline_log_dirs"), 0)
             | {"cluster": name}
         ],
-        brokers=[
+        "brokers": [
             {"cluster": name, "broker_id": 1, "rack_id": name, "fenced": None, "cordoned": True, "replicas": 9}
             | {"leaders": 3, "offline_log_dirs": 1, "replicas_over_mean": 1.0, "leaders_over_mean": None}
         ],
-        racks=[{"cluster": name, "rack_id": rack, "brokers": 1, "replicas": 9, "leaders": 3} for rack in (name, None)],
-        problems=[{"cluster": "c", "topic": name, "partition": 0, "code": "shared-rack", "detail": "two in one"}],
-        problem_counts=[{"code": "shared-rack", "partitions": 1}],
-    )
+        "racks": [
+            {"cluster": name, "rack_id": rack, "brokers": 1, "replicas": 9, "leaders": 3} for rack in (name, None)
+        ],
+        "problems": [{"cluster": "c", "topic": name, "partition": 0, "code": "shared-rack", "detail": "two in one"}],
+        "problem_counts": [{"code": "shared-rack", "partitions": 1}],
+    }
 
 
 def drift(name: str, key: Row) -> DriftRows:

@@ -88,7 +88,7 @@ def test_every_section_is_there_and_sound(full: str) -> None:
         assert {word for value in page.values(name) for word in value.split()} <= set(ids)
     sections = {"summary", "worst", "balance", "members", "reasons", "comparison", "time", "connect", "replicas"}
     assert sections | {"streams", "drift", "history", "rejected"} <= set(ids)
-    assert re.search(r"join:\*:1\s+2\s.*?4\.00 GB\s+52\s+8\.00 GB\s+–", " ".join(page.texts), re.DOTALL)
+    assert re.search(r"join:\*:1\s+2\s.*?4\.00 GB \(8\.00 GB\)\s+52 \(–\)", " ".join(page.texts), re.DOTALL)
     assert page.elements["h1"] == page.elements["main"] == page.elements["nav"] == page.elements["header"] == 1
     assert all(next_ - last <= 1 for last, next_ in zip(page.headings, page.headings[1:], strict=False))
 
@@ -169,7 +169,7 @@ def test_omitted_rows_are_counted() -> None:
     refused = [{"cluster": "c", "group_id": "g", "code": "x", "detail": "y"}]
     text = render_report(PlanRows(classes=more, groups=rows.groups, rejected=refused, rejected_total=1_234))
     assert re.search(r"Shows the first 3 of \d,003 groups", text)
-    assert "Shows the first 1 of 1,234" in text
+    assert "Shown are 1 of 1,234; the table rejected has all." in text
 
 
 def test_members_and_movement_of_a_group() -> None:

@@ -5,25 +5,19 @@ from spark_assign.report.html.page import render_report
 from spark_assign.report.html.report_data import (
     AdviceRows,
     CompareRows,
-    ConnectRows,
     DriftRows,
     HistoryRows,
     PlanRows,
-    ReplicaRows,
     SimulationRows,
-    StreamsRows,
 )
 
 __all__ = [
     "AdviceRows",
     "CompareRows",
-    "ConnectRows",
     "DriftRows",
     "HistoryRows",
     "PlanRows",
-    "ReplicaRows",
     "SimulationRows",
-    "StreamsRows",
     "render_report",
     "report",
 ]

@@ -11,15 +11,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.groups.planning import Plan
+from spark_assign.report.connect import connect_rows
 from spark_assign.report.formatting import Rows
 from spark_assign.report.group_members import count_partitions, read_group_members
 from spark_assign.report.html.comparison import advice_rows, compare_rows
-from spark_assign.report.html.connect import connect_rows
 from spark_assign.report.html.daily import DailyRows
 from spark_assign.report.html.drift import drift_rows
 from spark_assign.report.html.history import history_rows
 from spark_assign.report.html.page import render_report
-from spark_assign.report.html.replicas import replica_rows
 from spark_assign.report.html.report_data import (
     EDGES,
     LISTED_MEMBERS,
@@ -35,7 +34,6 @@ from spark_assign.report.html.report_data import (
     PlanRows,
 )
 from spark_assign.report.html.simulation import simulation_rows
-from spark_assign.report.html.streams import streams_rows
 from spark_assign.report.listed_groups import (
     SUMS,
     any_of,
@@ -45,6 +43,8 @@ from spark_assign.report.listed_groups import (
     over_share_column,
     worst_first,
 )
+from spark_assign.report.replicas import replica_rows
+from spark_assign.report.share_and_streams import streams_rows
 from spark_assign.simulation.simulation import Simulation
 from spark_assign.spark.partition_slices import expand
 from spark_assign.spark.progress import progress

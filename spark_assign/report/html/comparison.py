@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from spark_assign.advice.kernel.advice_items import CATEGORIES
 from spark_assign.comparison.kernel.compare import KAFKA_DEFAULT
 from spark_assign.comparison.what_if import AS_IS
-from spark_assign.report.formatting import DASH, Row, Rows, count, group_name, number, ratio
-from spark_assign.report.html import section_parts as parts
+from spark_assign.report import views as parts
+from spark_assign.report.formatting import DASH, Row, Rows, count, number, ratio
 from spark_assign.report.html.report_data import MOST_GROUPS, MOST_ROWS, AdviceRows, CompareRows
 from spark_assign.report.listed_groups import collected, num_rows, only
 from spark_assign.report.text.advice import (
@@ -127,7 +127,7 @@ def _switches_table(rows: Rows) -> parts.Table:
     )
 
 
-def _change_column(rows: Rows) -> list[parts.TableColumn]:
+def _change_column(rows: Rows) -> list[parts.Column]:
     """Returns the column of the change, unless all rows have the same."""
     return [parts.words("Change", "what_if")] if len({row["what_if"] for row in rows}) > 1 else []
 
@@ -143,15 +143,15 @@ def _improvements_table(rows: Rows) -> parts.Table:
         "Groups that gain most by another assignor",
         rows,
         [
-            *(("Group", False, group_name), *_change_column(rows), ("Now", False, _current_assignor)),
+            *(parts.GROUP, *_change_column(rows), parts.Column("Now", _current_assignor)),
             parts.words("Recommended", "assignor"),
             *(parts.figure("Max/mean now", "now_max_over_mean", ratio), parts.figure("then", "max_over_mean", ratio)),
             *(parts.figure("Moved now", "now_moved"), parts.figure("then", "moved")),
             parts.figure("Paused s now", "now_paused_partition_seconds", _paused),
             parts.figure("then", "paused_partition_seconds", _paused),
-            ("Clients", False, lambda row: row.get("client_libraries") or DASH),
-            ("Switching", False, lambda row: _first_words(row.get("switch_steps"))),
-            ("Reason", False, lambda row: row["reason"].removeprefix(f"{row['assignor']}: ")),
+            parts.Column("Clients", lambda row: row.get("client_libraries") or DASH),
+            parts.Column("Switching", lambda row: _first_words(row.get("switch_steps"))),
+            parts.Column("Reason", lambda row: row["reason"].removeprefix(f"{row['assignor']}: ")),
         ],
         "Moved: partitions that get another owner. Paused s: partition-seconds without consumption while the group "
         "rebalances. What a group runs with is held against it; range, Kafka's default, where that is not known. "
@@ -183,7 +183,7 @@ def _totals_table(rows: Rows) -> parts.Table:
 
 def _notes_table(rows: Rows) -> parts.Table:
     """Returns the table of what is conspicuous about the current and the recommended assignor of groups."""
-    columns = [("Group", False, group_name), *_change_column(rows), parts.words("Assignor", "assignor")]
+    columns = [parts.GROUP, *_change_column(rows), parts.words("Assignor", "assignor")]
     columns += [parts.figure("Max/mean per topic", "topic_max_over_mean", ratio), parts.words("Note", "note")]
     return parts.table_of("Members without partitions, and uneven assignments", rows, columns)
 
@@ -193,9 +193,9 @@ def build_advice_section(rows: AdviceRows) -> parts.Section:
     numbers = {row["category"]: row["number"] for row in rows.categories}
     listed = parts.grouped(rows.advice, itemgetter("category"))
     columns = [
-        *(parts.figure("Rank", "rank", str), ("Where", False, subject_name), parts.words("Do", "action")),
-        *(("What", False, description_with_note), ("Gain", False, lambda row: amount_with_unit(row, "gain"))),
-        *(("Cost", False, cost_with_payback), parts.words("Risk", "risk"), parts.words("Command", "command")),
+        *(parts.figure("Rank", "rank", str), parts.Column("Where", subject_name), parts.words("Do", "action")),
+        *(parts.Column("What", description_with_note), parts.Column("Gain", lambda row: amount_with_unit(row, "gain"))),
+        *(parts.Column("Cost", cost_with_payback), parts.words("Risk", "risk"), parts.words("Command", "command")),
         parts.words("Set", "settings", lambda settings: settings or DASH),
     ]
     tables = [

@@ -8,10 +8,10 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from spark_assign.report.formatting import DASH, Row, Rows, count, group_key, group_name, share, visible
+from spark_assign.report import views as parts
+from spark_assign.report.formatting import DASH, Row, Rows, count, format_time, group_key, group_name, share, visible
 from spark_assign.report.html import drift as drifts
 from spark_assign.report.html import history as histories
-from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.report_data import HistoryRows
 from spark_assign.report.text.advice import (
     amount_with_unit,
@@ -20,7 +20,7 @@ from spark_assign.report.text.advice import (
     subject_name,
 )
 from spark_assign.report.text.advice_commands import Commands, advice_commands, settings_commands
-from spark_assign.report.text.history import format_time, partition_time
+from spark_assign.report.text.history import partition_time
 
 OUTAGE, HANG = "outage", "hang"
 """Types of pauses without a rebalance: of several groups of a cluster at the same time, and of one group."""
@@ -132,7 +132,7 @@ class Part:
 
 
 def _stopped(rows: DailyRows) -> Part:
-    columns = [("Cause", False, _cause), *histories.DEPLOY_COLUMNS]
+    columns: parts.Columns = [parts.Column("Cause", _cause), *histories.DEPLOY_COLUMNS]
     table = parts.table_of("What stopped, longest pauses first", rows.deploys, columns)
     if rows.since is None or rows.until is None:
         return Part("What stopped", ["No history was read, so pauses aren't known."])
@@ -166,7 +166,7 @@ def _map(rows: DailyRows) -> list[parts.Drawing]:
 
 
 def _alerts_table(rows: Rows) -> parts.Table:
-    columns = [("Group", False, group_name), parts.words("Alert", "alert"), parts.words("Detail", "detail")]
+    columns = [parts.GROUP, parts.words("Alert", "alert"), parts.words("Detail", "detail")]
     contact = [parts.words("Contact", "contact", lambda text: text or DASH)] if rows and "contact" in rows[0] else []
     return parts.table_of("Alerts", rows, [*columns, *contact])
 
@@ -184,7 +184,7 @@ def _cost(rows: DailyRows) -> Part:
     sums.sort(key=lambda row: (-row["partition_seconds"], row["cause"]))
     total = f"{_paused(rows.deploys) / 1000:,.0f} partition-seconds without consumption."
     columns = [parts.words("Cause", "cause"), *parts.figures("events", "groups")]
-    columns.append(parts.bars("Partition-seconds", "partition_seconds", "bad", sums, ["partition_seconds"]))
+    columns.append(parts.bars("Partition-seconds", "partition_seconds", "bad", ["partition_seconds"]))
     unknown = sum(row["paused_partition_ms"] is None for row in rows.deploys)
     notes = (
         [f"The pause of {count(unknown, 'event')} is unknown: its group doesn't commit to Kafka."] if unknown else []
@@ -215,9 +215,9 @@ def _prevention(rows: DailyRows) -> Part:
     )
     scale = [{**row, "before": row["paused_ms"] // 1000, "after": row["replayed_ms"] // 1000} for row in listed]
     columns = [
-        *(("Group", False, group_name), parts.words("Setting", "setting"), *parts.figures("rebalances")),
-        parts.bars("Partition-seconds as recorded", "before", "was", scale, ["before"]),
-        parts.bars("Replayed with the setting", "after", "is", scale, ["before"]),
+        *(parts.GROUP, parts.words("Setting", "setting"), *parts.figures("rebalances")),
+        parts.bars("Partition-seconds as recorded", "before", "was", ["before"]),
+        parts.bars("Replayed with the setting", "after", "is", ["before"]),
     ]
     table = parts.table_of("The best single setting of each group", scale, columns, "Replayed, not measured.")
     cards = [
@@ -276,11 +276,7 @@ def _clusters(rows: DailyRows) -> Part:
     stale = [row["cluster"] for row in rows.clusters if row["stale"]]
     names = visible(", ".join(stale), also="\n")
     sentence = f"Stale: {names}." if names else "The snapshots of all clusters are fresh."
-    columns = [
-        *(parts.words("Cluster", "cluster"), parts.words("Labels", "labels"), parts.words("Stale", "stale")),
-        parts.words("Last snapshot", "taken_at", lambda time: DASH if time is None else parts.time_cell(time)),
-        parts.figure("Age in hours", "age_hours", lambda hours: DASH if hours is None else f"{hours:,.1f}"),
-        parts.words("Problem", "problem"),
-    ]
+    age = parts.figure("Age in hours", "age_hours", lambda hours: DASH if hours is None else f"{hours:,.1f}")
+    columns: parts.Columns = ["cluster labels stale last_snapshot=taken_at", age, "problem"]
     table = parts.table_of("Clusters", rows.clusters, columns)
     return Part("Stale clusters", [sentence, *rows.missing], [table])

@@ -10,11 +10,12 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_assign.report import views as parts
 from spark_assign.report.formatting import Row, Rows, cell, change, count, group_name, number, ratio, short_names
-from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.group_view import Matrix, matrix
 from spark_assign.report.html.report_data import DRAWN_GROUPS, MOST_ROWS, DriftRows
 from spark_assign.report.listed_groups import any_of, collected, num_rows
+from spark_assign.report.share_and_streams import DRIFTED
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.stored_plan import STREAMS
 
@@ -33,7 +34,7 @@ def build_drift_section(rows: DriftRows) -> dict[str, Any]:
         groups_table("Groups in which most has changed", rows.groups, CHANGES),
         _members_table(rows.members),
         _topics_table(rows.topics),
-        _streams_table(rows.streams),
+        DRIFTED.table(rows.streams),
     ]
     return {"sentences": _drift_sentences(rows), "tables": tables, "movement": _movements(rows.pairs)}
 
@@ -82,18 +83,18 @@ def groups_table(caption: str, rows: Rows, counts: Sequence[str]) -> parts.Table
         caption,
         rows,
         [
-            *(("Group", False, group_name), parts.figure("Max/mean before", "max_over_mean_before", ratio)),
+            *(parts.GROUP, parts.figure("Max/mean before", "max_over_mean_before", ratio)),
             parts.figure("after", "max_over_mean_after", ratio),
             *parts.figures(*(name for name in counts if any(row[name] for row in rows))),
-            *(_sizes("members"), _sizes("partitions"), ("Change", False, _change_text)),
+            *(_sizes("members"), _sizes("partitions"), parts.Column("Change", _change_text)),
         ],
         _limit_note(rows, "groups"),
     )
 
 
-def _sizes(name: str) -> parts.TableColumn:
+def _sizes(name: str) -> parts.Column:
     """Returns the column of a number before and after."""
-    return parts.title_of(name), True, lambda row: change(*(cell(row[f"{name}_{when}"]) for when in SIDES))
+    return parts.Column(name, lambda row: change(*(cell(row[f"{name}_{when}"]) for when in SIDES)), True)
 
 
 def _change_text(row: Row) -> str:
@@ -106,8 +107,8 @@ def _change_text(row: Row) -> str:
 
 def _members_table(rows: Rows) -> parts.Table:
     names = ("change", "previous_member_id", "group_instance_id", "client_id", "client_host")
-    known = [parts.words(parts.title_of(name), name) for name in names if any(row[name] is not None for row in rows)]
-    columns = [("Group", False, group_name), parts.words("Member", "member_id"), *known]
+    known = [parts.words(name.replace("_", " "), name, needs=name) for name in names]
+    columns = [parts.GROUP, parts.words("Member", "member_id"), *known]
     return parts.table_of("Members that joined, left, or restarted", rows, columns, _limit_note(rows, "members"))
 
 
@@ -116,23 +117,10 @@ def _topics_table(rows: Rows) -> parts.Table:
         "Topics that changed",
         rows,
         [
-            *(("Topic", False, lambda row: f"{row['cluster']}/{row['topic']}"), parts.words("Change", "change")),
+            *(parts.Column("Topic", lambda row: f"{row['cluster']}/{row['topic']}"), parts.words("Change", "change")),
             *(parts.figure("Partitions before", "partitions_before"), parts.figure("after", "partitions_after")),
         ],
         _limit_note(rows, "topics"),
-    )
-
-
-def _streams_table(rows: Rows) -> parts.Table:
-    return parts.table_of(
-        "Streams groups that changed",
-        rows,
-        [
-            *(("Group", False, group_name), parts.words("Change", "change"), _sizes("members")),
-            *(*parts.figures("joined", "left"), _sizes("tasks"), parts.figure("Moved", "moved_active")),
-            parts.figure("Standbys moved", "moved_standby"),
-        ],
-        _limit_note(rows, f"{STREAMS}groups"),
     )
 
 
@@ -181,10 +169,7 @@ def drift_rows(tables: Mapping[str, DataFrame], about: Mapping[str, str] | None 
     if "topics" in tables:
         found["topics"] = collected(tables["topics"].orderBy("cluster", "topic").limit(MOST_ROWS))
     if f"{STREAMS}groups" in tables:
-        of_streams = tables[f"{STREAMS}groups"].where("change <> 'unchanged'")
-        found["streams"] = collected(
-            of_streams.orderBy(F.desc("moved_active"), F.desc("moved_standby"), *GROUP_KEY).limit(MOST_ROWS)
-        )
+        found["streams"] = DRIFTED.read(tables[f"{STREAMS}groups"])
     return DriftRows(**found, about=dict(about or {}))
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from spark_assign.report import views as parts
 from spark_assign.report.formatting import Row, Rows, count, group_key, group_name, number, without_uuids
-from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.report_data import DRAWN_GROUPS, MAPPED_GROUPS, MAX_INTERVALS, MOST_ROWS, HistoryRows
 from spark_assign.report.html.section_charts import Cell, MemberTimeline, draw_heat_map, draw_member_timeline
 from spark_assign.report.listed_groups import (
@@ -44,7 +44,7 @@ def build_history_section(rows: HistoryRows) -> dict[str, Any]:
         parts.table_of("Deploys, crashes, and flapping with the longest pauses", rows.deploys, DEPLOY_COLUMNS),
         _replay_table(rows.replay_summary),
         _unreadable_table(rows.unreadable),
-        parts.rejected_table(rows.rejected),
+        parts.REJECTED.table(rows.rejected),
     ]
     sentences = [f"{line}." for line in summary_lines(rows.totals, rows.deploy_types)]
     return {"sentences": sentences, "tables": tables, "drawings": _timelines(rows), "maps": heat_maps(rows)}
@@ -63,7 +63,7 @@ def _groups_table(rows: HistoryRows) -> parts.Table:
         "Groups: flapping groups, then those with the longest pauses in total",
         rows.groups,
         [
-            *(("Group", False, group_name), ("Type", False, type_of), parts.words("Assignor", "assignor")),
+            *(parts.GROUP, parts.Column("Type", type_of), parts.words("Assignor", "assignor")),
             *(*parts.figures("rebalances"), parts.figure("Max per day", "max_rebalances_per_day")),
             *(*parts.figures("deploys", "crashes", "members", "partitions"), _PAUSED),
             parts.figure("Longest pause", "longest_pause_ms", pause_text),
@@ -73,9 +73,9 @@ def _groups_table(rows: HistoryRows) -> parts.Table:
     )
 
 
-DEPLOY_COLUMNS = (
-    *(("Group", False, group_name), parts.words("Type", "deploy_type")),
-    *(parts.words("Start", "start_time", parts.time_cell), parts.words("End", "end_time", parts.time_cell)),
+DEPLOY_COLUMNS: parts.Columns = (
+    *(parts.GROUP, parts.words("Type", "deploy_type")),
+    "start=start_time end=end_time",
     *(*parts.figures("rebalances", "members_before", "members_after"), _PAUSED),
     parts.words("Detail", "detail", without_uuids),
 )
@@ -88,10 +88,10 @@ def _replay_table(rows: Rows) -> parts.Table:
         "Recorded rebalances with other assignors and protocols",
         rows,
         [
-            *(("Group", False, group_name), parts.words("Assignor", "assignor"), parts.words("Protocol", "protocol")),
+            *(parts.GROUP, parts.words("Assignor", "assignor"), parts.words("Protocol", "protocol")),
             parts.words("Members", "static", lambda static: "static" if static else "dynamic"),
             *(*parts.figures("rebalances", "moved"), _PAUSED),
-            ("Saved", True, lambda row: "recorded" if row["recorded"] else pause_text(row["saved_ms"])),
+            parts.Column("Saved", lambda row: "recorded" if row["recorded"] else pause_text(row["saved_ms"]), True),
             parts.words("Note", "note"),
         ],
     )

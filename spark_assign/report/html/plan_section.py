@@ -10,8 +10,8 @@ from typing import Any
 
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.leader_rules import RULE_SOURCE_TEXTS, RULE_SOURCES, TO_NAME, find_rule_source
+from spark_assign.report import views as parts
 from spark_assign.report.formatting import DASH, Row, Rows, cell, count, group_key, number, ratio, share
-from spark_assign.report.html import section_parts as parts
 from spark_assign.report.html.group_view import view
 from spark_assign.report.html.report_data import EDGES, NOTHING_ASSIGNED, PlanRows
 from spark_assign.report.html.section_charts import Bar, draw_histogram, legend_html
@@ -67,7 +67,7 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
         "total": totals["groups"],
         "views": views,
         "reasons": _reasons(plan.reasons),
-        "rejected": parts.rejected_table(plan.rejected, plan.rejected_total) if plan.rejected_total else None,
+        "rejected": parts.REJECTED.table(plan.rejected, plan.rejected_total) if plan.rejected_total else None,
         "about": [(name, cell(value)) for name, value in plan.about.items()],
         "notes": plan.notes,
         "advised": bool(advised),
@@ -156,9 +156,9 @@ def _sums_by(column: str, classes: Rows, rejected: Rows = ()) -> list[Row]:
     return [{column: value, **zeros, **each} for value, each in sums.items()]
 
 
-def _summed(rows: Rows) -> list[parts.TableColumn]:
+def _summed(rows: Rows) -> list[parts.Column]:
     return [
-        parts.figure(title, name) if kind is None else parts.bars(title, name, kind, rows, [name])
+        parts.figure(title, name) if kind is None else parts.bars(title, name, kind, [name])
         for title, name, kind in _SUMMED
     ]
 

@@ -19,13 +19,13 @@ from typing import Any
 
 from spark_assign.report.formatting import Row, Rows
 from spark_assign.report.group_members import GroupMembers
+from spark_assign.report.views import MOST_ROWS as MOST_ROWS
 
 MOST_GROUPS = 10_000
 WORST_GROUPS = 50
 MOST_MEMBERS = 40
 MATRIX = 12
 LISTED_MEMBERS, LISTED_ROWS = 5_000, 40_000
-MOST_ROWS = 500
 DRAWN_GROUPS = 6
 """Groups whose rebalances are drawn."""
 
@@ -171,87 +171,6 @@ class SimulationRows:
     rebalances: Rows = ()
     pauses: Rows = ()
     comparison: Rows = ()
-    rejected: Rows = ()
-
-
-@dataclass(frozen=True)
-class ConnectRows:
-    """Connect clusters: one rebalance of each, or what events cost under several protocols.
-
-    Attributes:
-        metrics: `tables.connect.METRICS` (most revoked first) with delay_ms, where it is known.
-        rejected: `tables.connect.REJECTED`.
-        total: how many clusters were planned.
-        totals: of a simulation: protocol, clusters, rebalances, stops, starts, lost_with_worker, task_ms_not_running.
-        costs: the same by cluster (`tables.connect.COSTS`, stops, starts), those that lose most first.
-        rebalances: of the charted clusters: connect_cluster, protocol, at_ms (since the first rebalance), so_far
-            (stops and starts of connectors and tasks until then).
-    """
-
-    metrics: Rows = ()
-    rejected: Rows = ()
-    total: int = 0
-    totals: Rows = ()
-    costs: Rows = ()
-    rebalances: Rows = ()
-
-
-@dataclass(frozen=True)
-class StreamsRows:
-    """Streams groups: the plan, a comparison under what-if changes, and simulations.
-
-    Attributes:
-        totals: groups, and sums of tasks, moved_active, moved_without_state, moved_standby over all of them.
-        metrics: `tables.streams.METRICS`, those with most tasks that move without their state first.
-        comparison: `tables.streams.COMPARISON`, those that would restore most without standbys first.
-        simulated: cluster, group_id, variant (the name of the simulation), steps, and sums of rebalances, moved_active,
-            moved_without_state, stopped_task_seconds, restored_bytes, never_caught_up; those that stop longest first.
-        rejected: cluster, group_id, code, detail.
-    """
-
-    totals: Row = field(default_factory=dict)
-    metrics: Rows = ()
-    comparison: Rows = ()
-    simulated: Rows = ()
-    rejected: Rows = ()
-
-
-@dataclass(frozen=True)
-class ReplicaRows:
-    """A placement, a reassignment, or a check of replicas, or an operation on brokers.
-
-    Attributes:
-        metrics: `tables.replicas.METRICS`, a row per cluster that is reassigned.
-        reasons: cluster, reason, replicas, of the reassignment's moves.
-        loads: cluster, broker_id, replicas_before, leaders_before (null: nothing was before), replicas_after,
-            leaders_after.
-        clusters: `tables.replicas.CLUSTER_CHECK`, a row per cluster that was checked.
-        brokers, racks: `tables.replicas.BROKER_CHECK` and `RACK_CHECK`.
-        problems: `tables.replicas.PROBLEMS`.
-        problem_counts: code, partitions; where not all problems are in the page.
-        steps, orders, coordinators, leader_moves: `tables.replicas.STEPS`, `ORDERS`, `COORDINATORS`, and
-            `LEADER_MOVES` of an operation.
-        assignor_times: `tables.replicas.ASSIGNOR_TIMES` of the groups with a finding.
-        groups: `tables.replicas.OPERATED_GROUPS` of the groups that it affects.
-        zones: `tables.replicas.OPERATED_ZONES`, if a price was given.
-        rejected: cluster, code, detail.
-    """
-
-    metrics: Rows = ()
-    reasons: Rows = ()
-    loads: Rows = ()
-    clusters: Rows = ()
-    brokers: Rows = ()
-    racks: Rows = ()
-    problems: Rows = ()
-    problem_counts: Rows = ()
-    steps: Rows = ()
-    groups: Rows = ()
-    orders: Rows = ()
-    coordinators: Rows = ()
-    leader_moves: Rows = ()
-    assignor_times: Rows = ()
-    zones: Rows = ()
     rejected: Rows = ()
 
 

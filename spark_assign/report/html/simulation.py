@@ -11,8 +11,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_assign.report.formatting import Row, Rows, count, group_key, group_name, listed_order, ratio, seconds
-from spark_assign.report.html import section_parts as parts
+from spark_assign.report import views as parts
+from spark_assign.report.formatting import Row, Rows, count, group_key, listed_order, ratio, seconds
 from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, SimulationRows
 from spark_assign.report.html.section_charts import TimePanel, draw_pauses, legend_html
 from spark_assign.report.listed_groups import any_of, collected
@@ -37,7 +37,7 @@ def build_simulation_section(rows: SimulationRows) -> dict[str, Any]:
     drawn = [key for key in dict.fromkeys([*pauses, *rebalances]) if key in costs]
     legend = {"paused": "partitions not consumed", "round": "a rebalance, from its first cause to its end"}
     return {
-        "tables": [*tables, parts.rejected_table(rows.rejected)],
+        "tables": [*tables, parts.REJECTED.table(rows.rejected)],
         "drawings": [
             _pause_chart(at, key, costs[key], rebalances[key], pauses[key]) for at, key in enumerate(drawn, start=1)
         ],
@@ -88,9 +88,9 @@ def _groups_table(rows: Rows) -> parts.Table:
         "Groups with the largest costs",
         rows,
         [
-            *(("Group", False, group_name), parts.words("Variant", "variant")),
+            *(parts.GROUP, parts.words("Variant", "variant")),
             *(*parts.figures("partitions", "rebalances"), *_PAUSES),
-            ("Partition", False, lambda row: pause_location(row, with_group=False)),
+            parts.Column("Partition", lambda row: pause_location(row, with_group=False)),
         ],
     )
 
@@ -107,7 +107,7 @@ def _comparison_table(rows: Rows) -> parts.Table:
         "Groups with the largest savings of cooperative rebalancing: partition-seconds not consumed",
         rows,
         [
-            ("Group", False, group_name),
+            parts.GROUP,
             *(parts.figure(name, f"{name}_paused_partition_ms", partition_seconds) for name in COMPARED_VARIANTS),
             *(parts.figure(f"{name.capitalize()}/eager", f"{name}_ratio", ratio) for name in COMPARED_VARIANTS[1:]),
         ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -17,6 +16,7 @@ from spark_assign.report.formatting import (
     by_group,
     count,
     duration,
+    format_time,
     group_key,
     group_name,
     listed_order,
@@ -284,11 +284,6 @@ def partition_time(ms: int) -> str:
     if ms < 120_000:
         return f"{ms / 1000:,.0f} partition-seconds"
     return f"{ms / 60_000:,.0f} partition-minutes" if ms < 7_200_000 else f"{ms / 3_600_000:,.1f} partition-hours"
-
-
-def format_time(time: datetime) -> str:
-    """Returns a time in UTC, to the second."""
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 # --- replay -------------------------------------------------------------------------------------------------------
