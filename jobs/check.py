@@ -29,9 +29,9 @@ from spark_assign.cli.owners import group_filter_options, read_owners, with_owne
 from spark_assign.cli.plan_kinds import rejected_of_all_kinds
 from spark_assign.groups.alerts import MAX_GROWTH, THRESHOLDS, alerts, streams_alerts
 from spark_assign.history.alerts import history_alerts
+from spark_assign.report.drift import summarize_alerts
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import MOST_GROUPS, write_metrics
-from spark_assign.report.text.comparison import summarize_alerts
 from spark_assign.spark.engine import cached
 from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import read_run

@@ -42,8 +42,8 @@ from spark_assign.history import HistoryThresholds, read_history
 from spark_assign.history.past_variants import replay
 from spark_assign.history.records import records_of, redact_records
 from spark_assign.report.formatting import visible
+from spark_assign.report.history import format_histories, summarize_history, summarize_replay
 from spark_assign.report.listed_groups import no_match_text
-from spark_assign.report.text.history import format_histories, summarize_history, summarize_replay
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.files.tables import Shape, interpreted, read_tables
 from spark_assign.sources.kafka import records_text

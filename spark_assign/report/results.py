@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from spark_assign.report import connect, replicas, share_and_streams
+from spark_assign.report import connect, drift, history, replicas, share_and_streams
 from spark_assign.report.formatting import aligned, cell
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.text import (
     advice,
     comparison,
-    history,
     loads_and_sizes,
     migration,
     simulation,
@@ -33,7 +32,7 @@ SUMMARIES: Mapping[str, Callable[[Any, int], str]] = {
     "Advice": lambda of, top: advice.summarize_advice(of.advice, of.not_recommended, of.rejected, top),
     "Comparison": lambda of, top: comparison.summarize_comparison(of.comparison, top),
     "ConnectPlan": connect.summarize_connect_plan,
-    "Drift": lambda of, top: comparison.summarize_drift(of.groups, of.topics, top),
+    "Drift": lambda of, top: drift.summarize_drift(of.groups, of.topics, top),
     "History": lambda of, top: history.summarize_history(of.tables, top),
     "MembershipAdvice": lambda of, top: advice.summarize_membership(of.membership_advice, of.rejected, top),
     "Migration": lambda of, top: migration.summarize_migration(of.migrations, of.rejected, top),

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign.history import HistoryThresholds, replay
-from spark_assign.report.text.history import summarize_replay
+from spark_assign.report.history import summarize_replay
 from spark_assign.simulation.settings import Settings
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.history import REPLAY_TABLES

@@ -16,10 +16,10 @@ from spark_assign import Fleet, Plan, find_drift, plan
 from spark_assign.connect import simulate_connect
 from spark_assign.connect.simulate import ninety_by_ten
 from spark_assign.report.connect import connect_rows
+from spark_assign.report.drift import drift_rows
 from spark_assign.report.html import PlanRows, report
 from spark_assign.report.html.collect_plan import plan_rows
 from spark_assign.report.html.comparison import compare_rows
-from spark_assign.report.html.drift import drift_rows
 from spark_assign.report.html.simulation import charted_ownership, simulation_rows
 from spark_assign.report.replicas import replica_rows
 from spark_assign.simulation.simulation import simulate_variants
@@ -267,14 +267,14 @@ def test_drift(spark: SparkSession) -> None:
     changed = kept(find_drift(before, after))
     tables = {name: getattr(changed, name) for name in DRIFT_TABLES}
     rows = drift_rows(tables, {"before": "monday", "after": "friday"})
-    assert [row["group_id"] for row in rows.groups] == ["many", "came", "went", "few"]
-    assert [row["group_id"] for row in rows.worse] == ["few"]
-    assert {row["change"]: (row["groups"], row["moved"]) for row in rows.changes} == {
+    assert [row["group_id"] for row in rows["groups"]] == ["many", "came", "went", "few"]
+    assert [row["group_id"] for row in rows["worse"]] == ["few"]
+    assert {row["change"]: (row["groups"], row["moved"]) for row in rows["changes"]} == {
         **dict.fromkeys(("added", "removed", "unchanged"), (1, 0)),
         "changed": (2, 5),
     }
     pairs = [("many", "a", "b", 2), ("many", "b", "a", 2), ("few", "b", "a", 1)]
-    assert [tuple(row.values())[1:] for row in rows.pairs] == pairs
+    assert [tuple(row.values())[1:] for row in rows["pairs"]] == pairs
     text = report(drift=tables)
     assert "2 of 5 groups have changed, 1 is new, 1 is gone, 1 is unchanged." in text
     assert "most of all c/few (largest over mean 1.00 → 1.50)." in text

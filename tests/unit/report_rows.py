@@ -10,12 +10,11 @@ from spark_assign.groups.kernel.client_settings import plan_switch
 from spark_assign.report.group_members import GroupMembers
 from spark_assign.report.html import (
     CompareRows,
-    DriftRows,
     PlanRows,
     SimulationRows,
 )
-from spark_assign.report.html.report_data import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS, AdviceRows
 from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
+from spark_assign.report.report_data import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS, AdviceRows
 from tests.unit import history_rows
 
 Row = dict[str, Any]
@@ -308,31 +307,31 @@ def replicas(name: str) -> dict[str, list[Row]]:
     }
 
 
-def drift(name: str, key: Row) -> DriftRows:
+def drift(name: str, key: Row) -> dict[str, list[Row]]:
     """A group that changed, and one that went."""
     counts = dict.fromkeys(("moved", "newly_owned", "no_longer_owned", "joined", "left", "restarted"), 3)
     sides = {f"{what}_{when}": 3 for what in ("members", "partitions") for when in ("before", "after")}
     texts: Row = {f"{what}_{when}": None for what in ("assignor", "rejected") for when in ("before", "after")}
     group_row = key | counts | sides | texts | {"max_over_mean_before": 1.0, "max_over_mean_after": 1.5}
-    return DriftRows(
-        changes=[counts | {"change": "changed", "groups": 1}],
-        groups=[group_row | {"change": "changed", "assignor_before": "range", "assignor_after": name}],
-        members=[
+    return {
+        "changes": [counts | {"change": "changed", "groups": 1}],
+        "groups": [group_row | {"change": "changed", "assignor_before": "range", "assignor_after": name}],
+        "members": [
             key
             | {"member_id": name, "change": "joined", "previous_member_id": None}
             | dict.fromkeys(("group_instance_id", "client_id", "client_host"))
         ],
-        topics=[{"cluster": "c", "topic": name, "change": "grown", "partitions_before": 3, "partitions_after": 6}],
-        worse=[group_row | {"change": "changed", "rejected_after": "duplicate-member"}],
-        pairs=[
+        "topics": [{"cluster": "c", "topic": name, "change": "grown", "partitions_before": 3, "partitions_after": 6}],
+        "worse": [group_row | {"change": "changed", "rejected_after": "duplicate-member"}],
+        "pairs": [
             key | {"from_member_id": f"{name}-0", "to_member_id": to_member, "partitions": 2}
             for to_member in (f"{name}-1", None)
         ],
-        streams=[
+        "streams": [
             key
             | {f"{what}_{when}": 3 for what in ("members", "tasks") for when in ("before", "after")}
             | dict.fromkeys(("joined", "left", "moved_active", "moved_standby"), 2)
             | {"change": "changed"}
         ],
-        about={"before": name, "after": "tuesday"},
-    )
+        "about": [{"before": name, "after": "tuesday"}],
+    }

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from spark_assign.report import charts
+from spark_assign.report import section_charts as drawings
 from spark_assign.report.formatting import number, seconds, share, short_names
+from spark_assign.report.group_view import view
 from spark_assign.report.html import PlanRows, render_report
-from spark_assign.report.html import section_charts as drawings
-from spark_assign.report.html.group_view import view
 from spark_assign.report.html.page import _file
-from spark_assign.report.html.report_data import OTHERS, AdviceRows
 from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
+from spark_assign.report.report_data import OTHERS, AdviceRows
 from spark_assign.report.text import plan_summary as notebook
 from spark_assign.tables.errors import ConfigError
 from tests.cases import keyed

@@ -2,11 +2,9 @@
 
 from spark_assign.report.html.collect_plan import report
 from spark_assign.report.html.page import render_report
-from spark_assign.report.html.report_data import (
+from spark_assign.report.report_data import (
     AdviceRows,
     CompareRows,
-    DriftRows,
-    HistoryRows,
     PlanRows,
     SimulationRows,
 )
@@ -14,8 +12,6 @@ from spark_assign.report.html.report_data import (
 __all__ = [
     "AdviceRows",
     "CompareRows",
-    "DriftRows",
-    "HistoryRows",
     "PlanRows",
     "SimulationRows",
     "render_report",

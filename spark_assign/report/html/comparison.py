@@ -14,8 +14,8 @@ from spark_assign.comparison.kernel.compare import KAFKA_DEFAULT
 from spark_assign.comparison.what_if import AS_IS
 from spark_assign.report import views as parts
 from spark_assign.report.formatting import DASH, Row, Rows, count, number, ratio
-from spark_assign.report.html.report_data import MOST_GROUPS, MOST_ROWS, AdviceRows, CompareRows
 from spark_assign.report.listed_groups import collected, num_rows, only
+from spark_assign.report.report_data import MOST_GROUPS, MOST_ROWS, AdviceRows, CompareRows
 from spark_assign.report.text.advice import (
     TITLES,
     amount_with_unit,

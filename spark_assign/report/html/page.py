@@ -10,11 +10,9 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from spark_assign.report.formatting import Rows, visible
-from spark_assign.report.html.report_data import (
+from spark_assign.report.report_data import (
     AdviceRows,
     CompareRows,
-    DriftRows,
-    HistoryRows,
     PlanRows,
     SimulationRows,
 )
@@ -36,9 +34,9 @@ def render_report(
     simulation: SimulationRows | None = None,
     connect: Mapping[str, Rows] | None = None,
     replicas: Mapping[str, Rows] | None = None,
-    drift: DriftRows | None = None,
+    drift: Mapping[str, Rows] | None = None,
     advice: AdviceRows | None = None,
-    history: HistoryRows | None = None,
+    history: Mapping[str, Rows] | None = None,
     streams: Mapping[str, Rows] | None = None,
     *,
     daily: DailyRows | None = None,
@@ -63,12 +61,12 @@ def render_report(
     except ImportError as error:
         raise missing_extra("a report needs jinja2", "report") from error
     from spark_assign.report import connect as connect_clusters
+    from spark_assign.report import drift as drifts
+    from spark_assign.report import history as histories
     from spark_assign.report import replicas as replica_placement
     from spark_assign.report import share_and_streams as streams_groups
     from spark_assign.report.html import comparison as comparisons
     from spark_assign.report.html import daily as dailies
-    from spark_assign.report.html import drift as drifts
-    from spark_assign.report.html import history as histories
     from spark_assign.report.html import plan_section
     from spark_assign.report.html import simulation as simulations
 

@@ -12,10 +12,10 @@ from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.leader_rules import RULE_SOURCE_TEXTS, RULE_SOURCES, TO_NAME, find_rule_source
 from spark_assign.report import views as parts
 from spark_assign.report.formatting import DASH, Row, Rows, cell, count, group_key, number, ratio, share
-from spark_assign.report.html.group_view import view
-from spark_assign.report.html.report_data import EDGES, NOTHING_ASSIGNED, PlanRows
-from spark_assign.report.html.section_charts import Bar, draw_histogram, legend_html
+from spark_assign.report.group_view import view
 from spark_assign.report.listed_groups import REASONS, SUMS, balance_text, num_unowned, over_share
+from spark_assign.report.report_data import EDGES, NOTHING_ASSIGNED, PlanRows
+from spark_assign.report.section_charts import Bar, draw_histogram, legend_html
 
 UNEVEN = 1.25
 """A group has a note about its load if its imbalance by load exceeds this multiple of its imbalance by count."""

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 
 from spark_assign.report import views as parts
 from spark_assign.report.formatting import Row, Rows, count, group_key, listed_order, ratio, seconds
-from spark_assign.report.html.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, SimulationRows
-from spark_assign.report.html.section_charts import TimePanel, draw_pauses, legend_html
 from spark_assign.report.listed_groups import any_of, collected
+from spark_assign.report.report_data import BUCKETS, DRAWN_GROUPS, MOST_ROWS, SimulationRows
+from spark_assign.report.section_charts import TimePanel, draw_pauses, legend_html
 from spark_assign.report.text.simulation import cost_columns, partition_seconds, pause_location, with_variant
 from spark_assign.simulation.simulation import Simulation
 from spark_assign.tables.groups import GROUP_KEY

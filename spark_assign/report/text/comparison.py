@@ -1,4 +1,4 @@
-"""Text summaries of comparisons of assignors, of drifts, and of alerts."""
+"""Text summaries of comparisons of assignors."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.comparison.kernel.compare import KAFKA_DEFAULT
-from spark_assign.report.formatting import DASH, Row, Rows, aligned, change, group_name, one_line, ratio
-from spark_assign.report.listed_groups import collected, count_by, note_lines, total_columns
+from spark_assign.report.formatting import Rows, aligned, group_name, one_line, ratio
+from spark_assign.report.listed_groups import collected, note_lines
 from spark_assign.spark.progress import progress
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.groups import GROUP_KEY
 
 _DEFAULT_LIMIT = 10
-_CHANGES = ("added", "removed", "changed", "unchanged")
-_MEMBER_CHANGES = ("joined", "left", "restarted")
-_PARTITION_CHANGES = ("moved", "newly_owned", "no_longer_owned")
 
 
 @progress("comparing assignors", 1)
@@ -134,84 +131,3 @@ def _rejected_lines(comparison: DataFrame) -> list[str]:
     lines = [f"  {group_name(row)}, {row['what_if']}: {one_line(row['reason'])}" for row in rows[:_DEFAULT_LIMIT]]
     more = ["  … and more, in the table rejected"] if len(rows) > _DEFAULT_LIMIT else []
     return ["", "Rejected:", *lines, *more]
-
-
-@progress("looking for drift", 1)
-def summarize_drift(groups: DataFrame, topics: DataFrame, limit: int = _DEFAULT_LIMIT) -> str:
-    """Returns the totals, the groups with most partitions that changed owners, and the topics that changed.
-
-    Reads a screenful of rows.
-
-    Args:
-        groups: `Drift.groups`, computed or read back.
-        topics: `Drift.topics`, computed or read back.
-        limit: Maximum number of groups, and of topics, listed.
-    """
-    by_change = [F.count_if(F.col("change") == name).alias(name) for name in _CHANGES]
-    (totals,) = collected(
-        groups.agg(*by_change, *total_columns("groups", (*_MEMBER_CHANGES, *_PARTITION_CHANGES))), "totals"
-    )
-    lines = []
-    for what, names in (("Groups", _CHANGES), ("Members", _MEMBER_CHANGES), ("Partitions", _PARTITION_CHANGES)):
-        counts = ", ".join(f"{totals[name]:,} {name.replace('_', ' ')}" for name in names)
-        lines.append(f"{what}: {counts}")
-    changed = F.col("moved") + F.col("newly_owned") + F.col("no_longer_owned")
-    order = [F.desc(changed), F.desc(F.col("joined") + F.col("left")), *map(F.col, GROUP_KEY)]
-    rows = collected(groups.where(F.col("change") != "unchanged").orderBy(*order).limit(limit), "groups")
-    if rows:
-        header = ["group", "change", "members", "joined/left/restarted", "partitions", "moved", "max/mean"]
-        lines += ["", "Groups in which most has changed:", *aligned([header, *map(_drift_cells, rows)], words=(0, 1))]
-    topic_rows = collected(topics.orderBy("cluster", "topic").limit(limit + 1), "topics", limit) if limit else []
-    if topic_rows:
-        table = [
-            [f"{row['cluster']}/{row['topic']}", row["change"], _before_after(row, "partitions")]
-            for row in topic_rows[:limit]
-        ]
-        lines += ["", "Topics:", *aligned(table, words=(0, 1))]
-        lines += ["  … and more, in the table topics"] if len(topic_rows) > limit else []
-    return "\n".join(lines)
-
-
-def _drift_cells(row: Row) -> list[str]:
-    code = row["rejected_after"] or row["rejected_before"]
-    return [
-        group_name(row),
-        f"{row['change']} ({code})" if code else row["change"],
-        _before_after(row, "members"),
-        "/".join(f"{row[name]:,}" for name in _MEMBER_CHANGES),
-        _before_after(row, "partitions"),
-        f"{row['moved']:,}",
-        _before_after(row, "max_over_mean"),
-    ]
-
-
-def _before_after(row: Row, name: str) -> str:
-    """Returns `4 → 5`, or the value once if both are equal."""
-    return change(_number(row[f"{name}_before"]), _number(row[f"{name}_after"]))
-
-
-def _number(value: float | int | None) -> str:
-    return f"{value:,}" if isinstance(value, int) else ratio(value)
-
-
-def summarize_alerts(alerts: DataFrame, limit: int = _DEFAULT_LIMIT) -> tuple[str, dict[str, int]]:
-    """Returns the summary, and the number of alerts of each kind. Reads a screenful of rows.
-
-    Args:
-        alerts: Result of `spark_assign.groups.alerts.alerts`.
-        limit: Maximum number of groups listed: groups with the worst balance first, rejected ones last.
-    """
-    counts = dict(sorted(count_by(alerts, "alert").items()))
-    total = sum(counts.values())
-    if not total:
-        return "No group is beyond a threshold", {}
-    rows = collected(alerts.orderBy(F.desc_nulls_last("max_over_mean_after"), *GROUP_KEY).limit(limit), "alerts")
-    table = [["group", "alert", "max/mean", "why"]]
-    for row in rows:
-        before, after = row["max_over_mean_before"], row["max_over_mean_after"]
-        balance = DASH if after is None else f"{before:.2f} → {after:.2f}"
-        table.append([group_name(row), row["alert"], balance, row["detail"]])
-    more = [f"  … and {total - len(rows):,} more"] if total > len(rows) else []
-    by_kind = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-    text = "\n".join([f"Groups beyond a threshold: {by_kind}", *aligned(table, words=(0, 1, 3)), *more])
-    return text, counts

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_assign.report.formatting import Row, Rows
+from spark_assign.report.formatting import Rows
 from spark_assign.report.group_members import GroupMembers
 from spark_assign.report.views import MOST_ROWS as MOST_ROWS
 
@@ -129,30 +129,6 @@ class AdviceRows:
 
 
 @dataclass(frozen=True)
-class DriftRows:
-    """What changed between two runs.
-
-    Attributes:
-        changes: change, groups: how many groups were added, removed, changed or are unchanged; and sums of their
-            moved, newly_owned, no_longer_owned (partitions), joined, left, restarted (members).
-        groups, members, topics: rows of these tables, what is the same left out; most changed groups first.
-        worse: rows of groups whose imbalance has grown, most first.
-        pairs: of the most changed groups: cluster, group_id, from_member_id, to_member_id, partitions.
-        streams: `tables.streams.DRIFT_GROUPS` of Streams groups that changed, those in which most tasks moved first.
-        about: `before` and `after`, the names of the two runs, if they are known.
-    """
-
-    changes: Rows = ()
-    groups: Rows = ()
-    members: Rows = ()
-    topics: Rows = ()
-    worse: Rows = ()
-    pairs: Rows = ()
-    streams: Rows = ()
-    about: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class SimulationRows:
     """Rows of simulations of consumer groups.
 
@@ -171,37 +147,6 @@ class SimulationRows:
     rebalances: Rows = ()
     pauses: Rows = ()
     comparison: Rows = ()
-    rejected: Rows = ()
-
-
-@dataclass(frozen=True)
-class HistoryRows:
-    """Rows of the section of history.
-
-    Attributes:
-        totals: row of `report.text.history.totals`.
-        groups: `tables.history.GROUPS`, flapping groups first, then those with the longest pauses in total.
-        width_s: width of the time buckets of the heat maps, in seconds; buckets are counted from 1970.
-        time_buckets: cluster, group_id, time_bucket, rebalances, and paused_partition_ms of the first groups.
-        rebalances: newest rows of `tables.history.REBALANCES` of the drawn groups.
-        pauses: newest rows of `tables.history.PAUSES` of the drawn groups.
-        deploys: `tables.history.DEPLOYS`, longest pauses first.
-        deploy_types: number of deploys by type.
-        unreadable: number of unreadable records by code.
-        replay_summary: `tables.history.REPLAY_SUMMARY` of the recorded and the best variant of each group, if given.
-        rejected: cluster, group_id, code, detail.
-    """
-
-    totals: Row = field(default_factory=dict)
-    groups: Rows = ()
-    width_s: int = 86_400
-    time_buckets: Rows = ()
-    rebalances: Rows = ()
-    pauses: Rows = ()
-    deploys: Rows = ()
-    deploy_types: Mapping[str, int] = field(default_factory=dict)
-    unreadable: Mapping[str, int] = field(default_factory=dict)
-    replay_summary: Rows = ()
     rejected: Rows = ()
 
 
