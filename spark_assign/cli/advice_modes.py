@@ -18,13 +18,13 @@ from spark_assign.cli.job_tables import read_capacities, store_or_cache, with_ca
 from spark_assign.cli.options import TIMES, given_values
 from spark_assign.cli.owners import read_owners, tables_with_owners
 from spark_assign.replicas import tool_files, write_tool_files
+from spark_assign.report import advice as text
 from spark_assign.report.listed_groups import (
     first_groups_with_steps,
     no_match_text,
     note_lines,
     rows_of_first_groups,
 )
-from spark_assign.report.text import advice as text
 from spark_assign.report.text.loads_and_sizes import autoscaler, format_curves, reason_comment
 from spark_assign.report.text.zones import format_zone_options
 from spark_assign.simulation import Settings

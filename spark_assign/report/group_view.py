@@ -67,7 +67,7 @@ def view(
         ident: anchor on the page.
         row: row of `tables.groups.METRICS`.
         members, moves: rows of the group in `PlanRows`.
-        advice: row of the group in `CompareRows.advice`, if any.
+        advice: row of the group in `advice` of `comparison.compare_rows`, if any.
         silent: number of partitions without traffic.
         who: members of several groups with their partitions.
     """

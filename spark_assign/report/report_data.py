@@ -83,52 +83,6 @@ class PlanRows:
 
 
 @dataclass(frozen=True)
-class CompareRows:
-    """Assignors compared. `now` is what a group runs with, or Kafka's default (range) where that is not known.
-
-    Attributes:
-        totals: what_if, assignor, groups (that it can plan), rejected and recommended (groups), max_over_mean (the mean
-            over groups), moved, revoked, paused_partition_seconds (sums).
-        verdicts: what_if, verdict, assignor (the recommended one), groups. The verdict is `keep`, `change`, `unknown`
-            (it is not known what the group runs with), `elsewhere` (it runs with what is not compared) or `none`
-            (nothing is recommended).
-        sums: what_if, groups, and as in totals what is recommended (max_over_mean, moved, revoked,
-            paused_partition_seconds) and what is now (now_max_over_mean, …).
-        gains: groups for which something else is recommended, those that gain most first: cluster, group_id,
-            what_if, verdict, assignor, rounds, the figures of sums, now (null: not known), now_assignor, reason,
-            client_libraries, switch_steps.
-        ways: what_if, switch_steps (how to switch, in words), groups (how many), example (the name of one).
-        advice: of the groups that the page lists, under one change: cluster, group_id, verdict, assignor, reason, now
-            (what it runs with; null: not known), client_libraries, switch_steps (`tables.comparison.COMPARISON`).
-        advised_for: the name of that change.
-        notes: rows with a note of each group's current and recommended assignor: cluster, group_id, what_if, assignor,
-            members_without_partitions, topic_max_over_mean, note.
-    """
-
-    totals: Rows = ()
-    verdicts: Rows = ()
-    sums: Rows = ()
-    gains: Rows = ()
-    ways: Rows = ()
-    advice: Rows = ()
-    advised_for: str = ""
-    notes: Rows = ()
-
-
-@dataclass(frozen=True)
-class AdviceRows:
-    """What to do.
-
-    Attributes:
-        advice: the first rows of that table, by rank.
-        categories: category, number: how many there are of each.
-    """
-
-    advice: Rows = ()
-    categories: Rows = ()
-
-
-@dataclass(frozen=True)
 class SimulationRows:
     """Rows of simulations of consumer groups.
 

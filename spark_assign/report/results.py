@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from spark_assign.report import connect, drift, history, replicas, share_and_streams
+from spark_assign.report import advice, comparison, connect, drift, history, replicas, share_and_streams
 from spark_assign.report.formatting import aligned, cell
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.text import (
-    advice,
-    comparison,
     loads_and_sizes,
     migration,
     simulation,

@@ -15,11 +15,11 @@ from jobs import report as job
 from spark_assign import Fleet, Plan, find_drift, plan
 from spark_assign.connect import simulate_connect
 from spark_assign.connect.simulate import ninety_by_ten
+from spark_assign.report.comparison import compare_rows
 from spark_assign.report.connect import connect_rows
 from spark_assign.report.drift import drift_rows
 from spark_assign.report.html import PlanRows, report
 from spark_assign.report.html.collect_plan import plan_rows
-from spark_assign.report.html.comparison import compare_rows
 from spark_assign.report.html.simulation import charted_ownership, simulation_rows
 from spark_assign.report.replicas import replica_rows
 from spark_assign.simulation.simulation import simulate_variants
@@ -230,30 +230,32 @@ def test_comparisons(spark: SparkSession) -> None:
     found = compare_rows(compared, listed)
     assert [
         tuple(row[name] for name in ("what_if", "assignor", "groups", "rejected", "recommended", "moved"))
-        for row in found.totals
+        for row in found["totals"]
     ] == [(change, *row) for change in ("as-is", "later") for row in (("range", 4, 2, 1, 36), ("sticky", 5, 1, 4, 10))]
-    verdicts = {(row["verdict"], row["assignor"]): row["groups"] for row in found.verdicts if row["what_if"] == "later"}
+    verdicts = {
+        (row["verdict"], row["assignor"]): row["groups"] for row in found["verdicts"] if row["what_if"] == "later"
+    }
     once = (("keep", "sticky"), ("unknown", "sticky"), ("elsewhere", "range"), ("none", None))
     assert verdicts == {("change", "sticky"): 2, **dict.fromkeys(once, 1)}
-    (as_is, _) = found.sums
+    (as_is, _) = found["sums"]
     assert (as_is["groups"], as_is["moved"], as_is["now_moved"]) == (4, 2 + 2 + 2 + 9, 9 + 2 + 9 + 9)
-    assert [(row["group_id"], row["what_if"], row["now"], row["now_moved"]) for row in found.gains] == [
+    assert [(row["group_id"], row["what_if"], row["now"], row["now_moved"]) for row in found["gains"]] == [
         (group, change, now, moved)
         for group, now, moved in (("changes", "range", 9), ("unknown", None, 9), ("odd", None, None))
         for change in ("as-is", "later")
     ]
-    assert found.ways == [], "a comparison of an earlier release does not tell"
+    assert found["ways"] == [], "a comparison of an earlier release does not tell"
     way = F.when(F.col("recommended"), F.lit("Stop all members: why"))
-    later = compared.withColumns(
+    with_ways = compared.withColumns(
         {"current_assignor": F.lit("range"), "client_libraries": F.lit("Java 3"), "switch_steps": way}
     )
-    newer = compare_rows(later, listed)
-    ways = [(row["what_if"], row["groups"], row["example"]) for row in newer.ways]
+    newer = compare_rows(with_ways, listed)
+    ways = [(row["what_if"], row["groups"], row["example"]) for row in newer["ways"]]
     assert ways == [("as-is", 5, "c/changes"), ("later", 5, "c/changes")]
-    assert {(row["now"], row["client_libraries"], row["switch_steps"]) for row in newer.advice} == {
+    assert {(row["now"], row["client_libraries"], row["switch_steps"]) for row in newer["advice"]} == {
         ("range", "Java 3", "Stop all members: why")
     }
-    assert {(row["group_id"], row["verdict"]) for row in found.advice} == {("changes", "change"), ("keeps", "keep")}
+    assert {(row["group_id"], row["verdict"]) for row in found["advice"]} == {("changes", "change"), ("keeps", "keep")}
     text = report(comparison=compared)
     assert "1 group keeps the assignor it runs with. 2 groups should change: 2 to sticky." in text
     assert "4 groups" not in text

@@ -9,12 +9,11 @@ from typing import Any
 from spark_assign.groups.kernel.client_settings import plan_switch
 from spark_assign.report.group_members import GroupMembers
 from spark_assign.report.html import (
-    CompareRows,
     PlanRows,
     SimulationRows,
 )
 from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
-from spark_assign.report.report_data import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS, AdviceRows
+from spark_assign.report.report_data import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS
 from tests.unit import history_rows
 
 Row = dict[str, Any]
@@ -183,7 +182,7 @@ def who(name: str, key: Row) -> GroupMembers:
     return GroupMembers([member], [piece], [*moves, move | {"from_member_id": None, "to_member_id": name}], [name])
 
 
-def advice(name: str) -> AdviceRows:
+def advice(name: str) -> dict[str, list[Row]]:
     """A recommendation of each category but one; of money there are more."""
     row = {"cluster": name, "group_id": name, "action": "scale-up", "description": name, "risk": name, "command": name}
     row |= {"note": f"idle because of {name}"}
@@ -194,32 +193,32 @@ def advice(name: str) -> AdviceRows:
         row | {"rank": 3, "category": "unknown", "settings": None, "gain": None, "cost": None},
     ]
     numbers = {"behind": 1, "money": 7, "unknown": 1}
-    return AdviceRows(rows, [{"category": category, "number": number} for category, number in numbers.items()])
+    categories = [{"category": category, "number": number} for category, number in numbers.items()]
+    return {"advice": rows, "categories": categories}
 
 
-def comparison(name: str, key: Row) -> CompareRows:
+def comparison(name: str, key: Row) -> dict[str, list[Row]]:
     """Two groups: one should change, of the other it is not known what it runs with."""
     figures = {"max_over_mean": 1.0, "moved": 4, "revoked": 4, "paused_partition_seconds": 1.5}
     now = {f"now_{each}": value for each, value in figures.items()}
     option = {"what_if": "as-is", "assignor": "sticky", "groups": 1}
     gain = key | option | figures | now | {"verdict": "change", "rounds": 1, "now": "range", "now_assignor": "range"}
-    return CompareRows(
-        totals=[option | figures | {"assignor": name, "rejected": 0, "recommended": 1}],
-        verdicts=[option | {"verdict": verdict} for verdict in ("change", "unknown", "keep", "elsewhere", "none")],
-        sums=[option | figures | now],
-        gains=[
+    return {
+        "totals": [option | figures | {"assignor": name, "rejected": 0, "recommended": 1, "paused": 1.5}],
+        "verdicts": [option | {"verdict": verdict} for verdict in ("change", "unknown", "keep", "elsewhere", "none")],
+        "sums": [option | figures | now],
+        "gains": [
             gain | {"reason": f"sticky: 3 % move ({name})", "client_libraries": "Java 3", "switch_steps": WAY.text},
             gain | {"now": None, "verdict": "unknown", "reason": "x", "client_libraries": None, "switch_steps": None},
         ],
-        ways=[{"what_if": "as-is", "switch_steps": WAY.text, "groups": 1, "example": name}],
-        advice=[
+        "ways": [{"what_if": "as-is", "switch_steps": WAY.text, "groups": 1, "example": name}],
+        "advice": [
             key
             | {"verdict": "change", "assignor": "sticky", "reason": f"sticky: 3 % move ({name})", "now": "range"}
             | {"client_libraries": "Java 3", "switch_steps": WAY.text}
         ],
-        advised_for="as-is",
-        notes=[key | option | {"topic_max_over_mean": 2.5, "note": f"one member has 5 of 6 of {name}"}],
-    )
+        "notes": [key | option | {"topic_max_over_mean": 2.5, "note": f"one member has 5 of 6 of {name}"}],
+    }
 
 
 def connect(name: str) -> dict[str, list[Row]]:

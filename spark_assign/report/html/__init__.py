@@ -3,15 +3,11 @@
 from spark_assign.report.html.collect_plan import report
 from spark_assign.report.html.page import render_report
 from spark_assign.report.report_data import (
-    AdviceRows,
-    CompareRows,
     PlanRows,
     SimulationRows,
 )
 
 __all__ = [
-    "AdviceRows",
-    "CompareRows",
     "PlanRows",
     "SimulationRows",
     "render_report",

@@ -11,12 +11,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.groups.planning import Plan
+from spark_assign.report.advice import advice_rows
+from spark_assign.report.comparison import compare_rows
 from spark_assign.report.connect import connect_rows
 from spark_assign.report.drift import drift_rows
 from spark_assign.report.formatting import Rows
 from spark_assign.report.group_members import count_partitions, read_group_members
 from spark_assign.report.history import history_rows
-from spark_assign.report.html.comparison import advice_rows, compare_rows
 from spark_assign.report.html.daily import DailyRows
 from spark_assign.report.html.page import render_report
 from spark_assign.report.html.simulation import simulation_rows

@@ -10,14 +10,14 @@ from typing import Any
 
 from spark_assign.report import drift as drifts
 from spark_assign.report import views as parts
-from spark_assign.report.formatting import DASH, Row, Rows, count, format_time, group_key, group_name, share, visible
-from spark_assign.report.history import DEPLOYS, heat_maps, partition_time
-from spark_assign.report.text.advice import (
+from spark_assign.report.advice import (
     amount_with_unit,
     cost_with_payback,
     description_with_note,
     subject_name,
 )
+from spark_assign.report.formatting import DASH, Row, Rows, count, format_time, group_key, group_name, share, visible
+from spark_assign.report.history import DEPLOYS, heat_maps, partition_time
 from spark_assign.report.text.advice_commands import Commands, advice_commands, settings_commands
 
 OUTAGE, HANG = "outage", "hang"

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 from spark_assign.report.formatting import Rows, visible
 from spark_assign.report.report_data import (
-    AdviceRows,
-    CompareRows,
     PlanRows,
     SimulationRows,
 )
@@ -30,12 +28,12 @@ SHOWN_AT_FIRST = 50
 
 def render_report(
     plan: PlanRows | None = None,
-    comparison: CompareRows | None = None,
+    comparison: Mapping[str, Rows] | None = None,
     simulation: SimulationRows | None = None,
     connect: Mapping[str, Rows] | None = None,
     replicas: Mapping[str, Rows] | None = None,
     drift: Mapping[str, Rows] | None = None,
-    advice: AdviceRows | None = None,
+    advice: Mapping[str, Rows] | None = None,
     history: Mapping[str, Rows] | None = None,
     streams: Mapping[str, Rows] | None = None,
     *,
@@ -60,12 +58,13 @@ def render_report(
         template = _template()
     except ImportError as error:
         raise missing_extra("a report needs jinja2", "report") from error
+    from spark_assign.report import advice as recommendations
+    from spark_assign.report import comparison as comparisons
     from spark_assign.report import connect as connect_clusters
     from spark_assign.report import drift as drifts
     from spark_assign.report import history as histories
     from spark_assign.report import replicas as replica_placement
     from spark_assign.report import share_and_streams as streams_groups
-    from spark_assign.report.html import comparison as comparisons
     from spark_assign.report.html import daily as dailies
     from spark_assign.report.html import plan_section
     from spark_assign.report.html import simulation as simulations
@@ -78,13 +77,13 @@ def render_report(
         script=script,
         script_hash=f"sha256-{digest}",
         shown_at_first=SHOWN_AT_FIRST,
-        plan=plan_section.build_plan_section(plan, comparison.advice if comparison else ()) if plan else None,
+        plan=plan_section.build_plan_section(plan, comparison["advice"] if comparison else ()) if plan else None,
         comparison=comparisons.build_comparison_section(comparison) if comparison else None,
         simulation=simulations.build_simulation_section(simulation) if simulation else None,
         connect=connect_clusters.build_connect_section(connect) if connect else None,
         replicas=replica_placement.build_replica_section(replicas) if replicas else None,
         drift=drifts.build_drift_section(drift) if drift else None,
-        advice=comparisons.build_advice_section(advice) if advice else None,
+        advice=recommendations.build_advice_section(advice) if advice else None,
         history=histories.build_history_section(history) if history else None,
         streams=streams_groups.build_streams_section(streams) if streams else None,
         daily=daily.parts if daily else [dailies.Part("Tables", (), tables)] if tables else None,

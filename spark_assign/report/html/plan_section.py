@@ -34,7 +34,7 @@ _NUMBERS = (
 
 
 def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
-    """Returns what the template shows, from the rows of a plan (`PlanRows`) and, optionally, `CompareRows.advice`."""
+    """Returns what the template shows, from the rows of a plan, and `advice` of `comparison.compare_rows`."""
     advised = {group_key(row): row for row in advice}
     totals = {name: sum(row[name] for row in plan.classes) for name in ("groups", *SUMS)}
     uneven = sum(row["groups"] for row in plan.classes if not row["even"])
