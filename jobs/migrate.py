@@ -40,7 +40,7 @@ from spark_assign.migration.upgrade import check_upgrade
 from spark_assign.report.formatting import Rows
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
 from spark_assign.report.text import migration as text
-from spark_assign.report.text.simulation import format_rows
+from spark_assign.report.views import View
 from spark_assign.simulation.settings import Settings
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.errors import ConfigError
@@ -176,7 +176,8 @@ def _switch_to_cooperative(options: Options) -> int:
     cluster, _, group_id = options.to_cooperative.partition("/")
     steps = plan_cooperative_upgrade(fleet, cluster, group_id, settings=settings).drop("cluster", "group_id")
     rows = [row.asDict() for row in steps.collect()]  # of one group
-    print(f"{supported_clients(fleet, cluster, group_id, settings)}\n{format_rows(steps.columns, rows)}", flush=True)
+    lines = View("", "steps").lines(rows, len(rows))[2:]
+    print("\n".join([supported_clients(fleet, cluster, group_id, settings), *lines]), flush=True)
     return int(options.fail_on == "rejected" and any(row["rejection"] for row in rows))
 
 

@@ -40,9 +40,10 @@ from spark_assign.report.connect import (
     summarize_connect_simulation,
 )
 from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
-from spark_assign.report.html.simulation import VARIANTS, charted_ownership
 from spark_assign.report.share_and_streams import summarize_streams_simulation
-from spark_assign.report.text.simulation import (
+from spark_assign.report.simulation import (
+    VARIANTS,
+    charted_ownership,
     summarize_comparison,
     summarize_local_simulation,
     summarize_simulation,

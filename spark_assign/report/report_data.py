@@ -82,27 +82,5 @@ class PlanRows:
     who: GroupMembers | None = None
 
 
-@dataclass(frozen=True)
-class SimulationRows:
-    """Rows of simulations of consumer groups.
-
-    Attributes:
-        totals: variant, groups, rebalances, members_restarted, paused_partition_ms, longest_pause_ms.
-        groups: `tables.simulation.AVAILABILITY` with variant, of the groups with the largest costs.
-        rebalances: of the drawn groups: cluster, group_id, variant, start_ms, end_ms.
-        pauses: of the drawn groups: cluster, group_id, variant, start_ms, end_ms, paused_partitions (the mean of that
-            time). Empty if the simulation was stored without ownership.
-        comparison: `tables.simulation.COMPARISON`, of the groups with the largest savings.
-        rejected: cluster, group_id, code, detail.
-    """
-
-    totals: Rows = ()
-    groups: Rows = ()
-    rebalances: Rows = ()
-    pauses: Rows = ()
-    comparison: Rows = ()
-    rejected: Rows = ()
-
-
 OTHERS = "\u0000others"
 """Represents all members outside the matrix; no member can have this ID."""

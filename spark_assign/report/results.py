@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from spark_assign.report import advice, comparison, connect, drift, history, replicas, share_and_streams
+from spark_assign.report import advice, comparison, connect, drift, history, replicas, share_and_streams, simulation
 from spark_assign.report.formatting import aligned, cell
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.text import (
     loads_and_sizes,
     migration,
-    simulation,
     zones,
 )
 from spark_assign.report.text.plan_summary import plan_html, plan_text

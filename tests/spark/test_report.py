@@ -20,8 +20,8 @@ from spark_assign.report.connect import connect_rows
 from spark_assign.report.drift import drift_rows
 from spark_assign.report.html import PlanRows, report
 from spark_assign.report.html.collect_plan import plan_rows
-from spark_assign.report.html.simulation import charted_ownership, simulation_rows
 from spark_assign.report.replicas import replica_rows
+from spark_assign.report.simulation import charted_ownership, simulation_rows
 from spark_assign.simulation.simulation import simulate_variants
 from spark_assign.stores.run_store import StoredRun, read_run, write_run
 from spark_assign.tables.comparison import DRIFT_TABLES
@@ -186,11 +186,11 @@ def test_rebalances_in_time(spark: SparkSession, planned: Plan) -> None:
     events = dataframe(spark, EVENTS, [("c", "joined", 5_000, "member-leaves", "a", *[None] * (len(EVENTS) - 5))])
     played = simulate_variants(planned.fleet, events)
     shown = simulation_rows(played)
-    assert {row["variant"] for row in shown.totals} == {"eager", "cooperative", "static", "consumer"}
-    for row in shown.groups:
+    assert {row["variant"] for row in shown["totals"]} == {"eager", "cooperative", "static", "consumer"}
+    for row in shown["availability"]:
         drawn = [
             each["paused_partitions"] * (each["end_ms"] - each["start_ms"])
-            for each in shown.pauses
+            for each in shown["pauses"]
             if all(each[name] == row[name] for name in (*GROUP_KEY, "variant"))
         ]
         assert sum(drawn) == pytest.approx(row["paused_partition_ms"])

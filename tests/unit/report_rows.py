@@ -10,7 +10,6 @@ from spark_assign.groups.kernel.client_settings import plan_switch
 from spark_assign.report.group_members import GroupMembers
 from spark_assign.report.html import (
     PlanRows,
-    SimulationRows,
 )
 from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
 from spark_assign.report.report_data import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS
@@ -135,7 +134,8 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
         for variant in ("cooperative", "eager")
     ]
     spans = [key | {"variant": variant, "start_ms": 10_000, "end_ms": 12_000} for variant in ("cooperative", "eager")]
-    costs = {f"{each}_paused_partition_ms": 9_000 for each in ("eager", "cooperative", "static", "consumer")}
+    names = ("paused_partition_ms", "longest_pause_ms", "rebalances")
+    costs = {f"{each}_{cost}": 9_000 for each in ("eager", "cooperative", "static", "consumer") for cost in names}
     return {
         "title": f"Report of {name}",
         "plan": PlanRows(
@@ -153,14 +153,14 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
             who=who(name, key),
         ),
         "comparison": comparison(name, key),
-        "simulation": SimulationRows(
-            totals=simulated,
-            groups=simulated,
-            rebalances=spans,
-            pauses=[each | {"end_ms": 13_000, "paused_partitions": 2.5} for each in spans],
-            comparison=[key | costs | {"cooperative_ratio": 1.0, "static_ratio": None, "consumer_ratio": 0.5}],
-            rejected=[key | {"code": "unknown-assignor", "detail": name}],
-        ),
+        "simulation": {
+            "totals": simulated,
+            "availability": simulated,
+            "rebalances": spans,
+            "pauses": [each | {"end_ms": 13_000, "paused_partitions": 2.5} for each in spans],
+            "comparison": [key | costs | {"cooperative_ratio": 1.0, "static_ratio": None, "consumer_ratio": 0.5}],
+            "rejected": [key | {"code": "unknown-assignor", "detail": name}],
+        },
         "connect": connect(name),
         "streams": streams(key),
         "replicas": replicas(name),

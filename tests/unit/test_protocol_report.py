@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from spark_assign.report import simulation
 from spark_assign.report.group_pictures import draw_ownership
 from spark_assign.report.sequence_diagram import draw_sequence, excerpt, sequence_diagram
-from spark_assign.report.text import simulation
 
 TraceRow = tuple[int, str, str | None, str, str]
 
@@ -167,7 +167,7 @@ def test_a_comparison() -> None:
     parts = ("paused_partition_ms", "longest_pause_ms", "rebalances")
     costs = {f"{name}_{part}": 1_000 for name in ("eager", "cooperative", "static", "consumer") for part in parts}
     ratios = {"cooperative_ratio": 0.5, "static_ratio": None, "consumer_ratio": 0.75}
-    head, line = simulation.format_comparison([{"cluster": "c", "group_id": "g", **costs, **ratios}]).splitlines()[1:]
+    head, line = simulation.COMPARED.lines([{"cluster": "c", "group_id": "g", **costs, **ratios}], 1)[2:]
     assert head.split() == ["group", *("eager", "cooperative", "static", "consumer")] + [
         f"{name}/eager" for name in ("cooperative", "static", "consumer")
     ]
@@ -181,9 +181,3 @@ def test_what_would_be_saved() -> None:
     assert simulation.format_savings({"eager": 100, "static": 150}) == ["Savings compared with eager: static -50%."]
     for nothing in ({"eager": 0, "static": 1}, {"cooperative": 5}, {"eager": 5}):
         assert simulation.format_savings(nothing) == []
-
-
-def test_rows_of_any_table() -> None:
-    """Named columns, null as a dash."""
-    rows = [{"step": 1, "what": None}, {"step": 10, "what": "bounce"}]
-    assert simulation.format_rows(["step", "what"], rows) == "  step  what\n  1     –\n  10    bounce"

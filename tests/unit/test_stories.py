@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from jobs import simulate
-from spark_assign.report.text.simulation import summarize_local_simulation
+from spark_assign.report.simulation import summarize_local_simulation
 from spark_assign.simulation import Settings
 from spark_assign.simulation.scenarios import deploy_fleet, simulate_scenario, textbook_join
 from spark_assign.stores.driver_rows import write_rows

@@ -4,12 +4,10 @@ from spark_assign.report.html.collect_plan import report
 from spark_assign.report.html.page import render_report
 from spark_assign.report.report_data import (
     PlanRows,
-    SimulationRows,
 )
 
 __all__ = [
     "PlanRows",
-    "SimulationRows",
     "render_report",
     "report",
 ]

@@ -20,7 +20,6 @@ from spark_assign.report.group_members import count_partitions, read_group_membe
 from spark_assign.report.history import history_rows
 from spark_assign.report.html.daily import DailyRows
 from spark_assign.report.html.page import render_report
-from spark_assign.report.html.simulation import simulation_rows
 from spark_assign.report.listed_groups import (
     SUMS,
     any_of,
@@ -45,6 +44,7 @@ from spark_assign.report.report_data import (
     PlanRows,
 )
 from spark_assign.report.share_and_streams import streams_rows
+from spark_assign.report.simulation import simulation_rows
 from spark_assign.simulation.simulation import Simulation
 from spark_assign.spark.partition_slices import expand
 from spark_assign.spark.progress import progress

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from spark_assign.report.formatting import Rows, visible
 from spark_assign.report.report_data import (
     PlanRows,
-    SimulationRows,
 )
 from spark_assign.tables.errors import missing_extra
 
@@ -29,7 +28,7 @@ SHOWN_AT_FIRST = 50
 def render_report(
     plan: PlanRows | None = None,
     comparison: Mapping[str, Rows] | None = None,
-    simulation: SimulationRows | None = None,
+    simulation: Mapping[str, Rows] | None = None,
     connect: Mapping[str, Rows] | None = None,
     replicas: Mapping[str, Rows] | None = None,
     drift: Mapping[str, Rows] | None = None,
@@ -65,9 +64,9 @@ def render_report(
     from spark_assign.report import history as histories
     from spark_assign.report import replicas as replica_placement
     from spark_assign.report import share_and_streams as streams_groups
+    from spark_assign.report import simulation as simulations
     from spark_assign.report.html import daily as dailies
     from spark_assign.report.html import plan_section
-    from spark_assign.report.html import simulation as simulations
 
     script = _file("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
