@@ -37,9 +37,9 @@ from spark_assign.comparison.what_if import require_client
 from spark_assign.migration.cooperative_upgrade import plan_cooperative_upgrade, supported_clients
 from spark_assign.migration.migrate import BROKER_RELEASES, find_library
 from spark_assign.migration.upgrade import check_upgrade
+from spark_assign.report import migration as text
 from spark_assign.report.formatting import Rows
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
-from spark_assign.report.text import migration as text
 from spark_assign.report.views import View
 from spark_assign.simulation.settings import Settings
 from spark_assign.stores.result import LazyResult

@@ -152,8 +152,8 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, union_fleets, write_plans
     from spark_assign.report.listed_groups import similar_name
     from spark_assign.report.openmetrics import write_metrics
+    from spark_assign.report.plan_summary import summarize
     from spark_assign.report.results import summary
-    from spark_assign.report.text.plan_summary import summarize
     from spark_assign.stores.run_store import stored_run
 
     started = time.monotonic()

@@ -25,8 +25,8 @@ from spark_assign.report.listed_groups import (
     note_lines,
     rows_of_first_groups,
 )
-from spark_assign.report.text.loads_and_sizes import autoscaler, format_curves, reason_comment
-from spark_assign.report.text.zones import format_zone_options
+from spark_assign.report.loads_and_sizes import autoscaler, format_curves, reason_comment
+from spark_assign.report.zones import format_zone_options
 from spark_assign.simulation import Settings
 from spark_assign.stores.locations import is_path, join
 from spark_assign.tables.counted_nouns import count

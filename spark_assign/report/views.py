@@ -30,6 +30,7 @@ from spark_assign.report.formatting import (
     format_time,
     group_key,
     group_name,
+    more_lines,
     number,
     partition_name,
 )
@@ -205,6 +206,22 @@ class View:
         return [each for each in columns if not each.needs or any(row.get(each.needs) is not None for row in rows)]
 
 
+def lines_of_each(column: str, views: Mapping[str, View], rows: Rows, counts: Mapping[str, int]) -> list[str]:
+    """Returns the lines of rows by the value of a column, in the order of the views.
+
+    Args:
+        column: the column that decides which view shows a row.
+        views: view by value.
+        rows: the first rows of each value.
+        counts: number of all rows by value.
+    """
+    lines: list[str] = []
+    for value, view in views.items():
+        if found := [row for row in rows if row[column] == value]:
+            lines += [*view.lines(found, len(found)), *more_lines(counts[value] - len(found), view.name)]
+    return lines
+
+
 def _columns(words: str, rows: Rows) -> Iterator[Column]:
     """Yields the columns that the words of `View.columns` stand for; that of an ID (`…_id`) is no number."""
     for word in words.split():
@@ -232,7 +249,9 @@ def _id(value: Any) -> str:
 
 
 def _sort_column(order: str) -> SparkColumn:
-    return F.expr(order[1:]).desc() if order.startswith("-") else F.expr(order).asc()
+    name = order.removeprefix("-")
+    column = F.col(name) if name.isidentifier() else F.expr(name)
+    return column.desc() if order.startswith("-") else column.asc()
 
 
 def _capitalized(title: str) -> str:

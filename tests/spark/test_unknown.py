@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, plan
-from spark_assign.report.text.plan_summary import plan_text
+from spark_assign.report.plan_summary import plan_text
 from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, OWNERSHIP, REQUIRED_TABLES
 from tests.docs.pages import ROOT
 

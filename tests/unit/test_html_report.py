@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from spark_assign.report import charts
+from spark_assign.report import plan_summary as notebook
 from spark_assign.report import section_charts as drawings
 from spark_assign.report.formatting import number, seconds, share, short_names
 from spark_assign.report.group_view import view
@@ -20,7 +21,6 @@ from spark_assign.report.html import PlanRows, render_report
 from spark_assign.report.html.page import _file
 from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
 from spark_assign.report.report_data import OTHERS
-from spark_assign.report.text import plan_summary as notebook
 from spark_assign.tables.errors import ConfigError
 from tests.cases import keyed
 from tests.unit import report_rows

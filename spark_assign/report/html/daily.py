@@ -16,9 +16,9 @@ from spark_assign.report.advice import (
     description_with_note,
     subject_name,
 )
+from spark_assign.report.advice_commands import Commands, advice_commands, settings_commands
 from spark_assign.report.formatting import DASH, Row, Rows, count, format_time, group_key, group_name, share, visible
 from spark_assign.report.history import DEPLOYS, heat_maps, partition_time
-from spark_assign.report.text.advice_commands import Commands, advice_commands, settings_commands
 
 OUTAGE, HANG = "outage", "hang"
 """Types of pauses without a rebalance: of several groups of a cluster at the same time, and of one group."""
