@@ -166,7 +166,7 @@ def names(spark: SparkSession, page: str, fleet: Fleet) -> dict[str, Any]:
 
 STORED = ("docs/databricks.md",)
 """Pages that take a stored plan of the sample for granted, in output/plan."""
-OF_THE_SAMPLE = ("docs/replicas.md", "docs/sticky.md", "docs/upgrade.md", "docs/leader-detection.md")
+OF_THE_SAMPLE = ("docs/replicas.md", "docs/sticky.md", "docs/leader-detection.md")
 WEIGHT = StructField("user_data", StringType())
 
 

@@ -28,10 +28,10 @@ NOT_RUN = {
     "airflow *": "tests/airflow runs airflow db migrate and airflow dags test, in Airflow's own environment",
     "pip install '.[*": "tests/e2e/test_wheel.py installs the wheel in an empty environment",
     "pip install /opt/spark_assign/jobs/airflow": "tests/run.sh makes Airflow's environment",
-    "kafka-configs.sh *": "changes a group that must exist; docs/apply.md",
-    "kafka-groups.sh *": "lists a group that must exist; docs/apply.md",
-    "kafka-topics.sh * --alter *": "changes a topic that must exist; docs/apply.md",
-    "kafka-consumer-groups.sh * --group payments *": "describes a group that must exist; docs/apply.md",
+    "kafka-configs.sh *": "changes a group that must exist; docs/change.md",
+    "kafka-groups.sh *": "lists a group that must exist; docs/change.md",
+    "kafka-topics.sh * --alter *": "changes a topic that must exist; docs/change.md",
+    "kafka-consumer-groups.sh * --group payments *": "describes a group that must exist; docs/change.md",
     "databricks *": "needs a workspace of Databricks; tests/unit/test_databricks_bundle.py checks what it deploys",
 }
 """Pattern of a command, or of the first line of a Python block: why it cannot run here."""
@@ -79,7 +79,7 @@ BLOCKS = {
     ("docs/forty-clusters.md", "[[][[]dag[]][]]"): "tests/airflow/test_page.py",
     ("docs/daily.md", "[[][[]dag[]][]]"): "tests/airflow/test_page.py",
     ("docs/forty-clusters.md", "tasks:"): "tests/docs/test_forty_clusters.py",
-    ("docs/apply.md", "*"): "tests/docs/test_blocks.py",
+    ("docs/change.md", "*"): "tests/docs/test_blocks.py",
     ("docs/architecture.md", "kind *"): "tests/docs/test_blocks.py",
     ("docs/plan.md", "top = 20"): "tests/docs/test_blocks.py",
     ("docs/mutants.md", "*"): "tests/unit/test_mutants.py",

@@ -216,10 +216,10 @@ def test_tables_of_a_plan() -> None:
 
 
 def test_settings_to_apply() -> None:
-    """docs/apply.md: each is one that another page explains or that the advice names."""
+    """docs/change.md: each is one that another page explains or that the advice names."""
     pages_and_code = [*(ROOT / "docs").glob("*.md"), *(ROOT / "spark_assign").rglob("*.py")]
-    known = "\n".join(file.read_text(encoding="utf-8") for file in pages_and_code if file.name != "apply.md")
-    named = [line for each in others(ROOT / "docs/apply.md") for line in each.lines]
+    known = "\n".join(file.read_text(encoding="utf-8") for file in pages_and_code if file.name != "change.md")
+    named = [line for each in others(ROOT / "docs/change.md") for line in each.lines]
     assert [line for line in named if line.partition("=")[0] not in known] == []
 
 
