@@ -94,9 +94,9 @@ def test_the_environment_of_airflow() -> None:
 
 
 def test_a_settings_file(tmp_path: Path) -> None:
-    """docs/plan.md: the file and the flags that it stands for are the same; those of its table are the jobs'."""
-    (tmp_path / "compare.toml").write_text("\n".join(block("docs/plan.md", "top = 20")))
-    page = (ROOT / "docs" / "plan.md").read_text()
+    """docs/settings.md: the file and the flags that it stands for are the same; those of its table are the jobs'."""
+    (tmp_path / "compare.toml").write_text("\n".join(block("docs/settings.md", "top = 20")))
+    page = (ROOT / "docs" / "settings.md").read_text()
     (variables,) = re.findall(r"^This file is equivalent to `compare (.+)`\.$", page, re.MULTILINE)
     by_file = vars(compare.main.parse(["--config", str(tmp_path / "compare.toml")]))
     by_flags = vars(compare.main.parse(shlex.split(variables)))
@@ -105,21 +105,21 @@ def test_a_settings_file(tmp_path: Path) -> None:
     assert by_file["fleet"] == str(tmp_path / by_flags["fleet"])
     jobs = (advise, check, compare, report, snapshot)
     flags = {flag for job in jobs for each in job.main.params for flag in each.opts}
-    for row in table("docs/plan.md", "| flag | in every job"):
+    for row in table("docs/settings.md", "| flag | in every job"):
         assert set(re.findall(r"--[a-z-]+", row[0])) <= flags
 
 
 def test_settings_that_say_who_leads(tmp_path: Path) -> None:
-    """docs/leader-detection.md: taken by the job plan."""
+    """docs/libraries.md: taken by the job plan."""
     file = tmp_path / "plan.toml"
-    file.write_text("\n".join([*block("docs/leader-detection.md", "[[leader_client"), '[fleet]\nlocation = "./fleet"']))
+    file.write_text("\n".join([*block("docs/libraries.md", "[[leader_client"), '[fleet]\nlocation = "./fleet"']))
     (led,) = plan_settings.load(file).leader_client
     assert (led.groups, led.library, led.version) == ("billing-*", "Java", "2.8")
 
 
 def test_the_entry_point_of_a_package() -> None:
-    """docs/custom-assignor.md: of the name that is looked for."""
-    (name,) = tomllib.loads("\n".join(block("docs/custom-assignor.md", "[project")))["project"]["entry-points"]
+    """docs/weighted.md: of the name that is looked for."""
+    (name,) = tomllib.loads("\n".join(block("docs/weighted.md", "[project")))["project"]["entry-points"]
     assert name == ENTRY_POINTS
 
 
