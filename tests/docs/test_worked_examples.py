@@ -1,4 +1,4 @@
-"""docs/assignors.md, docs/libraries.md, and docs/weighted.md: every worked example is planned, and comes out as it stands there."""
+"""Every worked example of the pages on assignors is planned, and comes out as it stands there (docs/assignors.md)."""
 
 from __future__ import annotations
 
