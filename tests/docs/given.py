@@ -166,7 +166,7 @@ def names(spark: SparkSession, page: str, fleet: Fleet) -> dict[str, Any]:
 
 STORED = ("docs/databricks.md",)
 """Pages that take a stored plan of the sample for granted, in output/plan."""
-OF_THE_SAMPLE = ("docs/replicas.md", "docs/operate.md", "docs/sticky.md", "docs/libraries.md")
+OF_THE_SAMPLE = ("docs/replicas.md", "docs/placement.md", "docs/operate.md", "docs/sticky.md", "docs/libraries.md")
 WEIGHT = StructField("user_data", StringType())
 
 
@@ -246,7 +246,7 @@ def _databricks(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
 _OF_PAGES: dict[str, Callable[[SparkSession, Fleet], dict[str, Any]]] = {
     "docs/connect.md": _connect,
     "docs/databricks.md": _databricks,
-    "docs/replicas.md": _replicas,
+    "docs/placement.md": _replicas,
     "docs/report.md": _report,
     "docs/share.md": _applications,
     "docs/simulate.md": _simulate,

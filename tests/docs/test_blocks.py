@@ -279,18 +279,18 @@ def test_tables_of_connect() -> None:
 
 
 def test_tables_of_a_placement() -> None:
-    """docs/replicas.md: their columns, and what may be null."""
+    """docs/placement.md: their columns, and what may be null."""
     of_place = {"requests": replica_schemas.REQUESTS, "brokers": replica_schemas.BROKERS}
-    rows = table("docs/replicas.md", "| table | columns")
+    rows = table("docs/placement.md", "| table | columns")
     assert {row[0] for row in rows} == set(of_place)
     for name, cell in rows:
-        agree("docs/replicas.md", name, cell, of_place[name])
+        agree("docs/placement.md", name, cell, of_place[name])
 
 
 def test_settings_of_a_simulation() -> None:
     """docs/simulate.md: every time with its default."""
     defaults = {each.name: each.default for each in dataclasses.fields(Settings)}
-    rows = table("docs/simulate.md", "| `Settings` | Kafka | default |")
+    rows = table("docs/simulate-rules.md", "| `Settings` | Kafka | default |")
     assert [row[0] for row in rows] == [name for name in defaults if name not in ("groups", "members", "partitions")]
     assert defaults.pop("rebalance_timeout_ms") is None
     assert {row[0]: row[2] for row in rows}["rebalance_timeout_ms"] == "max_poll_interval_ms"
@@ -304,7 +304,7 @@ def test_events_of_a_simulation() -> None:
     in_schema = re.search(r"^\| event \|.*?\n\n", (ROOT / "spark_assign/tables/simulation.py").read_text(), re.M | re.S)
     assert in_schema is not None
     plain = re.findall(r"[a-z_-]+|\d+", re.sub(r"\W*[(:][^|]*", " ", in_schema[0]))
-    rows = table("docs/simulate.md", "| event | needs |")
+    rows = table("docs/simulate-rules.md", "| event | needs |")
     assert {name.strip("` ") for row in rows for name in row[0].split(",")} <= set(plain)
     for row in rows:
         for name in re.findall(r"\b[a-z]+_[a-z_]+\b", " ".join(row[1:])):
