@@ -20,7 +20,7 @@ HEAD = """# Commands
 
 This page has the help text of every command. In a clone, run a command as `./spark-assign …`, or on Spark as
 `./spark-submit.sh …`. If the package is installed, run it as `spark-assign` ([two engines](sizing.md#two-engines)).
-[Settings](plan.md#settings) explains settings files and environment variables.
+[Settings](settings.md#settings) explains settings files and environment variables.
 """
 
 

@@ -145,7 +145,7 @@ def advise(fleet: FleetTables, params: AdviceParams | None = None, settings: Set
         topic_ids=True,
         owned_order=True,
         loads=True,
-        leaders=None if Adviser.ZONES in missing else "preferred",
+        leaders=None if Adviser.ZONES in missing else "current",
     )
     work = map_arrow_batches(partial(advise_groups, params=_group_params(fleet, params, settings, missing)))
     results = [

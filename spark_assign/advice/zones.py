@@ -22,6 +22,7 @@ from spark_assign.advice.kernel.zones import CURRENT, GB, ZoneParams
 from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
 from spark_assign.spark.arrow_batches import map_arrow_batches, map_arrow_chunks
+from spark_assign.spark.partition_leaders import with_leaders
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
@@ -34,8 +35,9 @@ CHANGES = (REORDER, MOVE)
 
 _PARTITION = ["cluster", "topic", "partition"]
 _READ = schema(
-    "cluster string, topic string, partition int, previous_replicas array<int>?, replica_racks array<string>?",
-    "broker_racks array<string>?, read_from array<string>?, read_bytes array<long>?, groups long?, bytes_per_day long?",
+    "cluster string, topic string, partition int, previous_replicas array<int>?, led_replicas array<int>?",
+    "replica_racks array<string>?, broker_racks array<string>?, read_from array<string>?, read_bytes array<long>?",
+    "groups long?, bytes_per_day long?",
 )
 _FOUND = StructType([*_READ, *from_arrow_schema(MOVE_COLUMNS)])
 
@@ -89,9 +91,15 @@ class ZoneTraffic(LazyResult):
         replicas, brokers = self.fleet.replicas, self.fleet.brokers
         assert replicas is not None
         assert brokers is not None
-        previous = replicas.select(*_PARTITION, F.col("replicas").alias("previous_replicas"))
+        led = F.expr(
+            "CASE WHEN array_contains(replicas, leader_id) "
+            "THEN concat(array(leader_id), filter(replicas, each -> each != leader_id)) ELSE replicas END"
+        )
+        previous = with_leaders(replicas).select(
+            *_PARTITION, F.col("replicas").alias("previous_replicas"), led.alias("led_replicas")
+        )
         racks = {
-            "replica_racks": F.expr("transform(previous_replicas, each -> try_element_at(rack_of, each))"),
+            "replica_racks": F.expr("transform(led_replicas, each -> try_element_at(rack_of, each))"),
             "broker_racks": F.array_distinct(F.map_values("rack_of")),
         }
         placed = previous.join(facts.racks_of_brokers(brokers), "cluster").withColumns(racks)
@@ -122,9 +130,10 @@ class ZoneTraffic(LazyResult):
 def measure_zone_traffic(fleet: FleetTables, params: ZoneParams | None = None) -> ZoneTraffic:
     """Computes what the groups of a fleet read across zones, its cost, and what would reduce it.
 
-    A member reads what is written, once, from the preferred leader or, with follower fetching (KIP-392), from a replica
-    in its rack. The assignors are those of Kafka's Java clients since 3.5, those of the broker, and rack-aware ones
-    that aren't part of Kafka, which are never recommended. For the rules, see `advice.kernel.zones`.
+    A member reads what is written, once, from the leader or, with follower fetching (KIP-392), from a replica in its
+    rack. The leader is the current one, if the fleet has it (`replicas.leader_id`), else the preferred one. The
+    assignors are those of Kafka's Java clients since 3.5, those of the broker, and rack-aware ones that aren't part of
+    Kafka, which are never recommended. For the rules, see `advice.kernel.zones`.
 
     Args:
         fleet: clusters, topics, groups, and members with their racks, ownership, replicas, brokers with their racks,
@@ -160,7 +169,7 @@ def measure_zone_traffic(fleet: FleetTables, params: ZoneParams | None = None) -
     if missing := faults(fleet):
         raise FleetError(missing)
     group_facts = facts.facts_by_group(
-        fleet, ["range"], topic_ids=fleet.groups is not None, owned_order=True, loads=True, leaders="preferred"
+        fleet, ["range"], topic_ids=fleet.groups is not None, owned_order=True, loads=True, leaders="current"
     )
     work = map_arrow_batches(partial(kernel.measure_traffic, params=params))
     return ZoneTraffic(group_facts.mapInArrow(work, from_arrow_schema(kernel.ZONE_ROWS)), fleet, params)
@@ -214,7 +223,9 @@ def changes(replica_moves: DataFrame, kind: str = REORDER, *, follower_fetching:
         "previous_replicas",
         "replicas",
         F.size(F.array_except("replicas", "previous_replicas")).alias("moved"),
-        (F.element_at("previous_replicas", 1) != F.element_at("replicas", 1)).alias("leader_changed"),
+        (~F.col("follower_fetching") | (F.get("previous_replicas", F.lit(0)) != F.get("replicas", F.lit(0)))).alias(
+            "leader_changed"
+        ),
         F.lit(None).cast("long").alias("bytes"),
     )
 
@@ -222,7 +233,7 @@ def changes(replica_moves: DataFrame, kind: str = REORDER, *, follower_fetching:
 def faults(fleet: FleetTables) -> list[Fault]:
     """Returns a fault for each table or column that the analysis needs and the fleet doesn't have."""
     remedies = {
-        "replicas": "Add it: the first replica of a partition is its preferred leader",
+        "replicas": "Add it, with leader_id if leaders aren't the preferred ones",
         "brokers": "Add it, with the rack of each broker",
         "loads": "Add it, with in_bytes_per_second of each partition",
     }
@@ -245,10 +256,10 @@ def _brokers_by_rack(brokers: DataFrame) -> DataFrame:
 
 def _new_replicas() -> Column:
     """Returns the new replica list; successive partitions use different brokers of the target rack."""
-    old = "get(previous_replicas, replica_index)"
+    old = "get(led_replicas, replica_index)"
     new = "get(of_brokers, partition % size(of_brokers))"
     first = f"concat(array({{}}), filter(previous_replicas, each -> each != {old}))"
     return F.expr(
         f"CASE WHEN kind = '{REORDER}' THEN {first.format(old)} WHEN NOT follower_fetching THEN {first.format(new)} "
-        f"ELSE transform(previous_replicas, (each, index) -> if(index = replica_index, {new}, each)) END"
+        f"ELSE transform(previous_replicas, each -> if(each = {old}, {new}, each)) END"
     )

@@ -127,9 +127,9 @@ follower fetching.
 
 `follower_fetching`: whether members read from a replica in their rack. `kind`: `reorder` (another replica becomes the
 leader; copies nothing) or `move` (a replica moves to another rack; copies the log once). Use only one of the two.
-`previous_replicas`, `replicas`: broker ids, the preferred leader first. `bytes_per_day`: bytes read by all groups;
-`cross_zone_bytes_per_day`: those that certainly cross a zone; `saved_bytes_per_day`: those that certainly wouldn't
-anymore, whatever the unknown racks are."""
+`previous_replicas`, `replicas`: broker ids, the preferred leader first; if a `reorder` has the same list twice, its
+preferred leader is elected. `bytes_per_day`: bytes read by all groups; `cross_zone_bytes_per_day`: those that
+certainly cross a zone; `saved_bytes_per_day`: those that certainly wouldn't anymore, whatever the unknown racks are."""
 
 ZONES_TABLES: dict[str, StructType] = {"zones": ZONES, "replica_moves": REPLICA_MOVES, "rejected": REJECTED}
 

@@ -166,7 +166,7 @@ def names(spark: SparkSession, page: str, fleet: Fleet) -> dict[str, Any]:
 
 STORED = ("docs/databricks.md",)
 """Pages that take a stored plan of the sample for granted, in output/plan."""
-OF_THE_SAMPLE = ("docs/replicas.md", "docs/sticky.md", "docs/upgrade.md", "docs/leader-detection.md")
+OF_THE_SAMPLE = ("docs/replicas.md", "docs/placement.md", "docs/operate.md", "docs/sticky.md", "docs/libraries.md")
 WEIGHT = StructField("user_data", StringType())
 
 
@@ -235,10 +235,6 @@ def _simulate(spark: SparkSession, _: Fleet) -> dict[str, Any]:
     return {"fleet": fleet, "events": events, "sample": sample_fleet(spark)}
 
 
-def _records(spark: SparkSession, _: Fleet) -> dict[str, Any]:
-    return {"records": sample_records(spark)}
-
-
 def _what_if(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
     return {"after": fleet.with_members_left(group_id="payments-*", count=1)}
 
@@ -250,8 +246,7 @@ def _databricks(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
 _OF_PAGES: dict[str, Callable[[SparkSession, Fleet], dict[str, Any]]] = {
     "docs/connect.md": _connect,
     "docs/databricks.md": _databricks,
-    "docs/replay.md": _records,
-    "docs/replicas.md": _replicas,
+    "docs/placement.md": _replicas,
     "docs/report.md": _report,
     "docs/share.md": _applications,
     "docs/simulate.md": _simulate,

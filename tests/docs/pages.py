@@ -32,8 +32,8 @@ FENCE = re.compile(r"( *)```(\S*)\s*$")
 class Step:
     """Something to run, or to look for.
 
-    `language` says what `text` is: a command without its comment (sh), a Python block, or a diagram that a command
-    before it has drawn (mermaid). `shown` is what the page shows as the outcome.
+    `language` says what `text` is: a command without its comment (sh), or a Python block. `shown` is what the page
+    shows as the outcome.
     """
 
     page: str
@@ -95,7 +95,7 @@ def _read(page: Path) -> tuple[list[Step], list[Block]]:
     found: list[Step] = []
     unread: list[Block] = []
     for block in blocks(page.read_text(encoding="utf-8")):
-        if block.mark in ("python", "mermaid"):
+        if block.mark == "python":
             found.append(Step(name, block.line, block.mark, "\n".join(block.lines)))
         elif block.mark in SHELL or not block.mark:
             commands = list(_commands(name, block))

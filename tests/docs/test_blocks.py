@@ -94,9 +94,9 @@ def test_the_environment_of_airflow() -> None:
 
 
 def test_a_settings_file(tmp_path: Path) -> None:
-    """docs/plan.md: the file and the flags that it stands for are the same; those of its table are the jobs'."""
-    (tmp_path / "compare.toml").write_text("\n".join(block("docs/plan.md", "top = 20")))
-    page = (ROOT / "docs" / "plan.md").read_text()
+    """docs/settings.md: the file and the flags that it stands for are the same; those of its table are the jobs'."""
+    (tmp_path / "compare.toml").write_text("\n".join(block("docs/settings.md", "top = 20")))
+    page = (ROOT / "docs" / "settings.md").read_text()
     (variables,) = re.findall(r"^This file is equivalent to `compare (.+)`\.$", page, re.MULTILINE)
     by_file = vars(compare.main.parse(["--config", str(tmp_path / "compare.toml")]))
     by_flags = vars(compare.main.parse(shlex.split(variables)))
@@ -105,21 +105,21 @@ def test_a_settings_file(tmp_path: Path) -> None:
     assert by_file["fleet"] == str(tmp_path / by_flags["fleet"])
     jobs = (advise, check, compare, report, snapshot)
     flags = {flag for job in jobs for each in job.main.params for flag in each.opts}
-    for row in table("docs/plan.md", "| flag | in every job"):
+    for row in table("docs/settings.md", "| flag | in every job"):
         assert set(re.findall(r"--[a-z-]+", row[0])) <= flags
 
 
 def test_settings_that_say_who_leads(tmp_path: Path) -> None:
-    """docs/leader-detection.md: taken by the job plan."""
+    """docs/libraries.md: taken by the job plan."""
     file = tmp_path / "plan.toml"
-    file.write_text("\n".join([*block("docs/leader-detection.md", "[[leader_client"), '[fleet]\nlocation = "./fleet"']))
+    file.write_text("\n".join([*block("docs/libraries.md", "[[leader_client"), '[fleet]\nlocation = "./fleet"']))
     (led,) = plan_settings.load(file).leader_client
     assert (led.groups, led.library, led.version) == ("billing-*", "Java", "2.8")
 
 
 def test_the_entry_point_of_a_package() -> None:
-    """docs/custom-assignor.md: of the name that is looked for."""
-    (name,) = tomllib.loads("\n".join(block("docs/custom-assignor.md", "[project")))["project"]["entry-points"]
+    """docs/weighted.md: of the name that is looked for."""
+    (name,) = tomllib.loads("\n".join(block("docs/weighted.md", "[project")))["project"]["entry-points"]
     assert name == ENTRY_POINTS
 
 
@@ -216,10 +216,10 @@ def test_tables_of_a_plan() -> None:
 
 
 def test_settings_to_apply() -> None:
-    """docs/apply.md: each is one that another page explains or that the advice names."""
+    """docs/change.md: each is one that another page explains or that the advice names."""
     pages_and_code = [*(ROOT / "docs").glob("*.md"), *(ROOT / "spark_assign").rglob("*.py")]
-    known = "\n".join(file.read_text(encoding="utf-8") for file in pages_and_code if file.name != "apply.md")
-    named = [line for each in others(ROOT / "docs/apply.md") for line in each.lines]
+    known = "\n".join(file.read_text(encoding="utf-8") for file in pages_and_code if file.name != "change.md")
+    named = [line for each in others(ROOT / "docs/change.md") for line in each.lines]
     assert [line for line in named if line.partition("=")[0] not in known] == []
 
 
@@ -279,18 +279,18 @@ def test_tables_of_connect() -> None:
 
 
 def test_tables_of_a_placement() -> None:
-    """docs/replicas.md: their columns, and what may be null."""
+    """docs/placement.md: their columns, and what may be null."""
     of_place = {"requests": replica_schemas.REQUESTS, "brokers": replica_schemas.BROKERS}
-    rows = table("docs/replicas.md", "| table | columns")
+    rows = table("docs/placement.md", "| table | columns")
     assert {row[0] for row in rows} == set(of_place)
     for name, cell in rows:
-        agree("docs/replicas.md", name, cell, of_place[name])
+        agree("docs/placement.md", name, cell, of_place[name])
 
 
 def test_settings_of_a_simulation() -> None:
     """docs/simulate.md: every time with its default."""
     defaults = {each.name: each.default for each in dataclasses.fields(Settings)}
-    rows = table("docs/simulate.md", "| `Settings` | Kafka | default |")
+    rows = table("docs/simulate-rules.md", "| `Settings` | Kafka | default |")
     assert [row[0] for row in rows] == [name for name in defaults if name not in ("groups", "members", "partitions")]
     assert defaults.pop("rebalance_timeout_ms") is None
     assert {row[0]: row[2] for row in rows}["rebalance_timeout_ms"] == "max_poll_interval_ms"
@@ -304,7 +304,7 @@ def test_events_of_a_simulation() -> None:
     in_schema = re.search(r"^\| event \|.*?\n\n", (ROOT / "spark_assign/tables/simulation.py").read_text(), re.M | re.S)
     assert in_schema is not None
     plain = re.findall(r"[a-z_-]+|\d+", re.sub(r"\W*[(:][^|]*", " ", in_schema[0]))
-    rows = table("docs/simulate.md", "| event | needs |")
+    rows = table("docs/simulate-rules.md", "| event | needs |")
     assert {name.strip("` ") for row in rows for name in row[0].split(",")} <= set(plain)
     for row in rows:
         for name in re.findall(r"\b[a-z]+_[a-z_]+\b", " ".join(row[1:])):
@@ -338,3 +338,15 @@ def test_commands_of_other_tests_are_run() -> None:
     for step in homes.steps_at(homes.KAFKA):
         test = ROOT / homes.KAFKA / f"{homes.needs_kafka(step)}.py"
         assert re.search(rf'documented\.steps\("{homes.needs_kafka(step)}"', test.read_text()), str(step)
+
+
+def test_the_commands_of_the_symptoms() -> None:
+    """docs/questions.md: each command of its tables has the options of its job, and is one of a kind on its line."""
+    rows = [line for line in (ROOT / "docs/questions.md").read_text().splitlines() if line.startswith("| ")]
+    found = [shlex.split(text) for row in rows for text in re.findall(r"`((?:[a-z]+) --[^`]*|replicas [^`]*)`", row)]
+    assert len(found) > 30
+    for job, *words in found:
+        main = importlib.import_module(f"jobs.{job}").main
+        if job == "replicas":
+            main, words = main.commands[words[0]], words[1:]
+        main.parse(words)

@@ -37,7 +37,7 @@ def recorded(name: str) -> list[dict[str, Any]]:
 def test_calls_of_the_coordinator() -> None:
     """docs/simulate.md: as many as were recorded."""
     sentence = "The simulated group returns what Kafka's own `ClassicGroup` returned in # recorded calls"
-    assert figures("docs/simulate.md", sentence) == [f"{len(recorded('classic-group')):,}"]
+    assert figures("docs/simulate-rules.md", sentence) == [f"{len(recorded('classic-group')):,}"]
 
 
 def test_groups_of_real_consumers() -> None:
@@ -45,7 +45,7 @@ def test_groups_of_real_consumers() -> None:
     pytest.importorskip("kafka")
     from tests.kafka.protocol_cases import CASES
 
-    assert figures("docs/simulate.md", "leave, crash, restart and vote in # groups") == [str(len(CASES))]
+    assert figures("docs/simulate-rules.md", "leave, crash, restart and vote in # groups") == [str(len(CASES))]
 
 
 def test_groups_that_are_heard() -> None:
@@ -53,11 +53,11 @@ def test_groups_that_are_heard() -> None:
     pytest.importorskip("kafka")
     from tests.kafka.heartbeat_story import CASES
 
-    assert figures("docs/simulate.md", "listeners and the epochs in # groups") == [str(len(CASES))]
+    assert figures("docs/simulate-rules.md", "listeners and the epochs in # groups") == [str(len(CASES))]
 
 
 def test_what_another_decoder_reads() -> None:
-    """docs/snapshot.md: kafka-python's classes on the recorded rows."""
+    """docs/architecture.md: kafka-python's classes on the recorded rows."""
     metadata = pytest.importorskip("kafka.protocol.consumer.metadata")
     kinds = {"subscription": metadata.ConsumerProtocolSubscription, "assignment": metadata.ConsumerProtocolAssignment}
     rows = [row for row in recorded("wire") if row["kind"] in kinds]
@@ -72,7 +72,7 @@ def test_what_another_decoder_reads() -> None:
             alike += row["valid"] and topics == _recorded_topics(row["decoded"])
             passed += not row["valid"]
     valid = sum(row["valid"] for row in rows)
-    page = "docs/snapshot.md"
+    page = "docs/architecture.md"
     assert figures(page, "own `ConsumerProtocol` (# subscriptions and assignments") == [str(len(rows))]
     assert figures(page, "decoder reads # of # valid ones alike; #") == [str(alike), str(valid), str(failed)]
     assert figures(page, "where Kafka reads on, # damaged ones pass") == [str(passed)]

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cases import cases
 from tests.docs import homes, shown
-from tests.docs.pages import ROOT, Step, name_of, others, pages, steps
+from tests.docs.pages import ROOT, Step, blocks, name_of, others, pages, steps
 from tests.docs.terminal import Line, terminal
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
@@ -237,6 +237,15 @@ def test_a_command_has_one_outcome() -> None:
             outcomes.setdefault(step.text, set()).add(step.shown)
     got = {text: found for text, found in outcomes.items() if len(found) > 1}
     assert got == {text: found for text, found in outcomes.items() if "faulty" in text and len(found) == 2}
+
+
+def test_tables_are_aligned() -> None:
+    """The comparison with what is printed ignores widths, so a table that was edited by hand is found here."""
+    for page in pages():
+        for block in blocks(page.read_text()):
+            drawn = [line for line in block.lines if line.startswith(("+-", "|"))]
+            if drawn and drawn[0].startswith("+-"):
+                assert len({len(line) for line in drawn if line != "|"}) == 1, f"{page.name}:{block.line}"
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)

@@ -54,7 +54,7 @@ def lines_of_prose(text: str) -> Iterator[tuple[int, str]]:
         r"^ *```.*?^ *```",
         *(r"`[^`]*`", r"\]\([^)]*\)", r"<[^>]+>", r"https?://\S+"),
         r"^::: .*$",
-        r"\[.*?#\d+",
+        r"\[[^\]\n]*#\d+",
     ):
         text = re.sub(pattern, blank, text, flags=re.DOTALL | re.MULTILINE)
     return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())

@@ -1,4 +1,4 @@
-"""docs/assignors.md: every worked example is planned, and comes out as it stands there."""
+"""Every worked example of the pages on assignors is planned, and comes out as it stands there (docs/assignors.md)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.docs.pages import ROOT, others
 from tests.spark import fleets
 
 PAGE = "docs/assignors.md"
+PAGES = (PAGE, "docs/libraries.md", "docs/weighted.md")
 TOPIC = re.compile(r"(\w+): (\d+) partitions?(?: in racks ([\w, ]+))?")
 PARTITION = re.compile(r"(\w+)p(\d+)")
 ROUND = re.compile(r"(?P<assignor>[\w@.-]+)(?:, round (?P<round>\d+))?$")
@@ -61,8 +62,8 @@ def read(lines: list[str]) -> Example:
 
 
 def examples() -> list[Example]:
-    """Those of the page, in its order."""
-    return [read(block.lines) for block in others(ROOT / PAGE) if block.mark == "text"]
+    """Those of the pages, in their order."""
+    return [read(block.lines) for page in PAGES for block in others(ROOT / page) if block.mark == "text"]
 
 
 def rows_of(group: str, example: Example) -> Iterator[tuple[str, dict[str, Any]]]:

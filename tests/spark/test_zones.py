@@ -50,6 +50,24 @@ def test_rows_in_any_order(spark: SparkSession, seed: int) -> None:
     assert tuples(one.replica_moves) == tuples(other.replica_moves)
 
 
+def test_the_current_leader_counts(spark: SparkSession) -> None:
+    """Members read from `leader_id`; a reorder can be the election of the preferred leader alone, and needs no copy."""
+    fleet = given.zones_fleet(spark)
+    assert fleet.replicas is not None
+    led = fleet.replicas.drop("leader_id").withColumn("leader_id", F.get("replicas", F.lit(1)))
+    found = kept(measure_zone_traffic(replace(fleet, replicas=led)))
+    now = found.zones.where("assignor = 'current' and not follower_fetching")
+    bytes_of = {row["group_id"]: row["cross_zone_bytes_at_least"] / 1e9 for row in now.collect()}
+    # By the table of the page, with the second replica as the leader: orders in b, c, a; clicks in b and c.
+    assert bytes_of == pytest.approx({"billing": 3 * 864, "audit": 2 * 864, "ranking": 86.4, "search": 86.4})
+    moves = found.changes("reorder").orderBy("topic", "partition").collect()
+    assert [(row["topic"], row["partition"], row["previous_replicas"], row["replicas"]) for row in moves] == [
+        ("clicks", 0, [1, 2, 3], [3, 1, 2]),
+        ("orders", 0, [1, 2], [1, 2]),
+    ]
+    assert {(row["moved"], row["leader_changed"]) for row in moves} == {(0, True)}
+
+
 def test_what_is_missing(spark: SparkSession) -> None:
     """Each with a remedy; and what is no price."""
     fleet = given.zones_fleet(spark)

@@ -40,7 +40,7 @@ class _Partitions:
     """Partitions; racks are indexes into their sorted names.
 
     Attributes:
-        replicas: `replicas[partition, index]`, the rack; -1: unknown, -2: no such replica.
+        replicas: `replicas[partition, index]`, the rack, the leader's first; -1: unknown, -2: no such replica.
         reads: `reads[partition, rack]`, bytes per day.
         without_rack: bytes per day that members without a rack read of each partition.
         brokers: `brokers[partition, rack]`, whether the cluster has a broker in the rack.
@@ -58,8 +58,9 @@ def replica_moves(rows: pa.Table) -> pa.Table:
     """Returns the replica moves that reduce cross-zone traffic.
 
     Args:
-        rows: one row per partition: `replica_racks` (null: unknown), `read_from` and `read_bytes` as parallel lists (a
-            rack might occur several times; null: members without a rack), and `broker_racks`, the racks of the cluster.
+        rows: one row per partition: `replica_racks` (the leader's first; null: unknown), `read_from` and `read_bytes`
+            as parallel lists (a rack might occur several times; null: members without a rack), and `broker_racks`, the
+            racks of the cluster.
 
     Returns:
         The same rows with the columns of `MOVE_COLUMNS`, each zero, one, or more times.

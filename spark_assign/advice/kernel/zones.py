@@ -32,9 +32,9 @@ from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_ind
 
 # --- computes cross-zone traffic from the racks of members and replicas, and recommends how a group should read ---
 #
-# A member reads from the preferred leader, the first replica of a partition. With follower fetching (KIP-392), it reads
-# from a replica in its own rack if there is one, and otherwise from the leader: `RackAwareReplicaSelector` selects the
-# leader if it is in that rack, else the most caught-up in-sync replica there.
+# A member reads from the leader: the current one, or the preferred one (the first replica) if that is unknown. With
+# follower fetching (KIP-392), it reads from a replica in its own rack if there is one, and otherwise from the leader:
+# `RackAwareReplicaSelector` selects the leader if it is in that rack, else the most caught-up in-sync replica there.
 #
 # Example: the leader is in rack a, followers are in b and c. A member in b reads across zones, but not with follower
 # fetching; a member in d does in both cases. For a member without a rack, it is unknown.
@@ -62,7 +62,7 @@ class PartitionRacks:
 
     Attributes:
         start: index of partition 0 of each topic, and the total at the end.
-        leader: rack of the preferred leader of each partition; -1 if unknown.
+        leader: rack of the leader of each partition; -1 if unknown.
         near: `near[set, rack]`, whether a rack is in a set of racks.
         replicas: index of the set of racks with a replica of each partition; 0: unknown.
         read: bytes per day that a group which owns the partition reads; -1 if unknown.
