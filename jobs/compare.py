@@ -19,11 +19,9 @@ from spark_assign.cli.options import (
     ListType,
     exit_codes,
     given_parameters,
-    given_values,
     input_options,
     parameter_options,
     result_options,
-    streams_options,
 )
 from spark_assign.cli.owners import group_filter_options
 from spark_assign.cli.plan_kinds import has_streams_groups
@@ -32,6 +30,7 @@ from spark_assign.report.results import summary
 from spark_assign.simulation.settings import Settings
 from spark_assign.stores.result import LazyResult
 from spark_assign.streams import compare_streams
+from spark_assign.tables.streams import StreamsParams
 
 ASSIGNORS = "those of the group's protocol: Kafka's client-side assignors, or uniform and server-range"
 CHANGES = """Changes: as-is (the default); leave:GROUPS:COUNT and join:GROUPS:COUNT: COUNT members leave or join each
@@ -56,7 +55,7 @@ GROUPS, MEMBERS and TOPICS are shell patterns. A name can precede a change:
     multiple=True,
     help="Change to apply before comparing, for example leave:payments-*:1. See below for the syntax. Repeatable.",
 )
-@streams_options()
+@parameter_options(StreamsParams)
 @parameter_options(Settings, *PAUSE_TIMES)
 @result_options("groups in the summary of each change")
 def main(options: Options) -> int:
@@ -70,7 +69,7 @@ def main(options: Options) -> int:
 
 def _run(options: Options, place: str | None, fleet: Fleet, what_ifs: list[WhatIf]) -> int:
     comparison = compare(fleet, options.assignors, what_ifs, Settings(**given_parameters(options, Settings)))
-    of_streams = given_values(options, ("standby_replicas", "restore_bytes_per_second"))
+    of_streams = given_parameters(options, StreamsParams)
     compared: list[LazyResult] = [comparison]
     if has_streams_groups(fleet):
         is_other_kind = F.coalesce(F.col("rejected") == "streams-group", F.lit(False))

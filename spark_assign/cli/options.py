@@ -405,8 +405,8 @@ def check_rule(options: SimpleNamespace, rule: str) -> None:
 
     Args:
         options: the options of a job.
-        rule: `--a, --b needs --c, --d` (any of them), `--a excludes --b, --c`, or `one of --a, --b` (exactly one), and
-            optionally the reason after a colon.
+        rule: `--a, --b needs --c, --d` (any of them), `--a excludes --b, --c`, `one of --a, --b` (exactly one), or
+            `any of --a, --b` (at least one), and optionally the reason after a colon.
 
     Raises:
         ConfigError: the options break the rule.
@@ -424,9 +424,11 @@ def check_rule(options: SimpleNamespace, rule: str) -> None:
         raise ConfigError(f"{also_given[0]} can't be used with {given[0]}{reason}.")
     if " needs " in text and given and not also_given:
         raise ConfigError(f"{given[0]} needs {alternatives(others)}{reason}.")
+    if text.startswith("any of ") and not given:
+        raise ConfigError(f"Use {alternatives(flags)}{reason}.")
     if text.startswith("one of ") and len(given) != 1:
-        problem = f"{given[1]} can't be used with {given[0]}" if given else f"None of {', '.join(flags)} is given"
-        raise ConfigError(f"{problem}{reason}. Use exactly one of {', '.join(flags)}.")
+        problem = f"{given[1]} can't be used with {given[0]}{reason}. " if given else ""
+        raise ConfigError(f"{problem}Use exactly one of {', '.join(flags)}.")
 
 
 def alternatives(names: Sequence[str]) -> str:
@@ -526,42 +528,3 @@ def config_option(defaults: Callable[[Path, Sequence[str], Sequence[click.Parame
 
 
 CONFIG = config_option(defaults)
-
-
-def streams_options() -> Decorator:
-    """Returns `--standby-replicas` and `--restore-bytes-per-second`."""
-    return compose_options(
-        click.option(
-            "--standby-replicas",
-            metavar="N",
-            type=click.IntRange(min=0),
-            help="Number of standby replicas per task with state of Streams groups (default: as each group is "
-            "configured).",
-        ),
-        click.option(
-            "--restore-bytes-per-second",
-            metavar="N",
-            type=click.FloatRange(min=0, min_open=True),
-            help="What a process restores from changelogs. With it, classic Streams applications are followed until "
-            "every task is at its final owner (default: only the next rebalance).",
-        ),
-    )
-
-
-def streams_thresholds() -> Decorator:
-    """Returns `--max-moved-without-state` and `--max-restore-time`."""
-    return compose_options(
-        click.option(
-            "--max-moved-without-state",
-            metavar="N",
-            type=click.IntRange(min=0),
-            help="Alert if more than N active tasks of a Streams group move to a process without their state.",
-        ),
-        click.option(
-            "--max-restore-time",
-            metavar="TIME",
-            type=DURATION,
-            help="Alert if a classic Streams application restores state for longer than TIME, for example 10m. The "
-            "plan needs --restore-bytes-per-second.",
-        ),
-    )
