@@ -109,7 +109,7 @@ def test_streams_applications(spark: SparkSession) -> None:
 
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Writes the tables, and prints the list; one group with what is not advised; settings that cannot be."""
-    words = ["--fleet", str(two_members(tmp_path / "fleet", "range", 8)), "--restore-ms", "60000"]
+    words = ["--fleet", str(two_members(tmp_path / "fleet", "range", 8)), "--restore-time", "1m"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out

@@ -93,8 +93,11 @@ def test_the_job(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "Use --plan LOCATION"),
-        (["--history", "./x"], "--history needs a threshold: one of --max-rebalances-per-day, --max-pause"),
+        ([], "Use --plan, --history, or --sample."),
+        (
+            ["--history", "./x"],
+            "--history needs --max-rebalances-per-day, --max-pause, or --max-unreadable: a threshold.",
+        ),
         (["--plan", "./x", "--max-pause", "10m"], "--max-pause needs --history"),
         (["--history", "./x", "--drift", "./x", "--max-unreadable", "0"], "--drift needs --plan"),
     ],

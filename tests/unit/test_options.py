@@ -239,7 +239,7 @@ def test_lists_of_a_settings_file_and_runs(tmp_path: Path) -> None:
     """`--assignors A,B` is a list there; a run has its place's folder."""
     (tmp_path / "x.toml").write_text('assignors = ["range", "sticky"]\nwhat_if = ["leave:*:1"]\nsample = true\n')
     compare = commands()["compare"].parse(["--config", str(tmp_path / "x.toml")])
-    assert (compare.assignors, compare.what_if, compare.sample) == ("range,sticky", ("leave:*:1",), True)
+    assert (compare.assignors, compare.what_if, compare.sample) == (("range", "sticky"), ("leave:*:1",), True)
     (tmp_path / "x.toml").write_text('plan = "./plans@2026-11-21"\nfail-on = "alerts"\n')
     check = commands()["check"].parse(["--config", str(tmp_path / "x.toml")])
     assert (check.plan, check.fail_on) == (f"{tmp_path}/plans@2026-11-21", "alerts")
@@ -355,8 +355,8 @@ def test_which_engine(bare: pytest.MonkeyPatch) -> None:
     ("--only zones --session-bounds 6s,30min", "--session-bounds needs --only membership."),
     ("--only membership --min-daily-savings 0", "--min-daily-savings needs --only zones."),
     ("--only zones --capacity *=5", "--capacity doesn't apply to --only zones. Leave out one of them."),
-    ("--only size --min-members 0", "--min-members doesn't apply to --only size. Leave out one of them."),
-    ("--only size --restore-ms 5", "--restore-ms doesn't apply to --only size. Leave out one of them."),
+    ("--only size --min-members 1", "--min-members doesn't apply to --only size. Leave out one of them."),
+    ("--only size --restore-time 5ms", "--restore-time doesn't apply to --only size. Leave out one of them."),
 )
 def test_flags_of_advise_that_only_needs(words: str, message: str, caplog: pytest.LogCaptureFixture) -> None:
     """A flag that the mode doesn't have is wrong usage, before Spark starts."""
