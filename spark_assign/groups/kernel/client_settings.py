@@ -281,6 +281,11 @@ def member_settings(change: MemberChange) -> list[str]:
     return lines
 
 
+def has_forbidden_settings(library: Library) -> bool:
+    """Checks whether a consumer of a library doesn't start with `FORBIDDEN`, which are its own names."""
+    return "partition.assignment.strategy" in library.templates.assignors
+
+
 def assignor_lines(library: Library, assignors: Sequence[str]) -> list[str]:
     """Returns the lines that set the list of assignors of a library, by Kafka's names."""
     if assignors and assignors[0] in SERVER_ASSIGNORS:
@@ -326,7 +331,7 @@ def _settings(library: Library, change: MemberChange, assignors: Sequence[str]) 
     if change.switch is not None and change.switch.keeps_protocol:
         yield from assignor_lines(library, assignors)[-1:]
     elif assignors:
-        if assignors[0] in SERVER_ASSIGNORS and "partition.assignment.strategy" in templates.assignors:
+        if assignors[0] in SERVER_ASSIGNORS and has_forbidden_settings(library):
             yield f"{templates.comment} remove {', '.join(FORBIDDEN)}: a client doesn't start with them"
         yield from assignor_lines(library, assignors)
 
