@@ -661,7 +661,9 @@ UNCHECKED = ("cluster", "category_index")
 """Columns that are the same in all cases, or that follow from another one."""
 
 
-@pytest.mark.parametrize("command", sorted({row["command"] for each in CASES for row in each.values[1] if "command" in row}))
+@pytest.mark.parametrize(
+    "command", sorted({row["command"] for each in CASES for row in each.values[1] if "command" in row})
+)
 def test_commands_are_accepted(command: str) -> None:
     """Each command names a job, and options that it has."""
     job, *words = shlex.split(command)

@@ -61,7 +61,7 @@ from tests.plan_rows import facts_table, plan_rows
         "librdkafka <2.2 (sure)",
         "likely",
         "librdkafka <2.2 (sure), as 2.6.1 (before, different subscriptions can count as balanced, or the leader "
-        "never finishes; before 2.2, racks are ignored)",
+        "never finishes, confluentinc/librdkafka#4783; before 2.2, racks are ignored)",
     ),
     ("range@librdkafka", "librdkafka (guess)", "guess", "librdkafka (guess), as 2.6.1 (before 2.2, racks are ignored)"),
     ("cooperative-sticky@librdkafka", "librdkafka 2.6.1 (given)", leader_rules.GIVEN, "librdkafka 2.6.1 (given)"),
@@ -76,6 +76,7 @@ def test_one_group(assignor: str, leader: str | None, kind: str, words: str) -> 
     """Its leader's, if the rules are those that this leader is planned by; else it is said whose they are."""
     found = leader_rules.find_rule_source(assignor, leader)
     assert (found.kind, found.text) == (kind, words)
+    assert found.differs == (kind == leader_rules.OTHER or ", as 2.6.1" in words)
 
 
 @pytest.mark.parametrize("leader", [("Java", "2.8-3.3", "likely"), ("franz-go", None, "sure"), ("kafkajs", None, None)])

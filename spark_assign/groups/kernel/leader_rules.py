@@ -257,10 +257,12 @@ TO_NAME = frozenset({GUESS, UNKNOWN})
 
 @dataclass(frozen=True)
 class RuleSource:
-    """Source of the rules that plan a group: one of `RULE_SOURCES`, and a short text."""
+    """Source of the rules that plan a group: one of `RULE_SOURCES`, a short text, and whether the leader is known to
+    assign otherwise in some cases."""
 
     kind: str
     text: str
+    differs: bool = False
 
 
 def format_leader(
@@ -342,20 +344,24 @@ def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
         or (str(leader).endswith((_RACKS, _UNKNOWN_RACKS)) and not _follows_racks(assignor, str(leader)))
         or assignor_of_leader(name, library, releases) != assignor
     ):
-        return RuleSource(OTHER, f"{rules}, but led by {leader}")
+        return RuleSource(OTHER, f"{rules}, but led by {leader}", differs=True)
     is_exact = release in ("", releases) or (release == library and (releases or library != "franz-go"))
     as_of = "" if is_exact else f", as {rules.removeprefix(f'{library} ')}"
-    if library == release == "librdkafka" and release_bounds(releases)[0] < LIBRDKAFKA_RELEASE:
+    is_older = library == release == "librdkafka" and release_bounds(releases)[0] < LIBRDKAFKA_RELEASE
+    if is_older:
         as_of = f", as 2.6.1{_librdkafka_defects(name, releases)}"
         certainty = LIKELY if certainty in (SURE, GIVEN) else certainty
-    return RuleSource(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}")
+    return RuleSource(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}", differs=is_older)
 
 
 def _librdkafka_defects(assignor: str, releases: str | None) -> str:
     """Returns what librdkafka before 2.6.1 does otherwise, if the leader's release might be one of these."""
     defects = []
     if assignor == COOPERATIVE:
-        defects.append("before, different subscriptions can count as balanced, or the leader never finishes")
+        defects.append(
+            "before, different subscriptions can count as balanced, or the leader never finishes, "
+            "confluentinc/librdkafka#4783"
+        )
     if release_bounds(releases)[0] < (2, 2, 0):
         defects.append("before 2.2, racks are ignored")
     return f" ({'; '.join(defects)})" if defects else ""

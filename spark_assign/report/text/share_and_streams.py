@@ -8,7 +8,14 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import Row, Rows, aligned, change, count, duration, format_bytes, group_name, number
-from spark_assign.report.listed_groups import STEP_SUMS, any_of, collected, read_rejected_lines, total_columns
+from spark_assign.report.listed_groups import (
+    STEP_SUMS,
+    any_of,
+    collected,
+    note_lines,
+    read_rejected_lines,
+    total_columns,
+)
 from spark_assign.share.plan import SharePlan
 from spark_assign.spark.progress import progress
 from spark_assign.streams import StreamsComparison, StreamsDrift, StreamsPlan, StreamsSimulation
@@ -74,6 +81,7 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> st
         order = [F.desc("moved_without_state"), F.desc("moved_active"), *map(F.col, GROUP_KEY)]
         header = ["group", "members", "processes", "tasks", "active", "standby"]
         header += ["moved", "without state", "standbys moved", "unassigned standbys"]
+        displayed = collected(plan.metrics.orderBy(*order).limit(limit), "groups")
         rows = [
             [
                 group_name(row),
@@ -81,10 +89,11 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> st
                 *(f"{row[f'min_{role}']:,}–{row[f'max_{role}']:,}" for role in ("active", "standby")),
                 *(f"{row[name]:,}" for name in _STREAMS_SUMS[2:]),
             ]
-            for row in collected(plan.metrics.orderBy(*order).limit(limit), "groups")
+            for row in displayed
         ]
         title = "Groups that restore most (active, standby: tasks per member):"
         lines += ["", title, *aligned([header, *rows])]
+        lines += note_lines(displayed)
         if totals["followed"]:
             lines += ["", *_followed_lines(plan, limit)]
     return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected)])
