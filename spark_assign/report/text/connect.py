@@ -79,10 +79,10 @@ def summarize_connect_simulation(costs: DataFrame, rejected: DataFrame, limit: i
 
     Args:
         costs, rejected: tables of a simulation (`tables.connect.SIMULATION_TABLES`).
-        limit: Maximum number of lines, those whose tasks are idle longest first.
+        limit: Maximum number of lines, those with tasks that never run again or are idle longest first.
     """
-    longest = F.desc("task_ms_not_running")
-    rows = collected(costs.orderBy(longest, "connect_cluster", "protocol").limit(limit), "costs")
+    longest = [F.desc_nulls_last("not_running"), F.desc("task_ms_not_running")]
+    rows = collected(costs.orderBy(*longest, "connect_cluster", "protocol").limit(limit), "costs")
     header = ["cluster", "protocol", "rebalances", "stopped", "started", "lost with worker", "task-seconds not running"]
     cells = [
         [

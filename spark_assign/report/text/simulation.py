@@ -49,7 +49,9 @@ def summarize_simulation(
     totals = {row["variant"]: row for row in total_rows}
     lines = _variant_lines({name: totals[name] for name in variants if name in totals})
     of_first = comparable.where(F.col("variant") == variants[0])
-    largest = collected(of_first.orderBy(F.desc("paused_partition_ms"), *GROUP_KEY).limit(max(limit, 1)))
+    never = [F.desc_nulls_last("unowned_at_end")] if "unowned_at_end" in of_first.columns else []
+    names = map(F.col, GROUP_KEY)
+    largest = collected(of_first.orderBy(*never, F.desc("paused_partition_ms"), *names).limit(max(limit, 1)))
     if limit and any(row["groups"] > 1 for row in totals.values()):
         keys = list(map(group_key, largest))
         rows = collected(comparable.where(any_of(largest)), "groups")
@@ -74,12 +76,20 @@ def summarize_local_simulation(simulation: LocalSimulation) -> tuple[str, Row | 
 
 def _variant_lines(totals: Mapping[str, Row]) -> list[str]:
     costs = {name: row["paused_partition_ms"] or 0 for name, row in totals.items()}
-    never = [
-        f"{name}: {count(row['unowned_at_end'], 'partition')} without an owner at the end, so the cost is open."
-        for name, row in totals.items()
-        if row.get("unowned_at_end")
+    return [
+        format_variants(totals),
+        *_savings_lines(costs, {name: row.get("unowned_at_end") for name, row in totals.items()}),
     ]
-    return [format_variants(totals), *format_savings(costs), *never]
+
+
+def _savings_lines(costs: Mapping[str, int], unowned: Mapping[str, int | None]) -> list[str]:
+    """Returns the savings of the variants that leave no partition without an owner, and a line per other variant."""
+    never = [
+        f"{name}: {count(partitions, 'partition')} without an owner at the end, so the cost is open."
+        for name, partitions in unowned.items()
+        if partitions
+    ]
+    return [*format_savings({name: cost for name, cost in costs.items() if not unowned[name]}), *never]
 
 
 def format_variants(totals: Mapping[str, Row]) -> str:
@@ -144,10 +154,13 @@ def summarize_comparison(comparison: DataFrame, rejected: DataFrame, limit: int 
     paused = {name: f"{name}_paused_partition_ms" for name in COMPARED_VARIANTS}
     comparison = comparison.dropna(subset=list(paused.values()))
     sums = [F.coalesce(long_sum(column), F.lit(0)).alias(name) for name, column in paused.items()]
+    unowned = [name for name in COMPARED_VARIANTS if f"{name}_unowned_at_end" in comparison.columns]
+    sums += [long_sum(f"{name}_unowned_at_end").alias(f"{name}_unowned_at_end") for name in unowned]
     (totals,) = collected(comparison.agg(num_rows("groups"), *sums))
     costs = ", ".join(f"{name} {partition_seconds(totals[name])}" for name in paused)
     lines = [f"{count(totals['groups'], 'group')} compared; partition-seconds not consumed: {costs}"]
-    lines += format_savings({name: totals[name] for name in paused})
+    open_costs = {name: totals.get(f"{name}_unowned_at_end") for name in paused}
+    lines += _savings_lines({name: totals[name] for name in paused}, open_costs)
     if limit and totals["groups"]:
         savings = F.col(paused["eager"]) - F.col(paused["cooperative"])
         displayed = collected(comparison.orderBy(F.desc(savings), *GROUP_KEY).limit(limit), "groups")
@@ -159,7 +172,7 @@ def format_comparison(rows: Rows) -> str:
     """Returns one line per row of `tables.simulation.COMPARISON`, in order."""
     lines = [["group", *COMPARED_VARIANTS, *(f"{name}/eager" for name in COMPARED_VARIANTS[1:])]]
     for row in rows:
-        costs = ({cost: row[f"{name}_{cost}"] for cost in COST_COLUMNS} for name in COMPARED_VARIANTS)
+        costs = ({cost: row.get(f"{name}_{cost}") for cost in COST_COLUMNS} for name in COMPARED_VARIANTS)
         ratios = [ratio(row[f"{name}_ratio"]) for name in COMPARED_VARIANTS[1:]]
         lines.append([f"{row['cluster']}/{row['group_id']}", *map(_cost_text, costs), *ratios])
     heading = "Groups with the largest savings (rebalances / partition-seconds not consumed / longest pause):"
@@ -205,7 +218,8 @@ def cost_columns(availability: DataFrame) -> list[Column]:
 
 def _cost_text(row: Row) -> str:
     paused, longest = partition_seconds(row["paused_partition_ms"]), _seconds(row["longest_pause_ms"])
-    return f"{row['rebalances']:,} / {paused} / {longest}"
+    never = f", {row['unowned_at_end']:,} never" if row.get("unowned_at_end") else ""
+    return f"{row['rebalances']:,} / {paused} / {longest}{never}"
 
 
 def _seconds(milliseconds: int) -> str:
