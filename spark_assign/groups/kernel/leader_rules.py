@@ -54,6 +54,7 @@ from spark_assign.groups.assignors.release_rules import (
     FRANZ_GO_RELEASE,
     LIBRARIES_WITHOUT_STATIC_ORDER,
     LIBRDKAFKA_RELEASE,
+    NEWEST_OF_LIBRARY,
     assignor_of_leader,
     is_emulated,
     release_bounds,
@@ -348,10 +349,15 @@ def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
     is_exact = release in ("", releases) or (release == library and (releases or library != "franz-go"))
     as_of = "" if is_exact else f", as {rules.removeprefix(f'{library} ')}"
     is_older = library == release == "librdkafka" and release_bounds(releases)[0] < LIBRDKAFKA_RELEASE
+    newest = NEWEST_OF_LIBRARY.get(library, (99, 0))
+    is_newer = release_bounds(releases)[0][:2] > newest
     if is_older:
         as_of = f", as 2.6.1{_librdkafka_defects(name, releases)}"
+    elif is_newer:
+        as_of = f", as {newest[0]}.{newest[1]}"
+    if is_older or is_newer:
         certainty = LIKELY if certainty in (SURE, GIVEN) else certainty
-    return RuleSource(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}", differs=is_older)
+    return RuleSource(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}", differs=is_older or is_newer)
 
 
 def _librdkafka_defects(assignor: str, releases: str | None) -> str:
