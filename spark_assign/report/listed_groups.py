@@ -108,8 +108,10 @@ def balance_text(row: Row) -> str:
 
 
 def note_lines(rows: Rows, name: Callable[[Row], str] = formatting.group_name) -> list[str]:
-    """Returns one line per group with a note, each note once."""
-    texts = (f"{name(row)}: {row['note']}" for row in rows if row["note"])
+    """Returns one line per note of a group, also on whose rules plan it (`rules_note`), each note once."""
+    pairs = [(row, row.get("note")) for row in rows]
+    pairs += [(row, f"planned {rules}") for row in rows if (rules := row.get("rules_note"))]
+    texts = (f"{name(row)}: {note}" for row, note in pairs if note)
     notes = dict.fromkeys(f"  {formatting.visible(text, also=chr(10))}" for text in texts)
     return ["", "Notes:", *notes] if notes else []
 

@@ -8,7 +8,6 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.groups.kernel.client_libraries import STREAMS
 from spark_assign.groups.kernel.client_settings import FORBIDDEN
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS
 from spark_assign.migration.kernel.upgrade_verdict import UNKNOWN_VERDICT
@@ -134,7 +133,7 @@ def format_migration_steps(groups: Rows, steps: Rows) -> str:
         for step in steps_by_group[group_key(group)]:
             lines.append(f"  {step['step']}. {step['step_type']}{_migration_costs(step)}")
             lines.append(f"     {step['description']}")
-    if any(group["online"] is not None and group["assignor"] != STREAMS for group in groups):
+    if any(all(name in step["description"] for name in FORBIDDEN) for step in steps):
         lines += ["", "Removed settings, and their replacements:"]
         lines += [f"  {name}: {replacement}" for name, replacement in FORBIDDEN.items()]
     return "\n".join(lines)

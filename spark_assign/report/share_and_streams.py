@@ -11,7 +11,14 @@ from pyspark.sql import functions as F
 
 from spark_assign.report import views
 from spark_assign.report.formatting import Row, Rows, count, duration, format_bytes, group_name, number
-from spark_assign.report.listed_groups import any_of, collected, num_rows, read_rejected_lines, total_columns
+from spark_assign.report.listed_groups import (
+    any_of,
+    collected,
+    note_lines,
+    num_rows,
+    read_rejected_lines,
+    total_columns,
+)
 from spark_assign.report.views import GROUP, Column, View, bars, before_and_after, figure, span
 from spark_assign.share.plan import SharePlan
 from spark_assign.spark.progress import progress
@@ -165,7 +172,8 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> st
         f"{totals['unassigned_standby']:,} unassigned"
     ]
     if totals["groups"]:
-        lines += PLANNED.printed(plan.metrics, limit)
+        rows = PLANNED.first(plan.metrics, limit)
+        lines += [*PLANNED.lines(rows, limit), *note_lines(rows[:limit])]
     if totals["followed"] and limit:
         rows = FOLLOWED.first(plan.metrics, limit)
         lines += FOLLOWED.lines(rows, limit)

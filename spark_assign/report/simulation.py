@@ -63,7 +63,9 @@ def _seconds(milliseconds: int | None) -> str:
 
 def _cost_text(row: Row, prefix: str = "") -> str:
     rebalances, paused, longest = (row[f"{prefix}{name}"] for name in ("rebalances", *COST_COLUMNS[:2]))
-    return f"{rebalances:,} / {partition_seconds(paused)} / {_seconds(longest)}"
+    unowned = row.get(f"{prefix}unowned_at_end")
+    never = f", {unowned:,} never" if unowned else ""
+    return f"{rebalances:,} / {partition_seconds(paused)} / {_seconds(longest)}{never}"
 
 
 _COSTS = "(rebalances / partition-seconds not consumed / longest pause)"
@@ -127,7 +129,9 @@ def summarize_simulation(
     totals = {row["variant"]: row for row in total_rows}
     lines = _variant_lines({name: totals[name] for name in variants if name in totals})
     of_first = comparable.where(F.col("variant") == variants[0])
-    largest = collected(of_first.orderBy(F.desc("paused_partition_ms"), *GROUP_KEY).limit(max(limit, 1)))
+    never = [F.desc_nulls_last("unowned_at_end")] if "unowned_at_end" in of_first.columns else []
+    names = map(F.col, GROUP_KEY)
+    largest = collected(of_first.orderBy(*never, F.desc("paused_partition_ms"), *names).limit(max(limit, 1)))
     if limit and any(row["groups"] > 1 for row in totals.values()):
         keys = list(map(group_key, largest))
         rows = collected(comparable.where(any_of(largest)), "groups")
@@ -152,12 +156,20 @@ def summarize_local_simulation(simulation: LocalSimulation) -> tuple[str, Row | 
 
 def _variant_lines(totals: Mapping[str, Row]) -> list[str]:
     costs = {name: row["paused_partition_ms"] or 0 for name, row in totals.items()}
-    never = [
-        f"{name}: {count(row['unowned_at_end'], 'partition')} without an owner at the end, so the cost is open."
-        for name, row in totals.items()
-        if row.get("unowned_at_end")
+    return [
+        format_variants(totals),
+        *_savings_lines(costs, {name: row.get("unowned_at_end") for name, row in totals.items()}),
     ]
-    return [format_variants(totals), *format_savings(costs), *never]
+
+
+def _savings_lines(costs: Mapping[str, int], unowned: Mapping[str, int | None]) -> list[str]:
+    """Returns the savings of the variants that leave no partition without an owner, and a line per other variant."""
+    never = [
+        f"{name}: {count(partitions, 'partition')} without an owner at the end, so the cost is open."
+        for name, partitions in unowned.items()
+        if partitions
+    ]
+    return [*format_savings({name: cost for name, cost in costs.items() if not unowned[name]}), *never]
 
 
 def format_variants(totals: Mapping[str, Row]) -> str:
@@ -216,10 +228,13 @@ def summarize_comparison(comparison: DataFrame, rejected: DataFrame, limit: int 
     paused = {name: f"{name}_paused_partition_ms" for name in COMPARED_VARIANTS}
     comparison = comparison.dropna(subset=list(paused.values()))
     sums = [F.coalesce(long_sum(column), F.lit(0)).alias(name) for name, column in paused.items()]
+    unowned = [f"{name}_unowned_at_end" for name in COMPARED_VARIANTS]
+    sums += [long_sum(name).alias(name) for name in unowned if name in comparison.columns]
     (totals,) = collected(comparison.agg(num_rows("groups"), *sums))
     costs = ", ".join(f"{name} {partition_seconds(totals[name])}" for name in paused)
     lines = [f"{count(totals['groups'], 'group')} compared; partition-seconds not consumed: {costs}"]
-    lines += format_savings({name: totals[name] for name in paused})
+    open_costs = {name: totals.get(f"{name}_unowned_at_end") for name in paused}
+    lines += _savings_lines({name: totals[name] for name in paused}, open_costs)
     if totals["groups"]:
         lines += COMPARED.printed(comparison, limit)
     return "\n".join([*lines, *read_rejected_lines(rejected)])

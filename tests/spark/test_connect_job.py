@@ -99,6 +99,7 @@ def test_groups_of_every_kind_in_one_run(
     assert "\n\n1 share group planned, 0 rejected" in printed
     assert "\n\n1 Streams group planned, 0 rejected" in printed
     assert "\n\n1 Connect cluster planned, 1 rejected" in printed
+    assert "\n  good: planned as 3.6.1 to 4.4, because the release is unknown\n" in printed
     stored_plan = read_run(spark, output, "r")
     assert set(stored_plan.tables) == set(PLAN_TABLES)  # readers of consumer groups don't see the other kinds
     assert set(stored_plan.manifest.rows) == set(STORED_PLAN_TABLES)
