@@ -124,6 +124,9 @@ def test_events_of_a_fleet_are_simulated(
     costs = {row["protocol"]: row for row in stored(place, "costs")}
     assert sorted(costs) == ["eager", "sessioned"]
     assert costs["eager"]["task_stops"] == 4
+    events.write_text(f"connect_cluster,at_ms,event,subject,tasks\ngood,{2**63 - 1},worker-left,w2,\n")
+    assert simulate.main(words) == 0
+    assert "good: bad-event: events: a time, or a sum of times, is beyond" in capsys.readouterr().out
     for more, problem in (
         (["--compare"], "--compare can't be used with --connect-events."),
         (["--variant", "static"], "--variant requires a fleet"),

@@ -36,6 +36,9 @@ from spark_assign.groups.kernel.tagged_rows import tagged_rows
 MAX_TASKS = 100_000
 """Maximum number of tasks that an event gives a connector. The simulation keeps an object per task."""
 
+_MAX_MS = 2**63 - 1
+"""The largest long."""
+
 REBALANCES, COSTS = "rebalances", "costs"
 """Kinds of result rows, beside `REJECTED`."""
 
@@ -67,6 +70,8 @@ def simulate_clusters(
         versions = [f"{name}@{version}" if version and "@" not in name else name for name in simulated_protocols]
         try:
             results = [_simulate(initial, events[cluster], protocol, timing) for protocol in versions]
+            if any(costs["ended_ms"] > _MAX_MS or costs["task_ms_not_running"] > _MAX_MS for _, costs in results):
+                raise InvalidEventError(f"events: a time, or a sum of times, is beyond {_MAX_MS:,} ms")
         except InvalidEventError as error:
             clusters.faults.add(cluster, "bad-event", str(error))
             continue
