@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_assign.cli.process import STOPS
-from spark_assign.report.formatting import record_listed, visible
+from spark_assign.report.formatting import record_listed
 from spark_assign.stores.cluster_folders import one_folder
 from spark_assign.tables.errors import SparkAssignError
 
@@ -55,7 +55,7 @@ def failed(outcome: StepOutcome) -> bool:
 
 def problem(outcome: StepOutcome) -> str:
     """Returns how a step failed: `ended with exit code 3: not read: shop-eu.`"""
-    message = visible((outcome["error"] or {"message": ""})["message"].rstrip("."), also="\n")
+    message = (outcome["error"] or {"message": ""})["message"].rstrip(".")
     return f"ended with exit code {outcome['exit_code']}{f': {message}' if message else ''}."
 
 

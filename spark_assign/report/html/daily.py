@@ -283,4 +283,4 @@ def _clusters(rows: DailyRows) -> Part:
         parts.words("Problem", "problem"),
     ]
     table = parts.table_of("Clusters", rows.clusters, columns)
-    return Part("Stale clusters", [sentence, *rows.missing], [table])
+    return Part("Stale clusters", [sentence, *(visible(each, also="\n") for each in rows.missing)], [table])
