@@ -15,7 +15,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import click
 from pyspark.sql import DataFrame, SparkSession
@@ -51,8 +51,8 @@ from spark_assign.report.html.daily import DailyRows
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import Figures, expose, publish
 from spark_assign.sources.files.snapshot_files import last_taken, summarized
-from spark_assign.stores.cluster_folders import KEYS, folder_name
-from spark_assign.stores.run_store import StoredRun, previous_run, read_run
+from spark_assign.stores.cluster_folders import KEYS, folder_name, one_folder
+from spark_assign.stores.run_store import StoredRun, previous_run, read_run, safe_run_id
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.groups import ALERTS
 from spark_assign.tables.parameters import parameter_fields
@@ -124,7 +124,7 @@ def check_usage(options: Options) -> None:
 @top()
 def main(options: Options) -> int:
     """Runs the steps, and writes the pages."""
-    options.run_id = options.run_id or time.strftime("%Y%m%d", time.gmtime())
+    options.run_id = time.strftime("%Y%m%d", time.gmtime()) if options.run_id is None else safe_run_id(options.run_id)
     day = Path(options.output) / options.run_id
     spark = spark_session("daily", options)
     outcomes: dict[str, StepOutcome] = {}
@@ -392,7 +392,7 @@ def _write_pages(options: Options, day: Path, rows: DailyRows, details: Mapping[
     (day / "owners").mkdir(exist_ok=True)
     for team in rows.teams():
         page = report(daily=rows.of_team(team), title=f"{team}, {options.run_id}")
-        publish(page.encode(), day / "owners" / f"{quote(team, safe=' ')}.html")
+        publish(page.encode(), day / "owners" / f"{one_folder(team, safe=' ')}.html")
     page = report(daily=rows, **details, title=f"Kafka groups, {options.run_id}")
     for file in (day / "index.html", Path(options.output) / "index.html"):
         publish(page.encode(), file)

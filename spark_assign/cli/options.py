@@ -51,21 +51,22 @@ RUN = "LOCATION[@RUN_ID]"
 
 
 class DurationType(click.types.StringParamType):
-    """A duration such as `500ms`, `30s`, `2m` (or `2min`), `1h`, or `1d`; converted to milliseconds."""
+    """A duration such as `500ms`, `30s`, `2m` (or `2min`), `1h`, or `1d`, at most 100 years; converted to
+    milliseconds."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parses a duration."""
-        if isinstance(value, int):
-            return value
-        match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*(ms|s|m|min|h|d)", str(value).strip())
-        if match is None:
+        text = f"{value}ms" if isinstance(value, int) else str(value).strip()
+        match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*(ms|s|m|min|h|d)", text)
+        duration_ms = round(float(match[1]) * _UNITS_MS[match[2]]) if match else -1
+        if not 0 <= duration_ms <= _MAX_DURATION_MS:
             problem = (
-                f"{value!r} isn't a valid duration. Use a number and a unit, for example 500ms, 30s, 2m, 1h, or 1d."
+                f"{value!r} isn't a valid duration. Use a number and a unit, for example 500ms, 30s, 2m, 1h, or 1d"
             )
-            self.fail(problem, param, ctx)
-        return round(float(match[1]) * _UNITS_MS[match[2]])
+            self.fail(f"{problem}, and at most 36500d.", param, ctx)
+        return duration_ms
 
 
 class ListType(click.types.StringParamType):
@@ -98,6 +99,8 @@ class PairType(click.types.StringParamType):
 
 DURATION = DurationType()
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_MAX_DURATION_MS = 36_500 * _UNITS_MS["d"]
+"""Longest duration. No time of a record minus it is before the year 1, nor is a sum of some more than a long."""
 
 
 def duration_text(milliseconds: int) -> str:

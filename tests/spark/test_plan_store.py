@@ -351,6 +351,7 @@ def test_run_ids_are_made_safe_and_stay_different() -> None:
     assert mapped.startswith("manual__2026-11-21T00_00_00_00_00-")
     assert mapped == safe_run_id("manual__2026-11-21T00:00:00+00:00")
     assert safe_run_id("a:b") != safe_run_id("a/b")
+    assert safe_run_id("\udcff") == "_-7b86b8"
     with pytest.raises(SourceError, match="run_id is empty"):
         safe_run_id(" ")
 

@@ -118,6 +118,14 @@ def test_thresholds_of_streams_groups(steps: Steps, tmp_path: Path) -> None:
     assert " ".join(limits) in " ".join(steps.words["check"])
 
 
+@pytest.mark.parametrize("text", ["", "[]", "3", "{}", '{"exit_code": 0}', "[" * 100_000])
+def test_a_damaged_outcome_is_none(steps: Steps, tmp_path: Path, text: str) -> None:
+    """Its step runs again."""
+    steps.run(tmp_path)
+    (tmp_path / "d" / "steps" / "check.json").write_text(text)
+    assert steps.run(tmp_path)[1] == ["check"]
+
+
 def test_without_a_plan_there_is_no_page(steps: Steps, tmp_path: Path) -> None:
     """The page of the day before stays."""
     steps.codes = {"plan": 2}

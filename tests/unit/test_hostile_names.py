@@ -113,6 +113,7 @@ def test_a_cluster_stays_in_the_folder_of_the_fleet(cluster: str, tmp_path: Path
     write_folder(of_kafka(cluster), fleet)
     assert [path.name for path in tmp_path.iterdir()] == ["fleet"]
     assert [path.name for path in fleet.iterdir()] == [name]
+    assert (tmp_path / safe_run_id(cluster)).resolve().parent == tmp_path
     assert not set(safe_run_id(cluster)) & {"/", "\\", "\x00"}
 
 

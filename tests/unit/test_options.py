@@ -28,6 +28,8 @@ from spark_assign.cli.options import (
     packaged_conf,
     pairs,
     patterns,
+    streams_options,
+    streams_thresholds,
     top,
 )
 from spark_assign.tables.errors import ConfigError
@@ -84,7 +86,8 @@ def test_one_flag_has_one_meaning() -> None:
 
 def example(run: Any = lambda options: 0) -> Job:
     """A job with the options that most have."""
-    made: Any = input_options()(output_options()(patterns("--group", "only those")(top()(run))))
+    streams: Any = streams_options()(streams_thresholds()(run))
+    made: Any = input_options()(output_options()(patterns("--group", "only those")(top()(streams))))
     return job("An example.", "Exit codes: 0 done.", name="example")(made)
 
 
@@ -113,6 +116,12 @@ def test_a_job_is_called_with_its_options() -> None:
     (["--option", "sep"], "example: --option sep: expected NAME=VALUE"),
     (["--top", "many"], "'many' is not a valid integer"),
     (["--top", "-1"], "-1 is not in the range"),
+    (["--top", "2147483647"], "2147483647 isn't a number of at most 1,000,000,000"),
+    (["--restore-bytes-per-second", "nan"], "nan isn't a number of at most 9,007,199,254,740,992"),
+    (["--restore-bytes-per-second", "1e400"], "inf isn't a number"),
+    (["--max-restore-time", "36501d"], "'36501d' isn't a valid duration"),
+    (["--max-restore-time", "1e400s"], "'1e400s' isn't a valid duration"),
+    (["--max-restore-time", "-0s"], "'-0s' isn't a valid duration"),
     (["words"], "unexpected extra argument"),
     (["--config", "/nothing.toml"], "/nothing.toml: can't be read: No such file"),
 )

@@ -270,4 +270,4 @@ def _clusters(rows: DailyRows) -> Part:
     age = parts.figure("Age in hours", "age_hours", lambda hours: DASH if hours is None else f"{hours:,.1f}")
     columns: parts.Columns = ["cluster labels stale last_snapshot=taken_at", age, "problem"]
     table = parts.table_of("Clusters", rows.clusters, columns)
-    return Part("Stale clusters", [sentence, *rows.missing], [table])
+    return Part("Stale clusters", [sentence, *(visible(each, also="\n") for each in rows.missing)], [table])
