@@ -252,6 +252,7 @@ class Questions:
             raise ConfigError(f"The group can't be simulated. {rejected['code']}: {rejected['detail']}")
         (row,) = collected(simulation.availability)
         rebalances = collected(simulation.rebalances.orderBy("generation_id").limit(limit))
+        simulation.unpersist()
         facts = {"first_rebalances": rebalances, "rebalances_left_out": row["rebalances"] - len(rebalances)}
         return answers.Simulated(**of.about("estimate", unknown=[_TIMES], costs=row, **facts))
 
