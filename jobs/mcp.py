@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.locations import require_input
+from spark_assign.cli.locations import INPUT
 from spark_assign.cli.options import exit_codes, named_values, sample, sample_option, stored_run
 from spark_assign.tables.errors import ConfigError, missing_extra
 
@@ -22,7 +22,7 @@ from spark_assign.tables.errors import ConfigError, missing_extra
     "--snapshot",
     "NAME=LOCATION",
     "Snapshot to answer questions about: its name, and the folder, URI, or catalog prefix of its tables.",
-    require_input,
+    INPUT,
 )
 @sample_option()
 @stored_run("--history", "Stored history of groups (job history).")

@@ -33,8 +33,8 @@ from spark_assign.groups.explaining import explain, is_group_named
 from spark_assign.groups.kernel.plan_groups import ALL_KINDS, CONFIGURED
 from spark_assign.groups.planning import Plan, plan
 from spark_assign.report.group_members import MemberLines, read_group_members
+from spark_assign.report.history import newest_rows
 from spark_assign.report.listed_groups import any_of, collected, long_sum, num_rows, similar_name
-from spark_assign.report.text.history import newest_rows
 from spark_assign.simulation import simulate
 from spark_assign.sources.files.snapshot_offsets import Offsets
 from spark_assign.sources.files.tables import Shape, read_tables
