@@ -42,10 +42,9 @@ from spark_assign.cli.outcome import write
 from spark_assign.cli.owners import Owner, group_filter_options, read_owners, tables_with_owners
 from spark_assign.cli.settings_file import from_file
 from spark_assign.cli.steps import Step, StepOutcome, failed, problem, run_steps
+from spark_assign.report.daily import DailyRows, daily_rows
 from spark_assign.report.formatting import listed
 from spark_assign.report.html import report
-from spark_assign.report.html.collect_daily import daily_rows
-from spark_assign.report.html.daily import DailyRows
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import Figures, expose, publish
 from spark_assign.sources.files.snapshot_files import last_taken, summarized

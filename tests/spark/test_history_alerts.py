@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs import check, report
 from spark_assign.history.alerts import history_alerts
+from spark_assign.report.daily import daily_rows
 from spark_assign.report.formatting import count
 from spark_assign.report.history import format_histories, summarize_history
-from spark_assign.report.html.collect_daily import daily_rows
 from spark_assign.stores.run_store import write_run
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.history import HISTORY_TABLES

@@ -19,7 +19,7 @@ from spark_assign.report.comparison import compare_rows
 from spark_assign.report.connect import connect_rows
 from spark_assign.report.drift import drift_rows
 from spark_assign.report.html import PlanRows, report
-from spark_assign.report.html.collect_plan import plan_rows
+from spark_assign.report.plan_page import plan_rows
 from spark_assign.report.replicas import replica_rows
 from spark_assign.report.simulation import charted_ownership, simulation_rows
 from spark_assign.simulation.simulation import simulate_variants

@@ -251,7 +251,7 @@ def test_what_is_recommended_stands_beside_what_runs_now(full: str) -> None:
     everything = report_rows.everything()
     plan = everything["plan"]
     same = PlanRows(classes=plan.classes, groups=[{**plan.groups[0], "assignor": "range"}])
-    text = render_report(same, everything["comparison"])
+    text = render_report(same, comparison=everything["comparison"])
     assert '<td>range</td><td class="to">sticky</td><td>3</td>' in text
     assert ">Planned</th>" not in text
 
