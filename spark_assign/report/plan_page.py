@@ -20,7 +20,7 @@ from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.leader_rules import RULE_SOURCE_TEXTS, RULE_SOURCES, TO_NAME, find_rule_source
 from spark_assign.groups.planning import Plan
 from spark_assign.report import views as parts
-from spark_assign.report.formatting import DASH, Row, Rows, cell, count, group_key, number, ratio, share
+from spark_assign.report.formatting import DASH, Row, Rows, by_group, cell, count, group_key, number, ratio, share
 from spark_assign.report.group_members import count_partitions, read_group_members
 from spark_assign.report.group_view import view
 from spark_assign.report.listed_groups import (
@@ -80,7 +80,7 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
     advised = {group_key(row): row for row in advice}
     totals = {name: sum(row[name] for row in plan.classes) for name in ("groups", *SUMS)}
     uneven = sum(row["groups"] for row in plan.classes if not row["even"])
-    members, moves = parts.by_group(plan.members), parts.by_group(plan.moves)
+    members, moves = by_group(plan.members), by_group(plan.moves)
     silent = {group_key(row): row["partitions"] for row in plan.silent or ()}
     rows = {group_key(row): row for row in plan.groups}
     shown = {key: f"g{at}" for at, key in enumerate(rows, start=1) if key in members or key in moves}

@@ -9,7 +9,6 @@ The page also consists of charts with headings, which are written by hand.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,11 +27,13 @@ from spark_assign.report.formatting import (
     cell,
     change,
     format_time,
-    group_key,
     group_name,
     more_lines,
     number,
     partition_name,
+)
+from spark_assign.report.formatting import (
+    grouped as grouped,
 )
 from spark_assign.report.listed_groups import collected
 from spark_assign.tables.groups import GROUP_KEY
@@ -163,11 +164,11 @@ class View:
 
     def read(self, table: DataFrame, limit: int = MOST_ROWS) -> list[Row]:
         """Returns the first rows of the table."""
-        return collected(self._sorted(table).limit(limit))
+        return collected(self.sorted(table).limit(limit))
 
     def first(self, table: DataFrame, limit: int) -> list[Row]:
         """Returns the first rows of the table, of which it lists `limit` for JSON, and one more if there is one."""
-        return collected(self._sorted(table).limit(limit + 1), self.listed or self.name, limit)
+        return collected(self.sorted(table).limit(limit + 1), self.listed or self.name, limit)
 
     def printed(self, table: DataFrame, limit: int) -> list[str]:
         """Returns the lines of the first rows of the table."""
@@ -195,7 +196,8 @@ class View:
         cells = [[maker(row) for maker in makers] for row in rows]
         return Table(_capitalized(self.title), titles, cells, f"{more}{self.note}".strip())
 
-    def _sorted(self, table: DataFrame) -> DataFrame:
+    def sorted(self, table: DataFrame) -> DataFrame:
+        """Returns all rows of the table that the view displays, in order."""
         rows = table.where(self.where) if self.where else table
         return rows.orderBy(*map(_sort_column, self.order.split(", "))) if self.order else rows
 
@@ -286,19 +288,6 @@ def _time_cells(name: str, _: Rows) -> Callable[[Row], str]:
     from markupsafe import Markup
 
     return lambda row: DASH if row[name] is None else Markup("<time>{}</time>").format(format_time(row[name]))
-
-
-def by_group(rows: Rows) -> Mapping[tuple[str, str], list[Row]]:
-    """Returns rows by cluster and group_id; no rows for other keys."""
-    return grouped(rows, group_key)
-
-
-def grouped(rows: Rows, key: Callable[[Row], Any]) -> Mapping[Any, list[Row]]:
-    """Returns rows by a key, in the order in which keys appear; no rows for other keys."""
-    found: dict[Any, list[Row]] = defaultdict(list)
-    for row in rows:
-        found[key(row)].append(row)
-    return found
 
 
 @dataclass(frozen=True)
