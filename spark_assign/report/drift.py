@@ -111,7 +111,9 @@ def summarize_alerts(alerts: DataFrame, limit: int = _DEFAULT_LIMIT) -> tuple[st
     if not counts:
         return "No group is beyond a threshold", {}
     by_kind = ", ".join(f"{number_of:,} {kind}" for kind, number_of in counts.items())
-    return "\n".join([f"Groups beyond a threshold: {by_kind}", *ALERTS.printed(alerts, limit)[2:]]), counts
+    return "\n".join(
+        [f"Groups beyond a threshold: {by_kind}", *ALERTS.printed(alerts, limit, sum(counts.values()))[2:]]
+    ), counts
 
 
 # --- page ---------------------------------------------------------------------------------------------------------

@@ -170,15 +170,17 @@ class View:
         """Returns the first rows of the table, of which it lists `limit` for JSON, and one more if there is one."""
         return collected(self.sorted(table).limit(limit + 1), self.listed or self.name, limit)
 
-    def printed(self, table: DataFrame, limit: int) -> list[str]:
-        """Returns the lines of the first rows of the table."""
-        return self.lines(self.first(table, limit), limit) if limit else []
+    def printed(self, table: DataFrame, limit: int, total: int = 0) -> list[str]:
+        """Returns the lines of the first rows of the table, of which `total` is the number of rows, if it is known."""
+        return self.lines(self.first(table, limit), limit, total) if limit else []
 
-    def lines(self, rows: Rows, limit: int) -> list[str]:
+    def lines(self, rows: Rows, limit: int, total: int = 0) -> list[str]:
         """Returns an empty line, the title, a header, and a line for each of the first rows; nothing without rows."""
         if not rows:
             return []
-        more = [f"  … and more, in the table {self.name}"] if len(rows) > limit else []
+        more = more_lines(total - limit, self.name)
+        if len(rows) > limit and not total:
+            more = [f"  … and more, in the table {self.name}"]
         columns = [column for column in self._shown(rows[:limit]) if not column.on_page]
         cells = [[column.title for column in columns]]
         cells += [[column.text(row) for column in columns] for row in rows[:limit]]
