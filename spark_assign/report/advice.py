@@ -29,7 +29,6 @@ from spark_assign.report.listed_groups import (
     count_by,
     first_groups_with_steps,
     first_of_each,
-    first_rejected_lines,
     note_lines,
     num_rows,
     read_rejected_lines,
@@ -234,7 +233,7 @@ def summarize_membership(advice: DataFrame, rejected: DataFrame, limit: int) -> 
             table = _membership_table(rows, with_savings=recommendation != "keep")
             more = more_lines(sums[recommendation]["groups"] - len(rows), "membership_advice")
             lines += ["", f"{_change_title(recommendation)}:", *table, *more]
-    return "\n".join([*lines, *first_rejected_lines(rejected, limit)])
+    return "\n".join([*lines, *read_rejected_lines(rejected)])
 
 
 def _membership_table(rows: Rows, *, with_savings: bool) -> list[str]:

@@ -91,13 +91,6 @@ def share(value: int, total: int) -> str:
     return f"{rounded} %"
 
 
-def seconds(ms: float | None) -> str:
-    """Returns milliseconds as seconds, or a dash for None."""
-    if ms is None:
-        return DASH
-    return f"{ms / 1000:,.0f} s" if ms % 1000 == 0 else f"{ms / 1000:,.1f} s"
-
-
 def duration(seconds: float | None) -> str:
     """Returns a duration such as `40 s`, `12 min`, `3.4 h`, or `never` (infinity); a dash for None."""
     if seconds is None:

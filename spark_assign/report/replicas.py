@@ -186,7 +186,7 @@ def summarize_placements(placed: DataFrame, rejected: DataFrame) -> str:
         f"{count(num_rejected, 'request')} rejected"
     )
     rejected_lines = read_rejected_lines(rejected, num_rejected, ("cluster", "topic"))
-    return "\n".join([heading, *PLACEMENTS.printed(placed, _LIMIT), *rejected_lines])
+    return "\n".join([heading, *PLACEMENTS.printed(placed, _LIMIT, totals["partitions"]), *rejected_lines])
 
 
 @progress("reassigning replicas", 1)
@@ -206,7 +206,7 @@ def summarize_reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
         f"at least {totals['lower_bound']:,} must move"
     )
     rejected_lines = read_rejected_lines(rejected, num_rejected, ("cluster",))
-    return "\n".join([heading, *REASSIGNED.printed(metrics, _LIMIT), *rejected_lines])
+    return "\n".join([heading, *REASSIGNED.printed(metrics, _LIMIT, totals["clusters"]), *rejected_lines])
 
 
 def note_missing_racks(brokers: DataFrame) -> str | None:

@@ -221,7 +221,7 @@ def summarize_comparison(comparison: DataFrame, rejected: DataFrame, limit: int 
     lines = [f"{count(totals['groups'], 'group')} compared; partition-seconds not consumed: {costs}"]
     lines += format_savings({name: totals[name] for name in paused})
     if totals["groups"]:
-        lines += COMPARED.printed(comparison, limit)
+        lines += COMPARED.printed(comparison, limit, totals["groups"])
     return "\n".join([*lines, *read_rejected_lines(rejected)])
 
 
