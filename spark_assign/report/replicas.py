@@ -108,7 +108,7 @@ SCHEDULE = View(
 STEPS = View(
     *("steps", "steps of the operation, in order"),
     [
-        "cluster step event broker=broker_id partitions leaders_moved coordinators_moved",
+        "cluster step event broker=broker_id partitions +groups leaders_moved coordinators_moved",
         *(*_EFFECTS, Column("partition-seconds paused", _paused, True)),
     ],
     "cluster, step",
@@ -117,7 +117,7 @@ AFFECTED = View(
     *("groups", "groups that the operation affects, those with the most rebalances first"),
     [
         *(GROUP, "type=group_type assignor", *_EFFECTS, "coordinator_moves partitions_moved=moved_partitions causes"),
-        *(Column("partition-seconds paused", _paused, True, on_page=True), "+advice"),
+        *("+paused_partitions", Column("partition-seconds paused", _paused, True, on_page=True), "+advice"),
     ],
     "-max_rebalances, -max_epochs, -coordinator_moves, cluster, group_id",
     "size(causes) > 0",
@@ -138,7 +138,7 @@ COORDINATORS = View(
 )
 SLOW_ASSIGNORS = View(
     *("assignor_times", "assignors that take long"),
-    [GROUP, "finding"],
+    [GROUP, "+assignor +leader_library +members +partitions +max_assignor_ms +timeout +timeout_ms finding"],
     "-max_assignor_ms, cluster, group_id",
     "finding IS NOT NULL",
     listed="assignor times",
