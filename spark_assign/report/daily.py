@@ -185,8 +185,7 @@ def _cost(rows: DailyRows) -> Part:
     ]
     sums.sort(key=lambda row: (-row["partition_seconds"], row["cause"]))
     total = f"{_paused(rows.deploys) / 1000:,.0f} partition-seconds without consumption."
-    columns = [parts.words("Cause", "cause"), *parts.figures("events", "groups")]
-    columns.append(parts.bars("Partition-seconds", "partition_seconds", "bad", ["partition_seconds"]))
+    columns: parts.Columns = ["cause events groups", parts.bars("partition-seconds", "partition_seconds", "bad")]
     unknown = sum(row["paused_partition_ms"] is None for row in rows.deploys)
     notes = (
         [f"The pause of {count(unknown, 'event')} is unknown: its group doesn't commit to Kafka."] if unknown else []
@@ -216,9 +215,8 @@ def _prevention(rows: DailyRows) -> Part:
         f"of the {partition_time(total)} of all replayed groups."
     )
     scale = [{**row, "before": row["paused_ms"] // 1000, "after": row["replayed_ms"] // 1000} for row in listed]
-    columns = [
-        *(parts.GROUP, parts.words("Setting", "setting"), *parts.figures("rebalances")),
-        parts.bars("Partition-seconds as recorded", "before", "was", ["before"]),
+    columns: parts.Columns = [
+        *(parts.GROUP, "setting rebalances", parts.bars("Partition-seconds as recorded", "before", "was")),
         parts.bars("Replayed with the setting", "after", "is", ["before"]),
     ]
     table = parts.table_of("The best single setting of each group", scale, columns, "Replayed, not measured.")

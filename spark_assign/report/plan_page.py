@@ -160,7 +160,7 @@ def _tiles(
 
 def _assignors(classes: Rows) -> parts.Table:
     rows = sorted(_sums_by("assignor", classes), key=itemgetter("assignor"))
-    return parts.table_of("By planned assignor", rows, [parts.words("Assignor", "assignor"), *_summed(rows)])
+    return parts.table_of("by planned assignor", rows, ["assignor", *_SUMMED])
 
 
 def _clusters(plan: PlanRows) -> parts.Table | None:
@@ -172,18 +172,14 @@ def _clusters(plan: PlanRows) -> parts.Table | None:
     all_listed = len(plan.rejected) == plan.rejected_total
     rejected = parts.figure("Rejected", "rejected", lambda value: number(value) if all_listed else DASH)
     caption = "By cluster, in descending order of groups that could be more even"
-    return parts.table_of(caption, rows, [parts.words("Cluster", "cluster"), *_summed(rows), rejected])
+    return parts.table_of(caption, rows, ["cluster", *_SUMMED, rejected])
 
 
 _SUMMED = (
-    ("Groups", "groups", None),
-    ("Members", "members", None),
-    ("Partitions", "partitions", "is"),
-    ("Change owner", "moved", "flow"),
-    ("Could be more even", "uneven", "bad"),
-    ("Without owner", "lost", "bad"),
+    *("groups members", parts.bars("partitions", "partitions", "is"), parts.bars("change owner", "moved", "flow")),
+    *(parts.bars("could be more even", "uneven", "bad"), parts.bars("without owner", "lost", "bad")),
 )
-"""Title, sum, and kind of the bar (None: no bar) of the columns of sums."""
+"""Columns of sums, and their bars."""
 
 
 def _sums_by(column: str, classes: Rows, rejected: Rows = ()) -> list[Row]:
@@ -194,15 +190,8 @@ def _sums_by(column: str, classes: Rows, rejected: Rows = ()) -> list[Row]:
         sums[row[column]].update({name: row[name] for name in ("groups", *SUMS)}, uneven=uneven, lost=num_unowned(row))
     for row in rejected:
         sums[row[column]]["rejected"] += 1
-    zeros = dict.fromkeys(("rejected", *(name for _, name, _ in _SUMMED)), 0)
+    zeros = dict.fromkeys(("rejected", "groups", *SUMS, "uneven", "lost"), 0)
     return [{column: value, **zeros, **each} for value, each in sums.items()]
-
-
-def _summed(rows: Rows) -> list[parts.Column]:
-    return [
-        parts.figure(title, name) if kind is None else parts.bars(title, name, kind, [name])
-        for title, name, kind in _SUMMED
-    ]
 
 
 def _bars(classes: Rows) -> list[Bar]:
@@ -311,15 +300,9 @@ def _by_load(row: Row) -> list[str]:
 
 def _reasons(rows: Rows) -> parts.Table:
     """Returns the table of changes of owner by reason."""
-    return parts.table_of(
-        "Changes of owner by reason",
-        sorted(rows, key=lambda row: (-row["partitions"], row["reason"])),
-        [
-            parts.words("Reason", "reason"),
-            parts.words("Meaning", "reason", lambda reason: REASONS.get(reason, "")),
-            *(parts.figure("Changes", "partitions"), parts.figure("Groups", "groups")),
-        ],
-    )
+    meaning = parts.words("meaning", "reason", lambda reason: REASONS.get(reason, ""))
+    ordered = sorted(rows, key=lambda row: (-row["partitions"], row["reason"]))
+    return parts.table_of("changes of owner by reason", ordered, ["reason", meaning, "changes=partitions groups"])
 
 
 def rules_table(rows: Rows) -> parts.Table:

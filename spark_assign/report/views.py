@@ -106,11 +106,6 @@ def figure(title: str, name: str = "", text: Callable[[Any], str] = number, **mo
     return words(title, name, text, is_number=True, **more)
 
 
-def figures(*names: str) -> list[Column]:
-    """Returns numeric columns, from the columns of the rows with these names."""
-    return [figure(name.replace("_", " "), name) for name in names]
-
-
 def span(title: str, name: str = "", text: Callable[[Any], str] = number) -> Column:
     """Returns a column of the range of a number (`min_…` and `max_…` of the name, by default that of the title)."""
     ends = [f"{end}_{name or title.replace(' ', '_')}" for end in ("min", "max")]
