@@ -16,13 +16,15 @@ from spark_assign.groups.kernel.client_settings import MemberChange, member_sett
 from spark_assign.report import drift as drifts
 from spark_assign.report import views as parts
 from spark_assign.report.advice import (
+    Commands,
+    advice_commands,
     amount_with_unit,
     cost_with_payback,
     description_with_note,
     one_row_per_change,
+    settings_commands,
     subject_name,
 )
-from spark_assign.report.advice_commands import Commands, advice_commands, settings_commands
 from spark_assign.report.formatting import DASH, Row, Rows, count, format_time, group_key, group_name, share, visible
 from spark_assign.report.history import DEPLOYS, bucket_seconds, heat_maps, partition_time, time_buckets
 from spark_assign.report.listed_groups import any_of, collected, long_sum, num_rows, possible_variants

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_assign.report.advice_commands import advice_commands
+from spark_assign.report.advice import advice_commands
 from spark_assign.report.daily import DailyRows, _with_settings
 from spark_assign.report.html import render_report
 from tests.cases import cases
