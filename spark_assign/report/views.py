@@ -143,7 +143,8 @@ class View:
             the title is before `=`, with underscores for blanks. `?` leaves a column out if all rows have null, 0, or
             "" there, and `+` is one that only the page has. Cells are formatted by their type.
             If there are none, all columns of the rows.
-        order: columns or expressions of Spark to sort by, with commas, after a minus in descending order, nulls last.
+        order: what to sort by, separated by commas: columns, or expressions of Spark that have no comma. A minus before
+            one means descending order, with nulls last.
         where: condition of Spark that the displayed rows fulfill.
         note: sentences below the table of the page.
         listed: name of the rows in JSON (`formatting.record_listed`); by default, that of the table.
