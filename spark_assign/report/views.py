@@ -172,7 +172,7 @@ class View:
 
     def lines(self, rows: Rows, limit: int, total: int = 0) -> list[str]:
         """Returns an empty line, the title, a header, and a line for each of the first rows; nothing without rows."""
-        if not rows:
+        if not rows[:limit]:
             return []
         more = more_lines(total - limit, self.name)
         if len(rows) > limit and not total:

@@ -50,7 +50,7 @@ def test_rows_that_are_left_out_are_counted() -> None:
     """If their number is known; without rows there is nothing."""
     assert VIEW.lines([ROW, OTHER], 1)[-1] == "  … and more, in the table moves"
     assert VIEW.lines([ROW, OTHER], 1, 9)[-1] == "  … and 8 more, in the table moves"
-    assert VIEW.lines([], 1) == []
+    assert VIEW.lines([], 1) == VIEW.lines([ROW], 0) == []
     assert [line.split() for line in View("any", "any").lines([{"a_b": 1, "c": [1, 2]}], 1)[2:]] == [
         ["a", "b", "c"],
         ["1", "1,", "2"],
