@@ -72,8 +72,9 @@ SIZES = {
     verdict: View(
         *("sizes", title),
         [
-            *(GROUP, "assignor members needed knee saturation=saturation_members", figure("load/s", "load", _whole)),
-            *(figure("max/s", "max_load", _whole), Column("capacity/s", _capacity, True), _DRAIN),
+            *(GROUP, "assignor members", figure("needed"), figure("knee"), figure("saturation", "saturation_members")),
+            *(figure("load/s", "load", _whole), figure("max/s", "max_load", _whole)),
+            *(Column("capacity/s", _capacity, True), _DRAIN),
         ],
     )
     for verdict, title in {

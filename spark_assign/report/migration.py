@@ -26,7 +26,7 @@ from spark_assign.report.formatting import (
     without_uuids,
 )
 from spark_assign.report.listed_groups import count_by, first_of_each, read_rejected_lines
-from spark_assign.report.views import GROUP, Column, Columns, View, before_and_after, lines_of_each, words
+from spark_assign.report.views import GROUP, Column, Columns, View, before_and_after, figure, lines_of_each, words
 from spark_assign.spark.progress import progress
 
 
@@ -54,8 +54,9 @@ def _without_uuid(value: str | None) -> str:
 
 
 _MIGRATED: Columns = [
-    *("rank", GROUP, "current=assignor target=server_assignor moved restart_moves=moved_during_migration"),
-    *("pauses=paused_during_migration", before_and_after("max_over_mean", "max/mean", ratio)),
+    *("rank", GROUP, "current=assignor target=server_assignor", figure("moved")),
+    *(figure("restart moves", "moved_during_migration"), figure("pauses", "paused_during_migration")),
+    before_and_after("max_over_mean", "max/mean", ratio),
     *(Column("cross-rack", _cross_rack, True), words("findings", "codes", lambda codes: codes or DASH)),
 ]
 _UPGRADED: Columns = [

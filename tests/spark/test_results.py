@@ -58,8 +58,8 @@ Groups: 0 ready, 2 ready with warnings, 0 blocked, 0 done
 
 Ready with warnings:
   rank  group  current  target   moved  restart moves  pauses     max/mean  cross-rack  findings
-     1  c/h    –        uniform      0  –              –          – → 1.00           –  client-unknown, assignor-unknown
-     2  c/g    –        uniform      3  –              –       2.00 → 1.00           –  client-unknown, \
+     1  c/h    –        uniform      0              –       –     – → 1.00           –  client-unknown, assignor-unknown
+     2  c/g    –        uniform      3              –       –  2.00 → 1.00           –  client-unknown, \
 assignor-unknown, moves
 """,
     "Upgrade": """\
