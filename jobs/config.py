@@ -24,7 +24,8 @@ from spark_assign.cli.job import Commands, Job, Options, job, spark_session
 from spark_assign.cli.options import DURATION, location_option
 from spark_assign.cli.settings_errors import did_you_mean
 from spark_assign.cli.settings_file import defaults, from_file, has_sections, validated
-from spark_assign.report.formatting import DASH, aligned, cell, listed
+from spark_assign.report.formatting import DASH, aligned, listed
+from spark_assign.report.views import View
 from spark_assign.stores.locations import is_path
 from spark_assign.tables.errors import ConfigError
 
@@ -107,14 +108,11 @@ def prune(options: Options) -> str:
         }
         for each in attempts
     ]
-    listed("runs", rows)
     size, kept = (
         sum(each.size or 0 for each in some) for some in (old, [each for each in attempts if each not in old])
     )
     total = f"{len(old)} of {len(attempts)} runs {action}: {size:,} bytes; {kept:,} bytes kept"
-    return "\n".join(
-        [*aligned([[*rows[0]], *([cell(each) for each in row.values()] for row in rows)], words=(0, 1, 2, 4)), total]
-    )
+    return "\n".join([*View("", "runs").lines(listed("runs", rows), len(rows))[2:], total])
 
 
 def shown(of: Job, file: Path | None) -> list[list[str]]:

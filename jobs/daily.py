@@ -44,10 +44,9 @@ from spark_assign.cli.settings_file import from_file
 from spark_assign.cli.steps import Step, StepOutcome, failed, problem, run_steps
 from spark_assign.groups.alerts import OF_STREAMS, DailyLimits
 from spark_assign.history import HistoryThresholds
+from spark_assign.report.daily import DailyRows, daily_rows
 from spark_assign.report.formatting import listed
 from spark_assign.report.html import report
-from spark_assign.report.html.collect_daily import daily_rows
-from spark_assign.report.html.daily import DailyRows
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import Figures, expose, publish
 from spark_assign.sources.files.snapshot_files import last_taken, summarized

@@ -45,15 +45,9 @@ stored where it was looked for; 3 failure. A place is a folder, URI or catalog p
 runs the last one is taken, or the one that LOCATION[@RUN_ID] names."""
 
 REPLICA_TABLES = {
-    "placements": replicas.PLACEMENTS,
-    "placement": replicas.PLACEMENT,
-    "moves": replicas.MOVES,
-    "metrics": replicas.METRICS,
-    "rejected": replicas.CLUSTER_REJECTED,
-    "brokers": replicas.BROKER_CHECK,
-    "racks": replicas.RACK_CHECK,
-    "problems": replicas.PROBLEMS,
-    "clusters": replicas.CLUSTER_CHECK,
+    **replicas.PLACE_TABLES,
+    **replicas.REASSIGN_TABLES,
+    **replicas.CHECK_TABLES,
     **replicas.OPERATION_TABLES,
     "zones": replicas.OPERATED_ZONES,
 }

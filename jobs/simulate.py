@@ -59,6 +59,7 @@ from spark_assign.streams import simulate_streams
 from spark_assign.streams.simulation import VARIANTS as STREAMS_VARIANTS
 from spark_assign.tables.connect import EVENTS as CONNECT_EVENTS
 from spark_assign.tables.connect import SIMULATION_TABLES as CONNECT_TABLES
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.parameters import parameter_fields
 
@@ -261,7 +262,7 @@ def run_scenario(options: Options) -> int:
     """Simulates a scenario of one group: prints its costs, and draws it."""
     scenario = SCENARIOS[options.scenario]()
     settings, variants = _scenario_settings(options, scenario)
-    log.info("simulating %d events with %s", len(scenario.events), ", ".join(variants))
+    log.info("simulating %s with %s", count(len(scenario.events), "event"), ", ".join(variants))
     simulation = simulate_scenario(scenario, variants, settings)
     text, group = summarize_local_simulation(simulation)
     print(f"Scenario {scenario.name}: {scenario.about}\n{text}", flush=True)
@@ -276,7 +277,7 @@ def run_fleet_scenario(options: Options, spark: SparkSession) -> int:
     fleet, events = scenario.read(spark, Fleet.read(spark, sample(__file__, "fleet")))
     settings, variants = _scenario_settings(options, scenario)
     simulation = simulate_fleet(fleet, events, variants, settings)
-    log.info("simulating %d events with %s", events.count(), ", ".join(variants))
+    log.info("simulating %s with %s", count(events.count(), "event"), ", ".join(variants))
     text, largest = summarize_simulation(simulation.availability, simulation.rejected, variants, options.top)
     print(f"Scenario {scenario.name}: {scenario.about}\n{text}", flush=True)
     if largest:
@@ -309,7 +310,7 @@ def run_fleet(options: Options, spark: SparkSession) -> int:
         fleet, tables["events"] = SCENARIOS["deploy-fleet"]().read(spark, fleet)
     events = tables.pop("events")
     settings = Settings(**_times(options), **tables)
-    log.info("read the fleet's tables; simulating %d events", events.count())
+    log.info("read the fleet's tables; simulating %s", count(events.count(), "event"))
     if options.compare:
         compared = simulate_variants(fleet, events, settings)
         results = {"comparison": compared.comparison, "rejected": compared.rejected}

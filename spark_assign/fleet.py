@@ -309,7 +309,7 @@ def _show(columns: list[str]) -> Column:
 
 
 def _fault(table: str, problem: str, rows: int, example: str) -> Fault:
-    where = f"{rows} row(s), e.g. {example}"
+    where = f"{count(rows, 'row')}, e.g. {example}"
     if problem == _TWICE:
         what = " and ".join(_KEYS[table])
         return Fault(table, _KEYS[table][-1], f"the same key twice: {where}", f"Keep one row per {what}")

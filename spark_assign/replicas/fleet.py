@@ -13,6 +13,7 @@ from pyspark.sql.types import ArrayType, StructType
 from spark_assign.fleet import FleetTables
 from spark_assign.spark.shell_patterns import matches
 from spark_assign.spark.tagged_pass import union
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.groups import LOADS, REPLICAS
 from spark_assign.tables.replicas import ADDED, BROKERS, CAPACITIES, FACTORS, PARTITIONS, RACKS, REMOVED, SIZES
@@ -219,7 +220,7 @@ def raise_faults(rows: Sequence[Row]) -> None:
     """
     faults = []
     for row in rows:
-        key, column, examples = row["key"], row["column"], f"{row['rows']} row(s), e.g. {row['example']}"
+        key, column, examples = row["key"], row["column"], f"{count(row['rows'], 'row')}, e.g. {row['example']}"
         if column is None:
             problem, remedy = f"the same key twice: {examples}", f"Keep one row per {' and '.join(key)}"
         else:

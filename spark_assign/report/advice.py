@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from pyspark.sql import DataFrame, Window
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.advice.kernel.advice_items import CATEGORIES, Category, Code
 from spark_assign.advice.kernel.membership_options import time
+from spark_assign.groups.kernel.client_settings import undo_lines
 from spark_assign.report import views
 from spark_assign.report.formatting import (
     DASH,
@@ -29,7 +30,6 @@ from spark_assign.report.listed_groups import (
     count_by,
     first_groups_with_steps,
     first_of_each,
-    first_rejected_lines,
     note_lines,
     num_rows,
     read_rejected_lines,
@@ -37,6 +37,7 @@ from spark_assign.report.listed_groups import (
 from spark_assign.report.views import Column, View, words
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.quoting import shell_word
 
 TITLES = {
     Category.BEHIND: "Groups that fall behind",
@@ -200,6 +201,61 @@ def format_not_recommended(rows: Rows) -> list[str]:
     return ["", "Not recommended:", *lines]
 
 
+# --- commands -----------------------------------------------------------------------------------------------------
+
+_SERVERS = "--bootstrap-server $BOOTSTRAP_SERVERS"
+_CONFIDENCE = {
+    Category.BEHIND: "High if the snapshot has readings of a busy hour: computed from its loads.",
+    Category.MONEY: "High for the traffic of the snapshot: computed from its loads and the given prices.",
+    Category.PAUSE: "Medium: simulated with Kafka's protocols, and an assumed restart time (--restart-time).",
+    Category.BALANCE: "High for the loads of the snapshot: computed by the assignor itself.",
+    Category.UNKNOWN: "Certain: the snapshot lacks the data.",
+}
+_REPLICAS = ("replicas-reorder", "replicas-move")
+_DATA = ("readings", "capacity", "racks")
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Lines to paste, and how certain the recommendation is."""
+
+    apply: Sequence[str]
+    verify: Sequence[str]
+    undo: Sequence[str]
+    confidence: str
+
+
+def advice_commands(row: Row) -> Commands:
+    """Returns the commands of a row of `advice`."""
+    settings = (row["settings"] or "").splitlines()
+    more = f"spark-assign {row['command']}" if row["command"] else ""
+    confidence = _CONFIDENCE[Category(row["category"])]
+    group = row["group_id"]
+    if row["action"] in _REPLICAS:
+        reassign = f"kafka-reassign-partitions.sh {_SERVERS} --reassignment-json-file FILE"
+        undo = "# Execute the current assignment, which --execute prints, in the same way."
+        return Commands([more, f"{reassign} --execute"], [f"{reassign} --verify"], [undo], confidence)
+    if row["action"] == "more-partitions":
+        topics = f"kafka-topics.sh {_SERVERS}"
+        undo = "# Not possible: Kafka can't remove partitions."
+        return Commands(
+            [f"{topics} --alter --topic TOPIC --partitions N"],
+            [f"{topics} --describe --topic TOPIC"],
+            [undo],
+            confidence,
+        )
+    if row["action"] in _DATA or group is None:
+        return Commands([*settings, more], ["spark-assign daily"], ["# Nothing to undo."], confidence)
+    return settings_commands(group, settings or [more], confidence)
+
+
+def settings_commands(group: str, settings: Sequence[str], confidence: str) -> Commands:
+    """Returns the commands for settings of the members of a group, which contain their steps (`member_settings`)."""
+    describe = f"kafka-consumer-groups.sh {_SERVERS} --describe --group {shell_word(group)}"
+    verify = [f"{describe} --members --verbose", f"{describe} --state"]
+    return Commands(settings, verify, undo_lines(settings), confidence)
+
+
 # --- membership ---------------------------------------------------------------------------------------------------
 
 _PAUSES = (
@@ -234,7 +290,7 @@ def summarize_membership(advice: DataFrame, rejected: DataFrame, limit: int) -> 
             table = _membership_table(rows, with_savings=recommendation != "keep")
             more = more_lines(sums[recommendation]["groups"] - len(rows), "membership_advice")
             lines += ["", f"{_change_title(recommendation)}:", *table, *more]
-    return "\n".join([*lines, *first_rejected_lines(rejected, limit)])
+    return "\n".join([*lines, *read_rejected_lines(rejected)])
 
 
 def _membership_table(rows: Rows, *, with_savings: bool) -> list[str]:

@@ -111,7 +111,7 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> st
     ]
     if limit and totals["clusters"]:
         rows = PLANNED.first(plan.metrics.join(plan.delays, _CLUSTER), limit)
-        lines += [*PLANNED.lines(rows, limit), *note_lines(rows[:limit], itemgetter(_CLUSTER))]
+        lines += [*PLANNED.lines(rows, limit, totals["clusters"]), *note_lines(rows[:limit], itemgetter(_CLUSTER))]
     return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected, (_CLUSTER,))])
 
 

@@ -110,8 +110,10 @@ def summarize_alerts(alerts: DataFrame, limit: int = _DEFAULT_LIMIT) -> tuple[st
     counts = dict(sorted(count_by(alerts, "alert").items()))
     if not counts:
         return "No group is beyond a threshold", {}
-    by_kind = ", ".join(f"{number_of:,} {kind}" for kind, number_of in counts.items())
-    return "\n".join([f"Groups beyond a threshold: {by_kind}", *ALERTS.printed(alerts, limit)[2:]]), counts
+    by_kind = ", ".join(f"{kind} {number_of:,}" for kind, number_of in counts.items())
+    return "\n".join(
+        [f"Groups beyond a threshold: {by_kind}", *ALERTS.printed(alerts, limit, sum(counts.values()))[2:]]
+    ), counts
 
 
 # --- page ---------------------------------------------------------------------------------------------------------

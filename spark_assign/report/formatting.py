@@ -91,13 +91,6 @@ def share(value: int, total: int) -> str:
     return f"{rounded} %"
 
 
-def seconds(ms: float | None) -> str:
-    """Returns milliseconds as seconds, or a dash for None."""
-    if ms is None:
-        return DASH
-    return f"{ms / 1000:,.0f} s" if ms % 1000 == 0 else f"{ms / 1000:,.1f} s"
-
-
 def duration(seconds: float | None) -> str:
     """Returns a duration such as `40 s`, `12 min`, `3.4 h`, or `never` (infinity); a dash for None."""
     if seconds is None:
@@ -127,12 +120,17 @@ def group_key(row: Row) -> tuple[str, str]:
     return row["cluster"], row["group_id"]
 
 
+def grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> Mapping[Any, list[Row]]:
+    """Returns rows by a key, in the order in which keys appear; an empty list for any other key."""
+    found: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[key(row)].append(row)
+    return found
+
+
 def by_group(rows: Iterable[Row]) -> Mapping[tuple[str, str], list[Row]]:
     """Returns the rows of each group, in order; an empty list for any other key (`group_key`)."""
-    rows_by_group: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        rows_by_group[group_key(row)].append(row)
-    return rows_by_group
+    return grouped(rows, group_key)
 
 
 def group_name(row: Row) -> str:

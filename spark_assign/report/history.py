@@ -170,7 +170,7 @@ def summarize_history(tables: Tables, limit: int) -> str:
     lines = list(summary_lines(row, count_by(tables["deploys"], "deploy_type")))
     if row["idle_epochs"]:
         lines += _cluster_wide_lines(tables["rebalances"], limit)
-    lines += GROUPS.printed(tables["groups"], limit)
+    lines += GROUPS.printed(tables["groups"], limit, row["groups"])
     if unreadable := count_by(tables["unreadable"], "code"):
         codes = ", ".join(f"{num_records:,} {code}" for code, num_records in unreadable.items())
         lines += ["", f"Unreadable records (table unreadable): {codes}"]

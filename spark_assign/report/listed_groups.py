@@ -27,7 +27,6 @@ from spark_assign.report.formatting import (
     count,
     listed,
     number,
-    rejected_line,
     rejected_lines,
     share,
 )
@@ -198,15 +197,6 @@ def first_of_each(rows: DataFrame, column: str, order: Sequence[str | Column], l
     nth = F.row_number().over(Window.partitionBy(column).orderBy(*order, *GROUP_KEY))
     first = rows.withColumn("nth", nth).where(F.col("nth") <= limit).orderBy("nth").drop("nth")
     return collected(first, "groups")
-
-
-def first_rejected_lines(rejected: DataFrame, limit: int) -> list[str]:
-    """Returns one line per rejected group, at most `limit`, without counting all of them."""
-    rows = collected(rejected.orderBy(*GROUP_KEY).limit(limit + 1), "rejected", limit)
-    if not rows:
-        return []
-    more = ["  … and more, in the table rejected"] if len(rows) > limit else []
-    return ["", "Rejected:", *(f"  {rejected_line(row)}" for row in rows[:limit]), *more]
 
 
 def first_groups_with_steps(

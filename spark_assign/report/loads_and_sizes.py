@@ -20,9 +20,9 @@ from spark_assign.report.listed_groups import (
     collected,
     count_by,
     first_of_each,
-    first_rejected_lines,
     long_sum,
     num_rows,
+    read_rejected_lines,
 )
 from spark_assign.report.views import GROUP, PARTITION, Column, View, figure, lines_of_each
 from spark_assign.spark.engine import divide
@@ -72,8 +72,9 @@ SIZES = {
     verdict: View(
         *("sizes", title),
         [
-            *(GROUP, "assignor members needed knee saturation=saturation_members", figure("load/s", "load", _whole)),
-            *(figure("max/s", "max_load", _whole), Column("capacity/s", _capacity, True), _DRAIN),
+            *(GROUP, "assignor members", figure("needed"), figure("knee"), figure("saturation", "saturation_members")),
+            *(figure("load/s", "load", _whole), figure("max/s", "max_load", _whole)),
+            *(Column("capacity/s", _capacity, True), _DRAIN),
         ],
     )
     for verdict, title in {
@@ -171,7 +172,7 @@ def summarize_sizes(sizes: DataFrame, rejected: DataFrame, limit: int) -> str:
     displayed = first_of_each(sizes, "verdict", [largest_gap, *GROUP_KEY, "assignor"], limit)
     lines = [f"Groups: {', '.join(f'{counts.get(verdict, 0):,} {verdict}' for verdict in SIZES)}"]
     lines += lines_of_each("verdict", SIZES, displayed, counts)
-    return "\n".join([*lines, *first_rejected_lines(rejected, limit)])
+    return "\n".join([*lines, *read_rejected_lines(rejected)])
 
 
 def format_curves(sizes: Rows, curves: Rows) -> str:

@@ -24,8 +24,8 @@ from spark_assign.report.formatting import (
     ratio,
     without_uuids,
 )
-from spark_assign.report.listed_groups import count_by, first_of_each, first_rejected_lines
-from spark_assign.report.views import GROUP, Column, Columns, View, before_and_after, lines_of_each, words
+from spark_assign.report.listed_groups import count_by, first_of_each, read_rejected_lines
+from spark_assign.report.views import GROUP, Column, Columns, View, before_and_after, figure, lines_of_each, words
 from spark_assign.spark.progress import progress
 
 
@@ -53,9 +53,10 @@ def _without_uuid(value: str | None) -> str:
 
 
 _MIGRATED: Columns = [
-    *("rank", GROUP, "current=assignor target=server_assignor moved restart_moves=moved_during_migration"),
-    *("pauses=paused_during_migration", before_and_after("max_over_mean", "max/mean", ratio)),
-    *(Column("cross-rack", _cross_rack, True), "findings=codes"),
+    *("rank", GROUP, "current=assignor target=server_assignor", figure("moved")),
+    *(figure("restart moves", "moved_during_migration"), figure("pauses", "paused_during_migration")),
+    before_and_after("max_over_mean", "max/mean", ratio),
+    *(Column("cross-rack", _cross_rack, True), words("findings", "codes", lambda codes: codes or DASH)),
 ]
 _UPGRADED: Columns = [
     *(GROUP, _transition("assignor", "assignor", "to_assignor"), _transition("rules", "from_rules", "to_rules")),
@@ -112,7 +113,7 @@ def _summarize(
     titles = {**{verdict: view.title for verdict, view in sections.items()}, DONE: DONE}
     totals = (f"{counts.get(verdict, 0):,} {title}" for verdict, title in titles.items())
     lines = [f"Groups: {', '.join(totals)}", *lines_of_each("verdict", sections, displayed, counts)]
-    return "\n".join([*lines, *first_rejected_lines(rejected, limit)])
+    return "\n".join([*lines, *read_rejected_lines(rejected)])
 
 
 # --- steps --------------------------------------------------------------------------------------------------------

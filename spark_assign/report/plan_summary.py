@@ -7,6 +7,7 @@ The notebook view contains totals and the worst groups, small enough for the out
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,11 @@ from spark_assign.report.formatting import (
     MAX_REJECTED,
     Row,
     Rows,
-    aligned,
     change,
     count,
     duration,
-    group_name,
     listed,
     number,
-    ratio,
     rejected_line,
     rejected_lines,
     share,
@@ -42,6 +40,7 @@ from spark_assign.report.listed_groups import (
     total_columns,
     worst_first,
 )
+from spark_assign.report.views import GROUP, Column, Table, View, figure
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.local_parquet import read_rows
 from spark_assign.stores.run_store import StoredRun
@@ -54,6 +53,46 @@ _SUMMARY_TABLES = {"metrics", "rejected"}
 _RULE_COLUMNS = ("assignor", "leader_client")
 _MAX_LOCAL_ROWS = 10_000
 """Number of rows that Python processes faster than Spark starts a query."""
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _per_member(row: Row) -> str:
+    """Returns the partitions per member, of this round and of the last."""
+    rounds = ["–".join(number(row[f"{of}{end}_per_member"]) for end in ("min", "max")) for of in rounds_of(row)]
+    return change(rounds[0], rounds[-1])
+
+
+_BALANCE = (Column("per member", _per_member, True), Column("max/mean", balance_text, True))
+GROUPS = View(
+    *("metrics", "groups (least balanced first)"),
+    [GROUP, "assignor members partitions", *_BALANCE, "per_topic=topic_max_over_mean moved"],
+    "-final_max_over_mean, cluster, group_id",
+)
+LOADED = View(
+    *("metrics", "by load (least balanced first)"),
+    [
+        *(GROUP, "assignor", figure("load/s", "load", _whole), figure("max/s", "max_load_per_member", _whole)),
+        *("max/mean=load_max_over_mean by_count=max_over_mean", figure("drained in", "drain_seconds", duration)),
+    ],
+    "-load_max_over_mean, cluster, group_id",
+    "load_max_over_mean IS NOT NULL",
+)
+AFFECTED = View(
+    *("metrics", "groups with most partitions affected"),
+    [
+        *(
+            GROUP,
+            "assignor members partitions",
+            *_BALANCE,
+            Column("over share", lambda row: number(over_share(row)), True),
+            "moved",
+        ),
+        Column("without owner", lambda row: number(num_unowned(row)), True),
+    ],
+)
 
 
 def summarize(
@@ -111,22 +150,10 @@ def _format(found: Sequence[Rows], num_rejected: int, limit: int, unknown: Seque
     lines += unknown
     if limit and totals["groups"]:
         selection = f"the {len(worst)} least balanced of {totals['groups']:,}"
-        lines += ["", f"Groups ({selection if totals['groups'] > limit else 'least balanced first'}):"]
-        header = ["group", "assignor", "members", "partitions", "per member", "max/mean", "per topic", "moved"]
-        rows = [
-            [
-                group_name(row),
-                row["assignor"],
-                *_size_cells(row),
-                ratio(row["topic_max_over_mean"]),
-                number(row["moved"]),
-            ]
-            for row in worst
-        ]
-        lines += aligned([header, *rows], words=(0, 1))
+        title = f"groups ({selection if totals['groups'] > limit else 'least balanced first'})"
+        lines += replace(GROUPS, title=title).lines(worst, limit)
         lines += note_lines([{**row, "rules_note": _rules_note(row)} for row in worst])
-    if load_rows:
-        lines += ["", *_format_loads(load_rows)]
+    lines += LOADED.lines(load_rows, limit)
     return "\n".join([*lines, *rejected_lines(rejected_rows, num_rejected, "Rejected groups:")])
 
 
@@ -157,14 +184,12 @@ def _read_locally(stored: StoredRun, limit: int) -> tuple[Rows, ...] | None:
 def _read(metrics: DataFrame, rejected: DataFrame, limit: int) -> tuple[Rows, ...]:
     """Reads in one query: sums, least balanced groups, rejected groups, number of groups by rule source, and groups by
     load."""
-    metric_order = [F.desc_nulls_last("final_max_over_mean"), *map(F.col, GROUP_KEY)]
-    load_order = [F.desc("load_max_over_mean"), *map(F.col, GROUP_KEY)]
     queries = [
         metrics.agg(*total_columns("groups", SUMS)),
-        metrics.orderBy(*metric_order).limit(limit),
+        GROUPS.sorted(metrics).limit(limit),
         rejected.orderBy(*GROUP_KEY, "code").limit(MAX_REJECTED),
         metrics.where("members > 0").groupBy(*_RULE_COLUMNS).agg(num_rows("groups")),
-        metrics.where("load_max_over_mean IS NOT NULL").orderBy(*load_order).limit(limit),
+        LOADED.sorted(metrics).limit(limit),
     ]
     tagged = [query.withColumn("part", F.lit(index)) for index, query in enumerate(queries)]
     rows = collected(union(tagged))  # a screenful
@@ -184,29 +209,12 @@ def _by_load(row: Row) -> tuple[float, str, str]:
     return -row["load_max_over_mean"], row["cluster"], row["group_id"]
 
 
-def _format_loads(rows: Rows) -> list[str]:
-    """Returns one line per group with a known load: messages per second, and their balance over members."""
-    table = [["group", "assignor", "load/s", "max/s", "max/mean", "by count", "drained in"]]
-    table += [
-        [
-            *(group_name(row), row["assignor"]),
-            *(f"{row[name]:,.0f}" for name in ("load", "max_load_per_member")),
-            *(ratio(row[name]) for name in ("load_max_over_mean", "max_over_mean")),
-            duration(row["drain_seconds"]),
-        ]
-        for row in rows
-    ]
-    return ["By load (least balanced first):", *aligned(table, words=(0, 1))]
-
-
 _STYLE = (
     "<style>.spark-assign table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
     ".spark-assign :is(th,td){padding:3px 10px;border-bottom:1px solid #8886;text-align:left}"
     ".spark-assign td.n,.spark-assign th.n{text-align:right}.spark-assign caption{text-align:left}</style>"
 )
 """Sets no colors, because a notebook can be light or dark."""
-
-_NOTEBOOK_COLUMNS = ("Members", "Partitions", "Per member", "Max/mean", "Over share", "Moved", "Without owner")
 
 
 def plan_html(plan: Plan, limit: int = 10) -> str:
@@ -217,18 +225,8 @@ def plan_html(plan: Plan, limit: int = 10) -> str:
     totals, worst, rejected = _read_worst(plan, limit)
     lines = [f"<p><strong>{escape(_plan_headline(totals))}</strong></p>"]
     if worst:
-        header = "".join(f'<th scope="col" class="n">{name}</th>' for name in _NOTEBOOK_COLUMNS)
-        body = "".join(
-            f'<tr><th scope="row">{escape(name)}</th><td>{escape(assignor)}</td>'
-            + "".join(f'<td class="n">{escape(cell)}</td>' for cell in cells)
-            + "</tr>"
-            for name, assignor, cells in map(_group_cells, worst)
-        )
         caption = f"The {count(len(worst), 'group')} with most partitions affected, of {number(totals['groups'])}"
-        lines.append(
-            f'<table><caption>{caption}</caption><thead><tr><th scope="col">Group</th><th scope="col">Assignor</th>'
-            f"{header}</tr></thead><tbody>{body}</tbody></table>"
-        )
+        lines.append(_html(replace(AFFECTED, title=caption).table(worst)))
     if rejected:
         items = "".join(f"<li>{escape(rejected_line(row))}</li>" for row in rejected[:limit])
         more = "<li>and more, in the table rejected</li>" if len(rejected) > limit else ""
@@ -255,15 +253,14 @@ def _plan_headline(totals: Row) -> str:
     )
 
 
-def _group_cells(row: Row) -> tuple[str, str, list[str]]:
-    counts = (over_share(row), row["moved"], num_unowned(row))
-    return group_name(row), row["assignor"], [*_size_cells(row), *map(number, counts)]
-
-
-def _size_cells(row: Row) -> list[str]:
-    """Returns members, partitions, partitions per member, and balance of a group."""
-    rounds = [
-        "–".join(number(row[f"{prefix}{bound}_per_member"]) for bound in ("min", "max")) for prefix in rounds_of(row)
-    ]
-    per_member = change(rounds[0], rounds[-1])
-    return [number(row["members"]), number(row["partitions"]), per_member, balance_text(row)]
+def _html(table: Table) -> str:
+    """Returns a table as HTML; the first cell of a row is its heading."""
+    numeric = [' class="n"' * is_number for _, is_number in table.columns]
+    names = (escape(title) for title, _ in table.columns)
+    header = "".join(f'<th scope="col"{kind}>{name}</th>' for kind, name in zip(numeric, names, strict=True))
+    body = ""
+    for heading, *cells in table.rows:
+        texts = "".join(f"<td{kind}>{escape(str(text))}</td>" for kind, text in zip(numeric[1:], cells, strict=True))
+        body += f'<tr><th scope="row">{escape(str(heading))}</th>{texts}</tr>'
+    caption = f"<caption>{escape(table.caption)}</caption>"
+    return f"<table>{caption}<thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>"

@@ -108,7 +108,7 @@ SCHEDULE = View(
 STEPS = View(
     *("steps", "steps of the operation, in order"),
     [
-        "cluster step event broker=broker_id partitions leaders_moved coordinators_moved",
+        "cluster step event broker=broker_id partitions +groups leaders_moved coordinators_moved",
         *(*_EFFECTS, Column("partition-seconds paused", _paused, True)),
     ],
     "cluster, step",
@@ -117,7 +117,7 @@ AFFECTED = View(
     *("groups", "groups that the operation affects, those with the most rebalances first"),
     [
         *(GROUP, "type=group_type assignor", *_EFFECTS, "coordinator_moves partitions_moved=moved_partitions causes"),
-        *(Column("partition-seconds paused", _paused, True, on_page=True), "+advice"),
+        *("+paused_partitions", Column("partition-seconds paused", _paused, True, on_page=True), "+advice"),
     ],
     "-max_rebalances, -max_epochs, -coordinator_moves, cluster, group_id",
     "size(causes) > 0",
@@ -138,7 +138,7 @@ COORDINATORS = View(
 )
 SLOW_ASSIGNORS = View(
     *("assignor_times", "assignors that take long"),
-    [GROUP, "finding"],
+    [GROUP, "+assignor +leader_library +members +partitions +max_assignor_ms +timeout +timeout_ms finding"],
     "-max_assignor_ms, cluster, group_id",
     "finding IS NOT NULL",
     listed="assignor times",
@@ -186,7 +186,7 @@ def summarize_placements(placed: DataFrame, rejected: DataFrame) -> str:
         f"{count(num_rejected, 'request')} rejected"
     )
     rejected_lines = read_rejected_lines(rejected, num_rejected, ("cluster", "topic"))
-    return "\n".join([heading, *PLACEMENTS.printed(placed, _LIMIT), *rejected_lines])
+    return "\n".join([heading, *PLACEMENTS.printed(placed, _LIMIT, totals["partitions"]), *rejected_lines])
 
 
 @progress("reassigning replicas", 1)
@@ -206,7 +206,7 @@ def summarize_reassignment(metrics: DataFrame, rejected: DataFrame) -> str:
         f"at least {totals['lower_bound']:,} must move"
     )
     rejected_lines = read_rejected_lines(rejected, num_rejected, ("cluster",))
-    return "\n".join([heading, *REASSIGNED.printed(metrics, _LIMIT), *rejected_lines])
+    return "\n".join([heading, *REASSIGNED.printed(metrics, _LIMIT, totals["clusters"]), *rejected_lines])
 
 
 def note_missing_racks(brokers: DataFrame) -> str | None:

@@ -150,7 +150,7 @@ def summarize_share_plan(plan: SharePlan, limit: int = _DEFAULT_LIMIT) -> str:
         f"{totals['assigned']:,} assigned, {totals['revoked']:,} revoked, "
         f"{count(totals['unassigned'], 'partition')} without a member"
     )
-    lines = SHARED.printed(plan.metrics, limit) if totals["groups"] else []
+    lines = SHARED.printed(plan.metrics, limit, totals["groups"]) if totals["groups"] else []
     return "\n".join([heading, *lines, *read_rejected_lines(plan.rejected, num_rejected)])
 
 
@@ -173,10 +173,10 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> st
     ]
     if totals["groups"]:
         rows = PLANNED.first(plan.metrics, limit)
-        lines += [*PLANNED.lines(rows, limit), *note_lines(rows[:limit])]
+        lines += [*PLANNED.lines(rows, limit, totals["groups"]), *note_lines(rows[:limit])]
     if totals["followed"] and limit:
         rows = FOLLOWED.first(plan.metrics, limit)
-        lines += FOLLOWED.lines(rows, limit)
+        lines += FOLLOWED.lines(rows, limit, totals["followed"])
         lines += [
             f"{group_name(row)}: {row['never_caught_up']:,} of its standbys and warmups never catch up. Changelogs "
             f"grow as fast as they are restored ({format_bytes(row['changelog_bytes_per_second'])}/s together)."

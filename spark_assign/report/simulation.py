@@ -236,7 +236,7 @@ def summarize_comparison(comparison: DataFrame, rejected: DataFrame, limit: int 
     open_costs = {name: totals.get(f"{name}_unowned_at_end") for name in paused}
     lines += _savings_lines({name: totals[name] for name in paused}, open_costs)
     if totals["groups"]:
-        lines += COMPARED.printed(comparison, limit)
+        lines += COMPARED.printed(comparison, limit, totals["groups"])
     return "\n".join([*lines, *read_rejected_lines(rejected)])
 
 

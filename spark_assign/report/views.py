@@ -9,7 +9,6 @@ The page also consists of charts with headings, which are written by hand.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,11 +27,13 @@ from spark_assign.report.formatting import (
     cell,
     change,
     format_time,
-    group_key,
     group_name,
     more_lines,
     number,
     partition_name,
+)
+from spark_assign.report.formatting import (
+    grouped as grouped,
 )
 from spark_assign.report.listed_groups import collected
 from spark_assign.tables.groups import GROUP_KEY
@@ -105,11 +106,6 @@ def figure(title: str, name: str = "", text: Callable[[Any], str] = number, **mo
     return words(title, name, text, is_number=True, **more)
 
 
-def figures(*names: str) -> list[Column]:
-    """Returns numeric columns, from the columns of the rows with these names."""
-    return [figure(name.replace("_", " "), name) for name in names]
-
-
 def span(title: str, name: str = "", text: Callable[[Any], str] = number) -> Column:
     """Returns a column of the range of a number (`min_…` and `max_…` of the name, by default that of the title)."""
     ends = [f"{end}_{name or title.replace(' ', '_')}" for end in ("min", "max")]
@@ -147,7 +143,8 @@ class View:
             the title is before `=`, with underscores for blanks. `?` leaves a column out if all rows have null, 0, or
             "" there, and `+` is one that only the page has. Cells are formatted by their type.
             If there are none, all columns of the rows.
-        order: columns or expressions of Spark to sort by, with commas, after a minus in descending order, nulls last.
+        order: what to sort by, separated by commas: columns, or expressions of Spark that have no comma. A minus before
+            one means descending order, with nulls last.
         where: condition of Spark that the displayed rows fulfill.
         note: sentences below the table of the page.
         listed: name of the rows in JSON (`formatting.record_listed`); by default, that of the table.
@@ -163,21 +160,23 @@ class View:
 
     def read(self, table: DataFrame, limit: int = MOST_ROWS) -> list[Row]:
         """Returns the first rows of the table."""
-        return collected(self._sorted(table).limit(limit))
+        return collected(self.sorted(table).limit(limit))
 
     def first(self, table: DataFrame, limit: int) -> list[Row]:
         """Returns the first rows of the table, of which it lists `limit` for JSON, and one more if there is one."""
-        return collected(self._sorted(table).limit(limit + 1), self.listed or self.name, limit)
+        return collected(self.sorted(table).limit(limit + 1), self.listed or self.name, limit)
 
-    def printed(self, table: DataFrame, limit: int) -> list[str]:
-        """Returns the lines of the first rows of the table."""
-        return self.lines(self.first(table, limit), limit) if limit else []
+    def printed(self, table: DataFrame, limit: int, total: int = 0) -> list[str]:
+        """Returns the lines of the first rows of the table, of which `total` is the number of rows, if it is known."""
+        return self.lines(self.first(table, limit), limit, total) if limit else []
 
-    def lines(self, rows: Rows, limit: int) -> list[str]:
+    def lines(self, rows: Rows, limit: int, total: int = 0) -> list[str]:
         """Returns an empty line, the title, a header, and a line for each of the first rows; nothing without rows."""
-        if not rows:
+        if not rows[:limit]:
             return []
-        more = [f"  … and more, in the table {self.name}"] if len(rows) > limit else []
+        more = more_lines(total - limit, self.name)
+        if len(rows) > limit and not total:
+            more = [f"  … and more, in the table {self.name}"]
         columns = [column for column in self._shown(rows[:limit]) if not column.on_page]
         cells = [[column.title for column in columns]]
         cells += [[column.text(row) for column in columns] for row in rows[:limit]]
@@ -195,7 +194,8 @@ class View:
         cells = [[maker(row) for maker in makers] for row in rows]
         return Table(_capitalized(self.title), titles, cells, f"{more}{self.note}".strip())
 
-    def _sorted(self, table: DataFrame) -> DataFrame:
+    def sorted(self, table: DataFrame) -> DataFrame:
+        """Returns all rows of the table that the view displays, in order."""
         rows = table.where(self.where) if self.where else table
         return rows.orderBy(*map(_sort_column, self.order.split(", "))) if self.order else rows
 
@@ -286,19 +286,6 @@ def _time_cells(name: str, _: Rows) -> Callable[[Row], str]:
     from markupsafe import Markup
 
     return lambda row: DASH if row[name] is None else Markup("<time>{}</time>").format(format_time(row[name]))
-
-
-def by_group(rows: Rows) -> Mapping[tuple[str, str], list[Row]]:
-    """Returns rows by cluster and group_id; no rows for other keys."""
-    return grouped(rows, group_key)
-
-
-def grouped(rows: Rows, key: Callable[[Row], Any]) -> Mapping[Any, list[Row]]:
-    """Returns rows by a key, in the order in which keys appear; no rows for other keys."""
-    found: dict[Any, list[Row]] = defaultdict(list)
-    for row in rows:
-        found[key(row)].append(row)
-    return found
 
 
 @dataclass(frozen=True)

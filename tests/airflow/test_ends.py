@@ -19,7 +19,7 @@ from spark_assign.cli.outcome import Outcome, write
 from spark_assign.stores.run_store import safe_run_id
 from tests.cases import cases
 
-ALERT = "Groups beyond a threshold: 1 imbalance\n  c/g  imbalance\ncheck: 1 alerts in 20261121T050000Z"
+ALERT = "Groups beyond a threshold: imbalance 1\n  c/g  imbalance\ncheck: 1 alerts in 20261121T050000Z"
 
 
 def outcome(job: str, code: int, message: str | None = None, summary: str | None = None) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs import advise as job
 from jobs import report
 from spark_assign import AdviceParams, Fleet, advise
-from spark_assign.report.advice import summarize_advice
-from spark_assign.report.comparison import advice_rows, build_advice_section
+from spark_assign.report.advice import advice_rows, build_advice_section, summarize_advice
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import INPUT_TABLES

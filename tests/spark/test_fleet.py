@@ -74,11 +74,10 @@ def test_rows_without_a_group_are_raised_together(spark: SparkSession) -> None:
         *("topics.partitions", "topics.topic"),
     ]
     message = str(raised.value)
-    assert (
-        "topics.topic: the same key twice: 2 row(s), e.g. cluster=c, topic=t. Keep one row per cluster and topic"
-        in (message)
+    assert "topics.topic: the same key twice: 2 rows, e.g. cluster=c, topic=t. Keep one row per cluster and topic" in (
+        message
     )
-    assert "topics.partitions: null, negative or beyond int: 1 row(s), e.g. cluster=c, topic=u" in message
+    assert "topics.partitions: null, negative or beyond int: 1 row, e.g. cluster=c, topic=u" in message
 
 
 def test_an_empty_fleet_is_raised(spark: SparkSession) -> None:

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs import check, report
 from spark_assign.history.alerts import history_alerts
+from spark_assign.report.daily import daily_rows
 from spark_assign.report.formatting import count
 from spark_assign.report.history import format_histories, summarize_history
-from spark_assign.report.html.collect_daily import daily_rows
 from spark_assign.stores.run_store import write_run
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.history import HISTORY_TABLES
@@ -115,7 +115,7 @@ def test_on_the_screen(tables: Tables) -> None:
     first, second = summary.partition("then those with the longest pauses in total:\n")[2].splitlines()[1:3]
     assert (first.split()[0], first.split()[-1]) == ("shop/carts", "yes"), "it flaps"
     assert (second.split()[0], second.split()[-1]) == ("shop/payments", "no")
-    assert "… and more, in the table groups" in summary
+    assert "… and 1 more, in the table groups" in summary
     assert "Unreadable records (table unreadable): 2 corrupt, 1 newer-version" in summary
     histories = format_histories(tables, ["pay*", "none"], 5)
     assert histories is not None

@@ -34,9 +34,9 @@ What if as-is:
   range          2            0         0      1.00      3        3      11.5
 
 Groups that gain most:
-    group  recommended  why
-    c/g    sticky       not worse in any metric, same balance, 50 % of partitions move with both (against range)
-    c/h    sticky       not worse in any metric, same balance, 0 % of partitions move with both (against range)
+  group  recommended  why
+  c/g    sticky       not worse in any metric, same balance, 50 % of partitions move with both (against range)
+  c/h    sticky       not worse in any metric, same balance, 0 % of partitions move with both (against range)
 
 How to switch:
     c/g, c/h: Stop all members, then start them with sticky alone: what the group runs with is not known.
@@ -66,8 +66,11 @@ assignor-unknown, moves
 Groups: 0 ready with warnings, 0 ready, 0 blocked, 2 unknown, 0 done
 
 Unknown:
-  c/g: The current assignor is unknown. Only range, roundrobin, sticky, cooperative-sticky can be simulated by release.
-  c/h: The current assignor is unknown. Only range, roundrobin, sticky, cooperative-sticky can be simulated by release.
+  group  note
+  c/g    The current assignor is unknown. Only range, roundrobin, sticky, cooperative-sticky can be simulated by \
+release.
+  c/h    The current assignor is unknown. Only range, roundrobin, sticky, cooperative-sticky can be simulated by \
+release.
 """,
 }
 """What each result prints, checked by hand.

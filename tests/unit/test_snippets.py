@@ -24,7 +24,7 @@ from spark_assign.advice.kernel.advise import advise
 from spark_assign.cli.job import run_and_print
 from spark_assign.cli.outcome import Outcome
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
-from spark_assign.report.advice_commands import settings_commands
+from spark_assign.report.advice import settings_commands
 from spark_assign.report.formatting import listed, visible
 from spark_assign.report.loads_and_sizes import autoscaler, reason_comment
 from spark_assign.report.openmetrics import Figures, expose

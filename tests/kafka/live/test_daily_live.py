@@ -27,7 +27,7 @@ import pyspark
 import pytest
 from kafka import KafkaProducer
 
-from spark_assign.report.html.daily import STATIC_MEMBERS
+from spark_assign.report.daily import STATIC_MEMBERS
 from tests.kafka import broker as kafka_broker
 from tests.kafka import group_members, history_session, maven
 from tests.kafka.broker import Cluster

@@ -1,21 +1,63 @@
-"""Builds the plan section of the report: converts rows to text, numbers, and charts for the templates."""
+"""The plan section of the report: its rows, and their texts, numbers, and charts for the templates.
+
+Spark aggregates or limits each table that grows with the fleet (`report_data`).
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from functools import reduce
+from itertools import accumulate
 from operator import itemgetter
 from typing import Any
 
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.leader_rules import RULE_SOURCE_TEXTS, RULE_SOURCES, TO_NAME, find_rule_source
+from spark_assign.groups.planning import Plan
 from spark_assign.report import views as parts
-from spark_assign.report.formatting import DASH, Row, Rows, cell, count, group_key, number, ratio, share
+from spark_assign.report.formatting import DASH, Row, Rows, by_group, cell, count, group_key, number, ratio, share
+from spark_assign.report.group_members import count_partitions, read_group_members
 from spark_assign.report.group_view import view
-from spark_assign.report.listed_groups import REASONS, SUMS, balance_text, num_unowned, over_share
-from spark_assign.report.report_data import EDGES, NOTHING_ASSIGNED, PlanRows
+from spark_assign.report.listed_groups import (
+    REASONS,
+    SUMS,
+    any_of,
+    balance_text,
+    collected,
+    num_rows,
+    num_unowned,
+    only,
+    over_share,
+    over_share_column,
+    worst_first,
+)
+from spark_assign.report.report_data import (
+    EDGES,
+    LISTED_MEMBERS,
+    LISTED_ROWS,
+    MATRIX,
+    MOST_GROUPS,
+    MOST_MEMBERS,
+    MOST_ROWS,
+    NOTHING_ASSIGNED,
+    OTHERS,
+    WORST_GROUPS,
+    PlanRows,
+)
 from spark_assign.report.section_charts import Bar, draw_histogram, legend_html
+from spark_assign.spark.partition_slices import expand
+from spark_assign.stores.run_store import StoredRun
+from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
+
+Tables = Mapping[str, DataFrame]
+
+_NO_TABLES: Mapping[str, DataFrame | None] = {}
+_PARTITION = [*GROUP_KEY, "topic", "partition"]
 
 UNEVEN = 1.25
 """A group has a note about its load if its imbalance by load exceeds this multiple of its imbalance by count."""
@@ -38,7 +80,7 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
     advised = {group_key(row): row for row in advice}
     totals = {name: sum(row[name] for row in plan.classes) for name in ("groups", *SUMS)}
     uneven = sum(row["groups"] for row in plan.classes if not row["even"])
-    members, moves = parts.by_group(plan.members), parts.by_group(plan.moves)
+    members, moves = by_group(plan.members), by_group(plan.moves)
     silent = {group_key(row): row["partitions"] for row in plan.silent or ()}
     rows = {group_key(row): row for row in plan.groups}
     shown = {key: f"g{at}" for at, key in enumerate(rows, start=1) if key in members or key in moves}
@@ -118,7 +160,7 @@ def _tiles(
 
 def _assignors(classes: Rows) -> parts.Table:
     rows = sorted(_sums_by("assignor", classes), key=itemgetter("assignor"))
-    return parts.table_of("By planned assignor", rows, [parts.words("Assignor", "assignor"), *_summed(rows)])
+    return parts.table_of("by planned assignor", rows, ["assignor", *_SUMMED])
 
 
 def _clusters(plan: PlanRows) -> parts.Table | None:
@@ -130,18 +172,14 @@ def _clusters(plan: PlanRows) -> parts.Table | None:
     all_listed = len(plan.rejected) == plan.rejected_total
     rejected = parts.figure("Rejected", "rejected", lambda value: number(value) if all_listed else DASH)
     caption = "By cluster, in descending order of groups that could be more even"
-    return parts.table_of(caption, rows, [parts.words("Cluster", "cluster"), *_summed(rows), rejected])
+    return parts.table_of(caption, rows, ["cluster", *_SUMMED, rejected])
 
 
 _SUMMED = (
-    ("Groups", "groups", None),
-    ("Members", "members", None),
-    ("Partitions", "partitions", "is"),
-    ("Change owner", "moved", "flow"),
-    ("Could be more even", "uneven", "bad"),
-    ("Without owner", "lost", "bad"),
+    *("groups members", parts.bars("partitions", "partitions", "is"), parts.bars("change owner", "moved", "flow")),
+    *(parts.bars("could be more even", "uneven", "bad"), parts.bars("without owner", "lost", "bad")),
 )
-"""Title, sum, and kind of the bar (None: no bar) of the columns of sums."""
+"""Columns of sums, and their bars."""
 
 
 def _sums_by(column: str, classes: Rows, rejected: Rows = ()) -> list[Row]:
@@ -152,15 +190,8 @@ def _sums_by(column: str, classes: Rows, rejected: Rows = ()) -> list[Row]:
         sums[row[column]].update({name: row[name] for name in ("groups", *SUMS)}, uneven=uneven, lost=num_unowned(row))
     for row in rejected:
         sums[row[column]]["rejected"] += 1
-    zeros = dict.fromkeys(("rejected", *(name for _, name, _ in _SUMMED)), 0)
+    zeros = dict.fromkeys(("rejected", "groups", *SUMS, "uneven", "lost"), 0)
     return [{column: value, **zeros, **each} for value, each in sums.items()]
-
-
-def _summed(rows: Rows) -> list[parts.Column]:
-    return [
-        parts.figure(title, name) if kind is None else parts.bars(title, name, kind, [name])
-        for title, name, kind in _SUMMED
-    ]
 
 
 def _bars(classes: Rows) -> list[Bar]:
@@ -269,15 +300,9 @@ def _by_load(row: Row) -> list[str]:
 
 def _reasons(rows: Rows) -> parts.Table:
     """Returns the table of changes of owner by reason."""
-    return parts.table_of(
-        "Changes of owner by reason",
-        sorted(rows, key=lambda row: (-row["partitions"], row["reason"])),
-        [
-            parts.words("Reason", "reason"),
-            parts.words("Meaning", "reason", lambda reason: REASONS.get(reason, "")),
-            *(parts.figure("Changes", "partitions"), parts.figure("Groups", "groups")),
-        ],
-    )
+    meaning = parts.words("meaning", "reason", lambda reason: REASONS.get(reason, ""))
+    ordered = sorted(rows, key=lambda row: (-row["partitions"], row["reason"]))
+    return parts.table_of("changes of owner by reason", ordered, ["reason", meaning, "changes=partitions groups"])
 
 
 def rules_table(rows: Rows) -> parts.Table:
@@ -316,3 +341,139 @@ def _most_frequent(counted: Counter[str]) -> str:
 
 _WHICH = 6
 """Number of sources listed per row."""
+
+
+# --- queries ------------------------------------------------------------------------------------------------------
+
+
+def plan_rows(
+    plan: Plan | StoredRun, offsets: DataFrame | None = None, snapshot: Mapping[str, DataFrame | None] = _NO_TABLES
+) -> PlanRows:
+    """Collects the rows of a plan; offsets and snapshot as for `report`."""
+    if isinstance(plan, StoredRun):
+        manifest = plan.manifest
+        about = {
+            "Run": manifest.run_id,
+            "Finished": f"{manifest.finished_at:%Y-%m-%d %H:%M} UTC",
+            **{name.capitalize(): str(value) for name, value in manifest.content["inputs"].items() if value},
+            **{name.replace("_", " "): value for name, value in manifest.content["versions"].items()},
+        }
+        return rows_of_tables(plan.tables, about, {**snapshot, "offsets": offsets})
+    names = ("assignment_slices", "metrics", "moves", "revocations", "rejected")
+    with plan.computed_once(*names) as once:
+        tables = {name: once.tables[name] for name in names if name in once.tables}
+        return rows_of_tables(tables, {}, {**snapshot, "offsets": offsets})
+
+
+def rows_of_tables(tables: Tables, about: Mapping[str, Any], snapshot: Mapping[str, DataFrame | None]) -> PlanRows:
+    """Collects the rows from tables by name (`tables.groups.PLAN_TABLES`); only metrics and rejected are required.
+
+    The snapshot has `offsets`, `members`, and `loads`, as far as they are known.
+    """
+    metrics, rejected = tables["metrics"], tables["rejected"]
+    groups = collected(worst_first(metrics).limit(MOST_GROUPS))
+    worst = groups[:WORST_GROUPS]
+    of_worst = {name: table.where(any_of(worst)) for name, table in tables.items()} if worst else {}
+    known = {"moves", "revocations"} <= set(tables)
+    notes = []
+    if not known:
+        notes.append("Previous owners aren't shown: the plan was stored without the tables moves and revocations.")
+    elif any(row["claim_conflicts"] for row in worst):
+        notes.append("A partition that several members claim counts as previously owned by each of them.")
+    if not {"assignment_slices", "assignments"} & set(tables):
+        notes.append("Members aren't shown: the plan was stored without the tables assignment_slices and assignments.")
+    offsets = snapshot.get("offsets")
+    silent = None if offsets is None else offsets.where("end_offset = 0").select(*_PARTITION)
+    shares = count_partitions(of_worst, known=known)
+    if shares is not None:
+        shares = _with_silent(shares, of_worst, None if silent is None else silent.where(any_of(worst)))
+    silent_groups: Rows | None = None if silent is None else ()
+    if silent is not None and groups:
+        silent_groups = collected(only(silent.groupBy(*GROUP_KEY).agg(num_rows("partitions")), groups))
+    who = None
+    sizes = accumulate(row["members"] for row in worst)
+    detailed = [row for row, size in zip(worst, sizes, strict=True) if size <= LISTED_MEMBERS]
+    if shares is not None and detailed:
+        of_groups = any_of(detailed)
+        members = snapshot.get("members")
+        given = {**snapshot, "members": None if members is None else members.where(of_groups)}
+        who = read_group_members({name: each.where(of_groups) for name, each in of_worst.items()}, given, LISTED_ROWS)
+    refused = collected(rejected.orderBy(*GROUP_KEY, "code").limit(MOST_ROWS))
+    return PlanRows(
+        classes=collected(_classes(metrics)),
+        groups=groups,
+        members=() if shares is None else collected(_most_of_each(shares)),
+        moves=collected(_pairs(of_worst["moves"])) if "moves" in of_worst else (),
+        reasons=collected(_count_reasons(tables["moves"])) if "moves" in tables else (),
+        rejected=refused,
+        rejected_total=len(refused) if len(refused) < MOST_ROWS else rejected.count(),
+        about=about,
+        notes=notes,
+        ruled=collected(_ruled(metrics)),
+        silent=silent_groups,
+        who=who,
+    )
+
+
+def _with_silent(shares: DataFrame, of_worst: Tables, silent: DataFrame | None) -> DataFrame:
+    """Adds the number of partitions without traffic per member."""
+    if silent is None:
+        return shares.withColumn("silent", F.lit(0).cast("long"))
+    given = expand(of_worst["assignment_slices"]) if "assignment_slices" in of_worst else of_worst["assignments"]
+    counted = given.join(F.broadcast(silent), _PARTITION, "left_semi").groupBy(*MEMBER_KEY)
+    found = counted.agg(num_rows("silent"))
+    return shares.join(found, MEMBER_KEY, "left").withColumn("silent", F.coalesce("silent", F.lit(0).cast("long")))
+
+
+def _classes(metrics: DataFrame) -> DataFrame:
+    """Returns `PlanRows.classes`: at most a few dozen rows per cluster."""
+    passed = reduce(Column.__add__, [(F.col("max_over_mean") > edge).cast("int") for edge in EDGES])
+    key = {
+        "imbalance": F.coalesce(passed, F.lit(NOTHING_ASSIGNED)),
+        "even": over_share_column() == 0,
+    }
+    keyed = metrics.withColumns(key)
+    sums = (F.sum(name).alias(name) for name in SUMS)
+    return keyed.groupBy("cluster", "assignor", *key).agg(num_rows("groups"), *sums)
+
+
+def _ruled(metrics: DataFrame) -> DataFrame:
+    """Returns `PlanRows.ruled`: a row per assignor and leader, so few rows."""
+    sums = (num_rows("groups"), F.sum("partitions").alias("partitions"))
+    return metrics.where("members > 0").groupBy("assignor", "leader_client").agg(*sums)
+
+
+def _count_reasons(moves: DataFrame) -> DataFrame:
+    """Returns a row per reason."""
+    per_group = moves.groupBy(*GROUP_KEY, "reason").agg(num_rows("partitions"))
+    return per_group.groupBy("reason").agg(F.sum("partitions").alias("partitions"), num_rows("groups"))
+
+
+def _most_of_each(shares: DataFrame) -> DataFrame:
+    """Returns the members with the most partitions of every group; ties are sorted by member ID."""
+    most = F.desc(F.greatest(F.coalesce("before", F.lit(0)), F.col("after") + F.col("waiting")))
+    of_group = Window.partitionBy(*GROUP_KEY)
+    listed = shares.withColumns(
+        {
+            "place": F.row_number().over(of_group.orderBy(most, "member_id")),
+            "listed": F.sum((~F.col("gone")).cast("int")).over(of_group),
+        }
+    )
+    return listed.where(F.col("place") <= MOST_MEMBERS).drop("place")
+
+
+def _pairs(moves: DataFrame) -> DataFrame:
+    """Returns `PlanRows.moves`: in every group, the members with the most changes, and all others as one member."""
+    each_end = moves.select(*GROUP_KEY, F.explode(F.array("from_member_id", "to_member_id")).alias("member_id"))
+    changes = each_end.where("member_id is not null").groupBy(*MEMBER_KEY).agg(num_rows("changes"))
+    place = F.row_number().over(Window.partitionBy(*GROUP_KEY).orderBy(F.desc("changes"), "member_id"))
+    shown = (
+        changes.withColumn("place", place)
+        .where(F.col("place") <= MATRIX)
+        .select(*MEMBER_KEY, F.lit(True).alias("shown"))
+    )
+    for end in ("from_member_id", "to_member_id"):
+        named = shown.withColumnRenamed("member_id", end)
+        name = F.when(F.col(end).isNull() | F.col("shown"), F.col(end)).otherwise(F.lit(OTHERS))
+        moves = moves.join(named, [*GROUP_KEY, end], "left").withColumn(end, name).drop("shown")
+    return moves.groupBy(*GROUP_KEY, "from_member_id", "to_member_id", "reason").agg(num_rows("partitions"))
