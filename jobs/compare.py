@@ -16,12 +16,12 @@ from spark_assign.cli.job_names import check_assignors
 from spark_assign.cli.job_tables import on_fleet, store_or_cache_all
 from spark_assign.cli.options import (
     PAUSE_TIMES,
+    ListType,
     exit_codes,
-    given_values,
+    given_parameters,
     input_options,
+    parameter_options,
     result_options,
-    streams_options,
-    time_options,
 )
 from spark_assign.cli.owners import group_filter_options
 from spark_assign.cli.plan_kinds import has_streams_groups
@@ -30,6 +30,7 @@ from spark_assign.report.results import summary
 from spark_assign.simulation.settings import Settings
 from spark_assign.stores.result import LazyResult
 from spark_assign.streams import compare_streams
+from spark_assign.tables.streams import StreamsParams
 
 ASSIGNORS = "those of the group's protocol: Kafka's client-side assignors, or uniform and server-range"
 CHANGES = """Changes: as-is (the default); leave:GROUPS:COUNT and join:GROUPS:COUNT: COUNT members leave or join each
@@ -42,29 +43,33 @@ GROUPS, MEMBERS and TOPICS are shell patterns. A name can precede a change:
 @job(__doc__, f"{CHANGES} {exit_codes()}", name="compare")
 @input_options()
 @group_filter_options()
-@click.option("--assignors", metavar="A,B,…", help=f"Assignors to compare, for all groups (default: {ASSIGNORS}).")
+@click.option(
+    "--assignors",
+    metavar="A,B,…",
+    type=ListType(click.STRING),
+    help=f"Assignors to compare, for all groups (default: {ASSIGNORS}).",
+)
 @click.option(
     "--what-if",
     metavar="CHANGE",
     multiple=True,
     help="Change to apply before comparing, for example leave:payments-*:1. See below for the syntax. Repeatable.",
 )
-@streams_options()
-@time_options(PAUSE_TIMES)
+@parameter_options(StreamsParams)
+@parameter_options(Settings, *PAUSE_TIMES)
 @result_options("groups in the summary of each change")
 def main(options: Options) -> int:
     """Loads the fleet, compares the assignors, writes the tables, and prints the summary."""
     # Errors come before Spark starts.
     what_ifs = [parse_what_if(text) for text in options.what_if or ("as-is",)]
-    check_assignors(options.assignors.split(",") if options.assignors is not None else ())
-    Settings(**given_values(options, PAUSE_TIMES))
+    check_assignors(options.assignors or ())
+    Settings(**given_parameters(options, Settings))
     return on_fleet("compare", options, __file__, partial(_run, what_ifs=what_ifs))
 
 
 def _run(options: Options, place: str | None, fleet: Fleet, what_ifs: list[WhatIf]) -> int:
-    assignors = options.assignors.split(",") if options.assignors is not None else None
-    comparison = compare(fleet, assignors, what_ifs, Settings(**given_values(options, PAUSE_TIMES)))
-    of_streams = given_values(options, ("standby_replicas", "restore_bytes_per_second"))
+    comparison = compare(fleet, options.assignors, what_ifs, Settings(**given_parameters(options, Settings)))
+    of_streams = given_parameters(options, StreamsParams)
     compared: list[LazyResult] = [comparison]
     if has_streams_groups(fleet):
         is_other_kind = F.coalesce(F.col("rejected") == "streams-group", F.lit(False))

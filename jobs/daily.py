@@ -15,7 +15,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 import click
 from pyspark.sql import DataFrame, SparkSession
@@ -31,17 +31,19 @@ from spark_assign.cli.options import (
     REPEATABLE,
     exit_codes,
     fail_on,
-    given_values,
+    flag_of,
+    given_parameters,
     location_option,
+    parameter_options,
     sample,
-    streams_options,
-    streams_thresholds,
     top,
 )
 from spark_assign.cli.outcome import write
 from spark_assign.cli.owners import Owner, group_filter_options, read_owners, tables_with_owners
 from spark_assign.cli.settings_file import from_file
 from spark_assign.cli.steps import Step, StepOutcome, failed, problem, run_steps
+from spark_assign.groups.alerts import OF_STREAMS, DailyLimits
+from spark_assign.history import HistoryThresholds
 from spark_assign.report.formatting import listed
 from spark_assign.report.html import report
 from spark_assign.report.html.collect_daily import daily_rows
@@ -49,15 +51,36 @@ from spark_assign.report.html.daily import DailyRows
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import Figures, expose, publish
 from spark_assign.sources.files.snapshot_files import last_taken, summarized
-from spark_assign.stores.cluster_folders import KEYS, folder_name
-from spark_assign.stores.run_store import StoredRun, previous_run, read_run
+from spark_assign.stores.cluster_folders import KEYS, folder_name, one_folder
+from spark_assign.stores.run_store import StoredRun, previous_run, read_run, safe_run_id
 from spark_assign.tables.advice import ADVISE_TABLES
-from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import ALERTS
+from spark_assign.tables.parameters import parameter_fields
 from spark_assign.tables.stored_plan import REPORTED_PLAN_TABLES, STORED_DRIFT_TABLES, STREAMS, tables_of_kind
+from spark_assign.tables.streams import StreamsParams
 
 
-@job(__doc__, exit_codes("groups exceed a threshold", "alerts"), name="daily")
+def check_usage(options: Options) -> None:
+    """Raises `ConfigError` if the snapshots or the clusters can't be read."""
+    if options.no_snapshot:
+        require_input(_fleet(options))
+    elif options.clusters:
+        import_module(_module("snapshot")).clusters_of(options.clusters)
+
+
+@job(
+    __doc__,
+    exit_codes("groups exceed a threshold", "alerts"),
+    name="daily",
+    usage=(
+        "--no-history excludes --records",
+        "--sample excludes --clusters, --fleet-dir, --records",
+        "any of --clusters, --no-snapshot, --sample",
+        "--no-snapshot needs --fleet-dir, --clusters",
+        "--max-restore-time needs --restore-bytes-per-second: restores have no time without it",
+        check_usage,
+    ),
+)
 @click.option(
     "--clusters",
     metavar="FILE",
@@ -86,22 +109,12 @@ from spark_assign.tables.stored_plan import REPORTED_PLAN_TABLES, STORED_DRIFT_T
     type=DURATION,
     help="Time range of the history (default: since the last run; in the first run, 1d).",
 )
-@click.option("--commit-gap", metavar="TIME", type=DURATION, help="As for history (default: 10s).")
-@click.option("--deploy-gap", metavar="TIME", type=DURATION, help="As for history (default: 5m).")
+@parameter_options(HistoryThresholds, "commit_gap_ms", "deploy_gap_ms")
 @click.option(
     "--max-age", metavar="TIME", type=DURATION, default="26h", help="A snapshot that is older is stale (default: 26h)."
 )
-@click.option(
-    "--max-growth", metavar="FACTOR", type=float, default=1.25, help="Alert if max/mean grows by it (default: 1.25)."
-)
-@click.option(
-    "--max-rebalances-per-day", metavar="N", type=int, default=20, help="Alert if a group has more (default: 20)."
-)
-@click.option(
-    "--max-pause", metavar="TIME", type=DURATION, default="2m", help="Alert if a partition pauses longer (default: 2m)."
-)
-@streams_options()
-@streams_thresholds()
+@parameter_options(DailyLimits, "max_growth", *OF_STREAMS, "max_rebalances_per_day", "max_pause_ms")
+@parameter_options(StreamsParams)
 @location_option(
     "--output", "Folder for the runs of all steps, and for the pages of each day.", metavar="DIR", required=True
 )
@@ -111,8 +124,7 @@ from spark_assign.tables.stored_plan import REPORTED_PLAN_TABLES, STORED_DRIFT_T
 @top()
 def main(options: Options) -> int:
     """Runs the steps, and writes the pages."""
-    check_usage(options)
-    options.run_id = options.run_id or time.strftime("%Y%m%d", time.gmtime())
+    options.run_id = time.strftime("%Y%m%d", time.gmtime()) if options.run_id is None else safe_run_id(options.run_id)
     day = Path(options.output) / options.run_id
     spark = spark_session("daily", options)
     outcomes: dict[str, StepOutcome] = {}
@@ -153,24 +165,6 @@ def main(options: Options) -> int:
     return code
 
 
-def check_usage(options: Options) -> None:
-    """Raises `ConfigError` if there is no fleet, or more than one."""
-    if options.no_history and options.records:
-        raise ConfigError("--no-history and --records are both given. Use only one of them.")
-    if options.sample and (options.clusters or options.fleet_dir or options.records):
-        raise ConfigError("--sample can't be used with --clusters, --fleet-dir, or --records.")
-    if not (options.sample or options.clusters or options.no_snapshot):
-        raise ConfigError("No clusters given. Use --clusters FILE, --no-snapshot with --fleet-dir, or --sample.")
-    if options.no_snapshot and not options.fleet_dir and not options.clusters:
-        raise ConfigError("--no-snapshot needs --fleet-dir DIR.")
-    if options.no_snapshot:
-        require_input(_fleet(options))
-    elif options.clusters:
-        import_module(_module("snapshot")).clusters_of(options.clusters)
-    if options.max_restore_time is not None and options.restore_bytes_per_second is None:
-        raise ConfigError("--max-restore-time needs --restore-bytes-per-second, so that restores have a time.")
-
-
 def _fleet(options: Options) -> str:
     return sample(__file__, "fleet") if options.sample else options.fleet_dir or f"{options.output}/fleet"
 
@@ -206,31 +200,45 @@ def _steps(options: Options, outcomes: Mapping[str, StepOutcome]) -> Iterator[Se
             for name, (values, archive) in archives.items()
             if _was_read(options, outcomes, name)
         ]
-    rate = _words(options, ("restore_bytes_per_second",))
-    streams = [*_words(options, ("standby_replicas",)), *rate]
-    yield [Step("plan", [*fleet, *streams, "--output", store["plans"], *run_id], ("snapshot",), required=True)]
+    streams = StreamsParams(**given_parameters(options, StreamsParams))
+    rate, limits = _words(streams, "restore_bytes_per_second"), DailyLimits(**given_parameters(options, DailyLimits))
+    yield [
+        Step(
+            "plan",
+            [*fleet, *_words(streams, "standby_replicas"), *rate, "--output", store["plans"], *run_id],
+            ("snapshot",),
+            required=True,
+        )
+    ]
     diff = ["--before", "previous", "--after", plan, "--output", store["drifts"], *run_id]
     yield [Step("diff", diff, ("plan",))]
     past: list[str] = []
     if source := _history_source(options, [archive for _, archive in archives.values()]):
-        source += _words(options, ("commit_gap", "deploy_gap"), "ms")
+        thresholds = HistoryThresholds(**given_parameters(options, HistoryThresholds))
+        source += _words(thresholds, "commit_gap_ms", "deploy_gap_ms")
         needs = ("snapshot", *map(_step_name, archives))
         yield [Step("history", [*source, "--replay", "--output", store["histories"], *run_id], needs)]
-        past = ["--history", f"{store['histories']}@{options.run_id}", "--max-pause", f"{options.max_pause}ms"]
-        past += ["--max-rebalances-per-day", str(options.max_rebalances_per_day)]
+        past = ["--history", f"{store['histories']}@{options.run_id}"]
+        past += _words(limits, "max_pause_ms", "max_rebalances_per_day")
     metrics = ["--openmetrics", f"{options.output}/{options.run_id}/metrics.prom"]
-    drift = ["--drift", f"{store['drifts']}@{options.run_id}", "--max-growth", str(options.max_growth)]
-    drift += _words(options, ("max_moved_without_state",)) + _words(options, ("max_restore_time",), "ms")
+    drift = ["--drift", f"{store['drifts']}@{options.run_id}"]
+    drift += _words(limits, "max_growth", *OF_STREAMS)
     check = ["--plan", plan, *drift, *past, *metrics, "--output", store["alerts"], *run_id]
     yield [Step("check", check, ("plan", "diff", "history"))]
     advise = [*(["--sample"] if options.sample else fleet), *rate, "--output", store["advice"], *run_id]
     yield [Step("advise", advise, ("snapshot",))]
 
 
-def _words(options: Options, names: Sequence[str], unit: str = "") -> list[str]:
-    """Returns the given ones of these options as words for a job."""
-    given = given_values(options, names)
-    return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", f"{value}{unit}")]
+def _words(parameters: Any, *names: str) -> list[str]:
+    """Returns fields of parameters that have a value as words for a job."""
+    of: type = type(parameters)
+    given = ((each, getattr(parameters, each.name)) for each in parameter_fields(of) if each.name in names)
+    words = (
+        (flag_of(each.flag), f"{value}ms" if each.is_duration else str(value))
+        for each, value in given
+        if value is not None
+    )
+    return [word for pair in words for word in pair]
 
 
 def _archives(options: Options) -> dict[str, tuple[Mapping[str, Any], str]]:
@@ -384,7 +392,7 @@ def _write_pages(options: Options, day: Path, rows: DailyRows, details: Mapping[
     (day / "owners").mkdir(exist_ok=True)
     for team in rows.teams():
         page = report(daily=rows.of_team(team), title=f"{team}, {options.run_id}")
-        publish(page.encode(), day / "owners" / f"{quote(team, safe=' ')}.html")
+        publish(page.encode(), day / "owners" / f"{one_folder(team, safe=' ')}.html")
     page = report(daily=rows, **details, title=f"Kafka groups, {options.run_id}")
     for file in (day / "index.html", Path(options.output) / "index.html"):
         publish(page.encode(), file)

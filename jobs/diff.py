@@ -27,8 +27,8 @@ from spark_assign.cli.options import (
     top,
 )
 from spark_assign.cli.owners import group_filter_options, select_groups, select_tables
+from spark_assign.report.loads_and_sizes import summarize_loads
 from spark_assign.report.results import summary
-from spark_assign.report.text.loads_and_sizes import summarize_loads
 from spark_assign.sources.files.snapshot_offsets import Offsets, loads_between
 from spark_assign.spark.engine import cached
 from spark_assign.stores.locations import split_run_id

@@ -10,7 +10,7 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
@@ -29,10 +29,13 @@ from spark_assign.cli.options import (
     REPEATABLE,
     details,
     exit_codes,
+    flag_of,
+    flags_of,
     format_option,
-    given_values,
+    given_parameters,
     input_options,
     location_option,
+    parameter_options,
     result_options,
     sample,
     stored_run,
@@ -42,8 +45,8 @@ from spark_assign.history import HistoryThresholds, read_history
 from spark_assign.history.past_variants import replay
 from spark_assign.history.records import records_of, redact_records
 from spark_assign.report.formatting import visible
+from spark_assign.report.history import format_histories, summarize_history, summarize_replay
 from spark_assign.report.listed_groups import no_match_text
-from spark_assign.report.text.history import format_histories, summarize_history, summarize_replay
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.files.tables import Shape, interpreted, read_tables
 from spark_assign.sources.kafka import records_text
@@ -61,26 +64,35 @@ SOURCES = ("bootstrap_server", "segments", "records", "sample", "history")
 TOPICS_AND_ENDS = Shape(
     "A snapshot", {"topics": TOPICS, "offsets": OFFSETS, "end_offsets": END_OFFSETS, "changelogs": CHANGELOGS}, ()
 )
-THRESHOLDS = {
-    "commit_gap": "commit_gap_ms",
-    "deploy_gap": "deploy_gap_ms",
-    "flapping_per_day": "flapping_per_day",
-    "session_timeout": "session_timeout_ms",
-}
-REQUIRED = {
-    "command_config": "bootstrap_server",
-    "reader": "bootstrap_server",
-    "follow": "bootstrap_server",
-    "archive": "follow",
-    "checkpoint": "follow",
-    "interval": "follow",
-    "output_fleet": "as_of",
-    "topology": "as_of",
-}
-"""Options that require another one."""
 
 
-@job(__doc__, exit_codes(), name="history")
+def check_usage(options: Options) -> None:
+    """Raises `ConfigError` if records can't be copied to the archive, or a file of `--topology` can't be read."""
+    read_topologies(options.topology)
+    if options.follow and options.reader != "spark":
+        if options.checkpoint:
+            raise ConfigError("--checkpoint needs --reader spark. A folder contains the progress of its records.")
+        if not is_path(options.archive) or local_path(options.archive) is None:
+            raise ConfigError(f"--archive {options.archive} is no folder of this machine: it needs --reader spark.")
+
+
+@job(
+    __doc__,
+    exit_codes(),
+    name="history",
+    usage=(
+        f"one of {', '.join(map(flag_of, SOURCES))}",
+        "--command-config, --reader, --follow needs --bootstrap-server",
+        "--archive, --checkpoint, --interval needs --follow",
+        "--output-fleet, --topology needs --as-of",
+        "--follow needs --archive",
+        "--as-of needs --output-fleet",
+        "--follow excludes --group, --owner: it copies the records of all groups",
+        f"--history excludes --replay, --output, --without-hosts, --without-metadata, {flags_of(HistoryThresholds)}: "
+        "a stored history isn't computed again",
+        check_usage,
+    ),
+)
 @click.option(
     "--bootstrap-server",
     metavar="HOST:PORT,…",
@@ -113,30 +125,7 @@ REQUIRED = {
 @click.option("--sample", is_flag=True, help="Use the bundled sample history.")
 @stored_run("--history", "Stored history (this job), to read with --details or --as-of instead of records.")
 @input_options("a snapshot with topic IDs and end offsets", sample=False)
-@click.option(
-    "--commit-gap",
-    metavar="TIME",
-    type=DURATION,
-    help="Time without an offset commit after which a partition counts as paused (default: 10s).",
-)
-@click.option(
-    "--deploy-gap",
-    metavar="TIME",
-    type=DURATION,
-    help="Longest time between two rebalances of the same deploy (default: 5m).",
-)
-@click.option(
-    "--flapping-per-day",
-    metavar="N",
-    type=int,
-    help="Number of rebalances in 24 hours, outside of deploys, that marks a group as flapping (default: 10).",
-)
-@click.option(
-    "--session-timeout",
-    metavar="TIME",
-    type=DURATION,
-    help="Session timeout of members that use the consumer group protocol (default: 45s).",
-)
+@parameter_options(HistoryThresholds)
 @group_filter_options()
 @click.option("--without-hosts", is_flag=True, help="Remove the hosts of clients.")
 @click.option("--without-metadata", is_flag=True, help="Remove the metadata that clients add to committed offsets.")
@@ -167,8 +156,6 @@ REQUIRED = {
 @result_options()
 def main(options: Options) -> int:
     """Loads, calls, writes, and prints."""
-    check_usage(options)
-    read_topologies(options.topology)  # errors come before Spark starts
     if options.follow:
         return _follow(options)
     spark = spark_session("history", options)
@@ -183,40 +170,9 @@ def main(options: Options) -> int:
         return _run(spark, options, fleet, fetched)
 
 
-def check_usage(options: Options) -> None:
-    """Checks which options are combined. Raises ConfigError."""
-    given = [name for name in SOURCES if getattr(options, name)]
-    if len(given) != 1:
-        problem = f"{_flags(given)} exclude each other" if given else "No records given"
-        raise ConfigError(f"{problem}. Use exactly one of {_flags(SOURCES)}.")
-    for name, required in REQUIRED.items():
-        if getattr(options, name) and not getattr(options, required):
-            raise ConfigError(f"{_flags([name])} needs {_flags([required])}.")
-    for name, required in (("follow", "archive"), ("as_of", "output_fleet")):
-        if getattr(options, name) and not getattr(options, required):
-            raise ConfigError(f"{_flags([name])} needs {_flags([required])} LOCATION.")
-    if options.follow and options.reader != "spark":
-        if options.checkpoint:
-            raise ConfigError("--checkpoint needs --reader spark. A folder contains the progress of its records.")
-        if not is_path(options.archive) or local_path(options.archive) is None:
-            raise ConfigError(f"--archive {options.archive} is no folder of this machine: it needs --reader spark.")
-    for name in ("group", "owner"):
-        if options.follow and getattr(options, name):
-            raise ConfigError(f"{_flags([name])} doesn't apply to --follow, which copies the records of all groups.")
-    for name in ("replay", "output", "without_hosts", "without_metadata", *THRESHOLDS):
-        if options.history and getattr(options, name):
-            raise ConfigError(
-                f"{_flags([name])} doesn't apply to a stored history (--history). Read the records again."
-            )
-
-
-def _flags(names: Sequence[str]) -> str:
-    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
-
-
 def _run(spark: SparkSession, options: Options, location: str | None, fetched: str | None) -> int:
     known = _known_tables(spark, options, location)
-    thresholds = {THRESHOLDS[flag]: value for flag, value in given_values(options, THRESHOLDS).items()}
+    thresholds = given_parameters(options, HistoryThresholds)
     records = _records(spark, options, fetched)
     limits = HistoryThresholds(**thresholds)
     names = None if "topics" not in known else known["topics"].where("topic_id is not null")

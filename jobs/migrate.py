@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import asdict
 
 import click
 from pyspark.sql import Column
@@ -17,50 +17,61 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, MigrationParams, plan_migration, plan_upgrade
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_names import SERVER_ASSIGNORS
 from spark_assign.cli.job_tables import on_fleet, read_fleet_and_settings, store_or_cache
 from spark_assign.cli.options import (
     PAUSE_TIMES,
-    TIMES,
     details,
     exit_codes,
+    flags_of,
     fleet_or_sample,
-    given_values,
+    given_parameters,
     input_options,
     leader_client_option,
     named_values,
+    parameter_options,
     result_options,
-    time_options,
 )
 from spark_assign.cli.owners import group_filter_options
 from spark_assign.comparison.what_if import require_client
 from spark_assign.migration.cooperative_upgrade import plan_cooperative_upgrade, supported_clients
-from spark_assign.migration.migrate import BROKER_RELEASES, find_library
+from spark_assign.migration.migrate import find_library
 from spark_assign.migration.upgrade import check_upgrade
+from spark_assign.report import migration as text
 from spark_assign.report.formatting import Rows
 from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text
-from spark_assign.report.text import migration as text
-from spark_assign.report.text.simulation import format_rows
-from spark_assign.simulation.settings import Settings
+from spark_assign.report.views import View
+from spark_assign.simulation.settings import GROUP_TIMES, Settings
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
 
-POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
-DEFAULTS: dict[str, Any] = {
-    "server_assignor": "uniform",
-    "policy": POLICIES[0],
-    "max_size": None,
-    "library": None,
-    "broker_release": None,
-}
-CLASSIC_TIMES = {
-    name: help for name, help in TIMES.items() if name not in PAUSE_TIMES and not name.startswith("group_consumer_")
-}
+CLASSIC_TIMES = [name for name in GROUP_TIMES if name not in PAUSE_TIMES and not name.startswith("group_consumer_")]
 UPGRADE, PROTOCOL, COOPERATIVE = "With --to-release", "Without --to-release", "With --to-cooperative"
+ONLY_PROTOCOL = f"{flags_of(MigrationParams)}, --library"
 
 
-@job(__doc__, exit_codes(), name="migrate")
+def check_usage(options: Options) -> None:
+    """Raises `ConfigError` if a release, an assignor, or a client of the migration is unknown."""
+    if options.to_release:
+        check_upgrade(options.to_release, options.assignor)
+    for client in (options.leader_client or {}).values():
+        require_client(*_library_and_release(client))
+    if options.to_cooperative and "/" not in options.to_cooperative:
+        raise ConfigError(f"--to-cooperative {options.to_cooperative}: expected CLUSTER/GROUP.")
+
+
+@job(
+    __doc__,
+    exit_codes(),
+    name="migrate",
+    usage=(
+        f"--to-cooperative excludes --to-release, {ONLY_PROTOCOL}, --details, --output",
+        f"--to-release excludes {ONLY_PROTOCOL}, {flags_of(Settings, *PAUSE_TIMES)}",
+        f"{flags_of(Settings, *CLASSIC_TIMES)} needs --to-cooperative",
+        "--assignor, --leader-client needs --to-release",
+        check_usage,
+    ),
+)
 @input_options()
 @group_filter_options()
 @click.option(
@@ -80,75 +91,31 @@ UPGRADE, PROTOCOL, COOPERATIVE = "With --to-release", "Without --to-release", "W
     help=f"{UPGRADE}: assignor of Kafka's clients after the upgrade (default: each group keeps its current one).",
 )
 @leader_client_option(UPGRADE)
-@click.option(
-    "--server-assignor",
-    metavar="NAME",
-    type=click.Choice(SERVER_ASSIGNORS),
-    help=f"{PROTOCOL}: assignor of the broker after the migration: uniform or server-range (default: uniform).",
-)
-@click.option(
-    "--policy",
-    type=click.Choice(POLICIES),
-    help=f"{PROTOCOL}: setting group.consumer.migration.policy of the brokers (default: bidirectional, as in Kafka).",
-)
-@click.option(
-    "--max-size",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help=f"{PROTOCOL}: setting group.consumer.max.size of the brokers, in members (default: no limit).",
-)
+@parameter_options(MigrationParams, condition=PROTOCOL)
 @named_values(
     "--library",
     "[GLOB=]LIBRARY",
     f"{PROTOCOL}: client library of members with a client ID that shows none: Java, librdkafka, …, by shell pattern of "
     "the group ID; without a pattern, of all groups. The first matching pattern wins (default: the library of the "
     "leader, as its bytes show it; else unknown, a warning).",
-    find_library,
+    click.types.FuncParamType(find_library),
     for_all=True,
 )
-@click.option(
-    "--broker-release",
-    type=click.Choice(BROKER_RELEASES),
-    metavar="RELEASE",
-    help=f"{PROTOCOL}: Kafka release of the brokers, 4.0 to 4.4, or with a patch, such as 4.2.1. It decides which "
-    "faults of brokers block a group, whether classic Streams applications can move to group.protocol=streams "
-    "(default: unknown, which blocks them), and which class uniform is.",
-)
 @details("the steps")
-@time_options(PAUSE_TIMES, PROTOCOL)
-@time_options(CLASSIC_TIMES, COOPERATIVE)
+@parameter_options(Settings, *PAUSE_TIMES, condition=PROTOCOL)
+@parameter_options(Settings, *CLASSIC_TIMES, condition=COOPERATIVE)
 @result_options("groups of each verdict in the summary")
 def main(options: Options) -> int:
     """Loads the fleet, plans the migration, writes the tables, and prints the result."""
-    check_usage(options)
     if options.to_cooperative:
         return _switch_to_cooperative(options)
     return on_fleet("migrate", options, __file__, _migrate if options.to_release is None else _upgrade)
 
 
-def check_usage(options: Options) -> None:
-    """Raises `ConfigError` if an option is given that has no meaning for this target of the migration."""
-    targets = [
-        (options.to_cooperative, "--to-cooperative", ["to_release", *DEFAULTS, "details", "output"], CLASSIC_TIMES),
-        (options.to_release, "--to-release", [*DEFAULTS, *PAUSE_TIMES], ("assignor", "leader_client")),
-    ]
-    for target, flag, others, own in targets:
-        for name in given_values(options, own if target is None else others):
-            if getattr(options, name) != ():
-                problem = f"needs {flag}." if target is None else f"can't be used with {flag}."
-                raise ConfigError(f"--{name.replace('_', '-')} {problem}")
-    if options.to_release:
-        check_upgrade(options.to_release, options.assignor)
-    for client in (options.leader_client or {}).values():
-        require_client(*_library_and_release(client))
-    if options.to_cooperative and "/" not in options.to_cooperative:
-        raise ConfigError(f"--to-cooperative {options.to_cooperative}: expected CLUSTER/GROUP.")
-
-
 def _migrate(options: Options, place: str | None, fleet: Fleet) -> int:
-    arguments = DEFAULTS | given_values(options, DEFAULTS)
-    settings = Settings(**given_values(options, PAUSE_TIMES))
-    migration = plan_migration(fleet, MigrationParams(**arguments), settings)
+    params = MigrationParams(**given_parameters(options, MigrationParams), library=options.library)
+    migration = plan_migration(fleet, params, Settings(**given_parameters(options, Settings)))
+    arguments = {name: value for name, value in asdict(params).items() if name != "hypothetical_assignors"}
     migration = store_or_cache(options, migration, inputs={"fleet": place, **arguments})
     order = [F.asc_nulls_last("rank"), *map(F.col, GROUP_KEY)]
     return _print(options, migration, "migrations", order, text.format_migration_steps)
@@ -172,11 +139,12 @@ def _switch_to_cooperative(options: Options) -> int:
     location = fleet_or_sample(options, __file__)
     fleet, exceptions = read_fleet_and_settings(spark_session("migrate", options), options, location, options.table)
     exceptions.pop("events", None)
-    settings = Settings(**given_values(options, (*PAUSE_TIMES, *CLASSIC_TIMES)), **exceptions)
+    settings = Settings(**given_parameters(options, Settings, *GROUP_TIMES), **exceptions)
     cluster, _, group_id = options.to_cooperative.partition("/")
     steps = plan_cooperative_upgrade(fleet, cluster, group_id, settings=settings).drop("cluster", "group_id")
     rows = [row.asDict() for row in steps.collect()]  # of one group
-    print(f"{supported_clients(fleet, cluster, group_id, settings)}\n{format_rows(steps.columns, rows)}", flush=True)
+    lines = View("", "steps").lines(rows, len(rows))[2:]
+    print("\n".join([supported_clients(fleet, cluster, group_id, settings), *lines]), flush=True)
     return int(options.fail_on == "rejected" and any(row["rejection"] for row in rows))
 
 

@@ -27,16 +27,16 @@ from spark_assign.cli.options import (
     openmetrics_option,
     output_options,
     packaged_conf,
+    parameter_options,
     patterns,
     sample,
-    streams_options,
     top,
 )
 from spark_assign.cli.owners import group_filter_options, read_owners, run_with_owners, select_groups
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.stored_plan import num_rows_of_kinds
-from spark_assign.tables.streams import TASK_ASSIGNORS
+from spark_assign.tables.streams import TASK_ASSIGNORS, StreamsParams
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -78,7 +78,7 @@ log = logging.getLogger("spark_assign.plan")
     help="Assignor for groups of the streams protocol: streams-sticky (of Kafka 4.4), streams-sticky@4.3 (of 4.2.0, "
     "4.2.1, and 4.3), or streams-sticky@4.2.2 (default: streams-sticky). Classic Streams applications have their own.",
 )
-@streams_options()
+@parameter_options(StreamsParams)
 @click.option(
     "--what-if",
     metavar="CHANGE",
@@ -152,8 +152,8 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, union_fleets, write_plans
     from spark_assign.report.listed_groups import similar_name
     from spark_assign.report.openmetrics import write_metrics
+    from spark_assign.report.plan_summary import summarize
     from spark_assign.report.results import summary
-    from spark_assign.report.text.plan_summary import summarize
     from spark_assign.stores.run_store import stored_run
 
     started = time.monotonic()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC
+from typing import Any
 
 import click
 from pyspark.sql import DataFrame, SparkSession
@@ -14,27 +15,28 @@ from spark_assign import Fleet, FleetError
 from spark_assign.advice.zones import compare_zone_traffic
 from spark_assign.cli.cluster_changes import (
     BALANCE_OPTIONS,
+    BALANCE_USAGE,
     CHANGE_OPTIONS,
     CHANGES,
-    broker_ids,
-    change_values,
-    integer,
     load_goals,
     planned_reassignment,
 )
-from spark_assign.cli.job import Commands, Job, Options, job, spark_session
+from spark_assign.cli.job import Commands, Job, Options, Rule, job, spark_session
 from spark_assign.cli.job_tables import on_fleet, stored_history
 from spark_assign.cli.options import (
+    DURATION,
     REPEATABLE,
+    ListType,
     compose_options,
     exit_codes,
     fail_on,
     fleet_or_sample,
+    given_parameters,
     given_values,
     input_options,
     is_sample,
-    milliseconds,
     output_options,
+    parameter_options,
     stored_run,
     tables_with_sample,
     top,
@@ -56,7 +58,7 @@ from spark_assign.replicas.given_reassignment import given_reassignment, read_re
 from spark_assign.replicas.operation import ALL, BROKER_RELEASES, fleet_after
 from spark_assign.replicas.placement import ALGORITHMS
 from spark_assign.replicas.reassignment import Reassignment
-from spark_assign.report.text import replicas as report
+from spark_assign.report import replicas as report
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path, join, split_run_id
 from spark_assign.stores.run_store import read_run, write_run
@@ -87,45 +89,27 @@ BATCH_OPTIONS = compose_options(
     click.option(
         "--partitions-per-batch",
         metavar="N",
-        type=int,
+        type=click.IntRange(min=1),
         help="Maximum number of partitions in a batch (default and maximum: 10000).",
     ),
     click.option(
         "--bytes-per-batch",
         metavar="N",
-        type=int,
+        type=click.IntRange(min=1),
         help="Maximum number of bytes that a batch moves, if sizes are known (default: no limit).",
     ),
-    click.option(
-        "--throttle",
-        metavar="BYTES",
-        type=int,
-        help="Compute how long each batch takes with this throttle, in bytes/s. Requires the table sizes.",
-    ),
-    click.option(
-        "--bandwidth",
-        metavar="BYTES",
-        type=int,
-        help="Compute the throttle, too: what each broker can send, and receive, in bytes/s. Requires sizes and loads.",
-    ),
-    click.option(
-        "--headroom",
-        metavar="X",
-        type=float,
-        help="With --bandwidth: fraction of it that stays free beside the measured rates (default: 0.3).",
-    ),
-    click.option(
-        "--measured-rate",
-        metavar="BYTES",
-        type=int,
-        help="With --throttle or --bandwidth: bytes/s that the slowest broker of a complete batch sent or received, "
-        "for the times of the others (default: the throttle).",
-    ),
+    parameter_options(Bandwidth),
     click.option(
         "--finish-by", metavar="TIME", type=click.DateTime(), help="Compute the latest start of each batch (UTC)."
     ),
 )
 """Options of the batches of a reassignment, and of their times."""
+
+BATCH_USAGE = (
+    "--headroom, --measured-rate, --finish-by needs --throttle, --bandwidth",
+    "--throttle excludes --bandwidth",
+)
+"""Which of them go together."""
 
 REASSIGNMENT = click.option(
     "--reassignment",
@@ -146,15 +130,29 @@ def main() -> None:
     """Has the commands place, reassign, check, schedule, and operate."""
 
 
-def _command(name: str, what: str) -> Callable[[Callable[[Options], int]], Job]:
-    """Returns a decorator for a command, which adds the options that all commands have."""
+def _check_input(options: Options) -> None:
+    """Raises `ConfigError` if there is no fleet, or more than one."""
+    fleet_or_sample(options, __file__)
+
+
+class BrokersOrAll(ListType):
+    """IDs of brokers, or `all`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Converts IDs."""
+        return ALL if value == ALL else super().convert(value, param, ctx)
+
+
+def _command(name: str, what: str, *usage: Rule) -> Callable[[Callable[[Options], int]], Job]:
+    """Returns a decorator for a command, which adds the options that all commands have, and checks `usage` (`Job`)."""
     condition, found = CONDITIONS[name]
     common = [input_options("the tables, for example a snapshot"), output_options(), fail_on(condition, found)]
 
     def decorate(run: Callable[[Options], int]) -> Job:
         for option in reversed(common):
             run = option(run)
-        made = job(what, exit_codes(found, condition), name=name, label="replicas")(run)
+        codes = exit_codes(found, condition)
+        made = job(what, codes, name=name, label="replicas", usage=(*usage, _check_input))(run)
         main.add_command(made)
         return made
 
@@ -171,7 +169,7 @@ def _command(name: str, what: str) -> Callable[[Callable[[Options], int]], Job]:
 )
 def placing(options: Options) -> int:
     """Places the replicas of requests."""
-    spark = _begin(options, "place")
+    spark = spark_session("replicas place", options)
     options.table = tables_with_sample(options, __file__, "requests")
     tables = _read(spark, options, ("requests", "brokers"), ("requests", "brokers"))
     placed = place(tables["requests"], tables["brokers"], options.algorithm)
@@ -180,7 +178,11 @@ def placing(options: Options) -> int:
     return _failed(options, results["rejected"])
 
 
-@_command("check", "Check racks, brokers, and balance of replicas. Reads the tables replicas and brokers.")
+@_command(
+    "check",
+    "Check racks, brokers, and balance of replicas. Reads the tables replicas and brokers.",
+    "--plan excludes --reassignment: one is a stored run, the other a file",
+)
 @click.option(
     "--min-replicas", metavar="N", type=int, default=1, help="Minimum number of replicas of a partition (default: 1)."
 )
@@ -191,10 +193,8 @@ def placing(options: Options) -> int:
 @REASSIGNMENT_OPTIONS
 def checking(options: Options) -> int:
     """Checks the replicas of a fleet, or what they are after the reassignment of a file."""
-    if options.plan and options.reassignment:
-        raise ConfigError("--plan and --reassignment exclude each other: one is a stored run, the other a file.")
     rows = read_reassignments(options.reassignment) if options.reassignment else []
-    spark = _begin(options, "check")
+    spark = spark_session("replicas check", options)
     fleet, after = _read_fleet(spark, options), None
     placement = None if options.plan is None else _stored_placement(spark, options.plan)
     if rows:
@@ -211,16 +211,16 @@ def checking(options: Options) -> int:
     "reassign",
     "Reassign replicas after a change, or to balance loads. As few as possible move. Reads replicas, brokers, sizes, "
     "loads, and capacities.",
+    *BALANCE_USAGE,
+    *BATCH_USAGE,
 )
 @CHANGE_OPTIONS
 @BALANCE_OPTIONS
 @BATCH_OPTIONS
 def reassigning(options: Options) -> int:
     """Reassigns replicas, and writes the files for Kafka's tools."""
-    is_timed = _check_batches(options)
-    goals = load_goals(options)
-    change_values(options)  # errors come before Spark starts
-    spark = _begin(options, "reassign")
+    is_timed, goals = _is_timed(options), load_goals(options)
+    spark = spark_session("replicas reassign", options)
     extra = ["loads"] * (is_timed or goals is not None) + ["capacities"] * (goals is not None)
     tables = _read(spark, options, ("replicas", "brokers", "sizes", *extra), ("replicas", "brokers"))
     plan = planned_reassignment(ReplicaFleet(**tables), options, goals)
@@ -240,17 +240,21 @@ def reassigning(options: Options) -> int:
     return _failed(options, results["rejected"])
 
 
-@_command("schedule", "Time the reassignment of another tool, in batches. Reads replicas, brokers, sizes, and loads.")
+@_command(
+    "schedule",
+    "Time the reassignment of another tool, in batches. Reads replicas, brokers, sizes, and loads.",
+    *BATCH_USAGE,
+)
 @REASSIGNMENT_OPTIONS
 @BATCH_OPTIONS
 def scheduling(options: Options) -> int:
     """Computes how long a given reassignment takes, and writes its batches."""
     if not options.reassignment:
         raise ConfigError("No reassignment given. Use --reassignment FILE. To plan one, use replicas reassign.")
-    if not _check_batches(options):
+    if not _is_timed(options):
         raise ConfigError("replicas schedule requires --throttle or --bandwidth")
     rows = read_reassignments(options.reassignment)
-    spark = _begin(options, "schedule")
+    spark = spark_session("replicas schedule", options)
     tables = _read(spark, options, ("replicas", "brokers", "sizes", "loads"), ("replicas", "brokers"))
     plan, _ = given_reassignment(ReplicaFleet(**tables), rows, options.cluster)
     frames = {name: getattr(plan, name) for name in ("placement", "moves", "rejected")}
@@ -260,15 +264,9 @@ def scheduling(options: Options) -> int:
     return _failed(options, results["rejected"])
 
 
-def _check_batches(options: Options) -> bool:
-    """Checks `BATCH_OPTIONS`, and returns whether times are computed. Raises ConfigError."""
-    for name, limit in _batches(options).items():
-        if limit is not None and limit < 1:
-            raise ConfigError(f"--{name.replace('_', '-')} {limit}: expected 1 or more")
-    is_timed = options.throttle is not None or options.bandwidth is not None
-    if not is_timed and (flags := given_values(options, ("headroom", "measured_rate", "finish_by"))):
-        raise ConfigError(f"--{next(iter(flags)).replace('_', '-')} requires --throttle or --bandwidth")
-    return is_timed
+def _is_timed(options: Options) -> bool:
+    """Returns whether times are computed."""
+    return options.throttle is not None or options.bandwidth is not None
 
 
 def _batches(options: Options) -> dict[str, int | None]:
@@ -279,7 +277,7 @@ def _schedule(options: Options, plan: Reassignment) -> DataFrame:
     """Returns the times of the batches of a reassignment."""
     return schedule(
         plan,
-        Bandwidth(options.throttle, options.bandwidth, **given_values(options, ("headroom", "measured_rate"))),
+        Bandwidth(**given_parameters(options, Bandwidth)),
         plan.fleet.loads,
         finish=options.finish_by and options.finish_by.replace(tzinfo=UTC),
         **_batches(options),
@@ -290,9 +288,10 @@ def _schedule(options: Options, plan: Reassignment) -> DataFrame:
 @click.option(
     "--restart",
     metavar="ID,ID,…|all",
+    type=BrokersOrAll(click.INT),
     help="Rolling restart of these brokers in this order, or of all in the order with the fewest moves.",
 )
-@click.option("--down", metavar="ID", help="A broker that crashes and stays down.")
+@click.option("--down", metavar="ID", type=click.INT, help="A broker that crashes and stays down.")
 @REASSIGNMENT
 @CHANGE_OPTIONS
 @click.option(
@@ -302,7 +301,9 @@ def _schedule(options: Options, plan: Reassignment) -> DataFrame:
     help="Whether leaders return to their preferred brokers after each restart (auto.leader.rebalance.enable; "
     "default: yes).",
 )
-@milliseconds("downtime_ms", "Time that each restarted broker is down (default: 60000).")
+@click.option(
+    "--downtime", metavar="TIME", type=DURATION, help="Time that each restarted broker is down (default: 1m)."
+)
 @click.option(
     "--broker-release",
     type=click.Choice(BROKER_RELEASES),
@@ -313,8 +314,8 @@ def _schedule(options: Options, plan: Reassignment) -> DataFrame:
 @stored_run("--history", "Stored history (job history), for the commits and rebalances per second of coordinators.")
 @click.option(
     "--price-per-gb",
-    metavar="X",
-    type=float,
+    metavar="N",
+    type=click.FloatRange(min=0),
     help="With a change: also compute what the groups read across zones before and after it, at this price per "
     "gigabyte. Requires loads, and racks of brokers and members.",
 )
@@ -322,7 +323,6 @@ def _schedule(options: Options, plan: Reassignment) -> DataFrame:
 @top()
 def operating(options: Options) -> int:
     """Computes what an operation does to the groups of a fleet."""
-    fleet_or_sample(options, __file__)  # raises
     given = [flag for flag in ("restart", "down", "reassignment") if getattr(options, flag) not in (None, ())]
     changes = list(given_values(options, CHANGES))
     if len(given) > 1 or (given and changes):
@@ -336,9 +336,6 @@ def operating(options: Options) -> int:
     options.reassignment = read_reassignments(options.reassignment) if options.reassignment else []
     if options.price_per_gb is not None and not changes and not options.reassignment:
         raise ConfigError("--price-per-gb requires a change such as --remove ID, after which leaders stay elsewhere.")
-    broker_ids("--restart", None if options.restart == ALL else options.restart)  # errors come before Spark starts
-    broker_ids("--down", options.down)
-    change_values(options)
     return on_fleet("replicas operate", options, __file__, _operate, loads=options.price_per_gb is not None)
 
 
@@ -352,12 +349,12 @@ def _operate(options: Options, _location: str | None, fleet: Fleet) -> int:
         reassignment = planned_reassignment(replica_fleet(fleet), options)
     operation = operate(
         fleet,
-        restart=ALL if options.restart == ALL else broker_ids("--restart", options.restart),
-        down=None if options.down is None else integer("--down", options.down),
+        restart=options.restart,
+        down=options.down,
         reassignment=reassignment,
         cluster=options.cluster,
         leaders_return=options.leaders_return == "yes",
-        **({} if options.downtime_ms is None else {"downtime_seconds": options.downtime_ms / 1_000}),
+        **({} if options.downtime is None else {"downtime_seconds": options.downtime / 1_000}),
         broker_release=options.broker_release,
         history=stored_history(spark, options.history).tables if options.history else None,
     )
@@ -382,12 +379,6 @@ def _write_tool_files(options: Options, files: DataFrame) -> None:
     options.outcome.locations["files"] = folder
     if written:
         print("\n".join(["", f"{count(len(written), 'file')} for Kafka's tools:", *written[:10]]), flush=True)
-
-
-def _begin(options: Options, name: str) -> SparkSession:
-    """Returns the session, after the check of the input."""
-    fleet_or_sample(options, __file__)  # raises
-    return spark_session(f"replicas {name}", options)
 
 
 def _stored_placement(spark: SparkSession, plan: str) -> DataFrame:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,40 +17,40 @@ from spark_assign import Fleet
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import read_fleet_and_settings, store_and_read, store_run
 from spark_assign.cli.options import (
-    TIMES,
-    compose_options,
+    check_rule,
     fail_on,
+    flag_of,
     fleet_or_sample,
-    given_values,
+    given_parameters,
     input_options,
+    is_given,
     is_sample,
     location_option,
-    milliseconds,
     output_options,
+    parameter_options,
     sample,
-    time_options,
     top,
 )
 from spark_assign.cli.owners import group_filter_options, select_groups
 from spark_assign.cli.plan_kinds import has_streams_groups, read_fleets
 from spark_assign.connect import simulate as connect
 from spark_assign.fleet import FleetTables
-from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
-from spark_assign.report.html.simulation import VARIANTS, charted_ownership
-from spark_assign.report.text.connect import (
+from spark_assign.report.connect import (
     draw_protocol_comparison,
     format_protocol_comparison,
     summarize_connect_simulation,
 )
-from spark_assign.report.text.share_and_streams import summarize_streams_simulation
-from spark_assign.report.text.simulation import (
+from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
+from spark_assign.report.share_and_streams import summarize_streams_simulation
+from spark_assign.report.simulation import (
+    VARIANTS,
+    charted_ownership,
     summarize_comparison,
     summarize_local_simulation,
     summarize_simulation,
 )
 from spark_assign.simulation import Settings, Simulation, simulate, simulate_variants
 from spark_assign.simulation.scenarios import SCENARIOS, Scenario, simulate_scenario
-from spark_assign.simulation.settings import BROKER_RELEASES
 from spark_assign.simulation.simulation import simulate_fleet
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.spark.arrow_batches import dataframe_of_rows
@@ -59,19 +60,60 @@ from spark_assign.streams.simulation import VARIANTS as STREAMS_VARIANTS
 from spark_assign.tables.connect import EVENTS as CONNECT_EVENTS
 from spark_assign.tables.connect import SIMULATION_TABLES as CONNECT_TABLES
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.parameters import parameter_fields
 
 EXIT_CODES = """Exit codes: 0 success; 1 groups were rejected, and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
-CONNECT_TIMES = (
-    ("start", "a task takes to start", 2_000),
-    ("stop", "a worker takes to stop revoked connectors and tasks", 1_000),
-    ("rebalance", "a rebalance takes", 3_000),
-)
+ONLY_FLEETS = "--events, --compare, --store-trace, --restore-bytes-per-second, --leave-group-on-close"
 
 log = logging.getLogger("spark_assign.simulate")
 
 
-@job(__doc__, EXIT_CODES, name="simulate")
+def check_usage(options: Options) -> None:
+    """Checks that the options fit together, because options of another kind of simulation would be ignored.
+
+    Raises:
+        ConfigError: they don't.
+    """
+    has_fleet = bool(options.fleet or options.sample or options.table)
+    if bool(options.scenario) == has_fleet:
+        raise ConfigError("Use either --scenario NAME or a fleet (--fleet LOCATION or --sample).")
+    is_connect = options.scenario in connect.SCENARIOS or bool(options.connect_events)
+    if options.scenario and not is_connect:
+        check_rule(options, "--scenario excludes --output: it needs a fleet")
+    other = "a fleet" if is_connect else "--connect-events"
+    fields = parameter_fields(Settings if is_connect else connect.ConnectTiming)
+    for name in [*(["variant"] if is_connect else []), *(each.flag for each in fields)]:
+        if is_given(options, name):
+            scenarios = ", ".join(SCENARIOS if is_connect else connect.SCENARIOS)
+            raise ConfigError(f"{flag_of(name)} requires {other}, or one of the scenarios {scenarios}.")
+    if options.scenario:
+        return
+    fleet_or_sample(options, __file__)  # raises
+    Settings(**_times(options))  # raises
+    if options.restore_bytes_per_second is not None and (
+        options.compare or not set(options.variant) <= set(STREAMS_VARIANTS)
+    ):
+        raise ConfigError(
+            f"--restore-bytes-per-second requires --variant {' or '.join(STREAMS_VARIANTS)}, and no --compare."
+        )
+    if len(options.variant) > 1:
+        raise ConfigError("A fleet is simulated with one --variant. To compare variants, use --compare.")
+
+
+@job(
+    __doc__,
+    EXIT_CODES,
+    name="simulate",
+    usage=(
+        "--compare-protocol needs --connect-events",
+        f"--scenario excludes --connect-events, {ONLY_FLEETS}, --group, --owners, --owner: it needs a fleet",
+        f"--connect-events excludes {ONLY_FLEETS}",
+        "--leave-group-on-close needs --restore-bytes-per-second",
+        "--pictures-dir needs --scenario: to draw a fleet, use --output and the job report",
+        check_usage,
+    ),
+)
 @click.option(
     "--scenario",
     type=click.Choice([*SCENARIOS, *connect.SCENARIOS]),
@@ -108,14 +150,7 @@ log = logging.getLogger("spark_assign.simulate")
     is_flag=True,
     help="Compare the variants eager, cooperative, static, and consumer, one row per group of the fleet.",
 )
-@time_options(TIMES)
-@click.option(
-    "--broker-release",
-    type=click.Choice(BROKER_RELEASES),
-    metavar="RELEASE",
-    help="Kafka release of the brokers, 4.1 to 4.4, or with a patch, such as 4.1.1. Only KIP-848 groups differ "
-    "(default: 4.4).",
-)
+@parameter_options(Settings)
 @click.option(
     "--restore-bytes-per-second",
     metavar="N",
@@ -129,14 +164,7 @@ log = logging.getLogger("spark_assign.simulate")
     help="Let members of Streams applications leave their group when their instance closes (default: as configured; "
     "by Kafka's default, they stay until their session times out).",
 )
-@compose_options(
-    *(
-        milliseconds(
-            f"connect_{name}_ms", f"With a Connect scenario or --connect-events: time that {what} (default: {ms} ms)."
-        )
-        for name, what, ms in CONNECT_TIMES
-    )
-)
+@parameter_options(connect.ConnectTiming, condition="With a Connect scenario or --connect-events")
 @output_options("Folder, URI, or catalog prefix for the tables of a fleet or Connect scenario (default: print only).")
 @click.option(
     "--store-trace",
@@ -156,7 +184,6 @@ log = logging.getLogger("spark_assign.simulate")
 )
 def main(options: Options) -> int:
     """Simulates a packaged scenario, without Spark if it has its own tables, or a fleet."""
-    check_usage(options)
     _print_refusals(options)
     if options.scenario in connect.SCENARIOS:
         return run_connect_scenario(options)
@@ -172,63 +199,6 @@ def _print_refusals(options: Options) -> None:
     """Prints which of the given times brokers refuse by default."""
     if refusals := Settings(**_times(options)).timing.refusals():
         print("\n".join(refusals), flush=True)
-
-
-def check_usage(options: Options) -> None:
-    """Checks that the options fit together, because options of another kind of simulation would be ignored.
-
-    Raises:
-        ConfigError: they don't.
-    """
-    has_fleet = bool(options.fleet or options.sample or options.table)
-    if bool(options.scenario) == has_fleet:
-        raise ConfigError("Use either --scenario NAME or a fleet (--fleet LOCATION or --sample).")
-    is_connect = options.scenario in connect.SCENARIOS or bool(options.connect_events)
-    if options.compare_protocol and not options.connect_events:
-        raise ConfigError("--compare-protocol requires --connect-events.")
-    if options.scenario or options.connect_events:
-        fleet_options = [
-            *(["connect_events"] if options.scenario else []),
-            "events",
-            "compare",
-            "store_trace",
-            "restore_bytes_per_second",
-            "leave_group_on_close",
-            *(["group", "owners", "owner"] if options.scenario else []),
-            *([] if is_connect else ["output"]),
-        ]
-        if ignored := [name for name in fleet_options if getattr(options, name)]:
-            if options.connect_events:
-                raise ConfigError(f"{_flag(ignored[0])} can't be used with --connect-events.")
-            raise ConfigError(f"{_flag(ignored[0])} requires a fleet. Use --fleet LOCATION or --sample.")
-    others = _CONNECT_OPTIONS if not is_connect else ("variant", *TIMES, "broker_release")
-    if ignored := [name for name in others if getattr(options, name) not in (None, ())]:
-        scenarios = ", ".join(SCENARIOS if is_connect else connect.SCENARIOS)
-        other = "a fleet" if is_connect else "--connect-events"
-        raise ConfigError(f"{_flag(ignored[0])} requires {other}, or one of the scenarios {scenarios}.")
-    if options.scenario:
-        return
-    fleet_or_sample(options, __file__)  # raises
-    Settings(**_times(options))  # raises
-    if options.pictures_dir:
-        raise ConfigError("--pictures-dir requires --scenario. To draw a fleet, use --output and the job report.")
-    if options.leave_group_on_close and options.restore_bytes_per_second is None:
-        raise ConfigError("--leave-group-on-close requires --restore-bytes-per-second.")
-    if options.restore_bytes_per_second is not None and (
-        options.compare or not set(options.variant) <= set(STREAMS_VARIANTS)
-    ):
-        raise ConfigError(
-            f"--restore-bytes-per-second requires --variant {' or '.join(STREAMS_VARIANTS)}, and no --compare."
-        )
-    if len(options.variant) > 1:
-        raise ConfigError("A fleet is simulated with one --variant. To compare variants, use --compare.")
-
-
-_CONNECT_OPTIONS = tuple(f"connect_{name}_ms" for name, _, _ in CONNECT_TIMES)
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def run_connect_scenario(options: Options) -> int:
@@ -251,8 +221,7 @@ def run_connect_scenario(options: Options) -> int:
 
 def _connect_times(options: Options) -> dict[str, int]:
     """Returns the times of the simulation of Connect clusters, in milliseconds."""
-    times = {f"{name}_ms": ms for name, _, ms in CONNECT_TIMES}
-    return times | {name.removeprefix("connect_"): ms for name, ms in given_values(options, _CONNECT_OPTIONS).items()}
+    return asdict(connect.ConnectTiming(**given_parameters(options, connect.ConnectTiming)))
 
 
 def run_connect_fleet(options: Options, spark: SparkSession) -> int:
@@ -384,7 +353,7 @@ def _large_tables(options: Options, simulation: Simulation) -> dict[str, DataFra
 
 
 def _times(options: Options) -> dict[str, Any]:
-    return given_values(options, (*TIMES, "broker_release"))
+    return given_parameters(options, Settings)
 
 
 def _store(options: Options, tables: Mapping[str, DataFrame]) -> Mapping[str, DataFrame]:

@@ -39,8 +39,8 @@ import html
 
 from spark_assign import plan
 from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, write_plans
+from spark_assign.report.plan_summary import plan_html, summarize
 from spark_assign.report.results import summary
-from spark_assign.report.text.plan_summary import plan_html, summarize
 from spark_assign.stores.run_store import stored_run
 
 catalog = dbutils.widgets.get("catalog")

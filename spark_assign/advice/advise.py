@@ -44,6 +44,7 @@ from spark_assign.streams.plan import run_streams_pass
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.parameters import find_fault
 
 _MEMBERSHIP_COLUMNS = (
     *("recommendation", "summary", "settings", "warning_text", "assignor", "membership", "recommended_membership"),
@@ -128,7 +129,7 @@ def advise(fleet: FleetTables, params: AdviceParams | None = None, settings: Set
         +----+-----------+--------+-----+----+-----------+
     """
     params = params or AdviceParams()
-    if fault := params.fault():
+    if fault := find_fault(params):
         raise ConfigError(f"advise: {fault}")
     _ = fleet.sizes
     missing: dict[str, str] = {}

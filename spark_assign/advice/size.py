@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -26,6 +26,7 @@ from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import SIZE_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
+from spark_assign.tables.parameters import Param, find_fault
 
 
 @dataclass(frozen=True)
@@ -33,20 +34,21 @@ class SizingParams:
     """Parameters of `size_groups`.
 
     Attributes:
-        assignors: names of assignors; `configured`: each group's own, or `range` if the fleet doesn't specify it.
-        member_counts: member counts to evaluate; by default, the most informative ones for each group.
-        headroom: share of its load that a member must have in reserve to catch up after a pause.
-        quantile: quantile of the rates that the most loaded member must be able to read.
+        assignors: names of assignors to size with; `configured`: each group's own, or `range` if the fleet doesn't
+            specify it.
+        member_counts: numbers of members to evaluate (default: the most informative ones for each group).
+        headroom: reserve of a member, as a share of its load, with which it catches up after a pause.
+        quantile: quantile of the message rate that members must be able to handle, between 0 and 1.
 
     Examples:
         >>> SizingParams(assignors=["range", "sticky"]).headroom
         0.2
     """
 
-    assignors: Sequence[str] = (CONFIGURED,)
-    member_counts: Sequence[int] = ()
-    headroom: float = SizingCriteria.headroom
-    quantile: float = SizingCriteria.quantile
+    assignors: Annotated[Sequence[str], Param()] = (CONFIGURED,)
+    member_counts: Annotated[Sequence[int], Param(least=1, most=MAX_MEMBERS)] = ()
+    headroom: Annotated[float, Param(least=0)] = SizingCriteria.headroom
+    quantile: Annotated[float, Param(above=0, below=1)] = SizingCriteria.quantile
 
 
 @dataclass(frozen=True)
@@ -136,13 +138,8 @@ def size_params(params: SizingParams, settings: Settings | None) -> kernel.SizeP
     for name in selected:
         if name != CONFIGURED:
             find_assignor(name)
-    if any(not 1 <= count <= MAX_MEMBERS for count in params.member_counts):
-        counts = sorted(params.member_counts)
-        raise ConfigError(f"member_counts is {counts}; expected numbers from 1 to {MAX_MEMBERS:,}")
-    if params.headroom < 0:
-        raise ConfigError(f"headroom is {params.headroom}; expected a share of at least 0, for example 0.2")
-    if not 0 < params.quantile < 1:
-        raise ConfigError(f"quantile is {params.quantile}; expected a share between 0 and 1, for example 0.95")
+    if fault := find_fault(params):
+        raise ConfigError(fault)
     timing = (settings or Settings()).timing
     criteria = SizingCriteria(params.headroom, params.quantile, timing, custom_assignors())
     return kernel.SizeParams(selected, criteria, tuple(names()), tuple(sorted(set(params.member_counts))))

@@ -27,6 +27,7 @@ from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import ZONES_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.parameters import find_fault
 from spark_assign.tables.replicas import OPERATED_ZONES
 from spark_assign.tables.schema_fields import schema
 
@@ -164,7 +165,7 @@ def measure_zone_traffic(fleet: FleetTables, params: ZoneParams | None = None) -
         +-------------+----------------+------------+
     """
     params = params or ZoneParams()
-    if fault := params.fault():
+    if fault := find_fault(params):
         raise ConfigError(f"measure_zone_traffic: {fault}")
     if missing := faults(fleet):
         raise FleetError(missing)

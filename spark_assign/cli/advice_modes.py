@@ -14,24 +14,32 @@ from spark_assign.advice.membership import advise_membership
 from spark_assign.advice.size import SizingParams, size_groups, size_params
 from spark_assign.advice.zones import CHANGES, changes, measure_zone_traffic
 from spark_assign.cli.job import Options
-from spark_assign.cli.job_tables import read_capacities, store_or_cache, with_capacities
-from spark_assign.cli.options import TIMES, given_values
+from spark_assign.cli.job_tables import store_or_cache, with_capacities
+from spark_assign.cli.options import (
+    Decorator,
+    compose_options,
+    flag_of,
+    given_parameters,
+    is_given,
+    parameter_option,
+)
 from spark_assign.cli.owners import read_owners, tables_with_owners
 from spark_assign.replicas import tool_files, write_tool_files
+from spark_assign.report import advice as text
 from spark_assign.report.listed_groups import (
     first_groups_with_steps,
     no_match_text,
     note_lines,
     rows_of_first_groups,
 )
-from spark_assign.report.text import advice as text
-from spark_assign.report.text.loads_and_sizes import autoscaler, format_curves, reason_comment
-from spark_assign.report.text.zones import format_zone_options
-from spark_assign.simulation import Settings
+from spark_assign.report.loads_and_sizes import autoscaler, format_curves, reason_comment
+from spark_assign.report.zones import format_zone_options
+from spark_assign.simulation.settings import GROUP_TIMES, Settings
 from spark_assign.stores.locations import is_path, join
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.parameters import parameter_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,51 +60,52 @@ class Mode:
     Attributes:
         compute: returns the result for a fleet, settings of simulated groups, and parameters.
         format_details: returns the text that `--details` prints.
-        params: parameters of `compute` that are flags.
-        params_ms: parameters with the unit `_ms` in their name, which their flags don't have.
+        params: parameters of `compute`, whose fields are flags.
         other_flags: other flags that this mode has, but not every mode.
     """
 
-    compute: Callable[..., LazyResult]
+    compute: Callable[[Fleet, Settings, Any], LazyResult]
     format_details: Callable[[Options, Tables], str]
-    params: Sequence[str]
-    params_ms: Sequence[str] = ()
+    params: type
     other_flags: Sequence[str] = ()
 
     @property
     def flags(self) -> set[str]:
         """The flags that this mode has, but not every mode."""
-        return {*self.params, *self.params_ms, *self.other_flags}
+        return {*(each.flag for each in parameter_fields(self.params)), *self.other_flags}
 
-    def given_params(self, options: Options) -> dict[str, Any]:
-        """Returns the parameters that have a value."""
-        durations = given_values(options, self.params_ms)
-        return given_values(options, self.params) | {f"{name}_ms": value for name, value in durations.items()}
+
+def mode_options() -> Decorator:
+    """Returns the options of the parameters of all modes. The help of one that a single mode has names the mode."""
+    options: dict[str, Decorator] = {}
+    for only, mode in MODES.items():
+        for each in parameter_fields(mode.params):
+            modes = [other for other in MODES.values() if each.flag in other.flags]
+            condition = "" if len(modes) > 1 else f"With --only {only}" if only else "Without --only"
+            options.setdefault(each.flag, parameter_option(each, condition))
+    return compose_options(*options.values())
 
 
 def check_usage(options: Options) -> None:
     """Raises `ConfigError` if a flag is given that the mode doesn't have, or without the flag that it refines."""
     for name in sorted({flag for mode in MODES.values() for flag in mode.flags} - MODES[options.only].flags):
-        if (value := getattr(options, name)) is None or value is False:
+        if not is_given(options, name):
             continue
-        flag, modes = f"--{name.replace('_', '-')}", [only for only, mode in MODES.items() if name in mode.flags]
+        flag, modes = flag_of(name), [only for only, mode in MODES.items() if name in mode.flags]
         if len(modes) == 1 and modes[0] is not None:
             raise ConfigError(f"{flag} needs --only {modes[0]}.")
         raise ConfigError(f"{flag} doesn't apply to --only {options.only}. Leave out one of them.")
-    if options.keda and not options.details:
-        raise ConfigError("--keda needs --details.")
-    read_capacities(options.capacity)
-    settings = Settings(**given_values(options, TIMES))
+    params, settings = _given(options)
     if options.only == SIZE:
-        size_params(_sizing(**MODES[SIZE].given_params(options)), settings)
+        size_params(params, settings)
 
 
 def run_mode(options: Options, location: str | None, fleet: Fleet) -> int:
     """Computes the tables, writes or keeps them, prints them, and returns the exit code."""
-    mode = MODES[options.only]
-    params, times = mode.given_params(options), given_values(options, TIMES)
-    result = mode.compute(with_capacities(fleet, options.capacity), Settings(**times), **params)
-    given = {"only": options.only, "capacity": options.capacity, "params": params, "settings": times}
+    mode, (params, settings) = MODES[options.only], _given(options)
+    result = mode.compute(with_capacities(fleet, options.capacity), settings, params)
+    given = {"only": options.only, "capacity": options.capacity}
+    given |= {"params": given_parameters(options, mode.params), "settings": given_parameters(options, Settings)}
     result = store_or_cache(options, result, inputs={"fleet": location, **given})
     owners = read_owners(fleet.topics.sparkSession, options.owners, options.owner)
     tables = tables_with_owners(result.tables, owners, options.owner)
@@ -109,35 +118,10 @@ def run_mode(options: Options, location: str | None, fleet: Fleet) -> int:
     return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 
 
-def _advise(fleet: Fleet, settings: Settings, **params: Any) -> LazyResult:
-    return advise(fleet, AdviceParams(**params), settings)
-
-
-def _size(fleet: Fleet, _: Settings, **params: Any) -> LazyResult:
-    return size_groups(fleet, _sizing(**params))
-
-
-def _sizing(**params: Any) -> SizingParams:
-    if "assignors" in params:
-        params["assignors"] = params["assignors"].split(",")
-    if "member_counts" in params:
-        params["member_counts"] = _read_counts(params["member_counts"])
-    return SizingParams(**params)
-
-
-def _read_counts(words: str) -> list[int]:
-    try:
-        return [int(count) for count in words.split(",")]
-    except ValueError as error:
-        raise ConfigError(f"--member-counts {words}: expected whole numbers, separated by commas") from error
-
-
-def _membership(fleet: Fleet, settings: Settings, **params: Any) -> LazyResult:
-    return advise_membership(fleet, MembershipParams(**params), settings)
-
-
-def _zones(fleet: Fleet, _: Settings, **params: Any) -> LazyResult:
-    return measure_zone_traffic(fleet, ZoneParams(**params))
+def _given(options: Options) -> tuple[Any, Settings]:
+    """Returns the parameters of the mode, and the settings. Raises ConfigError."""
+    params = MODES[options.only].params
+    return params(**given_parameters(options, params)), Settings(**given_parameters(options, Settings))
 
 
 def _format_advice(options: Options, tables: Tables) -> str:
@@ -185,33 +169,26 @@ def _write_files(options: Options, moves: DataFrame) -> None:
     print("\n".join(["", f"{count(len(written), 'file')} for Kafka's tools:", *written[:10]]), flush=True)
 
 
-_PRICES = ("price_per_gb", "currency", "follower_fetching")
+_TIMES = tuple(each.flag for each in parameter_fields(Settings) if each.name in GROUP_TIMES)
 MODES: Mapping[str | None, Mode] = {
     None: Mode(
-        *(_advise, _format_advice),
-        params=(
-            *("price_per_consumer_hour", "price_per_paused_hour", "change_cost", "max_payback_months"),
-            *("deploys_per_month", "min_members", "min_balance_gain", "retention_days", "headroom", "quantile"),
-            *("restore_bytes_per_second", "min_stopped_task_seconds"),
-            *_PRICES,
-        ),
-        params_ms=("restart_time",),
-        other_flags=("capacity", *TIMES),
+        lambda fleet, settings, params: advise(fleet, params, settings),
+        _format_advice,
+        AdviceParams,
+        other_flags=("capacity", *_TIMES),
     ),
     SIZE: Mode(
-        *(_size, _format_sizes),
-        params=("assignors", "member_counts", "headroom", "quantile"),
+        lambda fleet, _, params: size_groups(fleet, params),
+        _format_sizes,
+        SizingParams,
         other_flags=("capacity", "keda"),
     ),
     MEMBERSHIP: Mode(
-        *(_membership, _format_membership),
-        params=("crashes_per_deploy", "min_pause_savings", "min_pause_reduction", "session_margin"),
-        params_ms=(
-            *("restart_time", "restart_times", "session_timeouts", "min_session_timeout"),
-            *("session_bounds", "consumer_session_bounds"),
-        ),
-        other_flags=tuple(TIMES),
+        lambda fleet, settings, params: advise_membership(fleet, params, settings),
+        _format_membership,
+        MembershipParams,
+        other_flags=_TIMES,
     ),
-    ZONES: Mode(*(_zones, _format_zones), params=("min_daily_savings", *_PRICES)),
+    ZONES: Mode(lambda fleet, _, params: measure_zone_traffic(fleet, params), _format_zones, ZoneParams),
 }
 """Modes by value of `--only`."""

@@ -21,7 +21,7 @@ import click
 from click.core import ParameterSource
 
 from spark_assign.cli.locations import LOCATION
-from spark_assign.cli.options import CONFIG, location_option
+from spark_assign.cli.options import CONFIG, check_rule, location_option
 from spark_assign.cli.outcome import Outcome, find_option, write
 from spark_assign.cli.process import (
     INTERRUPTED,
@@ -63,10 +63,17 @@ Options = SimpleNamespace
 """Values of a job's options; `outcome`: the job's `Outcome`; `outcome_file`: its file, or None; `given`: the source of
 each value that isn't a default, by name. A source that precedes another one is less than it."""
 
+Rule = str | Callable[[Options], object]
+"""What options must fulfill together: a text (`cli.options.check_rule`), or a function that raises `ConfigError`."""
+
 ENVIRONMENT = "SPARK_ASSIGN"
 """Start of the names of environment variables with values of options, before the words of the command and the flag:
 `SPARK_ASSIGN_PLAN_OUTPUT`. Other variables of this project, such as `SPARK_ASSIGN_SEED`, don't name a command."""
 
+
+_MAX_COUNT, _MAX_NUMBER = 1_000_000_000, 1 << 53
+"""Largest value of an option that is a whole number, and of one that has bytes, a time, or a fraction: one more than a
+count is an int, and a sum of some numbers is a long. Neither infinity nor "not a number" is a value."""
 
 _log, _engine_is_logged = logging.getLogger(__name__), threading.Event()
 
@@ -230,11 +237,13 @@ class Job(Command):
     Attributes:
         words: words of the command: `("replicas", "place")`.
         label: name of the job in messages.
+        usage: which options go together.
         input_errors, progress: see `run_job`.
     """
 
     words: Sequence[str]
     label: str
+    usage: Sequence[Rule]
     input_errors: Sequence[type[Exception]]
     progress: bool
 
@@ -253,10 +262,7 @@ class Job(Command):
         assert run is not None
 
         def checked() -> int:
-            if hasattr(options, "owners") and not getattr(options, "clusters", None):
-                from spark_assign.cli.owners import check_owners  # of no use to a snapshot, which should start soon
-
-                check_owners(options.owners, options.owner)
+            self.check(options)
             exit_code: int = run(options)
             return exit_code
 
@@ -273,6 +279,18 @@ class Job(Command):
         )
         return run_and_print(options.print_format, options.outcome, run_it)
 
+    def check(self, options: Options) -> None:
+        """Checks which options are combined. Raises ConfigError."""
+        for rule in self.usage:
+            if isinstance(rule, str):
+                check_rule(options, rule)
+            else:
+                rule(options)
+        if hasattr(options, "owners") and not getattr(options, "clusters", None):
+            from spark_assign.cli.owners import check_owners  # of no use to a snapshot, which should start soon
+
+            check_owners(options.owners, options.owner)
+
     def parse(self, words: Sequence[str]) -> Options:
         """Returns the options that the job gets from these arguments.
 
@@ -288,6 +306,7 @@ def job(
     *,
     name: str,
     label: str | None = None,
+    usage: Sequence[Rule] = (),
     input_errors: Sequence[type[Exception]] = (SparkAssignError,),
     progress: bool = True,
     config: Callable[[Any], Any] = CONFIG,
@@ -299,6 +318,7 @@ def job(
         exit_codes: end of its help text.
         name: name of the command.
         label: name in messages, if it is another: that of the command of which this is a subcommand.
+        usage: which options go together (`Job`).
         input_errors, progress: see `run_job`.
         config: the option `--config`; default: a file with the values of the flags (`settings_file`).
     """
@@ -310,7 +330,7 @@ def job(
         # Decorators add parameters at the start.
         log_format, verbose, settings, outcome, printed, *own = made.params
         made.params = [*own, printed, outcome, log_format, settings, verbose]
-        made.label, made.input_errors, made.progress = label or name, input_errors, progress
+        made.label, made.usage, made.input_errors, made.progress = label or name, usage, input_errors, progress
         made.words = (name,) if label is None else (label, name)
         return made
 
@@ -318,6 +338,14 @@ def job(
 
 
 def _options(ctx: click.Context) -> Options:
+    for param in ctx.command.params:
+        value = ctx.params.get(str(param.name))
+        is_count = (
+            isinstance(param.type, click.types.IntParamType) and "BYTES" not in f"{param.name} {param.metavar}".upper()
+        )
+        limit = _MAX_COUNT if is_count else _MAX_NUMBER
+        if isinstance(value, int | float) and not -limit <= value <= limit:
+            raise click.BadParameter(f"{str(value)[:40]} isn't a number of at most {limit:,}.", ctx, param)
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     given = {name: source for name, source in sources.items() if source is not ParameterSource.DEFAULT}
     label = str(getattr(ctx.command, "label", ctx.command.name))

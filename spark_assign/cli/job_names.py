@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
 from spark_assign.groups.kernel.plan_groups import CONFIGURED
 from spark_assign.groups.registry import find_assignor
-
-SERVER_ASSIGNORS = tuple(KAFKA_SERVER_ASSIGNORS)
-"""Assignors of brokers."""
 
 
 def check_assignors(names: Iterable[str], *, or_configured: bool = False) -> None:

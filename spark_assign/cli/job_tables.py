@@ -90,26 +90,11 @@ def read_fleet_and_settings(
     return fleet, {name.removeprefix("settings_"): table for name, table in tables.items() if name in schemas}
 
 
-def with_capacities(fleet: Fleet, capacity: Mapping[str, str] | None) -> Fleet:
-    """Returns the fleet with the values of `--capacity`. The first matching pattern wins.
-
-    Raises:
-        ConfigError: a value isn't a number.
-    """
-    for glob, messages in reversed(read_capacities(capacity).items()):
+def with_capacities(fleet: Fleet, capacity: Mapping[str, float] | None) -> Fleet:
+    """Returns the fleet with the values of `--capacity`. The first matching pattern wins."""
+    for glob, messages in reversed(list((capacity or {}).items())):
         fleet = fleet.with_capacity(messages, group_id=glob)
     return fleet
-
-
-def read_capacities(capacity: Mapping[str, str] | None) -> dict[str, float]:
-    """Returns the messages per second of each pattern of `--capacity`. Raises ConfigError."""
-    rates = {}
-    for glob, rate in (capacity or {}).items():
-        try:
-            rates[glob] = float(rate)
-        except ValueError as error:
-            raise ConfigError(f"--capacity {glob}={rate}: expected a number") from error
-    return rates
 
 
 def store_run(

@@ -24,6 +24,7 @@ from spark_assign.cli.outcome import Outcome, write_text
 from spark_assign.report.formatting import Rows
 from spark_assign.stores.locations import file_system
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.quoting import chat_text
 
 VERSION = 1
 """Version of the message and of the file. New keys don't change it."""
@@ -83,7 +84,7 @@ def _message(begun: Sequence[Alert], ended: Sequence[Alert]) -> dict[str, Any]:
     changed = [*(("began", row) for row in begun), *(("ended", row) for row in ended)]
     for change, row in changed[:MAX_LINES]:
         detail = f": {row['detail']}" if change == "began" and row["detail"] else ""
-        lines.append(f"{change}: {row['alert']}, {'/'.join(filter(None, _key(row)[:2]))}{detail}")
+        lines.append(chat_text(f"{change}: {row['alert']}, {'/'.join(filter(None, _key(row)[:2]))}{detail}"))
     lines += [f"… and {len(changed) - MAX_LINES:,} more"] if len(changed) > MAX_LINES else []
     return {"text": "Alerts: " + "\n".join(lines), "begun": begun, "ended": ended}
 
@@ -98,7 +99,7 @@ def _read(file: str) -> dict[tuple[str, ...], Alert]:
         return {_key(row): row for row in content["alerts"]}
     except FileNotFoundError:
         return {}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(
             f"--notify-state {file} isn't a file of alerts. Remove it: all alerts are sent again."
         ) from error

@@ -9,7 +9,7 @@
 | `--run-id` | name of the stored run |
 | `--group`, `--topic`, `--cluster` | filter, by shell pattern |
 | `--details` | print details of the matching groups instead of the summary |
-| `--session-timeout-ms`, … | settings of simulated groups |
+| `--session-timeout`, … | settings of simulated groups, and other parameters (`parameter_options`) |
 | `--fail-on`, `--top` | condition for exit code 1; number of rows in the summary |
 | `--outcome` | JSON file about how the job ended (`spark_assign.cli.outcome`) |
 | `--log-format` | text or JSON on standard error |
@@ -37,11 +37,11 @@ from spark_assign.cli.locations import (
     OUTPUT_FILES,
     LocationType,
     require_format,
-    require_input,
 )
 from spark_assign.cli.settings_file import SETTINGS_FILE, defaults
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.parameters import ParameterField, parameter_fields
 
 Decorator = Callable[[Any], Any]
 
@@ -51,36 +51,124 @@ RUN = "LOCATION[@RUN_ID]"
 
 
 class DurationType(click.types.StringParamType):
-    """A duration such as `500ms`, `30s`, `2m` (or `2min`), `1h`, or `1d`; converted to milliseconds."""
+    """A duration such as `500ms`, `30s`, `2m` (or `2min`), `1h`, or `1d`, at most 100 years; converted to
+    milliseconds."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parses a duration."""
-        if isinstance(value, int):
-            return value
-        match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*(ms|s|m|min|h|d)", str(value).strip())
-        if match is None:
+        text = f"{value}ms" if isinstance(value, int) else str(value).strip()
+        match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*(ms|s|m|min|h|d)", text)
+        duration_ms = round(float(match[1]) * _UNITS_MS[match[2]]) if match else -1
+        if not 0 <= duration_ms <= _MAX_DURATION_MS:
             problem = (
-                f"{value!r} isn't a valid duration. Use a number and a unit, for example 500ms, 30s, 2m, 1h, or 1d."
+                f"{value!r} isn't a valid duration. Use a number and a unit, for example 500ms, 30s, 2m, 1h, or 1d"
             )
-            self.fail(problem, param, ctx)
-        return round(float(match[1]) * _UNITS_MS[match[2]])
+            self.fail(f"{problem}, and at most 36500d.", param, ctx)
+        return duration_ms
 
 
-class DurationsType(click.types.StringParamType):
-    """Durations separated by commas; converted to milliseconds."""
+class ListType(click.types.StringParamType):
+    """Values separated by commas; converted to a tuple."""
 
-    name = "time,…"
+    def __init__(self, element: click.ParamType[Any]) -> None:
+        self.element, self.name = element, f"{element.name},…"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parses durations."""
-        durations = value.split(",") if isinstance(value, str) else value
-        return tuple(DURATION.convert(each, param, ctx) for each in durations)
+        """Converts each value."""
+        values = (each.strip() for each in value.split(",")) if isinstance(value, str) else value
+        return tuple(self.element.convert(each, param, ctx) for each in values)
 
 
-DURATION, DURATIONS = DurationType(), DurationsType()
+class PairType(click.types.StringParamType):
+    """`KEY=VALUE`, or also `KEY`; converted to a tuple of both, with None for a missing value."""
+
+    def __init__(self, key: click.ParamType[Any], value: click.ParamType[Any], *, optional: bool = False) -> None:
+        self.key, self.value, self.optional, self.name = key, value, optional, f"{key.name}={value.name}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Converts both parts."""
+        if not isinstance(value, str):
+            return value
+        key, _, text = value.partition("=")
+        if not text and not self.optional:
+            self.fail(f"{value}: expected {self.name.upper()}", param, ctx)
+        return self.key.convert(key, param, ctx), self.value.convert(text, param, ctx) if text else None
+
+
+DURATION = DurationType()
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_MAX_DURATION_MS = 36_500 * _UNITS_MS["d"]
+"""Longest duration. No time of a record minus it is before the year 1, nor is a sum of some more than a long."""
+
+
+def duration_text(milliseconds: int) -> str:
+    """Returns a duration in its largest unit that has a whole number, such as `90s`."""
+    unit = next(unit for unit, size in reversed(_UNITS_MS.items()) if milliseconds % size == 0 and unit != "min")
+    return f"{milliseconds // _UNITS_MS[unit]}{unit}" if milliseconds else "0s"
+
+
+def parameter_options(parameters: type, *names: str, condition: str = "") -> Decorator:
+    """Returns the options of fields of a dataclass (`tables.parameters`): type, bounds, default, and help are theirs.
+
+    Args:
+        parameters: the dataclass.
+        names: names of the fields, in order; by default all that have a `Param`.
+        condition: see `conditional`.
+    """
+    known = {each.name: each for each in parameter_fields(parameters)}
+    return compose_options(*(parameter_option(known[name], condition) for name in names or known))
+
+
+def parameter_option(field: ParameterField, condition: str = "") -> Decorator:
+    """Returns the option of a field. Without a value, it is None: the default is that of the dataclass."""
+
+    def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if value is not None and not field.param.accepts(value):
+            raise click.BadParameter(f"expected {field.expected}.", ctx, param)
+        return value
+
+    flag, about = f"--{field.flag.replace('_', '-')}", _help(field, condition)
+    if field.type is bool:
+        return click.option(flag, is_flag=True, default=None, help=about)
+    metavar: str | None = "TIME" if field.is_duration else "N" if field.type in (int, float) else "NAME"
+    kind: Any = DURATION if field.is_duration else _NUMBERS.get(field.type, click.STRING)
+    if field.is_sequence:
+        kind, metavar = ListType(kind), _LISTS[field.is_duration, field.type]
+    elif field.param.choices:
+        kind, metavar = click.Choice(field.param.choices), None
+    elif field.type in _RANGES and not field.is_duration and field.param.bounds:
+        kind = _RANGES[field.type](**field.param.bounds)
+    return click.option(flag, type=kind, metavar=field.param.metavar or metavar, callback=check, help=about)
+
+
+_LISTS = {(True, int): "TIME,…", (False, int): "N,N,…", (False, str): "A,B,…"}
+_NUMBERS = {int: click.INT, float: click.FLOAT}
+_RANGES = {int: click.IntRange, float: click.FloatRange}
+
+
+def _help(field: ParameterField, condition: str) -> str:
+    """Returns what a field means, with its default."""
+    default, about = field.default, conditional(condition, f"{field.about[:1].upper()}{field.about[1:]}")
+    if "default: " in about or default is None or default == () or field.type is bool:
+        return f"{about}."
+    texts = [_value_text(field, each) for each in (default if field.is_sequence else [default])]
+    shown = f"default: {','.join(texts)})."
+    return f"{about[:-1]}; {shown}" if about.endswith(")") else f"{about} ({shown}"
+
+
+def _value_text(field: ParameterField, value: Any) -> str:
+    if field.is_duration:
+        return duration_text(value)
+    return str(int(value)) if field.type is float and value == int(value) else str(value)
+
+
+def given_parameters(options: SimpleNamespace, parameters: type, *names: str) -> dict[str, Any]:
+    """Returns the values of fields (`parameter_options`) that options of a job give, by field."""
+    known = {each.name: each.flag for each in parameter_fields(parameters) if not names or each.name in names}
+    given = {name: getattr(options, flag, None) for name, flag in known.items()}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def compose_options(*options: Decorator) -> Decorator:
@@ -107,21 +195,18 @@ def pairs(flag: str, values: Sequence[str] | None) -> dict[str, str] | None:
 
 
 def named_values(
-    flag: str, metavar: str, help: str, check: Callable[[str], object] | None = None, *, for_all: bool = False
+    flag: str, metavar: str, help: str, type: click.ParamType[Any] = click.STRING, *, for_all: bool = False
 ) -> Decorator:
-    """Returns a repeatable option with NAME=VALUE values: a dict, or None if it isn't given. `check` checks a value.
+    """Returns a repeatable option with NAME=VALUE values of a type: a dict, or None if it isn't given.
 
     With `for_all`, a value without a name stands for all names, `*`.
     """
 
-    def read(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, str] | None:
+    def read(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, Any] | None:
         try:
             values = [f"*={value}" if for_all and "=" not in value else value for value in values]
-            named = pairs(flag, values) or None
-            if check is not None:
-                for value in (named or {}).values():
-                    check(value)
-            return named
+            named = pairs(flag, values) or {}
+            return {name: type.convert(value, param, ctx) for name, value in named.items()} or None
         except ConfigError as error:
             raise click.UsageError(str(error), ctx) from error
 
@@ -163,7 +248,7 @@ def input_options(tables: str = "the fleet's tables", *, sample: bool = True, of
         location_option("--fleet", f"{WHERE} of {tables}."),
         *([sample_option(of_sample)] * sample),
         format_options(),
-        named_values("--table", "NAME=LOCATION", "Location of a single table.", require_input),
+        named_values("--table", "NAME=LOCATION", "Location of a single table.", INPUT),
     )
 
 
@@ -267,7 +352,7 @@ def result_options(rows: str = "groups in the summary") -> Decorator:
 def capacity_option() -> Decorator:
     """Returns `--capacity`."""
     help = "Messages per second that one member handles, by pattern of group ids. The first match wins."
-    return named_values("--capacity", "GLOB=RATE", help)
+    return named_values("--capacity", "GLOB=RATE", help, click.FLOAT)
 
 
 def openmetrics_option() -> Decorator:
@@ -292,46 +377,67 @@ def leader_client_option(condition: str = "") -> Decorator:
     return named_values("--leader-client", "GLOB=LIB[@V]", conditional(condition, help))
 
 
-def milliseconds(name: str, help: str = "", default: int | None = None) -> Decorator:
-    """Returns an option for a time in milliseconds, `--name-ms`."""
-    return click.option(f"--{name.replace('_', '-')}", metavar="MS", type=int, default=default, help=help)
-
-
-TIMES = {
-    "session_timeout_ms": "session.timeout.ms of the members (default: 45000).",
-    "heartbeat_interval_ms": "heartbeat.interval.ms of the members (default: 3000).",
-    "max_poll_interval_ms": "max.poll.interval.ms of the members (default: 300000).",
-    "rebalance_timeout_ms": "Time that a rebalance waits for members to join (default: max.poll.interval.ms).",
-    "group_initial_rebalance_delay_ms": "group.initial.rebalance.delay.ms of the broker (default: 3000).",
-    "metadata_max_age_ms": "metadata.max.age.ms of the members (default: 300000).",
-    "poll_interval_ms": "Time between two polls of a member (default: 500).",
-    "revoke_ms": "Time to give up a partition (default: 0).",
-    "restore_ms": "Time before a new owner consumes a partition (default: 0).",
-    "group_consumer_session_timeout_ms": "group.consumer.session.timeout.ms of the broker (default: 45000).",
-    "group_consumer_heartbeat_interval_ms": "group.consumer.heartbeat.interval.ms of the broker (default: 5000).",
-    "group_consumer_assignment_interval_ms": "group.consumer.assignment.interval.ms of the broker (default: 1000, or 0 "
-    "before Kafka 4.3).",
-}
-"""Times of `simulation.Settings`, in milliseconds, and their help. Those of `group.consumer` are for KIP-848 groups."""
-
-
-PAUSE_TIMES = {
-    "heartbeat_interval_ms": "Interval between heartbeats, in milliseconds (default: 3000).",
-    "poll_interval_ms": "Interval between polls, in milliseconds (default: 500).",
-    "revoke_ms": "Time to revoke a partition, in milliseconds (default: 0).",
-    "restore_ms": "Time before a new owner consumes a partition, in milliseconds (default: 0).",
-}
-"""Times that the estimate of paused_partition_seconds depends on."""
-
-
-def time_options(times: Mapping[str, str], condition: str = "") -> Decorator:
-    """Returns the options of `TIMES` or `PAUSE_TIMES`, such as `--session-timeout-ms` (`conditional`)."""
-    return compose_options(*(milliseconds(name, conditional(condition, help)) for name, help in times.items()))
+PAUSE_TIMES = ("heartbeat_interval_ms", "poll_interval_ms", "revoke_ms", "restore_ms")
+"""Times of `simulation.Settings` that the estimate of paused_partition_seconds depends on."""
 
 
 def given_values(options: SimpleNamespace, names: Iterable[str]) -> dict[str, Any]:
     """Returns the options of these names that have a value."""
     return {name: value for name in names if (value := getattr(options, name)) is not None}
+
+
+def is_given(options: SimpleNamespace, name: str) -> bool:
+    """Checks whether an option without a default has a value."""
+    value = getattr(options, name)
+    return value is not None and value is not False and value != ()
+
+
+def flag_of(name: str) -> str:
+    """Returns the flag of an option: `--run-id`."""
+    return f"--{name.replace('_', '-')}"
+
+
+def flags_of(parameters: type, *names: str) -> str:
+    """Returns the flags of fields (`parameter_options`) in a rule (`check_rule`)."""
+    fields = (each for each in parameter_fields(parameters) if not names or each.name in names)
+    return ", ".join(flag_of(each.flag) for each in fields)
+
+
+def check_rule(options: SimpleNamespace, rule: str) -> None:
+    """Checks which options are combined.
+
+    Args:
+        options: the options of a job.
+        rule: `--a, --b needs --c, --d` (any of them), `--a excludes --b, --c`, `one of --a, --b` (exactly one), or
+            `any of --a, --b` (at least one), and optionally the reason after a colon.
+
+    Raises:
+        ConfigError: the options break the rule.
+    """
+    text, _, why = rule.partition(": ")
+    names = {flag: is_given(options, flag[2:].replace("-", "_")) for flag in re.findall(r"--[a-z-]+", text)}
+    flags, others = list(names), []
+    for verb in (" needs ", " excludes "):
+        if verb in text:
+            count = text.partition(verb)[0].count("--")
+            flags, others = flags[:count], flags[count:]
+    given, also_given = ([flag for flag in part if names[flag]] for part in (flags, others))
+    reason = f": {why}" if why else ""
+    if " excludes " in text and given and also_given:
+        raise ConfigError(f"{also_given[0]} can't be used with {given[0]}{reason}.")
+    if " needs " in text and given and not also_given:
+        raise ConfigError(f"{given[0]} needs {alternatives(others)}{reason}.")
+    if text.startswith("any of ") and not given:
+        raise ConfigError(f"Use {alternatives(flags)}{reason}.")
+    if text.startswith("one of ") and len(given) != 1:
+        problem = f"{given[1]} can't be used with {given[0]}{reason}. " if given else ""
+        raise ConfigError(f"{problem}Use exactly one of {', '.join(flags)}.")
+
+
+def alternatives(names: Sequence[str]) -> str:
+    """Returns names as `a, b, or c`."""
+    *first, last = names
+    return f"{', '.join(first)}{',' if len(first) > 1 else ''} or {last}" if first else last
 
 
 def packaged_conf(job_file: str) -> Path:
@@ -425,42 +531,3 @@ def config_option(defaults: Callable[[Path, Sequence[str], Sequence[click.Parame
 
 
 CONFIG = config_option(defaults)
-
-
-def streams_options() -> Decorator:
-    """Returns `--standby-replicas` and `--restore-bytes-per-second`."""
-    return compose_options(
-        click.option(
-            "--standby-replicas",
-            metavar="N",
-            type=click.IntRange(min=0),
-            help="Number of standby replicas per task with state of Streams groups (default: as each group is "
-            "configured).",
-        ),
-        click.option(
-            "--restore-bytes-per-second",
-            metavar="N",
-            type=click.FloatRange(min=0, min_open=True),
-            help="What a process restores from changelogs. With it, classic Streams applications are followed until "
-            "every task is at its final owner (default: only the next rebalance).",
-        ),
-    )
-
-
-def streams_thresholds() -> Decorator:
-    """Returns `--max-moved-without-state` and `--max-restore-time`."""
-    return compose_options(
-        click.option(
-            "--max-moved-without-state",
-            metavar="N",
-            type=click.IntRange(min=0),
-            help="Alert if more than N active tasks of a Streams group move to a process without their state.",
-        ),
-        click.option(
-            "--max-restore-time",
-            metavar="TIME",
-            type=DURATION,
-            help="Alert if a classic Streams application restores state for longer than TIME, for example 10m. The "
-            "plan needs --restore-bytes-per-second.",
-        ),
-    )

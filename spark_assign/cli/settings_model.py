@@ -65,10 +65,12 @@ def _type(flag: Any) -> Any:
         return Annotated[list[element], BeforeValidator(_words), WithJsonSchema(_LISTS)]  # type: ignore[valid-type]
     if isinstance(kind, click.Choice):
         return Literal[tuple(kind.choices)]
-    if isinstance(kind, click.types.IntParamType):
-        return Annotated[int, Field(ge=getattr(kind, "min", None), le=getattr(kind, "max", None))]
-    if isinstance(kind, click.types.FloatParamType):
-        return float
+    for click_type, python_type in ((click.types.IntParamType, int), (click.types.FloatParamType, float)):
+        if isinstance(kind, click_type):
+            low = "gt" if getattr(kind, "min_open", False) else "ge"
+            high = "lt" if getattr(kind, "max_open", False) else "le"
+            bounds: dict[str, Any] = {low: getattr(kind, "min", None), high: getattr(kind, "max", None)}
+            return Annotated[python_type, Field(**bounds)]  # type: ignore[valid-type]
     return Annotated[str, BeforeValidator(_word), WithJsonSchema(_WORD)]
 
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from spark_assign.cli.process import STOPS
 from spark_assign.report.formatting import record_listed
+from spark_assign.stores.cluster_folders import one_folder
 from spark_assign.tables.errors import SparkAssignError
 
 StepOutcome = Mapping[str, Any]
@@ -107,7 +107,7 @@ def _outcome(
     folder: Path, earlier: Mapping[str, StepOutcome], run: Callable[[Step, Sequence[str]], int], step: Step
 ) -> StepOutcome:
     """Returns the stored outcome of a step if it is valid; otherwise runs the step."""
-    file = folder / f"{quote(step.key, safe=' ')}.json"
+    file = folder / f"{one_folder(step.key, safe=' ')}.json"
     needed = max((earlier[name]["finished_at"] for name in step.needs if name in earlier), default="")
     stored = _read(file)
     if stored and not failed(stored) and needed <= stored["started_at"]:
@@ -123,7 +123,8 @@ def _outcome(
 
 def _read(file: Path) -> StepOutcome | None:
     """Returns the content of an outcome file; None if it isn't complete."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
         outcome: StepOutcome = json.loads(file.read_text(encoding="utf-8"))
-        return outcome
+        texts = outcome["started_at"], outcome["finished_at"], (outcome["error"] or {"message": ""})["message"]
+        return outcome if all(isinstance(each, str) for each in texts) else None
     return None

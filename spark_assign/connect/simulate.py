@@ -20,7 +20,7 @@ from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.kernel import indexed_facts as kinds
 from spark_assign.connect.kernel import simulate_clusters as kernel
 from spark_assign.connect.kernel.release_rules import PROTOCOLS
-from spark_assign.connect.kernel.simulation import ConnectTiming
+from spark_assign.connect.kernel.simulation import ConnectTiming as ConnectTiming
 from spark_assign.connect.plan import gather_facts, join_numbers, num_spark_tasks
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.tagged_pass import run_pass, to_facts

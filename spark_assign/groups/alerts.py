@@ -6,15 +6,56 @@ although the partitions could be spread more evenly; and Streams groups that res
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.spark.engine import divide
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import ALERTS
+from spark_assign.tables.parameters import Param
 
-MAX_GROWTH = 1.25
-"""Maximum growth of largest over mean from one run to the next (a quarter)."""
+
+@dataclass(frozen=True)
+class AlertLimits:
+    """Thresholds of alerts; None: no alert.
+
+    Attributes:
+        max_growth: alert if max/mean of a group that could be balanced better grows by this factor.
+        max_rejected: alert if more groups and Connect clusters are rejected.
+        max_moved_without_state: alert if more active tasks of a Streams group move to a process without their state.
+        max_restore_ms: alert if a classic Streams application restores state for longer, for example 10m. The plan
+            needs the option --restore-bytes-per-second.
+        max_rebalances_per_day: alert if a group has more rebalances in 24 hours.
+        max_pause_ms: alert if a rebalance pauses a partition longer, for example 30s.
+        max_unreadable: alert if more records can't be decoded.
+        lookback_ms: check only the last part of the history, for example 1d (default: all).
+    """
+
+    max_growth: Annotated[float, Param(least=1)] = 1.25
+    max_rejected: Annotated[int, Param(least=0)] = 0
+    max_moved_without_state: Annotated[int | None, Param(least=0)] = None
+    max_restore_ms: Annotated[int | None, Param(least=0, flag="max_restore_time")] = None
+    max_rebalances_per_day: Annotated[int | None, Param(least=0)] = None
+    max_pause_ms: Annotated[int | None, Param(least=0)] = None
+    max_unreadable: Annotated[int | None, Param(least=0)] = None
+    lookback_ms: Annotated[int | None, Param(least=0)] = None
+
+
+@dataclass(frozen=True)
+class DailyLimits(AlertLimits):
+    """Thresholds of the page of the day."""
+
+    max_rebalances_per_day: Annotated[int | None, Param(least=0)] = 20
+    max_pause_ms: Annotated[int | None, Param(least=0)] = 120_000
+
+
+OF_PLANS = ("max_growth", "max_rejected")
+OF_STREAMS = ("max_moved_without_state", "max_restore_ms")
+OF_HISTORY = ("max_rebalances_per_day", "max_pause_ms", "max_unreadable")
+"""Limits by what they are about."""
 
 THRESHOLDS = {
     "imbalance": "max_growth",
@@ -32,7 +73,11 @@ _SAME = 1e-9
 
 
 def alerts(
-    rejected: DataFrame, drifted: DataFrame | None = None, *, max_growth: float = MAX_GROWTH, max_rejected: int = 0
+    rejected: DataFrame,
+    drifted: DataFrame | None = None,
+    *,
+    max_growth: float = AlertLimits.max_growth,
+    max_rejected: int = 0,
 ) -> DataFrame:
     """Returns one row per group that exceeds a threshold (columns: `tables.groups.ALERTS`), lazily.
 
@@ -47,7 +92,7 @@ def alerts(
         ConfigError: a threshold is out of range.
     """
     if not max_growth >= 1:
-        raise ConfigError(f"max_growth {max_growth}: expected 1 or more, for example {MAX_GROWTH} for 25 % growth")
+        raise ConfigError(f"max_growth {max_growth}: expected 1 or more, for example 1.25 for 25 % growth")
     if max_rejected < 0:
         raise ConfigError(f"max_rejected {max_rejected}: expected 0 or more")
     too_many = rejected.limit(max_rejected + 1).agg((F.count(F.lit(1)) > max_rejected).alias("too_many"))

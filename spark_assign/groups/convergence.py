@@ -11,7 +11,9 @@ Consumer protocol (uniform, server-range; KIP-848): the broker has a target at o
 A round is the next heartbeat of all members. At most three are needed: a member that loses partitions must
 revoke them, and the others get free partitions; it reports the revocation and gets free partitions, and the others get
 the revoked ones; a member that both loses and waits gets the rest. The simulation assumes that clients report at once.
-If revocation takes longer than the heartbeat interval, the additional heartbeats of the others are not counted.
+If revocation takes longer than the heartbeat interval, the additional heartbeats of the others are not counted. The
+rounds are those of every release of the broker, because the target stays the same: KAFKA-19449 is about partitions that
+come back to a member that is about to give them up.
 
 Bound: if all members of a group subscribe to the same topics and racks don't matter, two rounds suffice. After the
 first, no member owns more than its quota and no partition is claimed twice, so that the second only assigns free

@@ -18,6 +18,7 @@ from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, REPLAY_TABLES, TOPIC_IDS
+from spark_assign.tables.parameters import find_fault
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ def read_history(
         0
     """
     thresholds = thresholds or HistoryThresholds()
-    if fault := thresholds.fault():
+    if fault := find_fault(thresholds):
         raise ConfigError(fault)
     names = None if topics is None else select_schema("topics", topics, TOPIC_IDS)
     ends = None if end_offsets is None else select_schema("end_offsets", end_offsets, END_OFFSETS)

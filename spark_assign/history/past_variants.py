@@ -23,6 +23,7 @@ from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.history import HISTORY_TABLES, REPLAY_TABLES
+from spark_assign.tables.parameters import find_fault
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def replay(
         if name not in ASSIGNORS:
             raise ConfigError(f"Unknown assignor {name!r}. Use one of {', '.join(ASSIGNORS)}.")
     thresholds = thresholds or HistoryThresholds()
-    if fault := thresholds.fault():
+    if fault := find_fault(thresholds):
         raise ConfigError(fault)
     settings = settings or Settings()
     if any(table is not None for table in (settings.groups, settings.members, settings.partitions)):

@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from spark_assign.fleet import FleetTables
 from spark_assign.groups import facts
-from spark_assign.groups.assignors.release_rules import broker_releases
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, RACK_SERVER_ASSIGNORS
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.groups.registry import find_assignor
@@ -29,9 +28,6 @@ from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.comparison import MIGRATION_ROWS, MIGRATION_TABLES
 from spark_assign.tables.errors import ConfigError
-
-BROKER_RELEASES = broker_releases()
-"""Known releases of brokers; any other of two or three numbers is accepted as well."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -42,6 +42,7 @@ from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.spark.arrow_batches import sorted_rows
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
+from spark_assign.tables.parameters import Param, find_fault
 from spark_assign.tables.replicas import SCHEDULE
 
 Row = dict[str, Any]
@@ -57,12 +58,14 @@ class Bandwidth:
     """What brokers can send and receive, and how much of it a reassignment leaves free.
 
     Attributes:
-        throttle: bytes/s of the throttle; None computes it from `bytes_per_second`.
-        bytes_per_second: bytes/s that each broker can send, and receive (network or disk, whichever is less).
-        headroom: fraction of `bytes_per_second` that stays free beside measured rates and the reassignment.
+        throttle: throttle of the reassignment, in bytes/s, to compute how long each batch takes. Requires the table
+            sizes.
+        bytes_per_second: what each broker can send, and receive, in bytes/s (network or disk, whichever is less), to
+            compute the throttle, too. Requires the tables sizes and loads.
+        headroom: with `bytes_per_second`: fraction of it that stays free beside measured rates and the reassignment.
         fan_out: number of consumers of each partition, which its leader serves.
-        measured_rate: bytes/s that the slowest broker of a complete batch sent or received, new writes included; None
-            takes the throttle. Times are computed with it; the commands keep the throttle.
+        measured_rate: bytes/s that the slowest broker of a complete batch sent or received, new writes included, for
+            the times of the others; the commands keep the throttle (default: the throttle).
 
     Raises:
         ConfigError: neither or both of `throttle` and `bytes_per_second` are given, or a number is out of range.
@@ -72,19 +75,19 @@ class Bandwidth:
         0.3
     """
 
-    throttle: int | None = None
-    bytes_per_second: int | None = None
-    headroom: float = 0.3
+    throttle: Annotated[int | None, Param(least=1, metavar="BYTES")] = None
+    bytes_per_second: Annotated[int | None, Param(least=1, flag="bandwidth", metavar="BYTES")] = None
+    headroom: Annotated[float, Param(least=0, below=1)] = 0.3
     fan_out: float = 1.0
-    measured_rate: int | None = None
+    measured_rate: Annotated[int | None, Param(least=1, metavar="BYTES")] = None
 
     def __post_init__(self) -> None:
         if (self.throttle is None) == (self.bytes_per_second is None):
             raise ConfigError("expected either throttle or bytes_per_second")
-        if any(each is not None and each < 1 for each in (self.throttle, self.bytes_per_second, self.measured_rate)):
-            raise ConfigError("expected a throttle, bandwidth, and measured rate of 1 byte/s or more")
-        if not 0 <= self.headroom < 1 or self.fan_out < 0:
-            raise ConfigError("expected a headroom from 0 to below 1, and a fan-out of 0 or more")
+        if fault := find_fault(self):
+            raise ConfigError(fault)
+        if self.fan_out < 0:
+            raise ConfigError("expected a fan-out of 0 or more")
 
 
 def schedule(

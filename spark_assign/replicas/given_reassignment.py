@@ -71,12 +71,19 @@ def _rows(file: str, text: str) -> Iterator[Row]:
 
 def _json(file: str, text: str, lines_before: int) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_with_unique_keys)
     except json.JSONDecodeError as error:
         line = lines_before + error.lineno
         raise ConfigError(f"--reassignment {file}, line {line}: not JSON: {error.msg}. {FORMATS}") from None
-    except (ValueError, RecursionError) as error:  # a number of too many digits, too many brackets
+    except (ValueError, RecursionError) as error:  # a key twice, a number of too many digits, too many brackets
         raise ConfigError(f"--reassignment {file}: {error}. {FORMATS}") from None
+
+
+def _with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError(f"a key of an object occurs twice, among {', '.join(content)[:160]}")
+    return content
 
 
 def _entries(file: str, content: Any) -> Iterator[Row]:

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Any
 
 from spark_assign.tables.counted_nouns import count as count
@@ -108,6 +109,11 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
 
 
+def format_time(time: datetime) -> str:
+    """Returns a time in UTC, to the second."""
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
 def format_bytes(value: int | None) -> str:
     """Returns a number of bytes in decimal units, or a dash for None."""
     if value is None:
@@ -165,6 +171,8 @@ def cell(value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.2f}"
+    if isinstance(value, datetime):
+        return format_time(value)
     if isinstance(value, list | tuple):
         return ", ".join(map(cell, value))
     return str(value)

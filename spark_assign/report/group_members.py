@@ -34,8 +34,8 @@ Slice = tuple[int, int, int]
 
 MAX_ROWS = 100_000
 """Maximum number of rows of members, slices, and moves that are read for the printed details."""
-_RUNS, _LINES = 12, 50
-"""Maximum number of runs of partitions in a line, and of lines of a member."""
+_RUNS, _LINES, _MEMBERS = 12, 50, 1_000
+"""Maximum number of runs of partitions in a line, of lines of a member, and of members of a group."""
 
 _PARTITION = [*GROUP_KEY, "topic", "partition"]
 _ABOUT = ("client_id", "client_host", "group_instance_id", "rack_id")
@@ -217,16 +217,17 @@ def format_group_members(metrics: Rows, found: GroupMembers) -> str:
                 *(each[name] or DASH for name in ("client_id", "client_host")),
                 *member_numbers(each),
             ]
-            for each in of_group
+            for each in of_group[:_MEMBERS]
         ]
         header = ["member", "client", "host", "partitions", "gained", "lost", "lag", "messages/s"]
         first, *table = aligned([header, *cells], words=(0, 1, 2))
         lines += [f"{group_name(row)}: {group_facts(row)}", first]
         details = MemberLines(found, row, names)
-        for each, line in zip(of_group, table, strict=True):
+        for each, line in zip(of_group, table, strict=False):
             texts = details.lines(each["member_id"], _LINES)
             lines += [line, *("    " + visible(text, also="\n") for text in texts)]
-        lines.append("")
+        more = len(of_group) - len(table)
+        lines += [f"… and {count(more, 'more member')}: -o json has all", ""] if more else [""]
     return "\n".join([*lines, *found.notes]).rstrip()
 
 

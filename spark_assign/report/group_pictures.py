@@ -16,7 +16,7 @@ from spark_assign.report import charts
 from spark_assign.report.formatting import Row, Rows
 from spark_assign.report.listed_groups import any_of, collected
 from spark_assign.report.sequence_diagram import draw_sequence, sequence_diagram, short_name
-from spark_assign.report.text.simulation import with_variant
+from spark_assign.report.simulation import with_variant
 from spark_assign.simulation.scenarios import LocalSimulation
 from spark_assign.simulation.simulation import Simulation
 from spark_assign.tables.groups import GROUP_KEY

@@ -39,17 +39,6 @@ from spark_assign.tables.groups import GROUP_KEY
 SUMS = ("members", "partitions", "moved", "revoked", "unassigned", "withheld")
 """Metrics that are summed over groups."""
 
-STEP_SUMS = (
-    "rebalances",
-    "moved_active",
-    "moved_without_state",
-    "stopped_task_seconds",
-    "restored_bytes",
-    "never_caught_up",
-)
-"""Columns of `tables.streams.STEPS` that are summed over the events of an application."""
-
-
 REASONS = {
     "topic-gone": "the topic no longer exists",
     "partition-gone": "the topic has fewer partitions now",
@@ -119,8 +108,10 @@ def balance_text(row: Row) -> str:
 
 
 def note_lines(rows: Rows, name: Callable[[Row], str] = formatting.group_name) -> list[str]:
-    """Returns one line per group with a note, each note once."""
-    texts = (f"{name(row)}: {row['note']}" for row in rows if row["note"])
+    """Returns one line per note of a group, also on whose rules plan it (`rules_note`), each note once."""
+    pairs = [(row, row.get("note")) for row in rows]
+    pairs += [(row, f"planned {rules}") for row in rows if (rules := row.get("rules_note"))]
+    texts = (f"{name(row)}: {note}" for row, note in pairs if note)
     notes = dict.fromkeys(f"  {formatting.visible(text, also=chr(10))}" for text in texts)
     return ["", "Notes:", *notes] if notes else []
 
@@ -263,17 +254,21 @@ def _matches_any(patterns: Sequence[str]) -> Column:
     return reduce(or_, (matches(group_id=pattern) for pattern in patterns), F.lit(False))
 
 
-def read_rejected_lines(rejected: DataFrame, num_rejected: int | None = None) -> list[str]:
+def read_rejected_lines(
+    rejected: DataFrame, num_rejected: int | None = None, key: Sequence[str] = GROUP_KEY
+) -> list[str]:
     """Returns one line per rejected group, at most `MAX_REJECTED`, of which it reads no more.
 
     Args:
-        rejected: Table of rejected groups.
+        rejected: Table of rejected groups, or of what else can be rejected.
         num_rejected: Number of its rows, if the caller knows it.
+        key: Columns that name what is rejected.
     """
     if num_rejected is None:
         num_rejected = rejected.count()
-    first = collected(rejected.orderBy(*GROUP_KEY, "code").limit(MAX_REJECTED), "rejected") if num_rejected else []
-    return rejected_lines(first, num_rejected)
+    first = collected(rejected.orderBy(*key, "code").limit(MAX_REJECTED), "rejected") if num_rejected else []
+    name = formatting.group_name if key is GROUP_KEY else lambda row: "/".join(str(row[column]) for column in key)
+    return rejected_lines(first, num_rejected, name=name)
 
 
 def no_match_text(patterns: Sequence[str], groups: DataFrame) -> str:

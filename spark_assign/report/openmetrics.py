@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import Row, Rows, group_key
+from spark_assign.report.history import GROUPS
 from spark_assign.report.listed_groups import collected, num_rows, num_unowned, over_share, worst_first
-from spark_assign.report.text.history import worst_first as worst_of_the_past
 from spark_assign.stores.locations import is_special
 from spark_assign.stores.run_store import StoredRun
 from spark_assign.tables.errors import SourceError, missing_extra
@@ -87,7 +87,7 @@ def write_metrics(
         ConfigError: prometheus-client isn't installed.
         SourceError: the file can't be written.
     """
-    past_rows = None if past is None else collected(past.orderBy(*worst_of_the_past()).limit(MOST_GROUPS))
+    past_rows = None if past is None else GROUPS.read(past, MOST_GROUPS)
     if plan is None:
         publish(expose(Figures(past=past_rows)), file)
         return len(past_rows or ())

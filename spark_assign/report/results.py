@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from spark_assign.report.formatting import aligned, cell
-from spark_assign.report.listed_groups import collected
-from spark_assign.report.text import (
+from spark_assign.report import (
     advice,
     comparison,
     connect,
+    drift,
     history,
     loads_and_sizes,
     migration,
@@ -19,22 +18,22 @@ from spark_assign.report.text import (
     simulation,
     zones,
 )
-from spark_assign.report.text.plan_summary import plan_html, plan_text
+from spark_assign.report.plan_summary import plan_html, plan_text
+from spark_assign.report.views import View
 from spark_assign.tables.simulation import COMPARED_VARIANTS
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from spark_assign.stores.result import Result
 
 notebook_view = plan_html
-
-MAX_TABLE_ROWS = 200
-"""Number of rows of each table on the page of a result that has no sections of its own."""
 
 SUMMARIES: Mapping[str, Callable[[Any, int], str]] = {
     "Advice": lambda of, top: advice.summarize_advice(of.advice, of.not_recommended, of.rejected, top),
     "Comparison": lambda of, top: comparison.summarize_comparison(of.comparison, top),
     "ConnectPlan": connect.summarize_connect_plan,
-    "Drift": lambda of, top: comparison.summarize_drift(of.groups, of.topics, top),
+    "Drift": lambda of, top: drift.summarize_drift(of.groups, of.topics, top),
     "History": lambda of, top: history.summarize_history(of.tables, top),
     "MembershipAdvice": lambda of, top: advice.summarize_membership(of.membership_advice, of.rejected, top),
     "Migration": lambda of, top: migration.summarize_migration(of.migrations, of.rejected, top),
@@ -94,17 +93,18 @@ def summary(result: Result, top: int = 10) -> str:
 
 
 def _first_rows(result: Result, top: int) -> str:
-    parts = []
-    for name, table in result.tables.items():
-        rows = [[cell(value) for value in row.values()] for row in collected(table.orderBy(*table.columns).limit(top))]
-        parts.append("\n".join([f"{name}:", *aligned([list(table.columns), *rows])]))
-    return "\n\n".join(parts)
+    lines = (line for name, table in result.tables.items() for line in _view(name, table).printed(table, top))
+    return "\n".join(lines).lstrip("\n")
+
+
+def _view(name: str, table: DataFrame) -> View:
+    """Returns the view of a table that none is declared for: all columns, sorted by them."""
+    return View(name, name.replace("_", " "), order=", ".join(table.columns))
 
 
 def page(result: Result, title: str | None = None) -> str:
     """Returns the page of a result: its sections, or the first rows of each table; see `Result.to_html`."""
     from spark_assign.report.html import render_report, report
-    from spark_assign.report.html.section_parts import any_table
 
     name = type(result).__name__
     title = title or ("Kafka assignment report" if name in SECTIONS else f"Kafka assignment: {name}")
@@ -112,8 +112,5 @@ def page(result: Result, title: str | None = None) -> str:
         if name in SECTIONS:
             argument, of_result = SECTIONS[name]
             return report(**{argument: of_result(once)}, title=title)
-        rows = {
-            each: collected(table.orderBy(*table.columns).limit(MAX_TABLE_ROWS)) for each, table in once.tables.items()
-        }
-    note = f"Shows at most {MAX_TABLE_ROWS} rows."
-    return render_report(tables=[any_table(each, found, note) for each, found in rows.items()], title=title)
+        viewed = ((_view(name, table), table) for name, table in once.tables.items())
+        return render_report(tables=[view.table(view.read(table)) for view, table in viewed], title=title)

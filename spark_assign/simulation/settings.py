@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Annotated
 
 from pyspark.sql import DataFrame
 
-from spark_assign.simulation.kernel.settings import BROKER_RELEASES as BROKER_RELEASES
+from spark_assign.simulation.kernel.settings import GROUP_TIMES as GROUP_TIMES
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
+from spark_assign.tables.parameters import Param
 from spark_assign.tables.schema_check import check_schema
 from spark_assign.tables.simulation import GROUP_SETTINGS, MEMBER_SETTINGS, PARTITION_SETTINGS
 
@@ -19,12 +21,10 @@ SETTINGS_TABLES = {"groups": GROUP_SETTINGS, "members": MEMBER_SETTINGS, "partit
 class Settings(TimingConfig):
     """Times of all groups, in milliseconds, and tables of exceptions.
 
-    The times are the fields of `TimingConfig`: `session_timeout_ms`, `heartbeat_interval_ms`, and so on.
+    The times are the fields of `TimingConfig`: `session_timeout_ms`, `heartbeat_interval_ms`, and so on. If
+    `rebalance_timeout_ms` is None, it is `max_poll_interval_ms`.
 
     Attributes:
-        rebalance_timeout_ms: maximum time that a rebalance waits for its members. None uses max_poll_interval_ms, as
-            consumers do.
-        poll_interval_ms: time between polls. A member reacts to messages when it polls.
         groups: times of single groups (`tables.simulation.GROUP_SETTINGS`).
         members: assignors and instance IDs of single members (`MEMBER_SETTINGS`).
         partitions: revoke_ms and restore_ms of single partitions (`PARTITION_SETTINGS`). In all tables, null means the
@@ -36,8 +36,8 @@ class Settings(TimingConfig):
             unknown.
     """
 
-    rebalance_timeout_ms: int | None = None  # type: ignore[assignment]
-    poll_interval_ms: int = 500
+    rebalance_timeout_ms: Annotated[int | None, Param()] = None  # type: ignore[assignment]
+    poll_interval_ms: Annotated[int, Param()] = 500
     groups: DataFrame | None = None
     members: DataFrame | None = None
     partitions: DataFrame | None = None

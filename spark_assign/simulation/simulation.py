@@ -165,7 +165,8 @@ class VariantSimulation(Simulation):
     def comparison(self) -> DataFrame:
         """One row per group that can be simulated, with the costs of each variant; see `tables.simulation.COMPARISON`.
 
-        The columns `…_ratio` are `paused_partition_ms` divided by that of eager, null if that is 0.
+        The columns `…_ratio` are `paused_partition_ms` divided by that of eager, null if that is 0, or if partitions
+        have no owner at the end, so that a cost is open.
         """
         costs = self.availability.groupBy(*GROUP_KEY).agg(
             *(
@@ -174,7 +175,12 @@ class VariantSimulation(Simulation):
                 for cost in COST_COLUMNS
             )
         )
-        paused = {variant: F.col(f"{variant}_{COST_COLUMNS[0]}") for variant in COMPARED_VARIANTS}
+        paused = {
+            variant: F.when(
+                F.coalesce(f"{variant}_unowned_at_end", F.lit(0)) == 0, F.col(f"{variant}_{COST_COLUMNS[0]}")
+            )
+            for variant in COMPARED_VARIANTS
+        }
         baseline = paused.pop(COMPARED_VARIANTS[0])
         return costs.select(
             "*", *(F.when(baseline > 0, ms / baseline).alias(f"{name}_ratio") for name, ms in paused.items())

@@ -45,14 +45,15 @@ def folder_name(key: str, cluster: str) -> str:
     return f"{key}={_encoded(cluster)}"
 
 
-def one_folder(cluster: str) -> str:
-    """Returns the name of a cluster's folder without the prefix `cluster=`; `.` and `..` are encoded, too."""
-    name = _encoded(cluster)
+def one_folder(cluster: str, safe: str = "") -> str:
+    """Returns the name of a cluster's folder without the prefix `cluster=`; `.` and `..` are encoded, too. Characters
+    in `safe` aren't."""
+    name = _encoded(cluster, safe)
     return name.replace(".", "%2E") if name in (".", "..") else name
 
 
-def _encoded(cluster: str) -> str:
-    name = quote(cluster, safe="")
+def _encoded(cluster: str, safe: str = "") -> str:
+    name = quote(cluster, safe=safe)
     if len(name) > _MAX_NAME_LENGTH:
         name = f"{name[:_MAX_NAME_LENGTH]}-{hashlib.sha256(cluster.encode()).hexdigest()[:12]}"
     return name

@@ -22,12 +22,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.stores.locations import file_system, join
+from spark_assign.stores.run_store import unreadable_manifest
 from spark_assign.stores.targets import CatalogTarget
 from spark_assign.tables.errors import SourceError, reason
 
 _ATTEMPT = re.compile(r"run_id=(?P<run_id>[^/]+)/attempt=(?P<attempt>[^/]+)(/|$)")
 _STARTED = "%Y%m%dT%H%M%S%fZ"
-_ATTEMPT_ID = r"^\d{8}T\d{12}Z-[0-9a-f]{6}$"
+_NAMES = r"[A-Za-z0-9._-]+/\d{8}T\d{12}Z-[0-9a-f]{6}"
+"""Run ID and attempt as `write_run` names them. Others aren't runs: they could name a folder elsewhere, or be SQL."""
 _MAX_ATTEMPTS = 100_000
 """Maximum number of attempts of a catalog that are listed at once; the next call lists the next ones."""
 
@@ -68,11 +70,13 @@ def stored_attempts(spark: SparkSession | None, location: str) -> list[StoredAtt
     """
     try:
         found = list(_in_folder(location) if spark is None else _in_catalog(spark, location))
-    except (OSError, pa.ArrowException, PySparkException, ValueError) as error:
+        found = [each for each in found if re.fullmatch(_NAMES, f"{each.run_id}/{each.attempt}")]
+        found.sort(key=lambda each: (each.location, each.last_used_at, each.attempt))
+    except (OSError, pa.ArrowException, PySparkException, RecursionError, ValueError) as error:
         raise SourceError(f"{location} can't be read: {reason(error)}") from error
     if not found:
         raise SourceError(f"{location} has no runs. Name a folder or a catalog prefix that a job wrote to")
-    return sorted(found, key=lambda each: (each.location, each.last_used_at, each.attempt))
+    return found
 
 
 def expired(attempts: Iterable[StoredAttempt], keep: timedelta, now: datetime) -> list[StoredAttempt]:
@@ -131,8 +135,11 @@ def _in_folder(location: str) -> Iterator[StoredAttempt]:
         folder, is_manifest, name = f"/{path}".rpartition("/manifest/")
         if is_manifest and name.endswith(".json") and name[0] not in "._":
             for row in _rows(files, info.path):
-                at = datetime.fromisoformat(row["finished_at"])
-                finished[folder.strip("/"), row["run_id"], row["attempt"]] = at
+                try:
+                    at = datetime.fromisoformat(row["finished_at"]).astimezone(UTC)
+                    finished[folder.strip("/"), f"{row['run_id']}", f"{row['attempt']}"] = at
+                except (KeyError, OverflowError, TypeError, ValueError) as error:
+                    raise unreadable_manifest(join(location, folder.strip("/")).rstrip("/")) from error
         elif (match := _ATTEMPT.search(path)) and info.type == fs.FileType.File:
             folder = path[: match.start()].rstrip("/").rpartition("/")[0]
             sizes[folder, match["run_id"], match["attempt"]] += info.size
@@ -177,7 +184,7 @@ def _in_catalog(spark: SparkSession, prefix: str) -> Iterator[StoredAttempt]:
     tables = [manifest, *(spark.table(f"{prefix}.{name}") for name in _tables_of_runs(spark, prefix))]
     attempts = reduce(DataFrame.union, [table.select(*keys) for table in tables]).distinct()
     # Another tool can have tables with these columns.
-    attempts = attempts.where(F.col("attempt").rlike(_ATTEMPT_ID))
+    attempts = attempts.where(F.concat_ws("/", *keys).rlike(f"^{_NAMES}$"))
     finished = manifest.groupBy(*keys).agg(F.max(F.unix_micros("finished_at")).alias("micros"))
     rows = attempts.join(finished, keys, "left").orderBy("attempt").limit(_MAX_ATTEMPTS).collect()  # bounded
     for row in rows:

@@ -110,16 +110,17 @@ class StoredRun:
 
 
 def safe_run_id(run_id: str) -> str:
-    """Returns the run_id in its stored form: letters, digits, `.`, `_`, and `-` stay, all other characters become
-    `_`.
+    """Returns the run_id in its stored form: letters, digits, `.`, `_`, and `-` stay, and all other characters become
+    `_`, as does a name of dots.
 
     An ID that changes ends with six characters of its hash, so that different IDs stay different:
     `manual__2026-11-21T00:00:00+00:00` is always `manual__2026-11-21T00_00_00_00_00-c755f2`.
     """
     if not run_id.strip():
         raise SourceError("run_id is empty. Use a name such as nightly or 2026-11-21")
-    safe = re.sub(r"[^A-Za-z0-9._-]", "_", run_id)[:150]
-    return safe if safe == run_id else f"{safe}-{hashlib.sha256(run_id.encode()).hexdigest()[:6]}"
+    safe = re.sub(r"[^A-Za-z0-9._-]|^\.+$", "_", run_id)[:150]
+    hashed = hashlib.sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return safe if safe == run_id else f"{safe}-{hashed[:6]}"
 
 
 def new_attempt(replaced: str | None = None) -> str:
@@ -320,7 +321,8 @@ def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: M
     attempt = Attempt(manifest.run_id, manifest.attempt, manifest.content["format"], options)
     for name, folder in _local_folders(target, names, attempt).items():
         count, written = local_parquet.count_rows(folder), manifest.rows[name]
-        if count != written and (count is not None or (written and not any(folder.glob("[!._]*")))):
+        are_files = [file.is_file() for file in folder.glob("[!._]*")]
+        if count != written and (count is not None or (written and not (are_files and all(are_files)))):
             raise FileNotFoundError(f"{folder} has {count or 0:,} of the {written:,} rows that were written")
     try:
         tables = {name: target.read(name, attempt) for name in names}
@@ -359,7 +361,7 @@ def _newest(target: FolderTarget | CatalogTarget, run_id: str | None) -> Manifes
     try:
         return _newest_of_frame(target.output, frame, run_id)
     except PySparkException as error:
-        if "Json error" in str(error):  # of the embedded engine; Spark reads such a line as nulls
+        if re.search("(Json|IO) error", str(error)):  # of the embedded engine; Spark reads such a line as nulls
             raise unreadable_manifest(target.output) from error
         raise
 
@@ -429,6 +431,7 @@ def _manifest(output: str, row: Any, finished_at: datetime | int) -> Manifest:
             and max(started.year, finished_at.year) < _LAST_YEAR
             and isinstance(content["format"], str | None)
             and isinstance(content["inputs"], dict)
+            and isinstance(content["versions"], dict)
             and min(manifest.rows.values(), default=0) >= 0
         )
     except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:

@@ -8,6 +8,7 @@ prometheus-client). Each function returns one line of printable characters, so p
 from __future__ import annotations
 
 import glob
+import html
 import re
 
 _PROPERTIES_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]")
@@ -15,6 +16,8 @@ _LITERAL_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\
 _SHELL_IN_QUOTES = "$`!"
 """Characters that a shell obeys between double quotes."""
 _MERMAID_SYNTAX = re.compile(r"[#;%{}<>$&`\"]|\bend\b", re.IGNORECASE)
+
+_CHAT_SYNTAX, _MAX_CHAT = re.compile(r"[@\[\]]"), 500
 
 
 def shell_word(text: str) -> str:
@@ -65,6 +68,14 @@ def mermaid_text(text: str) -> str:
     """
     escaped = _MERMAID_SYNTAX.sub(lambda match: f"#{ord(match[0][0])};{match[0][1:]}", text)
     return "".join(each if each.isprintable() else f"#{ord(each)};" for each in escaped)
+
+
+def chat_text(text: str) -> str:
+    """Returns the start of a text for a message of Slack, Mattermost, or Teams, as one line in which nothing is a link
+    with another text, or notifies a channel.
+    """
+    text = comment_text(text if len(text) <= _MAX_CHAT else f"{text[:_MAX_CHAT]}…")
+    return html.escape(_CHAT_SYNTAX.sub(lambda match: f"\\x{ord(match[0]):02x}", text), quote=False)
 
 
 def _literal_character(character: str) -> str:

@@ -120,7 +120,7 @@ def with_variant(table: StructType) -> StructType:
 COMPARED_VARIANTS = ("eager", "cooperative", "static", "consumer")
 """Variants that `simulate_variants` simulates. The first one is the baseline."""
 
-COST_COLUMNS = ("paused_partition_ms", "longest_pause_ms", "rebalances")
+COST_COLUMNS = ("paused_partition_ms", "longest_pause_ms", "rebalances", "unowned_at_end")
 """Costs of a variant, from `AVAILABILITY`."""
 
 COMPARISON = schema(
@@ -129,7 +129,7 @@ COMPARISON = schema(
     *(f"{variant}_ratio double?" for variant in COMPARED_VARIANTS[1:]),
 )
 """One row per group: the costs of each variant. `…_ratio`: paused_partition_ms divided by that of eager; null if eager
-has 0."""
+has 0, or if the cost of one of both is open (`unowned_at_end`)."""
 
 SIMULATION_SUMMARY_TABLES = {name: SIMULATION_TABLES[name] for name in ("rebalances", "availability", "rejected")}
 """Tables that don't need another simulation."""

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
 from pyspark.sql.types import StructType
 
 from spark_assign.tables.groups import REJECTED
+from spark_assign.tables.parameters import Param
 from spark_assign.tables.schema_fields import schema
 from spark_assign.tables.simulation import REBALANCES
 
 TASK_ASSIGNORS = ("streams-sticky", "streams-sticky@4.3", "streams-sticky@4.2.2")
 """Assignors of the streams protocol; one without a release is that of Kafka 4.4."""
+
+
+@dataclass(frozen=True)
+class StreamsParams:
+    """Parameters of `plan_streams` and `compare_streams`.
+
+    Attributes:
+        standby_replicas: number of standby replicas per task with state of Streams groups (default: as each group is
+            configured).
+        restore_bytes_per_second: what a process restores from changelogs. With it, classic Streams applications are
+            followed until every task is at its final owner (default: only the next rebalance).
+    """
+
+    standby_replicas: Annotated[int | None, Param(least=0)] = None
+    restore_bytes_per_second: Annotated[float | None, Param(above=0)] = None
+
 
 _GROUP = "cluster string, group_id string"
 _TASK = "subtopology string, task int, role string"

@@ -89,11 +89,8 @@ def test_the_messages() -> None:
     sources = "".join(file.read_text() for file in (ROOT / "spark_assign/sources").rglob("*.py"))
     text = re.sub(r'"\s*\n\s*f?"', "", sources)
     page = (ROOT / PAGE).read_text()
-    rows = [
-        line
-        for line in (ROOT / "docs/troubleshooting.md").read_text().splitlines()
-        if line.startswith(("| 2 |", "| 3 |"))
-    ]
+    page_rows = (ROOT / "docs/troubleshooting.md").read_text().splitlines()
+    rows = [line for line in page_rows if line.startswith(("| 2 |", "| 3 |"))]
     assert len(rows) == 9
     for row in rows:
         message = row.split("`")[1]

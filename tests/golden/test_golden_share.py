@@ -43,6 +43,7 @@ def test_spark_plans_what_the_broker_recorded(spark: SparkSession, left_out: Cal
     for refused in planned.rejected.toArrow().to_pylist():
         assert refused["code"] == "kafka-fails"
         assert share_rows.FAILS in refused["detail"]
+        assert "KAFKA-19362" in refused["detail"]
         got[refused["cluster"]] = share_rows.FAILS
     assert planned.metrics.count() + planned.rejected.count() == len(rows)
     expected = {row["case"]: share_rows.named(row, share_rows.expected(row)) for row in rows}

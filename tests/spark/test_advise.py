@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs import advise as job
 from jobs import report
 from spark_assign import AdviceParams, Fleet, advise
-from spark_assign.report.html.comparison import advice_rows, build_advice_section
-from spark_assign.report.text.advice import summarize_advice
+from spark_assign.report.advice import summarize_advice
+from spark_assign.report.comparison import advice_rows, build_advice_section
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import INPUT_TABLES
@@ -109,7 +109,7 @@ def test_streams_applications(spark: SparkSession) -> None:
 
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Writes the tables, and prints the list; one group with what is not advised; settings that cannot be."""
-    words = ["--fleet", str(two_members(tmp_path / "fleet", "range", 8)), "--restore-ms", "60000"]
+    words = ["--fleet", str(two_members(tmp_path / "fleet", "range", 8)), "--restore-time", "1m"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,7 @@ def test_groups_of_every_kind_in_one_run(
     assert "\n\n1 share group planned, 0 rejected" in printed
     assert "\n\n1 Streams group planned, 0 rejected" in printed
     assert "\n\n1 Connect cluster planned, 1 rejected" in printed
+    assert "\n  good: planned as 3.6.1 to 4.4, because the release is unknown\n" in printed
     stored_plan = read_run(spark, output, "r")
     assert set(stored_plan.tables) == set(PLAN_TABLES)  # readers of consumer groups don't see the other kinds
     assert set(stored_plan.manifest.rows) == set(STORED_PLAN_TABLES)
@@ -124,6 +126,13 @@ def test_events_of_a_fleet_are_simulated(
     costs = {row["protocol"]: row for row in stored(place, "costs")}
     assert sorted(costs) == ["eager", "sessioned"]
     assert costs["eager"]["task_stops"] == 4
+    for hostile, problem in (
+        (f"good,{2**63 - 1},worker-left,w2,\n", "a time, or a sum of times, is beyond"),
+        ("good,1,tasks-changed,files,100000\n" * 50, "expected a product of at most 200,000,000"),
+    ):
+        events.write_text(f"connect_cluster,at_ms,event,subject,tasks\n{hostile}")
+        assert simulate.main(words) == 0
+        assert re.search(f"good: bad-event: events: .*{problem}", capsys.readouterr().out)
     for more, problem in (
         (["--compare"], "--compare can't be used with --connect-events."),
         (["--variant", "static"], "--variant requires a fleet"),

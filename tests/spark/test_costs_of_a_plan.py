@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_assign import Fleet, advise, compare, find_drift, plan
 from spark_assign.advice import advise_membership, measure_zone_traffic
 from spark_assign.comparison.what_if import parse_what_if
-from spark_assign.report.text.plan_summary import summarize
+from spark_assign.report.plan_summary import summarize
 from spark_assign.stores.run_store import stored_run
 from tests.docs import given
 

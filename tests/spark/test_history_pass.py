@@ -139,5 +139,5 @@ def test_tables_have_their_columns(spark: SparkSession) -> None:
     assert {(row["topic"], row["first"], row["count"]) for row in history.ownership.collect()} == {("t", 0, 2)}
     with pytest.raises(FleetError, match=r"records\.key"):
         read_history(dataframe(spark, RECORDS, rows).drop("key").withColumn("key", F.lit(1)))
-    with pytest.raises(ConfigError, match="commit_gap_ms 0: expected 1 or more"):
+    with pytest.raises(ConfigError, match="commit_gap_ms is 0; expected at least 1 ms"):
         read_history(dataframe(spark, RECORDS, rows), HistoryThresholds(commit_gap_ms=0))

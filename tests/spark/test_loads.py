@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from jobs import diff as diff_job
 from spark_assign import Fleet, FleetError, SparkAssignError
-from spark_assign.report.text.loads_and_sizes import loads_by_group, summarize_loads
+from spark_assign.report.loads_and_sizes import loads_by_group, summarize_loads
 from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.sources.files.snapshot_catalog import write_tables
 from spark_assign.sources.files.snapshot_files import write_folder

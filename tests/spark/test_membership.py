@@ -69,7 +69,7 @@ def test_parameters_that_are_rejected(spark: SparkSession) -> None:
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The tables are written; exit codes; what is no time."""
     place = two_members(tmp_path / "fleet", "range", 8)
-    words = ["--fleet", str(place), "--restore-ms", "60000", "--session-timeouts", "45s,90s", "--restart-time", "10s"]
+    words = ["--fleet", str(place), "--restore-time", "1m", "--session-timeouts", "45s,90s", "--restart-time", "10s"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert job.main(["--only", "membership", *words, *out, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out
@@ -85,7 +85,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
 def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Those that `--details` names; none."""
     place = two_members(tmp_path / "fleet", "range", 8)
-    words = ["--fleet", str(place), "--restore-ms", "60000", "--session-timeouts", "45s,90s", "--restart-time", "10s"]
+    words = ["--fleet", str(place), "--restore-time", "1m", "--session-timeouts", "45s,90s", "--restart-time", "10s"]
     assert job.main(["--only", "membership", *words, "--details", "g*"]) == 0
     printed = capsys.readouterr().out
     assert "c/g: Change to static. A rolling restart of 2 members, each away for 10 s, then pauses 80" in printed

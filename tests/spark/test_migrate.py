@@ -97,7 +97,7 @@ def test_options_that_hold_only_with_or_without_a_release(tmp_path: Path, caplog
         (["--to-cooperative", "c/g", "--policy", "upgrade"], "--policy can't be used with --to-cooperative."),
         (["--to-cooperative", "c/g", "--to-release", "3.9"], "--to-release can't be used with --to-cooperative."),
         (["--to-cooperative", "c/g", "--details", "*"], "--details can't be used with --to-cooperative."),
-        (["--session-timeout-ms", "5"], "--session-timeout-ms needs --to-cooperative."),
+        (["--session-timeout", "5ms"], "--session-timeout needs --to-cooperative."),
     ],
 )
 def test_options_of_the_switch_to_cooperative(words: list[str], message: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -111,7 +111,7 @@ def test_the_switch_to_cooperative(spark: SparkSession, tmp_path: Path, capsys: 
     """One row per restart of the two bounces; a restart that can't be is rejected, which `--fail-on` looks for."""
     place = two_members(tmp_path / "fleet", "range", 4)
     words = ["--fleet", str(place), "--to-cooperative", "c/g", "--fail-on", "rejected"]
-    assert job.main([*words, "--session-timeout-ms", "20000"]) == 0
+    assert job.main([*words, "--session-timeout", "20s"]) == 0
     first, heading, *rows = capsys.readouterr().out.splitlines()
     assert first.startswith("Rolling steps hold for Java, franz-go, and Sarama clients only.")
     assert heading.split()[:3] == ["step", "bounce", "member_id"]

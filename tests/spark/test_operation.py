@@ -84,7 +84,7 @@ def test_a_rolling_restart(fleet: Fleet) -> None:
     assert groups["eager"]["advice"].startswith("Clients of 4.4.0 or later save up to 6 rebalances")
     assert between(groups["away"], "paused_partition_seconds") == (60.0, 60.0)
     page = operation.to_html()
-    assert "The operation causes 0 to 6 rebalances" in page
+    assert "The operation causes 0–6 rebalances" in page
     assert "Orders of a restart" in page
     steps = operation.steps.orderBy("step").collect()
     assert [(row["step"], row["event"], row["broker_id"]) for row in steps] == [

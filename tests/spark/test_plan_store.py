@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from spark_assign import Fleet, plan
 from spark_assign.cli.outcome import Outcome
-from spark_assign.report.text.plan_summary import summarize
+from spark_assign.report.plan_summary import summarize
 from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.spark.engine import is_embedded
 from spark_assign.stores import local_parquet, targets
@@ -351,6 +351,7 @@ def test_run_ids_are_made_safe_and_stay_different() -> None:
     assert mapped.startswith("manual__2026-11-21T00_00_00_00_00-")
     assert mapped == safe_run_id("manual__2026-11-21T00:00:00+00:00")
     assert safe_run_id("a:b") != safe_run_id("a/b")
+    assert safe_run_id("\udcff") == "_-7b86b8"
     with pytest.raises(SourceError, match="run_id is empty"):
         safe_run_id(" ")
 

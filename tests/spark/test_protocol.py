@@ -123,17 +123,21 @@ def test_order_and_number_of_tasks_do_not_matter(spark: SparkSession, seed: int)
 
 
 def test_protocols_side_by_side(spark: SparkSession) -> None:
-    """A row per group: the same rolling restart four times."""
+    """A row per group: the same rolling restart four times, and members that leave for good, whose cost is open."""
     rows = tables()
-    kept = ("textbook", "at-rest")
+    kept = ("textbook", "at-rest", "other")
     for name in ("members", "subscriptions", "owned"):
         rows[name] = [line for line in rows[name] if line[1] in kept]
-    restart = {"group_id": "textbook", "event": "rolling-restart", "at_ms": 10_000}
+    events: list[Row] = [{"group_id": "textbook", "event": "rolling-restart", "at_ms": 10_000}]
+    leaves = {"group_id": "other", "event": "member-leaves"}
+    events += [leaves | {"member_id": "c1", "at_ms": 10_000}, leaves | {"member_id": "c2", "at_ms": 20_000}]
     compared = simulate_variants(
-        fleet_of(spark, rows), events_of(spark, [restart]), Settings(poll_interval_ms=0, restore_ms=1_000)
+        fleet_of(spark, rows), events_of(spark, events), Settings(poll_interval_ms=0, restore_ms=1_000)
     )
     costs = {row["group_id"]: row.asDict() for row in compared.comparison.collect()}
     assert costs["at-rest"]["cooperative_ratio"] is None
+    assert costs["other"]["eager_paused_partition_ms"] > 0
+    assert (costs["other"]["static_unowned_at_end"], costs["other"]["static_ratio"]) == (3, None)
     mine = costs["textbook"]
     assert (mine["eager_rebalances"], mine["static_rebalances"]) == (4, 0)
     assert mine["static_paused_partition_ms"] == 3 * 5_000  # each partition while its owner is away

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign.history import HistoryThresholds, replay
-from spark_assign.report.text.history import summarize_replay
+from spark_assign.report.history import summarize_replay
 from spark_assign.simulation.settings import Settings
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.history import REPLAY_TABLES
@@ -57,7 +57,7 @@ def test_what_is_refused(records: DataFrame) -> None:
     """Names and thresholds are looked at before anything is read."""
     with pytest.raises(ConfigError, match="Unknown assignor 'mine'"):
         replay(records, assignors=["mine"])
-    with pytest.raises(ConfigError, match="commit_gap_ms 0: expected 1 or more"):
+    with pytest.raises(ConfigError, match="commit_gap_ms is 0; expected at least 1 ms"):
         replay(records, thresholds=HistoryThresholds(commit_gap_ms=0))
     with pytest.raises(ConfigError, match="only settings for all groups"):
         replay(records, settings=Settings(groups=records.selectExpr("cluster", "'g' as group_id")))

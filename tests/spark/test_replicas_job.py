@@ -32,18 +32,18 @@ def test_reassign_writes_tables_and_files(
     assert "Replicas and preferred leaders of each broker, before and after" in page
 
 
-def test_wrong_usage(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+def test_wrong_usage(spark: SparkSession, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
     """Said in one line, with exit code 2."""
     assert replicas.main(["reassign", "--sample", "--remove", "three"]) == 2
     assert replicas.main(["reassign", "--sample", "--tolerance", "-1"]) == 2
     assert replicas.main(["reassign", "--sample", "--measured-rate", "1"]) == 2
-    assert "--measured-rate requires --throttle or --bandwidth" in caplog.text
+    assert "--measured-rate needs --throttle or --bandwidth" in caplog.text
     assert replicas.main(["place", "--fleet", str(Path(__file__).parents[2] / "conf/sample-fleet")]) == 2
     assert replicas.main(["reassign", "--sample", "--hard", "disk"]) == 2
     assert replicas.main(["reassign", "--sample", "--balance", "disk=x"]) == 2
     assert replicas.main(["reassign", "--sample", "--balance", "disk"]) == 2
-    assert "--hard requires --balance, for example --balance disk" in caplog.text
-    assert "--balance disk=x: 'x' isn't a number, for example disk=0.1" in caplog.text
+    assert "--hard needs --balance: for example --balance disk." in caplog.text
+    assert "Invalid value for '--balance': 'x' is not a valid float." in capsys.readouterr().err
     assert "sizes.bytes: the table is missing" in caplog.text
     assert "requests: looked for requests.parquet" in caplog.text
     for command in ("place", "reassign", "check", "operate"):
@@ -86,7 +86,7 @@ def test_the_reassignment_of_another_tool(
     for text in (
         "replicas schedule requires --throttle or --bandwidth",
         "No reassignment given. Use --reassignment FILE.",
-        "--plan and --reassignment exclude each other",
+        "--reassignment can't be used with --plan: one is a stored run",
         "--down and --reassignment are different operations",
         "--reassignment is of one cluster, and other matches none. Give its name with --cluster",
         "--reassignment: shop-prod has no partition gone-0. Take a new snapshot",

@@ -15,13 +15,13 @@ from jobs import report as job
 from spark_assign import Fleet, Plan, find_drift, plan
 from spark_assign.connect import simulate_connect
 from spark_assign.connect.simulate import ninety_by_ten
+from spark_assign.report.comparison import compare_rows
+from spark_assign.report.connect import connect_rows
+from spark_assign.report.drift import drift_rows
 from spark_assign.report.html import PlanRows, report
 from spark_assign.report.html.collect_plan import plan_rows
-from spark_assign.report.html.comparison import compare_rows
-from spark_assign.report.html.connect import connect_rows
-from spark_assign.report.html.drift import drift_rows
-from spark_assign.report.html.replicas import replica_rows
-from spark_assign.report.html.simulation import charted_ownership, simulation_rows
+from spark_assign.report.replicas import replica_rows
+from spark_assign.report.simulation import charted_ownership, simulation_rows
 from spark_assign.simulation.simulation import simulate_variants
 from spark_assign.stores.run_store import StoredRun, read_run, write_run
 from spark_assign.tables.comparison import DRIFT_TABLES
@@ -186,11 +186,11 @@ def test_rebalances_in_time(spark: SparkSession, planned: Plan) -> None:
     events = dataframe(spark, EVENTS, [("c", "joined", 5_000, "member-leaves", "a", *[None] * (len(EVENTS) - 5))])
     played = simulate_variants(planned.fleet, events)
     shown = simulation_rows(played)
-    assert {row["variant"] for row in shown.totals} == {"eager", "cooperative", "static", "consumer"}
-    for row in shown.groups:
+    assert {row["variant"] for row in shown["totals"]} == {"eager", "cooperative", "static", "consumer"}
+    for row in shown["availability"]:
         drawn = [
             each["paused_partitions"] * (each["end_ms"] - each["start_ms"])
-            for each in shown.pauses
+            for each in shown["pauses"]
             if all(each[name] == row[name] for name in (*GROUP_KEY, "variant"))
         ]
         assert sum(drawn) == pytest.approx(row["paused_partition_ms"])
@@ -230,30 +230,32 @@ def test_comparisons(spark: SparkSession) -> None:
     found = compare_rows(compared, listed)
     assert [
         tuple(row[name] for name in ("what_if", "assignor", "groups", "rejected", "recommended", "moved"))
-        for row in found.totals
+        for row in found["totals"]
     ] == [(change, *row) for change in ("as-is", "later") for row in (("range", 4, 2, 1, 36), ("sticky", 5, 1, 4, 10))]
-    verdicts = {(row["verdict"], row["assignor"]): row["groups"] for row in found.verdicts if row["what_if"] == "later"}
+    verdicts = {
+        (row["verdict"], row["assignor"]): row["groups"] for row in found["verdicts"] if row["what_if"] == "later"
+    }
     once = (("keep", "sticky"), ("unknown", "sticky"), ("elsewhere", "range"), ("none", None))
     assert verdicts == {("change", "sticky"): 2, **dict.fromkeys(once, 1)}
-    (as_is, _) = found.sums
+    (as_is, _) = found["sums"]
     assert (as_is["groups"], as_is["moved"], as_is["now_moved"]) == (4, 2 + 2 + 2 + 9, 9 + 2 + 9 + 9)
-    assert [(row["group_id"], row["what_if"], row["now"], row["now_moved"]) for row in found.gains] == [
+    assert [(row["group_id"], row["what_if"], row["now"], row["now_moved"]) for row in found["gains"]] == [
         (group, change, now, moved)
         for group, now, moved in (("changes", "range", 9), ("unknown", None, 9), ("odd", None, None))
         for change in ("as-is", "later")
     ]
-    assert found.ways == [], "a comparison of an earlier release does not tell"
+    assert found["ways"] == [], "a comparison of an earlier release does not tell"
     way = F.when(F.col("recommended"), F.lit("Stop all members: why"))
-    later = compared.withColumns(
+    with_ways = compared.withColumns(
         {"current_assignor": F.lit("range"), "client_libraries": F.lit("Java 3"), "switch_steps": way}
     )
-    newer = compare_rows(later, listed)
-    ways = [(row["what_if"], row["groups"], row["example"]) for row in newer.ways]
+    newer = compare_rows(with_ways, listed)
+    ways = [(row["what_if"], row["groups"], row["example"]) for row in newer["ways"]]
     assert ways == [("as-is", 5, "c/changes"), ("later", 5, "c/changes")]
-    assert {(row["now"], row["client_libraries"], row["switch_steps"]) for row in newer.advice} == {
+    assert {(row["now"], row["client_libraries"], row["switch_steps"]) for row in newer["advice"]} == {
         ("range", "Java 3", "Stop all members: why")
     }
-    assert {(row["group_id"], row["verdict"]) for row in found.advice} == {("changes", "change"), ("keeps", "keep")}
+    assert {(row["group_id"], row["verdict"]) for row in found["advice"]} == {("changes", "change"), ("keeps", "keep")}
     text = report(comparison=compared)
     assert "1 group keeps the assignor it runs with. 2 groups should change: 2 to sticky." in text
     assert "4 groups" not in text
@@ -267,14 +269,14 @@ def test_drift(spark: SparkSession) -> None:
     changed = kept(find_drift(before, after))
     tables = {name: getattr(changed, name) for name in DRIFT_TABLES}
     rows = drift_rows(tables, {"before": "monday", "after": "friday"})
-    assert [row["group_id"] for row in rows.groups] == ["many", "came", "went", "few"]
-    assert [row["group_id"] for row in rows.worse] == ["few"]
-    assert {row["change"]: (row["groups"], row["moved"]) for row in rows.changes} == {
+    assert [row["group_id"] for row in rows["groups"]] == ["many", "came", "went", "few"]
+    assert [row["group_id"] for row in rows["worse"]] == ["few"]
+    assert {row["change"]: (row["groups"], row["moved"]) for row in rows["changes"]} == {
         **dict.fromkeys(("added", "removed", "unchanged"), (1, 0)),
         "changed": (2, 5),
     }
     pairs = [("many", "a", "b", 2), ("many", "b", "a", 2), ("few", "b", "a", 1)]
-    assert [tuple(row.values())[1:] for row in rows.pairs] == pairs
+    assert [tuple(row.values())[1:] for row in rows["pairs"]] == pairs
     text = report(drift=tables)
     assert "2 of 5 groups have changed, 1 is new, 1 is gone, 1 is unchanged." in text
     assert "most of all c/few (largest over mean 1.00 → 1.50)." in text
@@ -311,10 +313,11 @@ def test_connect_clusters(spark: SparkSession) -> None:
     times = {"start_ms": 2_000, "stop_ms": 1_000, "rebalance_ms": 3_000}
     played = simulate_connect(tables, events, **times, protocols=("eager", "sessioned"))
     rows = connect_rows({"rebalances": played.rebalances, "costs": played.costs})
-    spent = {row["protocol"]: row["stops"] + row["starts"] for row in rows.totals}
+    calls = [f"{what}_{kind}" for what in ("connector", "task") for kind in ("stops", "starts")]
+    spent = {row["protocol"]: sum(row[name] for name in calls) for row in rows["totals"]}
     assert spent["eager"] > 2 * spent["sessioned"] > 0
     for protocol, sum_ in spent.items():
-        drawn = [row for row in rows.rebalances if row["protocol"] == protocol]
+        drawn = [row for row in rows["rebalances"] if row["protocol"] == protocol]
         assert [row["so_far"] for row in drawn] == sorted(row["so_far"] for row in drawn)
         assert drawn[-1]["so_far"] == sum_
         assert drawn[0]["at_ms"] >= 0
@@ -332,13 +335,11 @@ def test_replicas(spark: SparkSession) -> None:
         [("c", "t", 0, [1, 2], [1, 3]), ("c", "t", 1, [2, 1], [3, 1]), ("c", "new", 0, None, [1, 3])],
     )
     rows = replica_rows({"placement": placement})
-    assert [tuple(row.values()) for row in rows.loads] == [
+    assert [tuple(row.values()) for row in rows["loads"]] == [
         ("c", 1, 2, 1, 3, 2),
         ("c", 2, 2, 1, 0, 0),
         ("c", 3, 0, 0, 3, 1),
     ]
     placed = placement.drop("previous_replicas")
-    assert [row["replicas_before"] for row in replica_rows({"placements": placed}).loads] == [None, None]
-    assert "Replicas and preferred leaders of each broker, before and after" in report(
-        replicas={"placement": placement}
-    )
+    assert [row["replicas_before"] for row in replica_rows({"placements": placed})["loads"]] == [None, None]
+    assert "Leaders before" in report(replicas={"placement": placement})

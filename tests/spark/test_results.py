@@ -50,8 +50,8 @@ Members: 0 joined, 1 left, 0 restarted
 Partitions: 0 moved, 0 newly owned, 6 no longer owned
 
 Groups in which most has changed:
-  group  change   members  joined/left/restarted  partitions  moved  max/mean
-  c/g    changed    2 → 1                  0/1/0       6 → 0      0  2.00 → –
+  group  change   members  left  partitions  no longer owned  max/mean
+  c/g    changed    2 → 1     1       6 → 0                6  2.00 → –
 """,
     "Migration": """\
 Groups: 0 ready, 2 ready with warnings, 0 blocked, 0 done

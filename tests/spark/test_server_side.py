@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, Plan, compare, converge, explain, find_drift, plan
 from spark_assign.comparison.what_if import AS_IS, members_joined, members_left
+from spark_assign.report.comparison import summarize_comparison
 from spark_assign.report.html import report
-from spark_assign.report.text.comparison import summarize_comparison
 from spark_assign.spark.engine import cached
 from spark_assign.stores.run_store import read_run
 from tests.spark.fleets import fleet, kept, tuples

@@ -37,7 +37,7 @@ def test_a_folder_is_simulated(
     spark: SparkSession, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A summary, the tables, and exit code 1 for the faulty group if asked for."""
-    arguments = ["--variant", "cooperative", "--restore-ms", "1000", "--fail-on", "rejected"]
+    arguments = ["--variant", "cooperative", "--restore-time", "1s", "--fail-on", "rejected"]
     arguments += ["--output", str(tmp_path), "--run-id", "r", "--output-format", "json"]
     assert simulate.main(["--fleet", str(folder), *arguments]) == 1
     printed = capsys.readouterr().out
@@ -75,13 +75,13 @@ def test_variants_are_compared(
     [
         ([], "Use either --scenario NAME or a fleet (--fleet LOCATION or --sample)."),
         (["--scenario", "picnic"], "'picnic' is not one of 'textbook-join'"),
-        (["--scenario", "crash", "--compare"], "--compare requires a fleet. Use --fleet LOCATION or --sample."),
-        (["--scenario", "crash", "--output", "./x"], "--output requires a fleet."),
-        (["--scenario", "crash", "--leave-group-on-close"], "--leave-group-on-close requires a fleet."),
-        (["--fleet", ".", "--leave-group-on-close"], "requires --restore-bytes-per-second"),
+        (["--scenario", "crash", "--compare"], "--compare can't be used with --scenario: it needs a fleet."),
+        (["--scenario", "crash", "--output", "./x"], "--output can't be used with --scenario: it needs a fleet."),
+        (["--scenario", "crash", "--leave-group-on-close"], "--leave-group-on-close can't be used with --scenario"),
+        (["--fleet", ".", "--leave-group-on-close"], "--leave-group-on-close needs --restore-bytes-per-second."),
         (["--fleet", ".", "--restore-bytes-per-second", "1", "--compare"], "and no --compare"),
         (["--fleet", ".", "--restore-bytes-per-second", "1", "--variant", "eager"], "--variant configured or static"),
-        (["--fleet", ".", "--pictures-dir", "x"], "--pictures-dir requires --scenario."),
+        (["--fleet", ".", "--pictures-dir", "x"], "--pictures-dir needs --scenario: to draw a fleet"),
         (["--fleet", ".", *["--variant", "eager"] * 2], "simulated with one --variant"),
         (["--scenario", "crash", "--sample"], "Use either --scenario NAME or a fleet"),
         (["--fleet", ".", "--sample"], "--fleet and --sample are both given"),

@@ -18,7 +18,7 @@ from spark_assign.connect import simulate_connect
 from spark_assign.connect.simulate import ninety_by_ten
 from spark_assign.connect.simulate import simulate_scenario as play_connect_story
 from spark_assign.report.group_pictures import local_picture_data, read_picture_data
-from spark_assign.report.text.simulation import summarize_local_simulation, summarize_simulation
+from spark_assign.report.simulation import summarize_local_simulation, summarize_simulation
 from spark_assign.simulation import Settings, facts
 from spark_assign.simulation.kernel.simulation_input import read_simulation_inputs
 from spark_assign.simulation.scenarios import (

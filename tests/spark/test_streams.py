@@ -18,8 +18,7 @@ from jobs import plan as plan_job
 from jobs import report as report_job
 from spark_assign import ConfigError, Fleet, FleetError, plan
 from spark_assign.groups.alerts import streams_alerts
-from spark_assign.report.html.streams import streams_rows
-from spark_assign.report.text.share_and_streams import summarize_streams_plan
+from spark_assign.report.share_and_streams import streams_rows, summarize_streams_plan
 from spark_assign.simulation import Settings
 from spark_assign.streams import plan_streams, simulate_streams
 from spark_assign.tables.groups import INPUT_TABLES
@@ -158,8 +157,9 @@ def test_a_classic_application(spark: SparkSession, seed: int) -> None:
     assert tuples(planned.metrics, *totals) == [(1, 60.0, 4_000_000_000, 0.0)]
     late = ("orders", "restore", "caught up after 60 s; the limit is 59 s")
     assert tuples(streams_alerts(planned.metrics, max_restore_ms=59_000), "group_id", "alert", "detail") == [late]
-    printed = " ".join(summarize_streams_plan(planned).splitlines()[-1].split())
-    assert printed == "c/orders 1 60 s 4.00 GB 0"
+    printed = summarize_streams_plan(planned)
+    assert " ".join(printed.splitlines()[-1].split()) == "c/orders 1 60 s 4.00 GB 0"
+    assert "\n  c/orders: planned as 4.4, because the release of the leader is unknown\n" in printed
     assert tuples(planned.rows) == tuples(plan_streams(shuffled(orders, seed), restore_bytes_per_second=1e8).rows)
     loads = [{"cluster": "c", "topic": "l", "partition": at, "in_bytes_per_second": 2e8} for at in range(2)]
     growing = plan_streams(
@@ -212,7 +212,7 @@ def test_a_rolling_restart_of_a_classic_application(spark: SparkSession, seed: i
         (4, 82_000, 82_000, 2, "stream"),
     ]
     steps = simulated.steps.withColumn("variant", F.lit("now"))
-    (row,) = streams_rows({"steps": steps}).simulated
+    (row,) = streams_rows({"steps": steps})["steps"]
     assert (row["variant"], row["steps"], row["rebalances"], row["stopped_task_seconds"]) == ("now", 2, 3, 23.0)
     again = simulate_streams(shuffled(orders, seed), events, settings=settings, restore_bytes_per_second=1e8)
     assert tuples(simulated.rows) == tuples(again.rows)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet, plan
-from spark_assign.report.text.plan_summary import plan_text
+from spark_assign.report.plan_summary import plan_text
 from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, OWNERSHIP, REQUIRED_TABLES
 from tests.docs.pages import ROOT
 
@@ -73,4 +73,27 @@ def test_what_a_fleet_lacks(spark: SparkSession) -> None:
         "Racks of replicas aren't known (replicas, brokers), but 1 member has a rack: planned without racks.",
         "The type of 1 group isn't known (groups.group_type): planned as classic.",
         "Loads aren't known (loads): balance is by number of partitions.",
+    ]
+
+
+def test_a_leader_that_can_assign_otherwise(spark: SparkSession) -> None:
+    """By whose rules its group is planned, and what differs."""
+    key = "cluster string, group_id string"
+    leader = f"{key}, assignor string, leader_library string, leader_version string, leader_confidence string"
+    rows = [
+        ("c", "g", "cooperative-sticky", "librdkafka", "2.4.0", "given"),
+        ("c", "h", "range", "Java", "4.4", "given"),
+    ]
+    fleet = Fleet(
+        topics=spark.createDataFrame([("c", "t", 2)], "cluster string, topic string, partitions int"),
+        members=spark.createDataFrame([("c", group, "m") for group in "gh"], f"{key}, member_id string"),
+        subscriptions=spark.createDataFrame(
+            [("c", group, "m", "t") for group in "gh"], f"{key}, member_id string, topic string"
+        ),
+        groups=spark.createDataFrame(rows, leader),
+    )
+    lines = printed(fleet).splitlines()
+    assert lines[lines.index("Notes:") + 1 :] == [
+        "  c/g: planned by the rules of librdkafka 2.4.0 (given), as 2.6.1 (before, different subscriptions can count "
+        "as balanced, or the leader never finishes, confluentinc/librdkafka#4783)"
     ]

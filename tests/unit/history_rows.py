@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from spark_assign.report.html.report_data import HistoryRows
 from tests.cases import keyed
 
 Row = dict[str, Any]
@@ -89,7 +88,7 @@ def tables() -> dict[str, list[Row]]:
     }
 
 
-def everything(name: str) -> HistoryRows:
+def everything(name: str) -> dict[str, list[Row]]:
     """What a page shows of it; the first group is called so."""
     made = tables()
     named = {t: [o | {"group_id": name} if o.get("group_id") == "carts" else o for o in r] for t, r in made.items()}
@@ -105,23 +104,21 @@ def everything(name: str) -> HistoryRows:
         }
         for group_id, at_, ms in [(name, 1, 18_000), (name, 3, 198_000), ("payments", 0, None), ("payments", 1, 36_000)]
     ]
-    return HistoryRows(
-        totals=keyed(
-            "groups=3 flapping=1 rebalances=14 idle_epochs=0 missing_generations=4 crashes=1 "
-            "paused_partition_ms=252_000"
-        )
-        | {"start_time": at(0), "end_time": at(3600)},
-        groups=named["groups"],
-        width_s=300,
-        time_buckets=time_buckets,
-        rebalances=named["rebalances"],
-        pauses=named["pauses"],
-        deploys=named["deploys"],
-        deploy_types={"rolling-restart": 1},
-        unreadable={"corrupt": 2, "newer-version": 1},
-        replay_summary=[
+    return {
+        "totals": [
+            keyed(
+                "groups=3 flapping=1 rebalances=14 idle_epochs=0 missing_generations=4 crashes=1 "
+                "paused_partition_ms=252_000"
+            )
+            | {"start_time": at(0), "end_time": at(3600)}
+        ],
+        **{table: named[table] for table in ("groups", "rebalances", "pauses", "deploys")},
+        "time_buckets": time_buckets,
+        "deploy_types": [{"deploy_type": "rolling-restart", "count": 1}],
+        "unreadable": [{"code": "corrupt", "records": 2}, {"code": "newer-version", "records": 1}],
+        "replay_summary": [
             keys | figures | {"recorded": True},
             keys | figures | {"recorded": False, "protocol": "cooperative", "static": True, "saved_ms": 200_000},
         ],
-        rejected=[{"cluster": "shop", "group_id": name, "code": "bad-group", "detail": name}],
-    )
+        "rejected": [{"cluster": "shop", "group_id": name, "code": "bad-group", "detail": name}],
+    }

@@ -9,16 +9,10 @@ from typing import Any
 from spark_assign.groups.kernel.client_settings import plan_switch
 from spark_assign.report.group_members import GroupMembers
 from spark_assign.report.html import (
-    CompareRows,
-    ConnectRows,
-    DriftRows,
     PlanRows,
-    ReplicaRows,
-    SimulationRows,
-    StreamsRows,
 )
-from spark_assign.report.html.report_data import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS, AdviceRows
 from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
+from spark_assign.report.report_data import EDGES, MOST_MEMBERS, NOTHING_ASSIGNED, WORST_GROUPS
 from tests.unit import history_rows
 
 Row = dict[str, Any]
@@ -140,7 +134,8 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
         for variant in ("cooperative", "eager")
     ]
     spans = [key | {"variant": variant, "start_ms": 10_000, "end_ms": 12_000} for variant in ("cooperative", "eager")]
-    costs = {f"{each}_paused_partition_ms": 9_000 for each in ("eager", "cooperative", "static", "consumer")}
+    names = ("paused_partition_ms", "longest_pause_ms", "rebalances")
+    costs = {f"{each}_{cost}": 9_000 for each in ("eager", "cooperative", "static", "consumer") for cost in names}
     return {
         "title": f"Report of {name}",
         "plan": PlanRows(
@@ -158,14 +153,14 @@ def everything(name: str = "orders-service") -> dict[str, Any]:
             who=who(name, key),
         ),
         "comparison": comparison(name, key),
-        "simulation": SimulationRows(
-            totals=simulated,
-            groups=simulated,
-            rebalances=spans,
-            pauses=[each | {"end_ms": 13_000, "paused_partitions": 2.5} for each in spans],
-            comparison=[key | costs | {"cooperative_ratio": 1.0, "static_ratio": None, "consumer_ratio": 0.5}],
-            rejected=[key | {"code": "unknown-assignor", "detail": name}],
-        ),
+        "simulation": {
+            "totals": simulated,
+            "availability": simulated,
+            "rebalances": spans,
+            "pauses": [each | {"end_ms": 13_000, "paused_partitions": 2.5} for each in spans],
+            "comparison": [key | costs | {"cooperative_ratio": 1.0, "static_ratio": None, "consumer_ratio": 0.5}],
+            "rejected": [key | {"code": "unknown-assignor", "detail": name}],
+        },
         "connect": connect(name),
         "streams": streams(key),
         "replicas": replicas(name),
@@ -187,7 +182,7 @@ def who(name: str, key: Row) -> GroupMembers:
     return GroupMembers([member], [piece], [*moves, move | {"from_member_id": None, "to_member_id": name}], [name])
 
 
-def advice(name: str) -> AdviceRows:
+def advice(name: str) -> dict[str, list[Row]]:
     """A recommendation of each category but one; of money there are more."""
     row = {"cluster": name, "group_id": name, "action": "scale-up", "description": name, "risk": name, "command": name}
     row |= {"note": f"idle because of {name}"}
@@ -198,83 +193,81 @@ def advice(name: str) -> AdviceRows:
         row | {"rank": 3, "category": "unknown", "settings": None, "gain": None, "cost": None},
     ]
     numbers = {"behind": 1, "money": 7, "unknown": 1}
-    return AdviceRows(rows, [{"category": category, "number": number} for category, number in numbers.items()])
+    categories = [{"category": category, "number": number} for category, number in numbers.items()]
+    return {"advice": rows, "categories": categories}
 
 
-def comparison(name: str, key: Row) -> CompareRows:
+def comparison(name: str, key: Row) -> dict[str, list[Row]]:
     """Two groups: one should change, of the other it is not known what it runs with."""
     figures = {"max_over_mean": 1.0, "moved": 4, "revoked": 4, "paused_partition_seconds": 1.5}
     now = {f"now_{each}": value for each, value in figures.items()}
     option = {"what_if": "as-is", "assignor": "sticky", "groups": 1}
     gain = key | option | figures | now | {"verdict": "change", "rounds": 1, "now": "range", "now_assignor": "range"}
-    return CompareRows(
-        totals=[option | figures | {"assignor": name, "rejected": 0, "recommended": 1}],
-        verdicts=[option | {"verdict": verdict} for verdict in ("change", "unknown", "keep", "elsewhere", "none")],
-        sums=[option | figures | now],
-        gains=[
+    return {
+        "totals": [option | figures | {"assignor": name, "rejected": 0, "recommended": 1, "paused": 1.5}],
+        "verdicts": [option | {"verdict": verdict} for verdict in ("change", "unknown", "keep", "elsewhere", "none")],
+        "sums": [option | figures | now],
+        "gains": [
             gain | {"reason": f"sticky: 3 % move ({name})", "client_libraries": "Java 3", "switch_steps": WAY.text},
             gain | {"now": None, "verdict": "unknown", "reason": "x", "client_libraries": None, "switch_steps": None},
         ],
-        ways=[{"what_if": "as-is", "switch_steps": WAY.text, "groups": 1, "example": name}],
-        advice=[
+        "ways": [{"what_if": "as-is", "switch_steps": WAY.text, "groups": 1, "example": name}],
+        "advice": [
             key
             | {"verdict": "change", "assignor": "sticky", "reason": f"sticky: 3 % move ({name})", "now": "range"}
             | {"client_libraries": "Java 3", "switch_steps": WAY.text}
         ],
-        advised_for="as-is",
-        notes=[key | option | {"topic_max_over_mean": 2.5, "note": f"one member has 5 of 6 of {name}"}],
-    )
+        "notes": [key | option | {"topic_max_over_mean": 2.5, "note": f"one member has 5 of 6 of {name}"}],
+    }
 
 
-def connect(name: str) -> ConnectRows:
+def connect(name: str) -> dict[str, list[Row]]:
     """A cluster in one rebalance, and another under two protocols."""
     sizes = {f"{end}_tasks_{when}": 2 + (end == "max") for end in ("min", "max") for when in ("before", "after")}
     cost = {
         "clusters": 1,
         "rebalances": 3,
-        "stops": 40,
-        "starts": 50,
+        **{f"{what}_{kind}": 20 for what in ("connector", "task") for kind in ("stops", "starts")},
         "lost_with_worker": 0,
         "task_ms_not_running": 7_200_000,
         "not_running": 0,
     }
     costs = [cost | {"connect_cluster": f"{name}-2", "protocol": each} for each in ("sessioned", "eager")]
-    return ConnectRows(
-        metrics=[
+    return {
+        "metrics": [
             {"connect_cluster": name, "protocol": "sessioned", "workers": 2, "connectors": 1, "tasks": 4}
             | dict.fromkeys(("assigned", "revoked", "lost", "waiting"), 1)
             | {"delay_ms": 300_000, "note": f"{name} waits"}
             | sizes
         ],
-        rejected=[{"connect_cluster": None, "code": "no-cluster", "detail": name}],
-        total=1,
-        totals=costs,
-        costs=costs,
-        rebalances=[
+        "rejected": [{"connect_cluster": None, "code": "no-cluster", "detail": name}],
+        "totals": costs,
+        "costs": costs,
+        "rebalances": [
             {"connect_cluster": f"{name}-2", "protocol": each, "at_ms": at, "so_far": at / 40 * grows}
             for each, grows in (("sessioned", 1), ("eager", 2))
             for at in (0, 600, 1_200)
         ],
-    )
+    }
 
 
-def streams(key: Row) -> StreamsRows:
+def streams(key: Row) -> dict[str, list[Row]]:
     """A classic application that is followed, in its next rebalance and after a change."""
     numbers = ("members", "processes", "tasks", "standby_replicas", "min_active", "max_active", "min_standby")
     numbers += ("max_standby", "moved_active", "moved_without_state", "moved_standby", "probing_rebalances")
     row = key | dict.fromkeys(numbers, 2) | {"assignor": "high-availability", "caught_up_seconds": 90.0}
     row |= {"restored_bytes": 4_000_000_000, "stopped_task_seconds": 51.6, "never_caught_up": 0}
     bare = {"moved_without_standbys": 3, "restored_bytes_without_standbys": 8_000_000_000}
-    return StreamsRows(
-        totals={"groups": 1, "tasks": 2, "moved_active": 2, "moved_without_state": 1, "moved_standby": 0},
-        metrics=[row],
-        comparison=[row | bare | {"what_if": "join:*:1", "stopped_task_seconds_without_standbys": None}],
-        simulated=[row | {"variant": key["group_id"], "steps": 2, "rebalances": 3}],
-        rejected=[key | {"code": "bad-task", "detail": key["group_id"]}],
-    )
+    return {
+        "totals": [{"groups": 1, "tasks": 2, "moved_active": 2, "moved_without_state": 1, "moved_standby": 0}],
+        "metrics": [row],
+        "comparison": [row | bare | {"what_if": "join:*:1", "stopped_task_seconds_without_standbys": None}],
+        "steps": [row | {"variant": key["group_id"], "steps": 2, "rebalances": 3}],
+        "rejected": [key | {"code": "bad-task", "detail": key["group_id"]}],
+    }
 
 
-def replicas(name: str) -> ReplicaRows:
+def replicas(name: str) -> dict[str, list[Row]]:
     """A cluster that is reassigned, and one that was checked."""
     about_cluster = {"brokers": 3, "partitions": 9, "replicas": 27}
     spans = {f"{end}_{what}_over_mean": 1.0 for end in ("min", "max") for what in ("replicas", "leaders")}
@@ -282,60 +275,62 @@ def replicas(name: str) -> ReplicaRows:
         *("shared_rack", "fenced_broker", "unknown_broker", "duplicate_replica", "too_few_replicas"),
         *("being_reassigned", "plan_outdated"),
     )
-    return ReplicaRows(
-        metrics=[
+    return {
+        "metrics": [
             about_cluster
             | {"cluster": name, "moved": 3, "lower_bound": 3, "moved_bytes": None}
             | dict.fromkeys(("leaders_changed", "brokers_out_of_tolerance", "leaders_out_of_tolerance"), 0)
             | {f"{end}_{what}": 9 for end in ("min", "max") for what in ("replicas", "leaders")}
         ],
-        reasons=[{"cluster": name, "reason": "removed-broker", "replicas": 3}],
-        loads=[
+        "reasons": [{"cluster": name, "reason": "removed-broker", "replicas": 3}],
+        "loads": [
             {"cluster": name, "broker_id": broker, "replicas_before": 9, "leaders_before": 3}
             | {"replicas_after": 9, "leaders_after": broker}
             for broker in range(3)
         ],
-        clusters=[
+        "clusters": [
             about_cluster
             | spans
             | dict.fromkeys((*problems, "uneven_replication_factor", "cordoned_brokers", "offline_log_dirs"), 0)
             | {"cluster": name}
         ],
-        brokers=[
+        "brokers": [
             {"cluster": name, "broker_id": 1, "rack_id": name, "fenced": None, "cordoned": True, "replicas": 9}
             | {"leaders": 3, "offline_log_dirs": 1, "replicas_over_mean": 1.0, "leaders_over_mean": None}
         ],
-        racks=[{"cluster": name, "rack_id": rack, "brokers": 1, "replicas": 9, "leaders": 3} for rack in (name, None)],
-        problems=[{"cluster": "c", "topic": name, "partition": 0, "code": "shared-rack", "detail": "two in one"}],
-        problem_counts=[{"code": "shared-rack", "partitions": 1}],
-    )
+        "racks": [
+            {"cluster": name, "rack_id": rack, "brokers": 1, "replicas": 9, "leaders": 3} for rack in (name, None)
+        ],
+        "problems": [{"cluster": "c", "topic": name, "partition": 0, "code": "shared-rack", "detail": "two in one"}],
+        "problem_counts": [{"code": "shared-rack", "partitions": 1}],
+    }
 
 
-def drift(name: str, key: Row) -> DriftRows:
+def drift(name: str, key: Row) -> dict[str, list[Row]]:
     """A group that changed, and one that went."""
     counts = dict.fromkeys(("moved", "newly_owned", "no_longer_owned", "joined", "left", "restarted"), 3)
     sides = {f"{what}_{when}": 3 for what in ("members", "partitions") for when in ("before", "after")}
     texts: Row = {f"{what}_{when}": None for what in ("assignor", "rejected") for when in ("before", "after")}
     group_row = key | counts | sides | texts | {"max_over_mean_before": 1.0, "max_over_mean_after": 1.5}
-    return DriftRows(
-        changes=[counts | {"change": "changed", "groups": 1}],
-        groups=[group_row | {"change": "changed", "assignor_before": "range", "assignor_after": name}],
-        members=[
+    return {
+        "changes": [counts | {"change": "changed", "groups": 1}],
+        "groups": [group_row | {"change": "changed", "assignor_before": "range", "assignor_after": name}],
+        "members": [
             key
             | {"member_id": name, "change": "joined", "previous_member_id": None}
             | dict.fromkeys(("group_instance_id", "client_id", "client_host"))
         ],
-        topics=[{"cluster": "c", "topic": name, "change": "grown", "partitions_before": 3, "partitions_after": 6}],
-        worse=[group_row | {"change": "changed", "rejected_after": "duplicate-member"}],
-        pairs=[
+        "topics": [{"cluster": "c", "topic": name, "change": "grown", "partitions_before": 3, "partitions_after": 6}],
+        "worse": [group_row | {"change": "changed", "rejected_after": "duplicate-member"}],
+        "pairs": [
             key | {"from_member_id": f"{name}-0", "to_member_id": to_member, "partitions": 2}
             for to_member in (f"{name}-1", None)
         ],
-        streams=[
+        "streams": [
             key
             | {f"{what}_{when}": 3 for what in ("members", "tasks") for when in ("before", "after")}
             | dict.fromkeys(("joined", "left", "moved_active", "moved_standby"), 2)
             | {"change": "changed"}
         ],
-        about={"before": name, "after": "tuesday"},
-    )
+        "about": [{"before": name, "after": "tuesday"}],
+    }

@@ -7,9 +7,12 @@ loaded member has 300 messages/s today and 80 with the number of members that is
 
 from __future__ import annotations
 
+import importlib
+import shlex
 from dataclasses import replace
 from typing import Any
 
+import click
 import pyarrow as pa
 import pytest
 
@@ -60,7 +63,7 @@ partition.assignment.strategy={CLASSES}.{assignor}"""
 ROUNDROBIN = two_restarts("RoundRobinAssignor")
 COMMANDS = {
     "size": "advise --only size --details 'g' --keda",
-    "assignor": "compare --details 'g'",
+    "assignor": "compare --group 'g'",
     "membership": "advise --only membership --details 'g'",
     "zones": "advise --only zones --details 'g'",
     "replicas": "advise --only zones --output LOCATION",
@@ -656,3 +659,14 @@ def test_rows_in_full(rows: Rows, expected: Rows, params: AdviceParams, missing:
 
 UNCHECKED = ("cluster", "category_index")
 """Columns that are the same in all cases, or that follow from another one."""
+
+
+@pytest.mark.parametrize(
+    "command", sorted({row["command"] for each in CASES for row in each.values[1] if "command" in row})
+)
+def test_commands_are_accepted(command: str) -> None:
+    """Each command names a job, and options that it has."""
+    job, *words = shlex.split(command)
+    main = importlib.import_module(f"jobs.{job}").main
+    _, left, _ = main.make_parser(click.Context(main)).parse_args(words)
+    assert left == []

@@ -107,6 +107,21 @@ def test_ways(now: str | None, to: str, clients: str | None, kind: str) -> None:
     assert plan_switch(now, to, clients).kind == kind
 
 
+@pytest.mark.parametrize(
+    ("clients", "end"),
+    [
+        ("librdkafka 3", "That needs librdkafka 2.6.1 or later."),
+        (
+            "aiokafka or kafka-python 2",
+            "That needs kafka-python 3.0 or later. aiokafka has no cooperative-sticky: find out the library first.",
+        ),
+    ],
+)
+def test_what_a_switch_to_cooperative_needs(clients: str, end: str) -> None:
+    """The release, and the library if it is one of several."""
+    assert plan_switch("range", COOPERATIVE, clients).text.endswith(f" in one list. {end}")
+
+
 @pytest.mark.parametrize("name", [name for name, each in LIBRARIES.items() if not each.mixes])
 def test_no_library_that_refuses_is_advised_to_mix(name: str) -> None:
     """Whoever else is in the group."""

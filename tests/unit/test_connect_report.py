@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_assign.connect.simulate import ninety_by_ten
-from spark_assign.report.text.connect import draw_protocol_comparison, format_protocol_comparison
+from spark_assign.report.connect import draw_protocol_comparison, format_protocol_comparison
 
 SCENARIO = ninety_by_ten(2, 3)
 

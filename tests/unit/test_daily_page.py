@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from spark_assign.report.advice_commands import advice_commands
 from spark_assign.report.html import render_report
 from spark_assign.report.html.collect_daily import _with_settings
 from spark_assign.report.html.daily import DailyRows
-from spark_assign.report.text.advice_commands import advice_commands
 from tests.cases import cases
 
 pytest.importorskip("jinja2", reason="pages are an extra")

@@ -118,6 +118,14 @@ def test_thresholds_of_streams_groups(steps: Steps, tmp_path: Path) -> None:
     assert " ".join(limits) in " ".join(steps.words["check"])
 
 
+@pytest.mark.parametrize("text", ["", "[]", "3", "{}", '{"exit_code": 0}', "[" * 100_000])
+def test_a_damaged_outcome_is_none(steps: Steps, tmp_path: Path, text: str) -> None:
+    """Its step runs again."""
+    steps.run(tmp_path)
+    (tmp_path / "d" / "steps" / "check.json").write_text(text)
+    assert steps.run(tmp_path)[1] == ["check"]
+
+
 def test_without_a_plan_there_is_no_page(steps: Steps, tmp_path: Path) -> None:
     """The page of the day before stays."""
     steps.codes = {"plan": 2}
@@ -128,13 +136,13 @@ def test_without_a_plan_there_is_no_page(steps: Steps, tmp_path: Path) -> None:
 
 @cases(
     "words problem",
-    ([], "No clusters given"),
+    ([], "Use --clusters, --no-snapshot, or --sample."),
     (["--no-snapshot"], "--no-snapshot needs --fleet-dir"),
-    (["--sample", "--records", "r"], "--sample can't be used with"),
-    (["--clusters", "c", "--records", "r", "--no-history"], "--no-history and --records are both given"),
+    (["--sample", "--records", "r"], "--records can't be used with --sample."),
+    (["--clusters", "c", "--records", "r", "--no-history"], "--records can't be used with --no-history."),
     (["--sample", "--max-restore-time", "10m"], "--max-restore-time needs --restore-bytes-per-second"),
 )
 def test_wrong_usage(words: list[str], problem: str) -> None:
     """The message names the flag and the remedy."""
     with pytest.raises(ConfigError, match=problem):
-        daily.check_usage(daily.main.parse([*words, "--output", "o"]))
+        daily.main.check(daily.main.parse([*words, "--output", "o"]))

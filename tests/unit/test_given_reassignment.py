@@ -46,6 +46,7 @@ def test_accepted_files(tmp_path: Path, text: str, expected: list[int] | None) -
         (f"Proposed partition reassignment configuration\n\n{KAFKA}x", "line 3: not JSON: Extra data"),
         ("[" * 100_000, "move"),
         ('{"partitions": [{"partition": ' + "9" * 5_000 + "}]}", "move: Exceeds the limit"),
+        ('{"partitions": [], "partitions": []}', "move: a key of an object occurs twice, among partitions"),
         ("[1]", "neither partitions nor proposals"),
         ('{"partitions": []}', "no partitions"),
         ('{"partitions": [1]}', "entry 1 lacks"),

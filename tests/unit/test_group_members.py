@@ -94,6 +94,13 @@ Something isn't known."""
     )
 
 
+def test_two_thousand_members_in_text() -> None:
+    """A thousand are printed."""
+    found = GroupMembers([member(f"m-{at:04d}", partitions=1) for at in range(2_000)])
+    lines = format_group_members([report_rows.group(1, 2_000, 2_000, 0, 1, **KEY)], found).split("\n")
+    assert (len(lines), lines[-1]) == (1_003, "… and 1,000 more members: -o json has all")
+
+
 @pytest.mark.skipif(not find_spec("jinja2"), reason="reports are an extra")
 def test_two_thousand_members_on_the_page() -> None:
     """One closed part of the page has them all, bounded in size whatever they own."""

@@ -18,11 +18,11 @@ FOLLOW = ["--bootstrap-server", "b:9092", "--follow", "--archive"]
 
 @cases(
     "words message",
-    ([], "No records given. Use exactly one of --bootstrap-server, --segments, --records, --sample, --history"),
-    (["--sample", "--records", "x"], "--records, --sample exclude each other"),
+    ([], "Use exactly one of --bootstrap-server, --segments, --records, --sample, --history"),
+    (["--sample", "--records", "x"], "--sample can't be used with --records. Use exactly one of"),
     (["--sample", "--follow", "--archive", "x"], "--follow needs --bootstrap-server"),
-    (["--bootstrap-server", "b:9092", "--follow"], "--follow needs --archive LOCATION"),
-    (["--sample", "--as-of", "2026-11-23T08:03:16Z"], "--as-of needs --output-fleet LOCATION"),
+    (["--bootstrap-server", "b:9092", "--follow"], "--follow needs --archive"),
+    (["--sample", "--as-of", "2026-11-23T08:03:16Z"], "--as-of needs --output-fleet"),
     (["--sample", "--output-fleet", "x"], "--output-fleet needs --as-of"),
     (["--sample", "--topology", "app=x"], "--topology needs --as-of"),
     (["--sample", "--archive", "x"], "--archive needs --follow"),
@@ -32,13 +32,13 @@ FOLLOW = ["--bootstrap-server", "b:9092", "--follow", "--archive"]
     ([*FOLLOW, "main.kafka.records"], "--archive main.kafka.records is no folder of this machine: it needs --reader"),
     ([*FOLLOW, "s3a://box/records"], "--archive s3a://box/records is no folder of this machine: it needs --reader"),
     ([*FOLLOW, "./x", "--checkpoint", "y"], "--checkpoint needs --reader spark"),
-    (["--history", "x", "--commit-gap", "3s"], "--commit-gap doesn't apply to a stored history"),
-    (["--history", "x", "--output", "y"], "--output doesn't apply to a stored history"),
+    (["--history", "x", "--commit-gap", "3s"], "--commit-gap can't be used with --history: a stored history"),
+    (["--history", "x", "--output", "y"], "--output can't be used with --history: a stored history"),
 )
 def test_what_goes_together(words: list[str], message: str) -> None:
     """One source of records; no option is silently ignored."""
     with pytest.raises(ConfigError, match=message):
-        history.check_usage(history.main.parse(words))
+        history.main.check(history.main.parse(words))
 
 
 @cases(
@@ -51,7 +51,7 @@ def test_what_goes_together(words: list[str], message: str) -> None:
 )
 def test_what_is_right(words: list[str]) -> None:
     """Raises no error."""
-    history.check_usage(history.main.parse(words))
+    history.main.check(history.main.parse(words))
 
 
 @pytest.fixture

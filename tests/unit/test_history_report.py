@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_assign.report.text.history import MAX_LINES, format_group_history, partition_time, summary_lines
+from spark_assign.report.history import MAX_LINES, format_group_history, partition_time, summary_lines
 from tests.cases import keyed
 from tests.unit import history_rows as made
 

@@ -17,8 +17,8 @@ import pytest
 from spark_assign.cli.job import VisibleFormatter, run_and_print
 from spark_assign.cli.outcome import Outcome
 from spark_assign.cli.settings_file import from_file
+from spark_assign.report import migration
 from spark_assign.report.formatting import aligned, group_name, listed, visible
-from spark_assign.report.text import migration
 from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.stores.cluster_folders import folder_name, one_folder
 from spark_assign.stores.run_store import safe_run_id
@@ -113,6 +113,7 @@ def test_a_cluster_stays_in_the_folder_of_the_fleet(cluster: str, tmp_path: Path
     write_folder(of_kafka(cluster), fleet)
     assert [path.name for path in tmp_path.iterdir()] == ["fleet"]
     assert [path.name for path in fleet.iterdir()] == [name]
+    assert (tmp_path / safe_run_id(cluster)).resolve().parent == tmp_path
     assert not set(safe_run_id(cluster)) & {"/", "\\", "\x00"}
 
 

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from spark_assign.report import charts
+from spark_assign.report import plan_summary as notebook
+from spark_assign.report import section_charts as drawings
 from spark_assign.report.formatting import number, seconds, share, short_names
+from spark_assign.report.group_view import view
 from spark_assign.report.html import PlanRows, render_report
-from spark_assign.report.html import section_charts as drawings
-from spark_assign.report.html.group_view import view
 from spark_assign.report.html.page import _file
-from spark_assign.report.html.report_data import OTHERS, AdviceRows
 from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
-from spark_assign.report.text import plan_summary as notebook
+from spark_assign.report.report_data import OTHERS
 from spark_assign.tables.errors import ConfigError
 from tests.cases import keyed
 from tests.unit import report_rows
@@ -88,7 +88,7 @@ def test_every_section_is_there_and_sound(full: str) -> None:
         assert {word for value in page.values(name) for word in value.split()} <= set(ids)
     sections = {"summary", "worst", "balance", "members", "reasons", "comparison", "time", "connect", "replicas"}
     assert sections | {"streams", "drift", "history", "rejected"} <= set(ids)
-    assert re.search(r"join:\*:1\s+2\s.*?4\.00 GB\s+52\s+8\.00 GB\s+–", " ".join(page.texts), re.DOTALL)
+    assert re.search(r"join:\*:1\s+2\s.*?4\.00 GB \(8\.00 GB\)\s+52 \(–\)", " ".join(page.texts), re.DOTALL)
     assert page.elements["h1"] == page.elements["main"] == page.elements["nav"] == page.elements["header"] == 1
     assert all(next_ - last <= 1 for last, next_ in zip(page.headings, page.headings[1:], strict=False))
 
@@ -135,7 +135,9 @@ def test_the_page_begins_with_advice(full: str) -> None:
     assert "Shown are 1 of 7; the table advice has all." in shown
     assert "pays for itself after 15 days" in shown
     assert "\nminReplicaCount: 9" in shown
-    assert "No change is worth its cost." in " ".join(Page(render_report(advice=AdviceRows())).texts)
+    assert "No change is worth its cost." in " ".join(
+        Page(render_report(advice={"advice": [], "categories": []})).texts
+    )
 
 
 def test_five_thousand_groups_are_below_three_megabytes() -> None:
@@ -169,7 +171,7 @@ def test_omitted_rows_are_counted() -> None:
     refused = [{"cluster": "c", "group_id": "g", "code": "x", "detail": "y"}]
     text = render_report(PlanRows(classes=more, groups=rows.groups, rejected=refused, rejected_total=1_234))
     assert re.search(r"Shows the first 3 of \d,003 groups", text)
-    assert "Shows the first 1 of 1,234" in text
+    assert "Shown are 1 of 1,234; the table rejected has all." in text
 
 
 def test_members_and_movement_of_a_group() -> None:

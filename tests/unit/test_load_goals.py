@@ -279,8 +279,8 @@ def test_missing_facts_and_required_moves() -> None:
     (({"cpu": 0.1},), "unknown goal 'cpu'. The goals are disk, in, out, leader-in, count, leaders"),
     (({"disk": 0.1}, ["in"]), "the hard goal 'in' isn't among the goals: disk"),
     (({"disk": 1.0},), "a tolerance from 0 to below 1"),
-    (({"disk": 0.1}, (), 1.5), "a capacity threshold above 0 and up to 1"),
-    (({"disk": 0.1}, (), 0.8, -1), "a limit of moved bytes of 0 or more"),
+    (({"disk": 0.1}, (), 1.5), "capacity_threshold is 1.5; expected above 0 and at most 1"),
+    (({"disk": 0.1}, (), 0.8, -1), "max_moved_bytes is -1; expected at least 0"),
 )
 def test_wrong_goals(arguments: tuple[object, ...], message: str) -> None:
     """Each message has the remedy."""

@@ -147,7 +147,8 @@ LOST = ("warmups", "standbys", "KAFKA-20999")
     "release static_members verdict codes",
     (None, 0, "blocked", ("kafka-streams", *LOST)),
     ("4.1.2", 0, "blocked", ("no-streams-protocol", *LOST, "state-ignored")),
-    ("4.2", 0, "blocked", ("KAFKA-20254", *LOST, "state-ignored")),
+    ("4.2", 0, "ready-with-warnings", (*LOST, "state-ignored")),
+    ("4.2.0", 0, "blocked", ("KAFKA-20254", *LOST, "state-ignored")),
     ("4.2.0", 1, "blocked", ("KAFKA-20254", "static-members", *LOST, "state-ignored")),
     ("4.2.1", 0, "ready-with-warnings", (*LOST, "state-ignored")),
     ("4.3.1", 1, "blocked", ("static-members", *LOST, "state-ignored")),
@@ -460,4 +461,12 @@ def test_prepare_is_in_the_syntax_of_each_library() -> None:
     """franz-go has options; unknown clients get the properties of Java."""
     text = describe_prepare(replace(FINE, client_libraries="franz-go 2, librdkafka 1"))
     assert "kgo.ServerSideBalancer() and kgo.Balancers(kgo.StickyBalancer()), or group.protocol=consumer and" in text
+    assert text.endswith("heartbeat.interval.ms. A client doesn't start with them.")
+    assert describe_prepare(replace(FINE, client_libraries="franz-go 2")) == (
+        "In the settings of every member, set kgo.ServerSideBalancer() and kgo.Balancers(kgo.StickyBalancer())."
+    )
+    assert describe_prepare(replace(FINE, client_libraries="aiokafka or kafka-python 2, Sarama 1")) == (
+        "aiokafka or kafka-python and Sarama can't use the consumer protocol: move the members to another library "
+        "first."
+    )
     assert "group.remote.assignor=uniform" in describe_prepare(replace(FINE, client_libraries="unknown 2"))

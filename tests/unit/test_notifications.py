@@ -76,11 +76,25 @@ def test_a_long_list_is_cut_in_the_text_only(receiver: Receiver, tmp_path: Path)
     assert receiver.messages[0]["text"].endswith("\n… and 5 more")
 
 
+def test_hostile_names_are_text_in_a_chat(receiver: Receiver, tmp_path: Path) -> None:
+    """One line each, of bounded length, without mentions and links; the rows have the exact names."""
+    names = ("<!channel>&", "[all is well](https://evil.example) @all", "x\nended: rejected, c/y", "z" * 64_000)
+    assert send(receiver, tmp_path / "a", *map(alert, names)) == [("begun", name) for name in names]
+    lines = receiver.messages[0]["text"].split("\n")[1:]
+    assert lines[:3] == [
+        "began: rejected, c/&lt;!channel&gt;&amp;: duplicate-member",
+        r"began: rejected, c/\x5ball is well\x5d(https://evil.example) \x40all: duplicate-member",
+        r"began: rejected, c/x\nended: rejected, c/y: duplicate-member",
+    ]
+    assert len(lines) == 4
+    assert len(lines[3]) < 600
+
+
 def test_wrong_input(receiver: Receiver, tmp_path: Path) -> None:
     """Other schemes could read files of this machine; a file of another kind isn't replaced."""
     with pytest.raises(ConfigError, match="--notify needs a URL"):
         notify("file:///etc/passwd", str(tmp_path / "a"), Outcome("check"), [])
-    for text in ("{", "[]", '{"version": 2, "alerts": []}', '{"version": 1, "alerts": [{}]}'):
+    for text in ("{", "[]", "[" * 100_000, '{"version": 2, "alerts": []}', '{"version": 1, "alerts": [{}]}'):
         (tmp_path / "other").write_text(text)
         with pytest.raises(ConfigError, match="isn't a file of alerts"):
             send(receiver, tmp_path / "other")

@@ -28,6 +28,8 @@ from spark_assign.cli.options import (
     packaged_conf,
     pairs,
     patterns,
+    streams_options,
+    streams_thresholds,
     top,
 )
 from spark_assign.tables.errors import ConfigError
@@ -84,7 +86,8 @@ def test_one_flag_has_one_meaning() -> None:
 
 def example(run: Any = lambda options: 0) -> Job:
     """A job with the options that most have."""
-    made: Any = input_options()(output_options()(patterns("--group", "only those")(top()(run))))
+    streams: Any = streams_options()(streams_thresholds()(run))
+    made: Any = input_options()(output_options()(patterns("--group", "only those")(top()(streams))))
     return job("An example.", "Exit codes: 0 done.", name="example")(made)
 
 
@@ -113,6 +116,12 @@ def test_a_job_is_called_with_its_options() -> None:
     (["--option", "sep"], "example: --option sep: expected NAME=VALUE"),
     (["--top", "many"], "'many' is not a valid integer"),
     (["--top", "-1"], "-1 is not in the range"),
+    (["--top", "2147483647"], "2147483647 isn't a number of at most 1,000,000,000"),
+    (["--restore-bytes-per-second", "nan"], "nan isn't a number of at most 9,007,199,254,740,992"),
+    (["--restore-bytes-per-second", "1e400"], "inf isn't a number"),
+    (["--max-restore-time", "36501d"], "'36501d' isn't a valid duration"),
+    (["--max-restore-time", "1e400s"], "'1e400s' isn't a valid duration"),
+    (["--max-restore-time", "-0s"], "'-0s' isn't a valid duration"),
     (["words"], "unexpected extra argument"),
     (["--config", "/nothing.toml"], "/nothing.toml: can't be read: No such file"),
 )
@@ -239,7 +248,7 @@ def test_lists_of_a_settings_file_and_runs(tmp_path: Path) -> None:
     """`--assignors A,B` is a list there; a run has its place's folder."""
     (tmp_path / "x.toml").write_text('assignors = ["range", "sticky"]\nwhat_if = ["leave:*:1"]\nsample = true\n')
     compare = commands()["compare"].parse(["--config", str(tmp_path / "x.toml")])
-    assert (compare.assignors, compare.what_if, compare.sample) == ("range,sticky", ("leave:*:1",), True)
+    assert (compare.assignors, compare.what_if, compare.sample) == (("range", "sticky"), ("leave:*:1",), True)
     (tmp_path / "x.toml").write_text('plan = "./plans@2026-11-21"\nfail-on = "alerts"\n')
     check = commands()["check"].parse(["--config", str(tmp_path / "x.toml")])
     assert (check.plan, check.fail_on) == (f"{tmp_path}/plans@2026-11-21", "alerts")
@@ -355,8 +364,8 @@ def test_which_engine(bare: pytest.MonkeyPatch) -> None:
     ("--only zones --session-bounds 6s,30min", "--session-bounds needs --only membership."),
     ("--only membership --min-daily-savings 0", "--min-daily-savings needs --only zones."),
     ("--only zones --capacity *=5", "--capacity doesn't apply to --only zones. Leave out one of them."),
-    ("--only size --min-members 0", "--min-members doesn't apply to --only size. Leave out one of them."),
-    ("--only size --restore-ms 5", "--restore-ms doesn't apply to --only size. Leave out one of them."),
+    ("--only size --min-members 1", "--min-members doesn't apply to --only size. Leave out one of them."),
+    ("--only size --restore-time 5ms", "--restore-time doesn't apply to --only size. Leave out one of them."),
 )
 def test_flags_of_advise_that_only_needs(words: str, message: str, caplog: pytest.LogCaptureFixture) -> None:
     """A flag that the mode doesn't have is wrong usage, before Spark starts."""

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from spark_assign.report import simulation
 from spark_assign.report.group_pictures import draw_ownership
 from spark_assign.report.sequence_diagram import draw_sequence, excerpt, sequence_diagram
-from spark_assign.report.text import simulation
+from spark_assign.simulation.scenarios import LocalSimulation
 
 TraceRow = tuple[int, str, str | None, str, str]
 
@@ -164,14 +165,29 @@ def test_a_line_per_group() -> None:
 
 def test_a_comparison() -> None:
     """Four variants and three ratios; a ratio that there is none of is a dash."""
-    parts = ("paused_partition_ms", "longest_pause_ms", "rebalances")
+    parts = ("paused_partition_ms", "longest_pause_ms", "rebalances", "unowned_at_end")
     costs = {f"{name}_{part}": 1_000 for name in ("eager", "cooperative", "static", "consumer") for part in parts}
     ratios = {"cooperative_ratio": 0.5, "static_ratio": None, "consumer_ratio": 0.75}
-    head, line = simulation.format_comparison([{"cluster": "c", "group_id": "g", **costs, **ratios}]).splitlines()[1:]
+    head, line = simulation.COMPARED.lines([{"cluster": "c", "group_id": "g", **costs, **ratios}], 1)[2:]
     assert head.split() == ["group", *("eager", "cooperative", "static", "consumer")] + [
         f"{name}/eager" for name in ("cooperative", "static", "consumer")
     ]
     assert line.split()[-3:] == ["0.50", "–", "0.75"]
+    assert "1.0 s, 1,000 never" in line
+
+
+def test_an_open_cost_is_not_compared() -> None:
+    """Partitions that never return are named, in a line of the variant and in the cells of the group."""
+    rows = {name: cost(lost=lost) for name, lost in (("eager", 10_000), ("cooperative", 1_000), ("static", 500))}
+    rows["cooperative"]["unowned_at_end"] = 2
+    availability = [row | {"variant": name} for name, row in rows.items()]
+    simulated = LocalSimulation(tuple(rows), (), availability, trace=(), ownership=(), rejected=())
+    lines = simulation.summarize_local_simulation(simulated)[0].splitlines()
+    assert lines[-2:] == [
+        "Savings compared with eager: static 95%.",
+        "cooperative: 2 partitions without an owner at the end, so the cost is open.",
+    ]
+    assert "30.2 s, 2 never" in simulation.format_groups([("c", "g")], {"cooperative": [rows["cooperative"]]})
 
 
 def test_what_would_be_saved() -> None:
@@ -181,9 +197,3 @@ def test_what_would_be_saved() -> None:
     assert simulation.format_savings({"eager": 100, "static": 150}) == ["Savings compared with eager: static -50%."]
     for nothing in ({"eager": 0, "static": 1}, {"cooperative": 5}, {"eager": 5}):
         assert simulation.format_savings(nothing) == []
-
-
-def test_rows_of_any_table() -> None:
-    """Named columns, null as a dash."""
-    rows = [{"step": 1, "what": None}, {"step": 10, "what": "bounce"}]
-    assert simulation.format_rows(["step", "what"], rows) == "  step  what\n  1     –\n  10    bounce"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,6 +121,30 @@ def test_places_without_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     assert "has no runs. Name a folder or a catalog prefix that a job wrote to" in caplog.text
     assert pruned(tmp_path / "nowhere") == 2
     assert (tmp_path / "notes.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "left"),
+    [
+        ({"run_id": "x", "attempt": "../../../../victim"}, 0, ["new", "old"]),
+        ({"run_id": "../../victim"}, 0, ["new", "old"]),
+        ({"attempt": "20260000T000000000000Z-abcdef"}, 0, ["new", "old"]),
+        ({"finished_at": "0001-01-01T00:00:00+14:00"}, 2, []),
+        ({"finished_at": 3}, 2, []),
+    ],
+)
+def test_a_manifest_that_no_job_has_written(tmp_path: Path, change: dict[str, Any], code: int, left: list[str]) -> None:
+    """No name leads out of the folder, and a value that can't be read is wrong input."""
+    place, victim = tmp_path / "plans", tmp_path / "victim"
+    victim.mkdir()
+    for run_id, days in (("old", 29), ("new", 1)):
+        attempt = stored(place, run_id, days)
+    row = {"run_id": "new", "attempt": attempt, "finished_at": "2020-01-01T00:00:00+00:00", "content": "{}"}
+    (place / "manifest" / "x.json").write_text(json.dumps(row | change))
+    (place / "metrics" / "run_id=x" / "attempt=").mkdir(parents=True)
+    assert pruned(place) == code
+    assert victim.is_dir()
+    assert sorted({run_id for _, run_id, _ in runs(place)} if left else []) == left
 
 
 @pytest.mark.parametrize("arguments", [["--prune", "./x"], ["--keep", "1d", "--show"], ["--dry-run", "--show"]])

@@ -12,7 +12,7 @@ from spark_assign.advice.kernel import size_sweep
 from spark_assign.advice.kernel.size import SizeParams, size_groups
 from spark_assign.groups.kernel.facts import GROUP, LOAD, LOAD_COLUMNS, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.report.formatting import duration
-from spark_assign.report.text.loads_and_sizes import autoscaler
+from spark_assign.report.loads_and_sizes import autoscaler
 from spark_assign.simulation.kernel.settings import TimingConfig
 from tests.cases import cases
 from tests.plan_rows import facts_table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,27 @@ def test_a_scram_file() -> None:
         "request_timeout_ms": 5000,
         "secrets": ('s3;cr=t "x',),
     }
+
+
+def test_a_file_with_a_key_twice(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The last value counts, as in Java, with a warning; and what is wrong names the file."""
+    file = tmp_path / "client.properties"
+    file.write_text("client.id=a\nrequest.timeout.ms=\\\n  soon\nclient.id=b\n")
+    properties = client_properties.read(file)
+    assert properties["client.id"] == "b"
+    assert f"{file}: the key of line 4 isn't new" in caplog.text
+    with pytest.raises(ConfigError, match=f"client properties {file}: request.timeout.ms: expected a number"):
+        client_settings.settings(properties)
+    file.write_bytes(b"#" * (1 << 20) + b"x")
+    with pytest.raises(ConfigError, match=f"{file}: has more than 1,048,576 bytes"):
+        client_properties.read(file)
+
+
+def test_a_value_of_a_hundred_thousand_lines() -> None:
+    """In linear time."""
+    started = time.process_time()
+    assert client_properties.parse("a=b\\\n" + " x\\\n" * 100_000) == {"a": "b" + "x" * 100_000}
+    assert time.process_time() - started < 5
 
 
 def test_librdkafka_names() -> None:

@@ -24,11 +24,11 @@ from spark_assign.advice.kernel.advise import advise
 from spark_assign.cli.job import run_and_print
 from spark_assign.cli.outcome import Outcome
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
+from spark_assign.report.advice_commands import settings_commands
 from spark_assign.report.formatting import listed, visible
+from spark_assign.report.loads_and_sizes import autoscaler, reason_comment
 from spark_assign.report.openmetrics import Figures, expose
 from spark_assign.report.sequence_diagram import sequence_diagram
-from spark_assign.report.text.advice_commands import settings_commands
-from spark_assign.report.text.loads_and_sizes import autoscaler, reason_comment
 from spark_assign.tables.quoting import comment_text, properties_value, shell_word, string_literal
 from tests.unit import test_advice_rows, test_membership
 from tests.unit.report_rows import group

@@ -61,11 +61,14 @@ from tests.plan_rows import facts_table, plan_rows
         "librdkafka <2.2 (sure)",
         "likely",
         "librdkafka <2.2 (sure), as 2.6.1 (before, different subscriptions can count as balanced, or the leader "
-        "never finishes; before 2.2, racks are ignored)",
+        "never finishes, confluentinc/librdkafka#4783; before 2.2, racks are ignored)",
     ),
     ("range@librdkafka", "librdkafka (guess)", "guess", "librdkafka (guess), as 2.6.1 (before 2.2, racks are ignored)"),
     ("cooperative-sticky@librdkafka", "librdkafka 2.6.1 (given)", leader_rules.GIVEN, "librdkafka 2.6.1 (given)"),
     ("range@librdkafka", "librdkafka 2.12+ (given)", leader_rules.GIVEN, "librdkafka 2.12+ (given)"),
+    ("range@librdkafka", "librdkafka 2.16.1 (given)", leader_rules.GIVEN, "librdkafka 2.16.1 (given)"),
+    ("range@librdkafka", "librdkafka 2.17.0 (given)", "likely", "librdkafka 2.17.0 (given), as 2.16"),
+    ("sticky@franz-go", "franz-go 1.23.0 (given)", "likely", "franz-go 1.23.0 (given), as 1.22"),
     ("roundrobin", "kafka-python (likely)", leader_rules.OTHER, "today's Java, but led by kafka-python (likely)"),
     ("sticky@3.3", None, "unknown", "Java 3.3, leader not known"),
     ("server-range", None, leader_rules.BROKER, "the broker"),
@@ -76,6 +79,8 @@ def test_one_group(assignor: str, leader: str | None, kind: str, words: str) -> 
     """Its leader's, if the rules are those that this leader is planned by; else it is said whose they are."""
     found = leader_rules.find_rule_source(assignor, leader)
     assert (found.kind, found.text) == (kind, words)
+    not_recorded = (", as 2.6.1", "librdkafka 2.17.0", "franz-go 1.23.0")
+    assert found.differs == (kind == leader_rules.OTHER or any(each in words for each in not_recorded))
 
 
 @pytest.mark.parametrize("leader", [("Java", "2.8-3.3", "likely"), ("franz-go", None, "sure"), ("kafkajs", None, None)])

@@ -22,5 +22,6 @@ def run_id(dag_run: Any) -> str:
 
 def safe(name: str) -> str:
     """Returns the run ID as the jobs store it (`spark_assign.stores.run_store.safe_run_id`), also in file names."""
-    kept = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:150]
-    return kept if kept == name else f"{kept}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+    kept = re.sub(r"[^A-Za-z0-9._-]|^\.+$", "_", name)[:150]
+    hashed = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return kept if kept == name else f"{kept}-{hashed[:6]}"

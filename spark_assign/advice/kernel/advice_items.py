@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import isfinite
-from typing import Any
+from typing import Annotated, Any
 
 from spark_assign.advice.kernel.membership_modes import MembershipParams
 from spark_assign.advice.kernel.size_sweep import SizingCriteria
 from spark_assign.advice.kernel.zones import GB, ZoneParams
+from spark_assign.tables.parameters import Param
 
 DAYS, HOURS = 30, 720
 """Days and hours of a month."""
@@ -23,59 +23,43 @@ class AdviceParams:
         price_per_gb: cost per gigabyte (10^9 bytes) of cross-zone traffic.
         currency: currency of all prices.
         price_per_consumer_hour: cost per consumer and hour.
+        price_per_paused_hour: cost of one partition-hour without consumption (default: pauses are counted, but have no
+            price).
         change_cost: one-time cost of any change: to review, decide, and roll out.
-        max_payback_months: months within which a change must pay its cost.
+        max_payback_months: months within which a change must pay its cost. Other changes aren't advised.
         deploys_per_month: rolling restarts of each group per month.
-        price_per_paused_hour: cost of one partition-hour without consumption; `None`: pauses are counted, but have no
-            price.
         min_members: minimum number of members that a group is advised to have.
         min_balance_gain: minimum reduction of the most loaded member's load for a better balance, from 0 to 1.
         retention_days: retention of topics in days, which determines how much data a moved replica copies.
-        follower_fetching: whether brokers have `replica.selector.class` set to `RackAwareReplicaSelector` today.
-        headroom, quantile: as for `size_groups`.
-        restart_time_ms: as for `advise_membership`.
         restore_bytes_per_second: what an instance of a Streams application restores from changelogs per second.
-        min_stopped_task_seconds: minimum savings of a setting of a Streams application: time for which tasks restore
-            before they run, summed over tasks, each time that an instance is lost or joins.
+        min_stopped_task_seconds: minimum savings of a setting of a Streams application each time that an instance is
+            lost or joins, in task-seconds for which tasks restore before they run.
+        headroom: reserve of a member, as a share of its load, with which it catches up after a pause.
+        quantile: quantile of the message rate that members must be able to handle, between 0 and 1.
+        restart_time_ms: time that a restarted member is away.
+        follower_fetching: whether brokers have replica.selector.class set to RackAwareReplicaSelector today.
 
     Examples:
         >>> AdviceParams(price_per_paused_hour=5.0, min_members=3).currency
         'USD'
     """
 
-    price_per_gb: float = ZoneParams.price_per_gb
-    currency: str = ZoneParams.currency
-    price_per_consumer_hour: float = 0.05
-    change_cost: float = 60.0
-    max_payback_months: float = 12.0
-    deploys_per_month: float = 4.0
-    price_per_paused_hour: float | None = None
-    min_members: int = 2
-    min_balance_gain: float = 0.25
-    retention_days: float = 7.0
-    follower_fetching: bool = False
-    headroom: float = SizingCriteria.headroom
-    quantile: float = SizingCriteria.quantile
-    restart_time_ms: int = MembershipParams.restart_time_ms
-    restore_bytes_per_second: float = 50_000_000.0
-    min_stopped_task_seconds: float = 60.0
-
-    def fault(self) -> str | None:
-        """Returns what is invalid; `None` if nothing is."""
-        prices = ("price_per_gb", "price_per_consumer_hour", "change_cost", "price_per_paused_hour")
-        for name in (*prices, "deploys_per_month", "retention_days", "min_stopped_task_seconds"):
-            value = getattr(self, name)
-            if value is not None and not (isfinite(value) and value >= 0):
-                return f"{name} is {value}; expected 0 or more"
-        if not (isfinite(self.max_payback_months) and self.max_payback_months > 0):
-            return f"max_payback_months is {self.max_payback_months}; expected a number above 0"
-        if not (isfinite(self.restore_bytes_per_second) and self.restore_bytes_per_second > 0):
-            return f"restore_bytes_per_second is {self.restore_bytes_per_second}; expected a number above 0"
-        if self.min_members < 1:
-            return f"min_members is {self.min_members}; expected 1 or more"
-        if not 0 < self.min_balance_gain <= 1:
-            return f"min_balance_gain is {self.min_balance_gain}; expected a share above 0, for example 0.25"
-        return None
+    price_per_gb: Annotated[float, Param(least=0)] = ZoneParams.price_per_gb
+    currency: Annotated[str, Param()] = ZoneParams.currency
+    price_per_consumer_hour: Annotated[float, Param(least=0)] = 0.05
+    price_per_paused_hour: Annotated[float | None, Param(least=0)] = None
+    change_cost: Annotated[float, Param(least=0)] = 60.0
+    max_payback_months: Annotated[float, Param(above=0)] = 12.0
+    deploys_per_month: Annotated[float, Param(least=0)] = 4.0
+    min_members: Annotated[int, Param(least=1)] = 2
+    min_balance_gain: Annotated[float, Param(above=0, most=1)] = 0.25
+    retention_days: Annotated[float, Param(least=0)] = 7.0
+    restore_bytes_per_second: Annotated[float, Param(above=0)] = 50_000_000.0
+    min_stopped_task_seconds: Annotated[float, Param(least=0)] = 60.0
+    headroom: Annotated[float, Param(least=0)] = SizingCriteria.headroom
+    quantile: Annotated[float, Param(above=0, below=1)] = SizingCriteria.quantile
+    restart_time_ms: Annotated[int, Param(least=1)] = MembershipParams.restart_time_ms
+    follower_fetching: Annotated[bool, Param()] = False
 
     def change(self, paused_seconds: float | None) -> float:
         """Returns the one-time cost of a change, including its pause in partition-seconds."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from spark_assign.groups.kernel.client_libraries import COOPERATIVE
 from spark_assign.simulation.kernel.member import AsyncMember, ClassicMember, SimulatedMember
 from spark_assign.simulation.kernel.settings import BROKER_LIMITS, is_cooperative
 from spark_assign.simulation.kernel.simulated_group import InitialState
+from spark_assign.tables.parameters import Param, find_fault
 
 PAUSE_MS = 10_000
 """Time between the moment when a restarted member is up and the moment when the next one closes, as in
@@ -28,49 +30,45 @@ class MembershipParams:
         restart_time_ms: time that a restarted member is away, which the recommendation is valid for.
         session_timeouts_ms: session timeouts of the table `options`, except those that the broker doesn't allow; a
             group's current one is always included.
-        restart_times_ms: restart times of that table; `restart_time_ms` is always included.
+        restart_times_ms: restart times of the table `options`; the one that the advice is for is always included.
         crashes_per_deploy: number of members that crash for good, per rolling restart.
         min_pause_savings: minimum savings of a change, in partition-seconds per deploy.
         min_pause_reduction: minimum savings of a change, as a share of the current pause.
         min_session_timeout_ms: shortest session timeout to recommend, unless the group already has a shorter one.
         session_margin: minimum session timeout of a static member, as a multiple of the restart time.
-        session_bounds_ms: `group.min.session.timeout.ms` and `group.max.session.timeout.ms` of the broker.
-        consumer_session_bounds_ms: the same for KIP-848 groups (`group.consumer.min.session.timeout.ms`, …max…).
+        session_bounds_ms: minimum and maximum session timeout that the broker accepts
+            (`group.min.session.timeout.ms`, `group.max.session.timeout.ms`).
+        consumer_session_bounds_ms: minimum and maximum session timeout of KIP-848 groups
+            (`group.consumer.min.session.timeout.ms`, `group.consumer.max.session.timeout.ms`).
 
     Examples:
         >>> MembershipParams(restart_time_ms=60_000).session_margin
         1.5
     """
 
-    restart_time_ms: int = 30_000
-    session_timeouts_ms: Sequence[int] = (10_000, 45_000, 90_000, 180_000, 600_000)
-    restart_times_ms: Sequence[int] = (5_000, 30_000, 120_000)
-    crashes_per_deploy: float = 0.1
-    min_pause_savings: float = 30.0
-    min_pause_reduction: float = 0.1
-    min_session_timeout_ms: int = 45_000
-    session_margin: float = 1.5
-    session_bounds_ms: Sequence[int] = BROKER_LIMITS["session_timeout_ms"][2:]
-    consumer_session_bounds_ms: Sequence[int] = BROKER_LIMITS["group_consumer_session_timeout_ms"][2:]
+    restart_time_ms: Annotated[int, Param(least=1)] = 30_000
+    session_timeouts_ms: Annotated[Sequence[int], Param(least=1)] = (10_000, 45_000, 90_000, 180_000, 600_000)
+    restart_times_ms: Annotated[Sequence[int], Param(least=1)] = (5_000, 30_000, 120_000)
+    crashes_per_deploy: Annotated[float, Param(least=0)] = 0.1
+    min_pause_savings: Annotated[float, Param(least=0)] = 30.0
+    min_pause_reduction: Annotated[float, Param(least=0)] = 0.1
+    min_session_timeout_ms: Annotated[int, Param(least=0)] = 45_000
+    session_margin: Annotated[float, Param(least=1)] = 1.5
+    session_bounds_ms: Annotated[Sequence[int], Param(least=1)] = BROKER_LIMITS["session_timeout_ms"][2:]
+    consumer_session_bounds_ms: Annotated[Sequence[int], Param(least=1)] = BROKER_LIMITS[
+        "group_consumer_session_timeout_ms"
+    ][2:]
 
     def fault(self) -> str | None:
         """Returns what is invalid; `None` if nothing is."""
         for name in ("session_timeouts_ms", "restart_times_ms"):
-            values = getattr(self, name)
-            if not values or min(values) < 1:
-                return f"{name} is {list(values)}; expected one or more times of at least 1 ms"
-        if self.restart_time_ms < 1:
-            return f"restart_time_ms is {self.restart_time_ms}; expected at least 1 ms"
-        for name in ("crashes_per_deploy", "min_pause_savings", "min_pause_reduction"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                return f"{name} is {getattr(self, name)}; expected 0 or more"
-        if not 1 <= self.session_margin < float("inf"):
-            return f"session_margin is {self.session_margin}; expected at least 1, or sessions expire during a restart"
+            if not getattr(self, name):
+                return f"{name} is []; expected one or more times"
         for name in ("session_bounds_ms", "consumer_session_bounds_ms"):
             bounds = getattr(self, name)
-            if len(bounds) != 2 or not 0 < bounds[0] <= bounds[1]:
+            if len(bounds) != 2 or bounds[0] > bounds[1]:
                 return f"{name} is {list(bounds)}; expected the minimum and the maximum session timeout"
-        return None
+        return find_fault(self)
 
 
 DYNAMIC, STATIC, MIXED = "dynamic", "static", "mixed"

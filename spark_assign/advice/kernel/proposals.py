@@ -230,7 +230,7 @@ def propose_to_keep_up(group: GroupFindings, params: AdviceParams, fetching: boo
         f"{own}. The group has "
         f"{current['members']:,}.",
         f"{_SWITCH_RISK}. {steps}",
-        f"compare --details {shell_pattern_word(group.group_id)}",
+        f"compare --group {shell_pattern_word(group.group_id)}",
         setting,
         best,
         max(0.0, current["max_load"] - proposed["max_load"]),
@@ -329,7 +329,7 @@ def propose_balance(group: GroupFindings) -> AdviceItem | None:
         f"Use {best['assignor']}: its most loaded member has {best[name]:,.2f} times the mean in {unit}, and "
         f"{current[name]:,.2f} times with {group.assignor}.",
         f"{_SWITCH_RISK}. {steps}",
-        f"compare --details {shell_pattern_word(group.group_id)}",
+        f"compare --group {shell_pattern_word(group.group_id)}",
         setting,
         best["assignor"],
         100 * (1 - best[name] / current[name]),

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +28,7 @@ from spark_assign.groups.kernel.tagged_rows import row_schema, tagged, tagged_ro
 from spark_assign.java.key_index import take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import PartitionSlices, mask_from_indexes
+from spark_assign.tables.parameters import Param
 
 # --- computes cross-zone traffic from the racks of members and replicas, and recommends how a group should read ---
 #
@@ -167,29 +167,21 @@ class ZoneParams:
     """Parameters of `measure_zone_traffic`.
 
     Attributes:
-        price_per_gb: cost per gigabyte (10^9 bytes) of cross-zone traffic. Default: AWS charges the sender and the
-            receiver 0.01 USD each ("Data Transfer within the same AWS Region" of Amazon EC2 On-Demand Pricing).
-        currency: currency of the price.
-        min_daily_savings: minimum savings of a change per day, in that currency; smaller ones aren't worth the effort.
-        follower_fetching: whether brokers have `replica.selector.class` set to `RackAwareReplicaSelector` today.
+        price_per_gb: cost per gigabyte (10^9 bytes) of cross-zone traffic. AWS charges the sender and the receiver 0.01
+            USD each ("Data Transfer within the same AWS Region" of Amazon EC2 On-Demand Pricing).
+        currency: currency of all prices.
+        min_daily_savings: minimum savings of a change per day, in `currency`; smaller ones aren't worth the effort.
+        follower_fetching: whether brokers have replica.selector.class set to RackAwareReplicaSelector today.
 
     Examples:
         >>> ZoneParams(price_per_gb=0.01, currency="EUR").min_daily_savings
         0.01
     """
 
-    price_per_gb: float = 0.02
-    currency: str = "USD"
-    min_daily_savings: float = 0.01
-    follower_fetching: bool = False
-
-    def fault(self) -> str | None:
-        """Returns what is invalid; `None` if nothing is."""
-        for name in ("price_per_gb", "min_daily_savings"):
-            value = getattr(self, name)
-            if not isfinite(value) or value < 0:
-                return f"{name} is {value}; expected 0 or more"
-        return None
+    price_per_gb: Annotated[float, Param(least=0)] = 0.02
+    currency: Annotated[str, Param()] = "USD"
+    min_daily_savings: Annotated[float, Param(least=0)] = 0.01
+    follower_fetching: Annotated[bool, Param()] = False
 
     def money(self, amount: float) -> str:
         """Returns an amount per day, as text."""

@@ -36,6 +36,12 @@ from spark_assign.groups.kernel.tagged_rows import tagged_rows
 MAX_TASKS = 100_000
 """Maximum number of tasks that an event gives a connector. The simulation keeps an object per task."""
 
+MAX_WORK = 200_000_000
+"""Maximum number of events times connectors and tasks of a cluster, which takes about a minute: a rebalance assigns all
+of them."""
+_MAX_MS = 2**63 - 1
+"""The largest long."""
+
 REBALANCES, COSTS = "rebalances", "costs"
 """Kinds of result rows, beside `REJECTED`."""
 
@@ -66,7 +72,13 @@ def simulate_clusters(
         simulated_protocols = protocols or (own_name,)
         versions = [f"{name}@{version}" if version and "@" not in name else name for name in simulated_protocols]
         try:
+            items = len(initial.rebalance.configured) + sum(1 + max(event.tasks, 0) for event in events[cluster])
+            if items * len(events[cluster]) > MAX_WORK:
+                text = f"events: {len(events[cluster]):,} of a cluster that gets {items:,} connectors and tasks"
+                raise InvalidEventError(f"{text}, expected a product of at most {MAX_WORK:,}")
             results = [_simulate(initial, events[cluster], protocol, timing) for protocol in versions]
+            if any(costs["ended_ms"] > _MAX_MS or costs["task_ms_not_running"] > _MAX_MS for _, costs in results):
+                raise InvalidEventError(f"events: a time, or a sum of times, is beyond {_MAX_MS:,} ms")
         except InvalidEventError as error:
             clusters.faults.add(cluster, "bad-event", str(error))
             continue

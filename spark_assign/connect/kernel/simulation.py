@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, groupby
-from typing import Any
+from typing import Annotated, Any
 
 from spark_assign.connect.kernel.connectors_and_tasks import (
     Names,
@@ -39,6 +39,7 @@ from spark_assign.connect.kernel.rebalance_input import AssignorState, Rebalance
 from spark_assign.connect.kernel.release_rules import EAGER, ConnectRules
 from spark_assign.java.hash_map import LONGEST_CHAIN
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.parameters import Param
 
 EVENTS = ("worker-left", "worker-joined", "connector-removed", "connector-added", "tasks-changed")
 """Event types. Events of one time are applied in this order."""
@@ -72,13 +73,18 @@ class ConnectEvent:
 class ConnectTiming:
     """Durations of a start, a stop, and a rebalance, in milliseconds.
 
+    Attributes:
+        start_ms: time that a task takes to start.
+        stop_ms: time that a worker takes to stop revoked connectors and tasks, which stop concurrently.
+        rebalance_ms: time from the start of a rebalance to the arrival of its result.
+
     Raises:
         ConfigError: A time is negative.
     """
 
-    start_ms: int
-    stop_ms: int
-    rebalance_ms: int
+    start_ms: Annotated[int, Param(flag="connect_start_time")] = 2_000
+    stop_ms: Annotated[int, Param(flag="connect_stop_time")] = 1_000
+    rebalance_ms: Annotated[int, Param(flag="connect_rebalance_time")] = 3_000
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():

@@ -53,6 +53,9 @@ FRANZ_GO_RELEASE = "1.22"
 LIBRDKAFKA_RELEASE = (2, 6, 1)
 """First release of librdkafka with the rules of `range@librdkafka` and so on."""
 
+NEWEST_OF_LIBRARY = {"librdkafka": (2, 16), "franz-go": (1, 22)}
+"""The newest release of these libraries with the rules of their assignors."""
+
 LIBRARIES_WITHOUT_STATIC_ORDER = frozenset({"aiokafka", "kafka-python", "Sarama"})
 """Libraries that don't sort static members first, by instance id, as Java does. The results are equal only if no member
 is static."""

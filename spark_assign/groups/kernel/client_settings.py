@@ -178,8 +178,11 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
         )
     if now == COOPERATIVE:
         return AssignorSwitch(STOP_ALL, f"{stop}: from cooperative back to eager no rolling restart is safe.", alone)
-    releases = [f"{name} {release} or later" for name, release in _COOPERATIVE_SINCE.items() if name in known]
+    names = [each.name for name in known for each in candidates(name)]
+    releases = [f"{name} {release} or later" for name, release in _COOPERATIVE_SINCE.items() if name in names]
     since = f" That needs {_listed(releases)}." if releases else ""
+    if lacking := [name for name in names if to not in LIBRARIES[name].assignors]:  # one of several candidates
+        since += f" {_listed(lacking)} {'has' if len(lacking) == 1 else 'have'} no {to}: find out the library first."
     if refusing := [name for name in known if find_refusal(name, (now, to))]:
         does = "does" if len(refusing) == 1 else "do"
         return AssignorSwitch(
@@ -208,8 +211,9 @@ def plan_switch(now: str | None, to: str, clients: str | None = None) -> Assigno
     )
 
 
-_COOPERATIVE_SINCE = {"franz-go": "1.17", "Sarama": "1.61", "kafka-python": "3.0"}
-"""First release with which a switch to a cooperative assignor works, of libraries that got it lately."""
+_COOPERATIVE_SINCE = {"librdkafka": "2.6.1", "franz-go": "1.17", "Sarama": "1.61", "kafka-python": "3.0"}
+"""First release with which a switch to a cooperative assignor works, of libraries that got it lately, or whose leader
+could compute forever before (confluentinc/librdkafka#4783)."""
 
 
 def without_consumer_protocol(clients: str | None) -> list[str]:
@@ -281,6 +285,11 @@ def member_settings(change: MemberChange) -> list[str]:
     return lines
 
 
+def has_forbidden_settings(library: Library) -> bool:
+    """Checks whether a consumer of a library doesn't start with `FORBIDDEN`, which are its own names."""
+    return "partition.assignment.strategy" in library.templates.assignors
+
+
 def assignor_lines(library: Library, assignors: Sequence[str]) -> list[str]:
     """Returns the lines that set the list of assignors of a library, by Kafka's names."""
     if assignors and assignors[0] in SERVER_ASSIGNORS:
@@ -326,7 +335,7 @@ def _settings(library: Library, change: MemberChange, assignors: Sequence[str]) 
     if change.switch is not None and change.switch.keeps_protocol:
         yield from assignor_lines(library, assignors)[-1:]
     elif assignors:
-        if assignors[0] in SERVER_ASSIGNORS and "partition.assignment.strategy" in templates.assignors:
+        if assignors[0] in SERVER_ASSIGNORS and has_forbidden_settings(library):
             yield f"{templates.comment} remove {', '.join(FORBIDDEN)}: a client doesn't start with them"
         yield from assignor_lines(library, assignors)
 

@@ -54,6 +54,7 @@ from spark_assign.groups.assignors.release_rules import (
     FRANZ_GO_RELEASE,
     LIBRARIES_WITHOUT_STATIC_ORDER,
     LIBRDKAFKA_RELEASE,
+    NEWEST_OF_LIBRARY,
     assignor_of_leader,
     is_emulated,
     release_bounds,
@@ -257,10 +258,12 @@ TO_NAME = frozenset({GUESS, UNKNOWN})
 
 @dataclass(frozen=True)
 class RuleSource:
-    """Source of the rules that plan a group: one of `RULE_SOURCES`, and a short text."""
+    """Source of the rules that plan a group: one of `RULE_SOURCES`, a short text, and whether the leader is known to
+    assign otherwise in some cases."""
 
     kind: str
     text: str
+    differs: bool = False
 
 
 def format_leader(
@@ -342,20 +345,29 @@ def find_rule_source(assignor: str, leader: str | None) -> RuleSource:
         or (str(leader).endswith((_RACKS, _UNKNOWN_RACKS)) and not _follows_racks(assignor, str(leader)))
         or assignor_of_leader(name, library, releases) != assignor
     ):
-        return RuleSource(OTHER, f"{rules}, but led by {leader}")
+        return RuleSource(OTHER, f"{rules}, but led by {leader}", differs=True)
     is_exact = release in ("", releases) or (release == library and (releases or library != "franz-go"))
     as_of = "" if is_exact else f", as {rules.removeprefix(f'{library} ')}"
-    if library == release == "librdkafka" and release_bounds(releases)[0] < LIBRDKAFKA_RELEASE:
+    is_older = library == release == "librdkafka" and release_bounds(releases)[0] < LIBRDKAFKA_RELEASE
+    newest = NEWEST_OF_LIBRARY.get(library, (99, 0))
+    is_newer = release_bounds(releases)[0][:2] > newest
+    if is_older:
         as_of = f", as 2.6.1{_librdkafka_defects(name, releases)}"
+    elif is_newer:
+        as_of = f", as {newest[0]}.{newest[1]}"
+    if is_older or is_newer:
         certainty = LIKELY if certainty in (SURE, GIVEN) else certainty
-    return RuleSource(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}")
+    return RuleSource(certainty if certainty in _LEADERS else GUESS, f"{leader}{as_of}", differs=is_older or is_newer)
 
 
 def _librdkafka_defects(assignor: str, releases: str | None) -> str:
     """Returns what librdkafka before 2.6.1 does otherwise, if the leader's release might be one of these."""
     defects = []
     if assignor == COOPERATIVE:
-        defects.append("before, different subscriptions can count as balanced, or the leader never finishes")
+        defects.append(
+            "before, different subscriptions can count as balanced, or the leader never finishes, "
+            "confluentinc/librdkafka#4783"
+        )
     if release_bounds(releases)[0] < (2, 2, 0):
         defects.append("before 2.2, racks are ignored")
     return f" ({'; '.join(defects)})" if defects else ""

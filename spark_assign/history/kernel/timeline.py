@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from spark_assign.streams.classic_members import DecodedMember
 from spark_assign.streams.kernel.member_tasks import AT_ONCE, PROBING
+from spark_assign.tables.parameters import Param
 
 STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"
 
@@ -18,31 +19,28 @@ _MAX_CLOCK_DIFFERENCE_MS = 10_000
 
 @dataclass(frozen=True)
 class HistoryThresholds:
-    """Thresholds of a history. Each is a setting that the docs explain.
+    """Thresholds of a history, which the docs explain; times in milliseconds.
+
+    The default of `commit_gap_ms` is twice the default auto-commit interval of clients (5 s), and no longer than the
+    shortest default session timeout of clients (10 s up to 2.8, 45 s since): a session that times out is never hidden
+    by an interval.
 
     Attributes:
-        commit_gap_ms: shortest time without a commit that counts as a gap of a partition, in milliseconds. The default
-            is twice the default auto-commit interval of clients (5 s), and no longer than the shortest default session
-            timeout of clients (10 s up to 2.8, 45 s since): a session that times out is never hidden by an interval.
-        deploy_gap_ms: longest time between two rebalances of one deploy, in milliseconds.
+        commit_gap_ms: time without an offset commit after which a partition counts as paused.
+        deploy_gap_ms: longest time between two rebalances of one deploy.
         flapping_per_day: number of rebalances in 24 hours, outside of deploys, that marks a group as flapping.
-        session_timeout_ms: session timeout of members whose record has none, in milliseconds
-            (group.consumer.session.timeout.ms of brokers).
+        session_timeout_ms: session timeout of members whose record has none
+            (`group.consumer.session.timeout.ms` of brokers).
 
     Examples:
         >>> HistoryThresholds(commit_gap_ms=3_000).flapping_per_day
         10
     """
 
-    commit_gap_ms: int = 10_000
-    deploy_gap_ms: int = 300_000
-    flapping_per_day: int = 10
-    session_timeout_ms: int = 45_000
-
-    def fault(self) -> str | None:
-        """Returns what is invalid; `None` if nothing is."""
-        faults = (f"{name} {value}: expected 1 or more" for name, value in asdict(self).items() if value < 1)
-        return next(faults, None)
+    commit_gap_ms: Annotated[int, Param(least=1)] = 10_000
+    deploy_gap_ms: Annotated[int, Param(least=1)] = 300_000
+    flapping_per_day: Annotated[int, Param(least=1)] = 10
+    session_timeout_ms: Annotated[int, Param(least=1)] = 45_000
 
 
 class RecordedMember(NamedTuple):

@@ -25,7 +25,7 @@ from spark_assign.groups.kernel.client_libraries import (
     read_client_libraries,
     read_clients,
 )
-from spark_assign.groups.kernel.client_settings import FORBIDDEN, assignor_lines
+from spark_assign.groups.kernel.client_settings import FORBIDDEN, assignor_lines, has_forbidden_settings
 from spark_assign.groups.kernel.facts import column
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.plan_groups import read_assignors
@@ -293,11 +293,12 @@ def describe_prepare(candidate: MigrationCandidate) -> str:
     """Describes the change to the settings of all members."""
     names = [name for name in read_clients(candidate.client_libraries) if name != UNKNOWN] or ["Java"]
     libraries = [each for name in names for each in candidates(name) if each.consumer_protocol]
+    if not libraries:
+        return f"{' and '.join(names)} can't use the consumer protocol: move the members to another library first."
     settings = dict.fromkeys(" and ".join(assignor_lines(each, (candidate.server_assignor,))) for each in libraries)
-    return (
-        f"In the settings of every member, set {', or '.join(settings)}, and remove {', '.join(FORBIDDEN)}. A client "
-        "doesn't start with them."
-    )
+    is_forbidden = any(map(has_forbidden_settings, libraries))
+    removed = f", and remove {', '.join(FORBIDDEN)}. A client doesn't start with them" if is_forbidden else ""
+    return f"In the settings of every member, set {', or '.join(settings)}{removed}."
 
 
 def describe_first_restart(candidate: MigrationCandidate) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
-from spark_assign.groups.assignors.server import UNIFORM, UNIFORM_4_0_0
+from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS, broker_releases
+from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS, UNIFORM, UNIFORM_4_0_0
 from spark_assign.groups.kernel.assign import assign, assign_groups
 from spark_assign.groups.kernel.group_metrics import balance_metrics, count_rack_matched, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
@@ -22,6 +22,7 @@ from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import EMPTY_SLICES, PartitionSlices, mask_from_indexes
 from spark_assign.simulation.kernel.pause_estimates import PauseCounts, server_seconds
 from spark_assign.simulation.kernel.settings import TimingConfig
+from spark_assign.tables.parameters import Param
 
 
 @dataclass(frozen=True)
@@ -29,30 +30,29 @@ class MigrationParams:
     """Parameters of `plan_migration`.
 
     Attributes:
-        server_assignor: the broker's assignor after the migration: `uniform` (the broker's default) or `server-range`.
-        policy: `group.consumer.migration.policy` of the brokers: `bidirectional` (Kafka's default), `upgrade`,
-            `downgrade`, or `disabled`.
-        max_size: `group.consumer.max.size` of the brokers; `None` for no limit.
+        server_assignor: assignor of the broker after the migration.
+        policy: setting `group.consumer.migration.policy` of the brokers.
+        max_size: setting `group.consumer.max.size` of the brokers, in members (default: no limit).
         library: the library of members with unrecognized client ids (`groups.kernel.client_libraries.LIBRARIES`), for
             all groups, or by shell pattern of the group id, of which the first matching one counts; `None`: that of
             their leader, as its bytes show it; else unknown, which is a warning.
         hypothetical_assignors: assignors that the broker doesn't have, to count the partitions that they would read
             across racks; `None`: the rack-aware variant of `server_assignor` (`rack-uniform` or `rack-server-range`).
-        broker_release: release of the brokers, such as `4.2.1`, which decides which faults of brokers block a group,
-            and whether Kafka Streams applications can move to the streams protocol; `None` if unknown, which blocks
-            these. With `4.0.0`, `uniform` is the class of that release.
+        broker_release: release of the brokers, 4.0 to 4.4, or with a patch, such as 4.2.1. It decides which faults of
+            brokers block a group, whether classic Streams applications can move to `group.protocol=streams` (default:
+            unknown, which blocks them), and which class `uniform` is.
 
     Examples:
         >>> MigrationParams(library="Java").server_assignor
         'uniform'
     """
 
-    server_assignor: str = UNIFORM
-    policy: str = Policy.BIDIRECTIONAL
-    max_size: int | None = None
+    server_assignor: Annotated[str, Param(choices=KAFKA_SERVER_ASSIGNORS)] = UNIFORM
+    policy: Annotated[str, Param(choices=[each.value for each in Policy])] = Policy.BIDIRECTIONAL
+    max_size: Annotated[int | None, Param(least=1)] = None
     library: str | Mapping[str, str] | None = None
     hypothetical_assignors: Sequence[str] | None = None
-    broker_release: str | None = None
+    broker_release: Annotated[str | None, Param(choices=broker_releases(), metavar="RELEASE")] = None
 
 
 @dataclass(frozen=True)

@@ -295,10 +295,10 @@ def find_streams_findings(broker_release: str | None, static_members: int) -> It
 
     Args:
         broker_release: release of the brokers, such as 4.3 or 4.2.1; None if unknown. Without a third number, it is the
-            first release with these two.
+            latest patch.
         static_members: number of members with `group.instance.id`.
     """
-    release = None if broker_release is None else tuple(map(int, broker_release.split(".")))
+    release = None if broker_release is None else release_bounds(broker_release)[1]
     if release is None:
         yield (
             "kafka-streams",

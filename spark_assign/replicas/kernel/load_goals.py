@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from spark_assign.replicas.kernel.load_placement import BoundedLoad, sum_by_brok
 from spark_assign.replicas.kernel.reassignment_facts import NamedCluster, RejectedError
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, fair_shares, whole_bounds
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.parameters import Param, find_fault
 
 GOALS = ("disk", "in", "out", "leader-in", "count", "leaders")
 """Names of the goals."""
@@ -52,8 +53,8 @@ class LoadGoals:
         tolerances: Maximum deviation of a broker from its share, as a fraction of the share, by goal: `disk`, `in`,
             `out`, `leader-in`, `count`, or `leaders`; in the order of their priority.
         hard: Goals that must be met: if one can't be, the cluster is rejected. The others are improved in order.
-        capacity_threshold: Fraction of its capacity that a broker may use.
-        max_moved_bytes: Maximum number of bytes that move in a cluster; by default no limit.
+        capacity_threshold: fraction of its capacity, from the table capacities, that a broker may use.
+        max_moved_bytes: maximum number of bytes that move in a cluster. Requires sizes (default: no limit).
 
     Raises:
         ConfigError: A goal is unknown, or a number is out of range.
@@ -65,8 +66,8 @@ class LoadGoals:
 
     tolerances: Mapping[str, float]
     hard: Collection[str] = ()
-    capacity_threshold: float = 0.8
-    max_moved_bytes: int | None = None
+    capacity_threshold: Annotated[float, Param(above=0, most=1)] = 0.8
+    max_moved_bytes: Annotated[int | None, Param(least=0)] = None
 
     def __post_init__(self) -> None:
         if unknown := [goal for goal in self.tolerances if goal not in GOALS]:
@@ -75,10 +76,8 @@ class LoadGoals:
             raise ConfigError(f"the hard goal {missing[0]!r} isn't among the goals: {', '.join(self.tolerances)}")
         if not self.tolerances or any(not 0 <= tolerance < 1 for tolerance in self.tolerances.values()):
             raise ConfigError("expected at least one goal, each with a tolerance from 0 to below 1, for example 0.1")
-        if not 0 < self.capacity_threshold <= 1:
-            raise ConfigError("expected a capacity threshold above 0 and up to 1, for example 0.8")
-        if self.max_moved_bytes is not None and self.max_moved_bytes < 0:
-            raise ConfigError("expected a limit of moved bytes of 0 or more")
+        if fault := find_fault(self):
+            raise ConfigError(fault)
 
     @property
     def needs_sizes(self) -> bool:

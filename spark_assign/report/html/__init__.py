@@ -2,28 +2,12 @@
 
 from spark_assign.report.html.collect_plan import report
 from spark_assign.report.html.page import render_report
-from spark_assign.report.html.report_data import (
-    AdviceRows,
-    CompareRows,
-    ConnectRows,
-    DriftRows,
-    HistoryRows,
+from spark_assign.report.report_data import (
     PlanRows,
-    ReplicaRows,
-    SimulationRows,
-    StreamsRows,
 )
 
 __all__ = [
-    "AdviceRows",
-    "CompareRows",
-    "ConnectRows",
-    "DriftRows",
-    "HistoryRows",
     "PlanRows",
-    "ReplicaRows",
-    "SimulationRows",
-    "StreamsRows",
     "render_report",
     "report",
 ]

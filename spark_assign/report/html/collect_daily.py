@@ -12,13 +12,13 @@ from pyspark.sql import functions as F
 
 from spark_assign.comparison.kernel.compare import PREFERRED
 from spark_assign.groups.kernel.client_settings import MemberChange, member_settings, plan_switch
+from spark_assign.report import drift as drifts
+from spark_assign.report import history as histories
+from spark_assign.report.advice import one_row_per_change
 from spark_assign.report.formatting import Rows, group_key
-from spark_assign.report.html import drift as drifts
-from spark_assign.report.html import history as histories
 from spark_assign.report.html.daily import HANG, OUTAGE, STATIC_MEMBERS, DailyRows
-from spark_assign.report.html.report_data import MAPPED_GROUPS, MOST_ROWS
 from spark_assign.report.listed_groups import any_of, collected, long_sum, num_rows, possible_variants
-from spark_assign.report.text.advice import one_row_per_change
+from spark_assign.report.report_data import MAPPED_GROUPS, MOST_ROWS
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.groups import GROUP_KEY
 

@@ -11,16 +11,26 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.groups.planning import Plan
+from spark_assign.report.advice import advice_rows
+from spark_assign.report.comparison import compare_rows
+from spark_assign.report.connect import connect_rows
+from spark_assign.report.drift import drift_rows
 from spark_assign.report.formatting import Rows
 from spark_assign.report.group_members import count_partitions, read_group_members
-from spark_assign.report.html.comparison import advice_rows, compare_rows
-from spark_assign.report.html.connect import connect_rows
+from spark_assign.report.history import history_rows
 from spark_assign.report.html.daily import DailyRows
-from spark_assign.report.html.drift import drift_rows
-from spark_assign.report.html.history import history_rows
 from spark_assign.report.html.page import render_report
-from spark_assign.report.html.replicas import replica_rows
-from spark_assign.report.html.report_data import (
+from spark_assign.report.listed_groups import (
+    SUMS,
+    any_of,
+    collected,
+    num_rows,
+    only,
+    over_share_column,
+    worst_first,
+)
+from spark_assign.report.replicas import replica_rows
+from spark_assign.report.report_data import (
     EDGES,
     LISTED_MEMBERS,
     LISTED_ROWS,
@@ -31,20 +41,10 @@ from spark_assign.report.html.report_data import (
     NOTHING_ASSIGNED,
     OTHERS,
     WORST_GROUPS,
-    DriftRows,
     PlanRows,
 )
-from spark_assign.report.html.simulation import simulation_rows
-from spark_assign.report.html.streams import streams_rows
-from spark_assign.report.listed_groups import (
-    SUMS,
-    any_of,
-    collected,
-    num_rows,
-    only,
-    over_share_column,
-    worst_first,
-)
+from spark_assign.report.share_and_streams import streams_rows
+from spark_assign.report.simulation import simulation_rows
 from spark_assign.simulation.simulation import Simulation
 from spark_assign.spark.partition_slices import expand
 from spark_assign.spark.progress import progress
@@ -121,7 +121,7 @@ def report(
     )
 
 
-def _drift_rows(drift: Tables | StoredRun) -> DriftRows:
+def _drift_rows(drift: Tables | StoredRun) -> dict[str, Rows]:
     if not isinstance(drift, StoredRun):
         return drift_rows(drift)
     inputs = drift.manifest.content["inputs"]

@@ -8,19 +8,17 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from spark_assign.report.formatting import DASH, Row, Rows, count, group_key, group_name, share, visible
-from spark_assign.report.html import drift as drifts
-from spark_assign.report.html import history as histories
-from spark_assign.report.html import section_parts as parts
-from spark_assign.report.html.report_data import HistoryRows
-from spark_assign.report.text.advice import (
+from spark_assign.report import drift as drifts
+from spark_assign.report import views as parts
+from spark_assign.report.advice import (
     amount_with_unit,
     cost_with_payback,
     description_with_note,
     subject_name,
 )
-from spark_assign.report.text.advice_commands import Commands, advice_commands, settings_commands
-from spark_assign.report.text.history import format_time, partition_time
+from spark_assign.report.advice_commands import Commands, advice_commands, settings_commands
+from spark_assign.report.formatting import DASH, Row, Rows, count, format_time, group_key, group_name, share, visible
+from spark_assign.report.history import DEPLOYS, heat_maps, partition_time
 
 OUTAGE, HANG = "outage", "hang"
 """Types of pauses without a rebalance: of several groups of a cluster at the same time, and of one group."""
@@ -132,7 +130,7 @@ class Part:
 
 
 def _stopped(rows: DailyRows) -> Part:
-    columns = [("Cause", False, _cause), *histories.DEPLOY_COLUMNS]
+    columns: parts.Columns = [parts.Column("Cause", _cause), *DEPLOYS.columns]
     table = parts.table_of("What stopped, longest pauses first", rows.deploys, columns)
     if rows.since is None or rows.until is None:
         return Part("What stopped", ["No history was read, so pauses aren't known."])
@@ -147,7 +145,7 @@ def _stopped(rows: DailyRows) -> Part:
     times = count(sum(row["times"] for row in rows.idle), "idle time")
     idle = f"Not listed: {times} of {count(len(rows.idle), 'group')}, without commits, in which no records waited."
     sentences = [sentence, idle] if rows.idle else [sentence]
-    return Part("What stopped", sentences, [table, _alerts_table(rows.alerts)], _map(rows))
+    return Part("What stopped", sentences, [table, drifts.ALERTS.table(rows.alerts)], _map(rows))
 
 
 def _by_cause(rows: DailyRows) -> Mapping[str, list[Row]]:
@@ -162,13 +160,7 @@ def _map(rows: DailyRows) -> list[parts.Drawing]:
     """Returns the heat maps of rebalances and pauses by group."""
     keys = dict.fromkeys(group_key(row) for row in [*rows.deploys, *rows.buckets])
     groups = [{"cluster": cluster, "group_id": group_id, "rebalances": 1} for cluster, group_id in keys]
-    return histories.heat_maps(HistoryRows(groups=groups, width_s=rows.width_s, time_buckets=rows.buckets))
-
-
-def _alerts_table(rows: Rows) -> parts.Table:
-    columns = [("Group", False, group_name), parts.words("Alert", "alert"), parts.words("Detail", "detail")]
-    contact = [parts.words("Contact", "contact", lambda text: text or DASH)] if rows and "contact" in rows[0] else []
-    return parts.table_of("Alerts", rows, [*columns, *contact])
+    return heat_maps(groups, rows.buckets, rows.width_s)
 
 
 def _cost(rows: DailyRows) -> Part:
@@ -184,7 +176,7 @@ def _cost(rows: DailyRows) -> Part:
     sums.sort(key=lambda row: (-row["partition_seconds"], row["cause"]))
     total = f"{_paused(rows.deploys) / 1000:,.0f} partition-seconds without consumption."
     columns = [parts.words("Cause", "cause"), *parts.figures("events", "groups")]
-    columns.append(parts.bars("Partition-seconds", "partition_seconds", "bad", sums, ["partition_seconds"]))
+    columns.append(parts.bars("Partition-seconds", "partition_seconds", "bad", ["partition_seconds"]))
     unknown = sum(row["paused_partition_ms"] is None for row in rows.deploys)
     notes = (
         [f"The pause of {count(unknown, 'event')} is unknown: its group doesn't commit to Kafka."] if unknown else []
@@ -215,9 +207,9 @@ def _prevention(rows: DailyRows) -> Part:
     )
     scale = [{**row, "before": row["paused_ms"] // 1000, "after": row["replayed_ms"] // 1000} for row in listed]
     columns = [
-        *(("Group", False, group_name), parts.words("Setting", "setting"), *parts.figures("rebalances")),
-        parts.bars("Partition-seconds as recorded", "before", "was", scale, ["before"]),
-        parts.bars("Replayed with the setting", "after", "is", scale, ["before"]),
+        *(parts.GROUP, parts.words("Setting", "setting"), *parts.figures("rebalances")),
+        parts.bars("Partition-seconds as recorded", "before", "was", ["before"]),
+        parts.bars("Replayed with the setting", "after", "is", ["before"]),
     ]
     table = parts.table_of("The best single setting of each group", scale, columns, "Replayed, not measured.")
     cards = [
@@ -252,8 +244,7 @@ def _changes(rows: DailyRows) -> Part:
     if rows.changed is None:
         return Part("What changed", ["There is no earlier plan to compare with."])
     sentence = f"{count(len(rows.changed), 'group')} changed since the previous plan."
-    table = drifts.groups_table("Groups in which most has changed", rows.changed, drifts.CHANGES)
-    return Part("What changed", [sentence], [table])
+    return Part("What changed", [sentence], [drifts.GROUPS.table(rows.changed)])
 
 
 def _next(rows: DailyRows) -> Part:
@@ -276,11 +267,7 @@ def _clusters(rows: DailyRows) -> Part:
     stale = [row["cluster"] for row in rows.clusters if row["stale"]]
     names = visible(", ".join(stale), also="\n")
     sentence = f"Stale: {names}." if names else "The snapshots of all clusters are fresh."
-    columns = [
-        *(parts.words("Cluster", "cluster"), parts.words("Labels", "labels"), parts.words("Stale", "stale")),
-        parts.words("Last snapshot", "taken_at", lambda time: DASH if time is None else parts.time_cell(time)),
-        parts.figure("Age in hours", "age_hours", lambda hours: DASH if hours is None else f"{hours:,.1f}"),
-        parts.words("Problem", "problem"),
-    ]
+    age = parts.figure("Age in hours", "age_hours", lambda hours: DASH if hours is None else f"{hours:,.1f}")
+    columns: parts.Columns = ["cluster labels stale last_snapshot=taken_at", age, "problem"]
     table = parts.table_of("Clusters", rows.clusters, columns)
-    return Part("Stale clusters", [sentence, *rows.missing], [table])
+    return Part("Stale clusters", [sentence, *(visible(each, also="\n") for each in rows.missing)], [table])

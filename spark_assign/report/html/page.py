@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from spark_assign.report.formatting import visible
-from spark_assign.report.html.report_data import (
-    AdviceRows,
-    CompareRows,
-    ConnectRows,
-    DriftRows,
-    HistoryRows,
+from spark_assign.report.formatting import Rows, visible
+from spark_assign.report.report_data import (
     PlanRows,
-    ReplicaRows,
-    SimulationRows,
-    StreamsRows,
 )
 from spark_assign.tables.errors import missing_extra
 
@@ -27,7 +19,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
     from spark_assign.report.html.daily import DailyRows
-    from spark_assign.report.html.section_parts import Table
+    from spark_assign.report.views import Table
 
 SHOWN_AT_FIRST = 50
 """Number of rows of the table of groups that are visible at first."""
@@ -35,14 +27,14 @@ SHOWN_AT_FIRST = 50
 
 def render_report(
     plan: PlanRows | None = None,
-    comparison: CompareRows | None = None,
-    simulation: SimulationRows | None = None,
-    connect: ConnectRows | None = None,
-    replicas: ReplicaRows | None = None,
-    drift: DriftRows | None = None,
-    advice: AdviceRows | None = None,
-    history: HistoryRows | None = None,
-    streams: StreamsRows | None = None,
+    comparison: Mapping[str, Rows] | None = None,
+    simulation: Mapping[str, Rows] | None = None,
+    connect: Mapping[str, Rows] | None = None,
+    replicas: Mapping[str, Rows] | None = None,
+    drift: Mapping[str, Rows] | None = None,
+    advice: Mapping[str, Rows] | None = None,
+    history: Mapping[str, Rows] | None = None,
+    streams: Mapping[str, Rows] | None = None,
     *,
     daily: DailyRows | None = None,
     tables: Sequence[Table] = (),
@@ -65,15 +57,16 @@ def render_report(
         template = _template()
     except ImportError as error:
         raise missing_extra("a report needs jinja2", "report") from error
-    from spark_assign.report.html import comparison as comparisons
-    from spark_assign.report.html import connect as connect_clusters
+    from spark_assign.report import advice as recommendations
+    from spark_assign.report import comparison as comparisons
+    from spark_assign.report import connect as connect_clusters
+    from spark_assign.report import drift as drifts
+    from spark_assign.report import history as histories
+    from spark_assign.report import replicas as replica_placement
+    from spark_assign.report import share_and_streams as streams_groups
+    from spark_assign.report import simulation as simulations
     from spark_assign.report.html import daily as dailies
-    from spark_assign.report.html import drift as drifts
-    from spark_assign.report.html import history as histories
     from spark_assign.report.html import plan_section
-    from spark_assign.report.html import replicas as replica_placement
-    from spark_assign.report.html import simulation as simulations
-    from spark_assign.report.html import streams as streams_groups
 
     script = _file("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -83,13 +76,13 @@ def render_report(
         script=script,
         script_hash=f"sha256-{digest}",
         shown_at_first=SHOWN_AT_FIRST,
-        plan=plan_section.build_plan_section(plan, comparison.advice if comparison else ()) if plan else None,
+        plan=plan_section.build_plan_section(plan, comparison["advice"] if comparison else ()) if plan else None,
         comparison=comparisons.build_comparison_section(comparison) if comparison else None,
         simulation=simulations.build_simulation_section(simulation) if simulation else None,
         connect=connect_clusters.build_connect_section(connect) if connect else None,
         replicas=replica_placement.build_replica_section(replicas) if replicas else None,
         drift=drifts.build_drift_section(drift) if drift else None,
-        advice=comparisons.build_advice_section(advice) if advice else None,
+        advice=recommendations.build_advice_section(advice) if advice else None,
         history=histories.build_history_section(history) if history else None,
         streams=streams_groups.build_streams_section(streams) if streams else None,
         daily=daily.parts if daily else [dailies.Part("Tables", (), tables)] if tables else None,

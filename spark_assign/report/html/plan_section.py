@@ -10,12 +10,12 @@ from typing import Any
 
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.kernel.leader_rules import RULE_SOURCE_TEXTS, RULE_SOURCES, TO_NAME, find_rule_source
+from spark_assign.report import views as parts
 from spark_assign.report.formatting import DASH, Row, Rows, cell, count, group_key, number, ratio, share
-from spark_assign.report.html import section_parts as parts
-from spark_assign.report.html.group_view import view
-from spark_assign.report.html.report_data import EDGES, NOTHING_ASSIGNED, PlanRows
-from spark_assign.report.html.section_charts import Bar, draw_histogram, legend_html
+from spark_assign.report.group_view import view
 from spark_assign.report.listed_groups import REASONS, SUMS, balance_text, num_unowned, over_share
+from spark_assign.report.report_data import EDGES, NOTHING_ASSIGNED, PlanRows
+from spark_assign.report.section_charts import Bar, draw_histogram, legend_html
 
 UNEVEN = 1.25
 """A group has a note about its load if its imbalance by load exceeds this multiple of its imbalance by count."""
@@ -34,7 +34,7 @@ _NUMBERS = (
 
 
 def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
-    """Returns what the template shows, from the rows of a plan (`PlanRows`) and, optionally, `CompareRows.advice`."""
+    """Returns what the template shows, from the rows of a plan, and `advice` of `comparison.compare_rows`."""
     advised = {group_key(row): row for row in advice}
     totals = {name: sum(row[name] for row in plan.classes) for name in ("groups", *SUMS)}
     uneven = sum(row["groups"] for row in plan.classes if not row["even"])
@@ -67,7 +67,7 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
         "total": totals["groups"],
         "views": views,
         "reasons": _reasons(plan.reasons),
-        "rejected": parts.rejected_table(plan.rejected, plan.rejected_total) if plan.rejected_total else None,
+        "rejected": parts.REJECTED.table(plan.rejected, plan.rejected_total) if plan.rejected_total else None,
         "about": [(name, cell(value)) for name, value in plan.about.items()],
         "notes": plan.notes,
         "advised": bool(advised),
@@ -156,9 +156,9 @@ def _sums_by(column: str, classes: Rows, rejected: Rows = ()) -> list[Row]:
     return [{column: value, **zeros, **each} for value, each in sums.items()]
 
 
-def _summed(rows: Rows) -> list[parts.TableColumn]:
+def _summed(rows: Rows) -> list[parts.Column]:
     return [
-        parts.figure(title, name) if kind is None else parts.bars(title, name, kind, rows, [name])
+        parts.figure(title, name) if kind is None else parts.bars(title, name, kind, [name])
         for title, name, kind in _SUMMED
     ]
 

@@ -57,7 +57,8 @@ REASONS = (
 
 ASSIGNOR_FAILS = (
     "kafka-fails",
-    "Kafka's SimpleAssignor throws java.util.NoSuchElementException, and the group keeps its current assignment. The "
+    "Kafka's SimpleAssignor throws java.util.NoSuchElementException (4.2 to 4.4, since KAFKA-19362 and KAFKA-19363; no "
+    "issue about it is known), and the group keeps its current assignment. The "
     "assignor might succeed again if a member joins or leaves, or if the number of partitions changes",
 )
 IDENTITY_ORDER = (

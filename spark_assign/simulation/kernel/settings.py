@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
 from spark_assign.groups.assignors.release_rules import broker_releases, release_bounds
 from spark_assign.simulation.kernel.events import MAX_MS
+from spark_assign.tables.parameters import Param
 
 KAFKA_DEFAULT = ("range", "cooperative-sticky")
 """The default of `partition.assignment.strategy`."""
@@ -81,34 +82,38 @@ class TimingConfig:
         heartbeat_interval_ms: time between heartbeats (`heartbeat.interval.ms`). A member learns of a rebalance from
             the response to its next heartbeat.
         max_poll_interval_ms: time without a poll after which a member leaves (`max.poll.interval.ms`).
-        rebalance_timeout_ms: maximum time that a rebalance waits for members to join (consumers: max.poll.interval.ms).
-        group_initial_rebalance_delay_ms: time that an empty group waits for more members.
+        rebalance_timeout_ms: maximum time that a rebalance waits for members to join (default: max.poll.interval.ms, as
+            for consumers).
+        group_initial_rebalance_delay_ms: time that an empty group waits for more members
+            (`group.initial.rebalance.delay.ms` of the broker).
         metadata_max_age_ms: interval at which a consumer refreshes its topics (`metadata.max.age.ms`).
         poll_interval_ms: time between polls. A member reacts to messages when it polls.
         revoke_ms: time to revoke a partition. A member revokes its partitions one after the other.
         restore_ms: time before a new owner consumes a partition. A member restores its partitions in parallel. The
             last consumer of a partition needs no time; a static member stays the same after a restart.
-        broker_release: the release of the brokers, `4.1` to `4.4`, or with a patch, as `4.1.1` (default: the latest
-            patch). Only KIP-848 groups differ between releases.
-        group_consumer_heartbeat_interval_ms, group_consumer_session_timeout_ms: for KIP-848 groups, instead of
-            heartbeat_interval_ms and session_timeout_ms. They are configs of the broker.
-        group_consumer_assignment_interval_ms: minimum time between targets of a KIP-848 group, a config of the broker.
-            None uses the default of broker_release: 1,000 since 4.3, and 0 before.
+        broker_release: release of the brokers, 4.1 to 4.4, or with a patch, such as 4.1.1. Only KIP-848 groups differ
+            between releases.
+        group_consumer_heartbeat_interval_ms: time between heartbeats of KIP-848 groups
+            (`group.consumer.heartbeat.interval.ms` of the broker).
+        group_consumer_session_timeout_ms: session timeout of KIP-848 groups
+            (`group.consumer.session.timeout.ms` of the broker).
+        group_consumer_assignment_interval_ms: minimum time between targets of a KIP-848 group
+            (`group.consumer.assignment.interval.ms` of the broker; default: 1s, or 0 before Kafka 4.3).
     """
 
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 3_000
-    max_poll_interval_ms: int = 300_000
-    rebalance_timeout_ms: int = 300_000
-    group_initial_rebalance_delay_ms: int = 3_000
-    metadata_max_age_ms: int = 300_000
-    poll_interval_ms: int = 0
-    revoke_ms: int = 0
-    restore_ms: int = 0
-    broker_release: str = "4.4"
-    group_consumer_heartbeat_interval_ms: int = 5_000
-    group_consumer_session_timeout_ms: int = 45_000
-    group_consumer_assignment_interval_ms: int | None = None
+    session_timeout_ms: Annotated[int, Param()] = 45_000
+    heartbeat_interval_ms: Annotated[int, Param()] = 3_000
+    max_poll_interval_ms: Annotated[int, Param()] = 300_000
+    rebalance_timeout_ms: Annotated[int, Param()] = 300_000
+    group_initial_rebalance_delay_ms: Annotated[int, Param()] = 3_000
+    metadata_max_age_ms: Annotated[int, Param()] = 300_000
+    poll_interval_ms: Annotated[int, Param()] = 0
+    revoke_ms: Annotated[int, Param(flag="revoke_time")] = 0
+    restore_ms: Annotated[int, Param(flag="restore_time")] = 0
+    broker_release: Annotated[str, Param(choices=BROKER_RELEASES, metavar="RELEASE")] = "4.4"
+    group_consumer_heartbeat_interval_ms: Annotated[int, Param()] = 5_000
+    group_consumer_session_timeout_ms: Annotated[int, Param()] = 45_000
+    group_consumer_assignment_interval_ms: Annotated[int | None, Param()] = None
 
     def fault(self) -> str | None:
         """Returns the fault of the settings, or None."""

@@ -10,6 +10,7 @@ comment.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,76 +21,101 @@ from spark_assign.tables.errors import ConfigError, missing_extra
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _BLANKS = " \t\f"
+_MAX_BYTES = 1 << 20
+"""Maximum size of a properties file, which can hold certificates."""
+
+log = logging.getLogger(__name__)
 
 
-def read(path: str | Path) -> dict[str, str]:
-    """Returns the properties of a file.
+class Properties(dict[str, str]):
+    """Properties of a client, and the file or secret that they come from, for errors."""
+
+    origin = ""
+
+
+def read(path: str | Path, origin: str | None = None) -> Properties:
+    """Returns the properties of a file, which errors name as `origin` (default: its path).
 
     The file is UTF-8 (a byte order mark is ignored), or else Latin-1, as Java's Properties.load decodes bytes.
-    Raises ConfigError if the file can't be read.
+    Raises ConfigError if the file can't be read, or has more than a megabyte.
     """
+    origin = f"client properties {origin or path}"
     try:
-        content = Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"client properties {path}: {error.strerror}. Give a readable file.") from None
+        raise ConfigError(f"{origin}: {error.strerror}. Give a readable file.") from None
+    if len(content) > _MAX_BYTES:
+        raise ConfigError(f"{origin}: has more than {_MAX_BYTES:,} bytes. Give a properties file.")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = content.decode("latin-1")
     try:
-        return parse(text)
+        properties = parse(text, origin)
     except ConfigError as error:
-        raise ConfigError(f"client properties {path}: {error}") from None
+        raise ConfigError(f"{origin}: {error}") from None
+    properties.origin = origin
+    return properties
 
 
-def read_location(location: str | None) -> dict[str, str]:
-    """Returns the properties of a file or of a Databricks secret (`secret_as_file`), or {} without a location."""
+def read_location(location: str | None) -> Properties:
+    """Returns the properties of a file or of a Databricks secret (`secret_as_file`), or none without a location."""
     if not location:
-        return {}
+        return Properties()
     with secret_as_file(location) as file:
-        return read(file)
+        return read(file, location)
 
 
-def parse(text: str) -> dict[str, str]:
+def parse(text: str, origin: str = "client properties") -> Properties:
     """Returns the properties of a text. Every value is a Secret, because any of them can be one.
 
-    Follows java.util.Properties.load(Reader), by `javaproperties`. Raises ConfigError for a malformed escape.
+    Follows java.util.Properties.load(Reader), by `javaproperties`: of a key that occurs twice, the last value counts,
+    and a warning says so. Raises ConfigError for a malformed escape.
     """
     try:
         import javaproperties
     except ImportError as error:
         raise missing_extra("properties files need javaproperties", "kafka") from error
-    properties: dict[str, str] = {}
-    lines = 0
+    properties = Properties()
+    lines = again = 0
     try:
         for element in javaproperties.parse("".join(_lines_as_java(text))):
             lines += len(_LINE.findall(element.source))
             if isinstance(element, javaproperties.KeyValue):
+                again = again or (lines if element.key in properties else 0)
                 properties[element.key] = Secret(element.value)
     except javaproperties.InvalidUEscapeError:
         # The library's message repeats the text, which can be a part of a password.
         raise ConfigError(f"line {lines + 1}: expected four hexadecimal digits after \\u") from None
+    if again:
+        log.warning("%s: the key of line %d isn't new. The last value of a key counts, as in Java", origin, again)
     return properties
 
 
 def _lines_as_java(text: str) -> Iterator[str]:
-    """Yields the lines, adjusted where Java and javaproperties differ.
+    """Yields the lines, adjusted where Java and javaproperties differ, and with those that continue it in one line:
+    javaproperties takes quadratic time for them. Empty lines keep the line numbers right.
 
     A line with a single backslash starts nothing in Java: the next line is handled as a first line, and skipped if
     it is a comment. javaproperties continues the line. At the end of a text, such a line is an empty key.
     """
-    is_continued = False
+    parts, ends = list[str](), list[str]()
     is_single_backslash = False
     for line in _LINE.findall(text):
-        body = line.lstrip(_BLANKS).rstrip("\r\n")
-        is_single_backslash = not is_continued and body == "\\"
+        body, end = line.lstrip(_BLANKS).rstrip("\r\n"), line[len(line.rstrip("\r\n")) :]
+        is_single_backslash = not parts and body == "\\"
+        is_comment = not parts and body[:1] in ("#", "!")
         if is_single_backslash:
-            # An empty line keeps the line numbers right.
-            yield line[len(line.rstrip("\r\n")) :]
-            continue
-        is_continued = (is_continued or body[:1] not in ("#", "!")) and (len(body) - len(body.rstrip("\\"))) % 2 == 1
-        yield line
-    if is_single_backslash and not line.endswith("\r\n"):
+            yield end
+        elif not is_comment and (len(body) - len(body.rstrip("\\"))) % 2 == 1:
+            parts.append(body[:-1])
+            ends.append(end)
+        else:
+            yield "".join([*parts, body, end, *ends])
+            parts, ends = [], []
+    yield "".join([*parts, *ends])
+    if is_single_backslash and end != "\r\n":
         yield "\n="
 
 

@@ -86,9 +86,18 @@ def settings(properties: Mapping[str, str]) -> dict[str, Any]:
     must stay hidden.
 
     Opens key and trust stores. Raises ConfigError for invalid values, for stores that can't be opened, for settings
-    that this client doesn't support, and for keys that look misspelled. The message names the key, and never a value
-    that can be secret.
+    that this client doesn't support, and for keys that look misspelled. The message names the file and the key, and
+    never a value that can be secret.
     """
+    try:
+        return _settings(properties)
+    except ConfigError as error:
+        origin = getattr(properties, "origin", "")
+        raise ConfigError(f"{origin}: {error}") if origin else error from None
+
+
+def _settings(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the result of `settings`. Its errors don't name the file."""
     _check_keys(properties)
     client_settings: dict[str, Any] = {}
     for key, value in properties.items():

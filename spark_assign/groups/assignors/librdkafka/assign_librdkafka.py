@@ -126,7 +126,8 @@ def _one_by_one(specs: GroupSpecs, selected: BoolArray) -> GroupAssignments:
         try:
             assigned, next_round = withhold(group, assign_sticky(group))
         except UndefinedBehaviorError as error:
-            rejected[group_index] = "kafka-fails", f"librdkafka's cooperative-sticky fails here: {error}"
+            detail = f"librdkafka's cooperative-sticky fails here: {error} (2.6.1 to 2.16; no issue is known)"
+            rejected[group_index] = "kafka-fails", detail
             continue
         reasons = _reasons(group, assigned, next_round)
         members, topics = reader.numbers(group_index)

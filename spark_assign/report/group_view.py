@@ -11,9 +11,9 @@ from spark_assign.groups.kernel.client_libraries import format_known_clients
 from spark_assign.groups.kernel.leader_rules import find_rule_source
 from spark_assign.report.formatting import DASH, Row, Rows, by_group, count, group_key, number, ratio, short_names
 from spark_assign.report.group_members import GroupMembers, MemberLines, member_numbers
-from spark_assign.report.html.report_data import OTHERS
-from spark_assign.report.html.section_parts import Table
 from spark_assign.report.listed_groups import even_share, group_facts, over_share
+from spark_assign.report.report_data import OTHERS
+from spark_assign.report.views import Table
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def view(
         ident: anchor on the page.
         row: row of `tables.groups.METRICS`.
         members, moves: rows of the group in `PlanRows`.
-        advice: row of the group in `CompareRows.advice`, if any.
+        advice: row of the group in `advice` of `comparison.compare_rows`, if any.
         silent: number of partitions without traffic.
         who: members of several groups with their partitions.
     """

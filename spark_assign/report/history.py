@@ -1,14 +1,16 @@
-"""Text of the history of groups: a summary, the history of selected groups, and replays with other assignors."""
+"""What a person sees of the history of groups: a summary, selected groups, replays, heat maps, and timelines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.history.kernel.replay.recorded_history import ASSIGNORS
+from spark_assign.report import views
 from spark_assign.report.formatting import (
     DASH,
     Row,
@@ -17,10 +19,10 @@ from spark_assign.report.formatting import (
     by_group,
     count,
     duration,
+    format_time,
     group_key,
     group_name,
     listed_order,
-    more_lines,
     number,
     without_uuids,
 )
@@ -35,6 +37,9 @@ from spark_assign.report.listed_groups import (
     rows_of_first_groups,
     variant_preference,
 )
+from spark_assign.report.report_data import DRAWN_GROUPS, MAPPED_GROUPS, MAX_INTERVALS
+from spark_assign.report.section_charts import Cell, MemberTimeline, draw_heat_map, draw_member_timeline
+from spark_assign.report.views import GROUP, Column, View, figure, words
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -43,7 +48,6 @@ Tables = Mapping[str, DataFrame]
 MAX_LINES = 200
 """Maximum number of rebalances listed per group, newest first; the same limit holds for deploys and for pauses."""
 
-GROUP_COUNTS = ("rebalances", "max_rebalances_per_day", "deploys", "crashes", "members", "partitions")
 _REPLAY_SUMS = ("rebalances", "moved", "paused_partition_ms")
 _VARIANT_COLUMNS = ("assignor", "static", "protocol")
 
@@ -56,14 +60,75 @@ STOPPED = "coalesce(NOT idle, true)"
 _MAX_CHARACTERS = 110
 """Maximum length of the description of an event."""
 
+_DAY = 86_400
 
-# --- queries ------------------------------------------------------------------------------------------------------
+
+def type_of(row: Row) -> str:
+    """Returns the group type with the protocol type if that isn't `consumer`: `classic connect`."""
+    protocol = row["protocol_type"]
+    return str(row["group_type"]) if protocol in (None, "", "consumer") else f"{row['group_type']} {protocol}"
 
 
-def worst_first() -> list[Column]:
-    """Returns the sort order of groups: flapping groups, then those that paused longest, then most rebalances."""
-    key = (F.col(name) for name in GROUP_KEY)
-    return [F.desc("flapping"), F.desc_nulls_last("paused_partition_ms"), F.desc("rebalances"), *key]
+def pause_cells(row: Row) -> list[str]:
+    """Returns the total and the longest pause of a group or a rebalance."""
+    return [pause_text(row[name]) for name in ("paused_partition_ms", "longest_pause_ms")]
+
+
+def pause_text(ms: int | None) -> str:
+    """Returns milliseconds as a duration, or a dash for None."""
+    return DASH if ms is None else duration(ms / 1000)
+
+
+def partition_time(ms: int) -> str:
+    """Returns milliseconds summed over partitions as text: `36 partition-seconds`, `3.4 partition-hours`."""
+    if ms < 120_000:
+        return f"{ms / 1000:,.0f} partition-seconds"
+    return f"{ms / 60_000:,.0f} partition-minutes" if ms < 7_200_000 else f"{ms / 3_600_000:,.1f} partition-hours"
+
+
+_PAUSED = figure("paused", "paused_partition_ms", pause_text)
+_LONGEST = figure("longest pause", "longest_pause_ms", pause_text)
+
+GROUPS = View(
+    *("groups", "groups: flapping groups, then those with the longest pauses in total"),
+    [
+        *(GROUP, Column("type", type_of), "assignor rebalances max_per_day=max_rebalances_per_day deploys crashes"),
+        *("members partitions", _PAUSED, _LONGEST, "flapping?"),
+    ],
+    "-flapping, -paused_partition_ms, -rebalances, cluster, group_id",
+)
+DEPLOYS = View(
+    *("deploys", "deploys, crashes, and flapping with the longest pauses"),
+    [
+        *(GROUP, "type=deploy_type start=start_time end=end_time rebalances members_before members_after", _PAUSED),
+        words("detail", text=without_uuids),
+    ],
+    "-paused_partition_ms, cluster, group_id, start_time",
+)
+REPLAYED = View(
+    *("replay_summary", "recorded rebalances with other assignors and protocols"),
+    [
+        *(GROUP, "assignor protocol", words("members", "static", lambda static: "static" if static else "dynamic")),
+        *("rebalances moved", _PAUSED),
+        Column("saved", lambda row: "recorded" if row["recorded"] else pause_text(row["saved_ms"]), True),
+        "note",
+    ],
+    "-saved, cluster, group_id, -recorded",
+)
+VARIANTS = View(
+    *("replay_summary", "all groups by variant"),
+    [
+        Column("variant", lambda row: format_variant(row)),
+        *("protocol groups rebalances moved", figure("paused", "paused_partition_ms", lambda ms: partition_time(ms))),
+    ],
+)
+UNREADABLE = View(
+    *("unreadable", "unreadable records by code", ["code records"]),
+    "-records, code",
+    note="The table unreadable has the records.",
+)
+VIEWS = (GROUPS, DEPLOYS, REPLAYED, UNREADABLE, views.REJECTED)
+"""The tables of the page, in order."""
 
 
 def totals(groups: DataFrame) -> DataFrame:
@@ -101,17 +166,11 @@ def summarize_history(tables: Tables, limit: int) -> str:
         tables: `tables.history.HISTORY_TABLES` by name; reads groups, rebalances, deploys, unreadable, and rejected.
         limit: Maximum number of groups listed.
     """
-    groups = tables["groups"]
-    (row,) = collected(totals(groups), "totals")
+    (row,) = collected(totals(tables["groups"]), "totals")
     lines = list(summary_lines(row, count_by(tables["deploys"], "deploy_type")))
     if row["idle_epochs"]:
         lines += _cluster_wide_lines(tables["rebalances"], limit)
-    displayed = collected(groups.orderBy(*worst_first()).limit(limit), "groups")
-    for title, flapping in (("Flapping groups", True), ("Groups with the longest pauses in total", False)):
-        listed = [group for group in displayed if group["flapping"] == flapping]
-        if listed:
-            lines += ["", f"{title}:", *group_lines(listed)]
-    lines += more_lines(row["groups"] - len(displayed), "groups")
+    lines += GROUPS.printed(tables["groups"], limit)
     if unreadable := count_by(tables["unreadable"], "code"):
         codes = ", ".join(f"{num_records:,} {code}" for code, num_records in unreadable.items())
         lines += ["", f"Unreadable records (table unreadable): {codes}"]
@@ -151,22 +210,6 @@ def summary_lines(row: Row, deploys: Mapping[str, int]) -> Iterator[str]:
         yield "Deploys: " + ", ".join(f"{num:,} {deploy_type}" for deploy_type, num in deploys.items())
     crashes = "crash" if row["crashes"] == 1 else "crashes"
     yield f"{count(row['flapping'], 'flapping group')}; {row['crashes']:,} {crashes}"
-
-
-def group_lines(rows: Rows) -> list[str]:
-    """Returns one line per group."""
-    titles = ["rebalances", "max per day", "deploys", "crashes", "members", "partitions", "paused", "longest pause"]
-    table = [["group", "type", "assignor", *titles]]
-    for row in rows:
-        numbers = (number(row[name]) for name in GROUP_COUNTS)
-        table.append([group_name(row), type_of(row), row["assignor"] or DASH, *numbers, *pause_cells(row)])
-    return aligned(table, words=(0, 1, 2))
-
-
-def type_of(row: Row) -> str:
-    """Returns the group type with the protocol type if that isn't `consumer`: `classic connect`."""
-    protocol = row["protocol_type"]
-    return str(row["group_type"]) if protocol in (None, "", "consumer") else f"{row['group_type']} {protocol}"
 
 
 # --- selected groups ----------------------------------------------------------------------------------------------
@@ -269,28 +312,6 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
 
 
-def pause_cells(row: Row) -> list[str]:
-    """Returns the total and the longest pause of a group or a rebalance."""
-    return [pause_text(row[name]) for name in ("paused_partition_ms", "longest_pause_ms")]
-
-
-def pause_text(ms: int | None) -> str:
-    """Returns milliseconds as a duration, or a dash for None."""
-    return DASH if ms is None else duration(ms / 1000)
-
-
-def partition_time(ms: int) -> str:
-    """Returns milliseconds summed over partitions as text: `36 partition-seconds`, `3.4 partition-hours`."""
-    if ms < 120_000:
-        return f"{ms / 1000:,.0f} partition-seconds"
-    return f"{ms / 60_000:,.0f} partition-minutes" if ms < 7_200_000 else f"{ms / 3_600_000:,.1f} partition-hours"
-
-
-def format_time(time: datetime) -> str:
-    """Returns a time in UTC, to the second."""
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
-
-
 # --- replay -------------------------------------------------------------------------------------------------------
 
 
@@ -310,15 +331,16 @@ def summarize_replay(summary: DataFrame, rejected: DataFrame, limit: int) -> str
     (baseline,) = collected(summary.where("recorded").agg(*sums))
     lines = [_total_line(baseline)]
     if variants:
-        lines += ["", "All groups by variant:", *_variants_table(variants, baseline)]
-        best_variants = collected(_best_variants(summary).limit(limit), "groups")
+        ordered = sorted(variants, key=lambda row: (listed_order(row["assignor"], ASSIGNORS), row["static"]))
+        lines += VARIANTS.lines([{**baseline, "assignor": None, "protocol": ""}, *ordered], len(variants) + 1)
+        best_variants = collected(_savings(summary).limit(limit), "groups")
         lines += ["", "Groups with the largest savings:", *(f"  {format_saving(row)}" for row in best_variants)]
         if baseline["groups"] > len(best_variants):
             lines.append(f"  … and {baseline['groups'] - len(best_variants):,} more")
     return "\n".join([*lines, *read_rejected_lines(rejected)])
 
 
-def _best_variants(summary: DataFrame) -> DataFrame:
+def _savings(summary: DataFrame) -> DataFrame:
     """Returns one row per group with its baseline and the variant that pauses it least, largest saving first."""
     baseline = F.when(F.col("recorded"), F.struct(*_REPLAY_SUMS, *_VARIANT_COLUMNS))
     best = F.struct("paused_partition_ms", variant_preference(), *_VARIANT_COLUMNS)
@@ -343,7 +365,9 @@ def format_saving(row: Row) -> str:
 
 
 def format_variant(variant: Row) -> str:
-    """Returns the name of a variant, such as `cooperative-sticky with static members`."""
+    """Returns the name of a variant, such as `cooperative-sticky with static members`; that of the history is null."""
+    if variant["assignor"] is None:
+        return "recorded"
     return f"{variant['assignor']} with {'static' if variant['static'] else 'dynamic'} members"
 
 
@@ -354,12 +378,165 @@ def _total_line(sums: Row) -> str:
     return f"{count(sums['rebalances'], 'rebalance')} of {count(sums['groups'], 'group')} paused {paused}"
 
 
-def _variants_table(variants: Rows, baseline: Row) -> list[str]:
-    """Returns one line per variant, in the order of Kafka's assignors."""
-    ordered = sorted(variants, key=lambda row: (listed_order(row["assignor"], ASSIGNORS), row["static"]))
-    rows = [(format_variant(row), row["protocol"], row) for row in ordered]
-    table = [["variant", "protocol", "groups", "rebalances", "moved", "paused"]]
-    for name, protocol, row in [("recorded", "", baseline), *rows]:
-        numbers = (number(row[column]) for column in ("groups", "rebalances", "moved"))
-        table.append([name, protocol, *numbers, partition_time(row["paused_partition_ms"])])
-    return aligned(table, words=(0, 1))
+# --- page ---------------------------------------------------------------------------------------------------------
+
+
+def build_history_section(rows: Mapping[str, Rows]) -> dict[str, Any]:
+    """Returns what the template shows, from `history_rows`; `maps` come before the tables."""
+    deploy_types = {row["deploy_type"]: row["count"] for row in rows["deploy_types"]}
+    (total,) = rows["totals"]
+    totals_of = {GROUPS.name: total["groups"]}
+    groups, buckets = rows["groups"], rows.get("time_buckets", ())
+    return {
+        "sentences": [f"{line}." for line in summary_lines(total, deploy_types)],
+        "tables": [view.table(rows.get(view.name, ()), totals_of.get(view.name, 0)) for view in VIEWS],
+        "drawings": _timelines(groups, rows.get("rebalances", ()), rows.get("pauses", ())),
+        "maps": heat_maps(groups, buckets, _width_of(total)) if buckets else [],
+    }
+
+
+def heat_maps(groups: Rows, time_buckets: Rows, width_s: int) -> list[views.Drawing]:
+    """Returns the heat maps of rebalances and pauses over time.
+
+    Args:
+        groups: cluster, group_id, rebalances; the first ones with rebalances are drawn.
+        time_buckets: cluster, group_id, time_bucket (counted from 1970), rebalances, paused_partition_ms.
+        width_s: width of the time buckets, in seconds.
+    """
+    if not time_buckets:
+        return []
+    keys = [group_key(row) for row in groups if row["rebalances"]][:MAPPED_GROUPS]
+    index_by_key = {key: index for index, key in enumerate(keys)}
+    buckets = [row["time_bucket"] for row in time_buckets]
+    first = min(buckets)
+    labels = [_bucket_label(bucket * width_s, width_s) for bucket in range(first, max(buckets) + 1)]
+    names = ["/".join(key) for key in keys]
+    maps = []
+    for ordinal, (title, column, unit) in enumerate(
+        (("Rebalances", "rebalances", "rebalances"), ("Paused partition-time", "paused_partition_ms", "paused")), 1
+    ):
+        cells = [
+            Cell(
+                index_by_key[group_key(row)],
+                row["time_bucket"] - first,
+                row[column],
+                number(row[column]) if column == "rebalances" else _short_duration(row[column] / 1000),
+            )
+            for row in time_buckets
+            if (row[column] or 0) > 0 and group_key(row) in index_by_key
+        ]
+        if cells:
+            cells.sort(key=lambda each: (each.row, each.column))
+            heading = f"{title}: each column is {_bucket_width_text(width_s)}, times in UTC"
+            chart = draw_heat_map(names, labels, cells, f"heat{ordinal}", f"{title} by group", unit)
+            maps.append(views.Drawing(heading, chart))
+    return maps
+
+
+def _bucket_label(start_s: int, width_s: int) -> str:
+    start = datetime.fromtimestamp(start_s, UTC)
+    return f"{start:%H:%M:%S}" if width_s < 60 else f"{start:%d %b %H:%M}" if width_s < _DAY else f"{start:%d %b}"
+
+
+def _bucket_width_text(seconds: int) -> str:
+    units = ((_DAY, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+    unit_seconds, noun = next(unit for unit in units if seconds % unit[0] == 0)
+    return count(seconds // unit_seconds, noun)
+
+
+def _short_duration(seconds: float) -> str:
+    """Returns a duration that fits in a cell: 45s, 12m, 3h, 41d."""
+    for unit_seconds, unit in ((_DAY, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= 2 * unit_seconds:
+            return f"{seconds / unit_seconds:.0f}{unit}"
+    return f"{seconds:.0f}s" if seconds >= 1 else "<1s"
+
+
+def _timelines(groups: Rows, rebalances: Rows, pauses: Rows) -> list[views.Drawing]:
+    rebalances_of, pauses_of = by_group(rebalances), by_group(pauses)
+    drawn = [(group_key(row), row) for row in groups if group_key(row) in rebalances_of][:DRAWN_GROUPS]
+    return [_timeline(at, row, rebalances_of[key], pauses_of[key]) for at, (key, row) in enumerate(drawn, start=1)]
+
+
+def _timeline(ordinal: int, group: Row, rebalances: Rows, pauses: Rows) -> views.Drawing:
+    """Draws the rebalances and pauses of a group over time."""
+    first, last = rebalances[0], rebalances[-1]
+    pauses = [row for row in pauses if row["end_time"] >= first["time"]]
+    generations = f"generation {first['generation_id']:,}"
+    if len(rebalances) > 1:
+        generations = f"generations {first['generation_id']:,} to {last['generation_id']:,}"
+    summary = f"{count(len(rebalances), 'rebalance')}, {generations}"
+    paused = pause_text(group["paused_partition_ms"])
+    timeline = MemberTimeline(
+        [(_to_ms(row["time"]), row["generation_id"], row["members"]) for row in rebalances],
+        [(_to_ms(row["start_time"]), _to_ms(row["end_time"]), row["partitions"]) for row in pauses],
+        f"{summary}; {count(len(pauses), 'pause')}; rebalances paused partitions for {paused} in total.",
+    )
+    name = group_name(group)
+    heading = f"{name}{', flapping' if group['flapping'] else ''}: {summary}"
+    return views.Drawing(heading, draw_member_timeline(timeline, f"past{ordinal}", f"{name} over time"))
+
+
+def _to_ms(time: datetime) -> int:
+    return round(time.timestamp() * 1000)
+
+
+_HOUR = 3_600
+_BUCKET_SECONDS = (10, 60, 300, _HOUR, 6 * _HOUR, _DAY, 7 * _DAY, 28 * _DAY)
+
+
+def history_rows(tables: Tables) -> dict[str, Rows]:
+    """Returns the rows that the page shows of a history.
+
+    Args:
+        tables: `tables.history.HISTORY_TABLES` by name, and optionally `replay_summary`.
+
+    Returns:
+        rows by the name of their table, and `totals` (one row), `deploy_types` (deploy_type, count), `time_buckets` of
+        the groups of the heat maps, and the newest `rebalances` and `pauses` of the drawn groups.
+    """
+    shown = {**tables, "unreadable": tables["unreadable"].groupBy("code").agg(num_rows("records"))}
+    if "replay_summary" in tables:
+        shown["replay_summary"] = _best_variants(tables["replay_summary"])
+    found = views.read_views(VIEWS, shown)
+    found["totals"] = collected(totals(tables["groups"]))
+    by_type = tables["deploys"].groupBy("deploy_type").count()
+    found["deploy_types"] = collected(by_type.orderBy(F.desc("count"), "deploy_type"))
+    rebalanced = [row for row in found["groups"] if row["rebalances"]]
+    if not rebalanced:
+        return found
+    mapped, drawn = any_of(rebalanced[:MAPPED_GROUPS]), any_of(rebalanced[:DRAWN_GROUPS])
+    buckets = time_buckets(tables["rebalances"].where(mapped), _width_of(found["totals"][0]))
+    pauses = tables["pauses"].where(drawn).where(STOPPED)
+    return found | {
+        "time_buckets": collected(buckets),
+        "rebalances": newest_rows(tables["rebalances"].where(drawn), ("time", "generation_id"), views.MOST_ROWS),
+        "pauses": newest_rows(pauses, ("start_time", "end_time"), views.MOST_ROWS),
+    }
+
+
+def _width_of(total: Row) -> int:
+    return bucket_seconds(total["start_time"], total["end_time"])
+
+
+def bucket_seconds(start: datetime, end: datetime) -> int:
+    """Returns the width of the columns of a heat map, in seconds: there are at most MAX_INTERVALS columns."""
+    length = (end - start).total_seconds()
+    days = int(length // (MAX_INTERVALS - 1) // _DAY + 1) * _DAY
+    return next((width for width in _BUCKET_SECONDS if length <= width * (MAX_INTERVALS - 1)), days)
+
+
+def time_buckets(rebalances: DataFrame, width_s: int) -> DataFrame:
+    """Returns one row per group and time bucket in which it rebalanced; they are few."""
+    time_bucket = F.floor(F.unix_seconds("time") / width_s).alias("time_bucket")
+    sums = rebalances.groupBy(*GROUP_KEY, time_bucket).agg(num_rows("rebalances"), long_sum("paused_partition_ms"))
+    return sums.limit(MAPPED_GROUPS * MAX_INTERVALS)
+
+
+def _best_variants(summary: DataFrame) -> DataFrame:
+    """Returns the recorded variant and the one with the largest saving of each group, with the largest saving."""
+    largest_saving = (F.desc_nulls_last("saved_ms"), variant_preference(), "static")
+    nth = F.row_number().over(Window.partitionBy(*GROUP_KEY, "recorded").orderBy(*largest_saving))
+    best = possible_variants(summary).withColumn("nth", nth).where("nth = 1").drop("nth")
+    saved = F.max("saved_ms").over(Window.partitionBy(*GROUP_KEY))
+    return best.withColumn("saved", saved)

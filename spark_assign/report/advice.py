@@ -1,14 +1,17 @@
-"""Text of advice, and of advice on membership: a summary of the fleet, and details of selected groups."""
+"""What a person sees of advice, and of advice on membership: of the fleet, and details of selected groups."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_assign.advice.kernel.advice_items import CATEGORIES, Category, Code
 from spark_assign.advice.kernel.membership_options import time
+from spark_assign.report import views
 from spark_assign.report.formatting import (
     DASH,
     Row,
@@ -31,6 +34,7 @@ from spark_assign.report.listed_groups import (
     num_rows,
     read_rejected_lines,
 )
+from spark_assign.report.views import Column, View, words
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -143,6 +147,42 @@ def cost_with_payback(row: Row) -> str:
 def months(value: float) -> str:
     """Returns a number of months such as `2 days` (below two months) or `3.4 months`."""
     return f"{value * 30:,.0f} days" if value < 2 else f"{value:,.1f} months"
+
+
+ADVICE = View(
+    *("advice", "advice"),
+    [
+        *("rank", Column("where", subject_name), "do=action", Column("what", description_with_note)),
+        *(Column("gain", lambda row: amount_with_unit(row, "gain")), Column("cost", cost_with_payback)),
+        *("risk command", words("set", "settings", lambda settings: settings or DASH)),
+    ],
+    "rank",
+)
+
+
+def build_advice_section(rows: Mapping[str, Rows]) -> views.Section:
+    """Returns the section on advice: one table per category, most urgent first.
+
+    Args:
+        rows: `advice`, the first rows of that table; and `categories`: category, and the number of rows in each.
+    """
+    numbers = {row["category"]: row["number"] for row in rows["categories"]}
+    listed = views.grouped(rows["advice"], itemgetter("category"))
+    tables = [
+        replace(ADVICE, title=TITLES[category]).table(listed[category], numbers[category])
+        for category in CATEGORIES
+        if category in listed
+    ]
+    total = count(sum(numbers.values()), "recommendation")
+    text = f"{total}. None contradicts another, and each is worth its cost."
+    return views.Section([text if tables else "No change is worth its cost."], tables)
+
+
+def advice_rows(advice: DataFrame) -> dict[str, Rows]:
+    """Returns the rows of `Advice.advice`, computed or read back, that the page displays."""
+    advice = one_row_per_change(advice)
+    categories = advice.groupBy("category").agg(num_rows("number"))
+    return {"advice": ADVICE.read(advice), "categories": collected(categories)}
 
 
 def format_not_recommended(rows: Rows) -> list[str]:

@@ -1,13 +1,13 @@
-"""Text of migrations to the consumer protocol and of client upgrades: a summary, and the steps of selected groups."""
+"""What a person sees of migrations to the consumer protocol and of client upgrades: a summary, and steps of groups."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.groups.kernel.client_libraries import STREAMS
 from spark_assign.groups.kernel.client_settings import FORBIDDEN
 from spark_assign.migration.kernel.migration_verdict import BLOCKED, DONE, READY, READY_WITH_WARNINGS
 from spark_assign.migration.kernel.upgrade_verdict import UNKNOWN_VERDICT
@@ -15,21 +15,61 @@ from spark_assign.report.formatting import (
     DASH,
     Row,
     Rows,
-    aligned,
     by_group,
     change,
     count,
     group_key,
     group_name,
-    more_lines,
     number,
     ratio,
     without_uuids,
 )
 from spark_assign.report.listed_groups import count_by, first_of_each, first_rejected_lines
+from spark_assign.report.views import GROUP, Column, Columns, View, before_and_after, lines_of_each, words
 from spark_assign.spark.progress import progress
 
-Lines = Callable[[Rows], list[str]]
+
+def _cross_rack(row: Row) -> str:
+    """Returns the cross-rack count; in parentheses, that under the rack-aware assignor, if it differs."""
+    counts = change(*(number(row[f"cross_rack_{time}"]) for time in ("before", "after")))
+    hypothetical = row["cross_rack_hypothetical"]
+    is_equal = hypothetical in (None, row["cross_rack_after"])
+    return counts if is_equal else f"{counts} ({hypothetical:,} with {row['hypothetical_assignor']})"
+
+
+def _transition(title: str, before: str, after: str) -> Column:
+    """Returns a column of the value of `before`, and that of `after` if it is known and differs."""
+
+    def text(row: Row) -> str:
+        if row[before] is None:
+            return DASH
+        return str(row[before]) if row[after] is None else change(row[before], row[after])
+
+    return Column(title, text)
+
+
+def _without_uuid(value: str | None) -> str:
+    return without_uuids(value) if value else DASH
+
+
+_MIGRATED: Columns = [
+    *("rank", GROUP, "current=assignor target=server_assignor moved restart_moves=moved_during_migration"),
+    *("pauses=paused_during_migration", before_and_after("max_over_mean", "max/mean", ratio)),
+    *(Column("cross-rack", _cross_rack, True), "findings=codes"),
+]
+_UPGRADED: Columns = [
+    *(GROUP, _transition("assignor", "assignor", "to_assignor"), _transition("rules", "from_rules", "to_rules")),
+    "restarts leader_changes moved by_rules=moved_by_rules pauses=paused_partitions",
+    Column("old, new rules", lambda row: ", ".join(number(row[f"moved_by_{of}_rules"]) for of in ("old", "new")), True),
+]
+RESTARTS = View(
+    *("steps", "restarts"),
+    [
+        *("step type=step_type", words("member", "member_id", _without_uuid)),
+        Column("leader", lambda row: f"{without_uuids(row['leader'])}{' (new)' if row['leader_changed'] else ''}"),
+        "release=leader_release assignor rules moved by_rules=moved_by_rules pauses=paused_partitions",
+    ],
+)
 
 
 @progress("planning the migration", 1)
@@ -41,8 +81,8 @@ def summarize_migration(migrations: DataFrame, rejected: DataFrame, limit: int) 
         rejected: `Migration.rejected`, computed or read back.
         limit: Maximum number of groups listed per verdict.
     """
-    sections = dict.fromkeys((READY, READY_WITH_WARNINGS, BLOCKED), _migration_table)
-    return _summarize("migrations", migrations, rejected, F.col("rank"), sections, limit)
+    sections = {name: _section("migrations", name, _MIGRATED) for name in (READY, READY_WITH_WARNINGS, BLOCKED)}
+    return _summarize(migrations, rejected, F.col("rank"), sections, limit)
 
 
 @progress("simulating the restarts", 1)
@@ -54,59 +94,28 @@ def summarize_upgrade(upgrades: DataFrame, rejected: DataFrame, limit: int) -> s
         rejected: `Upgrade.rejected`, computed or read back.
         limit: Maximum number of groups listed per verdict.
     """
-    sections = {
-        READY_WITH_WARNINGS: _upgrade_table,
-        READY: _upgrade_table,
-        BLOCKED: _note_lines,
-        UNKNOWN_VERDICT: _note_lines,
-    }
-    return _summarize("upgrades", upgrades, rejected, F.desc_nulls_last("moved_by_rules"), sections, limit)
+    sections = {name: _section("upgrades", name, _UPGRADED) for name in (READY_WITH_WARNINGS, READY)}
+    sections |= {name: _section("upgrades", name, [GROUP, "note"]) for name in (BLOCKED, UNKNOWN_VERDICT)}
+    return _summarize(upgrades, rejected, F.desc_nulls_last("moved_by_rules"), sections, limit)
+
+
+def _section(table: str, verdict: str, columns: Columns) -> View:
+    return View(table, verdict.replace("-", " "), columns)
 
 
 def _summarize(
-    table: str, groups: DataFrame, rejected: DataFrame, order: Column, sections: Mapping[str, Lines], limit: int
+    groups: DataFrame, rejected: DataFrame, order: SparkColumn, sections: Mapping[str, View], limit: int
 ) -> str:
     """Returns the number of groups by verdict, and the first groups of each verdict that has a section."""
     counts = count_by(groups, "verdict")
     displayed = first_of_each(groups.where(F.col("verdict").isin(*sections)), "verdict", [order], limit)
-    totals = (f"{counts.get(verdict, 0):,} {_title(verdict)}" for verdict in (*sections, DONE))
-    lines = [f"Groups: {', '.join(totals)}"]
-    for verdict, section_lines in sections.items():
-        if rows := [row for row in displayed if row["verdict"] == verdict]:
-            more = more_lines(counts[verdict] - len(rows), table)
-            lines += ["", f"{_title(verdict).capitalize()}:", *section_lines(rows), *more]
+    titles = {**{verdict: view.title for verdict, view in sections.items()}, DONE: DONE}
+    totals = (f"{counts.get(verdict, 0):,} {title}" for verdict, title in titles.items())
+    lines = [f"Groups: {', '.join(totals)}", *lines_of_each("verdict", sections, displayed, counts)]
     return "\n".join([*lines, *first_rejected_lines(rejected, limit)])
 
 
-def _title(verdict: str) -> str:
-    return verdict.replace("-", " ")
-
-
-def _note_lines(rows: Rows) -> list[str]:
-    return [f"  {group_name(row)}: {row['note']}" for row in rows]
-
-
-# --- migrations ---------------------------------------------------------------------------------------------------
-
-
-def _migration_table(rows: Rows) -> list[str]:
-    """Returns one line per group, with the codes of its findings."""
-    header = ["rank", "group", "current", "target", "moved", "restart moves", "pauses", "max/mean", "cross-rack"]
-    table = [[*header, "findings"]]
-    for row in rows:
-        cells = [f"{row['rank']:,}", group_name(row), row["assignor"] or DASH, row["server_assignor"]]
-        cells += [number(row[name]) for name in ("moved", "moved_during_migration", "paused_during_migration")]
-        balance = change(*(ratio(row[f"max_over_mean_{time}"]) for time in ("before", "after")))
-        cross_rack = change(*(number(row[f"cross_rack_{time}"]) for time in ("before", "after")))
-        table.append([*cells, balance, cross_rack + _hypothetical_count(row), row["codes"] or DASH])
-    return aligned(table, words=(1, 2, 3, 9))
-
-
-def _hypothetical_count(row: Row) -> str:
-    """Returns the cross-rack count under the rack-aware assignor, in parentheses, if it differs."""
-    hypothetical = row["cross_rack_hypothetical"]
-    is_equal = hypothetical in (None, row["cross_rack_after"])
-    return "" if is_equal else f" ({hypothetical:,} with {row['hypothetical_assignor']})"
+# --- steps --------------------------------------------------------------------------------------------------------
 
 
 def format_migration_steps(groups: Rows, steps: Rows) -> str:
@@ -124,7 +133,7 @@ def format_migration_steps(groups: Rows, steps: Rows) -> str:
         for step in steps_by_group[group_key(group)]:
             lines.append(f"  {step['step']}. {step['step_type']}{_migration_costs(step)}")
             lines.append(f"     {step['description']}")
-    if any(group["online"] is not None and group["assignor"] != STREAMS for group in groups):
+    if any(all(name in step["description"] for name in FORBIDDEN) for step in steps):
         lines += ["", "Removed settings, and their replacements:"]
         lines += [f"  {name}: {replacement}" for name, replacement in FORBIDDEN.items()]
     return "\n".join(lines)
@@ -144,28 +153,6 @@ def _costs(step: Row, *counts: str) -> str:
     names = ("moved", "revoked", "paused_partitions")
     costs = [f"{step[name]:,} {name.removesuffix('_partitions')}" for name in names if step[name] is not None]
     return f" ({', '.join([*counts, *costs])})" if counts or costs else ""
-
-
-# --- upgrades -----------------------------------------------------------------------------------------------------
-
-
-def _upgrade_table(rows: Rows) -> list[str]:
-    """Returns one line per group."""
-    header = ["group", "assignor", "rules", "restarts", "leader changes", "moved", "by rules", "pauses"]
-    table = [[*header, "old, new rules"]]
-    counts = ("restarts", "leader_changes", "moved", "moved_by_rules", "paused_partitions")
-    for row in rows:
-        changes = (_transition(row, "assignor", "to_assignor"), _transition(row, "from_rules", "to_rules"))
-        moved_by_rules = ", ".join(number(row[f"moved_by_{rules}_rules"]) for rules in ("old", "new"))
-        table.append([group_name(row), *changes, *(number(row[name]) for name in counts), moved_by_rules])
-    return aligned(table, words=(0, 1, 2))
-
-
-def _transition(row: Row, before: str, after: str) -> str:
-    """Returns the value of column `before`, and that of column `after` if it is known and differs."""
-    if row[before] is None:
-        return DASH
-    return str(row[before]) if row[after] is None else change(row[before], row[after])
 
 
 def format_restarts(groups: Rows, steps: Rows) -> str:
@@ -189,17 +176,11 @@ def format_restarts(groups: Rows, steps: Rows) -> str:
 
 def _restarts_table(steps: Rows) -> list[str]:
     """Returns one line per restart, and below the table each distinct description with its steps."""
-    table = [["step", "type", "member", "leader", "release", "assignor", "rules", "moved", "by rules", "pauses"]]
     ordinals: dict[str, list[int]] = {}
     for step in steps:
-        leader = f"{without_uuids(step['leader'])}{' (new)' if step['leader_changed'] else ''}"
-        member = without_uuids(step["member_id"]) if step["member_id"] else DASH
-        cells = [f"{step['step']:,}", step["step_type"], member, leader, step["leader_release"]]
-        costs = [number(step[name]) for name in ("moved", "moved_by_rules", "paused_partitions")]
-        table.append([*cells, step["assignor"], step["rules"], *costs])
         ordinals.setdefault(step["description"], []).append(step["step"])
     descriptions = [f"  {_step_range(numbers)}: {description}" for description, numbers in ordinals.items()]
-    return [*aligned(table, words=(1, 2, 3, 5)), *descriptions]
+    return [*RESTARTS.lines(steps, len(steps))[2:], *descriptions]
 
 
 def _step_range(ordinals: Sequence[int]) -> str:

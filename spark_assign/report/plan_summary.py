@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.groups.kernel.leader_rules import count_rules, format_rule_sources
+from spark_assign.groups.kernel.leader_rules import count_rules, find_rule_source, format_rule_sources
 from spark_assign.report.formatting import (
     MAX_REJECTED,
     Row,
@@ -124,10 +124,16 @@ def _format(found: Sequence[Rows], num_rejected: int, limit: int, unknown: Seque
             for row in worst
         ]
         lines += aligned([header, *rows], words=(0, 1))
-        lines += note_lines(worst)
+        lines += note_lines([{**row, "rules_note": _rules_note(row)} for row in worst])
     if load_rows:
         lines += ["", *_format_loads(load_rows)]
     return "\n".join([*lines, *rejected_lines(rejected_rows, num_rejected, "Rejected groups:")])
+
+
+def _rules_note(row: Row) -> str | None:
+    """Returns whose rules plan a group if its leader can assign otherwise."""
+    source = find_rule_source(row["assignor"], row["leader_client"]) if row["members"] else None
+    return f"by the rules of {source.text}" if source and source.differs else None
 
 
 def _read_locally(stored: StoredRun, limit: int) -> tuple[Rows, ...] | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -12,15 +10,11 @@ from spark_assign.report.formatting import (
     DASH,
     Row,
     Rows,
-    aligned,
     by_group,
     duration,
     group_key,
     group_name,
-    more_lines,
     number,
-    partition_name,
-    ratio,
 )
 from spark_assign.report.listed_groups import (
     collected,
@@ -30,6 +24,7 @@ from spark_assign.report.listed_groups import (
     long_sum,
     num_rows,
 )
+from spark_assign.report.views import GROUP, PARTITION, Column, View, figure, lines_of_each
 from spark_assign.spark.engine import divide
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
@@ -38,13 +33,67 @@ from spark_assign.tables.quoting import comment_text, string_literal
 _PARTITION_KEY = ["cluster", "topic", "partition"]
 _NEVER = float("inf")
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
-_TITLES = {
-    CANNOT_KEEP_UP: "No number of members keeps up",
-    UNDER_PROVISIONED: "Too few members",
-    OVER_PROVISIONED: "More members than needed",
-    UNKNOWN: "Unknown capacity of a member",
-    RIGHT_SIZED: "Right-sized",
+_KEEPS_UP = {True: "yes", False: "no", None: DASH}
+
+
+def _whole(value: float | None) -> str:
+    return DASH if value is None else number(round(value))
+
+
+def _rate(value: float | None) -> str:
+    """Returns a rate, with decimals only below 100."""
+    return DASH if value is None else f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"
+
+
+def _capacity(row: Row) -> str:
+    return DASH if row["capacity"] is None else f"{row['capacity']:,.0f} ({row['capacity_source']})"
+
+
+_IN, _OUT = (figure(f"{way}/s", f"{way}_messages_per_second", _rate) for way in ("in", "out"))
+_DRAIN = figure("drain", "drain_seconds", duration)
+HOTTEST = View(
+    *("loads", "hottest partitions"),
+    [
+        *(PARTITION, _IN, figure("stddev", "in_messages_per_second_stddev", _rate)),
+        figure("bytes/s", "in_bytes_per_second", _rate),
+    ],
+    "-in_messages_per_second, cluster, topic, partition",
+    "in_messages_per_second IS NOT NULL",
+    listed="partitions",
+)
+LAGGING = View(
+    *("loads", "groups with most lag"),
+    [GROUP, "partitions lag", _IN, _OUT, figure("drained in", "drain_s", lambda seconds: _drain_time(seconds))],
+    "-lag, cluster, group_id",
+    "lag > 0",
+    listed="groups",
+)
+SIZES = {
+    verdict: View(
+        *("sizes", title),
+        [
+            *(GROUP, "assignor members needed knee saturation=saturation_members", figure("load/s", "load", _whole)),
+            *(figure("max/s", "max_load", _whole), Column("capacity/s", _capacity, True), _DRAIN),
+        ],
+    )
+    for verdict, title in {
+        CANNOT_KEEP_UP: "no number of members keeps up",
+        UNDER_PROVISIONED: "too few members",
+        OVER_PROVISIONED: "more members than needed",
+        UNKNOWN: "unknown capacity of a member",
+        RIGHT_SIZED: "right-sized",
+    }.items()
 }
+CURVE = View(
+    *("curves", "load by number of members"),
+    [
+        Column("members", lambda row: f"{row['members']:,}{' (current)' if row['is_current'] else ''}", True),
+        *(figure("max/s", "max_load", _whole), figure("at peak", "max_load_at_quantile", _whole)),
+        *("max/mean=load_max_over_mean idle unassigned", _DRAIN, "moved"),
+        figure("paused s", "paused_partition_seconds", lambda seconds: f"{seconds:,.1f}"),
+        figure("keeps up", "keeps_up", lambda keeps_up: _KEEPS_UP[keeps_up]),
+    ],
+)
 LAG_SECONDS = 30
 """Lag of a member at which an autoscaler starts another one, in seconds of the member's own consumption."""
 
@@ -64,22 +113,12 @@ def summarize_loads(loads: DataFrame, limit: int) -> str:
     rates = (F.count(rate).alias("rated"), F.sum(rate).alias("in_messages_per_second"))
     (totals,) = collected(partitions.agg(num_rows("partitions"), *rates))
     (sums,) = collected(groups.agg(num_rows("groups"), long_sum("lag")))
-    hottest = collected(
-        partitions.where(rate.isNotNull()).orderBy(rate.desc(), *_PARTITION_KEY).limit(limit), "partitions"
-    )
-    lagging = collected(groups.where("lag > 0").orderBy(F.desc("lag"), *GROUP_KEY).limit(limit), "groups")
     lines = [
         f"Partitions: {totals['partitions']:,}, of {totals['rated']:,} the rate is known: "
         f"{_rate(totals['in_messages_per_second'])} messages/s in",
         f"Groups: {sums['groups']:,}, {sums['lag'] or 0:,} messages behind",
     ]
-    if hottest:
-        header = ["partition", "in/s", "stddev", "bytes/s"]
-        lines += ["", "Hottest partitions:", *aligned([header, *map(_partition_cells, hottest)])]
-    if lagging:
-        header = ["group", "partitions", "lag", "in/s", "out/s", "drained in"]
-        lines += ["", "Groups with most lag:", *aligned([header, *map(_lag_cells, lagging)])]
-    return "\n".join(lines)
+    return "\n".join([*lines, *HOTTEST.printed(partitions, limit), *LAGGING.printed(groups, limit)])
 
 
 def loads_by_group(loads: DataFrame) -> DataFrame:
@@ -109,21 +148,6 @@ def loads_by_group(loads: DataFrame) -> DataFrame:
     return with_drain.groupBy(*GROUP_KEY).agg(num_rows("partitions"), long_sum("lag"), *sums, group_drain)
 
 
-def _partition_cells(row: Row) -> Sequence[str]:
-    columns = ("in_messages_per_second", "in_messages_per_second_stddev", "in_bytes_per_second")
-    return [partition_name(row), *(_rate(row[column]) for column in columns)]
-
-
-def _lag_cells(row: Row) -> Sequence[str]:
-    rates = [_rate(row[column]) for column in ("in_messages_per_second", "out_messages_per_second")]
-    return [group_name(row), f"{row['partitions']:,}", f"{row['lag']:,}", *rates, _drain_time(row["drain_s"])]
-
-
-def _rate(value: float | None) -> str:
-    """Returns a rate, with decimals only below 100."""
-    return DASH if value is None else f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"
-
-
 def _drain_time(seconds: float | None) -> str:
     if seconds is None:
         return DASH
@@ -145,24 +169,9 @@ def summarize_sizes(sizes: DataFrame, rejected: DataFrame, limit: int) -> str:
     counts = count_by(sizes, "verdict")
     largest_gap = F.desc(F.abs(F.coalesce("needed", F.lit(0)) - F.col("members")))
     displayed = first_of_each(sizes, "verdict", [largest_gap, *GROUP_KEY, "assignor"], limit)
-    lines = [f"Groups: {', '.join(f'{counts.get(verdict, 0):,} {verdict}' for verdict in _TITLES)}"]
-    for verdict, title in _TITLES.items():
-        rows = [row for row in displayed if row["verdict"] == verdict]
-        if rows:
-            more = more_lines(counts[verdict] - len(rows), "sizes")
-            lines += ["", f"{title}:", *_sizes_table(rows), *more]
+    lines = [f"Groups: {', '.join(f'{counts.get(verdict, 0):,} {verdict}' for verdict in SIZES)}"]
+    lines += lines_of_each("verdict", SIZES, displayed, counts)
     return "\n".join([*lines, *first_rejected_lines(rejected, limit)])
-
-
-def _sizes_table(rows: Rows) -> list[str]:
-    """Returns one line per group."""
-    table = [["group", "assignor", "members", "needed", "knee", "saturation", "load/s", "max/s", "capacity/s", "drain"]]
-    for row in rows:
-        loads = [number(round(row[name])) for name in ("load", "max_load")]
-        capacity = DASH if row["capacity"] is None else f"{row['capacity']:,.0f} ({row['capacity_source']})"
-        counts = [number(row[name]) for name in ("members", "needed", "knee", "saturation_members")]
-        table.append([group_name(row), row["assignor"], *counts, *loads, capacity, duration(row["drain_seconds"])])
-    return aligned(table, words=(0, 1))
 
 
 def format_curves(sizes: Rows, curves: Rows) -> str:
@@ -177,17 +186,8 @@ def format_curves(sizes: Rows, curves: Rows) -> str:
     for size in sizes:
         heading = f"{group_name(size)}, {size['assignor']}: {size['verdict']}. {size['reason']}"
         lines += [*([""] if lines else []), heading]
-        header = ["members", "max/s", "at peak", "max/mean", "idle", "unassigned", "drain", "moved", "paused s"]
-        table = [[*header, "keeps up"]]
         rows = [row for row in curves_by_group[group_key(size)] if row["assignor"] == size["assignor"]]
-        for row in rows:
-            keeps_up = {True: "yes", False: "no", None: DASH}[row["keeps_up"]]
-            loads = [number(round(row[name])) for name in ("max_load", "max_load_at_quantile")]
-            costs = [number(row["moved"]), f"{row['paused_partition_seconds']:,.1f}"]
-            counts = [ratio(row["load_max_over_mean"]), number(row["idle"]), number(row["unassigned"])]
-            cells = [*loads, *counts, duration(row["drain_seconds"]), *costs, keeps_up]
-            table.append([f"{row['members']:,}{' (current)' if row['is_current'] else ''}", *cells])
-        lines += aligned(table, words=())
+        lines += CURVE.lines(rows, len(rows))[2:]
     return "\n".join(lines)
 
 

@@ -1,1 +1,0 @@
-"""Results as text for the terminal."""
