@@ -45,7 +45,7 @@ OF_PAGES = {
     r", so that\b": "Of a consequence, write: so.",
     r"(?<![Tt]here )\b(is|are|was|were) no\b(?! (longer|fewer|further|more))": "Write: isn't a, aren't, has no.",
     r"\b[Aa]lso if\b": "Write: even if.",
-    r"\bof (its|their|your) own(?=[.,:;)|]|$| (and|or|follow|raised)\b)": "Write it before the noun: its own.",
+    r"\bof (its|their|your) own(?=[.,:;)|]| (and|or|follow|raised)\b)": "Write it before the noun: its own.",
     r"\b[Bb]ounc(e|es|ed|ing)\b": "Write restart.",
     r"(?<![\d.,–-])\b([2-9]|[1-9]\d+) (broker|group|member|partition|replica|topic|worker)\b(?!-| groups)": "Plural.",
 }
