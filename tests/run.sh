@@ -39,7 +39,7 @@ fi
 # Where the caller's environment is and how his Python is set is not what is tested. Class data of the JVM would cost
 # more than a run of the tests gains by them.
 unset SPARK_ASSIGN_VENV SPARK_ASSIGN_PINS SPARK_ASSIGN_LOCK ${!PYTHON@}
-SPARK_ASSIGN_CLASS_DATA=no ./spark-submit.sh --set-up spark,embedded,kafka,msk,report,docs,test </dev/null || {
+SPARK_ASSIGN_CLASS_DATA=no ./spark-submit.sh --set-up spark,embedded,kafka,msk,mcp,report,docs,test </dev/null || {
   echo "tests/run.sh: .venv could not be made, so nothing was tested" >&2
   exit 3
 }

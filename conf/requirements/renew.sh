@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 uv="${UV:-uv}"
 folder=conf/requirements
-together=(spark kafka msk report test docs mutants release)
+together=(spark kafka msk mcp report test docs mutants release)
 # The release of Spark that is installed where none is asked for, its client, and the pandas that is tested with it.
 spark="$(sed -n 's/^DEFAULT_PINS="\([^"]*\)".*/\1/p' conf/launcher.sh)"
 pandas='pandas<3'

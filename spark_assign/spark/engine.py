@@ -52,6 +52,9 @@ _STRICT = "spark.sql.requireAllClusterKeysForDistribution"
 _CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
 """Setting with which PySpark looks up its caller in each call of its API, which Sail doesn't report."""
 
+_TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
+"""Environment variable with the token of a Spark Connect server."""
+
 _MAX_MESSAGE_BYTES = 16 * 2**20
 """Largest table that is sent to the embedded engine in a message; messages are limited to 128 MB."""
 
@@ -81,7 +84,12 @@ def embedded_session() -> SparkSession:
         >>> Fleet.read(session, "conf/sample-fleet").members.count()
         82
     """
-    session: SparkSession = SparkSession.builder.remote(_server_address()).getOrCreate()
+    token = os.environ.pop(_TOKEN, None)  # another server's; with a token, the client would use TLS
+    try:
+        session: SparkSession = SparkSession.builder.remote(_server_address()).getOrCreate()
+    finally:
+        if token is not None:
+            os.environ[_TOKEN] = token
     if session not in _EMBEDDED:
         # The client warns of each window over all rows, and Spark only in its log.
         warnings.filterwarnings("ignore", "WARN WindowExpression: No Partition Defined", UserWarning)
