@@ -28,7 +28,7 @@ in `tests/unit` and `tests/golden` that don't need Spark. First, it measures whi
 then checked only by the tests of its line, the fastest first, until one fails. A test counts as failed if it runs five
 seconds longer than four times its normal time.
 
-The faults are those of [mutmut](https://mutmut.readthedocs.io), and three more: a call left out, a condition negated,
+The faults come from [mutmut](https://mutmut.readthedocs.io), and three more: a call left out, a condition negated,
 and `min` instead of `max`. mutmut's own runner skips constants, defaults, and properties, which hold many of Kafka's
 numbers. Cosmic Ray starts a new process for each mutant and runs all tests in it. Therefore, each mutant runs here in a
 fork of a pytest session that has already collected the tests.

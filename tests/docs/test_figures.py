@@ -116,7 +116,7 @@ def test_shorter_heartbeats() -> None:
         (played,) = simulate_in_memory(facts, ("consumer",), settings.timing, ("results",))["results"]
         found[name] = played["availability"]
     paused = found["textbook-join"]["longest_pause_ms"]
-    assert figures("docs/simulate.md", "heartbeat-interval-ms 1000` it is # s") == [f"{paused / 1000:.1f}"]
+    assert figures("docs/simulate.md", "heartbeat-interval 1s` it is # s") == [f"{paused / 1000:.1f}"]
     lost = found["rolling-deployment"]["paused_partition_ms"] / 1000
     assert figures("docs/simulate.md", "it costs # partition-seconds: ") == [f"{lost:,.0f}"]
     assert figures("docs/simulate.md", "partition-seconds: #% saved") == [f"{1 - lost / 25_385.8:.0%}".rstrip("%")]

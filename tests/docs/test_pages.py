@@ -239,6 +239,14 @@ def test_a_command_has_one_outcome() -> None:
     assert got == {text: found for text, found in outcomes.items() if "faulty" in text and len(found) == 2}
 
 
+def test_user_pages_are_short() -> None:
+    """README has at most 80 lines, a page for users 250; generated pages and those for contributors are longer."""
+    others = {"benchmarks", "commands", "mutants", "reference", "tables"}
+    lengths = {page.stem: len(page.read_text().splitlines()) for page in pages() if page.stem not in others}
+    assert lengths["README"] <= 80
+    assert {name: lines for name, lines in lengths.items() if lines > 250} == {}
+
+
 def test_tables_are_aligned() -> None:
     """The comparison with what is printed ignores widths, so a table that was edited by hand is found here."""
     for page in pages():

@@ -40,6 +40,17 @@ RULES = {
 }
 """Pattern: what to do instead."""
 
+OF_PAGES = {
+    r"\b([Tt]hat|[Tt]hose) of\b": "Name the noun again, or write: as in, like.",
+    r", so that\b": "Of a consequence, write: so.",
+    r"(?<![Tt]here )\b(is|are|was|were) no\b(?! (longer|fewer|further|more))": "Write: isn't a, aren't, has no.",
+    r"\b[Aa]lso if\b": "Write: even if.",
+    r"\bof (its|their|your) own(?=[.,:;)|]| (and|or|follow|raised)\b)": "Write it before the noun: its own.",
+    r"\b[Bb]ounc(e|es|ed|ing)\b": "Write restart.",
+    r"(?<![\d.,–-])\b([2-9]|[1-9]\d+) (broker|group|member|partition|replica|topic|worker)\b(?!-| groups)": "Plural.",
+}
+"""The same for pages only, whose sentences are long enough for them."""
+
 ACRONYM = re.compile(r"(?<![\w.-])[A-Z][A-Z0-9]+s?(?![\w-]|\.\w)")
 
 
@@ -64,7 +75,7 @@ def problems(text: str) -> list[str]:
     """Returns what breaks a rule, with the number of its line."""
     found = []
     for number, line in lines_of_prose(text):
-        found += broken_rules(number, line)
+        found += broken_rules(number, line, RULES | OF_PAGES)
         words = {each[0].removesuffix("s") for each in ACRONYM.finditer(line)} - ACCEPTED
         found += [f"{number}: {word!r}: explain it, or add it to accepted_terms.txt." for word in sorted(words)]
         heading = re.match(r"#+ (.*)", line)
@@ -73,9 +84,9 @@ def problems(text: str) -> list[str]:
     return found
 
 
-def broken_rules(number: int, line: str) -> Iterator[str]:
-    """Yields what breaks one of RULES in a line."""
-    for pattern, remedy in RULES.items():
+def broken_rules(number: int, line: str, rules: dict[str, str]) -> Iterator[str]:
+    """Yields what breaks one of the rules in a line."""
+    for pattern, remedy in rules.items():
         yield from (f"{number}: {each[0].strip()!r}: {remedy}" for each in re.finditer(pattern, line))
 
 
@@ -95,7 +106,7 @@ def test_help_texts() -> None:
     """No rule is broken; names of values are upper case there."""
     for file in FOLDER.glob("*.txt"):
         lines = enumerate(file.read_text(encoding="utf-8").split("\n"), 1)
-        assert [each for number, line in lines for each in broken_rules(number, line)] == [], file.name
+        assert [each for number, line in lines for each in broken_rules(number, line, RULES)] == [], file.name
 
 
 def test_what_the_rules_find() -> None:

@@ -1,0 +1,46 @@
+"""Defaults of Kafka's settings that the pages name: they stand there, and the classes of 4.4.0 have them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.docs.pages import ROOT
+from tests.kafka import java_programs, maven
+
+pytestmark = pytest.mark.kafka
+
+SIMULATION = "docs/simulate-rules.md"
+NAMED = {
+    "auto.commit.interval.ms": ("5000", "docs/history-rules.md", "commit every 5 s (`auto.commit.interval.ms`)"),
+    "max.poll.interval.ms": ("300000", "docs/questions.md", "its `max.poll.interval.ms` (5 minutes by default)"),
+    "metadata.max.age.ms": ("300000", "docs/change.md", "within `metadata.max.age.ms` (five minutes)"),
+    "session.timeout.ms": ("45000", "docs/history-rules.md", "(45 s since release 3.0)"),
+    "group.min.session.timeout.ms": ("6000", "docs/membership.md", "| `--session-bounds` | 6s,30min |"),
+    "group.max.session.timeout.ms": ("1800000", "docs/membership.md", "| `--session-bounds` | 6s,30min |"),
+    "group.consumer.session.timeout.ms": ("45000", "docs/change.md", "timeout.ms of the broker (45 s)"),
+    "group.consumer.min.session.timeout.ms": ("45000", "docs/change.md", "of the group: 45 to 60 s"),
+    "group.consumer.max.session.timeout.ms": ("60000", "docs/change.md", "of the group: 45 to 60 s"),
+    "group.consumer.heartbeat.interval.ms": ("5000", "docs/change.md", "interval.ms of the broker (5 s)"),
+    "group.consumer.min.heartbeat.interval.ms": ("5000", "docs/change.md", "of the group: 5 to 15 s"),
+    "group.consumer.max.heartbeat.interval.ms": ("15000", "docs/change.md", "of the group: 5 to 15 s"),
+    "group.consumer.migration.policy": ("bidirectional", "docs/change.md", "`bidirectional` (Kafka's default)"),
+    "group.consumer.assignment.interval.ms": ("1000", "docs/sticky.md", "interval.ms` (1 s; since 4.3)"),
+    "group.consumer.min.assignment.interval.ms": ("0", "docs/operate.md", "brokers allow 0 to 15,000"),
+    "group.consumer.max.assignment.interval.ms": ("15000", "docs/operate.md", "brokers allow 0 to 15,000"),
+}
+"""Setting: its default, and the words of a page that name it."""
+
+
+def test_defaults_that_the_pages_name() -> None:
+    """Those in sentences, and those in the table of the simulation's settings."""
+    table = re.findall(r"^\| \w+ \| `([a-z.]+)`[^|]*\| (?:by \w+: )?([\d,]+)", (ROOT / SIMULATION).read_text(), re.M)
+    assert len(table) == 8
+    wanted = [(name, value.replace(",", "")) for name, value in table]
+    for name, (value, page, words) in NAMED.items():
+        assert words in " ".join((ROOT / page).read_text().split()), (name, page)
+        wanted.append((name, value))
+    names = [name for name, _ in wanted]
+    classes = maven.group_coordinator_classpath(maven.VERSION)
+    assert dict(wanted) == dict(zip(names, java_programs.answers("Defaults", names, classes), strict=True))
