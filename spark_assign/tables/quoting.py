@@ -14,6 +14,9 @@ _PROPERTIES_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]")
 _LITERAL_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _SHELL_IN_QUOTES = "$`!"
 """Characters that a shell obeys between double quotes."""
+MAX_CODE = 100
+"""Maximum number of characters of a name in a text for reviewers."""
+_BACKTICKS = re.compile(r"`+")
 _MERMAID_SYNTAX = re.compile(r"[#;%{}<>$&`\"]|\bend\b", re.IGNORECASE)
 
 
@@ -65,6 +68,24 @@ def mermaid_text(text: str) -> str:
     """
     escaped = _MERMAID_SYNTAX.sub(lambda match: f"#{ord(match[0][0])};{match[0][1:]}", text)
     return "".join(each if each.isprintable() else f"#{ord(each)};" for each in escaped)
+
+
+def markdown_code(text: str) -> str:
+    """Returns a text as a code span of Markdown, also for a cell of a table, cut at `MAX_CODE` characters.
+
+    Markdown obeys nothing inside a code span: no link, no image, no `@name`, no HTML. The fence is longer than any run
+    of backticks inside (CommonMark 6.1). A `|`, which ends a cell before code spans are found, becomes `\\x7c`.
+    """
+    shown = comment_text(text if len(text) <= MAX_CODE else f"{text[:MAX_CODE]}…").replace("|", "\\x7c")
+    fence = "`" * (1 + max((len(run) for run in _BACKTICKS.findall(shown)), default=0))
+    is_plain = shown.strip(" ") == shown != "" and not shown.startswith("`") and not shown.endswith("`")
+    return f"{fence}{shown}{fence}" if is_plain else f"{fence} {shown or '(empty)'} {fence}"
+
+
+def markdown_block(text: str) -> list[str]:
+    """Returns the lines of a fenced code block of Markdown, which no line of the text can end."""
+    fence = "`" * max(3, 1 + max((len(run) for run in _BACKTICKS.findall(text)), default=0))
+    return [f"{fence}text", *map(comment_text, text.split("\n")), fence]
 
 
 def _literal_character(character: str) -> str:
