@@ -24,10 +24,13 @@ from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
 from spark_assign.groups.registry import find_assignor
 from spark_assign.replicas import ClusterChange, reassign
+from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.engine import dataframe_of
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.quoting import markdown_code as code
+from spark_assign.tables.schema_fields import schema
 
 TOPIC, GROUP, CLIENT, POOL, CONNECTOR = "topic", "group", "client", "node pool", "connector"
 """What changes: a topic, the members of a group, the settings of a group's clients, the brokers of a cluster, and the
@@ -89,6 +92,7 @@ class FleetChange:
         partitions: new partitions by cluster and topic; None: deleted.
         members: number of members that join or leave (below 0) by cluster and group.
         grown: the topics of `partitions` that exist and grow.
+        emptied: groups without members after the changes.
     """
 
     clusters: list[str]
@@ -99,6 +103,7 @@ class FleetChange:
     partitions: dict[_Key, int | None] = field(default_factory=dict)
     members: dict[_Key, int] = field(default_factory=dict)
     grown: set[_Key] = field(default_factory=set)
+    emptied: set[_Key] = field(default_factory=set)
 
     @property
     def compared(self) -> list[str] | None:
@@ -124,11 +129,12 @@ class FleetChange:
         return fleet
 
     def affected(self, fleet: FleetTables) -> DataFrame:
-        """Returns the groups with members that rebalance: cluster, group_id."""
+        """Returns the groups that rebalance, and have members before and after: cluster, group_id."""
         topics = F.broadcast(_rows(fleet, dict.fromkeys(self.partitions, 0), "topic"))
         reading = fleet.subscribed_topics.join(topics, ["cluster", "topic"]).select(*GROUP_KEY)
-        changed = {(str(each.cluster), each.name): 0 for each in self.changes if each.group_id}
+        changed = {(str(each.cluster), each.name): 0 for each in self.changes if each.kind in (GROUP, CLIENT)}
         found = union([reading, _rows(fleet, changed, "group_id").select(*GROUP_KEY)]).distinct()
+        found = found.join(_rows(fleet, dict.fromkeys(self.emptied, 0), "group_id"), GROUP_KEY, "left_anti")
         return found.join(fleet.members.select(*GROUP_KEY), GROUP_KEY, "left_semi")
 
     def broker_loads(self, fleet: FleetTables) -> DataFrame | None:
@@ -162,11 +168,9 @@ class FleetChange:
 
 def _rows(fleet: FleetTables, counts: Mapping[_Key, int], name: str) -> DataFrame:
     """Returns counts of this process as a table: cluster, `name`, count."""
-    columns = {"cluster": [key[0] for key in counts], name: [key[1] for key in counts], "count": [*counts.values()]}
-    types = (pa.string(), pa.string(), pa.int64())
-    arrays = [pa.array(values, kind) for values, kind in zip(columns.values(), types, strict=True)]
-    rows: DataFrame = fleet.topics.sparkSession.createDataFrame(pa.table(arrays, [*columns]))
-    return rows
+    kind = schema(f"cluster string, {name} string, count long")
+    rows = [{"cluster": key[0], name: key[1], "count": count} for key, count in counts.items()]
+    return dataframe_of(fleet.topics.sparkSession, pa.Table.from_pylist(rows, to_arrow_schema(kind)), kind)
 
 
 def resolve(fleet: FleetTables, changes: Sequence[DeclaredChange], clusters: Mapping[str, str]) -> FleetChange:
@@ -283,15 +287,16 @@ def _add_group(resolved: FleetChange, change: DeclaredChange, key: _Key, members
         text = "has static members: partitions of those that leave have no owner until `session.timeout.ms` is over."
         resolved.risks.append(f"{name} {text}")
     if delta and not members + delta:
+        resolved.emptied.add(key)
         resolved.risks.append(f"{name} has no members left: nobody reads its partitions.")
     if delta > 0 and not members:
         resolved.notes.append(f"{name} has no members in the snapshot, so nobody knows what new ones read.")
 
 
 def _add_connector(resolved: FleetChange, change: DeclaredChange) -> None:
-    tasks = f"{change.before or 0:,} → {change.after or 0:,} tasks; its Connect cluster rebalances"
+    resolved.changes.append(change)
     sink = f"The snapshot has no group {code(str(change.group_id))}, so no consumers are planned"
-    resolved.notes.append(f"connector {code(change.name)}: {tasks}. {sink}.")
+    resolved.notes.append(f"connector {code(change.name)}: its Connect cluster rebalances. {sink}.")
 
 
 def _add_client(resolved: FleetChange, change: DeclaredChange, key: _Key) -> None:

@@ -34,7 +34,7 @@ POOL = "kind: KafkaNodePool\nmetadata: {{name: pool}}\nspec: {{replicas: {0}, ro
 CONFLUENT = (
     '{{"format_version": "1.2", "planned_values": {{"root_module": {{"child_modules": [{{"resources": [{{'
     '"address": "module.a.confluent_kafka_topic.t", "mode": "managed", "type": "confluent_kafka_topic", "values": '
-    '{{"topic_name": "t", "partitions_count": {0}, "kafka_cluster": [{{"id": "lkc-1"}}], "password": "{1}"}}}}]}}]}}}}}}'
+    '{{"topic_name": "t", "partitions_count": {0}, "kafka_cluster": [{{"id": "lkc-1"}}], "secret": "{1}"}}}}]}}]}}}}}}'
 )
 STATE = (
     '{{"format_version": "0.1", "values": {{"root_module": {{"resources": [{{"address": "x", "mode": "managed", '

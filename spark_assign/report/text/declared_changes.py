@@ -93,9 +93,9 @@ class Review:
 @progress("comparing the groups that rebalance", 1)
 def read_groups(comparison: DataFrame, change: FleetChange) -> tuple[list[Row], Row]:
     """Returns the first groups of a comparison with `AS_IS` and `NAME`, and the totals (`Review`)."""
-    group = F.struct(*GROUP_KEY)
     chosen = [
-        F.when(group == F.struct(*map(F.lit, key)), F.lit(assignor)) for key, assignor in change.assignors.items()
+        F.when((F.col("cluster") == key[0]) & (F.col("group_id") == key[1]), F.lit(assignor))
+        for key, assignor in change.assignors.items()
     ]
     used, metrics = F.coalesce("current_assignor", F.lit(KAFKA_DEFAULT)), F.struct(*_METRICS)
 
