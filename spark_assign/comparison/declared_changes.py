@@ -251,7 +251,7 @@ def _add_topic(resolved: FleetChange, change: DeclaredChange, key: _Key, now: in
         resolved.partitions[key] = None
         resolved.risks.append(f"{name} is deleted, with all its records.")
     elif after == UNSET:
-        resolved.notes.append(f"{name}: `partitions` isn't set, so nobody knows their number.")
+        resolved.notes.append(f"{name}: `partitions` isn't set, so their number isn't known.")
     else:
         for had, origin in ((before, "before"), (now, "in the snapshot")):
             if isinstance(had, int) and after < had:
@@ -288,9 +288,9 @@ def _add_group(resolved: FleetChange, change: DeclaredChange, key: _Key, members
         resolved.risks.append(f"{name} {text}")
     if delta and not members + delta:
         resolved.emptied.add(key)
-        resolved.risks.append(f"{name} has no members left: nobody reads its partitions.")
+        resolved.risks.append(f"{name} has no members left to read its partitions.")
     if delta > 0 and not members:
-        resolved.notes.append(f"{name} has no members in the snapshot, so nobody knows what new ones read.")
+        resolved.notes.append(f"{name} has no members in the snapshot, so what new ones read isn't known.")
 
 
 def _add_connector(resolved: FleetChange, change: DeclaredChange) -> None:

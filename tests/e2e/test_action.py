@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
+from spark_assign.sources.files.declared_changes import Mapped
+from tests.docs.pages import block
+
 ROOT = Path(__file__).parents[2]
-STEPS = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+STEPS = ACTION["runs"]["steps"]
 TOPIC = "kind: KafkaTopic\nmetadata: {name: orders.created}\nspec:\n  partitions: %s\n"
 PYTHON = """#!/bin/bash
 # A virtual environment whose pip writes down what it would install, and whose spark-assign is that of this clone.
@@ -31,6 +36,18 @@ def test_no_value_is_part_of_a_script() -> None:
     """A name with `$(…)` in it would be executed; environment variables are not."""
     assert [step["name"] for step in STEPS if "${{" in step.get("run", "")] == []
     assert all(step["shell"] == "bash" for step in STEPS if "run" in step)
+
+
+def test_the_page() -> None:
+    """Its workflow gives inputs that the action has; its mapping file is valid."""
+    workflow = block("docs/pull-request.md", "on: pull_request")
+    *_, uses = yaml.safe_load("\n".join(workflow))["jobs"]["kafka"]["steps"]
+    assert uses["with"].keys() <= ACTION["inputs"].keys()
+    mapping = tomllib.loads("\n".join(block("docs/pull-request.md", "[clusters]")))
+    assert [each.group for each in Mapped.model_validate(mapping).consumers] == [
+        "notifications-email",
+        "orders-service",
+    ]
 
 
 class Repository:

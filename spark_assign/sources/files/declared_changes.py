@@ -479,7 +479,7 @@ def _group_changes(sides: tuple[_Found, _Found], mapped: Mapped, notes: list[str
                 continue
             is_known, replicas = True, one.values["replicas"]
             if replicas is None and is_changed:
-                notes.append(f"{what}: `replicas` isn't set ({code(one.where)}), so nobody knows what changes.")
+                notes.append(f"{what}: `replicas` isn't set ({code(one.where)}), so what changes isn't known.")
             if consumer and consumer.members_per_replica:
                 weighted.add(group)
                 replicas = (replicas or 0) * consumer.members_per_replica
