@@ -33,7 +33,7 @@ class Review:
         self.folder, self.capsys, self.caplog = tmp_path, capsys, caplog
 
     def of(self, before: str, after: str, *words: str, name: str = "x.yaml", fleet: str = "--sample") -> int:
-        """The exit code; `printed` and `said` have the output and the messages."""
+        """The exit code; `printed` and `messages` have the output and the messages."""
         for side, text in (("old", before), ("new", after)):
             (self.folder / side).mkdir(exist_ok=True)
             (self.folder / side / name).write_text(text, encoding="utf-8")
@@ -41,7 +41,7 @@ class Review:
         sides = [str(self.folder / side) for side in ("old", "new")]
         code = compare.main([*fleet.split(), "--changes", *sides, "-o", "markdown", *words])
         captured = self.capsys.readouterr()
-        self.printed, self.said = captured.out, self.caplog.text + captured.err
+        self.printed, self.messages = captured.out, self.caplog.text + captured.err
         assert len(self.printed.splitlines()) <= MAX_LINES
         return code
 
@@ -102,7 +102,7 @@ def test_the_change_is_that_of_what_ifs(review: Review, spark: SparkSession) -> 
 )
 def test_changes(review: Review, before: str, after: str, expected: list[str]) -> None:
     """Each kind, with its risks."""
-    assert review.of(before, after) == 0, review.said
+    assert review.of(before, after) == 0, review.messages
     for text in expected:
         assert text in review.printed
 
@@ -137,7 +137,7 @@ def test_client_settings(review: Review) -> None:
 def test_wrong_changes(review: Review, before: str, after: str, message: str) -> None:
     """Exit code 2, with file and line."""
     assert review.of(before, after) == 2
-    assert message in review.said
+    assert message in review.messages
 
 
 def test_several_clusters(review: Review, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_several_clusters(review: Review, tmp_path: Path) -> None:
     texts = [CONSUMER.format("g", n) for n in (2, 3)]
     place = f"--fleet {tmp_path / 'fleet'}"
     assert review.of(*texts, fleet=place) == 2
-    assert "the group 'g' can be in several clusters" in review.said
+    assert "the group 'g' can be in several clusters" in review.messages
     (tmp_path / "map.toml").write_text(
         'consumers = [{workload = "g", group = "g", cluster = "B"}]\nclusters = {B = "b"}'
     )
@@ -167,4 +167,4 @@ def test_several_clusters(review: Review, tmp_path: Path) -> None:
     assert r"| ``a/](http://x) @you <img> `\x7c\n# x`` |" in review.printed
     (tmp_path / "map.toml").write_text("consumer = 1")
     assert review.of(*texts, "--changes-map", str(tmp_path / "map.toml"), fleet=place) == 2
-    assert "unknown key consumer. Did you mean consumers?" in review.said
+    assert "unknown key consumer. Did you mean consumers?" in review.messages
