@@ -31,8 +31,8 @@ from spark_assign.cli.plan_kinds import has_streams_groups
 from spark_assign.cli.settings_file import from_file, validated
 from spark_assign.comparison.declared_changes import DeclaredChange, resolve
 from spark_assign.comparison.what_if import AS_IS, WhatIf, parse_what_if
+from spark_assign.report.declared_changes import Review, read_brokers, read_groups, review_markdown
 from spark_assign.report.results import summary
-from spark_assign.report.text.declared_changes import Review, read_brokers, read_groups, review_markdown
 from spark_assign.simulation.settings import Settings
 from spark_assign.sources.files.declared_changes import Mapped, read_changes
 from spark_assign.sources.files.snapshot_files import last_taken, summarized

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
@@ -32,9 +33,13 @@ from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.quoting import markdown_code as code
 from spark_assign.tables.schema_fields import schema
 
-TOPIC, GROUP, CLIENT, POOL, CONNECTOR = "topic", "group", "client", "node pool", "connector"
-"""What changes: a topic, the members of a group, the settings of a group's clients, the brokers of a cluster, and the
-tasks of a connector."""
+
+class Kind(StrEnum):
+    """What changes: a topic, the members of a group, the settings of a group's clients, the brokers of a cluster, or
+    the tasks of a connector."""
+
+    TOPIC, GROUP, CLIENT, POOL, CONNECTOR = "topic", "group", "client", "node pool", "connector"
+
 
 UNSET = "not set"
 """Value of partitions that a file doesn't declare, for a topic that it declares."""
@@ -56,7 +61,7 @@ class DeclaredChange:
     """A value that differs between two versions of files.
 
     Attributes:
-        kind: `TOPIC`, `GROUP`, `CLIENT`, `POOL`, or `CONNECTOR`.
+        kind: what changes.
         name: the topic, the group ID, the node pool, or the connector.
         cluster: the cluster; None: the one that has the topic or group.
         setting: what changes: `partitions`, `replicas`, `tasksMax`, `assignor`, or a key of client properties.
@@ -65,7 +70,7 @@ class DeclaredChange:
         per_replica: members of a group for each replica; None: as many as in the snapshot.
     """
 
-    kind: str
+    kind: Kind
     name: str
     cluster: str | None
     setting: str
@@ -77,7 +82,7 @@ class DeclaredChange:
     @property
     def group_id(self) -> str | None:
         """The group whose members change; None for topics and brokers."""
-        return {GROUP: self.name, CLIENT: self.name, CONNECTOR: f"{SINK}{self.name}"}.get(self.kind)
+        return {Kind.GROUP: self.name, Kind.CLIENT: self.name, Kind.CONNECTOR: f"{SINK}{self.name}"}.get(self.kind)
 
 
 @dataclass
@@ -132,7 +137,7 @@ class FleetChange:
         """Returns the groups that rebalance, and have members before and after: cluster, group_id."""
         topics = F.broadcast(_rows(fleet, dict.fromkeys(self.partitions, 0), "topic"))
         reading = fleet.subscribed_topics.join(topics, ["cluster", "topic"]).select(*GROUP_KEY)
-        changed = {(str(each.cluster), each.name): 0 for each in self.changes if each.kind in (GROUP, CLIENT)}
+        changed = {(str(each.cluster), each.name): 0 for each in self.changes if each.kind in (Kind.GROUP, Kind.CLIENT)}
         found = union([reading, _rows(fleet, changed, "group_id").select(*GROUP_KEY)]).distinct()
         found = found.join(_rows(fleet, dict.fromkeys(self.emptied, 0), "group_id"), GROUP_KEY, "left_anti")
         return found.join(fleet.members.select(*GROUP_KEY), GROUP_KEY, "left_semi")
@@ -189,27 +194,29 @@ def resolve(fleet: FleetTables, changes: Sequence[DeclaredChange], clusters: Map
         raise ConfigError(f"{len(changes):,} changes, expected at most {MAX_CHANGES:,}. Compare fewer files at a time.")
     names = fleet.topics.select("cluster").distinct().orderBy("cluster").limit(_MAX_CLUSTERS).collect()
     resolved = FleetChange([row["cluster"] for row in names])
-    topics = [each.name for each in changes if each.kind == TOPIC]
+    topics = [each.name for each in changes if each.kind == Kind.TOPIC]
     groups = [each.group_id for each in changes if each.group_id]
     found = fleet.topics.where(F.col("topic").isin(topics)).select("cluster", "topic", "partitions")
     partitions = {(row[0], row[1]): row[2] for row in found.collect()}  # the topics that change
     members = _members(fleet, groups)
     for declared in changes:
         change = replace(declared, cluster=clusters.get(str(declared.cluster), declared.cluster))
-        if change.kind == CONNECTOR and all(name != change.group_id for _, name in members):
+        if change.kind == Kind.CONNECTOR and all(name != change.group_id for _, name in members):
             _add_connector(resolved, change)
             continue
-        known = partitions if change.kind == TOPIC else members
+        known = partitions if change.kind == Kind.TOPIC else members
         having = sorted({cluster for cluster, name in known if name == (change.group_id or change.name)})
         key = (_cluster(change, resolved.clusters, having), change.group_id or change.name)
-        change = replace(change, cluster=key[0], name=key[1], kind=GROUP if change.kind == CONNECTOR else change.kind)
-        if change.kind == TOPIC:
+        change = replace(
+            change, cluster=key[0], name=key[1], kind=Kind.GROUP if change.kind == Kind.CONNECTOR else change.kind
+        )
+        if change.kind == Kind.TOPIC:
             _add_topic(resolved, change, key, partitions.get(key))
-        elif change.kind == GROUP:
+        elif change.kind == Kind.GROUP:
             _add_group(resolved, change, key, *members[key])
         else:
             resolved.changes.append(change)
-            (_add_client if change.kind == CLIENT else _add_pool)(resolved, change, key)
+            (_add_client if change.kind == Kind.CLIENT else _add_pool)(resolved, change, key)
     return resolved
 
 
@@ -228,7 +235,7 @@ def _cluster(change: DeclaredChange, clusters: Sequence[str], having: Sequence[s
     """Returns the cluster of the fleet that a change is about: the named one, the only one, or the only one that has
     the topic or group. Raises ConfigError.
     """
-    can_be_new = change.kind == POOL or (change.kind == TOPIC and change.before is None)
+    can_be_new = change.kind == Kind.POOL or (change.kind == Kind.TOPIC and change.before is None)
     named = [each for each in clusters if each == change.cluster or len(clusters) == 1]
     found = named or having
     if len(found) == 1 and (can_be_new or found[0] in having):

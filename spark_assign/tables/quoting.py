@@ -14,9 +14,6 @@ _PROPERTIES_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]")
 _LITERAL_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _SHELL_IN_QUOTES = "$`!"
 """Characters that a shell obeys between double quotes."""
-MAX_CODE = 100
-"""Maximum number of characters of a name in a text for reviewers."""
-_BACKTICKS = re.compile(r"`+")
 _MERMAID_SYNTAX = re.compile(r"[#;%{}<>$&`\"]|\bend\b", re.IGNORECASE)
 
 
@@ -57,17 +54,9 @@ def string_literal(text: str) -> str:
     return f'"{"".join(map(_literal_character, text))}"'
 
 
-def comment_text(text: str) -> str:
-    """Returns a text for a comment that ends with the line: each line end or other control character as an escape."""
-    return "".join(each if each.isprintable() else _literal_character(each) for each in text)
-
-
-def mermaid_text(text: str) -> str:
-    """Returns a text for a label of a Mermaid diagram: its special characters, its keyword `end`, and everything that
-    isn't printable as character codes.
-    """
-    escaped = _MERMAID_SYNTAX.sub(lambda match: f"#{ord(match[0][0])};{match[0][1:]}", text)
-    return "".join(each if each.isprintable() else f"#{ord(each)};" for each in escaped)
+MAX_CODE = 100
+"""Maximum number of characters of a name in a text for reviewers."""
+_BACKTICKS = re.compile(r"`+")
 
 
 def markdown_code(text: str) -> str:
@@ -86,6 +75,19 @@ def markdown_block(text: str) -> list[str]:
     """Returns the lines of a fenced code block of Markdown, which no line of the text can end."""
     fence = "`" * max(3, 1 + max((len(run) for run in _BACKTICKS.findall(text)), default=0))
     return [f"{fence}text", *map(comment_text, text.split("\n")), fence]
+
+
+def comment_text(text: str) -> str:
+    """Returns a text for a comment that ends with the line: each line end or other control character as an escape."""
+    return "".join(each if each.isprintable() else _literal_character(each) for each in text)
+
+
+def mermaid_text(text: str) -> str:
+    """Returns a text for a label of a Mermaid diagram: its special characters, its keyword `end`, and everything that
+    isn't printable as character codes.
+    """
+    escaped = _MERMAID_SYNTAX.sub(lambda match: f"#{ord(match[0][0])};{match[0][1:]}", text)
+    return "".join(each if each.isprintable() else f"#{ord(each)};" for each in escaped)
 
 
 def _literal_character(character: str) -> str:

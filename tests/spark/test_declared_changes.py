@@ -12,7 +12,7 @@ from jobs import compare
 from spark_assign import Fleet
 from spark_assign import compare as compare_fleet
 from spark_assign.comparison.what_if import WhatIf
-from spark_assign.report.text.declared_changes import MAX_LINES
+from spark_assign.report.declared_changes import MAX_LINES
 from tests.cases import cases
 
 pytestmark = [pytest.mark.spark, pytest.mark.once]

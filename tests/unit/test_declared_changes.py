@@ -113,11 +113,14 @@ def test_replicas_of_a_group_are_summed(tmp_path: Path) -> None:
     ("x.md", "a", "b", "`x.md` changed, but files of this kind aren't read."),
     ("x.yaml", DEPLOYMENT.format(1, "a").replace("spark-", "x-"), "", "`a` changed, but its group isn't known"),
     ("x.yaml", "", DEPLOYMENT.format("", "a"), "`replicas` isn't set"),
+    ("x.yaml", DEPLOYMENT.format(3, "a"), DEPLOYMENT.format("", "a"), "in group `orders-service` isn't known"),
     ("g.properties", "a=1\n", "group.protocol=consumer\n", "its group isn't known: map the file."),
 )
 def test_what_is_not_read_is_named(tmp_path: Path, name: str, before: str, after: str, note: str) -> None:
     """Kinds, files, and workloads without a group."""
-    assert note in "".join(changed(tmp_path, name, before, after)[1])
+    changes, notes = changed(tmp_path, name, before, after)
+    assert note in "".join(notes)
+    assert changes == []
 
 
 LAUGHS = "a0: &a0 1\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 20))

@@ -26,16 +26,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
-from spark_assign.comparison.declared_changes import (
-    CLIENT,
-    CONNECTOR,
-    GROUP,
-    MAX_NAME,
-    POOL,
-    TOPIC,
-    UNSET,
-    DeclaredChange,
-)
+from spark_assign.comparison.declared_changes import MAX_NAME, UNSET, DeclaredChange, Kind
 from spark_assign.comparison.what_if import MAX_COUNT
 from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.sources.auth import properties
@@ -52,11 +43,11 @@ GROUP_LABEL, CLUSTER_LABEL = "spark-assign/group", "spark-assign/cluster"
 
 _WORKLOAD = "workload"
 _KINDS = {
-    "KafkaTopic": (TOPIC, ("partitions", "replicas")),
-    "KafkaConnector": (CONNECTOR, ("tasksMax",)),
-    "KafkaNodePool": (POOL, ("replicas",)),
-    "Deployment": (_WORKLOAD, ("replicas",)),
-    "StatefulSet": (_WORKLOAD, ("replicas",)),
+    "KafkaTopic": (Kind.TOPIC, "partitions", "replicas"),
+    "KafkaConnector": (Kind.CONNECTOR, "tasksMax"),
+    "KafkaNodePool": (Kind.POOL, "replicas"),
+    "Deployment": (_WORKLOAD, "replicas"),
+    "StatefulSet": (_WORKLOAD, "replicas"),
 }
 """What each kind of resource declares, and the settings of `spec` that are read."""
 
@@ -155,7 +146,7 @@ def read_changes(old: str, new: str, mapped: Mapped) -> tuple[list[DeclaredChang
         found = [side.get(key, []) for side in sides]
         if [each.content for each in found[0]] == [each.content for each in found[1]] or key[0] == _WORKLOAD:
             continue
-        if key[0] in (TOPIC, CONNECTOR, POOL, CLIENT):
+        if key[0] in (Kind.TOPIC, Kind.CONNECTOR, Kind.POOL, Kind.CLIENT):
             changes += _changes(key, _one(key, found[0]), _one(key, found[1]), mapped, notes)
         else:
             unread.setdefault(key[0], []).append(next(each.where for each in [*found[1], *found[0]]))
@@ -275,27 +266,20 @@ def _yaml(name: str, text: str) -> _Read:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         at = text.count("\n", 0, getattr(error, "position", 0)) if mark is None else mark.line
-        problem = getattr(error, "problem", None) or getattr(error, "reason", "")
-        problem = " ".join(str(problem).split())[:MAX_NAME]
+        problem = str(getattr(error, "problem", None) or getattr(error, "reason", ""))[:MAX_NAME]
         raise ConfigError(f"{name}:{at + 1}: isn't valid YAML: {problem}. {_CORRECT}.") from None
     except ValueError as error:  # a date that isn't one
         raise ConfigError(f"{name}: isn't valid YAML: {str(error)[:MAX_NAME]}.") from None
 
 
 def _manifest(where: str, document: Any) -> _Read:
-    """Yields what a resource of Kubernetes declares; those of a `List` one by one."""
+    """Yields what a resource of Kubernetes declares."""
     if document is None:
         return
     if not isinstance(document, _Fields) or not isinstance(document.get("kind"), str):
         yield ("a document without kind", "", where), _Declared({"": document}, where)
         return
     kind, meta, spec = document["kind"], document.fields("metadata"), document.fields("spec")
-    if kind.endswith("List") and isinstance(document.get("items"), list):
-        name = where.rpartition(":")[0]
-        for item in document["items"]:
-            line = min(item.lines.values(), default=1) if isinstance(item, _Fields) else 1
-            yield from _manifest(f"{name}:{line}", item)
-        return
     labels = {**meta.fields("labels"), **meta.fields("annotations")}
     title, space = meta.text("name", where), meta.text("namespace", where)
     if not title:
@@ -303,20 +287,19 @@ def _manifest(where: str, document: Any) -> _Read:
     if kind not in _KINDS:
         yield (kind, space, title), _Declared({"": document}, where)
         return
-    declares, settings = _KINDS[kind]
+    declares, *settings = _KINDS[kind]
     shown = _Declared({}, where, spec.lines)
     values = {key: _count(shown.place(key), key, spec.get(key)) for key in settings}
-    if spec.get("state") == "stopped" and declares == CONNECTOR:
-        values = {"tasksMax": 0}
-    if declares == POOL and "broker" not in (spec.get("roles") or ["broker"]):
-        values = {"replicas": 0}
+    roles = spec.get("roles")
+    if spec.get("state") == "stopped" or (isinstance(roles, list) and "broker" not in roles):
+        values = dict.fromkeys(values, 0)  # a connector without tasks, a pool without brokers
     cluster = str(labels.get(CLUSTER_LABEL if declares == _WORKLOAD else "strimzi.io/cluster", ""))
     if declares == _WORKLOAD:
         title, group = f"{space}/{title}".lstrip("/"), str(labels.get(GROUP_LABEL, ""))
         yield (_WORKLOAD, kind, title), _Declared(values, where, spec.lines, group, cluster)
-        return
-    title = (spec.text("topicName", where) if declares == TOPIC else "") or title
-    yield (declares, cluster, title), _Declared(values, where, spec.lines, cluster=cluster)
+    else:
+        title = spec.text("topicName", where) or title
+        yield (declares, cluster, title), _Declared(values, where, spec.lines, cluster=cluster)
 
 
 def _count(where: str, key: str, value: Any) -> int | None:
@@ -371,7 +354,7 @@ def _module(name: str, module: _Fields) -> _Read:
         block = next(iter(_mappings(values, home)), _Fields())
         cluster = block.text("id", where) or ("" if home in block else str(values.get(home) or ""))
         read = {key: _count(where, key, value) for key, value in counts.items()}
-        yield (TOPIC, cluster, values[title]), _Declared(read, where, cluster=cluster)
+        yield (Kind.TOPIC, cluster, values[title]), _Declared(read, where, cluster=cluster)
     for child in _mappings(module, "child_modules"):
         yield from _module(name, child)
 
@@ -401,7 +384,7 @@ def _client(name: str, text: str) -> _Read:
     times = {key: int(given[key]) if key in given else None for key in _TIMES}
     lines["assignor"] = next((lines[key] for key in keys if key in _ASSIGNOR), 1)
     values = {"assignor": _assignor(given), **times}
-    yield (CLIENT, "", name), _Declared(values, f"{name}:1", lines, str.__str__(found.get("group.id", "")))
+    yield (Kind.CLIENT, "", name), _Declared(values, f"{name}:1", lines, str.__str__(found.get("group.id", "")))
 
 
 def _assignor(given: Mapping[str, str]) -> str:
@@ -414,12 +397,8 @@ def _assignor(given: Mapping[str, str]) -> str:
     return names.get(first, first)
 
 
-_READERS: Mapping[str, Callable[[str, str], _Read]] = {
-    ".yaml": _yaml,
-    ".yml": _yaml,
-    ".json": _json,
-    ".properties": _client,
-}
+_READERS: Mapping[str, Callable[[str, str], _Read]]
+_READERS = {".yaml": _yaml, ".yml": _yaml, ".json": _json, ".properties": _client}
 
 
 # --- differences -------------------------------------------------------------------------------------------------
@@ -446,7 +425,7 @@ def _changes(
     kind, _, name = key
     assert one is not None
     cluster = one.cluster or None
-    if kind == CLIENT:
+    if kind == Kind.CLIENT:
         consumer = mapped.consumer(name)
         title, name = name, consumer.group if consumer else one.group
         cluster = consumer.cluster if consumer else None
@@ -456,10 +435,10 @@ def _changes(
             return
     for setting in one.values:
         had, has = (None if each is None else each.values[setting] for each in (before, after))
-        if kind == TOPIC and setting == "partitions":  # None: there is no such topic
+        if kind == Kind.TOPIC and setting == "partitions":  # None: there is no such topic
             had, has = (UNSET if each and not n else n for each, n in ((before, had), (after, has)))
         if had != has:
-            yield DeclaredChange(kind, name, cluster, setting, had, has, one.place(setting))
+            yield DeclaredChange(Kind(kind), name, cluster, setting, had, has, one.place(setting))
 
 
 def _group_changes(sides: tuple[_Found, _Found], mapped: Mapped, notes: list[str]) -> Iterator[DeclaredChange]:
@@ -467,6 +446,7 @@ def _group_changes(sides: tuple[_Found, _Found], mapped: Mapped, notes: list[str
     sums: dict[tuple[str, str], list[int]] = {}
     changed: dict[tuple[str, str], str] = {}
     weighted: set[tuple[str, str]] = set()
+    unknown: dict[tuple[str, str], str] = {}
     for key in sorted({key for side in sides for key in side if key[0] == _WORKLOAD}):
         found = [side.get(key, []) for side in sides]
         is_changed = [each.content for each in found[0]] != [each.content for each in found[1]]
@@ -477,18 +457,19 @@ def _group_changes(sides: tuple[_Found, _Found], mapped: Mapped, notes: list[str
             group = (consumer.group, consumer.cluster or "") if consumer else one and (one.group, one.cluster)
             if one is None or not group or not group[0]:
                 continue
-            is_known, replicas = True, one.values["replicas"]
-            if replicas is None and is_changed:
-                notes.append(f"{what}: `replicas` isn't set ({code(one.where)}), so what changes isn't known.")
-            if consumer and consumer.members_per_replica:
+            is_known, replicas, weight = True, one.values["replicas"], consumer and consumer.members_per_replica
+            if replicas is None:
+                unknown[group] = f"{what}: `replicas` isn't set ({code(one.where)})"
+            if weight:
                 weighted.add(group)
-                replicas = (replicas or 0) * consumer.members_per_replica
-            sums.setdefault(group, [0, 0])[position] += replicas or 0
+            sums.setdefault(group, [0, 0])[position] += (replicas or 0) * (weight or 1)
             if is_changed:
                 changed[group] = one.place("replicas")
         if is_changed and not is_known:
             notes.append(f"{what} changed, but its group isn't known: add the annotation `{GROUP_LABEL}`, or map it.")
-    for (group_id, cluster), where in sorted(changed.items()):
-        before, after = sums[group_id, cluster]
-        per_replica = 1 if (group_id, cluster) in weighted else None
-        yield DeclaredChange(GROUP, group_id, cluster or None, "replicas", before, after, where, per_replica)
+    for group, where in sorted(changed.items()):
+        if group in unknown:
+            notes.append(f"{unknown[group]}, so what changes in group {code(group[0])} isn't known.")
+            continue
+        (before, after), per_replica = sums[group], 1 if group in weighted else None
+        yield DeclaredChange(Kind.GROUP, group[0], group[1] or None, "replicas", before, after, where, per_replica)

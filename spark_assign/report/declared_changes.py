@@ -108,24 +108,20 @@ def read_groups(comparison: DataFrame, change: FleetChange) -> tuple[list[Row], 
         with_assignor(NAME, F.coalesce(*chosen, used)).alias("after"),
         F.max_by(metrics, F.when((F.col("what_if") == NAME) & F.col("recommended"), 1)).alias("best"),
     )
-    costs = [F.desc_nulls_last(f"after.{name}") for name in ("moved", "paused_partition_seconds")]
+    order = [F.desc_nulls_last(f"after.{name}") for name in ("moved", "paused_partition_seconds")]
     totals = groups.agg(
         num_rows("groups"),
         F.count_if(F.col("after.rejected").isNull()).alias("planned"),
-        F.sum("after.moved").alias("moved"),
-        F.sum("after.partitions").alias("partitions"),
-        F.sum(F.least("before.moved", "after.moved")).alias("anyway"),
+        *(F.sum(f"after.{name}").alias(name) for name in ("moved", "partitions")),
         F.sum("after.paused_partition_seconds").alias("paused"),
         F.max("after.rounds").alias("rounds"),
     )
-    return collected(groups.orderBy(*costs, *map(F.col, GROUP_KEY)).limit(_GROUPS), "groups"), collected(
-        totals, "totals"
-    )[0]
+    return collected(groups.orderBy(*order, *map(F.col, GROUP_KEY)).limit(_GROUPS), "groups"), collected(totals, "totals")[0]
 
 
 def read_brokers(loads: DataFrame) -> list[Row]:
     """Returns the brokers with the most new replicas."""
-    order = [F.desc(F.col("new_replicas") - F.col("replicas")), "cluster", "broker_id"]
+    order = [F.desc(F.col("new_replicas") - F.col("replicas")), *map(F.col, ("cluster", "broker_id"))]
     return collected(loads.where("new_replicas > replicas").orderBy(*order).limit(_BROKERS), "brokers")
 
 
@@ -177,8 +173,6 @@ def _intro(review: Review) -> str:
     if totals.get("planned"):
         paused, rounds = f"{totals['paused'] or 0:,.0f} partition-seconds", count(totals["rounds"] or 1, "round")
         parts.append(f"Expected: {paused} without consumption, and at most {rounds} per group")
-    if anyway := totals.get("anyway"):
-        parts.append(f"{count(anyway, 'partition')} would move in any rebalance")
     return ". ".join(parts) + "."
 
 
