@@ -116,7 +116,8 @@ def read_groups(comparison: DataFrame, change: FleetChange) -> tuple[list[Row], 
         F.sum("after.paused_partition_seconds").alias("paused"),
         F.max("after.rounds").alias("rounds"),
     )
-    return collected(groups.orderBy(*order, *map(F.col, GROUP_KEY)).limit(_GROUPS), "groups"), collected(totals, "totals")[0]
+    first = groups.orderBy(*order, *map(F.col, GROUP_KEY)).limit(_GROUPS)
+    return collected(first, "groups"), collected(totals, "totals")[0]
 
 
 def read_brokers(loads: DataFrame) -> list[Row]:
