@@ -29,14 +29,13 @@ from spark_assign.cli.options import (
 from spark_assign.cli.owners import group_filter_options
 from spark_assign.cli.plan_kinds import has_streams_groups
 from spark_assign.cli.settings_file import from_file, validated
-from spark_assign.comparison.declared_changes import DeclaredChange, resolve
-from spark_assign.comparison.what_if import AS_IS, WhatIf, parse_what_if
+from spark_assign.comparison.declared_changes import DeclaredChange, compare_affected, resolve
+from spark_assign.comparison.what_if import WhatIf, parse_what_if
 from spark_assign.report.declared_changes import Review, read_brokers, read_groups, review_markdown
 from spark_assign.report.results import summary
 from spark_assign.simulation.settings import Settings
 from spark_assign.sources.files.declared_changes import Mapped, read_changes
 from spark_assign.sources.files.snapshot_files import last_taken, summarized
-from spark_assign.spark.engine import cached
 from spark_assign.stores.locations import is_path
 from spark_assign.stores.result import LazyResult
 from spark_assign.streams import compare_streams
@@ -108,12 +107,10 @@ def _review(
 ) -> int:
     change = resolve(fleet, changes, mapped.clusters)
     review = Review(change, unread, taken_at=_taken_at(place, change.clusters))
-    affected = cached(change.affected(fleet))
-    if change.changes and not affected.isEmpty():
-        assignors = options.assignors.split(",") if options.assignors is not None else change.compared
-        settings = Settings(**given_values(options, PAUSE_TIMES))
-        compared = compare(fleet.filter_groups(affected), assignors, [AS_IS, change.what_if], settings).comparison
-        groups, totals = read_groups(cached(compared), change)
+    assignors = options.assignors.split(",") if options.assignors is not None else None
+    compared = compare_affected(fleet, change, assignors, Settings(**given_values(options, PAUSE_TIMES)))
+    if compared is not None:
+        groups, totals = read_groups(compared, change)
         review = replace(review, groups=groups, totals=totals)
     if (loads := change.broker_loads(fleet)) is not None:
         review = replace(review, brokers=read_brokers(loads))

@@ -19,14 +19,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.comparison.what_if import JOINER, MAX_COUNT, WhatIf, joined_counts, left_counts
+from spark_assign.comparison.compare import compare
+from spark_assign.comparison.what_if import AS_IS, JOINER, MAX_COUNT, WhatIf, joined_counts, left_counts
 from spark_assign.fleet import FleetTables
 from spark_assign.groups.assignors.release_rules import CLIENT_ASSIGNORS
 from spark_assign.groups.assignors.server import KAFKA_SERVER_ASSIGNORS
 from spark_assign.groups.registry import find_assignor
 from spark_assign.replicas import ClusterChange, reassign
+from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_schemas import to_arrow_schema
-from spark_assign.spark.engine import dataframe_of
+from spark_assign.spark.engine import cached, dataframe_of
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
@@ -111,12 +113,6 @@ class FleetChange:
     emptied: set[_Key] = field(default_factory=set)
 
     @property
-    def compared(self) -> list[str] | None:
-        """The assignors to compare: all of Kafka's if a group gets a new one; None: those of each group's protocol."""
-        known = (*CLIENT_ASSIGNORS, *KAFKA_SERVER_ASSIGNORS, *self.assignors.values())
-        return list(dict.fromkeys(known)) if self.assignors else None
-
-    @property
     def what_if(self) -> WhatIf:
         """All changes at once, as one change of the fleet."""
         return WhatIf(NAME, self._apply)
@@ -125,12 +121,13 @@ class FleetChange:
         if gone := {key: 0 for key, partitions in self.partitions.items() if partitions is None}:
             names = F.broadcast(_rows(fleet, gone, "topic"))
             fleet = replace(fleet, topics=fleet.topics.join(names, ["cluster", "topic"], "left_anti"))
-        if counts := {key: partitions for key, partitions in self.partitions.items() if partitions is not None}:
-            fleet = fleet.with_partitions(_rows(fleet, counts, "topic").withColumnRenamed("count", "partitions"))
+        if kept := {key: partitions for key, partitions in self.partitions.items() if partitions is not None}:
+            fleet = fleet.with_partitions(_rows(fleet, kept, "topic").withColumnRenamed("count", "partitions"))
         if left := {key: -count for key, count in self.members.items() if count < 0}:
             fleet = fleet.with_members_left(left_counts(fleet.members, _rows(fleet, left, "group_id")))
         if joined := {key: count for key, count in self.members.items() if count > 0}:
-            fleet = fleet.with_members_joined(joined_counts(_rows(fleet, joined, "group_id"), JOINER))
+            counts = _rows(fleet, joined, "group_id").join(fleet.members.select(*GROUP_KEY), GROUP_KEY, "left_semi")
+            fleet = fleet.with_members_joined(joined_counts(counts, JOINER))
         return fleet
 
     def affected(self, fleet: FleetTables) -> DataFrame:
@@ -169,6 +166,28 @@ class FleetChange:
             )
         }
         return loads.groupBy("cluster", "broker_id").agg(*(F.count_if(each).alias(name) for name, each in sums.items()))
+
+
+def compare_affected(
+    fleet: FleetTables, change: FleetChange, assignors: Sequence[str] | None, settings: Settings
+) -> DataFrame | None:
+    """Returns the comparison of the groups that rebalance, with `AS_IS` and `NAME`; None if no group rebalances.
+
+    Args:
+        fleet: the fleet, as the snapshot has it.
+        change: the changes.
+        assignors: names of assignors; None: those of each group's protocol. A group with a new one is compared with
+            this one, too, and by default with those of both protocols.
+        settings: times for the estimate of pauses.
+    """
+    affected, found = cached(change.affected(fleet)), []
+    switching = _rows(fleet, dict.fromkeys(change.assignors, 0), "group_id")
+    both = [*(assignors or (*CLIENT_ASSIGNORS, *KAFKA_SERVER_ASSIGNORS)), *change.assignors.values()]
+    for kind, names in (("left_anti", assignors), ("left_semi", both)):
+        groups = affected.join(switching, GROUP_KEY, kind)
+        if not groups.isEmpty():
+            found += [compare(fleet.filter_groups(groups), names, [AS_IS, change.what_if], settings).comparison]
+    return cached(union(found)) if found else None
 
 
 def _rows(fleet: FleetTables, counts: Mapping[_Key, int], name: str) -> DataFrame:
@@ -308,8 +327,8 @@ def _add_connector(resolved: FleetChange, change: DeclaredChange) -> None:
 
 def _add_client(resolved: FleetChange, change: DeclaredChange, key: _Key) -> None:
     name = f"group {code(change.name)}"
-    text = "and the group rebalances with each restart, except those of static members"
-    resolved.risks.append(f"{name}: every member restarts for {code(change.setting)}, {text}.")
+    text = f"{name}: every member restarts, and the group rebalances with each restart, except those of static members."
+    resolved.risks += [text] if text not in resolved.risks else []
     if change.setting == "session.timeout.ms" and change.after:
         resolved.risks.append(f"{name}: a member that crashes keeps its partitions for {change.after / 1000:,.0f} s.")
     if change.setting == "assignor":

@@ -25,7 +25,7 @@ from spark_assign.tables.quoting import markdown_code as code
 MAX_LINES = 60
 """Maximum number of lines, folded ones included."""
 
-_CHANGES, _GROUPS, _BROKERS, _RISKS, _REMEDIES, _NOTES, _STEPS = 6, 7, 6, 5, 3, 3, 7
+_CHANGES, _GROUPS, _BROKERS, _RISKS, _REMEDIES, _NOTES, _STEPS = 5, 6, 6, 5, 3, 3, 6
 """Maximum number of entries of each list."""
 
 _SLOW = 3600

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -115,6 +116,29 @@ def test_client_settings(review: Review) -> None:
     assert "librdkafka (Python, Go, .NET, Node) doesn't start with such a list" in review.printed
     assert review.of(texts[0], texts[2], name="x.properties") == 0
     assert "`org.apache.kafka.clients.consumer.Mine` isn't known" in review.printed
+
+
+def test_a_text_has_an_end(review: Review) -> None:
+    """Every topic and four groups change, and kinds that aren't read; a group that the broker assigns stays there."""
+    with open("conf/sample-fleet/topics.csv", encoding="utf-8") as file:
+        topics = list(csv.DictReader(file))
+    texts = [
+        "---\n".join(
+            [
+                *(TOPIC.format(each["topic"], factor * int(each["partitions"])) for each in topics),
+                *(f"kind: K{n}\nmetadata: {{name: {factor}}}\n" for n in range(12)),
+            ]
+        )
+        for factor in (1, 2)
+    ]
+    for side, name in (("old", "RangeAssignor"), ("new", "CooperativeStickyAssignor")):
+        for group in ("pricing-engine", "search-ranking", "data-quality"):
+            (review.folder / side).mkdir(exist_ok=True)
+            (review.folder / side / f"{group}.properties").write_text(CLIENT.format(group, name))
+    assert review.of(*texts) == 0
+    assert len(review.printed.splitlines()) == MAX_LINES
+    assert review.printed.startswith("### Kafka: 17 groups rebalance")
+    assert "group `billing-aggregator`: with" not in review.printed
 
 
 @cases(
