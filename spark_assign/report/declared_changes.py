@@ -31,11 +31,6 @@ _CHANGES, _GROUPS, _BROKERS, _RISKS, _REMEDIES, _NOTES, _STEPS = 5, 6, 6, 5, 3, 
 _SLOW = 3600
 """Seconds from which the time to read a lag is a risk."""
 
-_METRICS = (
-    *("assignor", "members", "partitions", "moved", "rounds", "paused_partition_seconds", "max_over_mean", "reason"),
-    *("members_without_partitions", "unassigned", "drain_seconds", "rejected", "current_assignor", "client_libraries"),
-    *("switch_steps", "settings"),
-)
 _HEADS = ["group", "assignor", "members", "partitions", "move", "partition-seconds paused", "rounds", "max/mean"]
 
 
@@ -97,7 +92,7 @@ def read_groups(comparison: DataFrame, change: FleetChange) -> tuple[list[Row], 
         F.when((F.col("cluster") == key[0]) & (F.col("group_id") == key[1]), F.lit(assignor))
         for key, assignor in change.assignors.items()
     ]
-    used, metrics = F.coalesce("current_assignor", F.lit(KAFKA_DEFAULT)), F.struct(*_METRICS)
+    used, metrics = F.coalesce("current_assignor", F.lit(KAFKA_DEFAULT)), F.struct(*comparison.columns)
 
     def with_assignor(name: str, assignor: Column) -> Column:
         rank = F.when(F.col("assignor") == assignor, 2).when(F.col("recommended"), 1).otherwise(0)

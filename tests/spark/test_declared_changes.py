@@ -180,9 +180,7 @@ def test_several_clusters(review: Review, tmp_path: Path) -> None:
     place = f"--fleet {tmp_path / 'fleet'}"
     assert review.of(*texts, fleet=place) == 2
     assert "the group 'g' can be in several clusters" in review.messages
-    (tmp_path / "map.toml").write_text(
-        'consumers = [{workload = "g", group = "g", cluster = "B"}]\nclusters = {B = "b"}'
-    )
+    (tmp_path / "map.toml").write_text('consumers.g = {group = "g", cluster = "B"}\nclusters = {B = "b"}')
     assert review.of(*texts, "--changes-map", str(tmp_path / "map.toml"), fleet=place) == 0
     assert "| group `b/g`: members | 2 | 3 | `x.yaml:4` |" in review.printed
     topics = [TOPIC.format("t, labels: {strimzi.io/cluster: A}", n) for n in (4, 5)]

@@ -95,9 +95,7 @@ def test_replicas_of_a_group_are_summed(tmp_path: Path) -> None:
     texts = ["---\n".join(DEPLOYMENT.format(*each) for each in ((3, "a"), (n, "b"))) for n in (2, 4)]
     found, _ = changed(tmp_path, "d.yaml", *texts)
     assert found == [("group", None, "orders-service", "replicas", 5, 7, "d.yaml:13")]
-    mapped = Mapped.model_validate(
-        {"consumers": [{"workload": "b", "group": "mail", "cluster": "c", "members_per_replica": 4}]}
-    )
+    mapped = Mapped.model_validate({"consumers": {"b": {"group": "mail", "cluster": "c", "members_per_replica": 4}}})
     assert changed(tmp_path, "d.yaml", *texts, mapped)[0] == [("group", "c", "mail", "replicas", 8, 16, "d.yaml:13")]
 
 

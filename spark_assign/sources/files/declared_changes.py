@@ -66,26 +66,21 @@ _CORRECT = "Correct it; render templates first, for example with helm template"
 
 
 class Consumer(BaseModel):
-    """An entry of the mapping file: the group of a workload (`NAME` or `NAMESPACE/NAME`), or of a properties file."""
+    """An entry of the mapping file: the group of a workload or of a properties file."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     group: str
-    workload: str | None = None
-    file: str | None = None
     cluster: str | None = None
     members_per_replica: int | None = Field(None, ge=1, le=10_000)
 
 
 class Mapped(BaseModel):
-    """The mapping file: the fleet's name of each cluster by its name in the files, and the groups of consumers."""
+    """The mapping file: the fleet's name of each cluster by its name in the files; consumers by `NAME` or
+    `NAMESPACE/NAME` of a workload, or by the path of a properties file."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     clusters: dict[str, str] = {}
-    consumers: list[Consumer] = []
-
-    def consumer(self, *names: str) -> Consumer | None:
-        """Returns the first entry with one of these names."""
-        return next((each for each in self.consumers if each.workload in names or each.file in names), None)
+    consumers: dict[str, Consumer] = {}
 
 
 @dataclass(frozen=True)
@@ -426,7 +421,7 @@ def _changes(
     assert one is not None
     cluster = one.cluster or None
     if kind == Kind.CLIENT:
-        consumer = mapped.consumer(name)
+        consumer = mapped.consumers.get(name)
         title, name = name, consumer.group if consumer else one.group
         cluster = consumer.cluster if consumer else None
         if not name or before is None or after is None:
@@ -450,7 +445,7 @@ def _group_changes(sides: tuple[_Found, _Found], mapped: Mapped, notes: list[str
     for key in sorted({key for side in sides for key in side if key[0] == _WORKLOAD}):
         found = [side.get(key, []) for side in sides]
         is_changed = [each.content for each in found[0]] != [each.content for each in found[1]]
-        consumer = mapped.consumer(key[2], key[2].rpartition("/")[2])
+        consumer = mapped.consumers.get(key[2]) or mapped.consumers.get(key[2].rpartition("/")[2])
         what, is_known = f"{key[1]} {code(key[2])}", False
         for position, declared in enumerate(found):
             one = _one(key, declared) if is_changed else next(iter(declared), None)
