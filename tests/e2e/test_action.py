@@ -27,7 +27,8 @@ chmod +x "$3/bin/spark-assign"
 """
 GH = """#!/bin/bash
 printf '%s\\n' "$*" >>"$HOME/gh"
-if [[ "$*" == *--paginate* ]]; then cat "$HOME/id"; else cp comment.md "$HOME/comment"; fi
+if [[ "$*" == *--paginate* ]]; then cat "$HOME/id"; exit; fi
+cp comment.md "$HOME/comment"
 exit "$(cat "$HOME/refuses")"
 """
 
@@ -113,7 +114,7 @@ def test_a_pull_request_is_commented_once(repository: Repository) -> None:
     assert "api --silent --method POST repos/o/r/issues/7/comments --field body=@comment.md" in repository["gh"]
     assert title in repository["summary"]
     assert repository["pip"].splitlines()[1].endswith("install --quiet --no-deps -- w.whl")
-    repository.write("id", "42\n")
+    repository.write("id", "42\n43\n")
     assert repository.run(FAIL_ON="rebalances") == 1
     assert repository["gh"].splitlines()[-1] == (
         "api --silent --method PATCH repos/o/r/issues/comments/42 --field body=@comment.md"
