@@ -151,21 +151,19 @@ class FleetChange:
         rows = _rows(fleet, {key: int(self.partitions[key] or 0) for key in self.grown}, "topic")
         rows = rows.select("cluster", "topic", F.col("count").cast("int").alias("partitions"))
         placement = reassign(fleet, ClusterChange(partitions=rows), voluntary=False).placement
+        old, new, broker = F.col("old"), F.col("replicas"), F.col("broker_id")
         none = F.array().cast("array<int>")
-        placement = placement.withColumn("previous_replicas", F.coalesce("previous_replicas", none))
-        broker = F.explode(F.array_union("previous_replicas", "replicas")).alias("broker_id")
-        loads = placement.select(
-            "cluster", broker, F.col("previous_replicas").alias("old"), F.col("replicas").alias("new")
-        )
-        sums = {
-            f"{prefix}{name}": condition
-            for prefix, column in (("", "old"), ("new_", "new"))
-            for name, condition in (
-                ("replicas", F.array_contains(column, F.col("broker_id"))),
-                ("leaders", F.get(column, F.lit(0)) == F.col("broker_id")),
+        rows = placement.select("cluster", "replicas", F.coalesce("previous_replicas", none).alias("old"))
+        return (
+            rows.select("*", F.explode(F.array_union(old, new)).alias("broker_id"))
+            .groupBy("cluster", broker)
+            .agg(
+                F.count_if(F.array_contains(old, broker)).alias("replicas"),
+                F.count_if(F.array_contains(new, broker)).alias("new_replicas"),
+                F.count_if(F.get(old, F.lit(0)) == broker).alias("leaders"),
+                F.count_if(F.get(new, F.lit(0)) == broker).alias("new_leaders"),
             )
-        }
-        return loads.groupBy("cluster", "broker_id").agg(*(F.count_if(each).alias(name) for name, each in sums.items()))
+        )
 
 
 def compare_affected(
@@ -226,9 +224,8 @@ def resolve(fleet: FleetTables, changes: Sequence[DeclaredChange], clusters: Map
         known = partitions if change.kind == Kind.TOPIC else members
         having = sorted({cluster for cluster, name in known if name == (change.group_id or change.name)})
         key = (_cluster(change, resolved.clusters, having), change.group_id or change.name)
-        change = replace(
-            change, cluster=key[0], name=key[1], kind=Kind.GROUP if change.kind == Kind.CONNECTOR else change.kind
-        )
+        kind = Kind.GROUP if change.kind == Kind.CONNECTOR else change.kind
+        change = replace(change, kind=kind, cluster=key[0], name=key[1])
         if change.kind == Kind.TOPIC:
             _add_topic(resolved, change, key, partitions.get(key))
         elif change.kind == Kind.GROUP:
@@ -241,13 +238,10 @@ def resolve(fleet: FleetTables, changes: Sequence[DeclaredChange], clusters: Map
 
 def _members(fleet: FleetTables, groups: Sequence[str]) -> dict[_Key, tuple[int, int]]:
     """Returns the number of members, and of static members, of groups with these IDs."""
-    counts = [F.count(F.lit(1)), F.count("group_instance_id")]
-    found = fleet.members.where(F.col("group_id").isin(groups)).groupBy(*GROUP_KEY).agg(*counts)
-    empty = (
-        [] if fleet.groups is None else fleet.groups.where(F.col("group_id").isin(groups)).select(*GROUP_KEY).collect()
-    )
-    rows = found.collect()  # the groups that change
-    return {(row[0], row[1]): (0, 0) for row in empty} | {(row[0], row[1]): (row[2], row[3]) for row in rows}
+    counts, is_named = [F.count("member_id"), F.count("group_instance_id")], F.col("group_id").isin(groups)
+    tables = [fleet.members] if fleet.groups is None else [fleet.members, fleet.groups.select(*GROUP_KEY)]
+    rows = union([table.where(is_named) for table in tables]).groupBy(*GROUP_KEY).agg(*counts).collect()
+    return {(row[0], row[1]): (row[2], row[3]) for row in rows}  # the groups that change
 
 
 def _cluster(change: DeclaredChange, clusters: Sequence[str], having: Sequence[str]) -> str:
@@ -285,12 +279,13 @@ def _add_topic(resolved: FleetChange, change: DeclaredChange, key: _Key, now: in
                     f"{change.where}: the topic {change.name[:MAX_NAME]!r} has {had:,} partitions {origin}, and would "
                     f"have {after:,}. Kafka refuses to remove partitions: keep the number, or create another topic."
                 )
-        resolved.partitions[key] = after
+        if now != after:
+            resolved.partitions[key] = after
         if now is None:
             resolved.notes.append(f"{name} is new: groups that subscribe to it by a pattern aren't known.")
-        elif before not in (now, UNSET):
-            stale = "The snapshot is older than the files, or the topic was changed by hand"
-            resolved.risks.append(f"{name} has {now:,} partitions in the snapshot, not {before or 0:,}. {stale}.")
+        elif before not in (now, UNSET, None):
+            stale = "The snapshot isn't of the time before this change, or the topic was changed by hand"
+            resolved.risks.append(f"{name} has {now:,} partitions in the snapshot, not {before:,}. {stale}.")
         if now is not None and now < after:
             resolved.grown.add(key)
             text = "records with the same key go to other partitions than before, so their order isn't kept"
@@ -308,7 +303,7 @@ def _add_group(resolved: FleetChange, change: DeclaredChange, key: _Key, members
     resolved.changes.append(replace(change, setting="members", before=members, after=members + delta))
     if members != before * per_replica:
         text = f"{members:,} members in the snapshot, and {before:,} replicas with {per_replica:,} each in the files"
-        resolved.risks.append(f"{name} has {text}. The snapshot is older, or some replicas hadn't joined.")
+        resolved.risks.append(f"{name} has {text}. The snapshot is of another time, or some replicas hadn't joined.")
     if delta < 0 and static:
         text = "has static members: partitions of those that leave have no owner until `session.timeout.ms` is over."
         resolved.risks.append(f"{name} {text}")

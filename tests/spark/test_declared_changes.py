@@ -84,6 +84,7 @@ def test_the_change_is_that_of_what_ifs(review: Review, spark: SparkSession) -> 
     ("", TOPIC.format("orders.new", 3), ["no group rebalances", "is new: groups that subscribe to it by a pattern"]),
     (TOPIC.format("payments.ledger", 16), "", ["1 group rebalances", "is deleted, with all its records"]),
     (TOPIC.format("orders.created", 9), TOPIC.format("orders.created", 18), ["12 partitions in the snapshot, not 9"]),
+    (TOPIC.format("orders.created", 9), TOPIC.format("orders.created", 12), ["no group rebalances", "snapshot, not 9"]),
     (
         *(CONSUMER.format("payments-ledger", 2), CONSUMER.format("payments-ledger", 1)),
         ["members | 4 | 2 |", "has static members"],
