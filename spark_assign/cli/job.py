@@ -310,6 +310,7 @@ def job(
     input_errors: Sequence[type[Exception]] = (SparkAssignError,),
     progress: bool = True,
     config: Callable[[Any], Any] = CONFIG,
+    markdown: bool = False,
 ) -> Callable[[Callable[[Options], int]], Job]:
     """Turns a function from options to an exit code into a job.
 
@@ -321,11 +322,12 @@ def job(
         usage: which options go together (`Job`).
         input_errors, progress: see `run_job`.
         config: the option `--config`; default: a file with the values of the flags (`settings_file`).
+        markdown: whether `-o markdown` is one of the formats.
     """
 
     def decorate(run: Callable[[Options], int]) -> Job:
         made = click.command(name, cls=Job, help=about, epilog=exit_codes)(
-            LOG_FORMAT(VERBOSE(config(OUTCOME(PRINT_FORMAT(run)))))
+            LOG_FORMAT(VERBOSE(config(OUTCOME(print_format(markdown)(run)))))
         )
         # Decorators add parameters at the start.
         log_format, verbose, settings, outcome, printed, *own = made.params
@@ -380,13 +382,20 @@ VERSION = 1
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Starts of texts that a spreadsheet computes."""
 
-PRINT_FORMAT = click.option(
-    "-o",
-    "--print-format",
-    type=click.Choice(["table", "json", "yaml", "csv"]),
-    default="table",
-    help="Format of the printed summary: table (text), json, yaml, or csv (only its rows; default: table).",
-)
+MARKDOWN = "markdown"
+"""A value of `-o` of the job compare: the comment of a pull request."""
+
+
+def print_format(markdown: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Returns `-o`; `markdown`: whether the job prints Markdown, too."""
+    last = "csv (only its rows), or markdown (with --changes" if markdown else "or csv (only its rows"
+    return click.option(
+        "-o",
+        "--print-format",
+        type=click.Choice(["table", "json", "yaml", "csv", *[MARKDOWN] * markdown]),
+        default="table",
+        help=f"Format of the printed summary: table (text), json, yaml, {last}; default: table).",
+    )
 
 
 def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
@@ -397,7 +406,7 @@ def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
         outcome: the outcome that the job fills.
         run: runs the job.
     """
-    if format == "table":
+    if format in ("table", MARKDOWN):
         with contextlib.redirect_stdout(_Visible(sys.stdout)):
             return run()
     with contextlib.redirect_stdout(io.StringIO()) as text, record_listed() as listed:
