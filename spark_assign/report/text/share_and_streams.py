@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from spark_assign.report.formatting import Row, Rows, aligned, change, count, duration, format_bytes, group_name, number
-from spark_assign.report.listed_groups import STEP_SUMS, any_of, collected, read_rejected_lines, total_columns
+from spark_assign.report.listed_groups import STEP_SUMS, any_of, collected, read_rejected_lines, sum_of, total_columns
 from spark_assign.share.plan import SharePlan
 from spark_assign.spark.progress import progress
 from spark_assign.streams import StreamsComparison, StreamsDrift, StreamsPlan, StreamsSimulation
@@ -124,7 +124,7 @@ def summarize_streams_simulation(simulation: StreamsSimulation, limit: int = _DE
         simulation: The simulation.
         limit: Maximum number of applications listed, those with the longest stops first, and of events.
     """
-    sums = [F.sum(name).alias(name) for name in STEP_SUMS]
+    sums = [sum_of(name) for name in STEP_SUMS]
     of_groups = simulation.steps.groupBy(*GROUP_KEY).agg(F.count("*").alias("steps"), *sums)
     largest = of_groups.orderBy(F.desc("stopped_task_seconds"), *GROUP_KEY).limit(limit)
     rows = collected(largest, "groups")
