@@ -121,6 +121,13 @@ def test_a_broker_that_does_not_answer(
     assert files(tmp_path / "fleet") == before
 
 
+@pytest.mark.parametrize("servers", [":::,,,", "[::1", "b:", "b:x"])
+def test_servers_that_nothing_can_have(servers: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Wrong input."""
+    assert snapshot.main(["--bootstrap-server", servers, "--fleet-dir", str(tmp_path)]) == 2
+    assert f"Kafka at {servers}: expected HOST:PORT,…" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("brokers", "topic", "partitions", "problem"),
     [

@@ -33,7 +33,7 @@ from kafka.protocol.admin import DescribeClusterRequest, ListPartitionReassignme
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.sources.auth.secret import Secret, hidden
-from spark_assign.tables.errors import SourceError, SparkAssignError
+from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError
 
 T = TypeVar("T")
 
@@ -98,7 +98,13 @@ class ClusterConnection:
             # The first token here, where its error is ours; the library's thread finds it made.
             self._secrets.append(Secret(known["sasl_oauth_token_provider"].token()))
         self._net: Any = NetworkSelector(**known)
-        self._manager: Any = _ReadResponseBeforeClose(self._net, **known)
+        try:
+            self._manager: Any = _ReadResponseBeforeClose(self._net, **known)
+        except ValueError as error:
+            for logger in _client_loggers():
+                logger.removeFilter(self._quiet)
+            text = f"Kafka at {bootstrap_servers:.1000}: expected HOST:PORT,… ({error})"
+            raise ConfigError(f"{text}. Correct --bootstrap-server.") from None
         self._net.start()
         self._hush(known)
         try:
