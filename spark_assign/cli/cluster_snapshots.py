@@ -18,6 +18,7 @@ Each table has the flags of `snapshot` that describe a cluster. Relative paths s
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -61,10 +62,10 @@ def read_clusters(path: Path, parameters: Sequence[click.Parameter]) -> dict[str
         values[name] = validated(model, flags, f"{path}: [clusters.{name}]").model_dump(exclude_unset=True)
         for flag in FILES:
             if "://" not in values[name].get(flag, "://"):
-                values[name][flag] = str(folder / Path(values[name][flag]).expanduser())
+                values[name][flag] = os.path.join(folder, os.path.expanduser(values[name][flag]))
         for at, value in enumerate(values[name].get("topology", ())):
             group_id, equals, file = value.rpartition("=")
-            values[name]["topology"][at] = f"{group_id}{equals}{folder / Path(file).expanduser()}"
+            values[name]["topology"][at] = f"{group_id}{equals}{os.path.join(folder, os.path.expanduser(file))}"
     return values
 
 

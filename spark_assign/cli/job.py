@@ -21,7 +21,7 @@ import click
 from click.core import ParameterSource
 
 from spark_assign.cli.locations import LOCATION
-from spark_assign.cli.options import CONFIG, check_rule, location_option
+from spark_assign.cli.options import CONFIG, check_rule, largest, location_option
 from spark_assign.cli.outcome import Outcome, find_option, write
 from spark_assign.cli.process import (
     INTERRUPTED,
@@ -70,10 +70,6 @@ ENVIRONMENT = "SPARK_ASSIGN"
 """Start of the names of environment variables with values of options, before the words of the command and the flag:
 `SPARK_ASSIGN_PLAN_OUTPUT`. Other variables of this project, such as `SPARK_ASSIGN_SEED`, don't name a command."""
 
-
-_MAX_COUNT, _MAX_NUMBER = 1_000_000_000, 1 << 53
-"""Largest value of an option that is a whole number, and of one that has bytes, a time, or a fraction: one more than a
-count is an int, and a sum of some numbers is a long. Neither infinity nor "not a number" is a value."""
 
 _log, _engine_is_logged = logging.getLogger(__name__), threading.Event()
 
@@ -341,13 +337,9 @@ def job(
 
 def _options(ctx: click.Context) -> Options:
     for param in ctx.command.params:
-        value = ctx.params.get(str(param.name))
-        is_count = (
-            isinstance(param.type, click.types.IntParamType) and "BYTES" not in f"{param.name} {param.metavar}".upper()
-        )
-        limit = _MAX_COUNT if is_count else _MAX_NUMBER
-        if isinstance(value, int | float) and not -limit <= value <= limit:
-            raise click.BadParameter(f"{str(value)[:40]} isn't a number of at most {limit:,}.", ctx, param)
+        value, most = ctx.params.get(str(param.name)), largest(param)
+        if isinstance(value, int | float) and not -most <= value <= most:
+            raise click.BadParameter(f"{str(value)[:40]} isn't a number of at most {most:,}.", ctx, param)
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     given = {name: source for name, source in sources.items() if source is not ParameterSource.DEFAULT}
     label = str(getattr(ctx.command, "label", ctx.command.name))

@@ -9,6 +9,8 @@ import click
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic_core import PydanticCustomError
 
+from spark_assign.cli.options import largest
+
 TABLES = {
     "fleet": {"location": "fleet", "format": "format", "options": "option", "tables": "table"},
     "output": {"location": "output", "format": "output_format", "options": "output_option"},
@@ -69,7 +71,9 @@ def _type(flag: Any) -> Any:
         if isinstance(kind, click_type):
             low = "gt" if getattr(kind, "min_open", False) else "ge"
             high = "lt" if getattr(kind, "max_open", False) else "le"
-            bounds: dict[str, Any] = {low: getattr(kind, "min", None), high: getattr(kind, "max", None)}
+            least, most = getattr(kind, "min", None), getattr(kind, "max", None)
+            bounds: dict[str, Any] = {low: -largest(flag) if least is None else least}
+            bounds[high] = largest(flag) if most is None else most
             return Annotated[python_type, Field(**bounds)]  # type: ignore[valid-type]
     return Annotated[str, BeforeValidator(_word), WithJsonSchema(_WORD)]
 

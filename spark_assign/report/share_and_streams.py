@@ -268,4 +268,4 @@ def streams_rows(tables: Mapping[str, DataFrame]) -> dict[str, Rows]:
 
 def _costs_of_groups(steps: DataFrame, key: Sequence[str]) -> DataFrame:
     """Returns the number of events and the sums of their costs. A cost that is unknown stays null."""
-    return steps.groupBy(*key).agg(num_rows("steps"), *(F.sum(name).alias(name) for name in _STEP_SUMS))
+    return steps.groupBy(*key).agg(num_rows("steps"), *map(sum_of, _STEP_SUMS))

@@ -22,6 +22,7 @@ from spark_assign.sources.auth.oauth import TokenEndpoint, Tokens
 from spark_assign.sources.auth.properties import Login
 from spark_assign.sources.auth.secret import Secret
 from spark_assign.sources.auth.tls import Tls
+from spark_assign.stores.locations import split_url
 from spark_assign.tables.errors import ConfigError
 
 CREDENTIALS_VARIABLE = "SPARK_ASSIGN_CONNECT_AUTH"
@@ -163,7 +164,7 @@ def _proxy(properties: Mapping[str, str], source: str) -> Secret | None:
         url = f"http://{host}:{port or 80}"
     if not url:
         return None
-    parts = urlsplit(url)
+    parts = split_url(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{source}: proxy.url: expected http://HOST:PORT")
     return Secret(url)
