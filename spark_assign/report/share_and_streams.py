@@ -17,6 +17,7 @@ from spark_assign.report.listed_groups import (
     note_lines,
     num_rows,
     read_rejected_lines,
+    sum_of,
     total_columns,
 )
 from spark_assign.report.views import GROUP, Column, View, bars, before_and_after, figure, span
