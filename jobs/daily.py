@@ -234,9 +234,7 @@ def _words(parameters: Any, *names: str) -> list[str]:
     of: type = type(parameters)
     given = ((each, getattr(parameters, each.name)) for each in parameter_fields(of) if each.name in names)
     words = (
-        (flag_of(each.flag), f"{value}ms" if each.is_duration else str(value))
-        for each, value in given
-        if value is not None
+        (flag_of(each.flag), f"{value}ms" if each.unit else str(value)) for each, value in given if value is not None
     )
     return [word for pair in words for word in pair]
 

@@ -106,38 +106,42 @@ def duration_text(milliseconds: int) -> str:
     return f"{milliseconds // _UNITS_MS[unit]}{unit}" if milliseconds else "0s"
 
 
-def parameter_options(parameters: type, *names: str, condition: str = "") -> Decorator:
+def parameter_options(parameters: type, *names: str, condition: str = "", defaults: bool = False) -> Decorator:
     """Returns the options of fields of a dataclass (`tables.parameters`): type, bounds, default, and help are theirs.
 
     Args:
         parameters: the dataclass.
         names: names of the fields, in order; by default all that have a `Param`.
         condition: see `conditional`.
+        defaults: whether an option that isn't given has the default of the dataclass, instead of None.
     """
     known = {each.name: each for each in parameter_fields(parameters)}
-    return compose_options(*(parameter_option(known[name], condition) for name in names or known))
+    return compose_options(*(parameter_option(known[name], condition, defaults) for name in names or known))
 
 
-def parameter_option(field: ParameterField, condition: str = "") -> Decorator:
-    """Returns the option of a field. Without a value, it is None: the default is that of the dataclass."""
+def parameter_option(field: ParameterField, condition: str = "", has_default: bool = False) -> Decorator:
+    """Returns the option of a field (`parameter_options`)."""
 
     def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-        if value is not None and not field.param.accepts(value):
+        if value is not None and not field.param.accepts(value if field.unit != "s" else value / 1_000):
             raise click.BadParameter(f"expected {field.expected}.", ctx, param)
         return value
 
-    flag, about = f"--{field.flag.replace('_', '-')}", _help(field, condition)
+    given: dict[str, Any] = {"default": field.default} if has_default and field.default is not None else {}
+    given["help"] = _help(field, condition)
+    flag = flag_of(field.flag)
     if field.type is bool:
-        return click.option(flag, is_flag=True, default=None, help=about)
-    metavar: str | None = "TIME" if field.is_duration else "N" if field.type in (int, float) else "NAME"
-    kind: Any = DURATION if field.is_duration else _NUMBERS.get(field.type, click.STRING)
+        return click.option(flag, is_flag=True, **{"default": None, **given})
+    metavar: str | None = "TIME" if field.unit else "N" if field.type in (int, float) else "NAME"
+    kind: Any = DURATION if field.unit else _NUMBERS.get(field.type, click.STRING)
     if field.is_sequence:
-        kind, metavar = ListType(kind), _LISTS[field.is_duration, field.type]
+        kind, metavar = ListType(kind), _LISTS[bool(field.unit), field.type]
     elif field.param.choices:
         kind, metavar = click.Choice(field.param.choices), None
-    elif field.type in _RANGES and not field.is_duration and field.param.bounds:
+    elif field.type in _RANGES and not field.unit and field.param.bounds:
         kind = _RANGES[field.type](**field.param.bounds)
-    return click.option(flag, type=kind, metavar=field.param.metavar or metavar, callback=check, help=about)
+    kind, metavar = field.param.kind or kind, field.param.metavar or metavar
+    return click.option(flag, type=kind, metavar=metavar, callback=check, multiple=field.is_repeatable, **given)
 
 
 _LISTS = {(True, int): "TIME,…", (False, int): "N,N,…", (False, str): "A,B,…"}
@@ -147,25 +151,27 @@ _RANGES = {int: click.IntRange, float: click.FloatRange}
 
 def _help(field: ParameterField, condition: str) -> str:
     """Returns what a field means, with its default."""
-    default, about = field.default, conditional(condition, f"{field.about[:1].upper()}{field.about[1:]}")
-    if "default: " in about or default is None or default == () or field.type is bool:
+    about = conditional(condition, f"{field.about[:1].upper()}{field.about[1:]}")
+    if field.is_repeatable:
+        return f"{about}.{REPEATABLE}"
+    if "default: " in about or field.default in (None, ()) or field.type is bool:
         return f"{about}."
-    texts = [_value_text(field, each) for each in (default if field.is_sequence else [default])]
+    texts = [_value_text(field, each) for each in (field.default if field.is_sequence else [field.default])]
     shown = f"default: {','.join(texts)})."
     return f"{about[:-1]}; {shown}" if about.endswith(")") else f"{about} ({shown}"
 
 
 def _value_text(field: ParameterField, value: Any) -> str:
-    if field.is_duration:
-        return duration_text(value)
+    if field.unit and not isinstance(value, str):
+        return duration_text(value if field.unit == "ms" else int(value * 1_000))
     return str(int(value)) if field.type is float and value == int(value) else str(value)
 
 
 def given_parameters(options: SimpleNamespace, parameters: type, *names: str) -> dict[str, Any]:
     """Returns the values of fields (`parameter_options`) that options of a job give, by field."""
-    known = {each.name: each.flag for each in parameter_fields(parameters) if not names or each.name in names}
-    given = {name: getattr(options, flag, None) for name, flag in known.items()}
-    return {name: value for name, value in given.items() if value is not None}
+    known = [each for each in parameter_fields(parameters) if not names or each.name in names]
+    values = ((each, getattr(options, each.flag, None)) for each in known)
+    return {each.name: value / 1_000 if each.unit == "s" else value for each, value in values if value is not None}
 
 
 def compose_options(*options: Decorator) -> Decorator:
@@ -253,22 +259,26 @@ def format_options(files: str = "files") -> Decorator:
     """Returns `--format` and `--option` of input tables."""
     formats = f"Format of the {files}: parquet, csv, json, or any other format of Spark (default: by file name)."
     return compose_options(
-        format_option("--format", formats),
+        click.option("--format", metavar="NAME", type=FORMAT, help=formats),
         named_values("--option", "K=V", "Reader option of Spark."),
     )
 
 
-def format_option(flag: str, help: str) -> Decorator:
-    """Returns an option that names a format of tables, which the engine must have."""
+class FormatType(click.types.StringParamType):
+    """A format of tables, which the engine must have."""
 
-    def check(ctx: click.Context, param: click.Parameter, name: str | None) -> str | None:
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Checks a format."""
         try:
-            require_format(name)
+            require_format(value)
         except ConfigError as error:
-            raise click.BadParameter(str(error), ctx, param) from error
-        return name
+            self.fail(str(error), param, ctx)
+        return value
 
-    return click.option(flag, metavar="NAME", callback=check, help=help)
+
+FORMAT = FormatType()
 
 
 def output_options(
@@ -285,7 +295,7 @@ def output_options(
     run_help = "Name of the stored run. An existing run of that name is replaced (default: the current time)."
     return compose_options(
         location_option("--output", help),
-        format_option("--output-format", formats),
+        click.option("--output-format", metavar="NAME", type=FORMAT, help=formats),
         named_values("--output-option", "K=V", "Writer option of Spark."),
         click.option("--run-id", metavar="ID", help=run_help, **run_id),
     )
