@@ -162,9 +162,9 @@ def check_usage(options: Options) -> None:
 @input_options("a snapshot with topic IDs and end offsets", sample=False)
 @parameter_options(HistoryThresholds)
 @group_filter_options()
-@parameter_options(Redaction)
+@parameter_options(Redaction, defaults=True)
 @details("the timeline")
-@parameter_options(Past)
+@parameter_options(Past, defaults=True)
 @result_options()
 def main(options: Options) -> int:
     """Loads, calls, writes, and prints."""

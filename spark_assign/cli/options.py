@@ -302,7 +302,7 @@ def output_options(
 
 
 def snapshot_output_options(formats: Sequence[str]) -> Decorator:
-    """Returns `--fleet-dir`, `--table-prefix`, and `--output-format` of a snapshot (`check_snapshot_output`)."""
+    """Returns `--fleet-dir`, `--table-prefix`, and `--output-format` of a snapshot."""
     prefix = "Catalog prefix of the fleet's tables, instead of --fleet-dir. Only the rows of this cluster are replaced."
     return compose_options(
         location_option(
@@ -316,12 +316,6 @@ def snapshot_output_options(formats: Sequence[str]) -> Decorator:
             help="Format of the files in --fleet-dir (default: parquet).",
         ),
     )
-
-
-def check_snapshot_output(options: SimpleNamespace) -> None:
-    """Raises `ConfigError` unless exactly one of `--fleet-dir` and `--table-prefix` is given."""
-    if bool(options.fleet_dir) == bool(options.table_prefix):
-        raise ConfigError("Use either --fleet-dir DIR or --table-prefix CATALOG.SCHEMA.")
 
 
 def patterns(flag: str, help: str) -> Decorator:

@@ -161,8 +161,9 @@ def test_a_cluster_with_two_names(
     ("clusters.a = 1\n", [], "clusters.a isn't a table. Start it with [clusters.a]."),
     ("[clusters.a]\nbootstrap_servers = 'b'\n", [], "[clusters.a]: unknown key bootstrap_servers. Did you mean "),
     ("[clusters.a]\nconnect_ca = 'f'\n", [], "[clusters.a]: --connect-ca needs --connect-url."),
-    ("[clusters.a]\n", [], "[clusters.a]: Use --bootstrap-server (Kafka), --connect-url (Connect), "),
-    (FILE, ["--cluster-name", "c"], "--cluster-name can't be used with --clusters. Set it in "),
+    ("[clusters.a]\n", [], "[clusters.a]: Use --bootstrap-server, --connect-url, "),
+    (FILE, ["--cluster-name", "c"], "--cluster-name can't be used with --clusters: set it in the file."),
+    ("[clusters.a]\nconnect_url = 'u'\nconnect_timeout = '0s'\n", [], "'--connect-timeout': expected above 0 s."),
 )
 def test_wrong_files(
     call: Callable[..., int], tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, words: list[str], error: str
