@@ -23,7 +23,7 @@ from click.core import ParameterSource
 from spark_assign.cli.job import Commands, Job, Options, job, spark_session
 from spark_assign.cli.options import DURATION, location_option
 from spark_assign.cli.settings_errors import did_you_mean
-from spark_assign.cli.settings_file import defaults, from_file, has_sections, validated
+from spark_assign.cli.settings_file import defaults, from_file, has_sections
 from spark_assign.report.formatting import DASH, aligned, cell, listed
 from spark_assign.stores.locations import is_path
 from spark_assign.tables.errors import ConfigError
@@ -133,10 +133,6 @@ def shown(of: Job, file: Path | None) -> list[list[str]]:
     rows = [["setting", "value", "from"]]
     config = next(each for each in of.params if each.name == "config")
     read, _ = config.handle_parse_result(ctx, given, [])
-    if of.name == "plan" and read:
-        from spark_assign.cli.plan_settings import as_flags
-
-        ctx.default_map = as_flags(read)
     for each in of.params:
         value, source = each.consume_value(ctx, given)
         name = f"{of.environment}_{each.name}".upper()
@@ -201,8 +197,6 @@ def check(of: str, file: Path) -> None:
             settings.load(file)
         except settings.SettingsError as error:
             raise ConfigError(str(error)) from None
-    elif of == "plan":
-        validated(_model(of), from_file(file, ("plan",)), str(file))
     else:
         job = _job(of)
         defaults(file, job.words, job.params)
@@ -212,10 +206,6 @@ def _model(of: str) -> type[BaseModel]:
     if of == "airflow":
         found: type[BaseModel] = _airflow().File
         return found
-    if of == "plan":
-        from spark_assign.cli.plan_settings import PlanSettings
-
-        return PlanSettings
     from spark_assign.cli.settings_model import model_of
 
     return model_of(_job(of).params)

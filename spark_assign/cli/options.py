@@ -22,7 +22,7 @@ else from the settings file, else it is the default.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -194,26 +194,62 @@ def pairs(flag: str, values: Sequence[str] | None) -> dict[str, str] | None:
     for value in values or []:
         if "=" not in value:
             raise ConfigError(f"{flag} {value}: expected NAME=VALUE")
-    return None if values is None else {value.partition("=")[0]: value.partition("=")[2] for value in values}
+    named: dict[str, str] = {}
+    for name, _, value in (value.partition("=") for value in values or []):
+        named.setdefault(name, value)  # of patterns, the first match wins
+    return None if values is None else named
+
+
+class NamedOption(click.Option):
+    """A repeatable option with NAME=VALUE values.
+
+    Attributes:
+        names: names that a value can have; empty: any.
+        keys: keys of a table in a settings file that stands for a value: those of the name, of the value, and of what
+            follows an `@` in the value. `[[leader_client]]` has groups, library, and version.
+    """
+
+    def __init__(self, *args: Any, names: Sequence[str] = (), keys: Sequence[str] = (), **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.names, self.keys = names, keys
 
 
 def named_values(
-    flag: str, metavar: str, help: str, type: click.ParamType[Any] = click.STRING, *, for_all: bool = False
+    flag: str,
+    metavar: str,
+    help: str,
+    type: click.ParamType[Any] = click.STRING,
+    *,
+    for_all: bool = False,
+    names: Sequence[str] = (),
+    keys: Sequence[str] = (),
 ) -> Decorator:
     """Returns a repeatable option with NAME=VALUE values of a type: a dict, or None if it isn't given.
 
-    With `for_all`, a value without a name stands for all names, `*`.
+    Names that are patterns are added to those of the settings file, and precede them.
+
+    Args:
+        flag, metavar, help, type: see `click.option`.
+        for_all: whether a value without a name stands for all names, `*`.
+        names, keys: see `NamedOption`.
     """
 
     def read(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, Any] | None:
+        if "GLOB" in metavar and ctx.get_parameter_source(flag[2:].replace("-", "_")) is ParameterSource.COMMANDLINE:
+            values = [*values, *(ctx.default_map or {}).get(str(param.name), ())]
         try:
             values = [f"*={value}" if for_all and "=" not in value else value for value in values]
             named = pairs(flag, values) or {}
+            if unknown := [name for name in named if names and name not in names]:
+                from spark_assign.cli.settings_errors import did_you_mean  # needs pydantic
+
+                raise ConfigError(f"{flag}: unknown name {unknown[0]}. {did_you_mean(unknown[0], names)}")
             return {name: type.convert(value, param, ctx) for name, value in named.items()} or None
         except ConfigError as error:
             raise click.UsageError(str(error), ctx) from error
 
-    return click.option(flag, metavar=metavar, multiple=True, callback=read, help=help + REPEATABLE)
+    about = {"metavar": metavar, "multiple": True, "callback": read, "help": help + REPEATABLE}
+    return click.option(flag, cls=NamedOption, names=names, keys=keys, **about)
 
 
 _WRITTEN = ("--output", "--output-fleet", "--archive", "--checkpoint", "--pictures-dir", "--fleet-dir")
@@ -239,19 +275,22 @@ def stored_run(flag: str, help: str) -> Decorator:
     return location_option(flag, help, metavar=RUN)
 
 
-def input_options(tables: str = "the fleet's tables", *, sample: bool = True, of_sample: str = "fleet") -> Decorator:
+def input_options(
+    tables: str = "the fleet's tables", *, sample: bool = True, of_sample: str = "fleet", names: Sequence[str] = ()
+) -> Decorator:
     """Returns `--fleet` (and `--sample`), `--format`, `--option`, and `--table`.
 
     Args:
         tables: description of the tables in the location.
         sample: whether `--sample` is an alternative to `--fleet` (`fleet_or_sample`).
         of_sample: what the sample has.
+        names: names of the tables; empty: any.
     """
     return compose_options(
         location_option("--fleet", f"{WHERE} of {tables}."),
         *([sample_option(of_sample)] * sample),
         format_options(),
-        named_values("--table", "NAME=LOCATION", "Location of a single table.", INPUT),
+        named_values("--table", "NAME=LOCATION", "Location of a single table.", INPUT, names=names),
     )
 
 
@@ -375,7 +414,8 @@ def leader_client_option(condition: str = "") -> Decorator:
         "Client library, and optionally its version, of the group leader, by shell pattern of the group ID. The first "
         "matching pattern wins. Example: payments-*=Java@2.8."
     )
-    return named_values("--leader-client", "GLOB=LIB[@V]", conditional(condition, help))
+    keys = ("groups", "library", "version")
+    return named_values("--leader-client", "GLOB=LIB[@V]", conditional(condition, help), keys=keys)
 
 
 PAUSE_TIMES = ("heartbeat_interval_ms", "poll_interval_ms", "revoke_ms", "restore_ms")
@@ -503,32 +543,23 @@ def sample(job_file: str, name: str) -> str:
     return str(location)
 
 
-def config_option(defaults: Callable[[Path, Sequence[str], Sequence[click.Parameter]], Mapping[str, Any]]) -> Decorator:
-    """Returns `--config`: a settings file, by default `spark-assign.toml` in the working folder, if it exists.
-
-    Args:
-        defaults: returns values of flags from the file, for the words of a command and its parameters.
-    """
-
-    def read(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
-        """Makes the values of the file the defaults of the flags."""
-        path = path or (SETTINGS_FILE if SETTINGS_FILE.is_file() else None)
-        if path is not None and not ctx.resilient_parsing:
-            try:
-                ctx.default_map = dict(defaults(path, getattr(ctx.command, "words", ()), ctx.command.params))
-            except ConfigError as error:
-                raise click.UsageError(str(error), ctx) from error
-        return path
-
-    return click.option(
-        "--config",
-        metavar="FILE",
-        type=click.Path(path_type=Path),
-        is_eager=True,
-        callback=read,
-        help=f"TOML file with settings (default: {SETTINGS_FILE}, if it exists). Flags and environment variables take "
-        "precedence.",
-    )
+def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
+    """Makes the values of the settings file the defaults of the flags."""
+    path = path or (SETTINGS_FILE if SETTINGS_FILE.is_file() else None)
+    if path is not None and not ctx.resilient_parsing:
+        try:
+            ctx.default_map = defaults(path, getattr(ctx.command, "words", ()), ctx.command.params)
+        except ConfigError as error:
+            raise click.UsageError(str(error), ctx) from error
+    return path
 
 
-CONFIG = config_option(defaults)
+CONFIG = click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    is_eager=True,
+    callback=_read_config,
+    help=f"TOML file with settings (default: {SETTINGS_FILE}, if it exists). Flags and environment variables take "
+    "precedence.",
+)
