@@ -7,9 +7,10 @@ import logging
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 from click.core import ParameterSource
@@ -38,6 +39,7 @@ from spark_assign.cli.owners import group_filter_options, read_owners, run_with_
 from spark_assign.tables.connect import INPUT_TABLES as CONNECT_TABLES
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.groups import GROUP_KEY, INPUT_TABLES
+from spark_assign.tables.parameters import Param
 from spark_assign.tables.stored_plan import CONNECT, STORED_PLAN_TABLES, num_rows_of_kinds
 from spark_assign.tables.streams import TASK_ASSIGNORS, StreamsParams
 
@@ -57,8 +59,6 @@ settings in conf/plan.toml.
 {exit_codes()}"""
 SAMPLE = """No options given, so the bundled sample fleet is planned. To plan your own fleet, use --fleet LOCATION.
 To plan a share group, a Streams group, and a Connect cluster with the sample fleet, use --sample."""
-ASSIGNOR = """Assignor for all other consumer groups: range, roundrobin, sticky, cooperative-sticky, …, or "configured"
-for the current assignor of each group (default: configured)."""
 GROUP_ASSIGNOR = "Assignor for consumer groups with an ID that fits a shell pattern. The first matching pattern wins."
 CONFIGURED = "configured"
 OUTPUT = "output/plan"
@@ -69,6 +69,28 @@ DETAILS = """Print the members of consumer groups with a matching ID, or CLUSTER
 they gain and lose, instead of writing the plan."""
 
 log = logging.getLogger("spark_assign.plan")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What is planned, and written.
+
+    Attributes:
+        assignor: assignor for all other consumer groups: range, roundrobin, sticky, cooperative-sticky, …, or
+            "configured" for the current assignor of each group.
+        streams_assignor: assignor for groups of the streams protocol: streams-sticky (of Kafka 4.4), streams-sticky@4.3
+            (of 4.2.0, 4.2.1, and 4.3), or streams-sticky@4.2.2. Classic Streams applications have their own.
+        what_if: change of the groups to apply before planning. See below for the syntax. Connect clusters, and the
+            number of tasks of the streams protocol, don't change.
+        output_tables: tables to write in addition to metrics and rejected (default: all).
+        fail_on: exit with code 1 if groups are rejected.
+    """
+
+    assignor: Annotated[str, Param()] = CONFIGURED
+    streams_assignor: Annotated[str, Param(choices=TASK_ASSIGNORS)] = TASK_ASSIGNORS[0]
+    what_if: Annotated[tuple[str, ...], Param(metavar="CHANGE")] = ()
+    output_tables: Annotated[Any, Param(kind=ListType(click.Choice(tuple(STORED_PLAN_TABLES))), metavar="A,B,…")] = None
+    fail_on: Annotated[tuple[str, ...], Param(choices=("rejected",))] = ()
 
 
 def with_defaults(options: Options) -> None:
@@ -116,38 +138,15 @@ def check_usage(options: Options) -> None:
     of_sample="fleet, with a share group, a Streams group, and a Connect cluster",
     names=(*INPUT_TABLES, *(f"{CONNECT}{name}" for name in CONNECT_TABLES)),
 )
-@click.option("--assignor", metavar="NAME", default=CONFIGURED, help=ASSIGNOR)
+@parameter_options(Planned, defaults=True)
 @named_values("--group-assignor", "GLOB=NAME", GROUP_ASSIGNOR, keys=("groups", "assignor"))
 @leader_client_option()
-@click.option(
-    "--streams-assignor",
-    type=click.Choice(TASK_ASSIGNORS),
-    default=TASK_ASSIGNORS[0],
-    help="Assignor for groups of the streams protocol: streams-sticky (of Kafka 4.4), streams-sticky@4.3 (of 4.2.0, "
-    "4.2.1, and 4.3), or streams-sticky@4.2.2 (default: streams-sticky). Classic Streams applications have their own.",
-)
 @parameter_options(StreamsParams)
-@click.option(
-    "--what-if",
-    metavar="CHANGE",
-    multiple=True,
-    help="Change of the groups to apply before planning. See below for the syntax. Connect clusters, and the "
-    "number of tasks of the streams protocol, don't change. Repeatable.",
-)
 @click.option("--explain", metavar="GROUP TOPIC-PARTITION", nargs=2, help=EXPLAIN)
 @patterns("--details", DETAILS)
 @output_options("Folder, URI, or catalog prefix for the plan (default: output/plan).", default_run_id=False)
-@click.option(
-    "--output-tables",
-    metavar="A,B,…",
-    type=ListType(click.Choice(tuple(STORED_PLAN_TABLES))),
-    help="Tables to write in addition to metrics and rejected (default: all).",
-)
 @group_filter_options()
 @openmetrics_option()
-@click.option(
-    "--fail-on", type=click.Choice(["rejected"]), multiple=True, help="Exit with code 1 if groups are rejected."
-)
 @top()
 def main(options: Options) -> int:
     """Parses, loads, plans, writes, and prints."""

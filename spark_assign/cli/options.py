@@ -127,7 +127,9 @@ def parameter_option(field: ParameterField, condition: str = "", has_default: bo
             raise click.BadParameter(f"expected {field.expected}.", ctx, param)
         return value
 
-    given: dict[str, Any] = {"default": field.default} if has_default and field.default is not None else {}
+    given: dict[str, Any] = {}
+    if has_default and field.default is not None:
+        given["default"] = round(field.default * 1_000) if field.unit == "s" else field.default
     given["help"] = _help(field, condition)
     flag = flag_of(field.flag)
     if field.type is bool:
