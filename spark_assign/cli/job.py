@@ -341,10 +341,16 @@ def _options(ctx: click.Context) -> Options:
         if isinstance(value, int | float) and not -most <= value <= most:
             raise click.BadParameter(f"{str(value)[:40]} isn't a number of at most {most:,}.", ctx, param)
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+    values = dict(ctx.params)
+    for location, *others in (("fleet", "format", "option", "table"), ("output", "output_format", "output_option")):
+        if sources.get(location) in (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT):
+            for name in others:  # format and options of the file belong to its location
+                if sources.get(name) is ParameterSource.DEFAULT_MAP:
+                    values[name], sources[name] = None, ParameterSource.DEFAULT
     given = {name: source for name, source in sources.items() if source is not ParameterSource.DEFAULT}
     label = str(getattr(ctx.command, "label", ctx.command.name))
     changed = {"outcome": Outcome(label), "outcome_file": ctx.params.get("outcome")}
-    return SimpleNamespace(**{**ctx.params, **changed}, given=given)
+    return SimpleNamespace(**{**values, **changed}, given=given)
 
 
 def spark_session(job: str, options: Options) -> SparkSession:

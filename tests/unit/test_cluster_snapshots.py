@@ -171,10 +171,10 @@ def test_a_cluster_with_two_names(
     ("clusters.a = 1\n", [], "clusters.a isn't a table. Start it with [clusters.a]."),
     ("[clusters.a]\nbootstrap_servers = 'b'\n", [], "[clusters.a]: unknown key bootstrap_servers. Did you mean "),
     ("[clusters.a]\nconnect_ca = 'f'\n", [], "[clusters.a]: --connect-ca needs --connect-url."),
-    ("[clusters.a]\nconnect_timeout_s = nan\n", [], "[clusters.a]: connect_timeout_s is nan, expected"),
+    ("[clusters.a]\n", [], "[clusters.a]: Use --bootstrap-server, --connect-url, "),
+    (FILE, ["--cluster-name", "c"], "--cluster-name can't be used with --clusters: set it in the file."),
+    ("[clusters.a]\nconnect_url = 'u'\nconnect_timeout = '0s'\n", [], "'--connect-timeout': expected above 0 s."),
     ("[clusters.a]\nconnect_attempts = 9999999999\n", [], "connect_attempts is 9999999999, expected 1e+09 or less"),
-    ("[clusters.a]\n", [], "[clusters.a]: Use --bootstrap-server (Kafka), --connect-url (Connect), "),
-    (FILE, ["--cluster-name", "c"], "--cluster-name can't be used with --clusters. Set it in "),
 )
 def test_wrong_files(
     call: Callable[..., int], tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, words: list[str], error: str

@@ -71,7 +71,7 @@ def test_a_text_with_other_columns(
         (["--group", "a", "--group", "b"], "--group can name only one group with --from-text."),
         (["--bootstrap-server", "b:9092"], "--bootstrap-server can't be used with --from-text."),
         (["--connect-auth", "f"], "--connect-auth can't be used with --from-text."),
-        ([], "Use --bootstrap-server (Kafka), --connect-url (Connect), --from-text, or --clusters."),
+        ([], "Use --bootstrap-server, --connect-url, --from-text, or --clusters."),
     ],
 )
 def test_options_of_text_and_cluster(words: list[str], problem: str, caplog: pytest.LogCaptureFixture) -> None:
