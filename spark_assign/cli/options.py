@@ -153,7 +153,8 @@ _RANGES = {int: click.IntRange, float: click.FloatRange}
 
 def _help(field: ParameterField, condition: str) -> str:
     """Returns what a field means, with its default."""
-    about = conditional(condition, f"{field.about[:1].upper()}{field.about[1:]}")
+    is_name = "." in field.about.partition(" ")[0]  # such as group.id
+    about = conditional(condition, field.about if is_name else f"{field.about[:1].upper()}{field.about[1:]}")
     if field.is_repeatable:
         return f"{about}.{REPEATABLE}"
     if "default: " in about or field.default in (None, ()) or field.type is bool:
