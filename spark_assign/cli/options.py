@@ -134,10 +134,11 @@ def parameter_option(field: ParameterField, condition: str = "", has_default: bo
     flag = flag_of(field.flag)
     if field.type is bool:
         return click.option(flag, is_flag=True, **{"default": None, **given})
-    metavar: str | None = "TIME" if field.unit else "N" if field.type in (int, float) else "NAME"
+    word = "TIME" if field.unit else "N" if field.type in (int, float) else "NAME"
+    metavar: str | None = word
     kind: Any = DURATION if field.unit else _NUMBERS.get(field.type, click.STRING)
     if field.is_sequence:
-        kind, metavar = ListType(kind), _LISTS[bool(field.unit), field.type]
+        kind, metavar = ListType(kind), _LISTS[word]
     elif field.param.choices:
         kind, metavar = click.Choice(field.param.choices), None
     elif field.type in _RANGES and not field.unit and field.param.bounds:
@@ -146,7 +147,7 @@ def parameter_option(field: ParameterField, condition: str = "", has_default: bo
     return click.option(flag, type=kind, metavar=metavar, callback=check, multiple=field.is_repeatable, **given)
 
 
-_LISTS = {(True, int): "TIME,…", (False, int): "N,N,…", (False, str): "A,B,…"}
+_LISTS = {"TIME": "TIME,…", "N": "N,N,…", "NAME": "A,B,…"}
 _NUMBERS = {int: click.INT, float: click.FLOAT}
 _RANGES = {int: click.IntRange, float: click.FloatRange}
 
