@@ -256,7 +256,7 @@ def named_values(
     return click.option(flag, cls=NamedOption, names=names, keys=keys, **about)
 
 
-_WRITTEN = ("--output", "--output-fleet", "--archive", "--checkpoint", "--pictures-dir", "--fleet-dir")
+_WRITTEN = ("--output", "--fleet-dir")
 """Options that name a folder to write."""
 
 
