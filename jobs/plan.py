@@ -138,15 +138,19 @@ def check_usage(options: Options) -> None:
     of_sample="fleet, with a share group, a Streams group, and a Connect cluster",
     names=(*INPUT_TABLES, *(f"{CONNECT}{name}" for name in CONNECT_TABLES)),
 )
-@parameter_options(Planned, defaults=True)
+@parameter_options(Planned, "assignor", defaults=True)
 @named_values("--group-assignor", "GLOB=NAME", GROUP_ASSIGNOR, keys=("groups", "assignor"))
 @leader_client_option()
+@parameter_options(Planned, "streams_assignor", defaults=True)
 @parameter_options(StreamsParams)
+@parameter_options(Planned, "what_if", defaults=True)
 @click.option("--explain", metavar="GROUP TOPIC-PARTITION", nargs=2, help=EXPLAIN)
 @patterns("--details", DETAILS)
 @output_options("Folder, URI, or catalog prefix for the plan (default: output/plan).", default_run_id=False)
+@parameter_options(Planned, "output_tables", defaults=True)
 @group_filter_options()
 @openmetrics_option()
+@parameter_options(Planned, "fail_on", defaults=True)
 @top()
 def main(options: Options) -> int:
     """Parses, loads, plans, writes, and prints."""

@@ -19,18 +19,15 @@ dbutils.library.restartPython()
 
 # COMMAND ----------
 
+from spark_assign.tables.streams import TASK_ASSIGNORS
+
 dbutils.widgets.text("catalog", "main", "Catalog")
 dbutils.widgets.text("schema", "kafka", "Schema of the fleet")
 dbutils.widgets.text("output_schema", "kafka_plans", "Schema for the plan")
 dbutils.widgets.dropdown(
     "assignor", "configured", ["configured", "range", "roundrobin", "sticky", "cooperative-sticky"], "Assignor"
 )
-dbutils.widgets.dropdown(
-    "streams_assignor",
-    "streams-sticky",
-    ["streams-sticky", "streams-sticky@4.3", "streams-sticky@4.2.2"],
-    "Assignor of Streams groups",
-)
+dbutils.widgets.dropdown("streams_assignor", TASK_ASSIGNORS[0], [*TASK_ASSIGNORS], "Assignor of Streams groups")
 dbutils.widgets.text("run_id", "", "Run ID (an existing run of that name is replaced; empty: the current time)")
 
 # COMMAND ----------

@@ -137,10 +137,11 @@ def parameter_option(field: ParameterField, condition: str = "", has_default: bo
     flag = flag_of(field.flag)
     if field.type is bool:
         return click.option(flag, is_flag=True, **{"default": None, **given})
-    metavar: str | None = "TIME" if field.unit else "N" if field.type in (int, float) else "NAME"
+    word = "TIME" if field.unit else "N" if field.type in (int, float) else "NAME"
+    metavar: str | None = word
     kind: Any = DURATION if field.unit else _NUMBERS.get(field.type, click.STRING)
     if field.is_sequence:
-        kind, metavar = ListType(kind), _LISTS[bool(field.unit), field.type]
+        kind, metavar = ListType(kind), _LISTS[word]
     elif field.param.choices:
         kind, metavar = click.Choice(field.param.choices), None
     elif field.type in _RANGES and not field.unit and field.param.bounds:
@@ -149,14 +150,15 @@ def parameter_option(field: ParameterField, condition: str = "", has_default: bo
     return click.option(flag, type=kind, metavar=metavar, callback=check, multiple=field.is_repeatable, **given)
 
 
-_LISTS = {(True, int): "TIME,…", (False, int): "N,N,…", (False, str): "A,B,…"}
+_LISTS = {"TIME": "TIME,…", "N": "N,N,…", "NAME": "A,B,…"}
 _NUMBERS = {int: click.INT, float: click.FLOAT}
 _RANGES = {int: click.IntRange, float: click.FloatRange}
 
 
 def _help(field: ParameterField, condition: str) -> str:
     """Returns what a field means, with its default."""
-    about = conditional(condition, f"{field.about[:1].upper()}{field.about[1:]}")
+    is_name = "." in field.about.partition(" ")[0]  # such as group.id
+    about = conditional(condition, field.about if is_name else f"{field.about[:1].upper()}{field.about[1:]}")
     if field.is_repeatable:
         return f"{about}.{REPEATABLE}"
     if "default: " in about or field.default in (None, ()) or field.type is bool:
@@ -257,7 +259,7 @@ def named_values(
     return click.option(flag, cls=NamedOption, names=names, keys=keys, **about)
 
 
-_WRITTEN = ("--output", "--output-fleet", "--archive", "--checkpoint", "--pictures-dir", "--fleet-dir")
+_WRITTEN = ("--output", "--fleet-dir")
 """Options that name a folder to write."""
 
 

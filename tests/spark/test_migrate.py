@@ -77,11 +77,11 @@ def test_options_that_hold_only_with_or_without_a_release(tmp_path: Path, caplog
     modes = {flag: text.partition(": ")[0] for flag, text in helps.items() if "--to-release: " in text}
     assert len(modes) == 11
     values = {"--policy": "disabled", "--leader-client": "*=Java", "--broker-release": "4.3"}
-    values |= {"--server-assignor": "uniform", "--library": "Java"}
+    values |= {"--server-assignor": "uniform", "--library": "Java", "--max-size": "5"}
     problem = "can't be used with"
     for flag, mode in modes.items():
         release = [] if mode == "With --to-release" else ["--to-release", "3.9"]
-        assert job.main([flag, values.get(flag, "5"), *release]) == 2
+        assert job.main([flag, values.get(flag, "5s"), *release]) == 2
         assert f"{flag} {problem if release else 'needs'} --to-release." in caplog.text
     file = tmp_path / "migrate.toml"
     file.write_text('policy = "disabled"\n')

@@ -12,6 +12,7 @@ import pytest
 from spark_assign.advice.kernel.advice_items import AdviceParams
 from spark_assign.advice.kernel.advise import ADVICE_ROWS, FACT_KINDS, advise
 from spark_assign.advice.kernel.streams_settings import STREAMS_ROWS
+from spark_assign.tables.parameters import find_fault
 from tests.cases import cases
 
 PARAMS = AdviceParams()
@@ -476,6 +477,6 @@ def test_no_group_is_left_out_and_rows_come_in_any_order(seed: int) -> None:
 )
 def test_values_that_cannot_be(name: str, value: Any) -> None:
     """The name and what is expected."""
-    assert name in (replace(PARAMS, **{name: value}).fault() or "")
-    assert PARAMS.fault() is None
+    assert name in (find_fault(replace(PARAMS, **{name: value})) or "")
+    assert find_fault(PARAMS) is None
     assert set(ADVICE_ROWS.names) >= {"kind", "gain", "cost", "risk", "command"}

@@ -14,6 +14,8 @@ import jsonschema
 import pytest
 
 from jobs import config
+from spark_assign.groups.alerts import AlertLimits
+from spark_assign.tables.parameters import parameter_fields
 
 ROOT = Path(__file__).parents[2]
 OTHERS = (
@@ -48,6 +50,16 @@ def test_the_shipped_files_are_right_by_their_schema(of: str, capsys: pytest.Cap
     jsonschema.validate(given, schema(of, capsys))
     assert config.main(["--check", str(file)]) == 0
     assert capsys.readouterr().out == f"{file}: valid settings of {of}\n"
+
+
+def test_airflow_has_the_thresholds_of_the_jobs() -> None:
+    """Their names, and their defaults; the provider can't import them."""
+    fields = config._airflow().Settings.model_fields
+    limits = {each.flag: each.default for each in parameter_fields(AlertLimits) if each.flag in fields}
+    assert len(limits) == 5
+    assert {name: fields[name].default or None for name in limits} == {
+        name: each or None for name, each in limits.items()
+    }
 
 
 def test_an_editor_sees_what_the_job_would_say(capsys: pytest.CaptureFixture[str]) -> None:

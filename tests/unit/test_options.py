@@ -7,9 +7,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Annotated, Any
 
 import click
 import pytest
@@ -21,17 +25,21 @@ from spark_assign.cli.advice_modes import MODES
 from spark_assign.cli.job import Command, Job, Options, job
 from spark_assign.cli.options import (
     DURATION,
+    check_rule,
     fleet_or_sample,
+    given_parameters,
     input_options,
     output_options,
     packaged_conf,
     pairs,
+    parameter_options,
     patterns,
     streams_options,
     streams_thresholds,
     top,
 )
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.parameters import Param, find_fault
 from tests.cases import cases
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +67,9 @@ def test_what_every_job_has(name: str) -> None:
     found = commands()[name]
     flags = options_of(found)
     assert list(flags)[-2:] == ["--config", "--verbose"]
-    assert [flag for flag, each in flags.items() if not each.help and not flag.endswith("-ms")] == []
+    assert [flag for flag, each in flags.items() if not each.help or flag.endswith("-ms")] == []
+    rules = [rule.partition(": ")[0] for rule in found.usage if isinstance(rule, str)]
+    assert {flag for rule in rules for flag in re.findall(r"--[a-z-]+", rule)} <= {*flags}
     done = CliRunner().invoke(found, ["--help"], terminal_width=200)
     assert done.exit_code == 0
     assert "Exit codes: 0 " in done.output
@@ -292,6 +302,70 @@ def test_times() -> None:
     """Every unit in milliseconds."""
     found = [DURATION.convert(word, None, None) for word in ("500ms", "30s", "2m", "2min", "1.5h", "1d")]
     assert found == [500, 30_000, 120_000, 120_000, 5_400_000, 86_400_000]
+
+
+@dataclass(frozen=True)
+class Example:
+    """Parameters.
+
+    Attributes:
+        wait_ms: time to wait (`wait.ms`).
+        pause_s: how long to rest,
+            in sum.
+        shares: shares of each. All are
+            needed.
+        kind: group.kind of the group (default: none).
+        is_quick: be quick.
+    """
+
+    wait_ms: Annotated[int, Param(least=1)] = 90_000
+    pause_s: Annotated[float, Param(above=0, flag="rest_time")] = 0.5
+    shares: Annotated[Sequence[float], Param(least=0, below=1)] = (0.5, 0.25)
+    kind: Annotated[str | None, Param(choices=("a", "b"))] = None
+    is_quick: Annotated[bool, Param()] = False
+    other: str = "no option"
+
+
+def test_options_of_parameters() -> None:
+    """Name, type, help, default, and bounds are those of the field; what isn't given stays the dataclass's."""
+    made: Any = job("An example.", "Exit codes: 0 done.", name="example")(parameter_options(Example)(lambda options: 0))
+    assert {each.opts[0]: each.help for each in made.params[:5]} == {
+        "--wait": "Time to wait (wait.ms; default: 90s).",
+        "--rest-time": "How long to rest, in sum (default: 500ms).",
+        "--shares": "Shares of each. All are needed (default: 0.5,0.25).",
+        "--kind": "group.kind of the group (default: none).",
+        "--is-quick": "Be quick.",
+    }
+    assert given_parameters(made.parse([]), Example) == {}
+    words = ["--wait", "1m", "--rest-time", "2s", "--shares", "0, 0.9", "--is-quick"]
+    given = given_parameters(made.parse(words), Example)
+    assert given == {"wait_ms": 60_000, "pause_s": 2, "shares": (0, 0.9), "is_quick": True}
+    for wrong in (["--wait", "0s"], ["--rest-time", "0s"], ["--shares", "0.5,1"], ["--shares", "nan"], ["--kind", "c"]):
+        with pytest.raises(click.BadParameter):
+            made.parse(wrong)
+    assert find_fault(Example()) is None
+    assert find_fault(Example(wait_ms=0)) == "wait_ms is 0; expected at least 1 ms"
+    assert find_fault(Example(shares=[1.0])) == "shares is [1.0]; expected at least 0 and below 1"
+
+
+@cases(
+    "rule given problem",
+    ("--a, --b needs --c, --d", "b d", ""),
+    ("--a, --b needs --c, --d", "b", "--b needs --c or --d."),
+    ("--a needs --b: it is why", "a", "--a needs --b: it is why."),
+    ("--a excludes --b, --c", "a d", ""),
+    ("--a excludes --b, --c", "a c", "--c can't be used with --a."),
+    ("one of --a, --b", "b", ""),
+    ("one of --a, --b", "", "Use exactly one of --a, --b."),
+    ("one of --a, --b", "a b", "--b can't be used with --a. Use exactly one of --a, --b."),
+    ("any of --a, --b, --c", "a b", ""),
+    ("any of --a, --b, --c", "d", "Use --a, --b, or --c."),
+)
+def test_rules_of_usage(rule: str, given: str, problem: str) -> None:
+    """Zero is a value; an empty list and a flag that isn't set are none."""
+    values = {"a": None, "b": None, "c": (), "d": False} | dict.fromkeys(given.split(), 0)
+    with pytest.raises(ConfigError, match=f"^{re.escape(problem)}$") if problem else nullcontext():
+        check_rule(SimpleNamespace(**values), rule)
 
 
 def test_pairs() -> None:
