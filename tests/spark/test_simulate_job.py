@@ -56,7 +56,7 @@ def test_variants_are_compared(
     """Members that are back in time cost a static group no rebalance; what is stored is enough for the report."""
     arguments = ["--compare", "--output", str(tmp_path), "--run-id", "r", "--output-format", "json"]
     assert simulate.main(["--fleet", str(folder), *arguments]) == 0
-    assert "groups compared; partition-seconds not consumed: eager" in capsys.readouterr().out
+    assert "1 group compared; partition-seconds not consumed: eager" in capsys.readouterr().out
     (row,) = stored(tmp_path, "comparison")
     assert row["eager_rebalances"] > 2
     assert row["static_rebalances"] == 0
