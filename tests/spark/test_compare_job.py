@@ -72,7 +72,7 @@ def test_drift_of_snapshots_and_runs(
     assert "Groups: 0 added, 0 removed, 1 changed, 0 unchanged" in printed
     assert "Members: 1 joined, 0 left, 0 restarted" in printed
     assert "Partitions: 3 moved, 2 newly owned, 0 no longer owned" in printed
-    assert "  c/t  grown  6 → 8" in printed
+    assert "  c/t    grown        6 → 8" in printed
     (row,) = stored(tmp_path / "out", "groups")
     assert (row["group_id"], row["moved"], row["newly_owned"], row["partitions_after"]) == ("g", 3, 2, 8)
     assert len(stored(tmp_path / "out", "ownership")) == 5

@@ -168,7 +168,7 @@ def test_numbers_of_replicas_that_no_cluster_has(spark: SparkSession) -> None:
     )
     rejected = reassign(fleet, goals=LoadGoals({"in": 0.1})).rejected.collect()
     assert {(row["cluster"], row["code"]) for row in rejected} == {(each, "bad-load") for each in clusters[:3]}
-    with pytest.raises(FleetError, match=r"brokers\.broker_id: the same key twice: 16 row\(s\)"):
+    with pytest.raises(FleetError, match=r"brokers\.broker_id: the same key twice: 16 rows"):
         check(ReplicaFleet(fleet.replicas, spark.createDataFrame(brokers * 2, schema))).problems.collect()
 
 

@@ -114,7 +114,7 @@ def test_the_switch_to_cooperative(spark: SparkSession, tmp_path: Path, capsys: 
     assert job.main([*words, "--session-timeout", "20s"]) == 0
     first, heading, *rows = capsys.readouterr().out.splitlines()
     assert first.startswith("Rolling steps hold for Java, franz-go, and Sarama clients only.")
-    assert heading.split()[:3] == ["step", "bounce", "member_id"]
+    assert heading.split()[:3] == ["step", "bounce", "member"]
     assert [row.split()[:2] for row in rows] == [["1", "1"], ["2", "1"], ["3", "2"], ["4", "2"]]
     settings = tmp_path / "settings_members.json"
     row = {"cluster": "c", "group_id": "g", "member_id": "a", "partition_assignment_strategy": ["sticky"]}

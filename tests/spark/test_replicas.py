@@ -119,7 +119,7 @@ def test_requests_that_cannot_be_placed(spark: SparkSession) -> None:
     found = {(row["topic"], row["partition"]): row["replicas"] for row in placed.placements.collect()}
     assert found == {("good", 0): [3], ("good", 1): [7]} | {("grown", at): [3 if at % 2 == 0 else 7] for at in range(8)}
     with pytest.raises(
-        FleetError, match=r"brokers.broker_id: the same key twice: 2 row\(s\), e.g. cluster=c, broker_id=3"
+        FleetError, match=r"brokers.broker_id: the same key twice: 2 rows, e.g. cluster=c, broker_id=3"
     ):
         place(requests, brokers.unionByName(brokers.where("broker_id = 3")))
     with pytest.raises(FleetError, match=r"requests.replication_factor: the column is missing"):
@@ -131,10 +131,10 @@ def test_requests_that_cannot_be_placed(spark: SparkSession) -> None:
     [
         (
             ("c", "t", 0, [2]),
-            r"replicas\.partition: the same key twice: 2 row\(s\), e\.g\. cluster=c, topic=t, partition=0",
+            r"replicas\.partition: the same key twice: 2 rows, e\.g\. cluster=c, topic=t, partition=0",
         ),
-        (("c", "t", -1, [2]), r"replicas\.partition: null or out of range in a key: 1 row\(s\), .*partition=-1"),
-        (("c", "t", 1, None), r"replicas\.replicas: null or out of range: 1 row\(s\), .*partition=1"),
+        (("c", "t", -1, [2]), r"replicas\.partition: null or out of range in a key: 1 row, .*partition=-1"),
+        (("c", "t", 1, None), r"replicas\.replicas: null or out of range: 1 row, .*partition=1"),
     ],
 )
 def test_a_check_rejects_wrong_partitions(spark: SparkSession, row: tuple[Any, ...], problem: str) -> None:

@@ -29,7 +29,7 @@ def test_reassign_writes_tables_and_files(
     assert report.main(["--replicas", str(tmp_path), "--output-file", str(tmp_path / "page.html")]) == 0
     page = (tmp_path / "page.html").read_text()
     assert re.search(r"154 of [\d,]+ replicas move, which is the minimum\.", page)
-    assert "Replicas and preferred leaders of each broker, before and after" in page
+    assert "Leaders before" in page
 
 
 def test_wrong_usage(spark: SparkSession, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,10 +67,10 @@ def test_the_reassignment_of_another_tool(
     file.write_text(GENERATED)
     given = ["--sample", "--reassignment", str(file)]
     assert replicas.main(["check", *given]) == 0
-    outdated = "shop-prod/orders.dlq-0: plan-outdated: replicas are 2,3; the plan moves them from 1,2 to 1,3"
+    outdated = "shop-prod/orders.dlq-0  plan-outdated  replicas are 2,3; the plan moves them from 1,2 to 1,3"
     assert outdated in capsys.readouterr().out
     assert replicas.main(["operate", *given]) == 0
-    assert "shop-prod  1     reassign" in capsys.readouterr().out
+    assert "shop-prod     1  reassign" in capsys.readouterr().out
     sizes.write_text("cluster,topic,partition,bytes\nshop-prod,orders.dlq,0,1000000\n")
     stored = ["--table", f"sizes={sizes}", "--output", str(tmp_path / "out")]
     assert replicas.main(["schedule", *given, "--throttle", "100000", *stored]) == 0

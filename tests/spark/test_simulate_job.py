@@ -56,7 +56,7 @@ def test_variants_are_compared(
     """Members that are back in time cost a static group no rebalance; what is stored is enough for the report."""
     arguments = ["--compare", "--output", str(tmp_path), "--run-id", "r", "--output-format", "json"]
     assert simulate.main(["--fleet", str(folder), *arguments]) == 0
-    assert "groups compared; partition-seconds not consumed: eager" in capsys.readouterr().out
+    assert "1 group compared; partition-seconds not consumed: eager" in capsys.readouterr().out
     (row,) = stored(tmp_path, "comparison")
     assert row["eager_rebalances"] > 2
     assert row["static_rebalances"] == 0
@@ -64,7 +64,7 @@ def test_variants_are_compared(
     page = tmp_path / "report.html"
     assert report.main(["--simulation", str(tmp_path), "--output-file", str(page)]) == 0
     text = page.read_text()
-    assert "Groups with the largest savings of cooperative rebalancing" in text
+    assert "Groups with the largest savings" in text
     assert "partitions not consumed" in text
     assert [name for name in ("eager: ", "cooperative: ", "static: ") if f">{name}" not in text] == []
     assert "The charts show only rebalances" not in text
