@@ -11,23 +11,26 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 from click.core import ParameterSource
 
 from spark_assign.cli.job import Commands, Job, Options, job, spark_session
-from spark_assign.cli.options import DURATION, location_option
+from spark_assign.cli.locations import INPUT
+from spark_assign.cli.options import parameter_options
 from spark_assign.cli.settings_errors import did_you_mean
-from spark_assign.cli.settings_file import defaults, from_file, has_sections, validated
+from spark_assign.cli.settings_file import defaults, from_file, has_sections
 from spark_assign.report.formatting import DASH, aligned, listed
 from spark_assign.report.views import View
 from spark_assign.stores.locations import is_path
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.parameters import Param
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -37,7 +40,6 @@ EXIT_CODES = """JOB is plan (conf/plan.toml), airflow (conf/airflow.toml), or an
 place). By default, --check checks all sections of a file, treats a file with tables [[dag]] as settings of airflow, and
 any other file as settings of plan. To use a schema in an editor, write #:schema ./plan.schema.json in the first line of
 the file. Exit codes: 0 success; 2 the file has faults, or invalid options."""
-PRUNE = "Remove runs older than --keep from LOCATION (folder, URI, or catalog prefix); the newest run stays."
 _VALUES = (int, float, list, tuple, dict)
 
 
@@ -49,24 +51,42 @@ CONFIG = click.option(
 )
 
 
-@job(__doc__, EXIT_CODES, name="config", config=CONFIG)
-@click.argument("of", metavar="[JOB]", nargs=-1)
-@click.option("--show", is_flag=True, help="Print the settings of JOB (default: plan), and where each comes from.")
-@click.option("--schema", is_flag=True, help="Print the JSON schema of the settings of JOB (default: plan).")
-@click.option(
-    "--check", metavar="FILE", type=click.Path(path_type=Path), help="Check a settings file, and list its faults."
+@dataclass(frozen=True)
+class Actions:
+    """What the job does.
+
+    Attributes:
+        show: print the settings of JOB (default: plan), and where each comes from.
+        schema: print the JSON schema of the settings of JOB (default: plan).
+        check: check a settings file, and list its faults.
+        prune: remove runs older than --keep from LOCATION (folder, URI, or catalog prefix); the newest run stays.
+        keep_ms: with --prune: age of the oldest run to keep, such as 30d.
+        dry_run: with --prune: list the runs, and remove none.
+    """
+
+    show: Annotated[bool, Param()] = False
+    schema: Annotated[bool, Param()] = False
+    check: Annotated[Path | None, Param(kind=click.Path(path_type=Path), metavar="FILE")] = None
+    prune: Annotated[str | None, Param(kind=INPUT, metavar="LOCATION")] = None
+    keep_ms: Annotated[int | None, Param(least=0)] = None
+    dry_run: Annotated[bool, Param()] = False
+
+
+@job(
+    __doc__,
+    EXIT_CODES,
+    name="config",
+    config=CONFIG,
+    usage=("--prune needs --keep", "--keep, --dry-run needs --prune"),
 )
-@location_option("--prune", PRUNE)
-@click.option("--keep", metavar="TIME", type=DURATION, help="With --prune: age of the oldest run to keep, such as 30d.")
-@click.option("--dry-run", is_flag=True, help="With --prune: list the runs, and remove none.")
+@click.argument("of", metavar="[JOB]", nargs=-1)
+@parameter_options(Actions, defaults=True)
 def main(options: Options) -> int:
     """Prints a schema or settings, checks a file, or removes runs."""
     of = " ".join(options.of)
     file: Path | None = options.check or (None if options.show or options.prune else options.config)
     if [options.schema, options.show, file is not None, options.prune is not None].count(True) != 1:
         raise ConfigError("Use one of --schema [JOB], --show [JOB], --check FILE, and --prune LOCATION.")
-    if (options.prune is None) != (options.keep is None) or (options.dry_run and not options.prune):
-        raise ConfigError("--prune LOCATION needs --keep TIME; --keep and --dry-run need --prune.")
     if options.prune:
         print(prune(options))
         return 0
@@ -131,10 +151,6 @@ def shown(of: Job, file: Path | None) -> list[list[str]]:
     rows = [["setting", "value", "from"]]
     config = next(each for each in of.params if each.name == "config")
     read, _ = config.handle_parse_result(ctx, given, [])
-    if of.name == "plan" and read:
-        from spark_assign.cli.plan_settings import as_flags
-
-        ctx.default_map = as_flags(read)
     for each in of.params:
         value, source = each.consume_value(ctx, given)
         name = f"{of.environment}_{each.name}".upper()
@@ -199,8 +215,6 @@ def check(of: str, file: Path) -> None:
             settings.load(file)
         except settings.SettingsError as error:
             raise ConfigError(str(error)) from None
-    elif of == "plan":
-        validated(_model(of), from_file(file, ("plan",)), str(file))
     else:
         job = _job(of)
         defaults(file, job.words, job.params)
@@ -210,10 +224,6 @@ def _model(of: str) -> type[BaseModel]:
     if of == "airflow":
         found: type[BaseModel] = _airflow().File
         return found
-    if of == "plan":
-        from spark_assign.cli.plan_settings import PlanSettings
-
-        return PlanSettings
     from spark_assign.cli.settings_model import model_of
 
     return model_of(_job(of).params)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import unquote
 
 import click
@@ -24,11 +25,9 @@ from pyspark.sql import functions as F
 from spark_assign.cli.cluster_snapshots import read_labels
 from spark_assign.cli.job import FAILURE, Options, job, spark_session
 from spark_assign.cli.job_tables import stored_history
-from spark_assign.cli.locations import require_input
+from spark_assign.cli.locations import INPUT, OUTPUT_FILES, require_input
 from spark_assign.cli.notifications import notify, notify_options
 from spark_assign.cli.options import (
-    DURATION,
-    REPEATABLE,
     exit_codes,
     fail_on,
     flag_of,
@@ -54,9 +53,44 @@ from spark_assign.stores.cluster_folders import KEYS, folder_name, one_folder
 from spark_assign.stores.run_store import StoredRun, previous_run, read_run, safe_run_id
 from spark_assign.tables.advice import ADVISE_TABLES
 from spark_assign.tables.groups import ALERTS
-from spark_assign.tables.parameters import parameter_fields
+from spark_assign.tables.parameters import Param, parameter_fields
 from spark_assign.tables.stored_plan import REPORTED_PLAN_TABLES, STORED_DRIFT_TABLES, STREAMS, tables_of_kind
 from spark_assign.tables.streams import StreamsParams
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What is read.
+
+    Attributes:
+        clusters: TOML file with a table [clusters.NAME] for each cluster, and optionally [[owners]].
+        parallel: snapshots at a time.
+        no_snapshot: use the snapshots in --fleet-dir; no cluster is read.
+        fleet_dir: folder of the snapshots of all clusters (default: the folder fleet in --output).
+        records: records of __consumer_offsets, as history --follow writes them (default: the clusters, read since the
+            last run).
+        no_history: don't read what happened to groups.
+    """
+
+    clusters: Annotated[Path | None, Param(kind=click.Path(path_type=Path), metavar="FILE")] = None
+    parallel: Annotated[int, Param(least=1)] = 8
+    no_snapshot: Annotated[bool, Param()] = False
+    fleet_dir: Annotated[str | None, Param(kind=OUTPUT_FILES, metavar="DIR")] = None
+    records: Annotated[tuple[str, ...], Param(kind=INPUT, metavar="LOCATION")] = ()
+    no_history: Annotated[bool, Param()] = False
+
+
+@dataclass(frozen=True)
+class Ages:
+    """Ages of what is read.
+
+    Attributes:
+        lookback_ms: time range of the history (default: since the last run; in the first run, 1d).
+        max_age_ms: a snapshot that is older is stale.
+    """
+
+    lookback_ms: Annotated[int | None, Param(least=0)] = None
+    max_age_ms: Annotated[int, Param(least=0)] = 93_600_000
 
 
 def check_usage(options: Options) -> None:
@@ -80,38 +114,11 @@ def check_usage(options: Options) -> None:
         check_usage,
     ),
 )
-@click.option(
-    "--clusters",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="TOML file with a table [clusters.NAME] for each cluster, and optionally [[owners]].",
-)
-@click.option(
-    "--parallel", metavar="N", type=click.IntRange(min=1), default=8, help="Snapshots at a time (default: 8)."
-)
-@click.option("--no-snapshot", is_flag=True, help="Use the snapshots in --fleet-dir; no cluster is read.")
-@location_option(
-    "--fleet-dir", "Folder of the snapshots of all clusters (default: the folder fleet in --output).", metavar="DIR"
-)
+@parameter_options(Sources, defaults=True)
 @click.option("--sample", is_flag=True, help="Use the bundled sample fleet and sample history.")
-@location_option(
-    "--records",
-    "Records of __consumer_offsets, as history --follow writes them (default: the clusters, read since the last run)."
-    + REPEATABLE,
-    multiple=True,
-)
-@click.option("--no-history", is_flag=True, help="Don't read what happened to groups.")
 @group_filter_options()
-@click.option(
-    "--lookback",
-    metavar="TIME",
-    type=DURATION,
-    help="Time range of the history (default: since the last run; in the first run, 1d).",
-)
+@parameter_options(Ages, defaults=True)
 @parameter_options(HistoryThresholds, "commit_gap_ms", "deploy_gap_ms")
-@click.option(
-    "--max-age", metavar="TIME", type=DURATION, default="26h", help="A snapshot that is older is stale (default: 26h)."
-)
 @parameter_options(DailyLimits, "max_growth", *OF_STREAMS, "max_rebalances_per_day", "max_pause_ms")
 @parameter_options(StreamsParams)
 @location_option(
@@ -233,9 +240,7 @@ def _words(parameters: Any, *names: str) -> list[str]:
     of: type = type(parameters)
     given = ((each, getattr(parameters, each.name)) for each in parameter_fields(of) if each.name in names)
     words = (
-        (flag_of(each.flag), f"{value}ms" if each.is_duration else str(value))
-        for each, value in given
-        if value is not None
+        (flag_of(each.flag), f"{value}ms" if each.unit else str(value)) for each, value in given if value is not None
     )
     return [word for pair in words for word in pair]
 

@@ -52,7 +52,36 @@ LOADS = (
 )
 
 
-@job(__doc__, f"{STATES} {exit_codes('groups or topics changed', 'changes')}", name="diff")
+def check_usage(options: Options) -> None:
+    """Raises `ConfigError` if a state is missing, or isn't of the kind that is compared."""
+    if not options.loads:
+        if not options.before or not options.after:
+            raise ConfigError("Use --before and --after, each with a snapshot or a stored plan.")
+        if options.before == PREVIOUS and split_run_id(options.after)[1] is None:
+            raise ConfigError(
+                f"--before {PREVIOUS} requires a stored run, but --after {options.after} is a snapshot. Use --after "
+                f"{options.after}@RUN_ID."
+            )
+        return
+    if not options.after and not options.sample:
+        raise ConfigError("With --loads, use either --after LOCATION, with or without --before, or --sample.")
+    for name in ("before", "after"):
+        text = getattr(options, name) or ""
+        if text == PREVIOUS or split_run_id(text)[1] is not None:
+            raise ConfigError(f"--{name} {text} isn't a snapshot. --loads compares the offsets of two snapshots.")
+
+
+@job(
+    __doc__,
+    f"{STATES} {exit_codes('groups or topics changed', 'changes')}",
+    name="diff",
+    usage=(
+        "--sample needs --loads",
+        "--sample excludes --before, --after",
+        "--loads excludes --fail-on",
+        check_usage,
+    ),
+)
 @location_option("--before", f"Earlier state: a snapshot, a stored plan, or {PREVIOUS}.", metavar=RUN, type=EARLIER)
 @location_option("--after", "Later state: a snapshot or a stored plan.", metavar=RUN)
 @click.option("--loads", is_flag=True, help=LOADS)
@@ -64,7 +93,6 @@ LOADS = (
 @top("groups and topics, or partitions, in the summary")
 def main(options: Options) -> int:
     """Loads both states, finds the drift or the loads, writes the tables, and prints the summary."""
-    check_usage(options)
     spark = spark_session("diff", options)
     if options.loads:
         print(summarize_loads(_stored_loads(options, spark), options.top), flush=True)
@@ -86,29 +114,6 @@ def main(options: Options) -> int:
     print(f"From {options.before or 'no earlier run'} to {options.after}")
     print("\n\n".join(summary(each, options.top) for each in found), flush=True)
     return int(options.fail_on == "changes" and any(map(_has_changes, found)))
-
-
-def check_usage(options: Options) -> None:
-    """Raises `ConfigError` if a state is missing, or options contradict each other."""
-    if not options.loads:
-        if options.sample:
-            raise ConfigError("--sample needs --loads.")
-        if not options.before or not options.after:
-            raise ConfigError("Use --before and --after, each with a snapshot or a stored plan.")
-        if options.before == PREVIOUS and split_run_id(options.after)[1] is None:
-            raise ConfigError(
-                f"--before {PREVIOUS} requires a stored run, but --after {options.after} is a snapshot. Use --after "
-                f"{options.after}@RUN_ID."
-            )
-        return
-    if bool(options.after) == options.sample or (options.before and options.sample):
-        raise ConfigError("With --loads, use either --after LOCATION, with or without --before, or --sample.")
-    if options.fail_on:
-        raise ConfigError("--fail-on can't be used with --loads.")
-    for name in ("before", "after"):
-        text = getattr(options, name) or ""
-        if text == PREVIOUS or split_run_id(text)[1] is not None:
-            raise ConfigError(f"--{name} {text} isn't a snapshot. --loads compares the offsets of two snapshots.")
 
 
 def _loads(options: Options, spark: SparkSession) -> DataFrame:

@@ -11,11 +11,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 
 import click
 from pyspark.sql import DataFrame, SparkSession
@@ -24,17 +24,15 @@ from pyspark.sql import functions as F
 from spark_assign import Fleet
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import read_topologies, store_and_read, store_fleet, stored_history
+from spark_assign.cli.locations import INPUT, INPUT_FILES, OUTPUT, OUTPUT_FILES
 from spark_assign.cli.options import (
-    DURATION,
-    REPEATABLE,
+    FORMAT,
     details,
     exit_codes,
     flag_of,
     flags_of,
-    format_option,
     given_parameters,
     input_options,
-    location_option,
     parameter_options,
     result_options,
     sample,
@@ -59,11 +57,76 @@ from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import CHANGELOGS, OFFSETS, TOPICS
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, RECORDS, REPLAY_TABLES
+from spark_assign.tables.parameters import Param
 
 SOURCES = ("bootstrap_server", "segments", "records", "sample", "history")
 TOPICS_AND_ENDS = Shape(
     "A snapshot", {"topics": TOPICS, "offsets": OFFSETS, "end_offsets": END_OFFSETS, "changelogs": CHANGELOGS}, ()
 )
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where records are read.
+
+    Attributes:
+        bootstrap_server: Kafka bootstrap servers of the cluster that has the topic __consumer_offsets to read.
+        command_config: Kafka client properties file, or secret://SCOPE/KEY for a Databricks secret.
+        reader: read --bootstrap-server with the client of the job snapshot, which joins no group, or with Spark's Kafka
+            source, on the executors of a Spark cluster (default: client).
+        cluster_name: name of the cluster in all tables (default: the column cluster of --records, or the cluster ID).
+        segments: log segments of __consumer_offsets that were copied from brokers.
+        records: folder or table of raw records: key, value, partition, offset, and timestamp; or a file with the text
+            of kafka-dump-log.sh --offsets-decoder or kafka-console-consumer.sh, also .gz.
+        records_format: format of the folder --records (default: parquet), or of a new table --archive.
+    """
+
+    bootstrap_server: Annotated[str | None, Param(metavar="HOST:PORT,…")] = None
+    command_config: Annotated[str | None, Param(metavar="FILE")] = None
+    reader: Annotated[str | None, Param(choices=("client", "spark"))] = None
+    cluster_name: Annotated[str | None, Param()] = None
+    segments: Annotated[str | None, Param(kind=INPUT_FILES, metavar="DIR")] = None
+    records: Annotated[tuple[str, ...], Param(kind=INPUT, metavar="LOCATION")] = ()
+    records_format: Annotated[str | None, Param(kind=FORMAT)] = None
+
+
+@dataclass(frozen=True)
+class Redaction:
+    """What is removed from records.
+
+    Attributes:
+        without_hosts: remove the hosts of clients.
+        without_metadata: remove the metadata that clients add to committed offsets.
+    """
+
+    without_hosts: Annotated[bool, Param()] = False
+    without_metadata: Annotated[bool, Param()] = False
+
+
+@dataclass(frozen=True)
+class Past:
+    """What is done with records instead of a summary.
+
+    Attributes:
+        replay: compute what the recorded rebalances would have cost with other assignors.
+        as_of: write the fleet as of TIME, for example 2026-11-20T10:00:00Z, to --output-fleet.
+        output_fleet: folder, URI, or catalog prefix for the fleet of --as-of.
+        topology: with --as-of: file with the text of Topology.describe() of a classic Streams application (default:
+            derived from tasks and topic names).
+        follow: append new records of --bootstrap-server to --archive.
+        archive: folder or table for the records of --follow.
+        checkpoint: with --follow, if --archive is a table: folder for the progress.
+        interval_ms: with --follow: read new records at this interval (default: once).
+    """
+
+    replay: Annotated[bool, Param()] = False
+    as_of: Annotated[str | None, Param(metavar="TIME")] = None
+    output_fleet: Annotated[str | None, Param(kind=OUTPUT, metavar="LOCATION")] = None
+    topology: Annotated[tuple[str, ...], Param(metavar="GROUP=FILE")] = ()
+    follow: Annotated[bool, Param()] = False
+    archive: Annotated[str | None, Param(kind=OUTPUT, metavar="LOCATION")] = None
+    checkpoint: Annotated[str | None, Param(kind=OUTPUT_FILES, metavar="DIR")] = None
+    interval_ms: Annotated[int | None, Param()] = None
 
 
 def check_usage(options: Options) -> None:
@@ -93,66 +156,15 @@ def check_usage(options: Options) -> None:
         check_usage,
     ),
 )
-@click.option(
-    "--bootstrap-server",
-    metavar="HOST:PORT,…",
-    help="Kafka bootstrap servers of the cluster that has the topic __consumer_offsets to read.",
-)
-@click.option(
-    "--command-config",
-    metavar="FILE",
-    help="Kafka client properties file, or secret://SCOPE/KEY for a Databricks secret.",
-)
-@click.option(
-    "--reader",
-    type=click.Choice(["client", "spark"]),
-    help="Read --bootstrap-server with the client of the job snapshot, which joins no group, or with Spark's Kafka "
-    "source, on the executors of a Spark cluster (default: client).",
-)
-@click.option(
-    "--cluster-name",
-    metavar="NAME",
-    help="Name of the cluster in all tables (default: the column cluster of --records, or the cluster ID).",
-)
-@location_option("--segments", "Log segments of __consumer_offsets that were copied from brokers.", metavar="DIR")
-@location_option(
-    "--records",
-    "Folder or table of raw records: key, value, partition, offset, and timestamp; or a file with the text of "
-    f"kafka-dump-log.sh --offsets-decoder or kafka-console-consumer.sh, also .gz.{REPEATABLE}",
-    multiple=True,
-)
-@format_option("--records-format", "Format of the folder --records (default: parquet), or of a new table --archive.")
+@parameter_options(Source)
 @click.option("--sample", is_flag=True, help="Use the bundled sample history.")
 @stored_run("--history", "Stored history (this job), to read with --details or --as-of instead of records.")
 @input_options("a snapshot with topic IDs and end offsets", sample=False)
 @parameter_options(HistoryThresholds)
 @group_filter_options()
-@click.option("--without-hosts", is_flag=True, help="Remove the hosts of clients.")
-@click.option("--without-metadata", is_flag=True, help="Remove the metadata that clients add to committed offsets.")
+@parameter_options(Redaction, defaults=True)
 @details("the timeline")
-@click.option(
-    "--replay", is_flag=True, help="Compute what the recorded rebalances would have cost with other assignors."
-)
-@click.option(
-    "--as-of", metavar="TIME", help="Write the fleet as of TIME, for example 2026-11-20T10:00:00Z, to --output-fleet."
-)
-@location_option("--output-fleet", "Folder, URI, or catalog prefix for the fleet of --as-of.")
-@click.option(
-    "--topology",
-    metavar="GROUP=FILE",
-    multiple=True,
-    help="With --as-of: file with the text of Topology.describe() of a classic Streams application (default: derived "
-    f"from tasks and topic names).{REPEATABLE}",
-)
-@click.option("--follow", is_flag=True, help="Append new records of --bootstrap-server to --archive.")
-@location_option("--archive", "Folder or table for the records of --follow.")
-@location_option("--checkpoint", "With --follow, if --archive is a table: folder for the progress.", metavar="DIR")
-@click.option(
-    "--interval",
-    metavar="TIME",
-    type=DURATION,
-    help="With --follow: read new records at this interval (default: once).",
-)
+@parameter_options(Past, defaults=True)
 @result_options()
 def main(options: Options) -> int:
     """Loads, calls, writes, and prints."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from typing import Annotated
 
 import click
 from pyspark.sql import Column
@@ -44,10 +45,29 @@ from spark_assign.simulation.settings import GROUP_TIMES, Settings
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.parameters import Param
 
 CLASSIC_TIMES = [name for name in GROUP_TIMES if name not in PAUSE_TIMES and not name.startswith("group_consumer_")]
 UPGRADE, PROTOCOL, COOPERATIVE = "With --to-release", "Without --to-release", "With --to-cooperative"
 ONLY_PROTOCOL = f"{flags_of(MigrationParams)}, --library"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What groups migrate to, if it isn't group.protocol=consumer.
+
+    Attributes:
+        to_release: upgrade Kafka's Java clients to this release, for example 3.9 (default: migrate to
+            group.protocol=consumer).
+        to_cooperative: switch this group from eager to cooperative. Valid for Java, franz-go, and Sarama clients only.
+            Prints one row per restart.
+        assignor: with --to-release: assignor of Kafka's clients after the upgrade (default: each group keeps its
+            current one).
+    """
+
+    to_release: Annotated[str | None, Param(metavar="RELEASE")] = None
+    to_cooperative: Annotated[str | None, Param(metavar="CLUSTER/GROUP")] = None
+    assignor: Annotated[str | None, Param()] = None
 
 
 def check_usage(options: Options) -> None:
@@ -74,22 +94,7 @@ def check_usage(options: Options) -> None:
 )
 @input_options()
 @group_filter_options()
-@click.option(
-    "--to-release",
-    metavar="RELEASE",
-    help="Upgrade Kafka's Java clients to this release, for example 3.9 (default: migrate to group.protocol=consumer).",
-)
-@click.option(
-    "--to-cooperative",
-    metavar="CLUSTER/GROUP",
-    help="Switch this group from eager to cooperative. Valid for Java, franz-go, and Sarama clients only. Prints one "
-    "row per restart.",
-)
-@click.option(
-    "--assignor",
-    metavar="NAME",
-    help=f"{UPGRADE}: assignor of Kafka's clients after the upgrade (default: each group keeps its current one).",
-)
+@parameter_options(Target)
 @leader_client_option(UPGRADE)
 @parameter_options(MigrationParams, condition=PROTOCOL)
 @named_values(

@@ -7,19 +7,22 @@ import logging
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 from click.core import ParameterSource
 
-from spark_assign.cli import plan_settings
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.locations import require_output
 from spark_assign.cli.options import (
-    config_option,
+    ListType,
     exit_codes,
+    flag_of,
+    fleet_or_sample,
+    given_parameters,
     input_options,
     is_sample,
     leader_client_option,
@@ -33,15 +36,18 @@ from spark_assign.cli.options import (
     top,
 )
 from spark_assign.cli.owners import group_filter_options, read_owners, run_with_owners, select_groups
+from spark_assign.tables.connect import INPUT_TABLES as CONNECT_TABLES
 from spark_assign.tables.errors import ConfigError, SourceError
-from spark_assign.tables.groups import GROUP_KEY
-from spark_assign.tables.stored_plan import num_rows_of_kinds
+from spark_assign.tables.groups import GROUP_KEY, INPUT_TABLES
+from spark_assign.tables.parameters import Param
+from spark_assign.tables.stored_plan import CONNECT, STORED_PLAN_TABLES, num_rows_of_kinds
 from spark_assign.tables.streams import TASK_ASSIGNORS, StreamsParams
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from spark_assign.api import Fleet
+    from spark_assign.comparison.what_if import WhatIf
     from spark_assign.fleet import FleetTables
 
 SETTINGS = packaged_conf(__file__) / "plan.toml"
@@ -53,9 +59,10 @@ settings in conf/plan.toml.
 {exit_codes()}"""
 SAMPLE = """No options given, so the bundled sample fleet is planned. To plan your own fleet, use --fleet LOCATION.
 To plan a share group, a Streams group, and a Connect cluster with the sample fleet, use --sample."""
-ASSIGNOR = """Assignor for all other consumer groups: range, roundrobin, sticky, cooperative-sticky, …, or "configured"
-for the current assignor of each group (default: configured)."""
 GROUP_ASSIGNOR = "Assignor for consumer groups with an ID that fits a shell pattern. The first matching pattern wins."
+CONFIGURED = "configured"
+OUTPUT = "output/plan"
+"""Default location of a plan, relative to the working folder."""
 EXPLAIN = """Print why a partition of a consumer group goes to its planned owner, instead of writing the plan. GROUP is
 the ID of the group, or CLUSTER/GROUP."""
 DETAILS = """Print the members of consumer groups with a matching ID, or CLUSTER/GROUP, with their partitions, and what
@@ -64,89 +71,118 @@ they gain and lose, instead of writing the plan."""
 log = logging.getLogger("spark_assign.plan")
 
 
-@job(__doc__, EXIT_CODES, name="plan", config=config_option(lambda *_: {}))  # a file with keys of its own
+@dataclass(frozen=True)
+class Planned:
+    """What is planned, and written.
+
+    Attributes:
+        assignor: assignor for all other consumer groups: range, roundrobin, sticky, cooperative-sticky, …, or
+            "configured" for the current assignor of each group.
+        streams_assignor: assignor for groups of the streams protocol: streams-sticky (of Kafka 4.4), streams-sticky@4.3
+            (of 4.2.0, 4.2.1, and 4.3), or streams-sticky@4.2.2. Classic Streams applications have their own.
+        what_if: change of the groups to apply before planning. See below for the syntax. Connect clusters, and the
+            number of tasks of the streams protocol, don't change.
+        output_tables: tables to write in addition to metrics and rejected (default: all).
+        fail_on: exit with code 1 if groups are rejected.
+    """
+
+    assignor: Annotated[str, Param()] = CONFIGURED
+    streams_assignor: Annotated[str, Param(choices=TASK_ASSIGNORS)] = TASK_ASSIGNORS[0]
+    what_if: Annotated[tuple[str, ...], Param(metavar="CHANGE")] = ()
+    output_tables: Annotated[Any, Param(kind=ListType(click.Choice(tuple(STORED_PLAN_TABLES))), metavar="A,B,…")] = None
+    fail_on: Annotated[tuple[str, ...], Param(choices=("rejected",))] = ()
+
+
+def with_defaults(options: Options) -> None:
+    """Sets the options to those of conf/plan.toml, or else to the sample, if no fleet and no other option is given."""
+    sources = set(options.given.values())
+    if {"fleet", "table", "sample", "config"} & set(options.given) or sources & {
+        ParameterSource.COMMANDLINE,
+        ParameterSource.DEFAULT_MAP,
+    }:
+        return
+    print(SAMPLE, file=sys.stderr)
+    words = ["--config", str(SETTINGS)] if SETTINGS.exists() else ["--sample"]
+    vars(options).update({**vars(main.parse(words)), "outcome": options.outcome})
+
+
+def check_usage(options: Options) -> None:
+    """Raises `ConfigError` if there is no fleet, or if an assignor, a client, a change, or a partition is invalid."""
+    _location(options)
+    if options.what_if or options.assignor != CONFIGURED or options.group_assignor or options.leader_client:
+        # These take longer to import than to check.
+        from spark_assign.cli.job_names import check_assignors
+        from spark_assign.comparison.what_if import require_client
+
+        _changes(options)
+        check_assignors([options.assignor, *(options.group_assignor or {}).values()], or_configured=True)
+        for client in (options.leader_client or {}).values():
+            require_client(*_library_and_version(client))
+    if options.explain:
+        topic, _, partition = options.explain[1].rpartition("-")
+        if not topic or not partition.isdecimal():
+            given = " ".join(options.explain)
+            raise ConfigError(f"--explain {given}: expected GROUP TOPIC-PARTITION, such as audit orders-3.")
+    if not options.explain and not options.details:
+        require_output(options.output or OUTPUT)
+        return
+    for name, source in options.given.items():
+        if source is ParameterSource.COMMANDLINE and name.startswith(("output", "run_id", "openmetrics", "fail_on")):
+            flag = "--explain" if options.explain else "--details"
+            raise ConfigError(f"{flag} writes no plan. Remove {flag_of(name)}.")
+
+
+@job(__doc__, EXIT_CODES, name="plan", usage=(with_defaults, "--details excludes --explain", check_usage))
 @input_options(
     "the fleet's tables, including those of Connect clusters (with --table: connect_NAME)",
     of_sample="fleet, with a share group, a Streams group, and a Connect cluster",
+    names=(*INPUT_TABLES, *(f"{CONNECT}{name}" for name in CONNECT_TABLES)),
 )
-@click.option("--assignor", metavar="NAME", help=ASSIGNOR)
-@named_values("--group-assignor", "GLOB=NAME", GROUP_ASSIGNOR)
+@parameter_options(Planned, defaults=True)
+@named_values("--group-assignor", "GLOB=NAME", GROUP_ASSIGNOR, keys=("groups", "assignor"))
 @leader_client_option()
-@click.option(
-    "--streams-assignor",
-    type=click.Choice(TASK_ASSIGNORS),
-    help="Assignor for groups of the streams protocol: streams-sticky (of Kafka 4.4), streams-sticky@4.3 (of 4.2.0, "
-    "4.2.1, and 4.3), or streams-sticky@4.2.2 (default: streams-sticky). Classic Streams applications have their own.",
-)
 @parameter_options(StreamsParams)
-@click.option(
-    "--what-if",
-    metavar="CHANGE",
-    multiple=True,
-    help="Change of the groups to apply before planning. See below for the syntax. Connect clusters, and the "
-    "number of tasks of the streams protocol, don't change. Repeatable.",
-)
 @click.option("--explain", metavar="GROUP TOPIC-PARTITION", nargs=2, help=EXPLAIN)
 @patterns("--details", DETAILS)
 @output_options("Folder, URI, or catalog prefix for the plan (default: output/plan).", default_run_id=False)
-@click.option(
-    "--output-tables", metavar="A,B,…", help="Tables to write in addition to metrics and rejected (default: all)."
-)
 @group_filter_options()
 @openmetrics_option()
-@click.option("--fail-on", metavar="CONDITION", multiple=True, help='Exit with code 1 if groups are "rejected".')
-@top(default=None)
+@top()
 def main(options: Options) -> int:
     """Parses, loads, plans, writes, and prints."""
-    if not plan_settings.is_given(options):
-        options.config = SETTINGS if SETTINGS.exists() else None
-        options.sample = options.config is None
-        print(SAMPLE, file=sys.stderr)
-    settings = plan_settings.load(options.config, flags(options))
-    settings.check()
-    if options.explain:
-        check_explain(options)
-    if options.explain or options.details:
-        check_no_output(options)
-    else:
-        require_output(settings.output.location)
     spark = spark_session("plan", options)
     from spark_assign.sources.files.tables import interpreted
 
-    with interpreted(spark, [settings.fleet.location, *settings.fleet.tables.values()]):
-        return _run(options, settings, spark)
+    with interpreted(spark, [_location(options), *(options.table or {}).values()]):
+        return _run(options, spark)
 
 
-def flags(options: Options) -> dict[str, Any]:
-    """Returns the options in the shape of the settings file. Options take precedence over keys of the file."""
-    location = sample(__file__, "fleet") if is_sample(options) else options.fleet
-    fleet = {"location": location, "format": options.format}
-    output = {"location": options.output, "format": options.output_format, "options": options.output_option}
-    return {
-        "fleet": fleet | {"options": options.option, "tables": options.table},
-        "output": output | {"tables": options.output_tables.split(",") if options.output_tables else None},
-        "assignor": options.assignor,
-        "group_assignor": [{"groups": glob, "assignor": name} for glob, name in (options.group_assignor or {}).items()],
-        "leader_client": [_leader_client(*pair) for pair in (options.leader_client or {}).items()],
-        "streams_assignor": options.streams_assignor,
-        "standby_replicas": options.standby_replicas,
-        "restore_bytes_per_second": options.restore_bytes_per_second,
-        "what_if": list(options.what_if) or None,
-        "run_id": options.run_id,
-        "fail_on": list(options.fail_on) or None,
-        "group": list(options.group) or None,
-        "owners": options.owners,
-        "owner": list(options.owner) or None,
-        "top": options.top,
-    }
+def _location(options: Options) -> str | None:
+    return fleet_or_sample(options, __file__)
 
 
-def _leader_client(glob: str, client: str) -> dict[str, str | None]:
+def _changes(options: Options) -> list[WhatIf]:
+    """Returns the changes to apply before planning. Raises ConfigError."""
+    if not options.what_if:
+        return []
+    from spark_assign.comparison.what_if import parse_what_if
+
+    return [parse_what_if(text) for text in options.what_if]
+
+
+def _choice(options: Options) -> str | dict[str, str]:
+    """Returns the argument `assignor` of `spark_assign.plan`."""
+    patterns: dict[str, str] | None = options.group_assignor
+    assignor: str = options.assignor
+    return {**patterns, "*": assignor} if patterns else assignor
+
+
+def _library_and_version(client: str) -> tuple[str, str | None]:
     library, _, version = client.partition("@")
-    return {"groups": glob, "library": library, "version": version or None}
+    return library, version or None
 
 
-def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSession) -> int:
+def _run(options: Options, spark: SparkSession) -> int:
     # Imported after the checks, so that a wrong option is reported at once.
     from spark_assign import plan
     from spark_assign.cli.plan_kinds import plan_other_kinds, read_fleets, union_fleets, write_plans
@@ -157,94 +193,72 @@ def _run(options: Options, settings: plan_settings.PlanSettings, spark: SparkSes
     from spark_assign.stores.run_store import stored_run
 
     started = time.monotonic()
-    input, output = settings.fleet, settings.output
-    fleet, clusters = read_fleets(
-        spark, input.location, format=input.format, options=input.options, tables=input.tables
-    )
+    location, output = _location(options), options.output or OUTPUT
+    fleet, clusters = read_fleets(spark, location, format=options.format, options=options.option, tables=options.table)
     if is_sample(options):
         applications, clusters = read_fleets(spark, sample(__file__, "applications"))
         fleet = union_fleets(fleet, applications)
-    owners = read_owners(spark, settings.owners, settings.owner)
+    owners = read_owners(spark, options.owners, options.owner)
     log.info("read the fleet's tables in %.1f s", time.monotonic() - started)
     all_groups = fleet
     if fleet is not None:
-        fleet = select_groups(spark, fleet, settings)
-        for client in reversed(settings.leader_client):  # the first matching pattern wins
-            fleet = fleet.with_leader_client(client.library, client.version, group_id=client.groups)
-        for change in settings.changes:
+        fleet = select_groups(spark, fleet, options)
+        for glob, client in reversed((options.leader_client or {}).items()):  # the first matching pattern wins
+            fleet = fleet.with_leader_client(*_library_and_version(client), group_id=glob)
+        for change in _changes(options):
             fleet = change.apply(fleet)
     if clusters is not None:
-        selected = select_groups(spark, clusters, settings)
+        selected = select_groups(spark, clusters, options)
         clusters = None if selected is not clusters and selected.clusters.isEmpty() else selected
     if fleet is None and clusters is None:
         raise ConfigError("No Connect cluster matches --group and --owner.")
-    if fleet is None and (settings.what_if or options.explain or options.details):
+    if fleet is None and (options.what_if or options.explain or options.details):
         flag = "--explain needs consumer" if options.explain else "--details needs consumer"
-        flag = f"--what-if {settings.what_if[0]} changes" if settings.what_if else flag
+        flag = f"--what-if {options.what_if[0]} changes" if options.what_if else flag
         raise ConfigError(f"{flag} groups, but the input has only Connect clusters.")
     if options.explain and fleet is not None:
-        return _explain(options, settings, fleet)
+        return _explain(options, fleet)
     if options.details and fleet is not None:
-        return _details(options, settings, fleet, _offsets(spark, input))
-    consumer_plan = None if fleet is None else plan(fleet, settings.choice)
+        return _details(options, fleet, _offsets(spark, options))
+    consumer_plan = None if fleet is None else plan(fleet, _choice(options))
     other_plans = plan_other_kinds(
         fleet,
         clusters,
-        streams_assignor=settings.streams_assignor,
-        standby_replicas=settings.standby_replicas,
-        restore_bytes_per_second=settings.restore_bytes_per_second,
+        streams_assignor=options.streams_assignor,
+        **given_parameters(options, StreamsParams),
     )
     log.info("checked and planned by %.1f s; now writing", time.monotonic() - started)
-    fails = "rejected" in settings.fail_on
+    fails = "rejected" in options.fail_on
     manifest = write_plans(
         spark,
         consumer_plan,
         other_plans,
-        output.location,
-        run_id=settings.run_id,
-        tables=output.tables,
-        format=output.format,
-        options=output.options,
-        inputs=_inputs(settings),
+        output,
+        run_id=options.run_id,
+        tables=options.output_tables or tuple(STORED_PLAN_TABLES),
+        format=options.output_format,
+        options=options.output_option,
+        inputs=_inputs(options),
         outcome=options.outcome.of_run("rejected" if fails else None),
     )
-    options.outcome.wrote(manifest, output.location)
+    options.outcome.wrote(manifest, output)
     num_rejected = num_rows_of_kinds(manifest.rows, "rejected")
     options.outcome.counts = {"groups": num_rows_of_kinds(manifest.rows, "metrics"), "rejected": num_rejected}
-    if settings.group and all_groups is not None and not options.outcome.counts["groups"]:
-        similar = "".join(similar_name(all_groups.members, "group_id", glob) for glob in settings.group)
-        log.warning("No group matches --group %s.%s", ", ".join(settings.group), similar)
-    stored = stored_run(spark, output.location, manifest, options=output.options)
+    if options.group and all_groups is not None and not options.outcome.counts["groups"]:
+        similar = "".join(similar_name(all_groups.members, "group_id", glob) for glob in options.group)
+        log.warning("No group matches --group %s.%s", ", ".join(options.group), similar)
+    stored = stored_run(spark, output, manifest, options=options.output_option)
     if options.openmetrics:
         write_metrics(stored, options.openmetrics)
-    summaries = [summary(each, settings.top) for each in other_plans]
+    summaries = [summary(each, options.top) for each in other_plans]
     unknown = [] if fleet is None else fleet.unknown
-    print(summarize(run_with_owners(stored, owners), output.location, settings.top, summaries, unknown), flush=True)
+    print(summarize(run_with_owners(stored, owners), output, options.top, summaries, unknown), flush=True)
     for each in other_plans:
         each.unpersist()
     return int(fails and num_rejected > 0)
 
 
-def check_explain(options: Options) -> None:
-    """Raises `ConfigError` if the value of `--explain` isn't a partition."""
-    topic, _, partition = options.explain[1].rpartition("-")
-    if not topic or not partition.isdecimal():
-        raise ConfigError(
-            f"--explain {' '.join(options.explain)}: expected GROUP TOPIC-PARTITION, such as audit orders-3."
-        )
-
-
-def check_no_output(options: Options) -> None:
-    """Raises `ConfigError` if `--explain` and `--details` are given, or one of them with a flag about a stored plan."""
-    if options.explain and options.details:
-        raise ConfigError("--explain can't be used with --details. Use only one of them.")
-    for name, source in options.given.items():
-        if source is ParameterSource.COMMANDLINE and name.startswith(("output", "run_id", "openmetrics", "fail_on")):
-            flag = "--explain" if options.explain else "--details"
-            raise ConfigError(f"{flag} writes no plan. Remove --{name.replace('_', '-')}.")
-
-
-def _explain(options: Options, settings: plan_settings.PlanSettings, fleet: Fleet) -> int:
+def _explain(options: Options, fleet: Fleet) -> int:
     from spark_assign import plan
     from spark_assign.groups.explaining import explain_moves, is_group_named
     from spark_assign.report.formatting import group_name, listed, without_uuids
@@ -252,7 +266,7 @@ def _explain(options: Options, settings: plan_settings.PlanSettings, fleet: Flee
 
     group, name = options.explain
     topic, _, partition = name.rpartition("-")
-    planned = plan(_only_groups(fleet, is_group_named(group), [group]), settings.choice)
+    planned = plan(_only_groups(fleet, is_group_named(group), [group]), _choice(options))
     try:
         rows = listed("moves", explain_moves(planned, group, topic, int(partition)))
     except SourceError as error:
@@ -262,7 +276,7 @@ def _explain(options: Options, settings: plan_settings.PlanSettings, fleet: Flee
     return 0
 
 
-def _details(options: Options, settings: plan_settings.PlanSettings, fleet: Fleet, offsets: DataFrame | None) -> int:
+def _details(options: Options, fleet: Fleet, offsets: DataFrame | None) -> int:
     from spark_assign import plan
     from spark_assign.groups.explaining import is_group_named
     from spark_assign.report.group_members import format_group_members, read_group_members
@@ -272,8 +286,8 @@ def _details(options: Options, settings: plan_settings.PlanSettings, fleet: Flee
     is_named = [matches(group_id=pattern) | is_group_named(pattern) for pattern in options.details]
     selected = _only_groups(fleet, reduce(or_, is_named), options.details)
     tables = ("assignment_slices", "metrics", "moves", "revocations", "rejected")
-    with plan(selected, settings.choice).computed_once(*tables) as planned:
-        metrics = collected(worst_first(planned.metrics).limit(settings.top))
+    with plan(selected, _choice(options)).computed_once(*tables) as planned:
+        metrics = collected(worst_first(planned.metrics).limit(options.top))
         lines = "\n".join(read_rejected_lines(planned.rejected)).lstrip()
         if metrics:
             only = any_of(metrics)
@@ -300,21 +314,23 @@ def _only_groups(fleet: FleetTables, is_named: Column, names: Sequence[str]) -> 
     return fleet.filter_groups(groups)
 
 
-def _offsets(spark: SparkSession, input: plan_settings.FleetSettings) -> DataFrame | None:
+def _offsets(spark: SparkSession, options: Options) -> DataFrame | None:
     """Returns the offsets of a snapshot; None if the location of the fleet has none."""
     from spark_assign.sources.files.tables import Shape, read_tables
     from spark_assign.tables.groups import OFFSETS
 
     shape = Shape("A snapshot with offsets", {"offsets": OFFSETS}, ())
-    return read_tables(spark, shape, input.location, format=input.format, options=input.options).get("offsets")
+    return read_tables(spark, shape, _location(options), format=options.format, options=options.option).get("offsets")
 
 
-def _inputs(settings: plan_settings.PlanSettings) -> dict[str, Any]:
-    """Returns the inputs for the manifest; settings of other kinds of groups only if they aren't the default."""
-    names = {"streams_assignor", "standby_replicas", "restore_bytes_per_second", "what_if"}
-    rare = settings.model_dump(include=names, exclude_defaults=True)
-    fleet = settings.fleet
-    return {"fleet": fleet.location, "tables": dict(fleet.tables), "assignor": settings.choice, **rare}
+def _inputs(options: Options) -> dict[str, Any]:
+    """Returns the inputs for the manifest; options of other kinds of groups only if they are given."""
+    rare = given_parameters(options, StreamsParams)
+    if options.streams_assignor != TASK_ASSIGNORS[0]:
+        rare["streams_assignor"] = options.streams_assignor
+    if options.what_if:
+        rare["what_if"] = list(options.what_if)
+    return {"fleet": _location(options), "tables": options.table or {}, "assignor": _choice(options), **rare}
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC
-from typing import Any
+from typing import Annotated, Any
 
 import click
 from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +25,6 @@ from spark_assign.cli.cluster_changes import (
 from spark_assign.cli.job import Commands, Job, Options, Rule, job, spark_session
 from spark_assign.cli.job_tables import on_fleet, stored_history
 from spark_assign.cli.options import (
-    DURATION,
     REPEATABLE,
     ListType,
     compose_options,
@@ -65,6 +65,7 @@ from spark_assign.stores.run_store import read_run, write_run
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError, Fault
 from spark_assign.tables.groups import LOADS, REPLICAS
+from spark_assign.tables.parameters import Param
 from spark_assign.tables.replicas import BROKERS, CAPACITIES, REASSIGN_TABLES, REQUESTS, SCHEDULE, SIZES
 
 SHAPES = {
@@ -85,19 +86,22 @@ CONDITIONS = {
 }
 """Condition of --fail-on of each command, and what it looks for."""
 
+
+@dataclass(frozen=True)
+class Batches:
+    """Batches of a reassignment.
+
+    Attributes:
+        partitions_per_batch: maximum number of partitions in a batch (default and maximum: 10000).
+        bytes_per_batch: maximum number of bytes that a batch moves, if sizes are known (default: no limit).
+    """
+
+    partitions_per_batch: Annotated[int | None, Param(least=1)] = None
+    bytes_per_batch: Annotated[int | None, Param(least=1)] = None
+
+
 BATCH_OPTIONS = compose_options(
-    click.option(
-        "--partitions-per-batch",
-        metavar="N",
-        type=click.IntRange(min=1),
-        help="Maximum number of partitions in a batch (default and maximum: 10000).",
-    ),
-    click.option(
-        "--bytes-per-batch",
-        metavar="N",
-        type=click.IntRange(min=1),
-        help="Maximum number of bytes that a batch moves, if sizes are known (default: no limit).",
-    ),
+    parameter_options(Batches),
     parameter_options(Bandwidth),
     click.option(
         "--finish-by", metavar="TIME", type=click.DateTime(), help="Compute the latest start of each batch (UTC)."
@@ -236,7 +240,7 @@ def reassigning(options: Options) -> int:
         print("\n" + report.summarize_balance(results["balance"]), flush=True)
     if is_timed:
         print("\n" + report.summarize_schedule(results["schedule"]), flush=True)
-    _write_tool_files(options, tool_files(plan, **_batches(options)))
+    _write_tool_files(options, tool_files(plan, **given_parameters(options, Batches)))
     return _failed(options, results["rejected"])
 
 
@@ -260,17 +264,13 @@ def scheduling(options: Options) -> int:
     frames = {name: getattr(plan, name) for name in ("placement", "moves", "rejected")}
     results = _write(spark, options, "schedule", {**frames, "schedule": _schedule(options, plan)})
     print(report.summarize_schedule(results["schedule"]), flush=True)
-    _write_tool_files(options, tool_files(plan, **_batches(options)))
+    _write_tool_files(options, tool_files(plan, **given_parameters(options, Batches)))
     return _failed(options, results["rejected"])
 
 
 def _is_timed(options: Options) -> bool:
     """Returns whether times are computed."""
     return options.throttle is not None or options.bandwidth is not None
-
-
-def _batches(options: Options) -> dict[str, int | None]:
-    return {"partitions_per_batch": options.partitions_per_batch, "bytes_per_batch": options.bytes_per_batch}
 
 
 def _schedule(options: Options, plan: Reassignment) -> DataFrame:
@@ -280,45 +280,38 @@ def _schedule(options: Options, plan: Reassignment) -> DataFrame:
         Bandwidth(**given_parameters(options, Bandwidth)),
         plan.fleet.loads,
         finish=options.finish_by and options.finish_by.replace(tzinfo=UTC),
-        **_batches(options),
+        **given_parameters(options, Batches),
     )
 
 
+@dataclass(frozen=True)
+class Operation:
+    """An operation on brokers.
+
+    Attributes:
+        restart: rolling restart of these brokers in this order, or of all in the order with the fewest moves.
+        down: a broker that crashes and stays down.
+        leaders_return: whether leaders return to their preferred brokers after each restart
+            (auto.leader.rebalance.enable).
+        downtime_s: time that each restarted broker is down.
+        broker_release: Kafka release of the brokers, 4.0 to 4.4, or with a patch, such as 4.2.1.
+        price_per_gb: with a change: also compute what the groups read across zones before and after it, at this price
+            per gigabyte. Requires loads, and racks of brokers and members.
+    """
+
+    restart: Annotated[Any, Param(kind=BrokersOrAll(click.INT), metavar="ID,ID,…|all")] = None
+    down: Annotated[int | None, Param(metavar="ID")] = None
+    leaders_return: Annotated[str, Param(choices=("yes", "no"))] = "yes"
+    downtime_s: Annotated[float, Param(least=0)] = 60
+    broker_release: Annotated[str, Param(choices=BROKER_RELEASES, metavar="RELEASE")] = "4.4"
+    price_per_gb: Annotated[float | None, Param(least=0)] = None
+
+
 @_command("operate", "Find out who rebalances during an operation. Reads a fleet with replicas and brokers.")
-@click.option(
-    "--restart",
-    metavar="ID,ID,…|all",
-    type=BrokersOrAll(click.INT),
-    help="Rolling restart of these brokers in this order, or of all in the order with the fewest moves.",
-)
-@click.option("--down", metavar="ID", type=click.INT, help="A broker that crashes and stays down.")
+@parameter_options(Operation, defaults=True)
 @REASSIGNMENT
 @CHANGE_OPTIONS
-@click.option(
-    "--leaders-return",
-    type=click.Choice(["yes", "no"]),
-    default="yes",
-    help="Whether leaders return to their preferred brokers after each restart (auto.leader.rebalance.enable; "
-    "default: yes).",
-)
-@click.option(
-    "--downtime", metavar="TIME", type=DURATION, help="Time that each restarted broker is down (default: 1m)."
-)
-@click.option(
-    "--broker-release",
-    type=click.Choice(BROKER_RELEASES),
-    metavar="RELEASE",
-    default="4.4",
-    help="Kafka release of the brokers, 4.0 to 4.4, or with a patch, such as 4.2.1 (default: 4.4).",
-)
 @stored_run("--history", "Stored history (job history), for the commits and rebalances per second of coordinators.")
-@click.option(
-    "--price-per-gb",
-    metavar="N",
-    type=click.FloatRange(min=0),
-    help="With a change: also compute what the groups read across zones before and after it, at this price per "
-    "gigabyte. Requires loads, and racks of brokers and members.",
-)
 @group_filter_options()
 @top()
 def operating(options: Options) -> int:
@@ -354,7 +347,7 @@ def _operate(options: Options, _location: str | None, fleet: Fleet) -> int:
         reassignment=reassignment,
         cluster=options.cluster,
         leaders_return=options.leaders_return == "yes",
-        **({} if options.downtime is None else {"downtime_seconds": options.downtime / 1_000}),
+        downtime_seconds=given_parameters(options, Operation)["downtime_s"],
         broker_release=options.broker_release,
         history=stored_history(spark, options.history).tables if options.history else None,
     )

@@ -26,7 +26,7 @@ from spark_assign.stores.locations import split_run_id
 from spark_assign.stores.run_store import StoredRun, read_run
 from spark_assign.tables import connect, replicas, simulation
 from spark_assign.tables.advice import ADVISE_TABLES
-from spark_assign.tables.errors import ConfigError, SourceError
+from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import LOADS, MEMBERS, OFFSETS
 from spark_assign.tables.stored_plan import (
     CONNECT,
@@ -95,7 +95,24 @@ def snapshot_tables(spark: SparkSession, options: Options) -> dict[str, DataFram
     return read_tables(spark, OF_SNAPSHOT, options.fleet, **given)
 
 
-@job(__doc__, EXIT_CODES, name="report", progress=False)
+def check_usage(options: Options) -> None:
+    """Raises `SourceError` if the page can't be written, or a simulation has no name of its own."""
+    check_file(options.output_file)
+    named(options.simulation)
+
+
+@job(
+    __doc__,
+    EXIT_CODES,
+    name="report",
+    progress=False,
+    usage=(
+        "any of --sample, --plan, --comparison, --simulation, --connect, --replicas, --drift, --history, --advice",
+        "--sample excludes --fleet, --plan, --history",
+        "--fleet needs --plan",
+        check_usage,
+    ),
+)
 @stored_run("--plan", "Stored plan (job plan).")
 @input_options(FLEET, of_sample="fleet, its plan, and the bundled sample history")
 @stored_run("--comparison", "assignors compared (job compare)")
@@ -117,15 +134,6 @@ def snapshot_tables(spark: SparkSession, options: Options) -> dict[str, DataFram
 @fail_on("rejected", "the plan has rejected groups")
 def main(options: Options) -> int:
     """Loads, calls, writes, and prints."""
-    flags = ("plan", "comparison", "simulation", "connect", "replicas", "drift", "history", "advice")
-    if not options.sample and not any(getattr(options, name) for name in flags):
-        raise ConfigError(f"Nothing to report on. Use --sample, or one of {', '.join(f'--{name}' for name in flags)}.")
-    if options.sample and (options.fleet or options.plan or options.history):
-        raise ConfigError("--sample can't be used with --fleet, --plan, or --history. Use only one of them.")
-    if options.fleet and not options.plan:
-        raise ConfigError("--fleet needs --plan.")
-    check_file(options.output_file)
-    named(options.simulation)  # raises
     spark = spark_session("report", options)
     started = time.monotonic()
     owners = read_owners(spark, options.owners, options.owner)

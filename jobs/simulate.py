@@ -6,16 +6,16 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import click
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import read_fleet_and_settings, store_and_read, store_run
+from spark_assign.cli.locations import INPUT, OUTPUT_FILES
 from spark_assign.cli.options import (
     check_rule,
     fail_on,
@@ -25,7 +25,6 @@ from spark_assign.cli.options import (
     input_options,
     is_given,
     is_sample,
-    location_option,
     output_options,
     parameter_options,
     sample,
@@ -61,13 +60,51 @@ from spark_assign.tables.connect import EVENTS as CONNECT_EVENTS
 from spark_assign.tables.connect import SIMULATION_TABLES as CONNECT_TABLES
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.parameters import parameter_fields
+from spark_assign.tables.parameters import Param, parameter_fields
 
 EXIT_CODES = """Exit codes: 0 success; 1 groups were rejected, and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
 ONLY_FLEETS = "--events, --compare, --store-trace, --restore-bytes-per-second, --leave-group-on-close"
 
 log = logging.getLogger("spark_assign.simulate")
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What is simulated, and what is drawn and stored.
+
+    Attributes:
+        scenario: packaged scenario to simulate and draw. 90x10: a Connect cluster, with each of its protocols.
+        events: file, folder, or catalog table of the events (default: the table events of the fleet; for the sample
+            fleet a rolling restart of every group).
+        connect_events: file, folder, or catalog table of events of the fleet's Connect clusters, which are simulated
+            instead of groups: connect_cluster, at_ms, event, subject, tasks.
+        compare_protocol: with --connect-events: protocol to simulate, such as eager, or sessioned@3.5.1 (default: that
+            of each cluster).
+        variant: how the groups run. static: cooperative with static members; consumer: KIP-848. Several with
+            --scenario (default: those of the scenario, or configured).
+        compare: compare the variants eager, cooperative, static, and consumer, one row per group of the fleet.
+        restore_bytes_per_second: what a process restores from changelogs. With it, classic Streams applications are
+            simulated as well, with --variant configured or static (default: they are rejected).
+        leave_group_on_close: let members of Streams applications leave their group when their instance closes (default:
+            as configured; by Kafka's default, they stay until their session times out).
+        store_trace: also store trace, partitions, and the ownership of all groups, which are large (default: store only
+            the ownership of the groups that a report draws).
+        pictures_dir: folder for the pictures of a scenario (default: the current folder).
+        picture: format of the pictures.
+    """
+
+    scenario: Annotated[str | None, Param(choices=(*SCENARIOS, *connect.SCENARIOS))] = None
+    events: Annotated[str | None, Param(kind=INPUT, metavar="LOCATION")] = None
+    connect_events: Annotated[str | None, Param(kind=INPUT, metavar="LOCATION")] = None
+    compare_protocol: Annotated[tuple[str, ...], Param()] = ()
+    variant: Annotated[tuple[str, ...], Param(choices=VARIANTS)] = ()
+    compare: Annotated[bool, Param()] = False
+    restore_bytes_per_second: Annotated[float | None, Param(above=0)] = None
+    leave_group_on_close: Annotated[bool, Param()] = False
+    store_trace: Annotated[bool, Param()] = False
+    pictures_dir: Annotated[str | None, Param(kind=OUTPUT_FILES, metavar="DIR")] = None
+    picture: Annotated[str, Param(choices=("svg", "png", "pdf"))] = "svg"
 
 
 def check_usage(options: Options) -> None:
@@ -115,74 +152,14 @@ def check_usage(options: Options) -> None:
         check_usage,
     ),
 )
-@click.option(
-    "--scenario",
-    type=click.Choice([*SCENARIOS, *connect.SCENARIOS]),
-    help="Packaged scenario to simulate and draw. 90x10: a Connect cluster, with each of its protocols.",
-)
 @input_options()
 @group_filter_options()
-@location_option(
-    "--events",
-    "File, folder, or catalog table of the events (default: the table events of the fleet; for the sample fleet a "
-    "rolling restart of every group).",
-)
-@location_option(
-    "--connect-events",
-    "File, folder, or catalog table of events of the fleet's Connect clusters, which are simulated instead of groups: "
-    "connect_cluster, at_ms, event, subject, tasks.",
-)
-@click.option(
-    "--compare-protocol",
-    metavar="NAME",
-    multiple=True,
-    help="With --connect-events: protocol to simulate, such as eager, or sessioned@3.5.1. Repeatable (default: that of "
-    "each cluster).",
-)
-@click.option(
-    "--variant",
-    type=click.Choice(VARIANTS),
-    multiple=True,
-    help="How the groups run. static: cooperative with static members; consumer: KIP-848. Repeatable with --scenario "
-    "(default: those of the scenario, or configured).",
-)
-@click.option(
-    "--compare",
-    is_flag=True,
-    help="Compare the variants eager, cooperative, static, and consumer, one row per group of the fleet.",
-)
+@parameter_options(Simulated, defaults=True)
 @parameter_options(Settings)
-@click.option(
-    "--restore-bytes-per-second",
-    metavar="N",
-    type=click.FloatRange(min=0, min_open=True),
-    help="What a process restores from changelogs. With it, classic Streams applications are simulated as well, with "
-    "--variant configured or static (default: they are rejected).",
-)
-@click.option(
-    "--leave-group-on-close",
-    is_flag=True,
-    help="Let members of Streams applications leave their group when their instance closes (default: as configured; "
-    "by Kafka's default, they stay until their session times out).",
-)
 @parameter_options(connect.ConnectTiming, condition="With a Connect scenario or --connect-events")
 @output_options("Folder, URI, or catalog prefix for the tables of a fleet or Connect scenario (default: print only).")
-@click.option(
-    "--store-trace",
-    is_flag=True,
-    help="Also store trace, partitions, and the ownership of all groups, which are large (default: store only the "
-    "ownership of the groups that a report draws).",
-)
 @fail_on("rejected", "groups are rejected")
 @top()
-@location_option(
-    "--pictures-dir",
-    "Folder for the pictures of a scenario (default: the current folder).",
-    metavar="DIR",
-)
-@click.option(
-    "--picture", type=click.Choice(["svg", "png", "pdf"]), default="svg", help="Format of the pictures (default: svg)."
-)
 def main(options: Options) -> int:
     """Simulates a packaged scenario, without Spark if it has its own tables, or a fleet."""
     _print_refusals(options)

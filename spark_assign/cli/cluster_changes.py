@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import click
 
@@ -18,9 +21,9 @@ from spark_assign.cli.options import (
     parameter_options,
 )
 from spark_assign.replicas import ClusterChange, LoadGoals, ReplicaFleet, reassign
-from spark_assign.replicas.kernel.load_goals import GOALS
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.parameters import Param
 
 SAMPLE_CHANGE = ((3,), ((4, "use1-az4"),))
 """Default of --remove and --add for the sample fleet: another broker in the same rack."""
@@ -28,61 +31,57 @@ SAMPLE_CHANGE = ((3,), ((4, "use1-az4"),))
 CHANGES = ("remove", "add", "rack", "replication_factor", "partitions")
 """Options that change clusters."""
 
+RACK = PairType(click.INT, click.STRING)
+BROKER = PairType(click.INT, click.STRING, optional=True)
+GOAL = PairType(click.STRING, click.FLOAT, optional=True)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of clusters.
+
+    Attributes:
+        cluster: clusters that change, by shell pattern of their names (default: all).
+        remove: brokers that must lose all replicas.
+        add: new brokers, with their racks.
+        rack: new racks of brokers.
+        tolerance: maximum deviation of a broker from its even share, as a fraction of the share.
+        voluntary: whether replicas that could stay may move to improve balance (default: only if brokers are added).
+    """
+
+    cluster: Annotated[str, Param(metavar="GLOB")] = "*"
+    remove: Annotated[Sequence[int] | None, Param(kind=ListType(click.INT), metavar="ID,ID,…")] = None
+    add: Annotated[Any, Param(kind=ListType(BROKER), metavar="ID[=RACK],…")] = None
+    rack: Annotated[Any, Param(kind=ListType(RACK), metavar="ID=RACK,…")] = None
+    tolerance: Annotated[float, Param(least=0)] = 0.1
+    voluntary: Annotated[str | None, Param(choices=("yes", "no"))] = None
+
+
 CHANGE_OPTIONS = compose_options(
-    click.option(
-        "--cluster",
-        metavar="GLOB",
-        default="*",
-        help="Clusters that change, by shell pattern of their names (default: all).",
-    ),
-    click.option("--remove", metavar="ID,ID,…", type=ListType(click.INT), help="Brokers that must lose all replicas."),
-    click.option(
-        "--add",
-        metavar="ID[=RACK],…",
-        type=ListType(PairType(click.INT, click.STRING, optional=True)),
-        help="New brokers, with their racks.",
-    ),
-    click.option(
-        "--rack",
-        metavar="ID=RACK,…",
-        type=ListType(PairType(click.INT, click.STRING)),
-        help="New racks of brokers.",
-    ),
+    parameter_options(Change, defaults=True),
     named_values(
         "--replication-factor", "GLOB=N", "New replication factor of topics that match a shell pattern.", click.INT
     ),
     named_values("--partitions", "GLOB=N", "New number of partitions of topics that match a shell pattern.", click.INT),
-    click.option(
-        "--tolerance",
-        metavar="X",
-        type=click.FloatRange(min=0),
-        default=0.1,
-        help="Maximum deviation of a broker from its even share, as a fraction of the share (default: 0.1).",
-    ),
-    click.option(
-        "--voluntary",
-        type=click.Choice(["yes", "no"]),
-        help="Whether replicas that could stay may move to improve balance (default: only if brokers are added).",
-    ),
 )
 """Options of a change of clusters."""
 
-BALANCE_OPTIONS = compose_options(
-    click.option(
-        "--balance",
-        metavar="GOAL[=X],…",
-        type=ListType(PairType(click.STRING, click.FLOAT, optional=True)),
-        help=f"Balance loads by goals, in order of priority ({', '.join(GOALS)}), each with the maximum "
-        "deviation of a broker from its share, as a fraction of the share (default: --tolerance).",
-    ),
-    click.option(
-        "--hard",
-        metavar="GOAL,…",
-        type=ListType(click.STRING),
-        help="With --balance: goals that must be met (default: none).",
-    ),
-    parameter_options(LoadGoals, condition="With --balance"),
-)
+
+@dataclass(frozen=True)
+class Balance:
+    """Goals for loads, besides those of `LoadGoals`.
+
+    Attributes:
+        balance: balance loads by goals, in order of priority (disk, in, out, leader-in, count, leaders), each with the
+            maximum deviation of a broker from its share, as a fraction of the share (default: --tolerance).
+        hard: with --balance: goals that must be met (default: none).
+    """
+
+    balance: Annotated[Any, Param(kind=ListType(GOAL), metavar="GOAL[=X],…")] = None
+    hard: Annotated[Sequence[str] | None, Param(kind=ListType(click.STRING), metavar="GOAL,…")] = None
+
+
+BALANCE_OPTIONS = compose_options(parameter_options(Balance), parameter_options(LoadGoals, condition="With --balance"))
 """Options of goals for loads."""
 
 BALANCE_USAGE = (

@@ -18,6 +18,7 @@ Each table has the flags of `snapshot` that describe a cluster. Relative paths s
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -59,12 +60,20 @@ def read_clusters(path: Path, parameters: Sequence[click.Parameter]) -> dict[str
     for name, table in clusters.items():
         flags = {key.replace("-", "_"): value for key, value in table.items() if key != "labels"}
         values[name] = validated(model, flags, f"{path}: [clusters.{name}]").model_dump(exclude_unset=True)
+        try:
+            values[name] |= {
+                flag.name: flag.process_value(click.Context(click.Command("snapshot")), values[name][flag.name])
+                for flag in parameters
+                if flag.name in values[name] and not flag.multiple
+            }
+        except click.BadParameter as error:
+            raise ConfigError(f"{path}: [clusters.{name}]: {error.format_message()}") from error
         for flag in FILES:
             if "://" not in values[name].get(flag, "://"):
-                values[name][flag] = str(folder / Path(values[name][flag]).expanduser())
+                values[name][flag] = os.path.join(folder, os.path.expanduser(values[name][flag]))
         for at, value in enumerate(values[name].get("topology", ())):
             group_id, equals, file = value.rpartition("=")
-            values[name]["topology"][at] = f"{group_id}{equals}{folder / Path(file).expanduser()}"
+            values[name]["topology"][at] = f"{group_id}{equals}{os.path.join(folder, os.path.expanduser(file))}"
     return values
 
 

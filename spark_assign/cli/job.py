@@ -21,7 +21,7 @@ import click
 from click.core import ParameterSource
 
 from spark_assign.cli.locations import LOCATION
-from spark_assign.cli.options import CONFIG, check_rule, location_option
+from spark_assign.cli.options import CONFIG, check_rule, largest, location_option
 from spark_assign.cli.outcome import Outcome, find_option, write
 from spark_assign.cli.process import (
     INTERRUPTED,
@@ -70,10 +70,6 @@ ENVIRONMENT = "SPARK_ASSIGN"
 """Start of the names of environment variables with values of options, before the words of the command and the flag:
 `SPARK_ASSIGN_PLAN_OUTPUT`. Other variables of this project, such as `SPARK_ASSIGN_SEED`, don't name a command."""
 
-
-_MAX_COUNT, _MAX_NUMBER = 1_000_000_000, 1 << 53
-"""Largest value of an option that is a whole number, and of one that has bytes, a time, or a fraction: one more than a
-count is an int, and a sum of some numbers is a long. Neither infinity nor "not a number" is a value."""
 
 _log, _engine_is_logged = logging.getLogger(__name__), threading.Event()
 
@@ -310,6 +306,7 @@ def job(
     input_errors: Sequence[type[Exception]] = (SparkAssignError,),
     progress: bool = True,
     config: Callable[[Any], Any] = CONFIG,
+    markdown: bool = False,
 ) -> Callable[[Callable[[Options], int]], Job]:
     """Turns a function from options to an exit code into a job.
 
@@ -321,11 +318,12 @@ def job(
         usage: which options go together (`Job`).
         input_errors, progress: see `run_job`.
         config: the option `--config`; default: a file with the values of the flags (`settings_file`).
+        markdown: whether `-o markdown` is one of the formats.
     """
 
     def decorate(run: Callable[[Options], int]) -> Job:
         made = click.command(name, cls=Job, help=about, epilog=exit_codes)(
-            LOG_FORMAT(VERBOSE(config(OUTCOME(PRINT_FORMAT(run)))))
+            LOG_FORMAT(VERBOSE(config(OUTCOME(print_format(markdown)(run)))))
         )
         # Decorators add parameters at the start.
         log_format, verbose, settings, outcome, printed, *own = made.params
@@ -339,18 +337,20 @@ def job(
 
 def _options(ctx: click.Context) -> Options:
     for param in ctx.command.params:
-        value = ctx.params.get(str(param.name))
-        is_count = (
-            isinstance(param.type, click.types.IntParamType) and "BYTES" not in f"{param.name} {param.metavar}".upper()
-        )
-        limit = _MAX_COUNT if is_count else _MAX_NUMBER
-        if isinstance(value, int | float) and not -limit <= value <= limit:
-            raise click.BadParameter(f"{str(value)[:40]} isn't a number of at most {limit:,}.", ctx, param)
+        value, most = ctx.params.get(str(param.name)), largest(param)
+        if isinstance(value, int | float) and not -most <= value <= most:
+            raise click.BadParameter(f"{str(value)[:40]} isn't a number of at most {most:,}.", ctx, param)
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+    values = dict(ctx.params)
+    for location, *others in (("fleet", "format", "option", "table"), ("output", "output_format", "output_option")):
+        if sources.get(location) in (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT):
+            for name in others:  # format and options of the file belong to its location
+                if sources.get(name) is ParameterSource.DEFAULT_MAP:
+                    values[name], sources[name] = None, ParameterSource.DEFAULT
     given = {name: source for name, source in sources.items() if source is not ParameterSource.DEFAULT}
     label = str(getattr(ctx.command, "label", ctx.command.name))
     changed = {"outcome": Outcome(label), "outcome_file": ctx.params.get("outcome")}
-    return SimpleNamespace(**{**ctx.params, **changed}, given=given)
+    return SimpleNamespace(**{**values, **changed}, given=given)
 
 
 def spark_session(job: str, options: Options) -> SparkSession:
@@ -380,13 +380,20 @@ VERSION = 1
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Starts of texts that a spreadsheet computes."""
 
-PRINT_FORMAT = click.option(
-    "-o",
-    "--print-format",
-    type=click.Choice(["table", "json", "yaml", "csv"]),
-    default="table",
-    help="Format of the printed summary: table (text), json, yaml, or csv (only its rows; default: table).",
-)
+MARKDOWN = "markdown"
+"""A value of `-o` of the job compare: the comment of a pull request."""
+
+
+def print_format(markdown: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Returns `-o`; `markdown`: whether the job prints Markdown, too."""
+    last = "csv (only its rows), or markdown (with --changes" if markdown else "or csv (only its rows"
+    return click.option(
+        "-o",
+        "--print-format",
+        type=click.Choice(["table", "json", "yaml", "csv", *[MARKDOWN] * markdown]),
+        default="table",
+        help=f"Format of the printed summary: table (text), json, yaml, {last}; default: table).",
+    )
 
 
 def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
@@ -397,7 +404,7 @@ def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
         outcome: the outcome that the job fills.
         run: runs the job.
     """
-    if format == "table":
+    if format in ("table", MARKDOWN):
         with contextlib.redirect_stdout(_Visible(sys.stdout)):
             return run()
     with contextlib.redirect_stdout(io.StringIO()) as text, record_listed() as listed:

@@ -22,7 +22,7 @@ import click
 from spark_assign.cli.options import location_option
 from spark_assign.cli.outcome import Outcome, write_text
 from spark_assign.report.formatting import Rows
-from spark_assign.stores.locations import file_system
+from spark_assign.stores.locations import file_system, split_url
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.quoting import chat_text
 
@@ -62,7 +62,7 @@ def notify(url: str, file: str, outcome: Outcome, alerts: Rows, *, is_complete: 
         ConfigError: the URL isn't http or https, or the file isn't of this kind.
         OSError: the message wasn't accepted, or the file can't be read or written.
     """
-    if urlsplit(url).scheme not in ("http", "https"):
+    if split_url(url).scheme not in ("http", "https"):
         raise ConfigError("--notify needs a URL that starts with https:// or http://.")
     sent = _read(file)
     rows = ({name: row[name] for name in ("cluster", "group_id", "alert", "detail")} for row in alerts)

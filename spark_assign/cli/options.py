@@ -22,7 +22,7 @@ else from the settings file, else it is the default.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -109,38 +109,44 @@ def duration_text(milliseconds: int) -> str:
     return f"{milliseconds // _UNITS_MS[unit]}{unit}" if milliseconds else "0s"
 
 
-def parameter_options(parameters: type, *names: str, condition: str = "") -> Decorator:
+def parameter_options(parameters: type, *names: str, condition: str = "", defaults: bool = False) -> Decorator:
     """Returns the options of fields of a dataclass (`tables.parameters`): type, bounds, default, and help are theirs.
 
     Args:
         parameters: the dataclass.
         names: names of the fields, in order; by default all that have a `Param`.
         condition: see `conditional`.
+        defaults: whether an option that isn't given has the default of the dataclass, instead of None.
     """
     known = {each.name: each for each in parameter_fields(parameters)}
-    return compose_options(*(parameter_option(known[name], condition) for name in names or known))
+    return compose_options(*(parameter_option(known[name], condition, defaults) for name in names or known))
 
 
-def parameter_option(field: ParameterField, condition: str = "") -> Decorator:
-    """Returns the option of a field. Without a value, it is None: the default is that of the dataclass."""
+def parameter_option(field: ParameterField, condition: str = "", has_default: bool = False) -> Decorator:
+    """Returns the option of a field (`parameter_options`)."""
 
     def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-        if value is not None and not field.param.accepts(value):
+        if value is not None and not field.param.accepts(value if field.unit != "s" else value / 1_000):
             raise click.BadParameter(f"expected {field.expected}.", ctx, param)
         return value
 
-    flag, about = f"--{field.flag.replace('_', '-')}", _help(field, condition)
+    given: dict[str, Any] = {}
+    if has_default and field.default is not None:
+        given["default"] = round(field.default * 1_000) if field.unit == "s" else field.default
+    given["help"] = _help(field, condition)
+    flag = flag_of(field.flag)
     if field.type is bool:
-        return click.option(flag, is_flag=True, default=None, help=about)
-    metavar: str | None = "TIME" if field.is_duration else "N" if field.type in (int, float) else "NAME"
-    kind: Any = DURATION if field.is_duration else _NUMBERS.get(field.type, click.STRING)
+        return click.option(flag, is_flag=True, **{"default": None, **given})
+    metavar: str | None = "TIME" if field.unit else "N" if field.type in (int, float) else "NAME"
+    kind: Any = DURATION if field.unit else _NUMBERS.get(field.type, click.STRING)
     if field.is_sequence:
-        kind, metavar = ListType(kind), _LISTS[field.is_duration, field.type]
+        kind, metavar = ListType(kind), _LISTS[bool(field.unit), field.type]
     elif field.param.choices:
         kind, metavar = click.Choice(field.param.choices), None
-    elif field.type in _RANGES and not field.is_duration and field.param.bounds:
+    elif field.type in _RANGES and not field.unit and field.param.bounds:
         kind = _RANGES[field.type](**field.param.bounds)
-    return click.option(flag, type=kind, metavar=field.param.metavar or metavar, callback=check, help=about)
+    kind, metavar = field.param.kind or kind, field.param.metavar or metavar
+    return click.option(flag, type=kind, metavar=metavar, callback=check, multiple=field.is_repeatable, **given)
 
 
 _LISTS = {(True, int): "TIME,…", (False, int): "N,N,…", (False, str): "A,B,…"}
@@ -150,25 +156,37 @@ _RANGES = {int: click.IntRange, float: click.FloatRange}
 
 def _help(field: ParameterField, condition: str) -> str:
     """Returns what a field means, with its default."""
-    default, about = field.default, conditional(condition, f"{field.about[:1].upper()}{field.about[1:]}")
-    if "default: " in about or default is None or default == () or field.type is bool:
+    about = conditional(condition, f"{field.about[:1].upper()}{field.about[1:]}")
+    if field.is_repeatable:
+        return f"{about}.{REPEATABLE}"
+    if "default: " in about or field.default in (None, ()) or field.type is bool:
         return f"{about}."
-    texts = [_value_text(field, each) for each in (default if field.is_sequence else [default])]
+    texts = [_value_text(field, each) for each in (field.default if field.is_sequence else [field.default])]
     shown = f"default: {','.join(texts)})."
     return f"{about[:-1]}; {shown}" if about.endswith(")") else f"{about} ({shown}"
 
 
 def _value_text(field: ParameterField, value: Any) -> str:
-    if field.is_duration:
-        return duration_text(value)
+    if field.unit and not isinstance(value, str):
+        return duration_text(value if field.unit == "ms" else int(value * 1_000))
     return str(int(value)) if field.type is float and value == int(value) else str(value)
 
 
 def given_parameters(options: SimpleNamespace, parameters: type, *names: str) -> dict[str, Any]:
     """Returns the values of fields (`parameter_options`) that options of a job give, by field."""
-    known = {each.name: each.flag for each in parameter_fields(parameters) if not names or each.name in names}
-    given = {name: getattr(options, flag, None) for name, flag in known.items()}
-    return {name: value for name, value in given.items() if value is not None}
+    known = [each for each in parameter_fields(parameters) if not names or each.name in names]
+    values = ((each, getattr(options, each.flag, None)) for each in known)
+    return {each.name: value / 1_000 if each.unit == "s" else value for each, value in values if value is not None}
+
+
+def largest(option: click.Parameter) -> int:
+    """Returns the largest absolute value of an option that is a number, so that no sum of some overflows.
+
+    It is 2^53, or a billion for a whole number that isn't bytes: one more than such a number is an int. Neither
+    infinity nor "not a number" is a value.
+    """
+    is_bytes = "BYTES" in f"{option.name} {option.metavar}".upper()
+    return 1_000_000_000 if isinstance(option.type, click.types.IntParamType) and not is_bytes else 1 << 53
 
 
 def compose_options(*options: Decorator) -> Decorator:
@@ -191,26 +209,62 @@ def pairs(flag: str, values: Sequence[str] | None) -> dict[str, str] | None:
     for value in values or []:
         if "=" not in value:
             raise ConfigError(f"{flag} {value}: expected NAME=VALUE")
-    return None if values is None else {value.partition("=")[0]: value.partition("=")[2] for value in values}
+    named: dict[str, str] = {}
+    for name, _, value in (value.partition("=") for value in values or []):
+        named.setdefault(name, value)  # of patterns, the first match wins
+    return None if values is None else named
+
+
+class NamedOption(click.Option):
+    """A repeatable option with NAME=VALUE values.
+
+    Attributes:
+        names: names that a value can have; empty: any.
+        keys: keys of a table in a settings file that stands for a value: those of the name, of the value, and of what
+            follows an `@` in the value. `[[leader_client]]` has groups, library, and version.
+    """
+
+    def __init__(self, *args: Any, names: Sequence[str] = (), keys: Sequence[str] = (), **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.names, self.keys = names, keys
 
 
 def named_values(
-    flag: str, metavar: str, help: str, type: click.ParamType[Any] = click.STRING, *, for_all: bool = False
+    flag: str,
+    metavar: str,
+    help: str,
+    type: click.ParamType[Any] = click.STRING,
+    *,
+    for_all: bool = False,
+    names: Sequence[str] = (),
+    keys: Sequence[str] = (),
 ) -> Decorator:
     """Returns a repeatable option with NAME=VALUE values of a type: a dict, or None if it isn't given.
 
-    With `for_all`, a value without a name stands for all names, `*`.
+    Names that are patterns are added to those of the settings file, and precede them.
+
+    Args:
+        flag, metavar, help, type: see `click.option`.
+        for_all: whether a value without a name stands for all names, `*`.
+        names, keys: see `NamedOption`.
     """
 
     def read(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, Any] | None:
+        if "GLOB" in metavar and ctx.get_parameter_source(flag[2:].replace("-", "_")) is ParameterSource.COMMANDLINE:
+            values = [*values, *(ctx.default_map or {}).get(str(param.name), ())]
         try:
             values = [f"*={value}" if for_all and "=" not in value else value for value in values]
             named = pairs(flag, values) or {}
+            if unknown := [name for name in named if names and name not in names]:
+                from spark_assign.cli.settings_errors import did_you_mean  # needs pydantic
+
+                raise ConfigError(f"{flag}: unknown name {unknown[0]}. {did_you_mean(unknown[0], names)}")
             return {name: type.convert(value, param, ctx) for name, value in named.items()} or None
         except ConfigError as error:
             raise click.UsageError(str(error), ctx) from error
 
-    return click.option(flag, metavar=metavar, multiple=True, callback=read, help=help + REPEATABLE)
+    about = {"metavar": metavar, "multiple": True, "callback": read, "help": help + REPEATABLE}
+    return click.option(flag, cls=NamedOption, names=names, keys=keys, **about)
 
 
 _WRITTEN = ("--output", "--output-fleet", "--archive", "--checkpoint", "--pictures-dir", "--fleet-dir")
@@ -236,19 +290,22 @@ def stored_run(flag: str, help: str) -> Decorator:
     return location_option(flag, help, metavar=RUN)
 
 
-def input_options(tables: str = "the fleet's tables", *, sample: bool = True, of_sample: str = "fleet") -> Decorator:
+def input_options(
+    tables: str = "the fleet's tables", *, sample: bool = True, of_sample: str = "fleet", names: Sequence[str] = ()
+) -> Decorator:
     """Returns `--fleet` (and `--sample`), `--format`, `--option`, and `--table`.
 
     Args:
         tables: description of the tables in the location.
         sample: whether `--sample` is an alternative to `--fleet` (`fleet_or_sample`).
         of_sample: what the sample has.
+        names: names of the tables; empty: any.
     """
     return compose_options(
         location_option("--fleet", f"{WHERE} of {tables}."),
         *([sample_option(of_sample)] * sample),
         format_options(),
-        named_values("--table", "NAME=LOCATION", "Location of a single table.", INPUT),
+        named_values("--table", "NAME=LOCATION", "Location of a single table.", INPUT, names=names),
     )
 
 
@@ -256,22 +313,26 @@ def format_options(files: str = "files") -> Decorator:
     """Returns `--format` and `--option` of input tables."""
     formats = f"Format of the {files}: parquet, csv, json, or any other format of Spark (default: by file name)."
     return compose_options(
-        format_option("--format", formats),
+        click.option("--format", metavar="NAME", type=FORMAT, help=formats),
         named_values("--option", "K=V", "Reader option of Spark."),
     )
 
 
-def format_option(flag: str, help: str) -> Decorator:
-    """Returns an option that names a format of tables, which the engine must have."""
+class FormatType(click.types.StringParamType):
+    """A format of tables, which the engine must have."""
 
-    def check(ctx: click.Context, param: click.Parameter, name: str | None) -> str | None:
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Checks a format."""
         try:
-            require_format(name)
+            require_format(value)
         except ConfigError as error:
-            raise click.BadParameter(str(error), ctx, param) from error
-        return name
+            self.fail(str(error), param, ctx)
+        return value
 
-    return click.option(flag, metavar="NAME", callback=check, help=help)
+
+FORMAT = FormatType()
 
 
 def output_options(
@@ -288,14 +349,14 @@ def output_options(
     run_help = "Name of the stored run. An existing run of that name is replaced (default: the current time)."
     return compose_options(
         location_option("--output", help),
-        format_option("--output-format", formats),
+        click.option("--output-format", metavar="NAME", type=FORMAT, help=formats),
         named_values("--output-option", "K=V", "Writer option of Spark."),
         click.option("--run-id", metavar="ID", help=run_help, **run_id),
     )
 
 
 def snapshot_output_options(formats: Sequence[str]) -> Decorator:
-    """Returns `--fleet-dir`, `--table-prefix`, and `--output-format` of a snapshot (`check_snapshot_output`)."""
+    """Returns `--fleet-dir`, `--table-prefix`, and `--output-format` of a snapshot."""
     prefix = "Catalog prefix of the fleet's tables, instead of --fleet-dir. Only the rows of this cluster are replaced."
     return compose_options(
         location_option(
@@ -309,12 +370,6 @@ def snapshot_output_options(formats: Sequence[str]) -> Decorator:
             help="Format of the files in --fleet-dir (default: parquet).",
         ),
     )
-
-
-def check_snapshot_output(options: SimpleNamespace) -> None:
-    """Raises `ConfigError` unless exactly one of `--fleet-dir` and `--table-prefix` is given."""
-    if bool(options.fleet_dir) == bool(options.table_prefix):
-        raise ConfigError("Use either --fleet-dir DIR or --table-prefix CATALOG.SCHEMA.")
 
 
 def patterns(flag: str, help: str) -> Decorator:
@@ -374,7 +429,8 @@ def leader_client_option(condition: str = "") -> Decorator:
         "Client library, and optionally its version, of the group leader, by shell pattern of the group ID. The first "
         "matching pattern wins. Example: payments-*=Java@2.8."
     )
-    return named_values("--leader-client", "GLOB=LIB[@V]", conditional(condition, help))
+    keys = ("groups", "library", "version")
+    return named_values("--leader-client", "GLOB=LIB[@V]", conditional(condition, help), keys=keys)
 
 
 PAUSE_TIMES = ("heartbeat_interval_ms", "poll_interval_ms", "revoke_ms", "restore_ms")
@@ -502,32 +558,23 @@ def sample(job_file: str, name: str) -> str:
     return str(location)
 
 
-def config_option(defaults: Callable[[Path, Sequence[str], Sequence[click.Parameter]], Mapping[str, Any]]) -> Decorator:
-    """Returns `--config`: a settings file, by default `spark-assign.toml` in the working folder, if it exists.
-
-    Args:
-        defaults: returns values of flags from the file, for the words of a command and its parameters.
-    """
-
-    def read(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
-        """Makes the values of the file the defaults of the flags."""
-        path = path or (SETTINGS_FILE if SETTINGS_FILE.is_file() else None)
-        if path is not None and not ctx.resilient_parsing:
-            try:
-                ctx.default_map = dict(defaults(path, getattr(ctx.command, "words", ()), ctx.command.params))
-            except ConfigError as error:
-                raise click.UsageError(str(error), ctx) from error
-        return path
-
-    return click.option(
-        "--config",
-        metavar="FILE",
-        type=click.Path(path_type=Path),
-        is_eager=True,
-        callback=read,
-        help=f"TOML file with settings (default: {SETTINGS_FILE}, if it exists). Flags and environment variables take "
-        "precedence.",
-    )
+def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
+    """Makes the values of the settings file the defaults of the flags."""
+    path = path or (SETTINGS_FILE if SETTINGS_FILE.is_file() else None)
+    if path is not None and not ctx.resilient_parsing:
+        try:
+            ctx.default_map = defaults(path, getattr(ctx.command, "words", ()), ctx.command.params)
+        except ConfigError as error:
+            raise click.UsageError(str(error), ctx) from error
+    return path
 
 
-CONFIG = config_option(defaults)
+CONFIG = click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    is_eager=True,
+    callback=_read_config,
+    help=f"TOML file with settings (default: {SETTINGS_FILE}, if it exists). Flags and environment variables take "
+    "precedence.",
+)

@@ -8,7 +8,7 @@
     location = "./compared"
 
 A file for several jobs has a section for each, such as `[compare]` with `[compare.fleet]`, or `[replicas.place]`.
-Relative paths start from the file's folder. The job plan has other keys (`plan_settings`).
+Relative paths start from the file's folder.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def defaults(path: Path, command: Sequence[str], parameters: Sequence[click.Para
     Raises:
         ConfigError: the file can't be read, a key isn't a flag of the job, or a value is invalid.
     """
-    from spark_assign.cli.settings_model import LOCATION_TYPES, TABLES, model_of
+    from spark_assign.cli.settings_model import LOCATION_TYPES, TABLES, in_words, model_of
 
     model = model_of(parameters)
     tables = [*TABLES, *(str(each.name) for each in parameters if each.multiple)]
@@ -54,6 +54,7 @@ def defaults(path: Path, command: Sequence[str], parameters: Sequence[click.Para
     values = validated(model, settings, str(path)).model_dump(exclude_unset=True)
     for name, keys in TABLES.items():
         values |= {keys[inner]: value for inner, value in values.pop(name, {}).items()}
+    values = {name: in_words(value) for name, value in values.items()}
     folder = str(path.absolute().parent)
     locations = {each.name for each in parameters if each.type.name in LOCATION_TYPES}
     return {name: resolve(value, folder) if name in locations else value for name, value in values.items()}

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import click
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic_core import PydanticCustomError
 
+from spark_assign.cli.options import largest
+
 TABLES = {
     "fleet": {"location": "fleet", "format": "format", "options": "option", "tables": "table"},
-    "output": {"location": "output", "format": "output_format", "options": "output_option"},
+    "output": {
+        "location": "output",
+        "format": "output_format",
+        "options": "output_option",
+        "tables": "output_tables",
+    },
 }
 """Tables of a settings file, and the flag of each of their keys."""
 
@@ -60,18 +68,60 @@ def _type(flag: Any) -> Any:
     kind = flag.type
     if getattr(flag, "is_flag", False):
         return bool
+    if keys := getattr(flag, "keys", ()):
+        entries: Any = {**dict.fromkeys(keys[:2], (str, ...)), **dict.fromkeys(keys[2:], (str | None, None))}
+        entry: Any = create_model("Entry", __config__=_STRICT, **entries)
+        return Annotated[list[entry], BeforeValidator(partial(_entries, keys))]
+    if names := getattr(flag, "names", ()):
+        return dict[Literal[tuple(names)], str]  # type: ignore[misc]
     if flag.multiple:
-        element = Literal[tuple(kind.choices)] if isinstance(kind, click.Choice) else str
-        return Annotated[list[element], BeforeValidator(_words), WithJsonSchema(_LISTS)]  # type: ignore[valid-type]
+        if isinstance(kind, click.Choice):
+            one: Any = Literal[tuple(kind.choices)]
+            lists = WithJsonSchema({"anyOf": [{"enum": [*kind.choices]}, {"items": {"enum": [*kind.choices]}}]})
+            return Annotated[list[one], BeforeValidator(_words), lists]
+        return Annotated[list[str], BeforeValidator(_words), WithJsonSchema(_LISTS)]
+    if kind.name in LOCATION_TYPES:
+        return str
     if isinstance(kind, click.Choice):
         return Literal[tuple(kind.choices)]
+    if isinstance(choices := getattr(kind, "element", None), click.Choice):
+        return Annotated[list[Literal[tuple(choices.choices)]], BeforeValidator(_words)]  # type: ignore[misc]
     for click_type, python_type in ((click.types.IntParamType, int), (click.types.FloatParamType, float)):
         if isinstance(kind, click_type):
             low = "gt" if getattr(kind, "min_open", False) else "ge"
             high = "lt" if getattr(kind, "max_open", False) else "le"
-            bounds: dict[str, Any] = {low: getattr(kind, "min", None), high: getattr(kind, "max", None)}
+            least, most = getattr(kind, "min", None), getattr(kind, "max", None)
+            bounds: dict[str, Any] = {low: -largest(flag) if least is None else least}
+            bounds[high] = largest(flag) if most is None else most
             return Annotated[python_type, Field(**bounds)]  # type: ignore[valid-type]
     return Annotated[str, BeforeValidator(_word), WithJsonSchema(_WORD)]
+
+
+def _entries(keys: Sequence[str], value: Any) -> Any:
+    """Returns tables with these keys for values of the form `NAME=VALUE`, as a list or as a table."""
+    if isinstance(value, dict) and all(isinstance(each, str) for each in value.values()):
+        value = [f"{name}={each}" for name, each in value.items()]
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list):
+        return value
+    parts = [each.partition("=")[::2] if isinstance(each, str) and "=" in each else None for each in values]
+    return [each if part is None else _entry(keys, *part) for each, part in zip(values, parts, strict=True)]
+
+
+def _entry(keys: Sequence[str], name: str, value: str) -> dict[str, str]:
+    """Returns the table of a value, of which a third key is what follows an `@`."""
+    first, _, last = value.partition("@") if keys[2:] else (value, "", "")
+    return dict(zip(keys, (name, first, last) if last else (name, first), strict=False))
+
+
+def in_words(values: Any) -> Any:
+    """Returns a value of the model in the form of the command line: names and values of tables as `NAME=VALUE`."""
+    if isinstance(values, dict):
+        return [f"{name}={value}" for name, value in values.items()]
+    if not isinstance(values, list) or not values or not isinstance(values[0], dict):
+        return values
+    entries = ([part for part in each.values() if part is not None] for each in values)
+    return [f"{name}={'@'.join(value)}" for name, *value in entries]
 
 
 _WORD = {"anyOf": [_SCALARS, {"type": "array", "items": _SCALARS}]}

@@ -64,9 +64,20 @@ def leavers(
     found = fleet.members.where(matches(cluster=cluster, group_id=group_id, member_id=member_id)).select(*MEMBER_KEY)
     if count is None:
         return found
+    return _first_by_id(found.withColumn("count", F.lit(count)))
+
+
+def left_counts(members: DataFrame, counts: DataFrame) -> DataFrame:
+    """Returns the members that leave, the first of each group by id, by their number: cluster, group_id, count."""
+    return _first_by_id(members.select(*MEMBER_KEY).join(F.broadcast(counts), GROUP_KEY))
+
+
+def _first_by_id(members: DataFrame) -> DataFrame:
+    """Returns the first `count` members of each group by id."""
     by_id = Window.partitionBy(*GROUP_KEY).orderBy(string_order("member_id"))
     by_id = by_id.rowsBetween(Window.unboundedPreceding, Window.currentRow)  # Sail has no ranges of binary values
-    return found.withColumn("nth", F.row_number().over(by_id)).where(F.col("nth") <= count).drop("nth")
+    nth = F.row_number().over(by_id)
+    return members.withColumn("nth", nth).where(F.col("nth") <= F.col("count")).select(*MEMBER_KEY)
 
 
 def without_members(fleet: AnyFleet, leavers: DataFrame) -> AnyFleet:
@@ -100,9 +111,14 @@ def joiners(
         problem = f"{count:,} members per group is out of range (1 to {MAX_COUNT:,})"
         raise FleetError([Fault("joiners", "count", problem, "Give more members as a table")])
     groups = fleet.members.where(matches(cluster=cluster, group_id=group_id)).select(*GROUP_KEY).distinct()
-    nth = F.explode(F.sequence(F.lit(1), F.lit(count)))
+    return joined_counts(groups.withColumn("count", F.lit(count)), member_id)
+
+
+def joined_counts(counts: DataFrame, member_id: str) -> DataFrame:
+    """Returns as many new members for each group as `counts` (cluster, group_id, count) has, as `joiners` does."""
+    nth = F.explode(F.sequence(F.lit(1), F.col("count").cast("int")))
     new_id = F.concat(F.lit(member_id), F.format_string("%02d", "nth")).alias("member_id")
-    return groups.select(*GROUP_KEY, nth.alias("nth")).select(*GROUP_KEY, new_id)
+    return counts.select(*GROUP_KEY, nth.alias("nth")).select(*GROUP_KEY, new_id)
 
 
 def with_joiners(fleet: AnyFleet, new: DataFrame, topics: list[str] | None = None) -> AnyFleet:

@@ -183,7 +183,12 @@ def long_sum(name: str) -> Column:
 
 def total_columns(name: str, sums: Sequence[str]) -> list[Column]:
     """Returns the number of rows, and sums that are 0 if there are no rows, as aggregates."""
-    return [num_rows(name), *(F.coalesce(F.sum(column), F.lit(0)).alias(column) for column in sums)]
+    return [num_rows(name), *(F.coalesce(sum_of(column), F.lit(0)).alias(column) for column in sums)]
+
+
+def sum_of(name: str) -> Column:
+    """Returns the sum of a column, as an aggregate: of bytes, `long_sum`."""
+    return long_sum(name) if name.endswith("bytes") else F.sum(name).alias(name)
 
 
 def count_by(table: DataFrame, column: str) -> dict[str, int]:

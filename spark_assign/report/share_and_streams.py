@@ -17,6 +17,7 @@ from spark_assign.report.listed_groups import (
     note_lines,
     num_rows,
     read_rejected_lines,
+    sum_of,
     total_columns,
 )
 from spark_assign.report.views import GROUP, Column, View, bars, before_and_after, figure, span
@@ -268,4 +269,4 @@ def streams_rows(tables: Mapping[str, DataFrame]) -> dict[str, Rows]:
 
 def _costs_of_groups(steps: DataFrame, key: Sequence[str]) -> DataFrame:
     """Returns the number of events and the sums of their costs. A cost that is unknown stays null."""
-    return steps.groupBy(*key).agg(num_rows("steps"), *(F.sum(name).alias(name) for name in _STEP_SUMS))
+    return steps.groupBy(*key).agg(num_rows("steps"), *map(sum_of, _STEP_SUMS))

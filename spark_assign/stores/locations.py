@@ -11,6 +11,7 @@ import os
 import re
 import time
 from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, urlsplit
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -73,6 +74,15 @@ def for_spark(location: str) -> str:
         return location
     local = local_path(location)
     return f"file://{local}" if local is not None and os.path.exists(local) else location
+
+
+def split_url(url: str) -> SplitResult:
+    """Returns the parts of a URL; of one that isn't valid, such as `http://[::1` or `http://host:99999`, none."""
+    try:
+        parts = urlsplit(url)
+        return parts if parts.port != 0 else urlsplit("")
+    except ValueError:
+        return urlsplit("")
 
 
 def join(location: str, *names: str) -> str:

@@ -320,9 +320,9 @@ def _stored(target: FolderTarget | CatalogTarget, manifest: Manifest, options: M
         )
     attempt = Attempt(manifest.run_id, manifest.attempt, manifest.content["format"], options)
     for name, folder in _local_folders(target, names, attempt).items():
-        count, written = local_parquet.count_rows(folder), manifest.rows[name]
-        are_files = [file.is_file() for file in folder.glob("[!._]*")]
-        if count != written and (count is not None or (written and not (are_files and all(are_files)))):
+        are_files, written = [file.is_file() for file in folder.glob("[!._]*")], manifest.rows[name]
+        count = local_parquet.count_rows(folder) if all(are_files) else 0
+        if count != written and (count is not None or (written and not are_files)):
             raise FileNotFoundError(f"{folder} has {count or 0:,} of the {written:,} rows that were written")
     try:
         tables = {name: target.read(name, attempt) for name in names}

@@ -28,6 +28,7 @@ class Param:
         choices: names that the field accepts.
         flag: name of the option, if it isn't that of the field without the unit `_ms`.
         metavar: placeholder of the value in the help of the option, if the type doesn't say enough.
+        kind: type of the option (click's), if it isn't that of the field.
     """
 
     least: float | None = None
@@ -37,6 +38,7 @@ class Param:
     choices: Sequence[str] = ()
     flag: str = ""
     metavar: str = ""
+    kind: Any = None
 
     def accepts(self, value: Any) -> bool:
         """Checks whether a number, or each number of a sequence, is finite and within the bounds."""
@@ -72,7 +74,8 @@ class ParameterField:
     Attributes:
         name: name of the field.
         type: type of its values; of a sequence, of the elements.
-        is_sequence: whether a value is a sequence.
+        is_sequence: whether a value is a sequence, which an option separates by commas.
+        is_repeatable: whether a value is a tuple, of which each element is an option.
         default: the default; None if there is none.
         about: meaning of the field, as a sentence without its first capital letter and without its period.
         param: what it accepts.
@@ -81,6 +84,7 @@ class ParameterField:
     name: str
     type: type
     is_sequence: bool
+    is_repeatable: bool
     default: Any
     about: str
     param: Param
@@ -88,17 +92,18 @@ class ParameterField:
     @property
     def flag(self) -> str:
         """The name of its option, and of its setting."""
-        return self.param.flag or self.name.removesuffix("_ms")
+        return self.param.flag or self.name.removesuffix(f"_{self.unit}")
 
     @property
-    def is_duration(self) -> bool:
-        """Whether values are durations, in milliseconds."""
-        return self.name.endswith("_ms")
+    def unit(self) -> str:
+        """The unit of a duration: `ms`, or `s`; empty for other values."""
+        end = self.name.rpartition("_")[2]
+        return end if end in ("ms", "s") else ""
 
     @property
     def expected(self) -> str:
         """What is expected: `at least 1 ms`."""
-        return f"{self.param} ms" if self.is_duration else str(self.param)
+        return f"{self.param} {self.unit}".rstrip()
 
 
 @cache
@@ -115,9 +120,11 @@ def parameter_fields(parameters: type) -> Sequence[ParameterField]:
         if param is None:
             continue
         kinds = [kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)]
+        is_repeatable = Ellipsis in kinds
         default = None if each.default is MISSING else each.default
-        is_sequence = kinds != [hint] and type(None) not in get_args(hint)
-        found.append(ParameterField(each.name, kinds[0], is_sequence, default, about.get(each.name, ""), param))
+        is_sequence = kinds != [hint] and type(None) not in get_args(hint) and not is_repeatable
+        text = about.get(each.name, "")
+        found.append(ParameterField(each.name, kinds[0], is_sequence, is_repeatable, default, text, param))
     return tuple(found)
 
 

@@ -57,6 +57,29 @@ def string_literal(text: str) -> str:
     return f'"{"".join(map(_literal_character, text))}"'
 
 
+MAX_CODE = 100
+"""Maximum number of characters of a name in a text for reviewers."""
+_BACKTICKS = re.compile(r"`+")
+
+
+def markdown_code(text: str) -> str:
+    """Returns a text as a code span of Markdown, also for a cell of a table, cut at `MAX_CODE` characters.
+
+    Markdown obeys nothing inside a code span: no link, no image, no `@name`, no HTML. The fence is longer than any run
+    of backticks inside (CommonMark 6.1). A `|`, which ends a cell before code spans are found, becomes `\\x7c`.
+    """
+    shown = comment_text(text if len(text) <= MAX_CODE else f"{text[:MAX_CODE]}…").replace("|", "\\x7c")
+    fence = "`" * (1 + max((len(run) for run in _BACKTICKS.findall(shown)), default=0))
+    is_plain = shown.strip(" ") == shown != "" and not shown.startswith("`") and not shown.endswith("`")
+    return f"{fence}{shown}{fence}" if is_plain else f"{fence} {shown or '(empty)'} {fence}"
+
+
+def markdown_block(text: str) -> list[str]:
+    """Returns the lines of a fenced code block of Markdown, which no line of the text can end."""
+    fence = "`" * max(3, 1 + max((len(run) for run in _BACKTICKS.findall(text)), default=0))
+    return [f"{fence}text", *map(comment_text, text.split("\n")), fence]
+
+
 def comment_text(text: str) -> str:
     """Returns a text for a comment that ends with the line: each line end or other control character as an escape."""
     return "".join(each if each.isprintable() else _literal_character(each) for each in text)

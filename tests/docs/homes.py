@@ -93,6 +93,7 @@ BLOCKS = {
     ("docs/connect-snapshot.md", "bearer.auth.*"): "tests/docs/test_security_page.py",
     ("docs/security.md", "security.protocol=*"): "tests/docs/test_security_page.py",
     ("docs/zones.md", "*"): "tests/docs/test_zones_page.py",
+    ("docs/pull-request.md", "*"): "tests/e2e/test_action.py",
     ("docs/security.md", "{"): "tests/docs/test_security_page.py",
     ("docs/security.md", "apiVersion: *"): "tests/docs/test_security_page.py",
 }

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import StructType
 
-from jobs import advise, check, compare, report, snapshot
-from spark_assign.cli import plan_settings
+from jobs import advise, check, compare, plan, report, snapshot
 from spark_assign.groups.kernel import facts as group_facts
 from spark_assign.groups.kernel.plan_groups import PlanParams, plan_groups
 from spark_assign.groups.registry import ENTRY_POINTS
@@ -113,8 +112,7 @@ def test_settings_that_say_who_leads(tmp_path: Path) -> None:
     """docs/libraries.md: taken by the job plan."""
     file = tmp_path / "plan.toml"
     file.write_text("\n".join([*block("docs/libraries.md", "[[leader_client"), '[fleet]\nlocation = "./fleet"']))
-    (led,) = plan_settings.load(file).leader_client
-    assert (led.groups, led.library, led.version) == ("billing-*", "Java", "2.8")
+    assert plan.main.parse(["--config", str(file)]).leader_client == {"billing-*": "Java@2.8"}
 
 
 def test_the_entry_point_of_a_package() -> None:

@@ -32,8 +32,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from jobs import plan as plan_job
 from jobs.snapshot import clusters_of
-from spark_assign.cli import plan_settings
+from spark_assign.cli import settings_file
 from spark_assign.cli.owners import check_owners
 from spark_assign.comparison.what_if import parse_what_if
 from spark_assign.connect import connect_protocol
@@ -329,7 +330,11 @@ def read_settings(data: bytes, folder: Path) -> None:
     file = folder / "x.toml"
     file.write_bytes(data)
     errors = []
-    for read in (lambda: plan_settings.load(file, {}), lambda: clusters_of(file), lambda: check_owners(str(file))):
+    for read in (
+        lambda: settings_file.defaults(file, ("plan",), plan_job.main.params),
+        lambda: clusters_of(file),
+        lambda: check_owners(str(file)),
+    ):
         try:
             read()
         except ConfigError as error:

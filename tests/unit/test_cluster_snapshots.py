@@ -111,6 +111,16 @@ def test_each_has_its_options(clusters: Clusters, call: Callable[..., int], tmp_
     assert {each["loads"].since_s for each in clusters.calls.values()} == {300}
 
 
+@pytest.mark.parametrize("path", ["~nobody-of-this-name/x", "a\\u0000b"])
+def test_a_path_that_nothing_can_have(call: Callable[..., int], tmp_path: Path, path: str, capfd: Any) -> None:
+    """It costs its own cluster only."""
+    (tmp_path / "clusters.toml").write_text(
+        f'{FILE}\n[clusters.bad]\nbootstrap_server = "b:1"\ncommand_config = "{path}"\n'
+    )
+    assert call() == 3
+    assert "bad: not read: client properties " in capfd.readouterr().err
+
+
 def test_some_of_the_clusters(clusters: Clusters, call: Callable[..., int], caplog: pytest.LogCaptureFixture) -> None:
     """`--cluster` is a shell pattern of their names."""
     assert call("--cluster", "e*") == 0
@@ -161,8 +171,10 @@ def test_a_cluster_with_two_names(
     ("clusters.a = 1\n", [], "clusters.a isn't a table. Start it with [clusters.a]."),
     ("[clusters.a]\nbootstrap_servers = 'b'\n", [], "[clusters.a]: unknown key bootstrap_servers. Did you mean "),
     ("[clusters.a]\nconnect_ca = 'f'\n", [], "[clusters.a]: --connect-ca needs --connect-url."),
-    ("[clusters.a]\n", [], "[clusters.a]: Use --bootstrap-server (Kafka), --connect-url (Connect), "),
-    (FILE, ["--cluster-name", "c"], "--cluster-name can't be used with --clusters. Set it in "),
+    ("[clusters.a]\n", [], "[clusters.a]: Use --bootstrap-server, --connect-url, "),
+    (FILE, ["--cluster-name", "c"], "--cluster-name can't be used with --clusters: set it in the file."),
+    ("[clusters.a]\nconnect_url = 'u'\nconnect_timeout = '0s'\n", [], "'--connect-timeout': expected above 0 s."),
+    ("[clusters.a]\nconnect_attempts = 9999999999\n", [], "connect_attempts is 9999999999, expected 1e+09 or less"),
 )
 def test_wrong_files(
     call: Callable[..., int], tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, words: list[str], error: str

@@ -146,6 +146,8 @@ def test_client_certificates(tmp_path: Path, guarded: str) -> None:
     ("bearer.auth.issuer.endpoint.url=idp", {}, "bearer.auth.issuer.endpoint.url: expected the URL"),
     ("bearer.auth.issuer.endpoint.url=https://idp", {}, "needs bearer.auth.client.id and bearer.auth.client.secret"),
     ("proxy.url=hush:1", {}, "proxy.url: expected http://HOST:PORT"),
+    ("proxy.url=http://[hush", {}, "proxy.url: expected http://HOST:PORT"),
+    ("bearer.auth.issuer.endpoint.url=https://[hush", {}, "bearer.auth.issuer.endpoint.url: expected the URL"),
     ("ssl.truststore.location=a", {"ca_file": "b"}, "ssl.truststore.location or --connect-ca, not both"),
     ("ssl.keystore.location=a\nssl.keystore.type=BKS", {}, "ssl.keystore.type: expected one of PEM"),
 )

@@ -204,6 +204,8 @@ def test_targets() -> None:
     "urls workers message",
     (["a:8083"], [], "expected .*http"),
     (["ftp://a"], [], "expected .*http"),
+    (["http://[::1"], [], "expected .*http"),
+    (["http://a:65536"], [], "expected .*http"),
     (["http://u:pw-4711@a"], [], "does not belong on the command line"),
     (["http://a:1,"], [], "found nothing"),
     (["http://a:1", "http://a:1/"], [], "called a:1 already"),

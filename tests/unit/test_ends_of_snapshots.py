@@ -8,12 +8,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from jobs import snapshot
 from spark_assign.sources.kafka import cluster_snapshot as kafka
 from spark_assign.sources.kafka import connection as kafka_connection
+from spark_assign.tables.errors import SourceError
 
 ROOT = Path(__file__).parents[2]
 TOPICS = "Topic: orders\tTopicId: x\tPartitionCount: 3\tReplicationFactor: 1\tConfigs:\n" + "".join(
@@ -69,7 +71,7 @@ def test_a_text_with_other_columns(
         (["--group", "a", "--group", "b"], "--group can name only one group with --from-text."),
         (["--bootstrap-server", "b:9092"], "--bootstrap-server can't be used with --from-text."),
         (["--connect-auth", "f"], "--connect-auth can't be used with --from-text."),
-        ([], "Use --bootstrap-server (Kafka), --connect-url (Connect), --from-text, or --clusters."),
+        ([], "Use --bootstrap-server, --connect-url, --from-text, or --clusters."),
     ],
 )
 def test_options_of_text_and_cluster(words: list[str], problem: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -117,3 +119,41 @@ def test_a_broker_that_does_not_answer(
     assert f"snapshot: Kafka at {nobody}: no connection" in caplog.text
     assert "--bootstrap-server" in caplog.text
     assert files(tmp_path / "fleet") == before
+
+
+@pytest.mark.parametrize("servers", [":::,,,", "[::1", "b:", "b:x"])
+def test_servers_that_nothing_can_have(servers: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Wrong input."""
+    assert snapshot.main(["--bootstrap-server", servers, "--fleet-dir", str(tmp_path)]) == 2
+    assert f"Kafka at {servers}: expected HOST:PORT,…" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("brokers", "topic", "partitions", "problem"),
+    [
+        ([1, 2], "t", [1, 0], None),
+        ([1, 1], "t", [0], "lists a broker twice"),
+        ([-1], "t", [0], "or a negative ID"),
+        ([1], "t", [0, 0], "lacks a partition of the topic 't', or lists one twice"),
+        ([1], "t", [0, 2], "lacks a partition"),
+        ([1], "t", [-1], "lacks a partition"),
+        ([1], None, [0], "lacks a partition of the topic None"),
+    ],
+)
+def test_metadata_that_contradicts_itself(
+    monkeypatch: pytest.MonkeyPatch, brokers: list[int], topic: str, partitions: list[int], problem: str | None
+) -> None:
+    """Such rows of one cluster would be faults of the whole fleet."""
+    listed = [SimpleNamespace(partition_index=number) for number in partitions]
+    metadata = SimpleNamespace(
+        brokers=[SimpleNamespace(node_id=broker) for broker in brokers],
+        topics=[SimpleNamespace(name=topic, error_code=0, partitions=listed)],
+    )
+    monkeypatch.setattr(kafka_connection.ClusterConnection, "send_any", lambda _, __: metadata)
+    connection = object.__new__(kafka_connection.ClusterConnection)
+    connection._bootstrap_servers = "b:1"
+    if problem is None:
+        assert connection.metadata(None) is metadata
+        return
+    with pytest.raises(SourceError, match=f"Kafka at b:1: the metadata .*{problem}"):
+        connection.metadata(None)

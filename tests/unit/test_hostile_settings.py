@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from jobs.snapshot import clusters_of
-from spark_assign.cli import plan_settings
 from spark_assign.cli.owners import check_owners, read_owners
 from spark_assign.cli.settings_file import defaults, from_file
 from spark_assign.cli.toml_file import MAX_BYTES
@@ -26,7 +25,7 @@ PLAN: dict[str, tuple[bytes | str, str]] = {
     "5,000 digits": ("top = " + "9" * 5_000, "line 1: the number 9999"),
     "a negative number of 5,000 digits": ("\n\ntop = -" + "9" * 5_000, "line 3: the number -9999"),
     "5,000 hexadecimal digits": ("top = 0x" + "f" * 5_000, "line 1: the number 0xff"),
-    "999 hexadecimal digits": ("top = 'a'\nassignor = 0x" + "f" * 990, "2 faults"),
+    "999 hexadecimal digits": ("top = 'a'\nstreams_assignor = 0x" + "f" * 990, "2 faults"),
     "a dotted key of 40 KB": (f"{DOTTED} = 1", "line 1: the key a.… has more than 32 parts"),
     "a dotted header of 40 KB": (f"\n[{DOTTED}]", "line 2: the key"),
     "quoted parts": ('"a".' * 9_000 + "a = 1", "has more than 32 parts"),
@@ -53,7 +52,7 @@ PLAN: dict[str, tuple[bytes | str, str]] = {
     "infinity": ("top = inf", "top is inf"),
     "no number": ("top = nan", "top is nan"),
     "a boolean": ("top = true", "top is True"),
-    "2^70": ("assignor = 1180591620717411303424", "assignor is 1180591620717411303424"),
+    "2^70": ("streams_assignor = 1180591620717411303424", "assignor is 1180591620717411303424"),
     "a long value": (f"top = '{LONG}'", "top is 'xxx"),
     "a long key": (f"{LONG} = 1", "unknown key xxx"),
     "60,000 unknown keys": ("\n".join(f"k{n} = 1" for n in range(60_000)), "more"),
@@ -79,7 +78,7 @@ def test_settings_of_a_plan(name: str, file: Path) -> None:
     text, message = PLAN[name]
     started = time.process_time()
     with pytest.raises(ConfigError) as error:
-        plan_settings.load(written(file, text), {})
+        defaults(written(file, text), ("plan",), commands()["plan"].params)
     assert message in str(error.value)
     assert str(file) in str(error.value)
     assert len(str(error.value)) < 40_000

@@ -92,8 +92,9 @@ def test_hostile_names_are_text_in_a_chat(receiver: Receiver, tmp_path: Path) ->
 
 def test_wrong_input(receiver: Receiver, tmp_path: Path) -> None:
     """Other schemes could read files of this machine; a file of another kind isn't replaced."""
-    with pytest.raises(ConfigError, match="--notify needs a URL"):
-        notify("file:///etc/passwd", str(tmp_path / "a"), Outcome("check"), [])
+    for url in ("file:///etc/passwd", "https://[::1"):
+        with pytest.raises(ConfigError, match="--notify needs a URL"):
+            notify(url, str(tmp_path / "a"), Outcome("check"), [])
     for text in ("{", "[]", "[" * 100_000, '{"version": 2, "alerts": []}', '{"version": 1, "alerts": [{}]}'):
         (tmp_path / "other").write_text(text)
         with pytest.raises(ConfigError, match="isn't a file of alerts"):

@@ -17,7 +17,6 @@ from click.core import ParameterSource
 from click.testing import CliRunner
 
 from jobs import _entry
-from spark_assign.cli import plan_settings
 from spark_assign.cli.advice_modes import MODES
 from spark_assign.cli.job import Command, Job, Options, job
 from spark_assign.cli.options import (
@@ -182,17 +181,27 @@ def test_plan_without_options_plans_the_sample(tmp_path: Path, monkeypatch: pyte
     """Unless a fleet comes from the environment or from a file."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SPARK_ASSIGN_SEED", "1")
+    Path("f").mkdir()
     Path("spark-assign.toml").write_text("[compare]\ntop = 4\n")
     plan = commands()["plan"]
-    assert not plan_settings.is_given(plan.parse([]))
-    assert plan_settings.is_given(plan.parse(["--assignor", "range"]))
+
+    def fleet(*words: str) -> str | None:
+        options = plan.parse(words)
+        plan.check(options)
+        found: str | None = options.fleet
+        return found
+
+    sample = str(ROOT / "conf" / "sample-fleet")
+    assert fleet() == sample
+    with pytest.raises(ConfigError, match="No fleet given"):
+        fleet("--assignor", "range")
     monkeypatch.setenv("SPARK_ASSIGN_PLAN_TOP", "5")
-    assert not plan_settings.is_given(plan.parse([]))
+    assert fleet() == sample
     monkeypatch.setenv("SPARK_ASSIGN_PLAN_FLEET", "./f")
-    assert plan_settings.is_given(plan.parse([]))
+    assert fleet() == "./f"
     monkeypatch.delenv("SPARK_ASSIGN_PLAN_FLEET")
     Path("spark-assign.toml").write_text('[plan.fleet]\nlocation = "./f"\n')
-    assert plan_settings.is_given(plan.parse([]))
+    assert fleet() == str(tmp_path / "f")
 
 
 def test_only_sparks_reader_of_the_topic_gets_the_kafka_source() -> None:

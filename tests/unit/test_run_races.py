@@ -167,7 +167,8 @@ def test_retention_follows_the_same_order() -> None:
     {"content": "[]"},
     {"content": "[" * 100_000},
     {"content": '{"format": "parquet", "inputs": {}, "tables": {"a": {"rows": "x"}}}'},
-    {"content": '{"format": 5, "inputs": {}, "tables": {}}'},
+    {"content": '{"format": 5, "inputs": {}, "versions": {}, "tables": {}}'},
+    {"content": '{"format": null, "inputs": {}, "versions": 3, "tables": {}}'},
     {"attempt": "../../../etc"},
     {"attempt": "20260101T000000000000Z-/../x"},
     {"run_id": None},
@@ -177,7 +178,7 @@ def test_retention_follows_the_same_order() -> None:
 )
 def test_a_damaged_row_of_the_manifest_is_wrong_input(change: dict[str, Any]) -> None:
     """It names the location, and leads to no other folder."""
-    good = {"format": "parquet", "inputs": {}, "tables": {"a": {"rows": 1}}}
+    good = {"format": "parquet", "inputs": {}, "versions": {}, "tables": {"a": {"rows": 1}}}
     row = {"run_id": "r", "attempt": new_attempt(), "duration_s": 1.0, "content": json.dumps(good), "finished_at": 1}
     assert run_store._manifest("out", row, 1).rows == {"a": 1}
     row |= change

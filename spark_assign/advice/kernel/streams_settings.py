@@ -28,7 +28,7 @@ from uuid import NAMESPACE_OID, uuid5
 import pyarrow as pa
 
 from spark_assign.advice.kernel.advice_items import Adviser, Code
-from spark_assign.groups.kernel.tagged_rows import row_schema
+from spark_assign.groups.kernel.tagged_rows import row_schema, table_of_rows
 from spark_assign.streams.kernel.changelogs import Changelogs
 from spark_assign.streams.kernel.classic_application import (
     HIGH_AVAILABILITY,
@@ -76,7 +76,7 @@ def measure_streams_settings(fact_table: pa.Table, schema: pa.Schema, bytes_per_
     for facts in read_streams_facts(fact_table):
         if facts.is_classic:
             key = {"cluster": facts.cluster, "group_id": facts.group_id, "adviser": str(Adviser.STREAMS)}
-            yield pa.Table.from_pylist([key | row for row in _measure(facts, bytes_per_second)], schema)
+            yield table_of_rows([key | row for row in _measure(facts, bytes_per_second)], schema)
 
 
 def _measure(facts: StreamsFacts, bytes_per_second: float) -> list[dict[str, Any]]:

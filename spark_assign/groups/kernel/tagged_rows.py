@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+_MAX_LONG = 2**63 - 1
+
 
 class InputTable(NamedTuple):
     """The columns of an input table that a pass needs: those that sort the rows of a group, and the others."""
@@ -91,14 +93,28 @@ def tagged(kind: str, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: i
 
 
 def tagged_rows(kind: str, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Returns tagged rows from dictionaries; missing values are null."""
+    """Returns tagged rows from dictionaries; missing values are null, and sums are bounded (`table_of_rows`)."""
+    return table_of_rows([{**row, "kind": kind} for row in rows], schema)
+
+
+def table_of_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Returns rows from dictionaries; missing values are null. A sum beyond a long ends at the largest long, because
+    strangers choose its addends, as for `report.listed_groups.long_sum`."""
     used = {name for row in rows for name in row}
-    columns = {
-        field.name: pa.array([row.get(field.name) for row in rows], field.type)
-        for field in schema
-        if field.name in used
-    }
-    return tagged(kind, columns, len(rows), schema)
+    columns = {each.name: [row.get(each.name) for row in rows] for each in schema if each.name in used}
+    arrays = [
+        _column(columns[each.name], each.type) if each.name in used else pa.nulls(len(rows), each.type)
+        for each in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, kind)
+    except OverflowError:
+        bounded = (min(max(each, -_MAX_LONG), _MAX_LONG) if isinstance(each, int) else each for each in values)
+        return pa.array(list(bounded), kind)
 
 
 def tagged_table(kind: str, table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -21,6 +21,7 @@ from spark_assign.sources.auth import tls as client_tls
 from spark_assign.sources.auth.properties import Login
 from spark_assign.sources.auth.secret import Secret, hidden
 from spark_assign.sources.auth.tls import Tls
+from spark_assign.stores.locations import split_url
 from spark_assign.tables.errors import ConfigError, SourceError, missing_extra
 
 URL = "sasl.oauthbearer.token.endpoint.url"
@@ -57,7 +58,7 @@ def endpoint(properties: Mapping[str, str], login: Login) -> TokenEndpoint:
     value.
     """
     url = properties.get(URL, "").strip()
-    parts = urlsplit(url)
+    parts = split_url(url)
     if parts.scheme not in ("http", "https", "file"):
         raise ConfigError(f"{URL}: expected the URL of a token endpoint (https://…), or file:///… with a token in it")
     if "@" in parts.netloc:

@@ -43,8 +43,8 @@ def read(path: str | Path, origin: str | None = None) -> Properties:
     try:
         with Path(path).open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{origin}: {error.strerror}. Give a readable file.") from None
+    except (OSError, ValueError) as error:  # ValueError: a path with NUL
+        raise ConfigError(f"{origin}: {getattr(error, 'strerror', None) or error}. Give a readable file.") from None
     if len(content) > _MAX_BYTES:
         raise ConfigError(f"{origin}: has more than {_MAX_BYTES:,} bytes. Give a properties file.")
     try:

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -27,6 +26,7 @@ from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka.groups import Progress
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.progress import progress as progress_bar
+from spark_assign.stores.locations import split_url
 from spark_assign.tables.connect import INPUT_TABLES
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError, SourceError
@@ -342,7 +342,7 @@ def _split(text: str) -> tuple[str | None, str]:
 def _checked(url: str, text: str) -> str:
     """Returns a URL without surrounding spaces. Raises ConfigError."""
     url = url.strip()
-    parts = urlsplit(url)
+    parts = split_url(url)
     if "@" in parts.netloc:
         raise ConfigError(
             f"--connect-url: a password does not belong on the command line. Give it in {CREDENTIALS_VARIABLE} "

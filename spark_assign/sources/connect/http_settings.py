@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from spark_assign.sources.auth import oauth as client_oauth
@@ -22,7 +23,9 @@ from spark_assign.sources.auth.oauth import TokenEndpoint, Tokens
 from spark_assign.sources.auth.properties import Login
 from spark_assign.sources.auth.secret import Secret
 from spark_assign.sources.auth.tls import Tls
+from spark_assign.stores.locations import split_url
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.parameters import Param
 
 CREDENTIALS_VARIABLE = "SPARK_ASSIGN_CONNECT_AUTH"
 """Environment variable with `user:password`, used if no file is given."""
@@ -54,10 +57,15 @@ _KNOWN = {
 
 @dataclass(frozen=True)
 class HttpSettings:
-    """Settings of requests. `timeout_s` applies to one response; `attempts` include the first."""
+    """Settings of requests.
 
-    timeout_s: float = 30
-    attempts: int = 5
+    Attributes:
+        timeout_s: timeout of a request.
+        attempts: number of attempts per request, including the first.
+    """
+
+    timeout_s: Annotated[float, Param(above=0, flag="connect_timeout")] = 30
+    attempts: Annotated[int, Param(least=1, flag="connect_attempts")] = 5
     credentials: Secret | None = None
     """user:password"""
     ca_file: str | None = None
@@ -163,7 +171,7 @@ def _proxy(properties: Mapping[str, str], source: str) -> Secret | None:
         url = f"http://{host}:{port or 80}"
     if not url:
         return None
-    parts = urlsplit(url)
+    parts = split_url(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{source}: proxy.url: expected http://HOST:PORT")
     return Secret(url)

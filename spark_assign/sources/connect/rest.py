@@ -259,7 +259,7 @@ class ConnectHttp:
         from urllib3.exceptions import HTTPError
 
         limit_s = CLUSTER_TIMEOUTS * self._settings.timeout_s
-        too_slow = SourceError(f"GET {url}: the cluster took more than {limit_s:,g} s. Raise --connect-timeout-s.")
+        too_slow = SourceError(f"GET {url}: the cluster took more than {limit_s:,g} s. Raise --connect-timeout.")
         left_s = self._end - time.monotonic()
         if left_s <= 0:
             raise too_slow

@@ -71,9 +71,12 @@ def write_folder(snapshot: Snapshot, fleet: str | Path, format: str = "parquet")
 
 
 def last_taken(fleet: str | Path, key: str, cluster: str) -> datetime | None:
-    """Returns the time of a cluster's snapshot in the folder of a fleet, or None if there is none."""
+    """Returns the time of a cluster's snapshot in the folder of a fleet, or None if there is none that can be read."""
     home = Path(fleet) / folder_name(key, cluster)
-    return _taken_at(_summary(home / newest(_names(home))))
+    try:
+        return _taken_at(_summary(home / newest(_names(home))))
+    except OSError:
+        return None
 
 
 def summarized(folder: Path) -> tuple[str, datetime | None] | None:

@@ -33,7 +33,7 @@ from kafka.protocol.admin import DescribeClusterRequest, ListPartitionReassignme
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.sources.auth.secret import Secret, hidden
-from spark_assign.tables.errors import SourceError, SparkAssignError
+from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError
 
 T = TypeVar("T")
 
@@ -61,6 +61,18 @@ _REPEATED_ERROR_NAME = re.compile(r"\b(\w+Error)(?:: (?:\[Error \d+\] )?\1\b)+")
 _REMEDY = "Check --bootstrap-server and the security settings of the properties file"
 
 
+def _contradiction(metadata: Any) -> str | None:
+    """Returns what contradicts itself in a Metadata response, or None."""
+    ids = [broker.node_id for broker in metadata.brokers]
+    if len(set(ids)) < len(ids) or min(ids, default=0) < 0:
+        return "lists a broker twice, or a negative ID"
+    for topic in metadata.topics:
+        numbers = sorted(partition.partition_index for partition in topic.partitions)
+        if topic.error_code == 0 and (not topic.name or numbers != list(range(len(numbers)))):
+            return f"lacks a partition of the topic {topic.name!r:.260}, or lists one twice"
+    return None
+
+
 class ClusterConnection:
     """A bootstrapped connection to a cluster. Close it, or use it as a context manager.
 
@@ -86,7 +98,13 @@ class ClusterConnection:
             # The first token here, where its error is ours; the library's thread finds it made.
             self._secrets.append(Secret(known["sasl_oauth_token_provider"].token()))
         self._net: Any = NetworkSelector(**known)
-        self._manager: Any = _ReadResponseBeforeClose(self._net, **known)
+        try:
+            self._manager: Any = _ReadResponseBeforeClose(self._net, **known)
+        except ValueError as error:
+            for logger in _client_loggers():
+                logger.removeFilter(self._quiet)
+            text = f"Kafka at {bootstrap_servers:.1000}: expected HOST:PORT,… ({error})"
+            raise ConfigError(f"{text}. Correct --bootstrap-server.") from None
         self._net.start()
         self._hush(known)
         try:
@@ -156,10 +174,18 @@ class ClusterConnection:
         return int(self._manager.broker_version_data.api_version(request))
 
     def metadata(self, topics: Collection[str] | None) -> Any:
-        """Returns the Metadata response with these topics; None means all topics. Raises SourceError."""
+        """Returns the Metadata response with these topics; None means all topics.
+
+        Raises:
+            SourceError: no broker responds; or a broker or partition is listed twice, or a topic or partition is
+                missing, with which no table of the fleet could be planned.
+        """
         requested = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics or ())]
         topic_list = None if topics is None else requested
-        return self.send_any(MetadataRequest(topics=topic_list, allow_auto_topic_creation=False))
+        response = self.send_any(MetadataRequest(topics=topic_list, allow_auto_topic_creation=False))
+        if problem := _contradiction(response):
+            raise SourceError(f"Kafka at {self._bootstrap_servers}: the metadata {problem}. Try again.")
+        return response
 
     def send_any(self, request: Any) -> Any:
         """Sends a request to the least busy broker. Raises SourceError."""

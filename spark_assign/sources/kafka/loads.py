@@ -14,7 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from kafka import errors
@@ -30,6 +30,7 @@ from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.groups import ListedGroup, Progress
 from spark_assign.sources.kafka.offsets import LeaderOffset, TopicPartition
 from spark_assign.tables.errors import SourceError
+from spark_assign.tables.parameters import Param
 
 _AHEAD = 0.05
 """Fraction of the lookback by which producers' clocks can be ahead. It bounds the error of the rates."""
@@ -37,13 +38,18 @@ _AHEAD = 0.05
 
 @dataclass(frozen=True)
 class LoadReadOptions:
-    """How to read loads: `times` readings, one every `every_s` seconds; or one, with the records of the last
-    `since_s` seconds.
+    """How to read loads: several readings, or one with timestamps of records.
+
+    Attributes:
+        every_s: read offsets and log sizes repeatedly at this interval, for example 60s, and write the table loads
+            (default: one reading, without loads).
+        times: number of readings with --interval, including the first.
+        since_s: compute loads in one reading from record timestamps, of the last TIME, for example 10m.
     """
 
-    every_s: float = 60
-    times: int = 5
-    since_s: float | None = None
+    every_s: Annotated[float, Param(above=0, flag="interval")] = 60
+    times: Annotated[int, Param(least=2)] = 5
+    since_s: Annotated[float | None, Param(above=0, flag="rates_since")] = None
 
     def to_json(self) -> dict[str, float]:
         """Returns the entries of `snapshot.json`."""

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from spark_assign.groups.kernel.tagged_rows import table_of_rows
 from spark_assign.streams.kernel.classic_application import STICKY as PUBLIC_STICKY
 from spark_assign.streams.kernel.classic_application import ClassicApplication, UnknownOwnedPartitionsError
 from spark_assign.streams.kernel.classic_group_input import ClassicGroupInput, find_classic_fault
@@ -83,9 +84,9 @@ def plan_streams_groups(fact_table: pa.Table, schema: pa.Schema, params: Streams
         names = {"cluster": facts.cluster, "group_id": facts.group_id}
         rows += (names | row for row in _plan_group(facts, params))
         if len(rows) > _MAX_BUFFERED_ROWS:
-            yield pa.Table.from_pylist(rows, schema)
+            yield table_of_rows(rows, schema)
             rows = []
-    yield pa.Table.from_pylist(rows, schema)
+    yield table_of_rows(rows, schema)
 
 
 def _plan_group(facts: StreamsFacts, params: StreamsPlanParams) -> _Rows:

@@ -26,6 +26,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 import pyarrow as pa
 
+from spark_assign.groups.kernel.tagged_rows import table_of_rows
 from spark_assign.java.hash_map import java_key
 from spark_assign.simulation.kernel.assignment_request import (
     PARTITION_MASK,
@@ -373,7 +374,7 @@ def simulate_applications(
     """Yields the results of all Streams groups of the facts, as tagged rows."""
     for facts in read_streams_facts(fact_table):
         key = {"cluster": facts.cluster, "group_id": facts.group_id}
-        yield pa.Table.from_pylist([key | row for row in _simulate(facts, params)], schema)
+        yield table_of_rows([key | row for row in _simulate(facts, params)], schema)
 
 
 def _simulate(facts: StreamsFacts, params: ApplicationSimulationParams) -> list[dict[str, Any]]:

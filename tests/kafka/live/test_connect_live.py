@@ -64,8 +64,8 @@ def _taken(connect: ConnectCluster, folder: Path, *, with_group: bool = True) ->
     arguments = [
         "--connect-url",
         f"live={urls}",
-        "--connect-max-delay-ms",
-        str(MAX_DELAY_MS),
+        "--connect-max-delay",
+        f"{MAX_DELAY_MS}ms",
         "--fleet-dir",
         str(folder),
     ]

@@ -1,0 +1,193 @@
+"""What two versions of files declare: the differences, what isn't read, and what is wrong input, with file and line."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from spark_assign import ConfigError
+from spark_assign.sources.files.declared_changes import MAX_BYTES, Mapped, read_changes
+from spark_assign.tables.quoting import markdown_block, markdown_code
+from tests.cases import cases
+
+TOPIC = """\
+# orders
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaTopic
+metadata: {{name: orders, labels: {{strimzi.io/cluster: shop}}}}
+spec:
+  replicas: {1}
+  partitions: {0}
+"""
+DEPLOYMENT = """\
+kind: Deployment
+metadata:
+  name: {1}
+  annotations: {{spark-assign/group: orders-service}}
+spec:
+  replicas: {0}
+"""
+CONNECTOR = "kind: KafkaConnector\nmetadata: {{name: sink}}\nspec: {{tasksMax: {0}, state: {1}}}\n"
+POOL = "kind: KafkaNodePool\nmetadata: {{name: pool}}\nspec: {{replicas: {0}, roles: [{1}]}}\n"
+CONFLUENT = (
+    '{{"format_version": "1.2", "planned_values": {{"root_module": {{"child_modules": [{{"resources": [{{'
+    '"address": "module.a.confluent_kafka_topic.t", "mode": "managed", "type": "confluent_kafka_topic", "values": '
+    '{{"topic_name": "t", "partitions_count": {0}, "kafka_cluster": [{{"id": "lkc-1"}}], "secret": "{1}"}}}}]}}]}}}}}}'
+)
+STATE = (
+    '{{"format_version": "0.1", "values": {{"root_module": {{"resources": [{{"address": "x", "mode": "managed", '
+    '"type": "{1}", "values": {{"name": "t", "topic_name": "t", "partitions": {0}, "partition_count": {0}}}}}]}}}}}}'
+)
+CLIENT = "group.id=g\npassword=hush\npartition.assignment.strategy={0}\nsession.timeout.ms={1}\n"
+JAVA = "org.apache.kafka.clients.consumer."
+
+
+def changed(tmp_path: Path, name: str, before: str | bytes, after: str | bytes, mapped: Mapped | None = None):  # type: ignore[no-untyped-def]
+    """The changes as tuples, and the notes, of one file in a folder."""
+    for side, text in (("old", before), ("new", after)):
+        (tmp_path / side).mkdir(exist_ok=True)
+        (tmp_path / side / name).write_bytes(text.encode() if isinstance(text, str) else text)
+    changes, notes = read_changes(str(tmp_path / "old"), str(tmp_path / "new"), mapped or Mapped())
+    each = [(c.kind, c.cluster, c.name, c.setting, c.before, c.after, c.where) for c in changes]
+    return each, notes
+
+
+@cases(
+    "name template before after expected",
+    ("t.yaml", TOPIC, (12, 1), (24, 1), [("topic", "shop", "orders", "partitions", 12, 24, "t.yaml:7")]),
+    ("t.yml", TOPIC, (12, 1), (12, 3), [("topic", "shop", "orders", "replicas", 1, 3, "t.yml:6")]),
+    ("t.yaml", TOPIC, ("", 1), (24, 1), [("topic", "shop", "orders", "partitions", "not set", 24, "t.yaml:7")]),
+    ("d.yaml", DEPLOYMENT, (3, "a"), (2, "a"), [("group", None, "orders-service", "replicas", 3, 2, "d.yaml:6")]),
+    (  # a workload that is renamed
+        *("d.yaml", DEPLOYMENT, (3, "a"), (2, "b")),
+        [("group", None, "orders-service", "replicas", 3, 2, "d.yaml:6")],
+    ),
+    ("c.yaml", CONNECTOR, (2, "running"), (3, "running"), [("connector", None, "sink", "tasksMax", 2, 3, "c.yaml:3")]),
+    ("c.yaml", CONNECTOR, (2, "running"), (2, "stopped"), [("connector", None, "sink", "tasksMax", 2, 0, "c.yaml:3")]),
+    ("p.yaml", POOL, (3, "broker"), (4, "broker"), [("node pool", None, "pool", "replicas", 3, 4, "p.yaml:3")]),
+    ("p.yaml", POOL, (3, "controller"), (5, "controller"), []),
+    (
+        *("plan.json", CONFLUENT, (6, "a"), (9, "b")),
+        [("topic", "lkc-1", "t", "partitions", 6, 9, "plan.json, module.a.confluent_kafka_topic.t")],
+    ),
+    *(
+        ("s.json", STATE, (6, kind), (9, kind), [("topic", None, "t", "partitions", 6, 9, "s.json, x")])
+        for kind in ("kafka_topic", "aws_msk_topic", "aiven_kafka_topic")
+    ),
+    (
+        *("g.properties", CLIENT, (f"{JAVA}RangeAssignor", 45000), (f"{JAVA}CooperativeStickyAssignor", 10000)),
+        [
+            ("client", None, "g", "assignor", "range", "cooperative-sticky", "g.properties:3"),
+            ("client", None, "g", "session.timeout.ms", 45000, 10000, "g.properties:4"),
+        ],
+    ),
+)
+def test_differences(tmp_path: Path, name: str, template: str, before: tuple, after: tuple, expected: list) -> None:  # type: ignore[type-arg]
+    """Each with its place in the new version."""
+    assert changed(tmp_path, name, template.format(*before), template.format(*after)) == (expected, [])
+    assert changed(tmp_path, name, *[template.format(*after)] * 2) == ([], [])
+
+
+def test_replicas_of_a_group_are_summed(tmp_path: Path) -> None:
+    """Also those of workloads that don't change; the mapping file names groups and members per replica."""
+    texts = ["---\n".join(DEPLOYMENT.format(*each) for each in ((3, "a"), (n, "b"))) for n in (2, 4)]
+    found, _ = changed(tmp_path, "d.yaml", *texts)
+    assert found == [("group", None, "orders-service", "replicas", 5, 7, "d.yaml:13")]
+    mapped = Mapped.model_validate({"consumers": {"b": {"group": "mail", "cluster": "c", "members_per_replica": 4}}})
+    assert changed(tmp_path, "d.yaml", *texts, mapped)[0] == [("group", "c", "mail", "replicas", 8, 16, "d.yaml:13")]
+
+
+@cases(
+    "name before after note",
+    (
+        "x.yaml",
+        "kind: ConfigMap\nmetadata: {name: a}",
+        "kind: ConfigMap\nmetadata: {name: a}\nb: 1",
+        "`ConfigMap` isn't",
+    ),
+    ("x.yaml", "a: 1", "a: 2", "`a document without kind` isn't read: 1 change, the first at `x.yaml:1`."),
+    ("x.md", "a", "b", "`x.md` changed, but files of this kind aren't read."),
+    ("x.yaml", DEPLOYMENT.format(1, "a").replace("spark-", "x-"), "", "`a` changed, but its group isn't known"),
+    ("x.yaml", "", DEPLOYMENT.format("", "a"), "`replicas` isn't set"),
+    ("x.yaml", DEPLOYMENT.format(3, "a"), DEPLOYMENT.format("", "a"), "in group `orders-service` isn't known"),
+    ("g.properties", "a=1\n", "group.protocol=consumer\n", "its group isn't known: map the file."),
+)
+def test_what_is_not_read_is_named(tmp_path: Path, name: str, before: str, after: str, note: str) -> None:
+    """Kinds, files, and workloads without a group."""
+    changes, notes = changed(tmp_path, name, before, after)
+    assert note in "".join(notes)
+    assert changes == []
+
+
+LAUGHS = "a0: &a0 1\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 20))
+
+
+@cases(
+    "name after message",
+    ("x.yaml", "kind: KafkaTopic\nkind: X", r"x.yaml:2: the key is set twice: 'kind'"),
+    ("x.yaml", "a: 1\nb: [}", r"x.yaml:2: isn't valid YAML: .*helm template"),
+    ("x.yaml", "a: {{ .Values.a }}", r"x.yaml:1: a key isn't a plain value"),
+    ("x.yaml", "a: 1\nb: \x07", r"x.yaml:2: isn't valid YAML: control characters"),
+    ("x.yaml", "a: !!python/object/apply:os.system [x]\nb: !!python/name:x y", r"x.yaml:2: isn't valid YAML"),
+    ("x.yaml", "a: 2024-13-01", r"x.yaml: isn't valid YAML: month"),
+    ("x.yaml", "a: &a [*a]", r"x.yaml:1: nested more than 64 deep"),
+    ("x.yaml", "[" * 100_000, r"x.yaml:1: nested more than 64 deep"),
+    ("x.yaml", LAUGHS, r"x.yaml:\d+: more than 500,000 values, counting each alias"),
+    ("x.yaml", b"a: 1\nb: \xff", r"x.yaml:2: isn't UTF-8"),
+    ("x.yaml", TOPIC.format("many", 1), r"x.yaml:7: partitions isn't a whole number from 1 to 100,000\.$"),
+    ("x.yaml", TOPIC.format(0, 1), r"x.yaml:7: partitions isn't a whole number from 1 to 100,000\.$"),
+    ("x.yaml", "kind: KafkaTopic", r"x.yaml:1: the KafkaTopic has no metadata.name"),
+    ("x.yaml", f"{TOPIC.format(1, 1)}---\n{TOPIC.format(2, 1)}", r"x.yaml:2 and x.yaml:10 declare the topic 'orders'"),
+    ("x.json", '{"a": 1,\n"b"}', r"x.json:2: isn't valid JSON"),
+    ("x.json", '{"a": 1, "a": 2}', r"x.json:1: the key is set twice"),
+    ("x.json", "[" * 100_000, r"x.json: values are nested"),
+    ("x.json", f"[{'9' * 5_000}]", r"x.json: isn't valid JSON: a number is too long"),
+    ("x.json", '{"format_version": "2.0"}', r"x.json: format_version 2.0 isn't known"),
+    ("x.properties", "group.id=g\nsession.timeout.ms=hush", r"x.properties:2: session.timeout.ms isn't a number of"),
+    ("x.properties", r"a=\u12", r"x.properties: line 1: expected four"),
+    ("x.yaml", b" " * (MAX_BYTES + 1), r"x.yaml: more than 33,554,432 bytes"),
+)
+def test_wrong_input(tmp_path: Path, name: str, after: str | bytes, message: str) -> None:
+    """Is named with its line, at once; in both versions, it changes nothing."""
+    started = time.process_time()
+    with pytest.raises(ConfigError, match=message) as raised:
+        changed(tmp_path, name, "{}" if name == "x.json" else "", after)
+    assert "hush" not in str(raised.value)
+    assert time.process_time() - started < 5
+    assert changed(tmp_path, name, after, after) == ([], [])
+
+
+def test_a_long_number_is_not_parsed(tmp_path: Path) -> None:
+    """Base 60 of YAML 1.1 takes time quadratic in its digits."""
+    started = time.process_time()
+    assert changed(tmp_path, "x.yaml", "", f"a: 1{':1' * 500_000}")[0] == []
+    assert time.process_time() - started < 5
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    """A repository can have links to any file of the machine."""
+    (tmp_path / "secret.yaml").write_text(TOPIC.format(1, 1))
+    for side in ("old", "new"):
+        (tmp_path / side).mkdir()
+    (tmp_path / "new" / "x.yaml").symlink_to(tmp_path / "secret.yaml")
+    assert read_changes(str(tmp_path / "old"), str(tmp_path / "new"), Mapped()) == ([], [])
+    with pytest.raises(ConfigError, match="no such file or folder"):
+        read_changes(str(tmp_path / "none"), str(tmp_path / "new"), Mapped())
+
+
+@cases(
+    "text shown",
+    ("orders.created", "`orders.created`"),
+    ("a`b``c", "```a`b``c```"),
+    ("`", "`` ` ``"),
+    ("", "` (empty) `"),
+    (" a", "`  a `"),
+    ("a|b\n<img src=x> @you\u202e", r"`a\x7cb\n<img src=x> @you\u202e`"),
+    ("x" * 200, f"`{'x' * 100}…`"),
+)
+def test_a_name_in_markdown(text: str, shown: str) -> None:
+    """Stays inside its code span, on one line, in one cell."""
+    assert markdown_code(text) == shown.replace(r"\x7c", "\\x7c")
+    assert markdown_block("a\n```\nb\x1b") == ["````text", "a", "```", "b\\u001b", "````"]
