@@ -21,7 +21,7 @@ import click
 from click.core import ParameterSource
 
 from spark_assign.cli.locations import LOCATION
-from spark_assign.cli.options import CONFIG, check_rule, largest, location_option
+from spark_assign.cli.options import CONFIG, check_rule, location_option
 from spark_assign.cli.outcome import Outcome, find_option, write
 from spark_assign.cli.process import (
     INTERRUPTED,
@@ -36,6 +36,7 @@ from spark_assign.cli.process import (
 )
 from spark_assign.report.formatting import record_listed, visible
 from spark_assign.tables.errors import SparkAssignError, find_row_fault, reason
+from spark_assign.tables.parameters import largest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -337,7 +338,9 @@ def job(
 
 def _options(ctx: click.Context) -> Options:
     for param in ctx.command.params:
-        value, most = ctx.params.get(str(param.name)), largest(param)
+        value = ctx.params.get(str(param.name))
+        is_whole = isinstance(param.type, click.types.IntParamType)
+        most = largest(f"{param.name} {param.metavar}", is_whole=is_whole)
         if isinstance(value, int | float) and not -most <= value <= most:
             raise click.BadParameter(f"{str(value)[:40]} isn't a number of at most {most:,}.", ctx, param)
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}

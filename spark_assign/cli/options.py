@@ -179,16 +179,6 @@ def given_parameters(options: SimpleNamespace, parameters: type, *names: str) ->
     return {each.name: value / 1_000 if each.unit == "s" else value for each, value in values if value is not None}
 
 
-def largest(option: click.Parameter) -> int:
-    """Returns the largest absolute value of an option that is a number, so that no sum of some overflows.
-
-    It is 2^53, or a billion for a whole number that isn't bytes: one more than such a number is an int. Neither
-    infinity nor "not a number" is a value.
-    """
-    is_bytes = "BYTES" in f"{option.name} {option.metavar}".upper()
-    return 1_000_000_000 if isinstance(option.type, click.types.IntParamType) and not is_bytes else 1 << 53
-
-
 def compose_options(*options: Decorator) -> Decorator:
     """Combines options into one decorator, in this order."""
 

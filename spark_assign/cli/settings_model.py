@@ -10,7 +10,7 @@ import click
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic_core import PydanticCustomError
 
-from spark_assign.cli.options import largest
+from spark_assign.tables.parameters import largest
 
 TABLES = {
     "fleet": {"location": "fleet", "format": "format", "options": "option", "tables": "table"},
@@ -91,8 +91,8 @@ def _type(flag: Any) -> Any:
             low = "gt" if getattr(kind, "min_open", False) else "ge"
             high = "lt" if getattr(kind, "max_open", False) else "le"
             least, most = getattr(kind, "min", None), getattr(kind, "max", None)
-            bounds: dict[str, Any] = {low: -largest(flag) if least is None else least}
-            bounds[high] = largest(flag) if most is None else most
+            end = largest(f"{flag.name} {flag.metavar}", is_whole=python_type is int)
+            bounds: dict[str, Any] = {low: -end if least is None else least, high: end if most is None else most}
             return Annotated[python_type, Field(**bounds)]  # type: ignore[valid-type]
     return Annotated[str, BeforeValidator(_word), WithJsonSchema(_WORD)]
 

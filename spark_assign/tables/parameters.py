@@ -67,6 +67,15 @@ class Param:
         return " and ".join(f"{word} {number:,g}" for word, number in named.items() if number is not None) or "a number"
 
 
+def largest(name: str, *, is_whole: bool) -> int:
+    """Returns the largest absolute value of a number that a user gives, so that no sum of some overflows.
+
+    It is 2^53, or a billion for a whole number that isn't bytes: one more than such a number is an int. Neither
+    infinity nor "not a number" is a value.
+    """
+    return 1_000_000_000 if is_whole and "BYTES" not in name.upper() else 1 << 53
+
+
 @dataclass(frozen=True)
 class ParameterField:
     """A field of parameters.

@@ -204,7 +204,7 @@ def test_run_makes_its_environment_and_starts_the_runner(clone: Path) -> None:
     done = call(clone, "bash", "tests/run.sh", "fast", "--spark", "4.0", **INHERITED)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "set-up: --set-up spark,embedded,kafka,msk,report,docs,test ",
+        "set-up: --set-up spark,embedded,kafka,msk,mcp,report,docs,test ",
         "python: -B -m tests.runner fast --spark 4.0, CI: , ",
     ]
 
