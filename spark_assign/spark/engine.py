@@ -120,9 +120,12 @@ def choose() -> tuple[str, str]:
     Spark takes the place of an embedded engine that can't be imported.
 
     Raises:
-        ConfigError: the environment chooses the embedded engine, which can't be imported, and Spark isn't installed.
+        ConfigError: the environment chooses no engine; or the embedded one, which can't be imported, and Spark isn't
+            installed.
     """
     chosen = os.environ.get(ENGINE)
+    if chosen not in (None, "", "embedded", "spark"):
+        raise ConfigError(f"{ENGINE}={chosen:.100}: expected embedded or spark")
     if chosen != "embedded":
         return "spark", f"{ENGINE}={chosen}, as spark-submit.sh and options of Spark set it" if chosen else "default"
     try:

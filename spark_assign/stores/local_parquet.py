@@ -38,7 +38,7 @@ def append_manifest(folder: Path, row: Mapping[str, Any]) -> None:
 def manifest_rows(folder: Path) -> list[dict[str, Any]] | None:
     """Returns all rows of the manifest, or None if it contains files that only Spark can read."""
     files = [file for file in (folder / "manifest").glob("*") if file.name[0] not in "._"]
-    if not all(file.suffix == ".json" for file in files):
+    if not all(file.suffix == ".json" and file.is_file() for file in files):
         return None
     try:
         rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]

@@ -73,12 +73,22 @@ def list_files(sources: Sequence[str]) -> list[LocalFile]:
     """Returns the files of a table that has these files and folders, sorted, without hidden ones (`_SUCCESS`, `.crc`).
 
     As in Spark, of the folders in a folder only those of partitions (`name=value`) are read.
+
+    Raises:
+        SourceError: a file is a pipe or a device.
     """
     return [file for source in sources for file in _files_of(source, {})]
 
 
+def refuse_pipe(path: str) -> None:
+    """Raises SourceError if a path is a pipe or a device, from which a reader could wait forever."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise SourceError(f"{path} is a pipe or a device. Replace it with a file")
+
+
 def _files_of(source: str, partition: Mapping[str, str | None]) -> Iterator[LocalFile]:
     if not os.path.isdir(source):
+        refuse_pipe(source)
         yield LocalFile(source, partition)
         return
     for name in sorted(os.listdir(source)):
@@ -87,7 +97,7 @@ def _files_of(source: str, partition: Mapping[str, str | None]) -> Iterator[Loca
         if name[0] in "._":
             continue
         if not os.path.isdir(path):
-            yield LocalFile(path, partition)
+            yield from _files_of(path, partition)
         elif equals:
             yield from _files_of(path, {**partition, key: None if value == _NULL_PARTITION else unquote(value)})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,6 +188,18 @@ def test_an_event_with_too_many_zeros(spark: SparkSession, tmp_path: Path, capsy
     assert "c/g: " in output
     assert "1,000,000,000" in output
     assert "configured       1 " in output
+
+
+@pytest.mark.parametrize("name", ["members.csv", "snapshot.json"])
+def test_a_pipe_is_not_a_table(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """A job doesn't wait for what nobody writes to it."""
+    fleet = written(tmp_path, CASES["plan"].tables)
+    (fleet / name).unlink(missing_ok=True)
+    os.mkfifo(fleet / name)
+    assert plan.main(["--fleet", str(fleet), "--output", str(tmp_path / "out")]) == 2
+    assert f"{name} is a pipe or a device. Replace it with a file" in caplog.text
 
 
 def test_a_place_that_cannot_be_written(

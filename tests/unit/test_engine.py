@@ -69,3 +69,10 @@ def test_no_engine_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "distributions", lambda name: iter(()))
     with pytest.raises(ConfigError, match=r"Sail, can't be imported \(.*\), and Spark isn't installed: run "):
         engine.choose()
+
+
+def test_an_engine_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It isn't Spark."""
+    monkeypatch.setenv(engine.ENGINE, "sial")
+    with pytest.raises(ConfigError, match="SPARK_ASSIGN_ENGINE=sial: expected embedded or spark"):
+        engine.choose()

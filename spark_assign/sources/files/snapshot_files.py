@@ -162,7 +162,7 @@ def _id(summary: Mapping[str, Any]) -> Any:
 def _summary(folder: Path) -> dict[str, Any]:
     """Returns the summary of the snapshot in a folder, or {} if there is none."""
     try:
-        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8")) if (folder / SUMMARY).is_file() else {}
     except (OSError, ValueError, RecursionError):
         return {}
     return summary if isinstance(summary, dict) else {}

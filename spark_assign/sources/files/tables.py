@@ -26,7 +26,7 @@ from spark_assign.spark.tagged_pass import union
 from spark_assign.stores import typed_text
 from spark_assign.stores.cluster_folders import SUMMARY, is_cluster, key_of, split_by_cluster
 from spark_assign.stores.file_faults import FileFaults
-from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, read_parquet, read_text
+from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, read_parquet, read_text, refuse_pipe
 from spark_assign.stores.locations import file_system, for_spark, is_path, join, local_path
 from spark_assign.tables.errors import SourceError, SparkAssignError, is_engine_failure, reason
 from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, REQUIRED_TABLES
@@ -420,6 +420,7 @@ def check_versions(spark: SparkSession, summaries: Mapping[str, str | None]) -> 
     """
     remote = []
     for summary, path in summaries.items():
+        refuse_pipe(path or "")
         if path is None or not os.path.isfile(path):
             remote.append(summary)
             continue

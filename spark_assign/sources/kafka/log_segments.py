@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ def _paths(spark: SparkSession, location: str) -> list[str]:
         found = [path for pattern in patterns for path in _matching(spark, pattern)]
     else:
         patterns = [f"{glob.escape(folder)}{pattern.removeprefix(folder)}" for pattern in patterns]
-        listed = {path for pattern in patterns for path in glob.glob(pattern)}
+        listed = {path for pattern in patterns for path in glob.glob(pattern) if os.path.isfile(path)}
         found = [f"file:{path}" for path in listed if re.search(segments.SEGMENT, path)]
     if not found:
         raise SourceError(f"{location} has no log segments of __consumer_offsets. Their paths end in {_EXAMPLE}.")
