@@ -1,7 +1,8 @@
 """Recommend changes for the whole fleet, ranked, with their gains, costs, and risks, and without contradictions.
 
 With --only, compute one part of it in detail: how many consumers each group needs (size), static or dynamic membership
-and a session timeout (membership), or what groups read across zones and what reduces it (zones).
+and a session timeout (membership), what groups read across zones and what reduces it (zones), or which topics, groups,
+and subscriptions have no known use, and how to remove them safely (unused).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 
 import click
 
-from spark_assign.cli.advice_modes import MEMBERSHIP, ONLY, check_usage, run_mode
+from spark_assign.cli.advice_modes import MEMBERSHIP, ONLY, UNUSED, check_usage, run_mode
 from spark_assign.cli.job import Options, job
 from spark_assign.cli.job_tables import on_fleet
 from spark_assign.cli.options import (
@@ -21,6 +22,7 @@ from spark_assign.cli.options import (
     details,
     exit_codes,
     input_options,
+    location_option,
     result_options,
     time_options,
 )
@@ -160,6 +162,13 @@ from spark_assign.cli.owners import group_filter_options
     type=float,
     help="With --only zones: minimum savings per day for a change to be recommended (default: 0.01).",
 )
+@location_option("--before", "With --only unused: an older snapshot of the clusters, to see what has changed since.")
+@click.option(
+    "--min-days",
+    type=float,
+    help="With --only unused: time between the snapshots, in days, from which something that hasn't changed is likely "
+    "unused (default: 7).",
+)
 @time_options(TIMES)
 @group_filter_options()
 @details("all advice (with --only: all figures)")
@@ -167,7 +176,7 @@ from spark_assign.cli.owners import group_filter_options
 def main(options: Options) -> int:
     """Checks the options, and runs the mode that `--only` names on the fleet."""
     check_usage(options)
-    return on_fleet("advise", options, __file__, run_mode, loads=options.only != MEMBERSHIP)
+    return on_fleet("advise", options, __file__, run_mode, loads=options.only not in (MEMBERSHIP, UNUSED))
 
 
 if __name__ == "__main__":

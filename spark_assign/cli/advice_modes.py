@@ -1,24 +1,32 @@
-"""What the job `advise` computes and prints: all advice or, with `--only`, that on size, membership, or zones."""
+"""What the job `advise` computes and prints: all advice or, with `--only`, one part of it, in detail."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
 
 from spark_assign.advice.advise import advise
 from spark_assign.advice.kernel.advice_items import AdviceParams
 from spark_assign.advice.kernel.membership_modes import MembershipParams
+from spark_assign.advice.kernel.unused import UnusedParams
 from spark_assign.advice.kernel.zones import ZoneParams
 from spark_assign.advice.membership import advise_membership
 from spark_assign.advice.size import SizingParams, size_groups, size_params
+from spark_assign.advice.unused import EarlierSnapshot, UnusedEvidence, find_unused
 from spark_assign.advice.zones import CHANGES, changes, measure_zone_traffic
+from spark_assign.api import Fleet
 from spark_assign.cli.job import Options
 from spark_assign.cli.job_tables import read_capacities, store_or_cache, with_capacities
 from spark_assign.cli.options import TIMES, given_values
 from spark_assign.cli.owners import read_owners, tables_with_owners
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report.listed_groups import (
+    collected,
     first_groups_with_steps,
     no_match_text,
     note_lines,
@@ -26,22 +34,25 @@ from spark_assign.report.listed_groups import (
 )
 from spark_assign.report.text import advice as text
 from spark_assign.report.text.loads_and_sizes import autoscaler, format_curves, reason_comment
+from spark_assign.report.text.unused import format_unused
 from spark_assign.report.text.zones import format_zone_options
 from spark_assign.simulation import Settings
+from spark_assign.sources.files.snapshot_offsets import Offsets, read_summaries, seconds_between
+from spark_assign.sources.files.tables import Shape, read_tables
+from spark_assign.spark.shell_patterns import matches
 from spark_assign.stores.locations import is_path, join
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.groups import GROUP_KEY, OFFSETS, UNDESCRIBED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_assign.api import Fleet
     from spark_assign.stores.result import LazyResult
 
     Tables = Mapping[str, DataFrame]
 
-SIZE, MEMBERSHIP, ZONES = ONLY = ("size", "membership", "zones")
+SIZE, MEMBERSHIP, ZONES, UNUSED = ONLY = ("size", "membership", "zones", "unused")
 """Values of `--only`; without it, None."""
 
 
@@ -55,6 +66,7 @@ class Mode:
         params: parameters of `compute` that are flags.
         params_ms: parameters with the unit `_ms` in their name, which their flags don't have.
         other_flags: other flags that this mode has, but not every mode.
+        read: reads more arguments of `compute` than the fleet, from the location of the fleet and the options.
     """
 
     compute: Callable[..., LazyResult]
@@ -62,6 +74,7 @@ class Mode:
     params: Sequence[str]
     params_ms: Sequence[str] = ()
     other_flags: Sequence[str] = ()
+    read: Callable[[Options, str | None, Fleet], Mapping[str, Any]] = lambda *_: {}
 
     @property
     def flags(self) -> set[str]:
@@ -83,6 +96,10 @@ def check_usage(options: Options) -> None:
         if len(modes) == 1 and modes[0] is not None:
             raise ConfigError(f"{flag} needs --only {modes[0]}.")
         raise ConfigError(f"{flag} doesn't apply to --only {options.only}. Leave out one of them.")
+    if options.only == UNUSED and (options.group or options.owner):
+        option = "--group" if options.group else "--owner"
+        reason = "topics that other groups read would seem unused. Use --details"
+        raise ConfigError(f"{option} doesn't apply to --only {UNUSED}: {reason}.")
     if options.keda and not options.details:
         raise ConfigError("--keda needs --details.")
     read_capacities(options.capacity)
@@ -95,8 +112,10 @@ def run_mode(options: Options, location: str | None, fleet: Fleet) -> int:
     """Computes the tables, writes or keeps them, prints them, and returns the exit code."""
     mode = MODES[options.only]
     params, times = mode.given_params(options), given_values(options, TIMES)
-    result = mode.compute(with_capacities(fleet, options.capacity), Settings(**times), **params)
+    read = mode.read(options, location, fleet)
+    result = mode.compute(with_capacities(fleet, options.capacity), Settings(**times), **read, **params)
     given = {"only": options.only, "capacity": options.capacity, "params": params, "settings": times}
+    given |= {"before": options.before} if options.before else {}
     result = store_or_cache(options, result, inputs={"fleet": location, **given})
     owners = read_owners(fleet.topics.sparkSession, options.owners, options.owner)
     tables = tables_with_owners(result.tables, owners, options.owner)
@@ -140,6 +159,27 @@ def _zones(fleet: Fleet, _: Settings, **params: Any) -> LazyResult:
     return measure_zone_traffic(fleet, ZoneParams(**params))
 
 
+def _unused(fleet: Fleet, _: Settings, evidence: UnusedEvidence, **params: Any) -> LazyResult:
+    return find_unused(fleet, evidence, UnusedParams(**params))
+
+
+def _read_evidence(options: Options, location: str | None, fleet: Fleet) -> Mapping[str, Any]:
+    """Reads what the snapshot has beside the fleet, and the older snapshot (`--before`)."""
+    if location is None:
+        if options.before:
+            raise ConfigError("--before needs --fleet with a snapshot.")
+        return {"evidence": UnusedEvidence()}
+    spark, how = fleet.topics.sparkSession, {"format": options.format, "options": options.option}
+    shape = Shape("A snapshot", {"offsets": OFFSETS, "undescribed": UNDESCRIBED}, ())
+    tables = read_tables(spark, shape, location, **how)
+    evidence = UnusedEvidence(tables.get("offsets"), tables.get("undescribed"), read_summaries(spark, location))
+    if options.before:
+        earlier, later = (Offsets.read(spark, place, **how) for place in (options.before, location))
+        before = Fleet.read(spark, options.before, **how)
+        evidence = replace(evidence, earlier=EarlierSnapshot(before, earlier.offsets, seconds_between(earlier, later)))
+    return {"evidence": evidence}
+
+
 def _format_advice(options: Options, tables: Tables) -> str:
     rows, declined = (
         rows_of_first_groups(tables[name], options.details, options.top) for name in ("advice", "not_recommended")
@@ -172,6 +212,13 @@ def _format_membership(options: Options, tables: Tables) -> str:
 def _format_zones(options: Options, tables: Tables) -> str:
     rows = rows_of_first_groups(tables["zones"], options.details, options.top)
     return format_zone_options(rows) if rows else no_match_text(options.details, tables["zones"])
+
+
+def _format_unused(options: Options, tables: Tables) -> str:
+    named = tables["unused"].withColumn("named", F.coalesce("group_id", "topic"))
+    matching = reduce(or_, (matches(named=pattern) for pattern in options.details))
+    rows = collected(named.where(matching).orderBy("cluster", "named", "subject", "topic").limit(options.top))
+    return format_unused(rows) if rows else no_match_text(options.details, tables["unused"])
 
 
 def _write_files(options: Options, moves: DataFrame) -> None:
@@ -213,5 +260,6 @@ MODES: Mapping[str | None, Mode] = {
         other_flags=tuple(TIMES),
     ),
     ZONES: Mode(*(_zones, _format_zones), params=("min_daily_savings", *_PRICES)),
+    UNUSED: Mode(*(_unused, _format_unused), params=("min_days",), other_flags=("before",), read=_read_evidence),
 }
 """Modes by value of `--only`."""

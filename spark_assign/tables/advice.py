@@ -1,4 +1,6 @@
-"""Columns of the tables of `diff --loads`, `size_groups`, `advise_membership`, `measure_zone_traffic`, and `advise`."""
+"""Columns of the tables of `diff --loads`, `size_groups`, `advise_membership`, `measure_zone_traffic`, `find_unused`,
+and `advise`.
+"""
 
 from __future__ import annotations
 
@@ -132,6 +134,26 @@ leader; copies nothing) or `move` (a replica moves to another rack; copies the l
 anymore, whatever the unknown racks are."""
 
 ZONES_TABLES: dict[str, StructType] = {"zones": ZONES, "replica_moves": REPLICA_MOVES, "rejected": REJECTED}
+
+# --- find_unused --------------------------------------------------------------------------------------------
+
+UNUSED = schema(
+    "cluster string, subject string, topic string?, group_id string?, certainty string, reason string, missing string?",
+    "days double?, partitions long?, replicas long?, disk_bytes long?, committed_partitions long?",
+    "coordinator_partition long?, commands string?",
+)
+"""One row per topic, group, or subscription without a known use.
+
+`subject`: `topic` (no known reader), `group` (no members, or no commits), `partitions` (those of a topic that never had
+a record), or `subscription` (of a group to a topic that the fleet doesn't have). `certainty`: `certain` (Kafka's
+own figures say it), `likely` (nothing in the snapshots speaks for a use), `possible` (`reason` names a use that Kafka
+doesn't record), or `unknown` (`missing` names the missing data). `days`: time between the two snapshots; null without
+an older one. `partitions`: of the topic, or those that never had a record. `replicas`: of the topic. `disk_bytes`: log
+of all replicas of the topic; null if unknown. `committed_partitions`: offsets of the group that its coordinator keeps.
+`coordinator_partition`: its partition of `__consumer_offsets`. `commands`: lines for a POSIX shell that remove it
+safely, in order; null unless `certainty` is `likely`."""
+
+UNUSED_TABLES: dict[str, StructType] = {"unused": UNUSED, "rejected": REJECTED}
 
 # --- advise -------------------------------------------------------------------------------------------------
 
