@@ -6,29 +6,32 @@ subscription. Rows without a known use are then judged one by one (`advice.kerne
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from spark_assign.advice.kernel import unused as kernel
 from spark_assign.advice.kernel.unused import UnusedParams
 from spark_assign.fleet import FleetTables
 from spark_assign.replicas.coordinators import OFFSETS_TOPIC
-from spark_assign.spark.arrow_batches import map_arrow_batches
+from spark_assign.spark.arrow_batches import dataframe_of_rows, map_arrow_batches
+from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import UNUSED_TABLES
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.groups import GROUP_KEY, INPUT_TABLES, OFFSETS, UNDESCRIBED
+from spark_assign.tables.schema_fields import tagged_schema
+
+Tables = Mapping[str, DataFrame]
 
 _TOPIC = ["cluster", "topic"]
 _PARTITION = [*_TOPIC, "partition"]
-_LARGEST = 2**63 - 1
 _NOT_RECORDED = "all groups: it isn't known whether the tables are of a complete snapshot (snapshot.json)"
 
 
@@ -111,94 +114,93 @@ def find_unused(
     params, evidence = params or UnusedParams(), evidence or UnusedEvidence()
     if fault := params.fault():
         raise ConfigError(f"find_unused: {fault}")
-    clusters = F.broadcast(_clusters(fleet, evidence))
-    found = [_topic_facts(fleet, evidence), _group_facts(fleet, evidence), _missing_topics(fleet)]
-    facts = union(rows.join(clusters, "cluster", "left") for rows in found)
-    typed = from_arrow_schema(kernel.FACTS)
-    columns = [
-        (F.col(each.name) if each.name in facts.columns else F.lit(None)).cast(each.dataType).alias(each.name)
-        for each in typed
+    earlier = evidence.earlier
+    now = _tables(fleet, fleet, evidence.offsets)
+    before = _tables(fleet, earlier and earlier.fleet, earlier and earlier.offsets)
+    undescribed = _filled(fleet, UNDESCRIBED, evidence.undescribed)
+    found = [
+        _topic_facts(fleet, now, before),
+        _group_facts(evidence, now, before).join(undescribed, GROUP_KEY, "left_anti"),
+        _missing_topics(fleet),
     ]
-    judge = partial(
-        kernel.judge, params=params, has_offsets=evidence.offsets is not None, has_groups=fleet.groups is not None
+    clusters = F.broadcast(_clusters(now["topics"], evidence, undescribed))
+    facts = union(rows.join(clusters, "cluster", "left") for rows in found).repartition("cluster")
+    schema = tagged_schema(UNUSED_TABLES)
+    known = {"has_offsets": evidence.offsets is not None, "has_groups": fleet.groups is not None}
+    judge = partial(kernel.judge, params=params, schema=to_arrow_schema(schema), **known)
+    rejected = {"kind": F.lit(kernel.REJECTED), "code": F.lit("undescribed"), "detail": F.col("error")}
+    return Unused(
+        union(
+            [
+                facts.mapInArrow(map_arrow_batches(judge), schema),
+                undescribed.select(*GROUP_KEY, *(value.alias(name) for name, value in rejected.items())),
+            ]
+        )
     )
-    rows = (
-        facts.select(*columns)
-        .repartition("cluster")
-        .mapInArrow(map_arrow_batches(judge), from_arrow_schema(kernel.UNUSED_ROWS))
-    )
-    if evidence.undescribed is None:
-        return Unused(rows)
-    values = {"kind": F.lit(kernel.REJECTED), "code": F.lit("undescribed"), "detail": F.col("error")}
-    rejected = evidence.undescribed.select(*GROUP_KEY, *(value.alias(name) for name, value in values.items()))
-    return Unused(union([rows, rejected]))
 
 
-def _clusters(fleet: FleetTables, evidence: UnusedEvidence) -> DataFrame:
-    """Returns the facts of each cluster (columns of `advice.kernel.unused.FACTS`)."""
-    is_synced = F.col("topic").startswith("mm2-offset-syncs.").alias("copied")
-    offsets = F.max(F.when(F.col("topic") == OFFSETS_TOPIC, F.col("partitions"))).alias("offsets_partitions")
-    rows = fleet.topics.select("cluster", "topic", "partitions", is_synced).groupBy("cluster")
-    found = rows.agg(F.bool_or("copied").alias("copied"), offsets)
-    if evidence.earlier is not None:
+def _filled(fleet: FleetTables, schema: StructType, table: DataFrame | None) -> DataFrame:
+    """Returns a table with all columns of its schema; without rows if it is unknown."""
+    empty = dataframe_of_rows(fleet.topics.sparkSession, [], schema)
+    return empty if table is None else union([empty, table])
+
+
+def _tables(session: FleetTables, fleet: FleetTables | None, offsets: DataFrame | None) -> Tables:
+    """Returns the tables of one snapshot; those that are unknown have no rows."""
+    tables = {name: getattr(fleet, name, None) for name in INPUT_TABLES} | {"offsets": offsets}
+    schemas = INPUT_TABLES | {"offsets": OFFSETS}
+    return {name: _filled(session, schemas[name], table) for name, table in tables.items()}
+
+
+def _clusters(topics: DataFrame, evidence: UnusedEvidence, undescribed: DataFrame) -> DataFrame:
+    """Returns what is known of each cluster (`advice.kernel.unused`)."""
+    of_offsets = F.when(F.col("topic") == OFFSETS_TOPIC, F.col("partitions"))
+    found = topics.groupBy("cluster").agg(
+        F.bool_or(F.col("topic").startswith("mm2-offset-syncs.")).alias("copied"),
+        F.max(of_offsets).alias("offsets_partitions"),
+    )
+    number = undescribed.groupBy("cluster").agg(F.count_distinct("group_id").alias("undescribed"))
+    found = found.join(number, "cluster", "left")
+    if evidence.earlier is None:
+        found = found.withColumn("seconds", F.lit(None).cast("double"))
+    else:
         found = found.join(evidence.earlier.seconds, "cluster", "left")
-    if evidence.undescribed is not None:
-        undescribed = evidence.undescribed.groupBy("cluster").agg(F.count_distinct("group_id").alias("undescribed"))
-        found = found.join(undescribed, "cluster", "left")
     if evidence.gaps is None:
         return found.withColumn("gap", F.lit(_NOT_RECORDED))
-    gaps = evidence.gaps.select("cluster", "gap", F.lit(True).alias("recorded"))
-    gap = F.when(F.col("recorded"), F.col("gap")).otherwise(_NOT_RECORDED)
-    return found.join(gaps, "cluster", "left").withColumn("gap", gap).drop("recorded")
+    gaps = evidence.gaps.select("cluster", F.coalesce("gap", F.lit("")).alias("gap"))
+    return found.join(gaps, "cluster", "left").fillna(_NOT_RECORDED, ["gap"])
 
 
 # --- topics ---------------------------------------------------------------------------------------------------
 
 
-def _topic_facts(fleet: FleetTables, evidence: UnusedEvidence) -> DataFrame:
+def _topic_facts(fleet: FleetTables, now: Tables, before: Tables) -> DataFrame:
     """Returns topics without a member that reads them, and topics with partitions that never had a record."""
-    topics = fleet.topics.where(~F.col("topic").startswith("__"))
-    found = topics.join(_growth(fleet, evidence), _TOPIC, "left").join(_readers(fleet, evidence), _TOPIC, "left")
-    found = found.join(_mirrored(fleet.topics), _TOPIC, "left")
-    if fleet.replicas is not None:
-        found = found.join(_logs(fleet.replicas), _TOPIC, "left")
-    if fleet.loads is not None:
-        being_written = F.max(F.col("in_messages_per_second") > 0).alias("being_written")
-        found = found.join(fleet.loads.groupBy(*_TOPIC).agg(being_written), _TOPIC, "left")
-    is_read = F.coalesce("is_read", F.lit(False))
-    kind = F.when(is_read, kernel.PARTITIONS).otherwise(kernel.TOPIC)
-    return found.where(~is_read | (F.col("never_written") > 0)).withColumn("kind", kind)
+    topics = now["topics"].where(~F.col("topic").startswith("__"))
+    found = topics.select(*_TOPIC, "partitions", "cleanup_policy")
+    being_written = F.max(F.col("in_messages_per_second") > 0).alias("being_written")
+    for facts in (
+        *(_growth(now, before), _readers(fleet, now), _mirrored(topics), _logs(now["replicas"])),
+        now["loads"].groupBy(*_TOPIC).agg(being_written),
+    ):
+        found = found.join(facts, _TOPIC, "left")
+    kind = F.when(F.col("is_read"), kernel.PARTITIONS).otherwise(kernel.TOPIC)
+    is_found = ~F.coalesce("is_read", F.lit(False)) | (F.col("never_written") > 0)
+    return found.where(is_found).withColumn("kind", kind)
 
 
-def _ends(fleet: FleetTables, offsets: DataFrame | None, name: str) -> DataFrame:
-    """Returns the known end offset of each partition, in a column of this name."""
-    none = F.lit(None).cast("long").alias("end_offset")
-    tables = [fleet.topics.select(*_TOPIC, F.lit(None).cast("int").alias("partition"), none).limit(0)]
-    if offsets is not None:
-        tables.append(offsets.select(*_PARTITION, "end_offset"))
-    if fleet.replicas is not None and "end_offset" in fleet.replicas.columns:
-        tables.append(fleet.replicas.select(*_PARTITION, "end_offset"))
-    known = union(tables).where(F.col("end_offset").isNotNull())
-    return known.groupBy(*_PARTITION).agg(F.max("end_offset").alias(name))
+def _ends(tables: Tables, name: str) -> DataFrame:
+    """Returns the end offset of each partition, null if it is unknown, in a column of this name."""
+    rows = union(tables[table].select(*_PARTITION, "end_offset") for table in ("offsets", "replicas"))
+    return rows.groupBy(*_PARTITION).agg(F.max("end_offset").alias(name))
 
 
-def _with_earlier_ends(ends: DataFrame, evidence: UnusedEvidence) -> DataFrame:
-    """Returns partitions with the end offset of the older snapshot as `end_before`."""
-    if evidence.earlier is None:
-        return ends.withColumn("end_before", F.lit(None).cast("long"))
-    return ends.join(_ends(evidence.earlier.fleet, evidence.earlier.offsets, "end_before"), _PARTITION, "left")
-
-
-def _growth(fleet: FleetTables, evidence: UnusedEvidence) -> DataFrame:
+def _growth(now: Tables, before: Tables) -> DataFrame:
     """Returns, for each topic, the numbers of partitions with a known, changed, and zero end offset."""
-    topics = fleet.topics.select(*_TOPIC, "partitions", F.col("topic_id").alias("id"))
-    if evidence.earlier is not None:
-        earlier = evidence.earlier.fleet.topics.select(*_TOPIC, F.col("topic_id").alias("id_before"))
-        topics = topics.join(earlier, _TOPIC, "left")
-    else:
-        topics = topics.withColumn("id_before", F.lit(None).cast("string"))
-    ends = _with_earlier_ends(_ends(fleet, evidence.offsets, "end"), evidence)
-    rows = topics.join(ends, _TOPIC).where(F.col("partition") < F.col("partitions"))
+    topics = now["topics"].select(*_TOPIC, "partitions", F.col("topic_id").alias("id"))
+    topics = topics.join(before["topics"].select(*_TOPIC, F.col("topic_id").alias("id_before")), _TOPIC, "left")
+    rows = topics.join(_ends(now, "end"), _TOPIC).where(F.col("partition") < F.col("partitions"))
+    rows = rows.join(_ends(before, "end_before"), _PARTITION, "left")
     return rows.groupBy(*_TOPIC).agg(
         F.count("end").alias("known_ends"),
         F.count_if(F.col("end") == 0).alias("never_written"),
@@ -208,37 +210,28 @@ def _growth(fleet: FleetTables, evidence: UnusedEvidence) -> DataFrame:
     )
 
 
-def _readers(fleet: FleetTables, evidence: UnusedEvidence) -> DataFrame:
+def _readers(fleet: FleetTables, now: Tables) -> DataFrame:
     """Returns, for each topic, whether a member or an application has it, and the groups that committed offsets."""
-    of_members = [fleet.subscribed_topics]
-    tables = (fleet.owned, fleet.owned_slices, fleet.changelogs)
-    of_members += [table.select(*GROUP_KEY, "topic") for table in tables if table is not None]
-    if fleet.owned_lists is not None:
-        of_members.append(fleet.owned_lists.select(*GROUP_KEY, F.explode("topics").alias("topic")))
-    if fleet.subtopologies is not None:
-        lists = [name for name in ("source_topics", "changelog_topics") if name in fleet.subtopologies.columns]
-        of_members += [fleet.subtopologies.select(*GROUP_KEY, F.explode(name).alias("topic")) for name in lists]
-    committed = [table.select(*GROUP_KEY, "topic") for table in _committed(fleet, evidence)]
-    rows = [table.withColumn("is_read", F.lit(True)) for table in of_members]
-    rows += [table.withColumn("is_read", F.lit(False)) for table in committed]
-    return (
-        union(rows)
-        .groupBy(*_TOPIC)
-        .agg(
-            F.max("is_read").alias("is_read"),
-            F.count_distinct("group_id").alias("commit_groups"),
-            F.min("group_id").alias("commit_group"),
-        )
+    lists = (("owned_lists", "topics"), ("subtopologies", "source_topics"), ("subtopologies", "changelog_topics"))
+    of_members = [
+        fleet.subscribed_topics,
+        *(now[name] for name in ("owned", "owned_slices", "changelogs")),
+        *(now[name].select(*GROUP_KEY, F.explode(topics).alias("topic")) for name, topics in lists),
+    ]
+    committed = [
+        *(now["offsets"].where("committed_offset IS NOT NULL"), now["initialized"]),
+        now["loads"].where("group_id IS NOT NULL"),
+    ]
+    rows = union(
+        table.select(*GROUP_KEY, "topic", F.lit(is_read).alias("is_read"))
+        for is_read, tables in ((True, of_members), (False, committed))
+        for table in tables
     )
-
-
-def _committed(fleet: FleetTables, evidence: UnusedEvidence) -> Iterable[DataFrame]:
-    if evidence.offsets is not None:
-        yield evidence.offsets.where(F.col("committed_offset").isNotNull())
-    if fleet.initialized is not None:
-        yield fleet.initialized
-    if fleet.loads is not None:
-        yield fleet.loads.where(F.col("group_id").isNotNull())
+    return rows.groupBy(*_TOPIC).agg(
+        F.max("is_read").alias("is_read"),
+        F.count_distinct("group_id").alias("commit_groups"),
+        F.min("group_id").alias("commit_group"),
+    )
 
 
 def _mirrored(topics: DataFrame) -> DataFrame:
@@ -247,92 +240,66 @@ def _mirrored(topics: DataFrame) -> DataFrame:
     An alias is known by MirrorMaker's own topics, `alias.heartbeats` and `alias.checkpoints.internal`.
     """
     own = F.regexp_extract("topic", r"^(.+)\.(heartbeats|checkpoints\.internal)$", 1)
-    aliases = topics.select("cluster", own.alias("alias")).where("alias <> ''").distinct()
     parts = F.split("topic", r"\.")
     prefixes = F.transform(F.sequence(F.lit(1), F.size(parts)), lambda end: F.array_join(F.slice(parts, 1, end), "."))
     named = topics.select(*_TOPIC, F.explode(prefixes).alias("alias")).where("alias <> topic")
-    copies = named.join(aliases, ["cluster", "alias"], "left_semi")
+    copies = named.join(topics.select("cluster", own.alias("alias")), ["cluster", "alias"], "left_semi")
     return copies.select(*_TOPIC).distinct().withColumn("mirrored", F.lit(True))
 
 
 def _logs(replicas: DataFrame) -> DataFrame:
     """Returns the number of replicas of each topic, and the bytes of their logs (null if not all are known)."""
-    number = F.size("replicas")
-    logs = F.col("bytes") if "bytes" in replicas.columns else F.lit(None).cast("long")
-    total = F.sum(logs.cast("decimal(20,0)") * number)
-    all_known = F.count(logs) == F.count(F.lit(1))
-    disk_bytes = F.when(all_known, _bounded(total))
+    number, are_known = F.size("replicas"), F.count("bytes") == F.count(F.lit(1))
+    disk_bytes = F.when(are_known, _bounded(F.sum(F.col("bytes").cast("decimal(20,0)") * number)))
     return replicas.groupBy(*_TOPIC).agg(F.sum(number).alias("replicas"), disk_bytes.alias("disk_bytes"))
 
 
 def _bounded(total: Column) -> Column:
-    """Returns a sum of decimals as a long, at most the largest long."""
-    return F.least(total, F.lit(_LARGEST).cast("decimal(38,0)")).cast("long")
+    """Returns a sum of decimals as a long, at most the largest long; null if it is null."""
+    return F.when(total > F.lit(2**63 - 1), F.lit(2**63 - 1)).otherwise(total.cast("long"))
 
 
 # --- groups ---------------------------------------------------------------------------------------------------
 
 
-def _group_facts(fleet: FleetTables, evidence: UnusedEvidence) -> DataFrame:
+def _group_facts(evidence: UnusedEvidence, now: Tables, before: Tables) -> DataFrame:
     """Returns groups without members, or with members that commit nothing."""
-    unknown = (F.lit(None).cast("string").alias(name) for name in ("group_type", "state"))
-    known = [fleet.members.select(*GROUP_KEY, *unknown)]
-    known += [fleet.groups.select(*GROUP_KEY, "group_type", "state")] if fleet.groups is not None else []
-    known += [evidence.offsets.select(*GROUP_KEY)] if evidence.offsets is not None else []
-    groups = (
-        union(known).groupBy(*GROUP_KEY).agg(F.max("group_type").alias("group_type"), F.max("state").alias("state"))
-    )
-    if evidence.undescribed is not None:
-        groups = groups.join(evidence.undescribed.select(*GROUP_KEY), GROUP_KEY, "left_anti")
-    found = groups.join(_members(fleet, "members"), GROUP_KEY, "left").fillna(0, ["members"])
-    found = found.join(_commits(fleet, evidence), GROUP_KEY, "left").fillna(0, ["committed_partitions", "moved"])
-    if evidence.earlier is not None:
-        found = found.join(_members(evidence.earlier.fleet, "members_before"), GROUP_KEY, "left")
-        found = found.join(_known_groups(evidence.earlier), GROUP_KEY, "left")
+    known = union([now["groups"].select(*GROUP_KEY, "group_type", "state"), _keys(now)]).groupBy(*GROUP_KEY)
+    found = known.agg(*(F.max(name).alias(name) for name in ("group_type", "state")))
+    found = found.join(_members(now, "members"), GROUP_KEY, "left").join(_commits(now, before), GROUP_KEY, "left")
+    found = found.fillna(0, ["members", "committed_partitions", "moved"])
+    found = found.join(_members(before, "members_before"), GROUP_KEY, "left")
+    found = found.join(_keys(before).distinct().withColumn("was_known", F.lit(True)), GROUP_KEY, "left")
+    is_still = (F.col("moved") == 0) if evidence.earlier is not None else F.lit(True)
     is_empty = (F.col("members") == 0) & (F.col("state").isNull() | F.col("state").isin("Empty", "Dead"))
-    committed = F.col("committed_partitions") > 0
-    is_still = committed & (F.col("moved") == 0) & (F.col("behind") > 0) & (F.col("members") > 0)
-    has_none = ~committed & (F.col("members") > 0) & F.lit(evidence.offsets is not None)
-    if evidence.earlier is not None:
-        is_empty &= F.col("moved") == 0
-    return found.where(is_empty | is_still | has_none).withColumn("kind", F.lit(kernel.GROUP))
+    is_behind = (F.col("committed_partitions") > 0) & (F.col("behind") > 0) & (F.col("members") > 0)
+    has_none = (F.col("committed_partitions") == 0) & (F.col("members") > 0)
+    is_found = (is_still & (is_empty | is_behind)) | (has_none & F.lit(evidence.offsets is not None))
+    return found.where(is_found).withColumn("kind", F.lit(kernel.GROUP))
 
 
-def _members(fleet: FleetTables, name: str) -> DataFrame:
-    return fleet.members.groupBy(*GROUP_KEY).agg(F.count(F.lit(1)).alias(name))
+def _keys(tables: Tables) -> DataFrame:
+    """Returns the key of each group, once or more often."""
+    return union(tables[name].select(*GROUP_KEY) for name in ("groups", "members", "offsets"))
 
 
-def _known_groups(earlier: EarlierSnapshot) -> DataFrame:
-    """Returns the groups of the older snapshot."""
-    tables = [earlier.fleet.groups, earlier.fleet.members, earlier.offsets]
-    rows = union(table.select(*GROUP_KEY) for table in tables if table is not None).distinct()
-    return rows.withColumn("was_known", F.lit(True))
+def _members(tables: Tables, name: str) -> DataFrame:
+    return tables["members"].groupBy(*GROUP_KEY).agg(F.count(F.lit(1)).alias(name))
 
 
-def _commits(fleet: FleetTables, evidence: UnusedEvidence) -> DataFrame:
+def _commits(now: Tables, before: Tables) -> DataFrame:
     """Returns the committed partitions of each group, those that it committed since the older snapshot, and the records
     that were written to them since.
     """
     key = [*GROUP_KEY, "topic", "partition"]
-    if evidence.offsets is None:
-        return (
-            fleet.members.select(*GROUP_KEY)
-            .limit(0)
-            .withColumns({name: F.lit(0) for name in ("committed_partitions", "moved", "behind")})
-        )
-    rows = evidence.offsets.where(F.col("committed_offset").isNotNull()).select(*key, "committed_offset", "end_offset")
-    if evidence.earlier is None:
-        rows = rows.withColumn("before", F.lit(None).cast("long"))
-    else:
-        before = evidence.earlier.offsets.select(*key, F.col("committed_offset").alias("before"))
-        rows = rows.join(before, key, "left")
-    rows = _with_earlier_ends(rows, evidence)
+    rows = now["offsets"].where("committed_offset IS NOT NULL").select(*key, "committed_offset", "end_offset")
+    rows = rows.join(before["offsets"].select(*key, F.col("committed_offset").alias("before")), key, "left")
+    rows = rows.join(_ends(before, "end_before"), _PARTITION, "left")
     written = F.try_subtract("end_offset", "end_before")
-    behind = F.sum(F.when(written > 0, written).cast("decimal(20,0)"))
     return rows.groupBy(*GROUP_KEY).agg(
         F.count(F.lit(1)).alias("committed_partitions"),
         F.count_if(~F.col("committed_offset").eqNullSafe(F.col("before"))).alias("moved"),
-        _bounded(behind).alias("behind"),
+        _bounded(F.sum(F.when(written > 0, written).cast("decimal(20,0)"))).alias("behind"),
     )
 
 

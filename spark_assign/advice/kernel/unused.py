@@ -1,6 +1,15 @@
 """Judges what has no known use: topics, groups, partitions without a record, and subscriptions to missing topics.
 
-A row of facts (`FACTS`) is about one topic, group, or subscription; a result row is tagged by its `kind`:
+A row of facts is about one topic, group, or subscription, its `kind`. Its columns are
+
+    of the cluster   seconds between the snapshots; gap: why the snapshot lacks groups, or "" if it has all;
+                     undescribed groups; copied: whether MirrorMaker reads it; partitions of `__consumer_offsets`
+    of a topic       known_ends, never_written, compared, changed: its partitions with a known end offset, with end
+                     offset 0, with an end offset in both snapshots, and with another one; commit_groups
+    of a group       members, members_before; committed_partitions; moved: those with another offset than before;
+                     behind: records written to them since; was_known: in the older snapshot
+
+A result row is tagged by its `kind`:
 
     unused     the finding: its certainty, the reason, the missing data, and the commands that remove it
     rejected   code, detail: a group that the cluster listed but did not describe
@@ -29,7 +38,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_assign.groups.kernel.tagged_rows import row_schema, tagged_rows
+from spark_assign.groups.kernel.tagged_rows import tagged_rows
 from spark_assign.replicas.kernel.group_effects import coordinator_hashes
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.quoting import shell_word
@@ -37,25 +46,6 @@ from spark_assign.tables.quoting import shell_word
 UNUSED_ROW, REJECTED = "unused", "rejected"
 TOPIC, GROUP, PARTITIONS, SUBSCRIPTION = SUBJECTS = ("topic", "group", "partitions", "subscription")
 CERTAIN, LIKELY, POSSIBLE, UNKNOWN = CERTAINTIES = ("certain", "likely", "possible", "unknown")
-
-FACTS = row_schema(
-    "cluster string, topic string, group_id string, seconds double, gap string, undescribed int64, copied bool",
-    "partitions int64, replicas int64, disk_bytes int64, cleanup_policy string, mirrored bool, known_ends int64",
-    "never_written int64, compared int64, changed int64, recreated bool, being_written bool, commit_groups int64",
-    "commit_group string, group_type string, state string, members int64, members_before int64",
-    "committed_partitions int64, moved int64, behind int64, was_known bool, offsets_partitions int64",
-)
-"""One row per topic, group, or subscription; `kind` is the subject. Of the cluster: `seconds` between the snapshots,
-`gap`: why the snapshot lacks groups, `undescribed` groups, `copied`: whether MirrorMaker reads it, and
-`offsets_partitions`: partitions of `__consumer_offsets`. Of a topic: partitions with a known end offset
-(`known_ends`), with end offset 0, with an end offset in both snapshots, and with another one. Of a group: committed
-partitions, those with another offset than before (`moved`), and records written to them since (`behind`)."""
-
-UNUSED_ROWS = row_schema(
-    "cluster string, subject string, topic string, group_id string, certainty string, reason string, missing string",
-    "days double, partitions int64, replicas int64, disk_bytes int64, committed_partitions int64",
-    "coordinator_partition int64, commands string, code string, detail string",
-)
 
 Row = Mapping[str, Any]
 
@@ -93,8 +83,10 @@ class UnusedParams:
         return None if valid else f"min_days is {self.min_days}; expected 0 or more"
 
 
-def judge(facts: pa.Table, params: UnusedParams, has_offsets: bool, has_groups: bool) -> Iterator[pa.Table]:
-    """Yields the findings of rows of facts, one each, as tables with the columns of `UNUSED_ROWS`.
+def judge(
+    facts: pa.Table, params: UnusedParams, schema: pa.Schema, *, has_offsets: bool, has_groups: bool
+) -> Iterator[pa.Table]:
+    """Yields the findings of rows of facts, one each, as tagged rows with these columns.
 
     `has_offsets`, `has_groups`: whether the fleet has these tables.
     """
@@ -106,7 +98,7 @@ def judge(facts: pa.Table, params: UnusedParams, has_offsets: bool, has_groups: 
     for row in facts.to_pylist():
         missing = [*tables, *_missing_of_cluster(row)]
         rows.append(_FINDINGS[row["kind"]](row, missing, params) | {"subject": row["kind"]})
-    yield tagged_rows(UNUSED_ROW, rows, UNUSED_ROWS)
+    yield tagged_rows(UNUSED_ROW, rows, schema)
 
 
 def _missing_of_cluster(row: Row) -> list[str]:
