@@ -26,13 +26,13 @@ from spark_assign.stores.result import LazyResult
 from spark_assign.tables.advice import UNUSED_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY, INPUT_TABLES, OFFSETS, UNDESCRIBED
-from spark_assign.tables.schema_fields import tagged_schema
+from spark_assign.tables.schema_fields import schema, tagged_schema
 
 Tables = Mapping[str, DataFrame]
 
 _TOPIC = ["cluster", "topic"]
 _PARTITION = [*_TOPIC, "partition"]
-_NOT_RECORDED = "all groups: it isn't known whether the tables are of a complete snapshot (snapshot.json)"
+_SECONDS, _GAPS = schema("cluster string, seconds double?"), schema("cluster string, gap string?")
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def find_unused(
         raise ConfigError(f"find_unused: {fault}")
     earlier = evidence.earlier
     now = _tables(fleet, fleet, evidence.offsets)
-    before = _tables(fleet, earlier and earlier.fleet, earlier and earlier.offsets)
+    before = _tables(fleet, *((earlier.fleet, earlier.offsets) if earlier is not None else (None, None)))
     undescribed = _filled(fleet, UNDESCRIBED, evidence.undescribed)
     found = [
         _topic_facts(fleet, now, before),
@@ -125,23 +125,17 @@ def find_unused(
     ]
     clusters = F.broadcast(_clusters(now["topics"], evidence, undescribed))
     facts = union(rows.join(clusters, "cluster", "left") for rows in found).repartition("cluster")
-    schema = tagged_schema(UNUSED_TABLES)
+    columns = tagged_schema(UNUSED_TABLES)
     known = {"has_offsets": evidence.offsets is not None, "has_groups": fleet.groups is not None}
-    judge = partial(kernel.judge, params=params, schema=to_arrow_schema(schema), **known)
+    judge = partial(kernel.judge, params=params, schema=to_arrow_schema(columns), **known)
     rejected = {"kind": F.lit(kernel.REJECTED), "code": F.lit("undescribed"), "detail": F.col("error")}
-    return Unused(
-        union(
-            [
-                facts.mapInArrow(map_arrow_batches(judge), schema),
-                undescribed.select(*GROUP_KEY, *(value.alias(name) for name, value in rejected.items())),
-            ]
-        )
-    )
+    rows = undescribed.select(*GROUP_KEY, *(value.alias(name) for name, value in rejected.items()))
+    return Unused(union([facts.mapInArrow(map_arrow_batches(judge), columns), rows]))
 
 
-def _filled(fleet: FleetTables, schema: StructType, table: DataFrame | None) -> DataFrame:
+def _filled(fleet: FleetTables, columns: StructType, table: DataFrame | None) -> DataFrame:
     """Returns a table with all columns of its schema; without rows if it is unknown."""
-    empty = dataframe_of_rows(fleet.topics.sparkSession, [], schema)
+    empty = dataframe_of_rows(fleet.topics.sparkSession, [], columns)
     return empty if table is None else union([empty, table])
 
 
@@ -156,19 +150,16 @@ def _clusters(topics: DataFrame, evidence: UnusedEvidence, undescribed: DataFram
     """Returns what is known of each cluster (`advice.kernel.unused`)."""
     of_offsets = F.when(F.col("topic") == OFFSETS_TOPIC, F.col("partitions"))
     found = topics.groupBy("cluster").agg(
-        F.bool_or(F.col("topic").startswith("mm2-offset-syncs.")).alias("copied"),
+        F.bool_or(F.col("topic").rlike(kernel.MIRROR_TOPIC)).alias("has_mirrors"),
         F.max(of_offsets).alias("offsets_partitions"),
     )
     number = undescribed.groupBy("cluster").agg(F.count_distinct("group_id").alias("undescribed"))
     found = found.join(number, "cluster", "left")
-    if evidence.earlier is None:
-        found = found.withColumn("seconds", F.lit(None).cast("double"))
-    else:
-        found = found.join(evidence.earlier.seconds, "cluster", "left")
-    if evidence.gaps is None:
-        return found.withColumn("gap", F.lit(_NOT_RECORDED))
-    gaps = evidence.gaps.select("cluster", F.coalesce("gap", F.lit("")).alias("gap"))
-    return found.join(gaps, "cluster", "left").fillna(_NOT_RECORDED, ["gap"])
+    spark, earlier = topics.sparkSession, evidence.earlier
+    seconds = dataframe_of_rows(spark, [], _SECONDS) if earlier is None else earlier.seconds
+    gaps = dataframe_of_rows(spark, [], _GAPS) if evidence.gaps is None else evidence.gaps
+    gap = F.coalesce("gap", F.lit("")).alias("gap")
+    return found.join(seconds, "cluster", "left").join(gaps.select("cluster", gap), "cluster", "left")
 
 
 # --- topics ---------------------------------------------------------------------------------------------------
@@ -176,11 +167,11 @@ def _clusters(topics: DataFrame, evidence: UnusedEvidence, undescribed: DataFram
 
 def _topic_facts(fleet: FleetTables, now: Tables, before: Tables) -> DataFrame:
     """Returns topics without a member that reads them, and topics with partitions that never had a record."""
-    topics = now["topics"].where(~F.col("topic").startswith("__"))
-    found = topics.select(*_TOPIC, "partitions", "cleanup_policy")
+    found = now["topics"].where(~F.col("topic").startswith("__"))
+    found = found.select(*_TOPIC, "partitions", "cleanup_policy")
     being_written = F.max(F.col("in_messages_per_second") > 0).alias("being_written")
     for facts in (
-        *(_growth(now, before), _readers(fleet, now), _mirrored(topics), _logs(now["replicas"])),
+        *(_growth(now, before), _readers(fleet, now), _logs(now["replicas"])),
         now["loads"].groupBy(*_TOPIC).agg(being_written),
     ):
         found = found.join(facts, _TOPIC, "left")
@@ -234,19 +225,6 @@ def _readers(fleet: FleetTables, now: Tables) -> DataFrame:
     )
 
 
-def _mirrored(topics: DataFrame) -> DataFrame:
-    """Returns topics whose name starts with the alias of a cluster that MirrorMaker 2 copies (`alias.topic`).
-
-    An alias is known by MirrorMaker's own topics, `alias.heartbeats` and `alias.checkpoints.internal`.
-    """
-    own = F.regexp_extract("topic", r"^(.+)\.(heartbeats|checkpoints\.internal)$", 1)
-    parts = F.split("topic", r"\.")
-    prefixes = F.transform(F.sequence(F.lit(1), F.size(parts)), lambda end: F.array_join(F.slice(parts, 1, end), "."))
-    named = topics.select(*_TOPIC, F.explode(prefixes).alias("alias")).where("alias <> topic")
-    copies = named.join(topics.select("cluster", own.alias("alias")), ["cluster", "alias"], "left_semi")
-    return copies.select(*_TOPIC).distinct().withColumn("mirrored", F.lit(True))
-
-
 def _logs(replicas: DataFrame) -> DataFrame:
     """Returns the number of replicas of each topic, and the bytes of their logs (null if not all are known)."""
     number, are_known = F.size("replicas"), F.count("bytes") == F.count(F.lit(1))
@@ -256,7 +234,7 @@ def _logs(replicas: DataFrame) -> DataFrame:
 
 def _bounded(total: Column) -> Column:
     """Returns a sum of decimals as a long, at most the largest long; null if it is null."""
-    return F.when(total > F.lit(2**63 - 1), F.lit(2**63 - 1)).otherwise(total.cast("long"))
+    return F.when(total > F.lit(2**63 - 1), F.lit(2**63 - 1)).otherwise(total).cast("long")
 
 
 # --- groups ---------------------------------------------------------------------------------------------------

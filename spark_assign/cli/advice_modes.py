@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -26,7 +24,6 @@ from spark_assign.cli.options import TIMES, given_values
 from spark_assign.cli.owners import read_owners, tables_with_owners
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report.listed_groups import (
-    collected,
     first_groups_with_steps,
     no_match_text,
     note_lines,
@@ -39,7 +36,6 @@ from spark_assign.report.text.zones import format_zone_options
 from spark_assign.simulation import Settings
 from spark_assign.sources.files.snapshot_offsets import Offsets, read_summaries, seconds_between
 from spark_assign.sources.files.tables import Shape, read_tables
-from spark_assign.spark.shell_patterns import matches
 from spark_assign.stores.locations import is_path, join
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
@@ -215,9 +211,8 @@ def _format_zones(options: Options, tables: Tables) -> str:
 
 
 def _format_unused(options: Options, tables: Tables) -> str:
-    named = tables["unused"].withColumn("named", F.coalesce("group_id", "topic"))
-    matching = reduce(or_, (matches(named=pattern) for pattern in options.details))
-    rows = collected(named.where(matching).orderBy("cluster", "named", "subject", "topic").limit(options.top))
+    named = tables["unused"].withColumn("group_id", F.coalesce("group_id", "topic"))
+    rows = rows_of_first_groups(named, options.details, options.top)
     return format_unused(rows) if rows else no_match_text(options.details, tables["unused"])
 
 

@@ -2,8 +2,8 @@
 
 A row of facts is about one topic, group, or subscription, its `kind`. Its columns are
 
-    of the cluster   seconds between the snapshots; gap: why the snapshot lacks groups, or "" if it has all;
-                     undescribed groups; copied: whether MirrorMaker reads it; partitions of `__consumer_offsets`
+    of the cluster   seconds between the snapshots; gap: why the snapshot lacks groups, "" if it has all;
+                     undescribed groups; has_mirrors: MirrorMaker has topics in it; partitions of `__consumer_offsets`
     of a topic       known_ends, never_written, compared, changed: its partitions with a known end offset, with end
                      offset 0, with an end offset in both snapshots, and with another one; commit_groups
     of a group       members, members_before; committed_partitions; moved: those with another offset than before;
@@ -49,17 +49,18 @@ CERTAIN, LIKELY, POSSIBLE, UNKNOWN = CERTAINTIES = ("certain", "likely", "possib
 
 Row = Mapping[str, Any]
 
+_NOT_RECORDED = "all groups: it isn't known whether the tables are of a complete snapshot (snapshot.json)"
+
 _SERVERS = "--bootstrap-server $BOOTSTRAP_SERVERS"
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_KEPT_BY_NAME = (
-    (re.compile(r"-(changelog|repartition)$"), "by its name, it has state of a Streams application"),
-    (re.compile(r"^mm2-.*\.internal$|\.checkpoints\.internal$|(^|\.)heartbeats$"), "by its name, it is MirrorMaker's"),
-    (
-        re.compile(r"connect.*[-._](configs?|offsets?|status(es)?)$"),
-        "by its name, Connect workers keep their state in it",
-    ),
-    (re.compile(r"^_"), "by its name, a service keeps its own data in it"),
-)
+MIRROR_TOPIC = r"^mm2-.*\.internal$|\.checkpoints\.internal$|(^|\.)heartbeats$"
+"""Topics of MirrorMaker 2."""
+_KEPT_BY_NAME = {
+    r"-(changelog|repartition)$": "by its name, it has state of a Streams application",
+    MIRROR_TOPIC: "by its name, it is MirrorMaker's",
+    r"connect.*[-._](config|offset|status)": "by its name, Connect workers keep their state in it",
+    r"^_": "by its name, a service keeps its own data in it",
+}
 """Names of topics that are used without a group, and why (Streams, MirrorMaker 2, Connect, `_schemas`)."""
 
 
@@ -90,90 +91,63 @@ def judge(
 
     `has_offsets`, `has_groups`: whether the fleet has these tables.
     """
-    tables = [
-        *([] if has_offsets else ["offsets of the groups: take a snapshot (table offsets)"]),
-        *([] if has_groups else ["the cluster's groups: take a snapshot (table groups)"]),
-    ]
+    tables = [] if has_offsets else ["offsets of the groups: take a snapshot (table offsets)"]
+    tables += [] if has_groups else ["the cluster's groups: take a snapshot (table groups)"]
     rows = []
     for row in facts.to_pylist():
-        missing = [*tables, *_missing_of_cluster(row)]
-        rows.append(_FINDINGS[row["kind"]](row, missing, params) | {"subject": row["kind"]})
+        missing = [*tables, *filter(None, [_NOT_RECORDED if row["gap"] is None else row["gap"]])]
+        if row["undescribed"]:
+            missing.append(f"{count(row['undescribed'], 'group')} that can't be described: see the table rejected")
+        days = row["days"] = None if row["seconds"] is None else row["seconds"] / 86_400
+        is_short = days is not None and days < params.min_days
+        row["doubts"] = [f"the snapshots are only {days:,.1f} of {params.min_days:g} days apart"] if is_short else []
+        rows.append(_FINDINGS[row["kind"]](row, missing) | {"subject": row["kind"]})
     yield tagged_rows(UNUSED_ROW, rows, schema)
 
 
-def _missing_of_cluster(row: Row) -> list[str]:
-    missing = [row["gap"]] if row["gap"] else []
-    if row["undescribed"]:
-        missing.append(f"{count(row['undescribed'], 'group')} that can't be described: see the table rejected")
-    return missing
-
-
-def _days(row: Row) -> float | None:
-    return None if row["seconds"] is None else row["seconds"] / 86_400
-
-
-def _age_doubts(row: Row, params: UnusedParams) -> list[str]:
-    """Returns the doubt that comes from snapshots that are too close to each other."""
-    days = _days(row)
-    if days is None or days >= params.min_days:
-        return []
-    return [f"the snapshots are only {days:,.1f} of {params.min_days:g} days apart"]
-
-
 def _finding(
-    row: Row, facts: str, missing: list[str], doubts: list[str], commands: Callable[[], list[str]]
+    row: Row, facts: str, missing: list[str], doubts: list[str], commands: Callable[[], list[str]] = list
 ) -> dict[str, Any]:
     """Returns a finding: unknown if something is missing, possible if there is a doubt, otherwise likely."""
     certainty = UNKNOWN if missing else POSSIBLE if doubts else LIKELY
-    names = ("cluster", "topic", "group_id", "partitions", "replicas", "disk_bytes", "committed_partitions")
+    names = ("cluster", "topic", "group_id", "days", "partitions", "replicas", "disk_bytes", "committed_partitions")
     return {
         **{name: row[name] for name in names},
         "certainty": certainty,
         "reason": f"{facts}. But {'; '.join(doubts)}" if doubts else facts,
         "missing": "; ".join(missing) or None,
-        "days": _days(row),
-        "commands": "\n".join(commands()) if certainty == LIKELY else None,
+        "commands": ("\n".join(commands()) or None) if certainty == LIKELY else None,
     }
 
 
 # --- topics without a member that reads them ----------------------------------------------------------------
 
 
-def _topic(row: Row, missing: list[str], params: UnusedParams) -> dict[str, Any]:
-    topic, partitions = row["topic"], row["partitions"]
-    reader = "No known group reads it"
+def _topic(row: Row, missing: list[str]) -> dict[str, Any]:
+    topic, partitions, policy = row["topic"], row["partitions"], row["cleanup_policy"]
+    facts = "No known group reads it"
     if row["commit_groups"]:
-        reader = f"No member reads it; {count(row['commit_groups'], 'group')} without members committed offsets of it"
+        facts = f"No member reads it; {count(row['commit_groups'], 'group')} without members committed offsets of it"
     if row["being_written"] or row["changed"] or row["recreated"]:
         written = "it was recreated" if row["recreated"] else "records are written to it"
         doubts = [f"{written}, so something uses it. Readers that don't commit leave no trace"]
-        return _finding(row, reader, missing, doubts, list)
+        return _finding(row, facts, missing, doubts)
     if row["never_written"] == partitions:
-        reader += ", and it never had a record"
-    if row["compared"] != partitions or row["seconds"] is None:
-        remedy = "give an older snapshot (--before)"
-        if row["known_ends"] != partitions:
-            remedy = "take a new snapshot, which has the end offsets of all topics, and give an older one (--before)"
-        elif row["seconds"] is not None:
-            remedy = "the older snapshot lacks its end offsets"
+        facts += ", and it never had a record"
+    if row["seconds"] is None or row["compared"] != partitions:
+        known = "give an older snapshot (--before)" if row["known_ends"] == partitions else "take a new snapshot"
+        remedy = known if row["seconds"] is None else f"{known}. One of the two lacks end offsets"
         missing = [*missing, f"growth: {remedy}"]
     else:
-        reader += f", and no record was written in {_days(row):,.1f} days"
-    doubts = [why for pattern, why in _KEPT_BY_NAME if pattern.search(topic)][:1]
-    policy = row["cleanup_policy"]
-    if policy is None:
-        doubts.append("its cleanup.policy isn't known: readers load a compacted topic without a group")
-    elif "compact" in policy:
-        doubts.append("it is compacted: readers can load it from its start without a group")
-    if row["mirrored"]:
-        doubts.append("by its name, MirrorMaker copies it from another cluster")
-    elif row["copied"]:
-        doubts.append("MirrorMaker reads topics of this cluster without a group")
-    if row["commit_groups"]:
-        doubts.append(f"{row['commit_group']} can return")
-    if not _TOPIC_NAME.fullmatch(topic):
-        doubts.append("its name isn't a valid name of a topic")
-    return _finding(row, reader, missing, doubts + _age_doubts(row, params), lambda: topic_commands(topic))
+        facts += f", and no record was written in {row['days']:,.1f} days"
+    doubts = [why for pattern, why in _KEPT_BY_NAME.items() if re.search(pattern, topic)][:1]
+    if policy is None or "compact" in policy:
+        known = "its cleanup.policy isn't known" if policy is None else "it is compacted"
+        doubts.append(f"{known}: readers load a compacted topic from its start, without a group")
+    doubts += ["MirrorMaker copies topics of this cluster, without a group"] if row["has_mirrors"] else []
+    doubts += [f"{row['commit_group']} can return"] if row["commit_groups"] else []
+    doubts += [] if _TOPIC_NAME.fullmatch(topic) else ["its name isn't a valid name of a topic"]
+    return _finding(row, facts, missing, doubts + row["doubts"], lambda: topic_commands(topic))
 
 
 def topic_commands(topic: str) -> list[str]:
@@ -196,46 +170,32 @@ def topic_commands(topic: str) -> list[str]:
 # --- groups without members, or without commits --------------------------------------------------------------
 
 
-def _group(row: Row, missing: list[str], params: UnusedParams) -> dict[str, Any]:
-    group_id, group_type, committed = row["group_id"], row["group_type"], row["committed_partitions"] or 0
-    coordinator = None
-    if row["offsets_partitions"]:
-        coordinator = int(coordinator_hashes([group_id])[0]) % row["offsets_partitions"]
+def _group(row: Row, missing: list[str]) -> dict[str, Any]:
+    group_id, group_type, committed = row["group_id"], row["group_type"], row["committed_partitions"]
+    facts = f"It has {count(row['members'], 'member')}, and {count(committed, 'committed partition')}"
+    if row["seconds"] is not None and committed:
+        facts += f", and committed nothing in {row['days']:,.1f} days"
     if row["members"]:
-        facts = f"It has {count(row['members'], 'member')} and no committed offset"
-        doubt = "members can keep offsets elsewhere (Flink, a database), or have read nothing yet"
-        if committed:
-            facts = f"It has {count(row['members'], 'member')}, and committed nothing in {_days(row):,.1f} days, while "
-            facts += f"{count(row['behind'] or 0, 'record')} were written to its partitions"
-            doubt = "members are stuck, or keep offsets elsewhere. Look at their logs before you remove anything"
-        found = _finding(row, facts, missing, [doubt], list)
-        return found | {"coordinator_partition": coordinator}
-    facts = f"It has no members, and {count(committed, 'committed partition')}"
-    if row["seconds"] is None:
-        missing = [*missing, "its last commit: give an older snapshot (--before)"]
+        doubts = ["members are stuck, keep offsets elsewhere (Flink, a database), or have read nothing yet"]
+        facts += f", while {count(row['behind'], 'record')} were written to them" if committed else ""
     else:
-        facts += f", and committed nothing in {_days(row):,.1f} days"
-    missing += [f"its {name} (groups.{column})" for name, column in _GROUP_COLUMNS if row[column] is None]
-    doubts = []
-    if row["seconds"] is not None and not row["was_known"]:
-        doubts.append("the older snapshot doesn't have it")
-    if row["members_before"]:
-        doubts.append(f"it had {count(row['members_before'], 'member')} in the older snapshot")
-    if group_id.startswith("connect-"):
-        doubts.append("by its name, it has the offsets of a sink connector, which can be stopped")
-    if group_type is not None and group_type not in _DELETE:
-        doubts.append(f"a group of type {group_type} has state elsewhere")
-    doubts += _age_doubts(row, params)
+        missing += [] if row["seconds"] is not None else ["its last commit: give an older snapshot (--before)"]
+        missing += [f"its {name} (groups.{name})" for name in ("group_type", "state") if row[name] is None]
+        reasons = {
+            "the older snapshot doesn't have it": row["seconds"] is not None and not row["was_known"],
+            "it had members in the older snapshot": row["members_before"],
+            "by its name, it has the offsets of a sink connector": group_id.startswith("connect-"),
+            "nothing was written to its partitions, so it had nothing to commit": row["seconds"] and not row["behind"],
+            f"a group of type {group_type} has state elsewhere": group_type is not None and group_type not in _DELETE,
+        }
+        doubts = [doubt for doubt, is_so in reasons.items() if is_so] + row["doubts"]
     found = _finding(row, facts, missing, doubts, lambda: group_commands(row["cluster"], group_id, group_type))
+    partitions = row["offsets_partitions"]
+    coordinator = int(coordinator_hashes([group_id])[0]) % partitions if partitions else None
     return found | {"coordinator_partition": coordinator}
 
 
-_GROUP_COLUMNS = (("type", "group_type"), ("state", "state"))
-_DELETE = {
-    "classic": "kafka-consumer-groups.sh",
-    "consumer": "kafka-consumer-groups.sh",
-    "share": "kafka-share-groups.sh",
-}
+_DELETE = {"share": "kafka-share-groups.sh"} | dict.fromkeys(("classic", "consumer"), "kafka-consumer-groups.sh")
 """The tool that deletes a group of each type. Streams groups have topics of their own, which another tool deletes."""
 
 
@@ -256,26 +216,17 @@ def group_commands(cluster: str, group_id: str, group_type: str) -> list[str]:
 # --- partitions without a record, and subscriptions to missing topics ----------------------------------------
 
 
-def _partitions(row: Row, _: list[str], __: UnusedParams) -> dict[str, Any]:
-    known, never = row["known_ends"], row["never_written"]
-    of = f"{never:,} of {count(row['partitions'], 'partition')} never had a record"
-    hint = "Kafka can't remove partitions. Look at the keys and the partitioner of its producers"
-    if never == row["partitions"]:
-        of, hint = f"{of}, and groups read it", "Ask the owners of its producers"
-    unknown = f" ({row['partitions'] - known:,} aren't known)" if known < row["partitions"] else ""
-    found = _finding(row, f"{of}{unknown}. {hint}", [], [], list)
-    return found | {"certainty": CERTAIN, "commands": None, "partitions": never}
+def _partitions(row: Row, _: list[str]) -> dict[str, Any]:
+    never, known = row["never_written"], row["known_ends"]
+    of = f"{never:,} of {count(known, 'partition')} with a known end offset never had a record"
+    hint = "Kafka can't remove partitions. Look at the keys and the partitioner of the topic's producers"
+    return _finding(row, f"{of}. {hint}", [], []) | {"certainty": CERTAIN, "partitions": never}
 
 
-def _subscription(row: Row, _: list[str], __: UnusedParams) -> dict[str, Any]:
+def _subscription(row: Row, _: list[str]) -> dict[str, Any]:
     facts = "The topic isn't in the snapshot: it doesn't exist, or the snapshot's user may not describe it"
     remedy = "Remove it from the subscription, or create it. Members ask for it with every update of their metadata"
-    return _finding(row, f"{facts}. {remedy}", [], [], list) | {"commands": None}
+    return _finding(row, f"{facts}. {remedy}", [], [])
 
 
-_FINDINGS: dict[str, Callable[[Row, list[str], UnusedParams], dict[str, Any]]] = {
-    TOPIC: _topic,
-    GROUP: _group,
-    PARTITIONS: _partitions,
-    SUBSCRIPTION: _subscription,
-}
+_FINDINGS = dict(zip(SUBJECTS, (_topic, _group, _partitions, _subscription), strict=True))

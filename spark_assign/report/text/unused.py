@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.advice.kernel.unused import CERTAINTIES, LIKELY, SUBJECTS, TOPIC
-from spark_assign.report.formatting import DASH, Row, Rows, aligned, count, format_bytes, more_lines, number, visible
+from spark_assign.advice.kernel.unused import CERTAINTIES, LIKELY, SUBJECTS
+from spark_assign.report.formatting import Row, Rows, aligned, count, format_bytes, more_lines, number, visible
 from spark_assign.report.listed_groups import collected, long_sum, num_rows, read_rejected_lines
 from spark_assign.spark.progress import progress
 
@@ -22,34 +22,28 @@ def summarize_unused(unused: DataFrame, rejected: DataFrame, limit: int) -> str:
         rejected: `Unused.rejected`, computed or read back.
         limit: Maximum number of findings listed: those with commands first, then the most certain and expensive ones.
     """
-    sums = (long_sum(name) for name in ("replicas", "disk_bytes"))
-    totals = collected(unused.groupBy("subject", "certainty").agg(num_rows("rows"), *sums))  # at most 16
-    if not totals:
+    totals = unused.groupBy("subject", "certainty").agg(num_rows("rows"), *map(long_sum, ("replicas", "disk_bytes")))
+    known = {(row["subject"], row["certainty"]): row for row in collected(totals)}  # at most 16
+    if not known:
         return "\n".join(["Nothing without a known use was found", *read_rejected_lines(rejected)])
-    table = [["", *CERTAINTIES]]
+    table = [["", *CERTAINTIES, "replicas", "disk"]]
     for subject in SUBJECTS:
-        counts = {row["certainty"]: row["rows"] for row in totals if row["subject"] == subject}
-        table.append([f"{subject}s".replace("ss", "s"), *(number(counts.get(each, 0)) for each in CERTAINTIES)])
-    order = [
-        F.col("commands").isNull(),
-        _position("certainty", CERTAINTIES),
-        F.desc_nulls_last("disk_bytes"),
-        _position("subject", SUBJECTS),
-    ]
-    order += [F.desc_nulls_last(name) for name in ("replicas", "committed_partitions")]
+        counts = [known[subject, each]["rows"] if (subject, each) in known else 0 for each in CERTAINTIES]
+        table.append([subject, *map(number, counts), *_costs(known.get((subject, LIKELY), {}))])
+    order = [F.col("commands").isNull(), _position("certainty", CERTAINTIES), F.desc_nulls_last("disk_bytes")]
+    order += [_position("subject", SUBJECTS), *map(F.desc_nulls_last, ("replicas", "committed_partitions"))]
     rows = collected(unused.orderBy(*order, "cluster", "group_id", "topic").limit(limit), "unused")
-    lines = ["Without a known use:", *aligned(table), *_cost_lines(totals)]
-    lines += [
-        "",
-        f"The first {number(len(rows))}, those that can be removed first, then the most certain ones:",
-        *_finding_lines(rows),
-    ]
-    lines += more_lines(sum(row["rows"] for row in totals) - len(rows), "unused")
+    lines = ["Without a known use, with replicas and disk of what is likely unused:", *aligned(table), ""]
+    table = [["name", "what", "certainty", "replicas", "disk", "committed"]]
+    for row in rows:
+        cells = [_name(row), row["subject"], row["certainty"], *_costs(row), number(row["committed_partitions"])]
+        table.append(cells)
+    lines += [f"The first {number(len(rows))}, those that can be removed first:", *aligned(table, words=(0, 1, 2))]
+    lines += more_lines(sum(row["rows"] for row in known.values()) - len(rows), "unused")
     missing = unused.where(F.col("missing").isNotNull()).groupBy("missing").agg(num_rows("rows"))
     unknown = collected(missing.orderBy(F.desc("rows"), "missing").limit(_MAX_MISSING))
-    if unknown:
-        lines += ["", "Not known:"]
-        lines += [f"  {visible(row['missing'], also=chr(10))} ({count(row['rows'], 'row')})" for row in unknown]
+    lines += ["", "Not known:"] * bool(unknown)
+    lines += [f"  {visible(row['missing'], also=chr(10))} ({count(row['rows'], 'row')})" for row in unknown]
     return "\n".join([*lines, *read_rejected_lines(rejected)])
 
 
@@ -57,35 +51,18 @@ def _position(column: str, values: tuple[str, ...]) -> Column:
     return F.array_position(F.array(*map(F.lit, values)), F.col(column))
 
 
-def _cost_lines(totals: Rows) -> list[str]:
-    """Returns the cost of what is likely unused; an empty list if nothing is."""
-    likely = [row for row in totals if row["certainty"] == LIKELY and row["subject"] == TOPIC]
-    replicas = sum(row["replicas"] or 0 for row in likely)
-    known = [row["disk_bytes"] for row in likely if row["disk_bytes"] is not None]
-    if not likely:
-        return []
-    disk = f"at least {format_bytes(sum(known))} on disk" if known else "bytes on disk that aren't known"
-    return [f"Topics that are likely unused have {count(replicas, 'replica')} and {disk}"]
-
-
-def _finding_lines(rows: Rows) -> list[str]:
-    table = [["name", "what", "certainty", "days", "replicas", "disk", "committed"]]
-    for row in rows:
-        days = DASH if row["days"] is None else f"{row['days']:,.1f}"
-        disk = DASH if row["disk_bytes"] is None else format_bytes(row["disk_bytes"])
-        figures = [DASH if row[name] is None else number(row[name]) for name in ("replicas", "committed_partitions")]
-        table.append([_name(row), row["subject"], row["certainty"], days, figures[0], disk, figures[1]])
-    return aligned(table, words=(0, 1, 2))
+def _costs(row: Row) -> list[str]:
+    return [number(row.get("replicas")), format_bytes(row.get("disk_bytes"))]
 
 
 def _name(row: Row) -> str:
-    return "/".join(row[name] for name in ("cluster", "group_id", "topic") if row[name])
+    return "/".join(dict.fromkeys(row[name] for name in ("cluster", "group_id", "topic") if row[name]))
 
 
 def format_unused(rows: Rows) -> str:
     """Returns the reason of each finding, the data that is missing, and the commands that remove it."""
     lines: list[str] = []
-    for row in rows:
+    for row in sorted(rows, key=lambda row: (_name(row), row["subject"])):
         lines += ["", f"{visible(_name(row), also=chr(10))}: {row['subject']}, {row['certainty']}"]
         lines.append(f"  {visible(row['reason'], also=chr(10))}")
         lines += [f"  Not known: {visible(row['missing'], also=chr(10))}"] if row["missing"] else []

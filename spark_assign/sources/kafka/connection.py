@@ -266,7 +266,7 @@ def wait(seconds: float) -> None:
 _MAX_DISPLAYED = 5
 _MAX_ERROR_CHARACTERS = 2_000
 _REASSIGNMENTS_TIMEOUT_MS = 30_000
-_CLEANUP_POLICY, _TOPIC_RESOURCE, _TOPICS_PER_REQUEST = "cleanup.policy", 2, 1_000
+_TOPIC_RESOURCE, _TOPICS_PER_REQUEST = 2, 1_000
 
 NO_SIZES = "bytes are not known of what these brokers lead"
 
@@ -316,18 +316,13 @@ def cleanup_policies(connection: ClusterConnection, topics: Collection[str]) -> 
         connection.newest(DescribeConfigsRequest)
     except errors.IncompatibleBrokerVersion:
         return {}
-    resource = DescribeConfigsRequest.DescribeConfigsResource
     found: dict[str, str] = {}
     for names in batches(sorted(topics), _TOPICS_PER_REQUEST):
-        keys = {"resource_type": _TOPIC_RESOURCE, "configuration_keys": [_CLEANUP_POLICY]}
-        request = DescribeConfigsRequest(resources=[resource(resource_name=name, **keys) for name in names])
-        (response,) = connection.send_all([(None, request)])
-        if not isinstance(response, Exception):
-            described = [topic for topic in response.results if not topic.error_code]
-            values = {
-                (topic.resource_name, config.name): config.value for topic in described for config in topic.configs
-            }
-            found |= {name: value for (name, key), value in values.items() if key == _CLEANUP_POLICY and value}
+        keys = {"resource_type": _TOPIC_RESOURCE, "configuration_keys": ["cleanup.policy"]}
+        resources = [DescribeConfigsRequest.DescribeConfigsResource(resource_name=name, **keys) for name in names]
+        (response,) = connection.send_all([(None, DescribeConfigsRequest(resources=resources))])
+        described = [] if isinstance(response, Exception) else response.results
+        found |= {topic.resource_name: topic.configs[0].value for topic in described if topic.configs}
     return found
 
 
