@@ -163,12 +163,7 @@ from spark_assign.cli.owners import group_filter_options
     help="With --only zones: minimum savings per day for a change to be recommended (default: 0.01).",
 )
 @location_option("--before", "With --only unused: an older snapshot of the clusters, to see what has changed since.")
-@click.option(
-    "--min-days",
-    type=float,
-    help="With --only unused: time between the snapshots, in days, from which something that hasn't changed is likely "
-    "unused (default: 7).",
-)
+@click.option("--min-days", type=float, help="With --only unused: days without a change to be unused (default: 7).")
 @time_options(TIMES)
 @group_filter_options()
 @details("all advice (with --only: all figures)")

@@ -126,8 +126,9 @@ def find_unused(
     clusters = F.broadcast(_clusters(now["topics"], evidence, undescribed))
     facts = union(rows.join(clusters, "cluster", "left") for rows in found).repartition("cluster")
     columns = tagged_schema(UNUSED_TABLES)
-    known = {"has_offsets": evidence.offsets is not None, "has_groups": fleet.groups is not None}
-    judge = partial(kernel.judge, params=params, schema=to_arrow_schema(columns), **known)
+    tables = {"offsets": evidence.offsets, "groups": fleet.groups}
+    unknown = [kernel.NOT_GIVEN[name] for name, table in tables.items() if table is None]
+    judge = partial(kernel.judge, params=params, schema=to_arrow_schema(columns), unknown=unknown)
     rejected = {"kind": F.lit(kernel.REJECTED), "code": F.lit("undescribed"), "detail": F.col("error")}
     rows = undescribed.select(*GROUP_KEY, *(value.alias(name) for name, value in rejected.items()))
     return Unused(union([facts.mapInArrow(map_arrow_batches(judge), columns), rows]))
@@ -148,10 +149,9 @@ def _tables(session: FleetTables, fleet: FleetTables | None, offsets: DataFrame 
 
 def _clusters(topics: DataFrame, evidence: UnusedEvidence, undescribed: DataFrame) -> DataFrame:
     """Returns what is known of each cluster (`advice.kernel.unused`)."""
-    of_offsets = F.when(F.col("topic") == OFFSETS_TOPIC, F.col("partitions"))
     found = topics.groupBy("cluster").agg(
         F.bool_or(F.col("topic").rlike(kernel.MIRROR_TOPIC)).alias("has_mirrors"),
-        F.max(of_offsets).alias("offsets_partitions"),
+        F.max(F.when(F.col("topic") == OFFSETS_TOPIC, F.col("partitions"))).alias("offsets_partitions"),
     )
     number = undescribed.groupBy("cluster").agg(F.count_distinct("group_id").alias("undescribed"))
     found = found.join(number, "cluster", "left")
@@ -167,8 +167,7 @@ def _clusters(topics: DataFrame, evidence: UnusedEvidence, undescribed: DataFram
 
 def _topic_facts(fleet: FleetTables, now: Tables, before: Tables) -> DataFrame:
     """Returns topics without a member that reads them, and topics with partitions that never had a record."""
-    found = now["topics"].where(~F.col("topic").startswith("__"))
-    found = found.select(*_TOPIC, "partitions", "cleanup_policy")
+    found = now["topics"].where(~F.col("topic").startswith("__")).select(*_TOPIC, "partitions", "cleanup_policy")
     being_written = F.max(F.col("in_messages_per_second") > 0).alias("being_written")
     for facts in (
         *(_growth(now, before), _readers(fleet, now), _logs(now["replicas"])),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jobs import advise as job
 from spark_assign import Fleet
@@ -105,8 +106,8 @@ def taken(later: bool, **source: Any) -> Snapshot:
         rows.add("groups", group_id=group_id, group_type=group_type, state=state)
         for topic, offset in committed[later].items():
             key = {"group_id": group_id, "topic": topic, "partition": 0}
-            end = (TOPICS[topic][later] or [None])[0]
-            rows.add("offsets", **key, committed_offset=offset, end_offset=end, lag=0)
+            end = TOPICS[topic][1 if later else 0]
+            rows.add("offsets", **key, committed_offset=offset, end_offset=end[0] if end else None, lag=0)
         if members:
             rows.add("members", group_id=group_id, member_id="m")
             rows.add_subscriptions(group_id, {"m": SUBSCRIBED[group_id]})
@@ -194,12 +195,16 @@ def test_unknown_is_not_unused(
     assert found.rejected.count() == int("undescribed" in change)
 
 
-def test_snapshots_of_one_day(spark: SparkSession, places: tuple[str, str]) -> None:
-    """A week isn't enough for a threshold of eight days, and a threshold is a number."""
+def test_doubts(spark: SparkSession, places: tuple[str, str]) -> None:
+    """Too short for a threshold of eight days; MirrorMaker reads without a group; a threshold is a number."""
     found = find_unused(Fleet.read(spark, places[1]), evidence(spark, *places), UnusedParams(min_days=8)).unused
     (row,) = found.where("topic = 'idle'").collect()
     assert (row["certainty"], row["commands"]) == ("possible", None)
     assert "only 7.0 of 8 days apart" in row["reason"]
+    heartbeats = Fleet.read(spark, places[1]).topics.limit(1).withColumn("topic", F.lit("eu.heartbeats"))
+    mirrored = replace(Fleet.read(spark, places[1]), topics=Fleet.read(spark, places[1]).topics.union(heartbeats))
+    (row,) = find_unused(mirrored, evidence(spark, *places)).unused.where("topic = 'idle'").collect()
+    assert (row["certainty"], "MirrorMaker copies topics" in row["reason"]) == ("possible", True)
     with pytest.raises(ConfigError, match="min_days is nan"):
         find_unused(Fleet.read(spark, places[1]), params=UnusedParams(min_days=float("nan")))
 
@@ -209,7 +214,7 @@ def test_rows_in_any_order(spark: SparkSession, places: tuple[str, str], seed: i
     fleet, known = Fleet.read(spark, places[1]), evidence(spark, *places)
     assert known.earlier is not None
     assert known.offsets is not None
-    older = replace(known.earlier, fleet=shuffled(known.earlier.fleet, seed))
+    older = replace(known.earlier, fleet=shuffled(Fleet.read(spark, places[0]), seed))
     other = replace(known, offsets=known.offsets.orderBy("committed_offset").repartition(3), earlier=older)
     one, two = find_unused(fleet, known).unused, find_unused(shuffled(fleet, seed), other).unused
     assert rows_of(one) == rows_of(two)

@@ -150,11 +150,12 @@ def _reason(
             f"{capacity}. Use faster members, or, if the messages have many keys, more partitions. {key_note}"
         )
     if verdict == CANNOT_KEEP_UP:
+        is_short = row["partitions_needed"] > sizing.partitions
+        more = f"at least {count(row['partitions_needed'], 'partition')} in total" if is_short else "more partitions"
         return (
             f"{sizing.partitions} partitions are too few, or {sizing.assignor} distributes them too unevenly: at their "
-            f"peaks, {count(row['partitions_needed'], 'member')} must share {sizing.load_at_quantile:,.0f} "
-            "messages/s evenly. "
-            f"Use more partitions. {key_note}"
+            f"peaks, {count(row['partitions_needed'], 'member')} must share {sizing.load_at_quantile:,.0f} messages/s "
+            f"evenly. Use {more}. {key_note}"
         )
     reason = f"With {count(needed, 'member')}, the most loaded one receives {row['max_load_needed']:,.0f} messages/s"
     if verdict == UNDER_PROVISIONED:

@@ -49,6 +49,11 @@ CERTAIN, LIKELY, POSSIBLE, UNKNOWN = CERTAINTIES = ("certain", "likely", "possib
 
 Row = Mapping[str, Any]
 
+NOT_GIVEN = {
+    "offsets": "offsets of the groups: take a snapshot (table offsets)",
+    "groups": "the cluster's groups: take a snapshot (table groups)",
+}
+"""What is missing without a table."""
 _NOT_RECORDED = "all groups: it isn't known whether the tables are of a complete snapshot (snapshot.json)"
 
 _SERVERS = "--bootstrap-server $BOOTSTRAP_SERVERS"
@@ -84,18 +89,14 @@ class UnusedParams:
         return None if valid else f"min_days is {self.min_days}; expected 0 or more"
 
 
-def judge(
-    facts: pa.Table, params: UnusedParams, schema: pa.Schema, *, has_offsets: bool, has_groups: bool
-) -> Iterator[pa.Table]:
+def judge(facts: pa.Table, params: UnusedParams, schema: pa.Schema, unknown: list[str]) -> Iterator[pa.Table]:
     """Yields the findings of rows of facts, one each, as tagged rows with these columns.
 
-    `has_offsets`, `has_groups`: whether the fleet has these tables.
+    `unknown`: the data that the whole fleet lacks (`NOT_GIVEN`).
     """
-    tables = [] if has_offsets else ["offsets of the groups: take a snapshot (table offsets)"]
-    tables += [] if has_groups else ["the cluster's groups: take a snapshot (table groups)"]
     rows = []
     for row in facts.to_pylist():
-        missing = [*tables, *filter(None, [_NOT_RECORDED if row["gap"] is None else row["gap"]])]
+        missing = [*unknown, *filter(None, [_NOT_RECORDED if row["gap"] is None else row["gap"]])]
         if row["undescribed"]:
             missing.append(f"{count(row['undescribed'], 'group')} that can't be described: see the table rejected")
         days = row["days"] = None if row["seconds"] is None else row["seconds"] / 86_400
@@ -204,13 +205,10 @@ def group_commands(cluster: str, group_id: str, group_type: str) -> list[str]:
     tool, group = f"{_DELETE[group_type]} {_SERVERS}", f"--group={shell_word(group_id)}"
     if group_type == "share":
         return [f"{tool} --describe {group}  # keep the output: its start offsets", f"{tool} --delete {group}"]
-    named = hashlib.sha256(f"{cluster}\0{group_id}".encode("utf-8", "replace")).hexdigest()[:12]
-    file = f"offsets-{named}.csv"
-    reset = f"--reset-offsets {group}"
-    return [
-        f"{tool} {reset} --all-topics --to-current --dry-run --export > {file}",
-        f"{tool} --delete {group}  # undo: {reset} --from-file {file} --execute",
-    ]
+    name = hashlib.sha256(f"{cluster}\0{group_id}".encode("utf-8", "replace")).hexdigest()[:12]
+    save = f"--reset-offsets {group} --all-topics --to-current --dry-run --export > offsets-{name}.csv"
+    undo = f"--reset-offsets {group} --from-file offsets-{name}.csv --execute"
+    return [f"{tool} {save}", f"{tool} --delete {group}  # undo: {undo}"]
 
 
 # --- partitions without a record, and subscriptions to missing topics ----------------------------------------

@@ -418,15 +418,14 @@ def _crowded_note(names: Sequence[str], rebalance: RebalanceInput, result: Rebal
             tasks[connector_of(item)][worker] += 1
     size = len(rebalance.workers)
     above = {each: max(counts.values()) + counts.total() // -size for each, counts in tasks.items()}
-    crowded = sorted((-over, each) for each, over in above.items() if over >= _CROWDED)
-    if not crowded:
+    over, worst = max(((over, -each) for each, over in above.items()), default=(0, 0))
+    if over < _CROWDED:
         return None
-    of = tasks[crowded[0][1]]
-    others = f", and {count(len(crowded) - 1, 'other connector')} likewise" if len(crowded) > 1 else ""
+    of = tasks[-worst]
     return (
-        f"one worker has {max(of.values()):,} of {count(of.total(), 'task')} of {names[crowded[0][1]]}, which are on "
-        f"{len(of):,} of {count(size, 'worker')}{others}: Connect balances the sum over all connectors. Stop and "
-        "resume the connector (Kafka 3.5 and later), and each of its tasks is assigned to the worker with the fewest"
+        f"one worker has {max(of.values()):,} of {count(of.total(), 'task')} of {names[-worst]}, which are on "
+        f"{len(of):,} of {count(size, 'worker')}: Connect balances the sum over all connectors. Stop and resume the "
+        "connector (Kafka 3.5 and later), and each of its tasks is assigned to the worker with the fewest"
     )
 
 

@@ -10,8 +10,6 @@ from spark_assign.report.formatting import Row, Rows, aligned, count, format_byt
 from spark_assign.report.listed_groups import collected, long_sum, num_rows, read_rejected_lines
 from spark_assign.spark.progress import progress
 
-_MAX_MISSING = 5
-
 
 @progress("looking for what is unused", 1)
 def summarize_unused(unused: DataFrame, rejected: DataFrame, limit: int) -> str:
@@ -41,7 +39,7 @@ def summarize_unused(unused: DataFrame, rejected: DataFrame, limit: int) -> str:
     lines += [f"The first {number(len(rows))}, those that can be removed first:", *aligned(table, words=(0, 1, 2))]
     lines += more_lines(sum(row["rows"] for row in known.values()) - len(rows), "unused")
     missing = unused.where(F.col("missing").isNotNull()).groupBy("missing").agg(num_rows("rows"))
-    unknown = collected(missing.orderBy(F.desc("rows"), "missing").limit(_MAX_MISSING))
+    unknown = collected(missing.orderBy(F.desc("rows"), "missing").limit(5))
     lines += ["", "Not known:"] * bool(unknown)
     lines += [f"  {visible(row['missing'], also=chr(10))} ({count(row['rows'], 'row')})" for row in unknown]
     return "\n".join([*lines, *read_rejected_lines(rejected)])
