@@ -104,12 +104,13 @@ def find_unused(
         ConfigError: an invalid threshold.
 
     Examples:
-        >>> unused = find_unused(fleet).unused.orderBy("subject", "topic")
-        >>> unused.select("subject", "topic", "group_id", "certainty").show()
-        +-------+-----+--------+---------+
-        |subject|topic|group_id|certainty|
-        +-------+-----+--------+---------+
-        +-------+-----+--------+---------+
+        >>> without_groups = fleet.filter_groups(fleet.groups.where("group_id = 'gone'"))
+        >>> find_unused(without_groups).unused.select("subject", "topic", "certainty").show()
+        +-------+-----+---------+
+        |subject|topic|certainty|
+        +-------+-----+---------+
+        |  topic|    t|  unknown|
+        +-------+-----+---------+
     """
     params, evidence = params or UnusedParams(), evidence or UnusedEvidence()
     if fault := params.fault():

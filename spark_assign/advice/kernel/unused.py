@@ -21,7 +21,7 @@ Principles, in this order:
 2. Some uses leave no trace in Kafka: readers that don't commit (Spark, Flink, MirrorMaker, tables that are loaded from
    compacted topics), and jobs that run once a month. If a name or a setting hints at one, the certainty is `possible`.
 3. There are commands only if nothing is missing and nothing hints at a use (`likely`). They keep what is needed to
-   undo the removal, and deny access before they delete.
+   undo the removal, and deny access to a topic. Its deletion is a comment, because it belongs to a later day.
 
 Example: a topic with two partitions, read by no group, with the same end offsets [7, 0] eight days ago. With
 cleanup.policy=delete it is `likely` unused, with compact `possible`, and without the older snapshot `unknown`.
@@ -162,9 +162,9 @@ def topic_commands(topic: str) -> list[str]:
     return [
         f"kafka-topics.sh {_SERVERS} --describe --topic={pattern}  # keep the output, to create it again",
         f"kafka-acls.sh {_SERVERS} --add {acl}  # undo: --remove",
-        "# Wait until nobody can miss it: at least as long as its rarest reader's period. Kafka can't undelete.",
-        f"kafka-topics.sh {_SERVERS} --delete --topic={pattern}",
-        f"kafka-acls.sh {_SERVERS} --remove --force {acl}",
+        "# Later, if no client had an error for as long as its rarest reader waits. Kafka can't undelete a topic.",
+        f"# kafka-topics.sh {_SERVERS} --delete --topic={pattern}",
+        f"# kafka-acls.sh {_SERVERS} --remove --force {acl}",
     ]
 
 
@@ -173,7 +173,7 @@ def topic_commands(topic: str) -> list[str]:
 
 def _group(row: Row, missing: list[str]) -> dict[str, Any]:
     group_id, group_type, committed = row["group_id"], row["group_type"], row["committed_partitions"]
-    facts = f"It has {count(row['members'], 'member')}, and {count(committed, 'committed partition')}"
+    facts = f"It has {count(row['members'], 'member')} and {count(committed, 'committed partition')}"
     if row["seconds"] is not None and committed:
         facts += f", and committed nothing in {row['days']:,.1f} days"
     if row["members"]:
@@ -205,10 +205,10 @@ def group_commands(cluster: str, group_id: str, group_type: str) -> list[str]:
     tool, group = f"{_DELETE[group_type]} {_SERVERS}", f"--group={shell_word(group_id)}"
     if group_type == "share":
         return [f"{tool} --describe {group}  # keep the output: its start offsets", f"{tool} --delete {group}"]
-    name = hashlib.sha256(f"{cluster}\0{group_id}".encode("utf-8", "replace")).hexdigest()[:12]
-    save = f"--reset-offsets {group} --all-topics --to-current --dry-run --export > offsets-{name}.csv"
-    undo = f"--reset-offsets {group} --from-file offsets-{name}.csv --execute"
-    return [f"{tool} {save}", f"{tool} --delete {group}  # undo: {undo}"]
+    file = f"offsets-{hashlib.sha256(f'{cluster} {group_id}'.encode('utf-8', 'replace')).hexdigest()[:12]}.csv"
+    save = f"--reset-offsets {group} --all-topics --to-current --dry-run --export > {file} && test -s {file} &&"
+    undo = f"--reset-offsets {group} --from-file {file} --execute"
+    return [f"{tool} {save}", f"  {tool} --delete {group}  # undo: {undo}"]
 
 
 # --- partitions without a record, and subscriptions to missing topics ----------------------------------------
