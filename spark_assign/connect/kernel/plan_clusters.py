@@ -44,8 +44,8 @@ from spark_assign.numeric.partition_slices import mask_from_indexes
 from spark_assign.numeric.segmented_arrays import starts_new_key
 from spark_assign.tables.counted_nouns import count
 
-_CROWDED = 2
-"""Tasks of a connector above an even share, from which a worker is crowded with them."""
+_UNEVEN = 2
+"""Tasks of a connector that one worker has above an even share, from which the connector is uneven."""
 
 ASSIGNED, REVOKED, STATE, METRICS, REJECTED = "assigned", "revoked", "state", "metrics", "rejected"
 """Kinds of result rows."""
@@ -269,9 +269,9 @@ class _ResultColumns:
         self._rules.append(find_rules(protocol))
         self._results.append(result)
         later = remembered if remembered is not None and remembered.waiting > result.waiting else None
-        crowded = _crowded_note(self._indexed.connectors.texts, rebalance, result, self._rules[-1][0] is EAGER)
+        uneven = _uneven_note(self._indexed.connectors.texts, rebalance, result, self._rules[-1][0] is EAGER)
         waiting = _delay_note(rebalance, result) if later is None else _state_note(later)
-        self._notes.append("; ".join(filter(None, (waiting, crowded))) or None)
+        self._notes.append("; ".join(filter(None, (waiting, uneven))) or None)
         self._later.append(later)
         tasks = rebalance.configured_tasks
         self._sizes.append((len(rebalance.workers), len(rebalance.configured) - tasks, tasks))
@@ -405,8 +405,8 @@ def _state_note(later: RebalanceResult) -> str:
     )
 
 
-def _crowded_note(names: Sequence[str], rebalance: RebalanceInput, result: RebalanceResult, eager: bool) -> str | None:
-    """Returns the connector of which one worker has `_CROWDED` tasks more than an even share after the rebalance; None
+def _uneven_note(names: Sequence[str], rebalance: RebalanceInput, result: RebalanceResult, eager: bool) -> str | None:
+    """Returns the connector of which one worker has `_UNEVEN` tasks more than an even share after the rebalance; None
     if there is none. Connect's assignors balance the sum over all connectors, not the tasks of each.
 
     Example: workers [0, 1], tasks [[c-0, c-1, c-2, c-3], [d-0, d-1, d-2, d-3]]: worker 0 has 4, an even share is 2.
@@ -419,7 +419,7 @@ def _crowded_note(names: Sequence[str], rebalance: RebalanceInput, result: Rebal
     size = len(rebalance.workers)
     above = {each: max(counts.values()) + counts.total() // -size for each, counts in tasks.items()}
     over, worst = max(((over, -each) for each, over in above.items()), default=(0, 0))
-    if over < _CROWDED:
+    if over < _UNEVEN:
         return None
     of = tasks[-worst]
     return (
