@@ -1,18 +1,23 @@
-"""What the job `advise` computes and prints: all advice or, with `--only`, that on size, membership, or zones."""
+"""What the job `advise` computes and prints: all advice or, with `--only`, one part of it, in detail."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
 
 from spark_assign.advice.advise import advise
 from spark_assign.advice.kernel.advice_items import AdviceParams
 from spark_assign.advice.kernel.membership_modes import MembershipParams
+from spark_assign.advice.kernel.unused import UnusedParams
 from spark_assign.advice.kernel.zones import ZoneParams
 from spark_assign.advice.membership import advise_membership
 from spark_assign.advice.size import SizingParams, size_groups, size_params
+from spark_assign.advice.unused import EarlierSnapshot, UnusedEvidence, find_unused
 from spark_assign.advice.zones import CHANGES, changes, measure_zone_traffic
+from spark_assign.api import Fleet
 from spark_assign.cli.job import Options
 from spark_assign.cli.job_tables import store_or_cache, with_capacities
 from spark_assign.cli.options import (
@@ -33,23 +38,25 @@ from spark_assign.report.listed_groups import (
     rows_of_first_groups,
 )
 from spark_assign.report.loads_and_sizes import autoscaler, format_curves, reason_comment
+from spark_assign.report.unused import format_unused
 from spark_assign.report.zones import format_zone_options
 from spark_assign.simulation.settings import GROUP_TIMES, Settings
+from spark_assign.sources.files.snapshot_offsets import Offsets, read_summaries, seconds_between
+from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path, join
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.groups import GROUP_KEY
+from spark_assign.tables.groups import GROUP_KEY, OFFSETS, UNDESCRIBED
 from spark_assign.tables.parameters import parameter_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_assign.api import Fleet
     from spark_assign.stores.result import LazyResult
 
     Tables = Mapping[str, DataFrame]
 
-SIZE, MEMBERSHIP, ZONES = ONLY = ("size", "membership", "zones")
+SIZE, MEMBERSHIP, ZONES, UNUSED = ONLY = ("size", "membership", "zones", "unused")
 """Values of `--only`; without it, None."""
 
 
@@ -62,12 +69,14 @@ class Mode:
         format_details: returns the text that `--details` prints.
         params: parameters of `compute`, whose fields are flags.
         other_flags: other flags that this mode has, but not every mode.
+        read: reads more arguments of `compute` than the fleet, from the location of the fleet and the options.
     """
 
-    compute: Callable[[Fleet, Settings, Any], LazyResult]
+    compute: Callable[..., LazyResult]
     format_details: Callable[[Options, Tables], str]
     params: type
     other_flags: Sequence[str] = ()
+    read: Callable[[Options, str | None, Fleet], Mapping[str, Any]] = lambda *_: {}
 
     @property
     def flags(self) -> set[str]:
@@ -95,6 +104,10 @@ def check_usage(options: Options) -> None:
         if len(modes) == 1 and modes[0] is not None:
             raise ConfigError(f"{flag} needs --only {modes[0]}.")
         raise ConfigError(f"{flag} doesn't apply to --only {options.only}. Leave out one of them.")
+    if options.only == UNUSED and (options.group or options.owner):
+        option = "--group" if options.group else "--owner"
+        reason = "topics that other groups read would seem unused. Use --details"
+        raise ConfigError(f"{option} doesn't apply to --only {UNUSED}: {reason}.")
     params, settings = _given(options)
     if options.only == SIZE:
         size_params(params, settings)
@@ -103,9 +116,11 @@ def check_usage(options: Options) -> None:
 def run_mode(options: Options, location: str | None, fleet: Fleet) -> int:
     """Computes the tables, writes or keeps them, prints them, and returns the exit code."""
     mode, (params, settings) = MODES[options.only], _given(options)
-    result = mode.compute(with_capacities(fleet, options.capacity), settings, params)
+    read = mode.read(options, location, fleet)
+    result = mode.compute(with_capacities(fleet, options.capacity), settings, params, **read)
     given = {"only": options.only, "capacity": options.capacity}
     given |= {"params": given_parameters(options, mode.params), "settings": given_parameters(options, Settings)}
+    given |= {"before": options.before} if options.before else {}
     result = store_or_cache(options, result, inputs={"fleet": location, **given})
     owners = read_owners(fleet.topics.sparkSession, options.owners, options.owner)
     tables = tables_with_owners(result.tables, owners, options.owner)
@@ -122,6 +137,23 @@ def _given(options: Options) -> tuple[Any, Settings]:
     """Returns the parameters of the mode, and the settings. Raises ConfigError."""
     params = MODES[options.only].params
     return params(**given_parameters(options, params)), Settings(**given_parameters(options, Settings))
+
+
+def _read_evidence(options: Options, location: str | None, fleet: Fleet) -> Mapping[str, Any]:
+    """Reads what the snapshot has beside the fleet, and the older snapshot (`--before`)."""
+    if location is None:
+        if options.before:
+            raise ConfigError("--before needs --fleet with a snapshot.")
+        return {"evidence": UnusedEvidence()}
+    spark, how = fleet.topics.sparkSession, {"format": options.format, "options": options.option}
+    shape = Shape("A snapshot", {"offsets": OFFSETS, "undescribed": UNDESCRIBED}, ())
+    tables = read_tables(spark, shape, location, **how)
+    evidence = UnusedEvidence(tables.get("offsets"), tables.get("undescribed"), read_summaries(spark, location))
+    if options.before:
+        earlier, later = (Offsets.read(spark, place, **how) for place in (options.before, location))
+        before = Fleet.read(spark, options.before, **how)
+        evidence = replace(evidence, earlier=EarlierSnapshot(before, earlier.offsets, seconds_between(earlier, later)))
+    return {"evidence": evidence}
 
 
 def _format_advice(options: Options, tables: Tables) -> str:
@@ -158,6 +190,12 @@ def _format_zones(options: Options, tables: Tables) -> str:
     return format_zone_options(rows) if rows else no_match_text(options.details, tables["zones"])
 
 
+def _format_unused(options: Options, tables: Tables) -> str:
+    named = tables["unused"].withColumn("group_id", F.coalesce("group_id", "topic"))
+    rows = rows_of_first_groups(named, options.details, options.top)
+    return format_unused(rows) if rows else no_match_text(options.details, tables["unused"])
+
+
 def _write_files(options: Options, moves: DataFrame) -> None:
     """Writes the replica moves as files for Kafka's tools, each kind to its own folder."""
     place = join(options.output, "json")
@@ -190,5 +228,12 @@ MODES: Mapping[str | None, Mode] = {
         other_flags=_TIMES,
     ),
     ZONES: Mode(lambda fleet, _, params: measure_zone_traffic(fleet, params), _format_zones, ZoneParams),
+    UNUSED: Mode(
+        lambda fleet, _, params, evidence: find_unused(fleet, evidence, params),
+        _format_unused,
+        UnusedParams,
+        other_flags=("before",),
+        read=_read_evidence,
+    ),
 }
 """Modes by value of `--only`."""

@@ -16,6 +16,7 @@ from spark_assign.report import (
     replicas,
     share_and_streams,
     simulation,
+    unused,
     zones,
 )
 from spark_assign.report.plan_summary import plan_html, plan_text
@@ -52,6 +53,7 @@ SUMMARIES: Mapping[str, Callable[[Any, int], str]] = {
     "StreamsDrift": share_and_streams.summarize_streams_drift,
     "StreamsPlan": share_and_streams.summarize_streams_plan,
     "StreamsSimulation": share_and_streams.summarize_streams_simulation,
+    "Unused": lambda of, top: unused.summarize_unused(of.unused, of.rejected, top),
     "Upgrade": lambda of, top: migration.summarize_upgrade(of.upgrades, of.rejected, top),
     "VariantSimulation": lambda of, top: simulation.summarize_comparison(of.comparison, of.rejected, top),
     "ZoneTraffic": lambda of, top: zones.summarize_zones(

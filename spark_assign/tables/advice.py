@@ -1,4 +1,6 @@
-"""Columns of the tables of `diff --loads`, `size_groups`, `advise_membership`, `measure_zone_traffic`, and `advise`."""
+"""Columns of the tables of `diff --loads`, `size_groups`, `advise_membership`, `measure_zone_traffic`, `find_unused`,
+and `advise`.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,10 @@ SIZES = schema(
 (`advice.kernel.size`). `members`: current number of members. `needed`: smallest number of members that keeps up; null
 if none does, or if the capacity of a member is unknown. `knee`: number of members at which the curve bends.
 `saturation_members`: with more members than this, the load of the most loaded member doesn't decrease. `limited_by`:
-the reason, which is `partitions`, `hot-partition`, or `assignor`. `partitions_needed`: number of members that must
-share the load evenly. `load`, `load_at_quantile`: load of the group, mean and at the quantile. `max_load`,
-`max_load_needed`: load of the most loaded member, with the current and the needed number of members. `hot_load`: load
+the reason, which is `partitions`, `hot-partition`, or `assignor`. `partitions_needed`: number of partitions,
+and of members, that must share the load evenly. `load`, `load_at_quantile`: load of the group, mean and at the
+quantile. `max_load`, `max_load_needed`: load of the most loaded member, with the current and the needed number of
+members. `hot_load`: load
 of the hottest partition. `hot_topic`, `hot_partition`: the hottest partition. `capacity`: load that a member can
 handle. `capacity_source`: `configured` or `measured`. `drain_seconds`, `drain_seconds_needed`: time until the slowest
 member has read its lag, with the current and the needed number of members; as in METRICS. `moved`,
@@ -132,6 +135,26 @@ preferred leader is elected. `bytes_per_day`: bytes read by all groups; `cross_z
 certainly cross a zone; `saved_bytes_per_day`: those that certainly wouldn't anymore, whatever the unknown racks are."""
 
 ZONES_TABLES: dict[str, StructType] = {"zones": ZONES, "replica_moves": REPLICA_MOVES, "rejected": REJECTED}
+
+# --- find_unused --------------------------------------------------------------------------------------------
+
+UNUSED = schema(
+    "cluster string, subject string, topic string?, group_id string?, certainty string, reason string, missing string?",
+    "days double?, partitions long?, replicas long?, disk_bytes long?, committed_partitions long?",
+    "coordinator_partition long?, commands string?",
+)
+"""One row per topic, group, or subscription without a known use.
+
+`subject`: `topic` (no known reader), `group` (no members, or no commits), `partitions` (those of a topic that never had
+a record), or `subscription` (of a group to a topic that the fleet doesn't have). `certainty`: `certain` (Kafka's
+own figures say it), `likely` (nothing in the snapshots speaks for a use), `possible` (`reason` names a use that Kafka
+doesn't record), or `unknown` (`missing` names the missing data). `days`: time between the two snapshots; null without
+an older one. `partitions`: of the topic, or those that never had a record. `replicas`: of the topic. `disk_bytes`: log
+of all replicas of the topic; null if unknown. `committed_partitions`: offsets of the group that its coordinator keeps.
+`coordinator_partition`: its partition of `__consumer_offsets`. `commands`: lines for a POSIX shell that remove it
+safely, in order; null unless `certainty` is `likely`."""
+
+UNUSED_TABLES: dict[str, StructType] = {"unused": UNUSED, "rejected": REJECTED}
 
 # --- advise -------------------------------------------------------------------------------------------------
 

@@ -101,7 +101,8 @@ worker runs them; `waiting`: lost, and not assigned in this rebalance. `min_conn
 minimum and maximum of a worker, before and after the rebalance. `rules`: the first release of Kafka whose assignor
 plans as this plan (`connect.kernel.release_rules`; null: eager, which is the same in all releases). `rules_note`:
 what might differ, because the release of the workers is unknown or none of Kafka's; null if nothing. `note`: what
-`scheduled.rebalance.max.delay.ms` decides about lost connectors and tasks; null if nothing. `max_waiting`,
+`scheduled.rebalance.max.delay.ms` decides about lost connectors and tasks, and the connector of which
+one worker has at least two tasks more than an even share; null if nothing. `max_waiting`,
 `max_delay_ms`: `waiting` and `delay_ms` if the leader, whose state isn't known, remembers who ran the connectors and
 tasks that no worker runs; null if that makes no difference."""
 

@@ -12,6 +12,7 @@ from pyspark.sql.types import (
     DataType,
     DoubleType,
     IntegerType,
+    LongType,
     StringType,
     StructField,
     StructType,
@@ -35,8 +36,14 @@ _TEXTS = ArrayType(StringType())
 
 # --- the Fleet ------------------------------------------------------------------------------------------
 
-TOPICS = schema("cluster string, topic string, partitions int, topic_id string?")
-"""One row per topic. `topic_id`: UUID as Kafka prints it; only `uniform` uses it."""
+TOPICS = StructType(
+    [
+        *columns("cluster string, topic string, partitions int, topic_id string?"),
+        *_if_given(cleanup_policy=StringType()),
+    ]
+)
+"""One row per topic. `topic_id`: UUID as Kafka prints it; only `uniform` uses it. `cleanup_policy`: setting
+`cleanup.policy` of the topic, as `compact` or `compact,delete`; null if unknown."""
 
 MEMBERS = StructType(
     [
@@ -80,11 +87,13 @@ REPLICAS = StructType(
         *columns("cluster string, topic string, partition int, replicas array<int>"),
         *_if_given(leader_id=IntegerType()),
         *_if_given(adding_replicas=ArrayType(IntegerType()), removing_replicas=ArrayType(IntegerType())),
+        *_if_given(end_offset=LongType(), bytes=LongType()),
     ]
 )
 """`replicas`: broker IDs, preferred leader first. `leader_id`: the current leader; null if there is none, or it is
 unknown: then the preferred leader counts. `adding_replicas`, `removing_replicas`: of a partition that is being
-reassigned, the replicas among `replicas` that are still to be copied, and those to be removed; else null."""
+reassigned, the replicas among `replicas` that are still to be copied, and those to be removed; else null.
+`end_offset`: end offset of the partition. `bytes`: size of its log at the leader. Both are null if unknown."""
 
 BROKERS = StructType(
     [

@@ -98,7 +98,41 @@ CLASSIC: dict[str, list[dict[str, Any]]] = {
 }
 """docs/streams.md and docs/simulate.md: a classic application on two hosts, with six tasks of 12 GB each."""
 RESTART = [{"at_ms": 10_000, "event": "rolling-restart", "down_ms": 20_000, "pause_ms": 120_000}]
-JSON_FLEETS = {"zones-fleet": ZONES, "classic-fleet": CLASSIC | {"events": RESTART}}
+
+
+def _week(number: int) -> dict[str, list[dict[str, Any]]]:
+    """docs/unused.md: one of two snapshots, in which a topic and a group are without a use."""
+    ends = {"orders": 500 + 700 * number, "legacy.events": 90, "prices": 40}
+    commits = {"billing": 500 + 700 * number, "old-importer": 300}
+    policies = {"prices": "compact"}
+    return {
+        "topics": [{"topic": name, "partitions": 1, "cleanup_policy": policies.get(name, "delete")} for name in ends],
+        "replicas": [
+            {"topic": name, "partition": 0, "replicas": [1, 2], "end_offset": end, "bytes": 1_000_000 * end}
+            for name, end in ends.items()
+        ],
+        "groups": [
+            {"group_id": "billing", "group_type": "classic", "state": "Stable"},
+            {"group_id": "old-importer", "group_type": "classic", "state": "Empty"},
+        ],
+        "members": [{"group_id": "billing", "member_id": "billing-1"}],
+        "subscriptions": [{"group_id": "billing", "member_id": "billing-1", "topic": "orders"}],
+        "offsets": [
+            {"group_id": name, "topic": "orders", "partition": 0, "committed_offset": at, "end_offset": ends["orders"]}
+            for name, at in commits.items()
+        ],
+        "snapshot": [
+            {"schema_version": 1, "taken_at": f"2026-11-{14 + 7 * number}T02:31:53+00:00", "source": {"kind": "kafka"}}
+        ],
+    }
+
+
+JSON_FLEETS = {
+    "zones-fleet": ZONES,
+    "classic-fleet": CLASSIC | {"events": RESTART},
+    "last-week": _week(0),
+    "this-week": _week(1),
+}
 
 
 def fill(folder: Path) -> None:

@@ -104,6 +104,9 @@ def test_a_hot_partition_that_is_too_much_for_any_member() -> None:
     assert (row["verdict"], row["needed"], row["hot_topic"], row["hot_partition"]) == ("cannot-keep-up", None, "t", 2)
     assert row["limited_by"] == "hot-partition"
     assert row["partitions_needed"] == 2
+    assert "many keys, more partitions." in row["reason"]
+    few = one(sized(group("g", [24.0] * 3, capacity=24), headroom=0.5))  # 72 * 1.5 / 24 = 4.5
+    assert "many keys, at least 5 partitions in total." in few["reason"]
     assert "t-2 alone receives 50 messages/s" in row["reason"]
     assert "order of a key's messages is lost" in row["reason"]
 

@@ -58,7 +58,8 @@ def test_csv(tmp_path: Path) -> None:
     snapshot_files.write_folder(_snapshot(), tmp_path / "fleet", "csv")
     with (_tables(tmp_path / "fleet") / "replicas.csv").open(newline="") as file:
         (row,) = csv.DictReader(file)
-        unknown = dict.fromkeys(("leader_id", "adding_replicas", "removing_replicas"), "")
+        names = ("leader_id", "adding_replicas", "removing_replicas", "end_offset", "bytes")
+        unknown = dict.fromkeys(names, "")
         assert row == {"cluster": "prod", "topic": "t0", "partition": "0", "replicas": "3,1,2", **unknown}
     line = (_tables(tmp_path / "fleet") / "members.csv").read_text().splitlines()[1]
     assert line == '"prod","","a ""quoted"", id",,,,,,,,,,'

@@ -144,17 +144,18 @@ def _reason(
         return f"{reason} {knee}; {more}." if has_curve else reason
     capacity = f"a member handles {sizing.capacity:,.0f} messages/s{with_headroom if criteria.headroom else ''}"
     key_note = "More partitions move keys to other partitions, so the order of a key's messages is lost once."
+    is_short = (row["partitions_needed"] or 0) > sizing.partitions
+    more = f"at least {count(row['partitions_needed'], 'partition')} in total" if is_short else "more partitions"
     if verdict == CANNOT_KEEP_UP and hot_high * (1 + criteria.headroom) > sizing.capacity:
         return (
             f"{row['hot_topic']}-{row['hot_partition']} alone receives {hot_high:,.0f} messages/s at its peak, and "
-            f"{capacity}. Use faster members, or, if the messages have many keys, more partitions. {key_note}"
+            f"{capacity}. Use faster members, or, if the messages have many keys, {more}. {key_note}"
         )
     if verdict == CANNOT_KEEP_UP:
         return (
             f"{sizing.partitions} partitions are too few, or {sizing.assignor} distributes them too unevenly: at their "
-            f"peaks, {count(row['partitions_needed'], 'member')} must share {sizing.load_at_quantile:,.0f} "
-            "messages/s evenly. "
-            f"Use more partitions. {key_note}"
+            f"peaks, {count(row['partitions_needed'], 'member')} must share {sizing.load_at_quantile:,.0f} messages/s "
+            f"evenly. Use {more}. {key_note}"
         )
     reason = f"With {count(needed, 'member')}, the most loaded one receives {row['max_load_needed']:,.0f} messages/s"
     if verdict == UNDER_PROVISIONED:

@@ -17,6 +17,7 @@ metrics.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import chain
@@ -25,7 +26,13 @@ import numpy as np
 import pyarrow as pa
 
 from spark_assign.connect.kernel import indexed_facts as facts
-from spark_assign.connect.kernel.connectors_and_tasks import TASK_BITS, ConnectorsAndTasks, serialized_order
+from spark_assign.connect.kernel.connectors_and_tasks import (
+    TASK_BITS,
+    ConnectorsAndTasks,
+    connector_of,
+    is_task,
+    serialized_order,
+)
 from spark_assign.connect.kernel.faults import ClusterFaults, describe, find_faults, repeated_keys
 from spark_assign.connect.kernel.indexed_facts import NO_INDEX, IndexedConnectFacts, WorkerColumns
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
@@ -35,6 +42,10 @@ from spark_assign.java.key_index import KeyIndex
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import mask_from_indexes
 from spark_assign.numeric.segmented_arrays import starts_new_key
+from spark_assign.tables.counted_nouns import count
+
+_UNEVEN = 2
+"""Tasks of a connector that one worker has above an even share, from which the connector is uneven."""
 
 ASSIGNED, REVOKED, STATE, METRICS, REJECTED = "assigned", "revoked", "state", "metrics", "rejected"
 """Kinds of result rows."""
@@ -258,7 +269,9 @@ class _ResultColumns:
         self._rules.append(find_rules(protocol))
         self._results.append(result)
         later = remembered if remembered is not None and remembered.waiting > result.waiting else None
-        self._notes.append(_delay_note(rebalance, result) if later is None else _state_note(later))
+        uneven = _uneven_note(self._indexed.connectors.texts, rebalance, result, self._rules[-1][0] is EAGER)
+        waiting = _delay_note(rebalance, result) if later is None else _state_note(later)
+        self._notes.append("; ".join(filter(None, (waiting, uneven))) or None)
         self._later.append(later)
         tasks = rebalance.configured_tasks
         self._sizes.append((len(rebalance.workers), len(rebalance.configured) - tasks, tasks))
@@ -389,6 +402,30 @@ def _state_note(later: RebalanceResult) -> str:
         "the leader's state isn't known: a new leader assigns all connectors and tasks at once, as planned here; one "
         f"that remembers who ran {later.waiting:,} of them lets these wait up to {later.delay_ms / 1000:,.0f} s "
         "(scheduled.rebalance.max.delay.ms)"
+    )
+
+
+def _uneven_note(names: Sequence[str], rebalance: RebalanceInput, result: RebalanceResult, eager: bool) -> str | None:
+    """Returns the connector of which one worker has `_UNEVEN` tasks more than an even share after the rebalance; None
+    if there is none. Connect's assignors balance the sum over all connectors, not the tasks of each.
+
+    Example: workers [0, 1], tasks [[c-0, c-1, c-2, c-3], [d-0, d-1, d-2, d-3]]: worker 0 has 4, an even share is 2.
+    """
+    tasks: dict[int, Counter[int]] = defaultdict(Counter)
+    for worker, reported, assigned in zip(rebalance.workers, rebalance.reported, result.assigned, strict=True):
+        kept = set() if eager else set(reported[1]) - result.revoked.get(worker, set())
+        for item in kept.union(filter(is_task, assigned)):
+            tasks[connector_of(item)][worker] += 1
+    size = len(rebalance.workers)
+    above = {each: max(counts.values()) + counts.total() // -size for each, counts in tasks.items()}
+    over, worst = max(((over, -each) for each, over in above.items()), default=(0, 0))
+    if over < _UNEVEN:
+        return None
+    of = tasks[-worst]
+    return (
+        f"one worker has {max(of.values()):,} of {count(of.total(), 'task')} of {names[-worst]}, which are on "
+        f"{len(of):,} of {count(size, 'worker')}: Connect balances the sum over all connectors. Stop and resume the "
+        "connector (Kafka 3.5 and later), and each of its tasks is assigned to the worker with the fewest"
     )
 
 

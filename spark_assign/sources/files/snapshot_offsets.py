@@ -25,11 +25,9 @@ _OFFSETS = Shape("A snapshot", {"offsets": OFFSETS, "topics": TOPICS}, ("offsets
 _SUMMARY = StructType(
     [
         *columns("cluster string, taken_at string"),
-        StructField("source", schema("kafka_cluster_id string?")),
+        StructField("source", schema("kafka_cluster_id string?, kind string?, groups array<string>?, unseen string?")),
     ]
 )
-_TIMES = Shape("A snapshot", {"snapshot": _SUMMARY}, ("snapshot",))
-_CATALOG_TIMES = Shape("A snapshot", {"snapshots": SNAPSHOTS}, ("snapshots",))
 
 _SHOWN_MICROS = (-62_135_510_400_000_000, 253_402_214_400_000_000)
 """Times that Python's `datetime` has in every time zone, in microseconds since 1970."""
@@ -90,15 +88,46 @@ class Offsets:
             SourceError: the offsets or their time are missing.
         """
         offsets = read_tables(spark, _OFFSETS, location, format=format, options=options)
-        if not is_path(location):
-            return cls(snapshots=read_tables(spark, _CATALOG_TIMES, location)["snapshots"], **offsets)
-        summaries = read_tables(spark, _TIMES, location, format="json", options={"multiLine": "true"})["snapshot"]
-        times = summaries.select(
-            "cluster",
-            F.try_to_timestamp("taken_at").alias("taken_at"),
-            F.col("source.kafka_cluster_id").alias("kafka_cluster_id"),
-        )
-        return cls(snapshots=times, **offsets)
+        snapshots = read_summaries(spark, location, required=True)
+        assert snapshots is not None
+        return cls(snapshots=snapshots, **offsets)
+
+
+def read_summaries(spark: SparkSession, location: str, *, required: bool = False) -> DataFrame | None:
+    """Returns cluster, taken_at, kafka_cluster_id, and gap of the snapshots at a location; None if it has no summaries.
+
+    `gap`: why the snapshot doesn't have all groups of the cluster; null if it has all that its user may see.
+
+    Raises:
+        SourceError: a summary can't be read, or, if they are required, there is none.
+    """
+    if not is_path(location):
+        names = ["snapshots"]
+        found = read_tables(spark, Shape("A snapshot", {"snapshots": SNAPSHOTS}, names[: int(required)]), location)
+        if not found:
+            return None
+        of_content = {name: F.get_json_object("content", f"$.source.{name}") for name in ("kind", "groups", "unseen")}
+        return found["snapshots"].withColumn("gap", _gap(**of_content))
+    names = ["snapshot"]
+    shape = Shape("A snapshot", {"snapshot": _SUMMARY}, names[: int(required)])
+    found = read_tables(spark, shape, location, format="json", options={"multiLine": "true"})
+    if not found:
+        return None
+    return found["snapshot"].select(
+        "cluster",
+        F.try_to_timestamp("taken_at").alias("taken_at"),
+        F.col("source.kafka_cluster_id").alias("kafka_cluster_id"),
+        _gap(*(F.col(f"source.{name}") for name in ("kind", "groups", "unseen"))).alias("gap"),
+    )
+
+
+def _gap(kind: Column, groups: Column, unseen: Column) -> Column:
+    """Returns why a snapshot doesn't have all groups, from its source; null if it has."""
+    return (
+        F.when(kind.isNull() | (kind != "kafka"), "all groups: the snapshot isn't read from the cluster itself")
+        .when(groups.isNotNull(), "all groups: the snapshot was taken with --group")
+        .when(unseen.isNotNull(), F.concat(F.lit("all groups: "), unseen))
+    )
 
 
 _TOPIC = ["cluster", "topic"]
@@ -148,7 +177,7 @@ def loads_between(before: Offsets, after: Offsets) -> DataFrame:
         |        0|payments-eu|                  NULL|                    5.0| 330|
         +---------+-----------+----------------------+-----------------------+----+
     """
-    seconds = _seconds(before, after)
+    seconds = seconds_between(before, after)
     joined = _joined(before, after).join(F.broadcast(seconds), "cluster")
     ends = joined.groupBy(*_PARTITION).agg(
         *(F.max(name).alias(name) for name in ("end_before", "end_after", "seconds")), F.bool_and("same").alias("same")
@@ -196,8 +225,8 @@ def _rate(name: str) -> Column:
     return F.when(F.col("same") & (step >= 0), step / F.col("seconds"))
 
 
-def _seconds(before: Offsets, after: Offsets) -> DataFrame:
-    """Returns the seconds between the snapshots of each cluster. Raises SourceError."""
+def seconds_between(before: Offsets, after: Offsets) -> DataFrame:
+    """Returns the seconds between the snapshots of each cluster: cluster, seconds. Raises SourceError."""
     taken_at = F.when(F.unix_micros("taken_at").between(*_SHOWN_MICROS), F.col("taken_at"))
     sides = [
         offsets.snapshots.select("cluster", taken_at.alias(f"{side}_at"), F.col("kafka_cluster_id").alias(f"{side}_id"))

@@ -1,7 +1,8 @@
 """Takes a snapshot of a running cluster: the tables of a Fleet, and offsets, with few requests.
 
 1. One Metadata request: brokers and racks, topics, partitions, replicas, leaders. One ListPartitionReassignments
-   request. DescribeLogDirs at every broker: cordoned brokers and offline log directories.
+   request. DescribeConfigs, 1,000 topics per request: `cleanup.policy`. DescribeLogDirs at every broker: cordoned
+   brokers and offline log directories.
 2. ListGroups at every broker; DescribeGroups or ConsumerGroupDescribe (KIP-848), 100 groups per request.
 3. OffsetFetch, 50 groups per request; ListOffsets, 5,000 partitions per request, at their leaders.
 4. For loads, the offsets again, and DescribeLogDirs at every broker (`loads`).
@@ -82,7 +83,8 @@ def snapshot(
             progress(kafka_connection.unseen_topics_text(unseen))
         kept = _kept(rows, readable.keys(), topics)
         _add_brokers(rows, metadata.brokers, kafka_loads.log_dir_states(connection))
-        _add_topics(rows, [readable[name] for name in sorted(kept)], moving)
+        policies = kafka_connection.cleanup_policies(connection, kept)
+        _add_topics(rows, [readable[name] for name in sorted(kept)], moving, policies)
         committed, faults, answered_s = kafka_offsets.committed(connection, committing, progress)
         for group_id, fault in sorted(faults.items()):
             rows.add("undescribed", group_id=group_id, error=f"committed offsets: {fault}")
@@ -90,9 +92,11 @@ def snapshot(
         leaders = kafka_offsets.leaders_of(readable[name] for name in kept)
         group_partitions = _partitions(rows, committed, leaders)
         changelogs = streams_applications.changelog_partitions(rows, leaders)
-        wanted = leaders.keys() if loads else changelogs.union(*group_partitions.values())
-        ends = kafka_offsets.offsets_at(connection, leaders, wanted, progress)
+        ends = kafka_offsets.offsets_at(connection, leaders, leaders.keys(), progress)
         _add_offsets(rows, group_partitions, committed, ends)
+        for replica in rows.rows["replicas"]:
+            end = ends.get((replica["topic"], replica["partition"]))
+            replica["end_offset"] = None if end is None else end.offset
         if changelogs:
             log_sizes = kafka_loads.read_sizes(connection, {key: leaders[key] for key in changelogs}, progress)
             streams_applications.add_changelogs(rows, changelogs, committed, ends, log_sizes)
@@ -106,7 +110,8 @@ def snapshot(
         "kind": "kafka",
         "kafka_cluster_id": metadata.cluster_id or None,
         "bootstrap_servers": bootstrap_servers,
-        "groups": groups,
+        "groups": [groups] if isinstance(groups, str) else groups,
+        "unseen": missing,
         "topics": topics,
         "client": f"kafka-python {version('kafka-python')}",
     }
@@ -143,11 +148,15 @@ def _add_brokers(rows: SnapshotRows, brokers: Collection[Any], log_dirs: Mapping
 
 
 def _add_topics(
-    rows: SnapshotRows, topics: Collection[Any], moving: Mapping[tuple[str, int], Mapping[str, list[int]]]
+    rows: SnapshotRows,
+    topics: Collection[Any],
+    moving: Mapping[tuple[str, int], Mapping[str, list[int]]],
+    policies: Mapping[str, str],
 ) -> None:
     """Adds topics and replicas."""
     for topic in topics:
-        rows.add("topics", topic=topic.name, partitions=len(topic.partitions), topic_id=_topic_id(topic))
+        values = {"topic_id": _topic_id(topic), "cleanup_policy": policies.get(topic.name)}
+        rows.add("topics", topic=topic.name, partitions=len(topic.partitions), **values)
         for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index):
             rows.add(
                 "replicas",

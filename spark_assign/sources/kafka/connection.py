@@ -29,7 +29,7 @@ from kafka.errors import (
 )
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from kafka.protocol.admin import DescribeClusterRequest, ListPartitionReassignmentsRequest
+from kafka.protocol.admin import DescribeClusterRequest, DescribeConfigsRequest, ListPartitionReassignmentsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.sources.auth.secret import Secret, hidden
@@ -292,6 +292,7 @@ def wait(seconds: float) -> None:
 _MAX_DISPLAYED = 5
 _MAX_ERROR_CHARACTERS = 2_000
 _REASSIGNMENTS_TIMEOUT_MS = 30_000
+_TOPIC_RESOURCE, _TOPICS_PER_REQUEST = 2, 1_000
 
 NO_SIZES = "bytes are not known of what these brokers lead"
 
@@ -333,6 +334,22 @@ def reassignments(connection: ClusterConnection) -> dict[tuple[str, int], dict[s
         for topic in response.topics
         for partition in topic.partitions
     }
+
+
+def cleanup_policies(connection: ClusterConnection, topics: Collection[str]) -> dict[str, str]:
+    """Returns `cleanup.policy` of each topic whose settings the user may read (DESCRIBE_CONFIGS on the topic)."""
+    try:
+        connection.newest(DescribeConfigsRequest)
+    except errors.IncompatibleBrokerVersion:
+        return {}
+    found: dict[str, str] = {}
+    for names in batches(sorted(topics), _TOPICS_PER_REQUEST):
+        keys = {"resource_type": _TOPIC_RESOURCE, "configuration_keys": ["cleanup.policy"]}
+        resources = [DescribeConfigsRequest.DescribeConfigsResource(resource_name=name, **keys) for name in names]
+        (response,) = connection.send_all([(None, DescribeConfigsRequest(resources=resources))])
+        described = [] if isinstance(response, Exception) else response.results
+        found |= {topic.resource_name: topic.configs[0].value for topic in described if topic.configs}
+    return found
 
 
 def unseen_topics_text(topics: Collection[str]) -> str:

@@ -129,6 +129,9 @@ def _add_readings(rows: SnapshotRows, targets: LoadTargets, first: OffsetReading
     """Adds `loads` from several readings."""
     start_s = time.monotonic()
     first = replace(first, sizes=targets.sizes(targets.leaders))
+    for replica in rows.rows["replicas"]:
+        size = first.sizes.get((replica["topic"], replica["partition"]))
+        replica["bytes"] = None if size is None else size.offset
     readings, recreated = [first], set[str]()
     try:
         for number in range(1, times):

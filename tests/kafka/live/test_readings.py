@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -17,13 +19,14 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from pyspark.sql import SparkSession
 
 from spark_assign import Fleet, SparkAssignError
+from spark_assign.advice.kernel.unused import group_commands, topic_commands
 from spark_assign.sources.files import snapshot_files
 from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.files.snapshot_offsets import Offsets, loads_between
 from spark_assign.sources.kafka import loads as kafka_log_dirs
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from spark_assign.sources.kafka.loads import LoadReadOptions
-from tests.kafka import documented
+from tests.kafka import documented, java_programs, maven
 from tests.kafka.broker import Cluster
 from tests.kafka.live_groups import PATIENCE_S, create_topics, wait_until
 
@@ -272,3 +275,48 @@ def test_the_documented_commands(broker: Cluster, tmp_path: Path, monkeypatch: p
     for step in documented.steps("test_readings"):
         seen = documented.run_job(step, broker, {"60s": "1s", "10m": "5s"})
         assert any(" loads" in line.text for line in seen.lines), seen
+
+
+def test_ends_sizes_and_policies_of_all_partitions(taken: Taken) -> None:
+    """Also of topics without a group; sizes only with readings."""
+    ends = {(row["topic"], row["partition"]): row["end_offset"] for row in taken.after.tables["replicas"].to_pylist()}
+    assert [ends[topic, 0] for topic in ("rd.still", "rd.ahead", "rd.empty", "rd.anew")] == [9, 3, 0, 8]
+    sizes = {row["topic"]: row["bytes"] for row in taken.readings.tables["replicas"].to_pylist()}
+    assert (sizes["rd.still"] > 9 * len(VALUE), sizes["rd.empty"]) == (True, 0)
+    assert {row["bytes"] for row in taken.after.tables["replicas"].to_pylist()} == {None}
+    assert {row["cleanup_policy"] for row in taken.after.tables["topics"].to_pylist()} == {"delete"}
+
+
+def test_commands_that_remove(broker: Cluster, taken: Taken, tmp_path: Path) -> None:
+    """Kafka's tools, in a shell: a group is saved, deleted, and restored; a topic is deleted, and none like it."""
+    classes = maven.applications_classpath()
+    for name in ("kafka-topics.sh", "kafka-consumer-groups.sh"):
+        words = " ".join(
+            [*java_programs.SHORT_LIVED, "-cp", f"'{classes}'", f"org.apache.kafka.tools.{documented.TOOLS[name]}"]
+        )
+        (tmp_path / name).write_text(f'#!/bin/sh\nexec java {words} "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    given = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "BOOTSTRAP_SERVERS": broker.bootstrap_servers}
+
+    def run(*lines: str) -> None:
+        done = subprocess.run(
+            ["bash", "-ec", "\n".join(lines)], cwd=tmp_path, env=os.environ | given, capture_output=True
+        )
+        assert done.returncode == 0, done
+
+    def offsets() -> list[int]:
+        tables = snapshot(broker.bootstrap_servers, groups="rd it's").tables
+        return [row["committed_offset"] for row in tables["offsets"].to_pylist()]
+
+    commit(broker, "rd it's", 3)
+    assert offsets() == [3]
+    commands = group_commands("c", "rd it's", "classic")
+    run(*commands)
+    assert offsets() == []
+    run(f"kafka-consumer-groups.sh --bootstrap-server $BOOTSTRAP_SERVERS {commands[-1].partition('# undo: ')[2]}")
+    assert offsets() == [3]
+    make(broker, "rd.x.y", 0)
+    make(broker, "rd.xay", 0)
+    run(*(line.removeprefix("# ") for line in topic_commands("rd.x.y") if "topics.sh" in line and "--delete" in line))
+    with broker.admin() as admin:
+        assert {"rd.x.y", "rd.xay"} & set(admin.list_topics()) == {"rd.xay"}

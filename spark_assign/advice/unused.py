@@ -1,0 +1,291 @@
+"""Finds what has no known use: topics, groups, partitions that never had a record, and subscriptions to missing topics.
+
+Joins compare the tables of a fleet, and the offsets of two snapshots, to one row of facts per topic, group, or
+subscription. Rows without a known use are then judged one by one (`advice.kernel.unused`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import ClassVar
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from spark_assign.advice.kernel import unused as kernel
+from spark_assign.advice.kernel.unused import UnusedParams
+from spark_assign.fleet import FleetTables
+from spark_assign.replicas.coordinators import OFFSETS_TOPIC
+from spark_assign.spark.arrow_batches import dataframe_of_rows, map_arrow_batches
+from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.spark.tagged_pass import union
+from spark_assign.stores.result import LazyResult
+from spark_assign.tables.advice import UNUSED_TABLES
+from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.groups import GROUP_KEY, INPUT_TABLES, OFFSETS, UNDESCRIBED
+from spark_assign.tables.parameters import find_fault
+from spark_assign.tables.schema_fields import schema, tagged_schema
+
+Tables = Mapping[str, DataFrame]
+
+_TOPIC = ["cluster", "topic"]
+_PARTITION = [*_TOPIC, "partition"]
+_SECONDS, _GAPS = schema("cluster string, seconds double?"), schema("cluster string, gap string?")
+
+
+@dataclass(frozen=True)
+class Unused(LazyResult):
+    """What has no known use, as lazy DataFrames (columns: `tables.advice.UNUSED_TABLES`).
+
+    Attributes:
+        rows: the tagged rows, computed or read back.
+    """
+
+    schemas: ClassVar = UNUSED_TABLES
+
+    @cached_property
+    def unused(self) -> DataFrame:
+        """One row per topic, group, or subscription without a known use, with its certainty and the reason."""
+        return self._rows(kernel.UNUSED_ROW, UNUSED_TABLES["unused"])
+
+
+@dataclass(frozen=True)
+class EarlierSnapshot:
+    """An older snapshot.
+
+    Attributes:
+        fleet: its tables.
+        offsets: its table `offsets` (`tables.groups.OFFSETS`).
+        seconds: cluster, seconds: time between the two snapshots.
+    """
+
+    fleet: FleetTables
+    offsets: DataFrame
+    seconds: DataFrame
+
+
+@dataclass(frozen=True)
+class UnusedEvidence:
+    """What snapshots say beside the tables of a fleet. What is None is unknown.
+
+    Attributes:
+        offsets: the table `offsets` of the snapshot (`tables.groups.OFFSETS`).
+        undescribed: cluster, group_id, error: groups that the cluster listed but did not describe.
+        gaps: cluster, gap: why the snapshot doesn't have all groups of the cluster; null: it has all.
+        earlier: an older snapshot.
+    """
+
+    offsets: DataFrame | None = None
+    undescribed: DataFrame | None = None
+    gaps: DataFrame | None = None
+    earlier: EarlierSnapshot | None = None
+
+
+def find_unused(
+    fleet: FleetTables, evidence: UnusedEvidence | None = None, params: UnusedParams | None = None
+) -> Unused:
+    """Finds topics without readers and growth, groups without members or commits, partitions that never had a record,
+    and subscriptions to topics that don't exist; with what they cost, and how to remove them safely.
+
+    A reader of a topic is a group with a member that subscribes to it or owns partitions of it, or a Streams
+    application that has it. What Kafka's brokers use (`__…`) is never a finding. See `advice.kernel.unused`.
+
+    Args:
+        fleet: the tables of the later snapshot: of all groups, or topics seem to be unused.
+        evidence: offsets, and an older snapshot; `None`: nothing is known, and all findings that need it are `unknown`.
+        params: thresholds; `None`: the defaults of `UnusedParams`.
+
+    Returns:
+        The findings. Its tables are lazy.
+
+    Raises:
+        ConfigError: an invalid threshold.
+
+    Examples:
+        >>> without_groups = fleet.filter_groups(fleet.groups.where("group_id = 'gone'"))
+        >>> find_unused(without_groups).unused.select("subject", "topic", "certainty").show()
+        +-------+-----+---------+
+        |subject|topic|certainty|
+        +-------+-----+---------+
+        |  topic|    t|  unknown|
+        +-------+-----+---------+
+    """
+    params, evidence = params or UnusedParams(), evidence or UnusedEvidence()
+    if fault := find_fault(params):
+        raise ConfigError(f"find_unused: {fault}")
+    earlier = evidence.earlier
+    now = _tables(fleet, fleet, evidence.offsets)
+    before = _tables(fleet, *((earlier.fleet, earlier.offsets) if earlier is not None else (None, None)))
+    undescribed = _filled(fleet, UNDESCRIBED, evidence.undescribed)
+    found = [
+        _topic_facts(fleet, now, before),
+        _group_facts(evidence, now, before).join(undescribed, GROUP_KEY, "left_anti"),
+        _missing_topics(fleet),
+    ]
+    clusters = F.broadcast(_clusters(now["topics"], evidence, undescribed))
+    facts = union(rows.join(clusters, "cluster", "left") for rows in found).repartition("cluster")
+    columns = tagged_schema(UNUSED_TABLES)
+    tables = {"offsets": evidence.offsets, "groups": fleet.groups}
+    unknown = [kernel.NOT_GIVEN[name] for name, table in tables.items() if table is None]
+    judge = partial(kernel.judge, params=params, schema=to_arrow_schema(columns), unknown=unknown)
+    rejected = {"kind": F.lit(kernel.REJECTED), "code": F.lit("undescribed"), "detail": F.col("error")}
+    rows = undescribed.select(*GROUP_KEY, *(value.alias(name) for name, value in rejected.items()))
+    return Unused(union([facts.mapInArrow(map_arrow_batches(judge), columns), rows]))
+
+
+def _filled(fleet: FleetTables, columns: StructType, table: DataFrame | None) -> DataFrame:
+    """Returns a table with all columns of its schema; without rows if it is unknown."""
+    empty = dataframe_of_rows(fleet.topics.sparkSession, [], columns)
+    return empty if table is None else union([empty, table])
+
+
+def _tables(session: FleetTables, fleet: FleetTables | None, offsets: DataFrame | None) -> Tables:
+    """Returns the tables of one snapshot; those that are unknown have no rows."""
+    tables = {name: getattr(fleet, name, None) for name in INPUT_TABLES} | {"offsets": offsets}
+    schemas = INPUT_TABLES | {"offsets": OFFSETS}
+    return {name: _filled(session, schemas[name], table) for name, table in tables.items()}
+
+
+def _clusters(topics: DataFrame, evidence: UnusedEvidence, undescribed: DataFrame) -> DataFrame:
+    """Returns what is known of each cluster (`advice.kernel.unused`)."""
+    found = topics.groupBy("cluster").agg(
+        F.bool_or(F.col("topic").rlike(kernel.MIRROR_TOPIC)).alias("has_mirrors"),
+        F.max(F.when(F.col("topic") == OFFSETS_TOPIC, F.col("partitions"))).alias("offsets_partitions"),
+    )
+    number = undescribed.groupBy("cluster").agg(F.count_distinct("group_id").alias("undescribed"))
+    found = found.join(number, "cluster", "left")
+    spark, earlier = topics.sparkSession, evidence.earlier
+    seconds = dataframe_of_rows(spark, [], _SECONDS) if earlier is None else earlier.seconds
+    gaps = dataframe_of_rows(spark, [], _GAPS) if evidence.gaps is None else evidence.gaps
+    gap = F.coalesce("gap", F.lit("")).alias("gap")
+    return found.join(seconds, "cluster", "left").join(gaps.select("cluster", gap), "cluster", "left")
+
+
+# --- topics ---------------------------------------------------------------------------------------------------
+
+
+def _topic_facts(fleet: FleetTables, now: Tables, before: Tables) -> DataFrame:
+    """Returns topics without a member that reads them, and topics with partitions that never had a record."""
+    found = now["topics"].where(~F.col("topic").startswith("__")).select(*_TOPIC, "partitions", "cleanup_policy")
+    being_written = F.max(F.col("in_messages_per_second") > 0).alias("being_written")
+    for facts in (
+        *(_growth(now, before), _readers(fleet, now), _logs(now["replicas"])),
+        now["loads"].groupBy(*_TOPIC).agg(being_written),
+    ):
+        found = found.join(facts, _TOPIC, "left")
+    kind = F.when(F.col("is_read"), kernel.PARTITIONS).otherwise(kernel.TOPIC)
+    is_found = ~F.coalesce("is_read", F.lit(False)) | (F.col("never_written") > 0)
+    return found.where(is_found).withColumn("kind", kind)
+
+
+def _ends(tables: Tables, name: str) -> DataFrame:
+    """Returns the end offset of each partition, null if it is unknown, in a column of this name."""
+    rows = union(tables[table].select(*_PARTITION, "end_offset") for table in ("offsets", "replicas"))
+    return rows.groupBy(*_PARTITION).agg(F.max("end_offset").alias(name))
+
+
+def _growth(now: Tables, before: Tables) -> DataFrame:
+    """Returns, for each topic, the numbers of partitions with a known, changed, and zero end offset."""
+    topics = now["topics"].select(*_TOPIC, "partitions", F.col("topic_id").alias("id"))
+    topics = topics.join(before["topics"].select(*_TOPIC, F.col("topic_id").alias("id_before")), _TOPIC, "left")
+    rows = topics.join(_ends(now, "end"), _TOPIC).where(F.col("partition") < F.col("partitions"))
+    rows = rows.join(_ends(before, "end_before"), _PARTITION, "left")
+    return rows.groupBy(*_TOPIC).agg(
+        F.count("end").alias("known_ends"),
+        F.count_if(F.col("end") == 0).alias("never_written"),
+        F.count("end_before").alias("compared"),
+        F.count_if(F.col("end") != F.col("end_before")).alias("changed"),
+        F.max(F.col("id") != F.col("id_before")).alias("recreated"),
+    )
+
+
+def _readers(fleet: FleetTables, now: Tables) -> DataFrame:
+    """Returns, for each topic, whether a member or an application has it, and the groups that committed offsets."""
+    lists = (("owned_lists", "topics"), ("subtopologies", "source_topics"), ("subtopologies", "changelog_topics"))
+    of_members = [
+        fleet.subscribed_topics,
+        *(now[name] for name in ("owned", "owned_slices", "changelogs")),
+        *(now[name].select(*GROUP_KEY, F.explode(topics).alias("topic")) for name, topics in lists),
+    ]
+    committed = [
+        *(now["offsets"].where("committed_offset IS NOT NULL"), now["initialized"]),
+        now["loads"].where("group_id IS NOT NULL"),
+    ]
+    rows = union(
+        table.select(*GROUP_KEY, "topic", F.lit(is_read).alias("is_read"))
+        for is_read, tables in ((True, of_members), (False, committed))
+        for table in tables
+    )
+    return rows.groupBy(*_TOPIC).agg(
+        F.max("is_read").alias("is_read"),
+        F.count_distinct("group_id").alias("commit_groups"),
+        F.min("group_id").alias("commit_group"),
+    )
+
+
+def _logs(replicas: DataFrame) -> DataFrame:
+    """Returns the number of replicas of each topic, and the bytes of their logs (null if not all are known)."""
+    number, are_known = F.size("replicas"), F.count("bytes") == F.count(F.lit(1))
+    disk_bytes = F.when(are_known, _bounded(F.sum(F.col("bytes").cast("decimal(20,0)") * number)))
+    return replicas.groupBy(*_TOPIC).agg(F.sum(number).alias("replicas"), disk_bytes.alias("disk_bytes"))
+
+
+def _bounded(total: Column) -> Column:
+    """Returns a sum of decimals as a long, at most the largest long; null if it is null."""
+    return F.when(total > F.lit(2**63 - 1), F.lit(2**63 - 1)).otherwise(total).cast("long")
+
+
+# --- groups ---------------------------------------------------------------------------------------------------
+
+
+def _group_facts(evidence: UnusedEvidence, now: Tables, before: Tables) -> DataFrame:
+    """Returns groups without members, or with members that commit nothing."""
+    known = union([now["groups"].select(*GROUP_KEY, "group_type", "state"), _keys(now)]).groupBy(*GROUP_KEY)
+    found = known.agg(*(F.max(name).alias(name) for name in ("group_type", "state")))
+    found = found.join(_members(now, "members"), GROUP_KEY, "left").join(_commits(now, before), GROUP_KEY, "left")
+    found = found.fillna(0, ["members", "committed_partitions", "moved"])
+    found = found.join(_members(before, "members_before"), GROUP_KEY, "left")
+    found = found.join(_keys(before).distinct().withColumn("was_known", F.lit(True)), GROUP_KEY, "left")
+    is_still = (F.col("moved") == 0) if evidence.earlier is not None else F.lit(True)
+    is_empty = (F.col("members") == 0) & (F.col("state").isNull() | F.col("state").isin("Empty", "Dead"))
+    is_behind = (F.col("committed_partitions") > 0) & (F.col("behind") > 0) & (F.col("members") > 0)
+    has_none = (F.col("committed_partitions") == 0) & (F.col("members") > 0)
+    is_found = (is_still & (is_empty | is_behind)) | (has_none & F.lit(evidence.offsets is not None))
+    return found.where(is_found).withColumn("kind", F.lit(kernel.GROUP))
+
+
+def _keys(tables: Tables) -> DataFrame:
+    """Returns the key of each group, once or more often."""
+    return union(tables[name].select(*GROUP_KEY) for name in ("groups", "members", "offsets"))
+
+
+def _members(tables: Tables, name: str) -> DataFrame:
+    return tables["members"].groupBy(*GROUP_KEY).agg(F.count(F.lit(1)).alias(name))
+
+
+def _commits(now: Tables, before: Tables) -> DataFrame:
+    """Returns the committed partitions of each group, those that it committed since the older snapshot, and the records
+    that were written to them since.
+    """
+    key = [*GROUP_KEY, "topic", "partition"]
+    rows = now["offsets"].where("committed_offset IS NOT NULL").select(*key, "committed_offset", "end_offset")
+    rows = rows.join(before["offsets"].select(*key, F.col("committed_offset").alias("before")), key, "left")
+    rows = rows.join(_ends(before, "end_before"), _PARTITION, "left")
+    written = F.try_subtract("end_offset", "end_before")
+    return rows.groupBy(*GROUP_KEY).agg(
+        F.count(F.lit(1)).alias("committed_partitions"),
+        F.count_if(~F.col("committed_offset").eqNullSafe(F.col("before"))).alias("moved"),
+        _bounded(F.sum(F.when(written > 0, written).cast("decimal(20,0)"))).alias("behind"),
+    )
+
+
+# --- subscriptions --------------------------------------------------------------------------------------------
+
+
+def _missing_topics(fleet: FleetTables) -> DataFrame:
+    """Returns the subscribed topics of each group that the fleet doesn't have."""
+    missing = fleet.subscribed_topics.join(fleet.topics.select(*_TOPIC), _TOPIC, "left_anti")
+    return missing.select(*GROUP_KEY, "topic").withColumn("kind", F.lit(kernel.SUBSCRIPTION))
