@@ -71,7 +71,7 @@ def test_the_current_leader_counts(spark: SparkSession) -> None:
 def test_what_is_missing(spark: SparkSession) -> None:
     """Each with a remedy; and what is no price."""
     fleet = given.zones_fleet(spark)
-    with pytest.raises(ConfigError, match=r"price_per_gb is -0\.1; expected 0 or more"):
+    with pytest.raises(ConfigError, match=r"price_per_gb is -0\.1; expected at least 0"):
         measure_zone_traffic(fleet, ZoneParams(price_per_gb=-0.1))
     without = {name: fleet.__getattribute__(name).withColumn("rack_id", F.lit("")) for name in ("members", "brokers")}
     with pytest.raises(FleetError) as raised:
