@@ -118,9 +118,7 @@ def test_requests_that_cannot_be_placed(spark: SparkSession) -> None:
     ]
     found = {(row["topic"], row["partition"]): row["replicas"] for row in placed.placements.collect()}
     assert found == {("good", 0): [3], ("good", 1): [7]} | {("grown", at): [3 if at % 2 == 0 else 7] for at in range(8)}
-    with pytest.raises(
-        FleetError, match=r"brokers.broker_id: the same key twice: 2 rows, e.g. cluster=c, broker_id=3"
-    ):
+    with pytest.raises(FleetError, match=r"brokers.broker_id: the same key twice: 2 rows, e.g. cluster=c, broker_id=3"):
         place(requests, brokers.unionByName(brokers.where("broker_id = 3")))
     with pytest.raises(FleetError, match=r"requests.replication_factor: the column is missing"):
         place(requests.drop("replication_factor"), brokers)
