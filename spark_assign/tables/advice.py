@@ -28,13 +28,12 @@ SIZES = schema(
 (`advice.kernel.size`). `members`: current number of members. `needed`: smallest number of members that keeps up; null
 if none does, or if the capacity of a member is unknown. `knee`: number of members at which the curve bends.
 `saturation_members`: with more members than this, the load of the most loaded member doesn't decrease. `limited_by`:
-the reason, which is `partitions`, `hot-partition`, or `assignor`. `partitions_needed`: number of partitions,
-and of members, that must share the load evenly. `load`, `load_at_quantile`: load of the group, mean and at the
-quantile. `max_load`, `max_load_needed`: load of the most loaded member, with the current and the needed number of
-members. `hot_load`: load
-of the hottest partition. `hot_topic`, `hot_partition`: the hottest partition. `capacity`: load that a member can
-handle. `capacity_source`: `configured` or `measured`. `drain_seconds`, `drain_seconds_needed`: time until the slowest
-member has read its lag, with the current and the needed number of members; as in METRICS. `moved`,
+the reason, which is `partitions`, `hot-partition`, or `assignor`. `partitions_needed`: number of partitions, and of
+members, that must share the load evenly. `load`, `load_at_quantile`: load of the group, mean and at the quantile.
+`max_load`, `max_load_needed`: load of the most loaded member, with the current and the needed number of members.
+`hot_load`: load of the hottest partition. `hot_topic`, `hot_partition`: the hottest partition. `capacity`: load that a
+member can handle. `capacity_source`: `configured` or `measured`. `drain_seconds`, `drain_seconds_needed`: time until
+the slowest member has read its lag, with the current and the needed number of members; as in METRICS. `moved`,
 `paused_partition_seconds`: cost of the change to `needed` members."""
 
 CURVES = schema(
