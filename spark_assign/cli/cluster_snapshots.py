@@ -31,6 +31,7 @@ from typing import Any
 
 import click
 
+from spark_assign.cli.options import number_problem
 from spark_assign.cli.owners import entries
 from spark_assign.cli.settings_file import from_file, validated
 from spark_assign.report.formatting import visible
@@ -60,6 +61,9 @@ def read_clusters(path: Path, parameters: Sequence[click.Parameter]) -> dict[str
     for name, table in clusters.items():
         flags = {key.replace("-", "_"): value for key, value in table.items() if key != "labels"}
         values[name] = validated(model, flags, f"{path}: [clusters.{name}]").model_dump(exclude_unset=True)
+        for each in parameters:
+            if problem := number_problem(each, values[name].get(str(each.name))):
+                raise ConfigError(f"{path}: [clusters.{name}]: {each.name}: {problem}")
         for flag in FILES:
             if "://" not in values[name].get(flag, "://"):
                 values[name][flag] = os.path.join(folder, os.path.expanduser(values[name][flag]))

@@ -21,7 +21,7 @@ import click
 from click.core import ParameterSource
 
 from spark_assign.cli.locations import LOCATION
-from spark_assign.cli.options import CONFIG, largest, location_option
+from spark_assign.cli.options import CONFIG, location_option, number_problem
 from spark_assign.cli.outcome import Outcome, find_option, write
 from spark_assign.cli.process import (
     INTERRUPTED,
@@ -319,9 +319,8 @@ def job(
 
 def _options(ctx: click.Context) -> Options:
     for param in ctx.command.params:
-        value, most = ctx.params.get(str(param.name)), largest(param)
-        if isinstance(value, int | float) and not -most <= value <= most:
-            raise click.BadParameter(f"{str(value)[:40]} isn't a number of at most {most:,}.", ctx, param)
+        if problem := number_problem(param, ctx.params.get(str(param.name))):
+            raise click.BadParameter(f"{problem}.", ctx, param)
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     given = {name: source for name, source in sources.items() if source is not ParameterSource.DEFAULT}
     label = str(getattr(ctx.command, "label", ctx.command.name))

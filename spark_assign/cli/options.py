@@ -86,14 +86,16 @@ _MAX_DURATION_MS = 36_500 * _UNITS_MS["d"]
 """Longest duration. No time of a record minus it is before the year 1, nor is a sum of some more than a long."""
 
 
-def largest(option: click.Parameter) -> int:
-    """Returns the largest absolute value of an option that is a number, so that no sum of some overflows.
+def number_problem(option: click.Parameter, value: Any) -> str | None:
+    """Returns why a number is too large for an option, so that no sum of some overflows; None for any other value.
 
-    It is 2^53, or a billion for a whole number that isn't bytes: one more than such a number is an int. Neither
+    The limit is 2^53, or a billion for a whole number that isn't bytes: one more than such a number is an int. Neither
     infinity nor "not a number" is a value.
     """
     is_bytes = "BYTES" in f"{option.name} {option.metavar}".upper()
-    return 1_000_000_000 if isinstance(option.type, click.types.IntParamType) and not is_bytes else 1 << 53
+    most = 1_000_000_000 if isinstance(option.type, click.types.IntParamType) and not is_bytes else 1 << 53
+    is_fine = not isinstance(value, int | float) or -most <= value <= most
+    return None if is_fine else f"{str(value)[:40]} isn't a number of at most {most:,}"
 
 
 def compose_options(*options: Decorator) -> Decorator:

@@ -9,8 +9,6 @@ import click
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic_core import PydanticCustomError
 
-from spark_assign.cli.options import largest
-
 TABLES = {
     "fleet": {"location": "fleet", "format": "format", "options": "option", "tables": "table"},
     "output": {"location": "output", "format": "output_format", "options": "output_option"},
@@ -68,10 +66,9 @@ def _type(flag: Any) -> Any:
     if isinstance(kind, click.Choice):
         return Literal[tuple(kind.choices)]
     if isinstance(kind, click.types.IntParamType):
-        least = getattr(kind, "min", None)
-        return Annotated[int, Field(ge=-largest(flag) if least is None else least, le=largest(flag))]
+        return Annotated[int, Field(ge=getattr(kind, "min", None), le=getattr(kind, "max", None))]
     if isinstance(kind, click.types.FloatParamType):
-        return Annotated[float, Field(ge=-largest(flag), le=largest(flag))]
+        return float
     return Annotated[str, BeforeValidator(_word), WithJsonSchema(_WORD)]
 
 
