@@ -144,7 +144,7 @@ def test_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pyt
     assert "3 members" in capsys.readouterr().out
     lines = next(tmp_path.glob("fleet/cluster=prod/taken=*/topics.json")).read_text().splitlines()
     known = {"cluster": "prod", "topic": "orders", "partitions": 3}
-    assert json.loads(lines[0]) == known | {"topic_id": "PDqtFm2FTRmCJRFreBcepw"}
+    assert json.loads(lines[0]) == known | {"topic_id": "PDqtFm2FTRmCJRFreBcepw", "cleanup_policy": None}
     assert snapshot.main([*arguments, "--groups-file", str(tmp_path / "nowhere")]) == 2
     assert "nowhere cannot be read" in caplog.text
 

@@ -152,13 +152,13 @@ def topic_commands(topic: str) -> list[str]:
     `--describe` and `--delete` of kafka-topics.sh take a regular expression (TopicCommand), so that `a.b` would also
     delete `a-b`; kafka-acls.sh takes the name.
     """
-    pattern, name = (shell_word(text) for text in (topic.replace(".", r"\."), topic))
-    acl = f"--deny-principal 'User:*' --operation Read --operation Write --topic={name}"
+    pattern = topic.replace(".", r"\.")
+    acl = f"--deny-principal 'User:*' --operation Read --operation Write --topic={shell_word(topic)}"
     return [
-        f"kafka-topics.sh {_SERVERS} --describe --topic={pattern}  # keep the output, to create it again",
+        f"kafka-topics.sh {_SERVERS} --describe --topic={shell_word(pattern)}  # keep the output, to create it again",
         f"kafka-acls.sh {_SERVERS} --add {acl}  # undo: --remove",
         "# Later, if no client had an error for as long as its rarest reader waits. Kafka can't undelete a topic.",
-        f"# kafka-topics.sh {_SERVERS} --delete --topic={pattern}",
+        f"# kafka-topics.sh {_SERVERS} --delete --topic={shell_word(pattern)}",
         f"# kafka-acls.sh {_SERVERS} --remove --force {acl}",
     ]
 
