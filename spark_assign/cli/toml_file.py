@@ -37,8 +37,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         text = content.decode("utf-8").replace("\r\n", "\n")
         _check_tokens(path, text)
         return tomllib.loads(text)
-    except TomlError:
-        raise
     except OSError as error:
         raise TomlError(f"{path}: can't be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
