@@ -34,12 +34,12 @@ from spark_assign.cli.options import (
     pairs,
     parameter_options,
     patterns,
-    streams_options,
-    streams_thresholds,
     top,
 )
+from spark_assign.groups.alerts import AlertLimits
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.parameters import Param, find_fault
+from spark_assign.tables.streams import StreamsParams
 from tests.cases import cases
 
 ROOT = Path(__file__).parents[2]
@@ -90,12 +90,12 @@ def test_one_flag_has_one_meaning() -> None:
         assert ("--format" in flags) is ("--fleet" in flags or name == "diff"), name
         if name != "daily":  # its steps have these flags
             assert ("--output-format" in flags) is ("--run-id" in flags or name in SNAPSHOTS), name
-            assert ("--sample" in flags) <= ("--fleet" in flags or name in ("check", "diff")), name
+            assert ("--sample" in flags) <= ("--fleet" in flags or name in ("check", "diff", "mcp")), name
 
 
 def example(run: Any = lambda options: 0) -> Job:
     """A job with the options that most have."""
-    streams: Any = streams_options()(streams_thresholds()(run))
+    streams: Any = parameter_options(StreamsParams)(parameter_options(AlertLimits, "max_restore_ms")(run))
     made: Any = input_options()(output_options()(patterns("--group", "only those")(top()(streams))))
     return job("An example.", "Exit codes: 0 done.", name="example")(made)
 
@@ -126,8 +126,9 @@ def test_a_job_is_called_with_its_options() -> None:
     (["--top", "many"], "'many' is not a valid integer"),
     (["--top", "-1"], "-1 is not in the range"),
     (["--top", "2147483647"], "2147483647 isn't a number of at most 1,000,000,000"),
-    (["--restore-bytes-per-second", "nan"], "nan isn't a number of at most 9,007,199,254,740,992"),
-    (["--restore-bytes-per-second", "1e400"], "inf isn't a number"),
+    (["--restore-bytes-per-second", "nan"], "expected above 0"),
+    (["--restore-bytes-per-second", "1e400"], "expected above 0"),
+    (["--restore-bytes-per-second", "1e300"], "1e+300 isn't a number of at most 9,007,199,254,740,992"),
     (["--max-restore-time", "36501d"], "'36501d' isn't a valid duration"),
     (["--max-restore-time", "1e400s"], "'1e400s' isn't a valid duration"),
     (["--max-restore-time", "-0s"], "'-0s' isn't a valid duration"),

@@ -202,7 +202,7 @@ def group_commands(cluster: str, group_id: str, group_type: str) -> list[str]:
         return [f"{tool} --describe {group}  # keep the output: its start offsets", f"{tool} --delete {group}"]
     file = f"offsets-{hashlib.sha256(f'{cluster} {group_id}'.encode('utf-8', 'replace')).hexdigest()[:12]}.csv"
     save = f"--reset-offsets {group} --all-topics --to-current --dry-run --export > {file} && test -s {file} &&"
-    undo = f"--reset-offsets {group} --from-file {file} --execute"
+    undo = f"--reset-offsets {group} --from-file {shell_word(file)} --execute"
     return [f"{tool} {save}", f"  {tool} --delete {group}  # undo: {undo}"]
 
 
