@@ -198,12 +198,13 @@ _DELETE = {"share": "kafka-share-groups.sh"} | dict.fromkeys(("classic", "consum
 def group_commands(cluster: str, group_id: str, group_type: str) -> list[str]:
     """Returns commands that save the offsets of a group and delete the group, which fails if it has members."""
     tool, group = f"{_DELETE[group_type]} {_SERVERS}", f"--group={shell_word(group_id)}"
+    delete = " ".join((tool, "--delete", group))
     if group_type == "share":
-        return [f"{tool} --describe {group}  # keep the output: its start offsets", f"{tool} --delete {group}"]
+        return [" ".join((tool, "--describe", group, " # keep the output: its start offsets")), delete]
     file = f"offsets-{hashlib.sha256(f'{cluster} {group_id}'.encode('utf-8', 'replace')).hexdigest()[:12]}.csv"
-    save = f"--reset-offsets {group} --all-topics --to-current --dry-run --export > {file} && test -s {file} &&"
-    undo = f"--reset-offsets {group} --from-file {shell_word(file)} --execute"
-    return [f"{tool} {save}", f"  {tool} --delete {group}  # undo: {undo}"]
+    reset = " ".join(("--reset-offsets", group))
+    save = f"{tool} {reset} --all-topics --to-current --dry-run --export > {file} && test -s {file} &&"
+    return [save, f"  {delete}  # undo: {reset} --from-file={shell_word(file)} --execute"]
 
 
 # --- partitions without a record, and subscriptions to missing topics ----------------------------------------
