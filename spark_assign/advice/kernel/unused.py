@@ -153,13 +153,14 @@ def topic_commands(topic: str) -> list[str]:
     delete `a-b`; kafka-acls.sh takes the name.
     """
     pattern = topic.replace(".", r"\.")
-    acl = f"--deny-principal 'User:*' --operation Read --operation Write --topic={shell_word(topic)}"
+    acls = f"kafka-acls.sh {_SERVERS}"
+    acl = f"--topic={shell_word(topic)} --deny-principal 'User:*' --operation Read --operation Write"
     return [
         f"kafka-topics.sh {_SERVERS} --describe --topic={shell_word(pattern)}  # keep the output, to create it again",
-        f"kafka-acls.sh {_SERVERS} --add {acl}  # undo: --remove",
+        " ".join((acls, "--add", acl, " # undo: --remove")),
         "# Later, if no client had an error for as long as its rarest reader waits. Kafka can't undelete a topic.",
         f"# kafka-topics.sh {_SERVERS} --delete --topic={shell_word(pattern)}",
-        f"# kafka-acls.sh {_SERVERS} --remove --force {acl}",
+        " ".join(("#", acls, "--remove --force", acl)),
     ]
 
 
