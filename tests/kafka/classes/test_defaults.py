@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.docs.pages import ROOT
-from tests.kafka import java_programs, maven
+from tests.kafka import fetched, java_programs, maven
 
 pytestmark = pytest.mark.kafka
 
@@ -42,5 +42,6 @@ def test_defaults_that_the_pages_name() -> None:
         assert words in " ".join((ROOT / page).read_text().split()), (name, page)
         wanted.append((name, value))
     names = [name for name, _ in wanted]
-    classes = maven.group_coordinator_classpath(maven.VERSION)
-    assert dict(wanted) == dict(zip(names, java_programs.answers("Defaults", names, classes), strict=True))
+    with fetched.or_skipped():
+        classes = maven.group_coordinator_classpath(maven.VERSION)
+        assert dict(wanted) == dict(zip(names, java_programs.answers("Defaults", names, classes), strict=True))
