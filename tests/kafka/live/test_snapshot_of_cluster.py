@@ -224,7 +224,7 @@ def test_the_tools_text_says_the_same(
             mine = "group_id" if table in ("owned_lists", "offsets") else "topic"
             rows = [_row(each) for each in tables[table] if each[mine].startswith(("s-", "s."))]
             wanted = [_row(each) for each in _rows(taken, table)]
-            if name == "text":  # the tools don't print these
+            if name == "text" and table in ("topics", "replicas"):  # the tools don't print policies and end offsets
                 wanted = [each | dict.fromkeys({"cleanup_policy", "end_offset"} & {*each}) for each in wanted]
             assert sorted(rows, key=str) == sorted(wanted, key=str), (name, table)
         assignors = {row["group_id"]: row["assignor"] for row in tables["groups"] if row["group_id"].startswith("s-")}
