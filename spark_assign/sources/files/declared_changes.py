@@ -124,11 +124,10 @@ def read_changes(old: str, new: str, mapped: Mapped) -> tuple[list[DeclaredChang
     sides: tuple[_Found, _Found] = ({}, {})
     files, notes = (_files(old), _files(new)), []
     for name in sorted({*files[0], *files[1]}):
-        paths, shown = [each.get(name) for each in files], name or Path(new).name
-        contents = [None if path is None else _content(path) for path in paths]
-        is_equal = contents[0] == contents[1] and filecmp.cmp(
-            *filter(None, paths), shallow=False
-        )  # also beyond a bound
+        (old_file, new_file), shown = (each.get(name) for each in files), name or Path(new).name
+        contents = [None if path is None else _content(path) for path in (old_file, new_file)]
+        is_equal = old_file is not None and new_file is not None and contents[0] == contents[1]
+        is_equal = is_equal and filecmp.cmp(str(old_file), str(new_file), shallow=False)  # what is beyond the limit
         for side, content in zip(sides, contents, strict=True):
             try:
                 read = () if content is None else _declarations(shown, content)
