@@ -124,7 +124,10 @@ class _Group:
         """Returns the fleet of the group after changes. Raises ConfigError if one of them isn't possible."""
         fleet, members = self.fleet, self.row["members"]
         if remove >= members:
-            raise ConfigError(f"The group has {members} members, and at least one must remain.")
+            why = (
+                f"{members} members, and at least one must remain" if members else "no members, so nothing is assigned"
+            )
+            raise ConfigError(f"The group has {why}.")
         if (topic is None) != (partitions is None):
             raise ConfigError("topic and partitions belong together: give both, or neither.")
         if topic is not None and fleet.subscribed_topics.where(F.col("topic") == topic).isEmpty():

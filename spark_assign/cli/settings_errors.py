@@ -27,10 +27,11 @@ _EXPECTED = {
     "datetime_type": "a date",
     "greater_than_equal": "{ge:g} or more",
     "greater_than": "more than {gt:g}",
-    "less_than_equal": "{le:g} or less",
+    "less_than_equal": "{le:,.15g} or less",
+    "less_than": "less than {lt:g}",
 }
 _MAX_FAULTS, _MAX_CHARACTERS = 50, 200
-_RANGE_KINDS = ("greater_than_equal", "greater_than", "less_than_equal")
+_RANGE_KINDS = ("greater_than_equal", "greater_than", "less_than_equal", "less_than")
 
 
 def faults(error: ValidationError, model: type[BaseModel], settings: Mapping[str, Any]) -> list[str]:

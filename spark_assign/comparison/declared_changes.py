@@ -215,7 +215,7 @@ def resolve(fleet: FleetTables, changes: Sequence[DeclaredChange], clusters: Map
     groups = [each.group_id for each in changes if each.group_id]
     found = fleet.topics.where(F.col("topic").isin(topics)).select("cluster", "topic", "partitions")
     partitions = {(row[0], row[1]): row[2] for row in found.collect()}  # the topics that change
-    members = _members(fleet, groups)
+    members, seen = _members(fleet, groups), dict[tuple[Kind, _Key, str], DeclaredChange]()
     for declared in changes:
         change = replace(declared, cluster=clusters.get(str(declared.cluster), declared.cluster))
         if change.kind == Kind.CONNECTOR and all(name != change.group_id for _, name in members):
@@ -226,6 +226,10 @@ def resolve(fleet: FleetTables, changes: Sequence[DeclaredChange], clusters: Map
         key = (_cluster(change, resolved.clusters, having), change.group_id or change.name)
         kind = Kind.GROUP if change.kind == Kind.CONNECTOR else change.kind
         change = replace(change, kind=kind, cluster=key[0], name=key[1])
+        other = seen.setdefault((kind, key, change.setting), change)
+        if kind != Kind.GROUP and other.after != change.after:
+            what = f"{other.where} and {change.where} change the {kind} {change.name[:MAX_NAME]!r} of the snapshot"
+            raise ConfigError(f"{what} differently. Compare the files of one cluster, or of one version, at a time.")
         if change.kind == Kind.TOPIC:
             _add_topic(resolved, change, key, partitions.get(key))
         elif change.kind == Kind.GROUP:

@@ -169,6 +169,8 @@ def _intro(review: Review) -> str:
     if totals.get("planned"):
         paused, rounds = f"{totals['paused'] or 0:,.0f} partition-seconds", count(totals["rounds"] or 1, "round")
         parts.append(f"Expected: {paused} without consumption, and at most {rounds} per group")
+    if rejected := totals.get("groups", 0) - totals.get("planned", 0):
+        parts.append(f"{count(rejected, 'group')} can't be planned")
     return ". ".join(parts) + "."
 
 

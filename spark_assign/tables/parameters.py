@@ -64,7 +64,9 @@ class Param:
 
     def __str__(self) -> str:
         named = {"at least": self.least, "above": self.above, "at most": self.most, "below": self.below}
-        return " and ".join(f"{word} {number:,g}" for word, number in named.items() if number is not None) or "a number"
+        return (
+            " and ".join(f"{word} {number:,.15g}" for word, number in named.items() if number is not None) or "a number"
+        )
 
 
 def largest(name: str, *, is_whole: bool) -> int:

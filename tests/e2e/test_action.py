@@ -120,6 +120,7 @@ def test_a_pull_request_is_commented_once(repository: Repository) -> None:
         "api --silent --method PATCH repos/o/r/issues/comments/42 --field body=@comment.md"
     )
     assert list(repository.clone.glob("[xy]")) == []
+    assert repository.run(MAP="no/map.toml") == 2
 
 
 def test_a_pull_request_that_is_not_compared(repository: Repository) -> None:

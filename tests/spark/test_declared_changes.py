@@ -154,6 +154,13 @@ def test_a_text_has_an_end(review: Review) -> None:
     (CONSUMER.format("mail", 1), CONSUMER.format("mail", 2), "x.yaml:4: the group 'mail' isn't in the snapshot"),
     ("", "a: [", "isn't valid YAML"),
     (
+        "",
+        "---\n".join(
+            TOPIC.format(f"orders.created, labels: {{strimzi.io/cluster: {c}}}", n) for c, n in (("a", 24), ("b", 36))
+        ),
+        "x.yaml:4 and x.yaml:9 change the topic 'orders.created' of the snapshot differently",
+    ),
+    (
         TOPIC.format("a", 1),
         "".join(f"---\n{TOPIC.format(f'a{n}', 1)}" for n in range(1_001)),
         "changes, expected at most",

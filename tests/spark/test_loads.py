@@ -130,7 +130,7 @@ def test_snapshots_that_do_not_go_together(spark: SparkSession, tmp_path: Path) 
     with pytest.raises(SparkAssignError) as caught:
         loads_between(first, second)
     heading, *lines = str(caught.value).splitlines()
-    assert heading == "no rates between these snapshots:"
+    assert heading == "these snapshots can't be compared:"
     clusters = [line.partition(":")[0].strip(" -") for line in lines]
     assert clusters == [f"cluster {name}" for name in ("first", "other", "same", "second", "swapped")]
     assert "the later snapshot has none" in lines[0]

@@ -174,7 +174,11 @@ def test_a_cluster_with_two_names(
     ("[clusters.a]\n", [], "[clusters.a]: Use --bootstrap-server, --connect-url, "),
     (FILE, ["--cluster-name", "c"], "--cluster-name can't be used with --clusters: set it in the file."),
     ("[clusters.a]\nconnect_url = 'u'\nconnect_timeout = '0s'\n", [], "'--connect-timeout': expected above 0 s."),
-    ("[clusters.a]\nconnect_attempts = 9999999999\n", [], "connect_attempts is 9999999999, expected 1e+09 or less"),
+    (
+        "[clusters.a]\nconnect_attempts = 9999999999\n",
+        [],
+        "connect_attempts is 9999999999, expected 1,000,000,000 or less",
+    ),
 )
 def test_wrong_files(
     call: Callable[..., int], tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, words: list[str], error: str

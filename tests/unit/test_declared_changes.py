@@ -66,6 +66,7 @@ def changed(tmp_path: Path, name: str, before: str | bytes, after: str | bytes, 
     ),
     ("c.yaml", CONNECTOR, (2, "running"), (3, "running"), [("connector", None, "sink", "tasksMax", 2, 3, "c.yaml:3")]),
     ("c.yaml", CONNECTOR, (2, "running"), (2, "stopped"), [("connector", None, "sink", "tasksMax", 2, 0, "c.yaml:3")]),
+    ("c.yaml", CONNECTOR, (2, "running"), ("", "running"), [("connector", None, "sink", "tasksMax", 2, 1, "c.yaml:3")]),
     ("p.yaml", POOL, (3, "broker"), (4, "broker"), [("node pool", None, "pool", "replicas", 3, 4, "p.yaml:3")]),
     ("p.yaml", POOL, (3, "controller"), (5, "controller"), []),
     (
@@ -131,7 +132,12 @@ LAUGHS = "a0: &a0 1\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]
     ("x.yaml", "a: {{ .Values.a }}", r"x.yaml:1: a key isn't a plain value"),
     ("x.yaml", "a: 1\nb: \x07", r"x.yaml:2: isn't valid YAML: control characters"),
     ("x.yaml", "a: !!python/object/apply:os.system [x]\nb: !!python/name:x y", r"x.yaml:2: isn't valid YAML"),
-    ("x.yaml", "a: 2024-13-01", r"x.yaml: isn't valid YAML: month"),
+    ("x.yaml", "a: 2024-13-01", r"x.yaml:1: isn't valid YAML: the value isn't of its type"),
+    *(
+        ("x.yaml", f"a:\n  !!{tag}", r"x.yaml:2: isn't valid YAML: the value")
+        for tag in ("bool x", "int ''", "timestamp x")
+    ),
+    ("x.yaml", "a: &a {b: 1}\nc:\n  <<: *a", r"x.yaml:3: a key isn't a plain value, or merges a mapping"),
     ("x.yaml", "a: &a [*a]", r"x.yaml:1: nested more than 64 deep"),
     ("x.yaml", "[" * 100_000, r"x.yaml:1: nested more than 64 deep"),
     ("x.yaml", LAUGHS, r"x.yaml:\d+: more than 500,000 values, counting each alias"),

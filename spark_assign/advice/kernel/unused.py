@@ -123,7 +123,7 @@ def _topic(row: Row, missing: list[str]) -> dict[str, Any]:
     topic, partitions, policy = row["topic"], row["partitions"], row["cleanup_policy"]
     facts = "No known group reads it"
     if row["commit_groups"]:
-        facts = f"No member reads it; {count(row['commit_groups'], 'group')} without members committed offsets of it"
+        facts = f"No member reads it; {count(row['commit_groups'], 'group')} committed offsets of it"
     if row["being_written"] or row["changed"] or row["recreated"]:
         written = "it was recreated" if row["recreated"] else "records are written to it"
         doubts = [f"{written}, so something uses it. Readers that don't commit leave no trace"]
@@ -182,7 +182,7 @@ def _group(row: Row, missing: list[str]) -> dict[str, Any]:
             "the older snapshot doesn't have it": row["seconds"] is not None and not row["was_known"],
             "it had members in the older snapshot": row["members_before"],
             "by its name, it has the offsets of a sink connector": group_id.startswith("connect-"),
-            "nothing was written to its partitions, so it had nothing to commit": row["seconds"] and not row["behind"],
+            "no record is known that it had to commit": row["seconds"] and not row["behind"],
             f"a group of type {group_type} has state elsewhere": group_type is not None and group_type not in _DELETE,
         }
         doubts = [doubt for doubt, is_so in reasons.items() if is_so] + row["doubts"]

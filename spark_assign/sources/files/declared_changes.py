@@ -15,6 +15,7 @@ Nothing of a file is executed, links aren't followed, and values that can be sec
 
 from __future__ import annotations
 
+import filecmp
 import json
 import os
 import re
@@ -123,8 +124,10 @@ def read_changes(old: str, new: str, mapped: Mapped) -> tuple[list[DeclaredChang
     sides: tuple[_Found, _Found] = ({}, {})
     files, notes = (_files(old), _files(new)), []
     for name in sorted({*files[0], *files[1]}):
-        contents = [_content(each[name]) if name in each else None for each in files]
-        is_equal, shown = contents[0] == contents[1], name or Path(new).name
+        (old_file, new_file), shown = (each.get(name) for each in files), name or Path(new).name
+        contents = [None if path is None else _content(path) for path in (old_file, new_file)]
+        is_equal = old_file is not None and new_file is not None and contents[0] == contents[1]
+        is_equal = is_equal and filecmp.cmp(str(old_file), str(new_file), shallow=False)  # what is beyond the limit
         for side, content in zip(sides, contents, strict=True):
             try:
                 read = () if content is None else _declarations(shown, content)
@@ -157,8 +160,12 @@ def _files(location: str) -> dict[str, Path]:
         return {"": root}
     if not root.is_dir():
         raise ConfigError(f"--changes {location}: no such file or folder. For a version without files, give a folder.")
+
+    def refuse(error: OSError) -> None:
+        raise ConfigError(f"{error.filename}: can't be read: {error.strerror}.") from error
+
     found: dict[str, Path] = {}
-    for folder, folders, names in os.walk(root):
+    for folder, folders, names in os.walk(root, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
         paths = [Path(folder) / name for name in names if not name.startswith(".")]
         found |= {path.relative_to(root).as_posix(): path for path in paths if path.is_file() and not path.is_symlink()}
@@ -231,12 +238,15 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         if isinstance(node, yaml.SequenceNode):
             return [self.plain(each, name, depth + 1) for each in node.value]
         if not isinstance(node, yaml.MappingNode):  # a long number, which Python would parse for hours, stays a text
-            return self.construct_object(node) if len(node.value) <= MAX_SCALAR else str(node.value)
+            try:
+                return self.construct_object(node) if len(node.value) <= MAX_SCALAR else str(node.value)
+            except (ValueError, LookupError, AttributeError):  # PyYAML's, for 2024-13-01, and for !!bool x
+                raise ConfigError(f"{name}:{line}: isn't valid YAML: the value isn't of its type.") from None
         fields = _Fields()
         for key, value in node.value:
             at = key.start_mark.line + 1
-            if not isinstance(key, yaml.ScalarNode):
-                raise ConfigError(f"{name}:{at}: a key isn't a plain value. {_CORRECT}.")
+            if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
+                raise ConfigError(f"{name}:{at}: a key isn't a plain value, or merges a mapping. {_CORRECT}.")
             fields.put(str(key.value), self.plain(value, name, depth + 1), name, at)
         return fields
 
@@ -263,8 +273,6 @@ def _yaml(name: str, text: str) -> _Read:
         at = text.count("\n", 0, getattr(error, "position", 0)) if mark is None else mark.line
         problem = str(getattr(error, "problem", None) or getattr(error, "reason", ""))[:MAX_NAME]
         raise ConfigError(f"{name}:{at + 1}: isn't valid YAML: {problem}. {_CORRECT}.") from None
-    except ValueError as error:  # a date that isn't one
-        raise ConfigError(f"{name}: isn't valid YAML: {str(error)[:MAX_NAME]}.") from None
 
 
 def _manifest(where: str, document: Any) -> _Read:
@@ -288,9 +296,9 @@ def _manifest(where: str, document: Any) -> _Read:
     roles = spec.get("roles")
     if spec.get("state") == "stopped" or (isinstance(roles, list) and "broker" not in roles):
         values = dict.fromkeys(values, 0)  # a connector without tasks, a pool without brokers
-    cluster = str(labels.get(CLUSTER_LABEL if declares == _WORKLOAD else "strimzi.io/cluster", ""))
+    cluster = str(labels.get(CLUSTER_LABEL if declares == _WORKLOAD else "strimzi.io/cluster") or "")
     if declares == _WORKLOAD:
-        title, group = f"{space}/{title}".lstrip("/"), str(labels.get(GROUP_LABEL, ""))
+        title, group = f"{space}/{title}".lstrip("/"), str(labels.get(GROUP_LABEL) or "")
         yield (_WORKLOAD, kind, title), _Declared(values, where, spec.lines, group, cluster)
     else:
         title = spec.text("topicName", where) or title
@@ -299,6 +307,7 @@ def _manifest(where: str, document: Any) -> _Read:
 
 def _count(where: str, key: str, value: Any) -> int | None:
     """Returns a whole number; a message doesn't repeat anything else."""
+    value = 1 if value is None and key == "tasksMax" else value  # Kafka Connect: ConnectorConfig
     value = int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_COUNT else value
     least = int(key == "partitions")
     if value is not None and (type(value) is not int or not least <= value <= MAX_COUNT):

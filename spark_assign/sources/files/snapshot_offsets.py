@@ -239,9 +239,9 @@ def seconds_between(before: Offsets, after: Offsets) -> DataFrame:
     )
     rows = times.orderBy("cluster").collect()  # a row per cluster
     if faults := [fault for row in rows for fault in _faults(row.asDict())]:
-        raise SourceError("no rates between these snapshots:\n" + "\n".join(f"  - {fault}" for fault in faults))
+        raise SourceError("these snapshots can't be compared:\n" + "\n".join(f"  - {fault}" for fault in faults))
     if not rows:
-        raise SourceError("no rates between these snapshots: neither says when it was taken")
+        raise SourceError("these snapshots can't be compared: neither says when it was taken")
     return times.select("cluster", "seconds")
 
 
