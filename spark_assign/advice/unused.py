@@ -126,7 +126,7 @@ def find_unused(
         _missing_topics(fleet),
     ]
     clusters = F.broadcast(_clusters(now["topics"], evidence, undescribed))
-    facts = union(rows.join(clusters, "cluster", "left") for rows in found).repartition("cluster")
+    facts = union(rows.join(clusters, "cluster", "left") for rows in found)
     columns = tagged_schema(UNUSED_TABLES)
     tables = {"offsets": evidence.offsets, "groups": fleet.groups}
     unknown = [kernel.NOT_GIVEN[name] for name, table in tables.items() if table is None]

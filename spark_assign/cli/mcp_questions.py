@@ -130,6 +130,9 @@ class _Group:
             raise ConfigError(f"The group has {why}.")
         if (topic is None) != (partitions is None):
             raise ConfigError("topic and partitions belong together: give both, or neither.")
+        known = fleet.topics.where(F.col("topic") == topic).first() if topic is not None else None
+        if known is not None and partitions is not None and partitions < known["partitions"]:
+            raise ConfigError(f"The topic has {known['partitions']:,} partitions, and Kafka can't remove any.")
         if topic is not None and fleet.subscribed_topics.where(F.col("topic") == topic).isEmpty():
             similar = similar_name(fleet.subscribed_topics, "topic", topic)
             raise ConfigError(f"The group reads no topic {answers.bounded(topic)}.{similar}")

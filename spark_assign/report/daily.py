@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -141,6 +142,13 @@ class Part:
         return self.heading.lower().replace(" ", "-")
 
 
+def _at_least(rows: Rows) -> str:
+    """Returns `at least ` if rows can be missing, because `_first` reads a limited number, otherwise an empty text."""
+    teams = Counter(row["team"] for row in rows if "team" in row)
+    is_cut = max(teams.values()) >= _LISTED_PER_TEAM if teams else len(rows) >= MOST_ROWS
+    return "at least " if is_cut else ""
+
+
 def _stopped(rows: DailyRows) -> Part:
     columns: parts.Columns = [parts.Column("Cause", _cause), *DEPLOYS.columns]
     table = parts.table_of("What stopped, longest pauses first", rows.deploys, columns)
@@ -150,7 +158,7 @@ def _stopped(rows: DailyRows) -> Part:
     totals = ", ".join(f"{cause} {len(found):,}" for cause, found in _by_cause(rows).items())
     groups = count(len({group_key(row) for row in rows.deploys}), "group")
     sentence = (
-        f"{window}: {count(len(rows.deploys), 'event')} in {groups} ({totals})."
+        f"{window}: {_at_least(rows.deploys)}{count(len(rows.deploys), 'event')} in {groups} ({totals})."
         if rows.deploys
         else f"{window}, no group stopped."
     )
@@ -186,7 +194,8 @@ def _cost(rows: DailyRows) -> Part:
         for cause, found in _by_cause(rows).items()
     ]
     sums.sort(key=lambda row: (-row["partition_seconds"], row["cause"]))
-    total = f"{_paused(rows.deploys) / 1000:,.0f} partition-seconds without consumption."
+    least = _at_least(rows.deploys).capitalize()
+    total = f"{least}{_paused(rows.deploys) / 1000:,.0f} partition-seconds without consumption."
     columns: parts.Columns = ["cause events groups", parts.bars("partition-seconds", "partition_seconds", "bad")]
     unknown = sum(row["paused_partition_ms"] is None for row in rows.deploys)
     notes = (
@@ -253,7 +262,8 @@ def _saved(row: Row) -> int:
 def _changes(rows: DailyRows) -> Part:
     if rows.changed is None:
         return Part("What changed", ["There is no earlier plan to compare with."])
-    sentence = f"{count(len(rows.changed), 'group')} changed since the previous plan."
+    least = _at_least(rows.changed).capitalize()
+    sentence = f"{least}{count(len(rows.changed), 'group')} changed since the previous plan."
     return Part("What changed", [sentence], [drifts.GROUPS.table(rows.changed)])
 
 
@@ -268,9 +278,8 @@ def _next(rows: DailyRows) -> Part:
         for row in rows.advice[:MAX_CARDS]
     ]
     more = f" The page shows the first {len(cards)}." if len(cards) < len(rows.advice) else ""
-    return Part(
-        "What to do next", [f"{count(len(rows.advice), 'recommendation')}, most urgent first.{more}"], cards=cards
-    )
+    total = f"{_at_least(rows.advice).capitalize()}{count(len(rows.advice), 'recommendation')}"
+    return Part("What to do next", [f"{total}, most urgent first.{more}"], cards=cards)
 
 
 def _clusters(rows: DailyRows) -> Part:
@@ -285,7 +294,7 @@ def _clusters(rows: DailyRows) -> Part:
 
 # --- queries ------------------------------------------------------------------------------------------------------
 
-_LISTED_PER_TEAM = 50
+_LISTED_PER_TEAM, _MOST_TEAMS = 50, 500
 
 
 def daily_rows(
@@ -407,7 +416,7 @@ def _first(table: DataFrame, order: Column, *of_group: str) -> Rows:
         return collected(table.orderBy(*columns).limit(MOST_ROWS))
     nth = F.row_number().over(Window.partitionBy("team").orderBy(*columns))
     listed = table.withColumn("nth", nth).where(F.col("nth") <= _LISTED_PER_TEAM).drop("nth")
-    return collected(listed.orderBy(*columns).limit(MOST_ROWS))
+    return collected(listed.orderBy(*columns).limit(_MOST_TEAMS * _LISTED_PER_TEAM))
 
 
 def _savings(summary: DataFrame, recent: DataFrame) -> DataFrame:
