@@ -10,7 +10,7 @@ from spark_assign.tables.errors import SourceError, reason
 
 MAX_DISPLAYED = 5
 """Number of faults of a table that a message displays."""
-_MAX_RECORD_CHARACTERS = 500
+MAX_RECORD_CHARACTERS = 500
 
 
 class FileFaults:
@@ -31,7 +31,7 @@ class FileFaults:
             row: its number; the first row after a header has number 1.
         """
         self._has_values = True
-        line = f"{problem}, in {name_of_path(path)}: {shortened(record, _MAX_RECORD_CHARACTERS)} (row {row:,})"
+        line = f"{problem}, in {name_of_path(path)}: {shortened(record, MAX_RECORD_CHARACTERS)} (row {row:,})"
         self._add(table, path, row, line)
 
     def add_file(self, table: str, path: str, problem: str, remedy: str) -> None:
@@ -40,8 +40,7 @@ class FileFaults:
         self._add(table, path, 0, line)
 
     def _add(self, table: str, path: str, row: int, line: str) -> None:
-        """Adds a line. A line end in a value is shown as `\\n`, so that no value looks like another fault."""
-        self._lines.setdefault(table, []).append((path, row, line.replace("\n", "\\n").replace("\r", "\\r")))
+        self._lines.setdefault(table, []).append((path, row, in_one_line(line)))
 
     def is_full(self, table: str) -> bool:
         """Checks whether the faults of a table suffice for the message."""
@@ -59,6 +58,11 @@ class FileFaults:
         more = ["… and more"] if any(len(lines) > MAX_DISPLAYED for lines in self._lines.values()) else []
         title = "values that do not parse" if self._has_values else "files that cannot be read"
         raise SourceError(f"{title}:\n" + "\n".join(f"  - {line}" for line in [*shown, *more]))
+
+
+def in_one_line(text: str) -> str:
+    """Returns a text with line ends as `\\n` and `\\r`, so that no value looks like another fault."""
+    return text.replace("\n", "\\n").replace("\r", "\\r")
 
 
 def shortened(text: str, limit: int = 100) -> str:

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 from pyarrow import json as arrow_json
 from pyarrow import parquet
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import BinaryType, DataType, LongType, StringType, StructField, StructType, TimestampType
@@ -285,13 +286,19 @@ def read_parquet_location(spark: SparkSession, table: str, location: str) -> Dat
     Raises:
         SourceError: there is no such file or folder, or it can't be read.
     """
-    local = None if location.startswith("/Volumes/") else local_path(location)
-    if local is None or not shares_files(spark):
-        return spark.read.parquet(for_spark(location))
-    if not list_files([local] if os.path.exists(local) else []):
+    is_elsewhere = location.startswith("/Volumes/") or not shares_files(spark)
+    local = None if is_elsewhere else local_path(location)
+    if local is not None and not list_files([local] if os.path.exists(local) else []):
         raise SourceError(f"{table}: there are no Parquet files in {location}")
-    if not is_embedded(spark):
-        return spark.read.parquet(for_spark(location))
+    if local is None or not is_embedded(spark):
+        try:
+            frame = spark.read.parquet(for_spark(location))
+            _ = frame.schema  # Spark Connect opens the files only now
+        except AnalysisException as error:
+            if re.search("PATH_NOT_FOUND|UNABLE_TO_INFER_SCHEMA", str(error)):
+                raise SourceError(f"{table}: there are no Parquet files in {location}") from error
+            raise
+        return frame
     faults = FileFaults()
     rows = read_parquet(spark, table, [local], faults)
     faults.verify()

@@ -82,7 +82,7 @@ class FolderTarget(Target):
             reader = self.spark.read.format(attempt.format or "parquet")
             if attempt.format in (None, "parquet", "orc", "csv", "json"):
                 reader = reader.schema(schema)  # without a schema, Spark runs a job to infer it
-            settings = {**(CSV_READ | {"multiLine": "true"} if attempt.format == "csv" else {}), **attempt.options}
+            settings = {**(CSV_READ if attempt.format == "csv" else {}), **attempt.options}
             path = self._path(table, attempt.run_id, attempt.id)
             frame = reader.options(**settings).load(location_for(self.spark, path, attempt.format))
         for name, kind in lists.items():

@@ -39,18 +39,19 @@ from pyspark.sql.types import (
 
 from spark_assign.spark.arrow_schemas import to_arrow_type
 from spark_assign.spark.engine import require_spark
+from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.cluster_folders import name_of
+from spark_assign.stores.file_faults import MAX_DISPLAYED, MAX_RECORD_CHARACTERS, in_one_line
 from spark_assign.tables.errors import SourceError, is_engine_failure
 
 _MALFORMED = "_malformed_record"
 _NEED = "{}: {}, which is remote, compressed by a codec of Hadoop, or read with options,"
-_MAX_DISPLAYED = 5
 # The text that Spark reads as null. With the default, the empty string, `""` would be null too.
 _NULL_TEXT = "\x00"
 CSV_WRITE = {"header": "true", "quote": '"', "escape": '"'}
-CSV_READ = {**CSV_WRITE, "nullValue": _NULL_TEXT}
-"""The csv dialect of this package: a header, quotes inside quotes are doubled (RFC 4180), and empty fields are null.
-"""
+CSV_READ = {**CSV_WRITE, "nullValue": _NULL_TEXT, "multiLine": "true"}
+"""The csv dialect of this package: a header, quotes inside quotes are doubled (RFC 4180), empty fields are null, and a
+value in quotes can have line ends."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,34 @@ def read_csv(
     """Reads csv files or folders with a header. Quotes inside quotes are doubled (RFC 4180).
 
     Columns are typed by name, in any order; unknown ones stay strings. An empty field is null, and `""` is an empty
-    string. There is no check if there are no columns.
+    string. Paths can have different columns; those that a path lacks are null. All files of a folder have the same.
+    There is no check if there are no columns.
     """
     require_spark(spark, _NEED.format(table, paths[0]))
     settings = {**CSV_READ, **options, "header": "true", "inferSchema": "false"}
-    columns = spark.read.options(**settings).csv(paths[0]).columns
-    if not columns:
+    paths_by_columns: dict[tuple[str, ...], list[str]] = {}
+    for path in paths:
+        columns = spark.read.options(**settings).csv(path).columns
+        paths_by_columns.setdefault(tuple(columns), []).append(path)
+    if not any(paths_by_columns):
         return spark.read.options(**settings).csv(list(paths)), None
+    found = [
+        _read_same_columns(spark, table, schema, columns, same, settings)
+        for columns, same in paths_by_columns.items()
+        if columns
+    ]
+    return union(rows for rows, _ in found), Check(table, schema, union(rows for _, rows in found))
+
+
+def _read_same_columns(
+    spark: SparkSession,
+    table: str,
+    schema: StructType,
+    columns: Sequence[str],
+    paths: Sequence[str],
+    settings: Mapping[str, str],
+) -> tuple[DataFrame, DataFrame]:
+    """Returns the rows of csv files with these columns, and the rows of their check."""
     # Strings by position; without enforceSchema Spark compares every file's header with the first one's.
     as_text = StructType([StructField(name, StringType()) for name in [*columns, _MALFORMED]])
     raw = (
@@ -88,7 +110,7 @@ def read_csv(
     problems = [
         F.when(
             _is_bad(name, types[name]),
-            F.concat(F.lit(f'{table}.{name}: "'), _text(name), F.lit(f'" is not {noun(types[name])}')),
+            F.concat(F.lit(f'{table}.{name}: "'), _shortened(_text(name)), F.lit(f'" is not {noun(types[name])}')),
         )
         for name in columns
         if name in types and not isinstance(types[name], StringType)
@@ -98,9 +120,9 @@ def read_csv(
     check = raw.select(
         F.col("_metadata.file_path").alias("file"),
         F.coalesce(ragged, *problems).alias("problem"),
-        F.coalesce(F.col(_MALFORMED), F.concat_ws(", ", *fields)).alias("record"),
+        _shortened(F.coalesce(F.col(_MALFORMED), F.concat_ws(", ", *fields)), MAX_RECORD_CHARACTERS).alias("record"),
     )
-    return raw.select(*typed), Check(table, schema, check.where("problem is not null"))
+    return raw.select(*typed), check.where("problem is not null")
 
 
 def read_json(
@@ -136,21 +158,22 @@ def verify(checks: Sequence[Check]) -> None:
         if not failed:
             return
         problem_rows = [
-            check.rows.select(F.lit(check.table).alias("table"), "*").limit(_MAX_DISPLAYED + 1) for check in failed
+            check.rows.select(F.lit(check.table).alias("table"), "*").limit(MAX_DISPLAYED + 1) for check in failed
         ]
         rows = reduce(DataFrame.unionByName, problem_rows).collect()  # a few of each check
     except PySparkException as error:
         if is_engine_failure(error):
             raise
         tables = ", ".join(check.table for check in checks)
-        raise SourceError(f"{tables}: a file cannot be read: {str(error).strip().splitlines()[0]}") from error
+        remedy = "Csv files of one folder need the same columns in the same order"
+        raise SourceError(f"{tables}: a file cannot be read: {str(error).strip().splitlines()[0]}. {remedy}") from error
     schemas = {check.table: check.schema for check in checks}
     lines = []
     for row in rows:
         problem = row["problem"] or _problem_of_json(row["table"], schemas[row["table"]], row["record"])
-        lines.append(f"  - {problem}, in {name_of(row['file'])}: {row['record']}")
-    suffix = "\n  - … and more" if len(rows) > _MAX_DISPLAYED else ""
-    raise SourceError("values that do not parse:\n" + "\n".join(lines[: _MAX_DISPLAYED * len(checks)]) + suffix)
+        lines.append(in_one_line(f"  - {problem}, in {name_of(row['file'])}: {row['record']}"))
+    suffix = "\n  - … and more" if len(rows) > MAX_DISPLAYED else ""
+    raise SourceError("values that do not parse:\n" + "\n".join(lines[: MAX_DISPLAYED * len(checks)]) + suffix)
 
 
 def _faulty(checks: Sequence[Check]) -> list[Check]:
@@ -159,6 +182,11 @@ def _faulty(checks: Sequence[Check]) -> list[Check]:
     all_rows = reduce(DataFrame.union, rows)
     [result] = all_rows.agg(F.collect_set("table").alias("tables"), F.max("size")).collect()  # one row
     return [check for check in checks if check.table in result["tables"]]
+
+
+def _shortened(text: Column, limit: int = 100) -> Column:
+    """Returns at most so many characters of a text, as `file_faults.shortened`."""
+    return F.when(F.length(text) <= limit, text).otherwise(F.concat(F.substring(text, 1, limit), F.lit("…")))
 
 
 def _text(name: str) -> Column:

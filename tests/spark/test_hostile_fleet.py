@@ -73,7 +73,8 @@ def lines(text: str, word: str) -> Iterator[str]:
 
 def test_the_page_of_the_day(fleet: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """All steps of `daily`: no element, attribute, command, or control character comes from a name."""
-    words = ["--no-snapshot", "--fleet-dir", str(fleet), "--no-history", "--output", "daily", "--run-id", "../../up"]
+    output = str(Path("daily").absolute())  # a server of Spark Connect has its own working folder
+    words = ["--no-snapshot", "--fleet-dir", str(fleet), "--no-history", "--output", output, "--run-id", "../../up"]
     assert import_module("jobs.daily").main(words) == 0
     assert {path.name for path in (*Path().iterdir(), *Path("..").glob("up*"))} == {"fleet", "daily"}
     (page,) = {file.read_text() for file in Path("daily").rglob("index.html")}

@@ -143,7 +143,7 @@ def test_a_table_that_is_there_twice_is_refused(spark: SparkSession, tmp_path: P
 def test_csv_values_that_do_not_parse_are_named_with_column_and_row(spark: SparkSession, tmp_path: Path) -> None:
     """Never silently null: all faulty tables at once."""
     bad = {
-        "topics": "cluster,topic,partitions\nc,orders,three\nc,clicks,2\nc,huge,3000000000\n",
+        "topics": 'cluster,topic,partitions\nc,"or\nders",three\nc,clicks,2\nc,huge,3000000000\n',
         "owned": "cluster,group_id,member_id,topic,partition\nc,g,m1,orders,0\nc,g,m1\n",
         "replicas": 'cluster,topic,partition,replicas\nc,orders,0,"1,x"\n',
     }
@@ -152,7 +152,7 @@ def test_csv_values_that_do_not_parse_are_named_with_column_and_row(spark: Spark
     message = str(error.value)
     assert (
         'topics.partitions: "three" is not a valid int, in topics.csv: '
-        "cluster=c, topic=orders, partitions=three" in message
+        r"cluster=c, topic=or\nders, partitions=three" in message
     )
     assert '"3000000000"' in message
     assert "owned: the row does not have 5 fields, in owned.csv: c,g,m1" in message

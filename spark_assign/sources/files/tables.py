@@ -158,8 +158,8 @@ def _read(
             frame, check = read(spark, table, schema, source.names, options)
             checks += [check] if check is not None else []
         else:
-            # Snapshots of two versions of this package can differ in columns.
-            merged = {"mergeSchema": "true"} if source.format == "parquet" and len(source.names) > 1 else {}
+            # Snapshots of two versions of this package can differ in columns. Spark would take those of one file.
+            merged = {"mergeSchema": "true"} if source.format == "parquet" else {}
             frame = spark.read.format(source.format).options(**{**merged, **options}).load(list(source.names))
         _ = frame.schema  # Connect opens the files only now
     except Exception as error:  # classic PySpark lets Java's own exceptions through
