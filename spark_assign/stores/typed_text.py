@@ -48,6 +48,8 @@ _MALFORMED = "_malformed_record"
 _NEED = "{}: {}, which is remote, compressed by a codec of Hadoop, or read with options,"
 # The text that Spark reads as null. With the default, the empty string, `""` would be null too.
 _NULL_TEXT = "\x00"
+_REPLACEMENT = "\ufffd"
+"""The character that Spark reads for bytes that aren't UTF-8; names that differ only in such bytes would be one."""
 CSV_WRITE = {"header": "true", "quote": '"', "escape": '"'}
 CSV_READ = {**CSV_WRITE, "nullValue": _NULL_TEXT, "multiLine": "true"}
 """The csv dialect of this package: a header, quotes inside quotes are doubled (RFC 4180), empty fields are null, and a
@@ -85,7 +87,18 @@ def read_csv(
         for columns, same in paths_by_columns.items()
         if columns
     ]
-    return union(rows for rows, _ in found), Check(table, schema, union(rows for _, rows in found))
+    checks = [*(rows for _, rows in found), _unclosed_quotes(spark, table, paths)]
+    return union(rows for rows, _ in found), Check(table, schema, union(checks))
+
+
+def _unclosed_quotes(spark: SparkSession, table: str, paths: Sequence[str]) -> DataFrame:
+    """Returns the rows of a check for the files with an odd number of quotes. Spark would lose the rest of such a file
+    in one value."""
+    file, text = F.col("_metadata.file_path").alias("file"), F.col("value")
+    number = F.sum(F.length(text) - F.length(F.translate(text, '"', "")))
+    problem = F.lit(f"{table}: a quote that isn't closed, or isn't doubled (\"\")")
+    files = spark.read.text(list(paths)).groupBy(file).agg(number.alias("number")).where("number % 2 = 1")
+    return files.select("file", problem.alias("problem"), F.format_string("%d quotes", "number").alias("record"))
 
 
 def _read_same_columns(
@@ -107,13 +120,12 @@ def _read_same_columns(
     types = {field.name: field.dataType for field in schema.fields}
     kinds = [types.get(name, StringType()) for name in columns]
     typed = [_parsed(name, kind).alias(name) for name, kind in zip(columns, kinds, strict=True)]
+    nouns = {name: noun(types[name]) for name in columns if not isinstance(types.get(name, StringType()), StringType)}
+    faults = [(name, _is_bad(name, types[name]), f'" is not {text}') for name, text in nouns.items()]
+    faults += [(name, _text(name).contains(_REPLACEMENT), '" is not UTF-8. Save the file as UTF-8') for name in columns]
     problems = [
-        F.when(
-            _is_bad(name, types[name]),
-            F.concat(F.lit(f'{table}.{name}: "'), _shortened(_text(name)), F.lit(f'" is not {noun(types[name])}')),
-        )
-        for name in columns
-        if name in types and not isinstance(types[name], StringType)
+        F.when(is_bad, F.concat(F.lit(f'{table}.{name}: "'), _shortened(_text(name)), F.lit(problem)))
+        for name, is_bad, problem in faults
     ]
     ragged = F.when(F.col(_MALFORMED).isNotNull(), F.lit(f"{table}: the row does not have {len(columns)} fields"))
     fields = [F.concat(F.lit(f"{name}="), F.coalesce(_text(name), F.lit(""))) for name in columns]

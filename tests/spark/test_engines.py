@@ -18,9 +18,9 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 
-from spark_assign.spark.engine import ENGINE
+from spark_assign.spark.engine import ENGINE, shares_files
 from tests.sizes import drawn
-from tests.spark.engine_commands import OF_THE_SAMPLE, commands, run, write_fleets
+from tests.spark.engine_commands import FAULTY, OF_THE_SAMPLE, commands, run, write_fleets
 
 pytestmark = pytest.mark.spark
 
@@ -47,6 +47,11 @@ def test_the_same_on_both_engines(spark: SparkSession, seed: int, tmp_path: Path
     codes = {name: code for name, (code, *_) in on_spark.items()}
     assert {name: codes[name] for name in OF_THE_SAMPLE.keys() & codes if codes[name] != "exit code 0"} == {}
     assert "exit code 3" not in codes.values()
+    if not shares_files(spark):  # the server's readers word the faults of files otherwise; the exit codes are the same
+        on_spark, embedded = (
+            {name: lines[:1] if name.partition(",")[0] in FAULTY else lines for name, lines in each.items()}
+            for each in (on_spark, embedded)
+        )
     texts = ({name: without_times(lines) for name, lines in each.items()} for each in (on_spark, embedded))
     assert differences(*texts) == []
     assert differences(*map(contents, places.values())) == []

@@ -146,6 +146,7 @@ def test_csv_values_that_do_not_parse_are_named_with_column_and_row(spark: Spark
         "topics": 'cluster,topic,partitions\nc,"or\nders",three\nc,clicks,2\nc,huge,3000000000\n',
         "owned": "cluster,group_id,member_id,topic,partition\nc,g,m1,orders,0\nc,g,m1\n",
         "replicas": 'cluster,topic,partition,replicas\nc,orders,0,"1,x"\n',
+        "members": 'cluster,group_id,member_id\nc,g,m1\nc,g,"m2\nc,g,m3\n',
     }
     with pytest.raises(SourceError) as error:
         Fleet.read(spark, write(tmp_path, CSV | bad))
@@ -157,6 +158,7 @@ def test_csv_values_that_do_not_parse_are_named_with_column_and_row(spark: Spark
     assert '"3000000000"' in message
     assert "owned: the row does not have 5 fields, in owned.csv: c,g,m1" in message
     assert 'replicas.replicas: "1,x" is not a list of ints' in message
+    assert "members: a quote that isn't closed, or isn't doubled" in message
 
 
 def test_json_values_that_do_not_parse_are_named_with_column_and_row(spark: SparkSession, tmp_path: Path) -> None:
