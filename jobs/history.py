@@ -53,6 +53,7 @@ from spark_assign.sources.kafka.offsets_topic import check_engine, follow, recor
 from spark_assign.spark.engine import cached, dataframe_of, location_for, shares_files
 from spark_assign.stores.local_tables import read_parquet_location
 from spark_assign.stores.locations import for_spark, is_path, local_path
+from spark_assign.stores.result import LazyResult
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import CHANGELOGS, OFFSETS, TOPICS
@@ -191,6 +192,7 @@ def _run(spark: SparkSession, options: Options, location: str | None, fetched: s
     ends = known.get("end_offsets")
     history = read_history(records, limits, topics=names, end_offsets=ends)
     history = history.with_tagged_rows(cached(history.tagged_rows()))  # ten tables of one pass
+    passes: list[LazyResult] = [history]
     tables: Mapping[str, DataFrame] = {name: getattr(history, name) for name in HISTORY_TABLES}
     tables = select_tables(spark, tables, options)
     history = history.with_tables(tables)
@@ -198,6 +200,7 @@ def _run(spark: SparkSession, options: Options, location: str | None, fetched: s
     if options.replay:
         replayed = replay(records, thresholds=limits)
         replayed = replayed.with_tagged_rows(cached(replayed.tagged_rows()))
+        passes.append(replayed)
         variants = {name: getattr(replayed, name) for name in REPLAY_TABLES}
         tables = {**tables, **select_tables(spark, variants, options)}
         schemas = {**schemas, **REPLAY_TABLES}
@@ -205,7 +208,11 @@ def _run(spark: SparkSession, options: Options, location: str | None, fetched: s
         sources = {name: getattr(options, name) for name in SOURCES if getattr(options, name)}
         inputs = {**sources, "fleet": location, **thresholds}
         tables = store_and_read(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
-    return _show(options, history, tables, known)
+    try:
+        return _show(options, history, tables, known)
+    finally:  # otherwise, Spark would take these rows for a later history of the same folder
+        for each in passes:
+            each.unpersist()
 
 
 def _show(options: Options, history: Any, tables: Mapping[str, DataFrame], known: Mapping[str, DataFrame]) -> int:

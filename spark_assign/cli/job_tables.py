@@ -162,6 +162,8 @@ def store_or_cache_all(options: Options, results: Sequence[R], *, inputs: Mappin
     tables = {name: table for each in results for name, table in each.with_prefix(each.tables).items()}
     schemas = {name: schema for each in results for name, schema in each.with_prefix(each.schemas).items()}
     stored = store_and_read(options, tables, schemas=schemas, inputs=inputs, found=options.fail_on)
+    for each in results:
+        each.unpersist()
     return [each.with_tables({name: stored[f"{each.prefix}{name}"] for name in each.tables}) for each in results]
 
 

@@ -161,6 +161,19 @@ def test_a_spark_without_the_kafka_source_gets_its_package(spark: SparkSession, 
         follow(spark, "localhost:9", "eu", str(tmp_path / "history"))
 
 
+def test_a_later_history_of_the_same_session(spark: SparkSession, tmp_path: Path) -> None:
+    """It has the records that have come into the folder since the first one, which `daily` relies on."""
+    records = parquet.read_table("conf/sample-history/records.parquet")
+    (tmp_path / "records").mkdir()
+    found = []
+    for part, rows in enumerate((records.slice(0, len(records) // 2), records.slice(len(records) // 2))):
+        parquet.write_table(rows, tmp_path / "records" / f"{part}.parquet")
+        arguments = ["--records", f"{tmp_path}/records", "--output", f"{tmp_path}/out", "--run-id", f"r{part}"]
+        assert history_job.main(arguments) == 0
+        found.append(len(parquet.read_table(tmp_path / "out" / "rebalances" / f"run_id=r{part}")))
+    assert found[0] < found[1]
+
+
 def test_a_place_is_of_one_stream(spark: SparkSession, tmp_path: Path) -> None:
     """And a folder that the client has written isn't one for a stream."""
     with pytest.raises(ConfigError, match=r"the folder \./history contains its checkpoint"):

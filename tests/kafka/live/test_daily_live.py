@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from subprocess import Popen
+from threading import Event
 from typing import Any
 
 import jsonschema
@@ -135,6 +136,26 @@ class World:
         self.settle("ap", {"audit": 1, "billing": 1})
 
 
+@contextlib.contextmanager
+def producing(cluster: Cluster) -> Iterator[None]:
+    """Writes a record to each partition twice a second: a time in which none waits is no pause, but idle."""
+    stop = Event()
+
+    def write() -> None:
+        with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)) as producer:
+            while not stop.wait(0.5):
+                for number in range(24):
+                    producer.send("tu"[number % 2], b"x", partition=number // 2)
+
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(write)
+        try:
+            yield
+        finally:
+            stop.set()
+    written.result()
+
+
 @pytest.fixture
 def world(kafka_jars: str, tmp_path: Path) -> Iterator[World]:
     """Three clusters with the members of their groups."""
@@ -155,7 +176,8 @@ def world(kafka_jars: str, tmp_path: Path) -> Iterator[World]:
             cluster, events = found.clusters.get(name, found.clusters["us"]), tmp_path / "orders.jsonl"
             running = group_members.running(cluster, members, events if name == "eu" else None)
             found.members[name] = stacks["us" if name == "doomed" else name].enter_context(running)
-        yield found
+        with producing(found.clusters["eu"]), producing(found.clusters["ap"]):
+            yield found
 
 
 def sizes(group: str, log: list[Line]) -> list[int]:
