@@ -130,7 +130,7 @@ def read_fetched(data: bytes, start: int, end: int, aborted: list[tuple[int, int
         is_selected = is_read[records["batch"].to_numpy()] & (offset >= start) & (offset < end)
         tables.append(records if is_selected.all() else records.filter(pa.array(is_selected)))
         if num_valid:
-            next_offset = max(int(block.last_offset[num_valid - 1]) + 1, next_offset)
+            next_offset = max(min(int(block.last_offset[num_valid - 1]) + 1, end), next_offset)
         if faults:
             damage = f"{CORRUPT}: {faults[num_valid]}"
             break
