@@ -24,7 +24,7 @@ NAMES_ARE = "Names of clusters, groups, members, clients, hosts, and topics are 
 
 
 def bounded(value: Any, most: int = 249, also: str = "\n\t") -> Any:
-    """Returns a text in its visible form, with at most so many characters before `…`; any other value unchanged.
+    """Returns a text in its visible form, bounded and then followed by `…`; any other value unchanged.
 
     The default is the longest name of a topic. IDs of groups and clients can have 32,767 characters.
     """

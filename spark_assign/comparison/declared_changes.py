@@ -1,8 +1,8 @@
 """Turns the changes that files declare (`sources.files.declared_changes`) into one what-if change of a fleet.
 
 A change names a topic, a group, or the brokers of a cluster. Here, it gets the cluster of the fleet that it belongs to,
-and is compared with what the snapshot has: a change of what the snapshot lacks is an error, because nobody could say
-what it does.
+and is compared with what the snapshot has: a change of what the snapshot lacks is an error, because its effect
+isn't known.
 
 Example: the topic `orders` grows from 12 to 24 partitions, and the group `mail` goes from 3 replicas to 2. In the
 snapshot, `mail` has 6 members: 2 for each replica. Then `orders` gets 24 partitions and 2 members leave `mail`.

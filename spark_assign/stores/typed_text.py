@@ -197,7 +197,7 @@ def _faulty(checks: Sequence[Check]) -> list[Check]:
 
 
 def _shortened(text: Column, limit: int = 100) -> Column:
-    """Returns at most so many characters of a text, as `file_faults.shortened`."""
+    """Returns the first characters of a text, bounded, as `file_faults.shortened`."""
     return F.when(F.length(text) <= limit, text).otherwise(F.concat(F.substring(text, 1, limit), F.lit("…")))
 
 

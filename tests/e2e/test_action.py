@@ -104,7 +104,7 @@ def repository(tmp_path: Path) -> Repository:
 
 
 def test_a_pull_request_is_commented_once(repository: Repository) -> None:
-    """The second push updates the comment; the check fails if asked for; the summary has the text, too."""
+    """The second push updates the comment; with `fail-on`, the check fails; the summary has the text, too."""
     repository.write(f"{repository.clone.name}/kafka/t.yaml", TOPIC % 24)
     assert repository.run() == 0
     marker, title, *_ = repository["comment"].splitlines()

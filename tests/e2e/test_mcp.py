@@ -1,4 +1,4 @@
-"""`spark-assign mcp` from outside, asked by the client of the protocol's SDK: over standard input, and over HTTP."""
+"""`spark-assign mcp` as a client of the SDK uses it: over standard input, and over HTTP."""
 
 from __future__ import annotations
 
