@@ -15,6 +15,9 @@ Line = tuple[int, str]
 _RAISED = re.compile(r"Bumped (?:streams )?group epoch to (\d+)")
 _TARGET = re.compile(r"Computed a new target assignment for epoch (\d+)")
 _EXPIRED = re.compile(r"has failed, removing it|because the member session expired")
+_JOINED = re.compile(
+    r"(?:Pending dynamic member with id|Created a new member id) (\S+) .*(?:Adding|added) to the group"
+)
 _STABILIZED = re.compile(r"Stabilized group \S+ generation (\d+) with (\d+) members")
 
 
@@ -47,6 +50,11 @@ def generations(group: str, log: Iterable[Line]) -> list[tuple[int, int]]:
     """Every generation that the coordinator has made of a classic group, with the number of its members."""
     made = [_STABILIZED.search(text) for _, text in about(group, log)]
     return [(int(found[1]), int(found[2])) for found in made if found]
+
+
+def joined(group: str, log: Iterable[Line]) -> list[str]:
+    """Returns the id of every member that the group has ever had, in the order in which they came into it."""
+    return [found[1] for _, text in about(group, log) for found in [_JOINED.search(text)] if found]
 
 
 def expirations(group: str, log: Iterable[Line]) -> int:

@@ -11,7 +11,15 @@ from pathlib import Path
 
 from tests.kafka import group_members, live_groups
 from tests.kafka.broker import Cluster
-from tests.kafka.coordinator_log import HeldUpError, about, generations, nobody_was_held_up, repeated
+from tests.kafka.coordinator_log import (
+    HeldUpError,
+    about,
+    expirations,
+    generations,
+    joined,
+    nobody_was_held_up,
+    repeated,
+)
 from tests.kafka.group_members import Consumer
 from tests.kafka.protocol_cases import CASES, DOWN_MS, JOINS, RESTARTS, TOPICS, Case
 from tests.slices import Partition
@@ -94,11 +102,7 @@ class Story:
 
     def joined(self, group: str) -> list[str]:
         """Every member id that the group has ever had, in the order in which they came into it."""
-        came = re.compile(
-            r"(?:Pending dynamic member with id|Created a new member id) (\S+) .*(?:Adding|added) to the group"
-        )
-        lines = about(group, self.first_log + self.log)
-        return [found[1] for _, text in lines for found in [came.search(text)] if found]
+        return joined(group, self.first_log + self.log)
 
     def leaders(self, group: str, log: list[tuple[int, str]]) -> list[str]:
         """Who led the group, generation after generation: member ids."""
@@ -109,7 +113,13 @@ class Story:
 def play(cluster: Cluster, folder: Path) -> Story:
     """Let all groups settle, let everything happen at once, let them settle again; again if members were held up."""
     live_groups.create_topics(cluster, TOPICS)
-    return repeated(lambda attempt: _play(cluster, folder / f"attempt-{attempt}"))
+
+    def attempted(attempt: int) -> Story:
+        if attempt:
+            live_groups.delete_groups(cluster, [case.group for case in CASES])
+        return _play(cluster, folder / f"attempt-{attempt}")
+
+    return repeated(attempted)
 
 
 def _play(cluster: Cluster, folder: Path) -> Story:
@@ -137,6 +147,8 @@ def _play(cluster: Cluster, folder: Path) -> Story:
             happened_ms = int(time.time() * 1000)
             ending.kill()
             ending.wait()
+            if any(expirations(case.group, first_log) for case in CASES):
+                raise HeldUpError  # who was to lead no longer does
         group_members.start(main, [case.subject for case in CASES if case.event == JOINS])
         closing = [case.subject for case in CASES if case.closes]
         group_members.leave(main, closing)

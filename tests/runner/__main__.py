@@ -56,6 +56,8 @@ def wanted(arguments: Sequence[str]) -> tuple[list[Part], Path]:
         names.append(OTHER_SPARK)
     if not names:
         names = [*DEFAULT, *(FULL_ONLY if full else [OTHER_SPARK] if lock_changed() else ())]
+        if full:
+            names.sort(key=lambda name: -known[name].budget)
     return [known[name] for name in dict.fromkeys(names)], given.results
 
 

@@ -20,7 +20,7 @@ DEFAULT = (
     *("ruff", "format", "live", "spark", "embedded", "unit", "mypy"),
     *("docs", "e2e", "classes", "connect", "golden", "airflow", "benchmarks", "browser", "fuzz"),
 )
-"""The parts of the default run, in their order: the longest of each lane first."""
+"""The parts of the default run, in their order: the longest of each lane first. The full run orders by budget."""
 FULL_ONLY = ("other-spark", "newest-spark", "faults", "clock")
 """The parts that only the full run adds."""
 OTHER_SPARK = "other-spark"
@@ -42,6 +42,18 @@ REPEATED = {"SPARK_ASSIGN_TEST_EVERY": "40"}
 classic Spark in the default run."""
 COUNTS: Mapping[str, Mapping[str, int]] = tomllib.loads((ROOT / "tests" / "counts.toml").read_text(encoding="utf-8"))
 """For each part the number of tests that each file has in its default run; `python -m tests.counts` renews it."""
+MECHANISMS = sorted(
+    {
+        *(f"spark/test_{name}.py" for name in CHANGES_BETWEEN_RELEASES),
+        *(
+            f.removeprefix("tests/")
+            for part in ("spark", "connect")
+            for f in COUNTS[part]
+            if f.startswith("tests/spark/")
+        ),
+    }
+)
+"""The files of tests/spark that have the tests of each mechanism; the full run executes them whole on Spark Connect."""
 BUDGETS: Mapping[str, tuple[float, float]] = {
     "ruff": (5, 5),
     "format": (5, 5),
@@ -59,8 +71,12 @@ BUDGETS: Mapping[str, tuple[float, float]] = {
     "airflow": (80, 250),
     "browser": (40, 50),
     "fuzz": (30, 3_700),
+    "other-spark": (0, 600),
+    "newest-spark": (0, 600),
 }
 """The processor time in seconds that a part should take, in the default run and in the full one."""
+DEFAULT_S, FULL_S = 75 * 60, 120 * 60
+"""After so many seconds a part is ended, in the default run and in the full one."""
 ENGINE_VARIABLE = "SPARK_ASSIGN_TEST_ENGINE"
 """Engine of the session that tests share: `embedded` or `spark`."""
 RUNNING_VARIABLE = "SPARK_ASSIGN_TEST_RUNNING"
@@ -106,7 +122,7 @@ class Part:
     environment: Mapping[str, str] = field(default_factory=dict, hash=False)
     set_up: SetUp | None = None
     lane: Lane = Lane.COMPUTING
-    seconds: float = 75 * 60
+    seconds: float = DEFAULT_S
     budget: float = 0
     within_budget: bool = False
     counts: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -126,7 +142,9 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
     airflow = _environment("airflow", "pytest>=8", "kafka,airflow")
     embedded, classic = {ENGINE_VARIABLE: "embedded"}, {ENGINE_VARIABLE: "spark"}
     on_connect = {**classic, "SPARK_ASSIGN_TEST_REMOTE": "local[2]", **REPEATED}
-    what_changes = ("spark",) if whole or full else ("spark/test_custom_assignor.py", "spark/test_tables.py")
+    between_releases = tuple(f"spark/test_{name}.py" for name in CHANGES_BETWEEN_RELEASES)
+    shortest = ("spark/test_custom_assignor.py", "spark/test_tables.py")
+    what_changes = ("spark",) if whole else between_releases if full else shortest
     of_session = ("spark", "golden", "kafka/classes")
     repeated = "spark and not once"
     tests = partial(_tests, full=full)
@@ -143,7 +161,13 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
             marks="spark" if full else "classic and not connect or repeated",
             environment=classic if full else classic | REPEATED,
         ),
-        tests("connect", "spark", "golden", marks=repeated if full else "connect", environment=on_connect),
+        tests(
+            "connect",
+            *(MECHANISMS if full else ("spark",)),
+            "golden",
+            marks=repeated if full else "connect",
+            environment=on_connect,
+        ),
         tests("docs", "docs", environment=embedded),
         tests("classes", "kafka/classes", marks="not spark", workers=2),
         tests(
@@ -163,14 +187,18 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
         tests(
             "newest-spark",
             "unit",
-            *(f"spark/test_{name}.py" for name in CHANGES_BETWEEN_RELEASES),
+            *between_releases,
             set_up=newest_spark,
             environment=classic,
         ),
-        Part("faults", (PYTHON, "-m", "mutation.faults"), lane=Lane.ALONE, seconds=60 * 60),
+        Part("faults", (PYTHON, "-m", "mutation.faults"), lane=Lane.ALONE),
     ]
     budgets = {name: each[full] for name, each in BUDGETS.items()}
-    return {part.name: replace(part, budget=budgets.get(part.name, 0), within_budget=full) for part in every}
+    seconds = FULL_S if full else DEFAULT_S
+    return {
+        part.name: replace(part, budget=budgets.get(part.name, 0), within_budget=full, seconds=seconds)
+        for part in every
+    }
 
 
 def _tests(
