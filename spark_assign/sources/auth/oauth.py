@@ -199,5 +199,5 @@ def _basic(endpoint: TokenEndpoint) -> Secret:
     """Returns the Authorization header of the client."""
     parts = [endpoint.client_id, str.__str__(endpoint.client_secret)]
     if endpoint.url_encoded:
-        parts = [quote_plus(part) for part in parts]
-    return Secret("Basic " + base64.b64encode(":".join(parts).encode()).decode())
+        parts = [quote_plus(part, errors="replace") for part in parts]
+    return Secret("Basic " + base64.b64encode(":".join(parts).encode(errors="replace")).decode())

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from kafka import KafkaProducer, TopicPartition
@@ -124,11 +125,13 @@ def test_the_tools_balance_the_loads(broker: Cluster, spark: SparkSession, tmp_p
         for partition in range(8):
             producer.send(topic, bytes(50_000 * (partition + 1)), partition=partition).get(VERIFY_TIMEOUT_S)
     taken = snapshot(broker.bootstrap_servers, groups="no-group", topics=topic)
-    replicas = [row for row in taken.tables["replicas"].to_pylist() if row["topic"] == topic]
+    replicas = taken.tables["replicas"]
+    replicas = replicas.filter(pc.equal(replicas["topic"], topic))
     logs = log_bytes(broker, topic, [1])
     sizes = [{"cluster": taken.cluster, "topic": topic, "partition": at, "bytes": logs[1, at]} for at in range(8)]
-    for name, rows in {"replicas": replicas, "brokers": taken.tables["brokers"].to_pylist(), "sizes": sizes}.items():
-        pq.write_table(pa.Table.from_pylist(rows), tmp_path / f"{name}.parquet")
+    tables = {"replicas": replicas, "brokers": taken.tables["brokers"], "sizes": pa.Table.from_pylist(sizes)}
+    for name, table in tables.items():
+        pq.write_table(table, tmp_path / f"{name}.parquet")
     arguments = ["--fleet", str(tmp_path), "--balance", "disk=0.1,leaders=0.3", "--hard", "disk,leaders"]
     arguments += ["--partitions-per-batch", "4", "--output", str(tmp_path / "plan"), "--fail-on", "rejected"]
     assert replicas_job.main(["reassign", *arguments]) == 0
