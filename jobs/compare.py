@@ -57,7 +57,10 @@ FAIL_ON = "Exit with code 1 if groups are rejected or, with --changes, if groups
     __doc__,
     f"{CHANGES} {exit_codes('what --fail-on names was found', 'CONDITION')}",
     name="compare",
-    usage=("--changes excludes --what-if, --output", "--changes-map needs --changes"),
+    usage=(
+        "--changes excludes --what-if, --output, --standby-replicas, --restore-bytes-per-second",
+        "--changes-map needs --changes",
+    ),
     markdown=True,
 )
 @input_options()
@@ -106,6 +109,8 @@ def main(options: Options) -> int:
 
 def _main_of_changes(options: Options) -> int:
     """Reads the changes that files declare, and prints their effect on a fleet."""
+    if "top" in options.given:
+        raise ConfigError("--top can't be used with --changes: the comment has limits of its own.")
     file = options.changes_map
     mapped = validated(Mapped, from_file(Path(file)), file) if file else Mapped()
     changes, unread = read_changes(options.changes[0], options.changes[1], mapped)

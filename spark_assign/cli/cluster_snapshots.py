@@ -115,7 +115,12 @@ class Task:
     read: Callable[[], Snapshot]
 
     def __str__(self) -> str:
-        return self.cluster if self.key == KEYS[0] else f"{self.cluster} (Connect)"
+        return shown_name(self.key, self.cluster)
+
+
+def shown_name(key: str, cluster: str) -> str:
+    """Returns the name of a cluster for messages, by which a Connect cluster differs from a Kafka cluster."""
+    return cluster if key == KEYS[0] else f"{cluster} (Connect)"
 
 
 def take_snapshots(
