@@ -140,6 +140,7 @@ def assign_tasks(application: ClassicApplication, clients: Iterable[ClientState]
     clients = sorted(clients, key=lambda client: client.rank)
     config, trace = application.config, HighAvailabilityTrace()
     stateful = sorted(application.stateful)
+    # Step 1, `assignActiveStatefulTasks`. Example: three tasks, two clients: C0 gets 0_0 and 0_2, C1 gets 0_1.
     for at, client in enumerate(clients):
         client.active.update(stateful[at :: len(clients)])
     balance_tasks(clients, lambda client: client.active)
@@ -148,6 +149,7 @@ def assign_tasks(application: ClassicApplication, clients: Iterable[ClientState]
     non_overlap = _NON_OVERLAP_COST if config.non_overlap_cost is None else config.non_overlap_cost
     if racks is not None:
         racks.optimize_active(stateful, clients, traffic, non_overlap)
+    # Steps 4 and 5, `assignStandbyReplicaTasks`.
     if config.num_standby_replicas > 0:
         if config.rack_aware_tags:
             assign_standbys_by_tag(stateful, clients, config.num_standby_replicas, config.rack_aware_tags)
@@ -160,7 +162,9 @@ def assign_tasks(application: ClassicApplication, clients: Iterable[ClientState]
             can_exchange = partial(can_exchange_standby, clients=clients) if config.rack_aware_tags else always
             racks.optimize_standbys(clients, traffic, non_overlap, can_exchange)
     trace.target = {client.process_id: (set(client.active), set(client.standby)) for client in clients}
+    # Steps 6 and 7, `assignActiveTaskMovements` and `assignStandbyTaskMovements` of `TaskMovement`.
     Movements(application, clients, trace).run()
+    # Step 8, `assignStatelessActiveTasks`.
     stateless = [task for task in application.tasks if task not in application.stateful]
     queue = ClientQueue(clients, lambda client: len(client.active) / client.capacity)
     for task in stateless:
@@ -195,6 +199,11 @@ def balance_tasks(
     while moved:
         moved = False
         for at, source in enumerate(clients):
+            # The inner loop of `balanceTasksOverThreads` visits all destinations. Those that can't take a task are
+            # skipped.
+            #
+            # Example: C0 has four tasks, C1 has one, and each has one member.
+            #     count [4, 1]    source C0: load_difference [-2, 1]    candidates [False, True]    one task moves to C1
             # A source only gets less loaded, so that later destinations can only drop out.
             load_difference = (count[at] - 1) / capacity[at] - (count + 1) / capacity
             candidates = (count[at] / capacity[at] > count / capacity) & (load_difference >= 0)
