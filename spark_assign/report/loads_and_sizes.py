@@ -223,7 +223,7 @@ def format_curves(sizes: Rows, curves: Rows, topics: Rows = ()) -> str:
         topics: Rows of `topic_sizes` of these groups.
     """
     lines: list[str] = []
-    curves_by_group, topics_by_group = by_group(curves), by_group(topics)
+    curves_by_group, topics_by_group = by_group(curves), dict(by_group(topics))
     for size in sizes:
         heading = f"{group_name(size)}, {size['assignor']}: {size['verdict']}. {size['reason']}"
         lines += [*([""] if lines else []), heading]

@@ -53,7 +53,7 @@ def group(
 
 
 def sized(
-    facts: list[Fact], *, assignor: str = "configured", numbers: tuple[int, ...] = (), **terms: float | None
+    facts: list[Fact], *, assignor: str = "configured", numbers: tuple[int, ...] = (), **terms: Any
 ) -> list[Fact]:
     """Returns every result row."""
     params = SizeParams(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -259,7 +260,7 @@ def _sweep(
     )
 
 
-def _plan_share_groups(specs: GroupSpecs) -> tuple[PartitionSlices, dict[str, FloatArray | IntArray], BoolArray]:
+def _plan_share_groups(specs: GroupSpecs) -> tuple[PartitionSlices, dict[str, Any], BoolArray]:
     """Returns what `SimpleAssignor` assigns, the cost of the change, and which groups have a plan. Share groups don't
     pause: a member gets its new partitions with its next heartbeat."""
     assigned, rejected = assign_share_groups(specs)

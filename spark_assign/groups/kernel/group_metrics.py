@@ -243,7 +243,8 @@ class MemberLoads:
         rows = self.slices.expand()
         rows = rows.take(rows.first < self.specs.topics.partitions[rows.topic])
         order = np.lexsort((rows.first, rows.topic, rows.member))
-        rows, portion = rows.take(order), 1.0
+        rows = rows.take(order)
+        portion: FloatArray | float = 1.0
         if self.sharing:
             _, partition, owners = np.unique(rows.partition_keys, return_inverse=True, return_counts=True)
             portion = 1 / np.minimum(owners[partition], self.sharing)
