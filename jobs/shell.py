@@ -14,11 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 from click.shell_completion import ShellComplete
 
-from spark_assign.cli.job import WRONG_INPUT, Command, Commands, Options, job, spark_session
+from spark_assign.cli.job import WRONG_INPUT, Options, job, spark_session
 from spark_assign.cli.options import sample
 from spark_assign.cli.process import TERMINATED
 from spark_assign.tables.errors import ConfigError, SparkAssignError
@@ -40,7 +41,7 @@ class Shell:
         exit_code: exit code of the last command.
     """
 
-    def __init__(self, jobs: Commands, options: Options) -> None:
+    def __init__(self, jobs: Any, options: Options) -> None:
         self.jobs, self.options, self.exit_code = jobs, options, 0
         self.location: str | None = None
         self._names: dict[str, Mapping[str, str]] = {}
@@ -48,29 +49,25 @@ class Shell:
 
     def run(self, line: str) -> None:
         """Runs the command of a line, and keeps its exit code. What is wrong with a line is a message."""
+        name, arguments = "", []
         try:
-            words = shlex.split(line)
+            name, *arguments = shlex.split(line) or [name]
         except ValueError as error:
-            return self._wrong(f"{str(error).rstrip('.')}. Close the quote, or put a backslash before it.")
-        if words and words[0] == "help":
-            words = [*words[1:2], "--help"]
-        if not words:
-            return None
-        name, *arguments = words
+            self._wrong(f"{str(error).rstrip('.')}. Close the quote, or put a backslash before it.")
+        if name == "help":
+            name, *arguments = [*arguments[:1], "--help"]
         if name == "--help":
-            names = ", ".join(self.names())
-            print(f"Commands: {names}, help, exit. For the options of one, type: help NAME")
+            print(f"Commands: {', '.join(self.names())}, help, exit. For the options of one, type: help NAME")
             self.exit_code = 0
-        elif name not in self.names():
-            close = "".join(f"Did you mean {each}? " for each in get_close_matches(name, self.names(), 1))
-            self._wrong(f"there is no command {comment_text(name[:100])}. {close}Type help for a list.")
-        else:
-            self._note_location(words)
+        elif name in self.names():
+            self._note_location(arguments)
             try:
-                self.exit_code = self._command(name)(arguments)
+                self.exit_code = self.jobs.get_command(click.Context(self.jobs), name)(arguments)
             except click.UsageError as error:  # the job needs a package that isn't installed
                 self._wrong(error.format_message())
-        return None
+        elif name:
+            close = "".join(f"Did you mean {each}? " for each in get_close_matches(name, self.names(), 1))
+            self._wrong(f"there is no command {comment_text(name[:100])}. {close}Type help for a list.")
 
     def complete(self, text: str, state: int) -> str | None:
         """Returns the completion number `state` of a word, as readline asks for it."""
@@ -89,8 +86,6 @@ class Shell:
         if not words:
             yield from (f"{name} " for name in (*self.names(), "help", *ENDS) if name.startswith(text))
             return
-        if words[0] in READS_INPUT:
-            return
         items = ShellComplete(self.jobs, {}, "spark-assign", "").get_completions(words, text)
         for item in items:
             if item.type == "plain":
@@ -105,11 +100,6 @@ class Shell:
         """Returns the names of the jobs that can run here."""
         return [name for name in self.jobs.list_commands(click.Context(self.jobs)) if name not in READS_INPUT]
 
-    def _command(self, name: str) -> Command:
-        command = self.jobs.get_command(click.Context(self.jobs), name)
-        assert isinstance(command, Command)
-        return command
-
     def _note_location(self, words: Sequence[str]) -> None:
         given = dict(zip(words, [*words[1:], ""], strict=True)) | dict(
             word.split("=", 1) for word in words if "=" in word
@@ -122,9 +112,9 @@ class Shell:
 
         if self.location is not None and self.location not in self._names:
             fleet = Fleet.read(spark_session("shell", self.options), self.location)
-            tables = {"topic": fleet.topics, "group_id": fleet.members}
-            columns = [frame.select(name).distinct().orderBy(name).limit(MOST_NAMES) for name, frame in tables.items()]
-            self._names[self.location] = self.words([row[0] for frame in columns for row in frame.collect()])
+            columns = fleet.members.select("group_id"), fleet.topics.select("topic")
+            rows = (row for frame in columns for row in frame.distinct().sort(frame[0]).limit(MOST_NAMES).collect())
+            self._names[self.location] = self.words(row[0] for row in rows)
         return self._names.get(self.location or "", {})
 
     @staticmethod
@@ -171,7 +161,6 @@ def main(options: Options) -> int:
             shell.run(line)
             if shell.exit_code == TERMINATED:
                 break
-            sys.stdout.flush()
     return shell.exit_code
 
 

@@ -105,7 +105,6 @@ def test_lines_of_a_file() -> None:
     ("replicas pl", ["place "]),
     ("plan --fail-on ", ["rejected "]),
     ("compare --fleet conf/sample-f", ["conf/sample-fleet/"]),
-    ("mcp --s", []),
     ("plan --fleet conf/sample-fleet --group od", ["'odd [[]g][*]' "]),
 )
 def test_what_is_completed(line: str, found: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
