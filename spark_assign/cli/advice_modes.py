@@ -33,12 +33,14 @@ from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report import advice as text
 from spark_assign.report.listed_groups import (
     first_groups_with_steps,
+    matches_any,
     no_match_text,
     note_lines,
     rows_of_first_groups,
 )
-from spark_assign.report.loads_and_sizes import autoscaler, format_curves, reason_comment
+from spark_assign.report.loads_and_sizes import PARTITIONS_OF_GROUP, autoscaler, format_curves, reason_comment
 from spark_assign.report.unused import format_unused
+from spark_assign.report.views import MOST_ROWS
 from spark_assign.report.zones import format_zone_options
 from spark_assign.simulation.settings import GROUP_TIMES, Settings
 from spark_assign.sources.files.snapshot_offsets import Offsets, read_summaries, seconds_between
@@ -175,7 +177,8 @@ def _format_sizes(options: Options, tables: Tables) -> str:
     if not sizes:
         return no_match_text(options.details, tables["sizes"])
     if not options.keda:
-        return format_curves(sizes, curves)
+        topics = PARTITIONS_OF_GROUP.first(tables["topic_sizes"].where(matches_any(options.details)), MOST_ROWS)
+        return format_curves(sizes, curves, topics)
     return "\n---\n".join(autoscaler(row) if row["needed"] else reason_comment(row) for row in sizes)
 
 

@@ -222,7 +222,7 @@ def first_groups_with_steps(
         limit: Maximum number of groups.
         step_order: Columns that sort the steps of a group.
     """
-    matches = _matches_any(patterns)
+    matches = matches_any(patterns)
     selected = groups.where(matches).orderBy(*order).limit(limit)
     group_rows = collected(selected, "groups")  # `top` groups
     if not group_rows:
@@ -239,12 +239,12 @@ def rows_of_first_groups(rows: DataFrame, patterns: Sequence[str], limit: int) -
         patterns: Shell patterns over group_id.
         limit: Maximum number of groups.
     """
-    matching = rows.where(_matches_any(patterns))
+    matching = rows.where(matches_any(patterns))
     selected = matching.select(*GROUP_KEY).distinct().orderBy(*GROUP_KEY).limit(limit)
     return collected(matching.join(selected, GROUP_KEY, "left_semi"), "groups")  # of `top` groups
 
 
-def _matches_any(patterns: Sequence[str]) -> Column:
+def matches_any(patterns: Sequence[str]) -> Column:
     """Returns the condition that group_id matches one of the shell patterns."""
     return reduce(or_, (matches(group_id=pattern) for pattern in patterns), F.lit(False))
 

@@ -48,7 +48,7 @@ SUMMARIES: Mapping[str, Callable[[Any, int], str]] = {
     "Simulation": lambda of, top: simulation.summarize_simulation(
         of.availability, of.rejected, of.variants or ("configured",), top
     )[0],
-    "Sizing": lambda of, top: loads_and_sizes.summarize_sizes(of.sizes, of.rejected, top),
+    "Sizing": lambda of, top: loads_and_sizes.summarize_sizes(of.sizes, of.topic_sizes, of.rejected, top),
     "StreamsComparison": share_and_streams.summarize_streams_comparison,
     "StreamsDrift": share_and_streams.summarize_streams_drift,
     "StreamsPlan": share_and_streams.summarize_streams_plan,

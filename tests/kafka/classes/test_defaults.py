@@ -29,6 +29,9 @@ NAMED = {
     "group.consumer.assignment.interval.ms": ("1000", "docs/sticky.md", "interval.ms` (1 s; since 4.3)"),
     "group.consumer.min.assignment.interval.ms": ("0", "docs/operate.md", "brokers allow 0 to 15,000"),
     "group.consumer.max.assignment.interval.ms": ("15000", "docs/operate.md", "brokers allow 0 to 15,000"),
+    "group.share.partition.max.record.locks": ("2000", "docs/size.md", "2,000 record locks per partition"),
+    "max.poll.records": ("500", "docs/size.md", "500 records that a member holds at a time"),
+    "group.share.max.size": ("200", "docs/size.md", "at most 200 members"),
 }
 """Setting: its default, and the words of a page that name it."""
 
