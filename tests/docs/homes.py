@@ -85,7 +85,7 @@ BLOCKS = {
     ("docs/change.md", "*"): "tests/docs/test_blocks.py",
     ("docs/architecture.md", "kind *"): "tests/docs/test_blocks.py",
     ("docs/settings.md", "top = 20"): "tests/docs/test_blocks.py",
-    ("docs/mcp.md", "*"): "tests/e2e/test_mcp.py",
+    ("docs/report.md", "*"): "tests/e2e/test_mcp.py",
     ("docs/mutants.md", "*"): "tests/unit/test_mutants.py",
     ("docs/libraries.md", "[[][[]leader_client[]][]]"): "tests/docs/test_blocks.py",
     ("docs/snapshot.md", "??:??:?? read * brokers *"): "tests/docs/test_blocks.py",

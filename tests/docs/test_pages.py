@@ -12,9 +12,10 @@ import pytest
 
 from tests.cases import cases
 from tests.docs import homes, shown
-from tests.docs.pages import ROOT, Step, blocks, name_of, others, pages, steps
+from tests.docs.pages import ROOT, Step, blocks, claims_of, name_of, others, pages, steps
 from tests.docs.terminal import Line, terminal
 
+COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 OF_OTHERS = (
     *("--engine", "--repeats", "--resume", "--quick", "--page"),  # of the benchmarks
@@ -23,6 +24,8 @@ OF_OTHERS = (
     *("--var", "--params"),  # of databricks bundle
     *("--sample", "--seed", "--budget", "--page"),  # of mutation/mutants
 )
+
+SOURCE = re.compile(r"(KIP|KAFKA)-\d+|#\d+|tests/[\w/.-]+\.(py|md)|[A-Z][a-z]+[A-Z]\w+")
 
 PAGE = """
 # A page
@@ -240,11 +243,27 @@ def test_a_command_has_one_outcome() -> None:
 
 
 def test_user_pages_are_short() -> None:
-    """README has at most 80 lines, a page for users 250; generated pages and those for contributors are longer."""
-    others = {"benchmarks", "commands", "mutants", "reference", "tables"}
-    lengths = {page.stem: len(page.read_text().splitlines()) for page in pages() if page.stem not in others}
-    assert lengths["README"] <= 80
+    """Without comments, README has at most 80 lines, and each of at most 40 user pages 250 of 120 characters."""
+    others = {"architecture", "benchmarks", "commands", "mutants", "reference", "rules-index", "tables", "threat-model"}
+    texts = {page.stem: COMMENT.sub("", page.read_text()) for page in pages() if page.stem not in others}
+    lengths = {name: len(text.splitlines()) for name, text in texts.items()}
+    assert lengths.pop("README") <= 80
     assert {name: lines for name, lines in lengths.items() if lines > 250} == {}
+    assert len(lengths) <= 40
+    shown = re.compile(r"^ *```.*?^ *```|^ *[|!].*?$|<[^>]*>|\]\(\S*\)", re.MULTILINE | re.DOTALL)
+    prose = ((name, line) for name, text in texts.items() for line in shown.sub("", text).splitlines())
+    assert [each for each in prose if len(each[1]) > 120] == []
+
+
+def test_claims_about_kafka_have_sources() -> None:
+    """At least 80 claims, each as `claim: its KIP, ticket, class, or record` in a comment of its page.
+
+    tests/kafka/classes/test_defaults.py looks the classes up, and has the defaults of settings besides.
+    """
+    claims = [(page.name, *claim.split(": ", 1)) for page in pages() for claim in claims_of(page)]
+    unproven = [claim for claim in claims if len(claim) < 3 or not SOURCE.search(claim[2])]
+    assert not unproven
+    assert len(claims) >= 80
 
 
 def test_tables_are_aligned() -> None:
