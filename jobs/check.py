@@ -54,7 +54,7 @@ HISTORY_FLAGS = flags_of(AlertLimits, *OF_HISTORY)
 def check_notify(options: Options) -> None:
     """Raises `ConfigError` if there is no file for the alerts that were sent."""
     if options.notify and not (options.notify_state or options.outcome_file):
-        raise ConfigError("--notify needs --notify-state FILE or --outcome FILE, so that an alert is sent only once.")
+        raise ConfigError("--notify needs --notify-state FILE or --outcome FILE, to send an alert only once.")
 
 
 @job(
@@ -80,7 +80,7 @@ def check_notify(options: Options) -> None:
 @group_filter_options()
 @output_options("Folder, URI, or catalog prefix for the table alerts (default: print only).")
 @openmetrics_option()
-@notify_options("default: that of --outcome, with .alerts")
+@notify_options("default: the file of --outcome, with .alerts")
 @fail_on("alerts", "a group exceeds a threshold")
 @top()
 def main(options: Options) -> int:

@@ -42,7 +42,7 @@ from spark_assign.streams import compare_streams
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.streams import StreamsParams
 
-ASSIGNORS = "those of the group's protocol: Kafka's client-side assignors, or uniform and server-range"
+ASSIGNORS = "the assignors of the group's protocol: Kafka's client-side assignors, or uniform and server-range"
 CHANGES = """Changes: as-is (the default); leave:GROUPS:COUNT and join:GROUPS:COUNT: COUNT members leave or join each
 group; leave-members:MEMBERS: members leave, as if their host failed; partitions:TOPICS:COUNT or
 partitions:TOPICS:xFACTOR.

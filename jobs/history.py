@@ -137,7 +137,7 @@ def check_usage(options: Options) -> None:
         if options.checkpoint:
             raise ConfigError("--checkpoint needs --reader spark. A folder contains the progress of its records.")
         if not is_path(options.archive) or local_path(options.archive) is None:
-            raise ConfigError(f"--archive {options.archive} is no folder of this machine: it needs --reader spark.")
+            raise ConfigError(f"--archive {options.archive} isn't a folder of this machine: it needs --reader spark.")
 
 
 @job(

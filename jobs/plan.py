@@ -134,7 +134,7 @@ def check_usage(options: Options) -> None:
 
 @job(__doc__, EXIT_CODES, name="plan", usage=(with_defaults, "--details excludes --explain", check_usage))
 @input_options(
-    "the fleet's tables, including those of Connect clusters (with --table: connect_NAME)",
+    "the fleet's tables, including the tables of Connect clusters (with --table: connect_NAME)",
     of_sample="fleet, with a share group, a Streams group, and a Connect cluster",
     names=(*INPUT_TABLES, *(f"{CONNECT}{name}" for name in CONNECT_TABLES)),
 )

@@ -79,10 +79,10 @@ class Simulated:
             fleet a rolling restart of every group).
         connect_events: file, folder, or catalog table of events of the fleet's Connect clusters, which are simulated
             instead of groups: connect_cluster, at_ms, event, subject, tasks.
-        compare_protocol: with --connect-events: protocol to simulate, such as eager, or sessioned@3.5.1 (default: that
-            of each cluster).
+        compare_protocol: with --connect-events: protocol to simulate, such as eager, or sessioned@3.5.1 (default: the
+            protocol of each cluster).
         variant: how the groups run. static: cooperative with static members; consumer: KIP-848. Several with
-            --scenario (default: those of the scenario, or configured).
+            --scenario (default: the variants of the scenario, or configured).
         compare: compare the variants eager, cooperative, static, and consumer, one row per group of the fleet.
         restore_bytes_per_second: what a process restores from changelogs. With it, classic Streams applications are
             simulated as well, with --variant configured or static (default: they are rejected).

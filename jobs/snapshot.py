@@ -72,7 +72,7 @@ class Kafka:
     """A cluster.
 
     Attributes:
-        bootstrap_server: Kafka bootstrap servers. With --connect-url, those of the Connect workers' group.
+        bootstrap_server: Kafka bootstrap servers. With --connect-url, the servers of the Connect workers' group.
         command_config: client properties of Kafka: a file, or secret://SCOPE/KEY of Databricks.
         cluster_name: name of the cluster in the column cluster (default: the cluster ID).
         topology: file with the text of Topology.describe() of a classic Streams application (default: derived from
@@ -113,8 +113,8 @@ class Connect:
         connect_group: group.id of the workers.
         connect_auth: file with user:password (default: the environment variable SPARK_ASSIGN_CONNECT_AUTH).
         connect_config: properties file with a client certificate, bearer token, or proxy.
-        connect_ca: trusted certificates in PEM format (default: those of the system).
-        connect_protocol: connect.protocol of the workers (default: that of the group; with REST only: sessioned).
+        connect_ca: trusted certificates in PEM format (default: the certificates of the system).
+        connect_protocol: connect.protocol of the workers (default: as in the group; with REST only: sessioned).
         connect_max_delay_ms: scheduled.rebalance.max.delay.ms of the workers.
     """
 

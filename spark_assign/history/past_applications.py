@@ -26,7 +26,7 @@ from spark_assign.wire.reader import WireError
 _KEY = StructType([MEMBERS[name] for name in GROUP_KEY])
 _MEMBER_FIELDS = ("member_id", "process_id", "client_tags", "error_code")
 _TEXTS = ArrayType(StringType())
-_SNAPSHOT_ENDS = "end offsets of changelogs are those of the given table, not of this time"
+_SNAPSHOT_ENDS = "end offsets of changelogs are from the given table, not of this time"
 
 
 def _rows_of(schema: StructType) -> ArrayType:

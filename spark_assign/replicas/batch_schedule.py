@@ -165,7 +165,7 @@ def _throttles(placed: DataFrame, bandwidth: Bandwidth) -> DataFrame:
         Fault(
             "loads",
             "in_bytes_per_second",
-            f"the busiest broker of {row['cluster']} has {row['busiest']:,.0f} bytes/s, so that nothing is left",
+            f"the busiest broker of {row['cluster']} has {row['busiest']:,.0f} bytes/s, so nothing is left",
             "Raise --bandwidth, lower --headroom, or give the throttle (--throttle)",
         )
         for row in throttles.where(F.col("throttle") < 1).orderBy("cluster").limit(10).collect()

@@ -189,7 +189,7 @@ def _read_header(data: bytes, position: int) -> Batch | str:
     """Returns the batch that starts at a position, decoded from its header, or the text of the error."""
     remaining = len(data) - position
     if remaining < _START.size:
-        return f"{remaining} bytes are no header"
+        return f"{remaining} bytes aren't a header"
     base, length, _, magic = _START.unpack_from(data, position)
     if magic not in _MIN_LENGTH:
         return f"message format {magic}"

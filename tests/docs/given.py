@@ -101,7 +101,7 @@ RESTART = [{"at_ms": 10_000, "event": "rolling-restart", "down_ms": 20_000, "pau
 
 
 def _week(number: int) -> dict[str, list[dict[str, Any]]]:
-    """docs/unused.md: one of two snapshots, in which a topic and a group are without a use."""
+    """docs/zones.md: one of two snapshots, in which a topic and a group are without a use."""
     ends = {"orders": 500 + 700 * number, "legacy.events": 90, "prices": 40}
     commits = {"billing": 500 + 700 * number, "old-importer": 300}
     policies = {"prices": "compact"}
@@ -200,7 +200,7 @@ def names(spark: SparkSession, page: str, fleet: Fleet) -> dict[str, Any]:
 
 STORED = ("docs/databricks.md",)
 """Pages that take a stored plan of the sample for granted, in output/plan."""
-OF_THE_SAMPLE = ("docs/replicas.md", "docs/placement.md", "docs/operate.md", "docs/sticky.md", "docs/libraries.md")
+OF_THE_SAMPLE = ("docs/replicas.md", "docs/operate.md", "docs/sticky.md", "docs/libraries.md")
 WEIGHT = StructField("user_data", StringType())
 
 
@@ -280,7 +280,7 @@ def _databricks(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
 _OF_PAGES: dict[str, Callable[[SparkSession, Fleet], dict[str, Any]]] = {
     "docs/connect.md": _connect,
     "docs/databricks.md": _databricks,
-    "docs/placement.md": _replicas,
+    "docs/operate.md": _replicas,
     "docs/report.md": _report,
     "docs/share.md": _applications,
     "docs/simulate.md": _simulate,

@@ -82,7 +82,7 @@ def test_a_person_types() -> None:
 
 def test_lines_of_a_file() -> None:
     """The shell prints what the page shows, without prompts. A mistake is a sentence. The last exit code counts."""
-    page = block("docs/settings.md", PROMPT)
+    page = block("docs/tutorial.md", PROMPT)
     lines = [line.removeprefix(PROMPT) for line in page if line.startswith(PROMPT)]
     lines += ["plan 'x", "plam --sample", "mcp --sample", "", "plan --nope"]
     done = subprocess.run(

@@ -336,7 +336,7 @@ def _duplicate_fault(facts: IndexedFacts, row: int, table: str, partition: int |
 
 
 UNSUPPORTED_TYPES = {
-    "connect": "A Connect cluster: its workers have a protocol of their own, which KIP-848 does not touch",
+    "connect": "A Connect cluster: its workers have their own protocol, which KIP-848 doesn't change",
     "share": "A share group (KIP-932): it has the broker's protocol from the start",
     "streams": "A streams group (KIP-1071): it has the broker's protocol from the start",
 }

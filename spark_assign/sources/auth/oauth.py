@@ -118,7 +118,7 @@ class Tokens:
             file = self._endpoint.url.startswith("file:")
             token, life_s = (self._read_file(), 0.0) if file else self._fetch()
             if not _TOKEN.fullmatch(token):
-                raise SourceError(f"{self._endpoint.url}: what it gives is no bearer token. Is it the right one?")
+                raise SourceError(f"{self._endpoint.url}: it doesn't return a bearer token. Is it the right one?")
             self._token, self._until = Secret(token), time.monotonic() + life_s * _REFRESH_FACTOR
         return self._token
 

@@ -250,7 +250,7 @@ def _pem_key(content: bytes, store: Store, password: Secret | None) -> Any:
         if encrypted and password is None:
             raise ConfigError(f"{_name(store)}: the key is encrypted. Give its password in ssl.key.password")
         opener = password.encode(errors="replace") if encrypted and password is not None else None
-        with _opening(store, "ssl.key.password does not open it, or it is no key in PEM"):
+        with _opening(store, "ssl.key.password does not open it, or it isn't a PEM key"):
             if "ENCRYPTED" in body:  # OpenSSL's traditional format with headers
                 return serialization.load_pem_private_key(block.encode("latin-1"), opener)
             return serialization.load_der_private_key(_der(body), opener)
@@ -463,7 +463,7 @@ def unprotect(protected: bytes, password: str) -> bytes:
     """
     info = _Reader(protected).der(_SEQUENCE)
     if info.der(_SEQUENCE).content != _PROTECTION:
-        raise DamagedStoreError("the key is protected by an algorithm that is not that of JKS")
+        raise DamagedStoreError("the key is protected by an algorithm that JKS doesn't have")
     sealed = info.der(_OCTETS)
     salt, mixed = sealed.take(_DIGEST_BYTES), sealed.take(max(0, len(sealed.content) - 2 * _DIGEST_BYTES))
     digest = sealed.take(_DIGEST_BYTES)

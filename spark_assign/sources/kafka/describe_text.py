@@ -268,7 +268,7 @@ class _Group:
         if self.kind == "streams":
             return "the text of kafka-streams-groups.sh has no topology. Take a snapshot of the cluster"
         if self.members_listed and self.members_listed != self.members.keys():
-            return f"members are missing among those of --members: {_AGAIN}"
+            return f"members are missing in the output of --members: {_AGAIN}"
         if self.num_members not in (None, len(self.members)):
             return f"--state has {count(self.num_members or 0, 'member')}, and the text {len(self.members)}: {_AGAIN}"
         owned = Counter(member for members in self.owners.values() for member in members)
