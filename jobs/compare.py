@@ -110,7 +110,7 @@ def main(options: Options) -> int:
 def _main_of_changes(options: Options) -> int:
     """Reads the changes that files declare, and prints their effect on a fleet."""
     if "top" in options.given:
-        raise ConfigError("--top can't be used with --changes: the comment has limits of its own.")
+        raise ConfigError("--top can't be used with --changes: the comment has its limits.")
     file = options.changes_map
     mapped = validated(Mapped, from_file(Path(file)), file) if file else Mapped()
     changes, unread = read_changes(options.changes[0], options.changes[1], mapped)

@@ -48,7 +48,6 @@ from spark_assign.report.formatting import listed
 from spark_assign.report.html import report
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import Figures, expose, publish
-from spark_assign.sources.connect.cluster_snapshot import parse_targets
 from spark_assign.sources.files.snapshot_files import last_taken, summarized
 from spark_assign.stores.cluster_folders import KEYS, folder_name, one_folder
 from spark_assign.stores.run_store import StoredRun, previous_run, read_run, safe_run_id
@@ -397,12 +396,14 @@ def _clusters(options: Options, outcomes: Mapping[str, StepOutcome]) -> list[dic
 def _named_clusters(options: Options) -> dict[tuple[str, str], str]:
     """Returns the name in the file of each Kafka and Connect cluster, by key (`KEYS`) and name."""
     named: dict[tuple[str, str], str] = {}
-    clusters = import_module(_module("snapshot")).clusters_of(options.clusters) if options.clusters else {}
-    for name, values in clusters.items():
+    if not options.clusters:
+        return named
+    snapshot = import_module(_module("snapshot"))
+    for name, values in snapshot.clusters_of(options.clusters).items():
         urls = values.get("connect_url", ())
         if values.get("bootstrap_server") or not urls:
             named[KEYS[0], name] = name
-        named |= {(KEYS[1], target.name): name for target in parse_targets(urls)}
+        named |= {(KEYS[1], target.name): name for target in snapshot.connect.parse_targets(urls)}
     return named
 
 

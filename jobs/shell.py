@@ -1,7 +1,7 @@
 """Type commands without spark-assign before them, on one engine that stays warm. Tab completes names.
 
 Tab completes commands, options, their choices, files, and the groups and topics of the last fleet that a line named.
-Ctrl-C ends a command, Ctrl-D (or exit) the shell. Settings and exit codes are those of each command.
+Ctrl-C ends a command, Ctrl-D (or exit) the shell. Each command has its settings and exit codes.
 """
 
 from __future__ import annotations
