@@ -77,12 +77,15 @@ class Kafka:
         cluster_name: name of the cluster in the column cluster (default: the cluster ID).
         topology: file with the text of Topology.describe() of a classic Streams application (default: derived from
             tasks and topic names).
+        log_dirs: also read the log directories of the brokers, and the size of each replica's log, of all topics
+            (tables log_dirs and log_dir_replicas).
     """
 
     bootstrap_server: Annotated[str | None, Param(metavar="HOST:PORT,…")] = None
     command_config: Annotated[str | None, Param(metavar="FILE")] = None
     cluster_name: Annotated[str | None, Param()] = None
     topology: Annotated[tuple[str, ...], Param(metavar="GROUP=FILE")] = ()
+    log_dirs: Annotated[bool, Param()] = False
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ class Connect:
 
 
 OF_CONNECT = f"{flags_of(Connect)}, {flags_of(HttpSettings)}".removeprefix("--connect-url, ")
-OF_KAFKA = f"--topic, --topology, {flags_of(LoadReadOptions)}"
+OF_KAFKA = f"--topic, --topology, --log-dirs, {flags_of(LoadReadOptions)}"
 
 
 def check_text(options: Options) -> None:
@@ -170,7 +173,7 @@ def check_text(options: Options) -> None:
 )
 @patterns("--topic", "Include only matching topics, and the topics that the groups use.")
 @parameter_options(LoadReadOptions)
-@parameter_options(Kafka, "topology")
+@parameter_options(Kafka, "topology", "log_dirs")
 @parameter_options(Text, defaults=True)
 @snapshot_output_options(snapshot_files.FORMATS)
 @click.option(
@@ -285,6 +288,7 @@ def _kafka_snapshot(options: Options) -> Snapshot:
         topics=options.topic or None,
         loads=_loads(options),
         topologies=read_topologies(options.topology),
+        log_dirs=bool(options.log_dirs),
         progress=_progress(options),
     )
 
