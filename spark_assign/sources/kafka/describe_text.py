@@ -403,7 +403,7 @@ class _Found:
         key, error = {"broker_id": broker, "log_dir": folder["logDir"]}, folder["error"]
         self.log_dirs.append({**key, "error": error})
         if not all(isinstance(value, str) for value in (key["log_dir"], error or "")):
-            raise TypeError("the path of a log directory or its error is no text")
+            raise TypeError("the path of a log directory or its error isn't a text")
         for each in folder["partitions"]:
             topic, _, partition = str(each["partition"]).rpartition("-")
             size, lag = (_number_or_none(line, str(each[name]), name) for name in ("size", "offsetLag"))
