@@ -112,13 +112,16 @@ def test_each_has_its_options(clusters: Clusters, call: Callable[..., int], tmp_
 
 
 @pytest.mark.parametrize("path", ["~nobody-of-this-name/x", "a\\u0000b"])
-def test_a_path_that_nothing_can_have(call: Callable[..., int], tmp_path: Path, path: str, capfd: Any) -> None:
+def test_a_path_that_nothing_can_have(
+    clusters: Clusters, call: Callable[..., int], tmp_path: Path, path: str, capfd: Any
+) -> None:
     """It costs its own cluster only."""
     (tmp_path / "clusters.toml").write_text(
         f'{FILE}\n[clusters.bad]\nbootstrap_server = "b:1"\ncommand_config = "{path}"\n'
     )
     assert call() == 3
     assert "bad: not read: client properties " in capfd.readouterr().err
+    assert sorted(clusters.calls) == ["down", "eu", "prod"]
 
 
 def test_some_of_the_clusters(clusters: Clusters, call: Callable[..., int], caplog: pytest.LogCaptureFixture) -> None:
