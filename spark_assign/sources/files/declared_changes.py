@@ -379,7 +379,7 @@ def _mappings(fields: _Fields, key: str) -> list[_Fields]:
 def _client(name: str, text: str) -> _Read:
     """Yields the settings of a client that decide about its group. All other values can be secrets, and stay unread."""
     try:
-        found = properties.parse(text)
+        found = properties.parse(text, name)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
     rows = text.splitlines()
