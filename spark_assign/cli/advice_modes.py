@@ -20,23 +20,11 @@ from spark_assign.advice.zones import CHANGES, changes, measure_zone_traffic
 from spark_assign.api import Fleet
 from spark_assign.cli.job import Options
 from spark_assign.cli.job_tables import store_or_cache, with_capacities
-from spark_assign.cli.options import (
-    Decorator,
-    compose_options,
-    flag_of,
-    given_parameters,
-    is_given,
-    parameter_option,
-)
+from spark_assign.cli.options import Decorator, compose_options, flag_of, given_parameters, is_given, parameter_option
 from spark_assign.cli.owners import read_owners, tables_with_owners
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report import advice as text
-from spark_assign.report.listed_groups import (
-    first_groups_with_steps,
-    no_match_text,
-    note_lines,
-    rows_of_first_groups,
-)
+from spark_assign.report.listed_groups import first_groups_with_steps, no_match_text, note_lines, rows_of_first_groups
 from spark_assign.report.loads_and_sizes import autoscaler, format_curves, reason_comment
 from spark_assign.report.unused import format_unused
 from spark_assign.report.zones import format_zone_options
