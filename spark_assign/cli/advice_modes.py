@@ -20,14 +20,7 @@ from spark_assign.advice.zones import CHANGES, changes, measure_zone_traffic
 from spark_assign.api import Fleet
 from spark_assign.cli.job import Options
 from spark_assign.cli.job_tables import store_or_cache, with_capacities
-from spark_assign.cli.options import (
-    Decorator,
-    compose_options,
-    flag_of,
-    given_parameters,
-    is_given,
-    parameter_option,
-)
+from spark_assign.cli.options import Decorator, compose_options, flag_of, given_parameters, is_given, parameter_option
 from spark_assign.cli.owners import read_owners, tables_with_owners
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report import advice as text
