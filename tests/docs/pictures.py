@@ -141,8 +141,8 @@ def _grid(cells: Cells, across: str, down: str, calm: str, size: list[int]) -> C
 
 
 def of_report(html: str, ident: str) -> str:
-    """Returns the first drawing of a report that has an ID, as a file with the colors of `write_chart`."""
-    found, *_ = re.findall(rf'<svg role="img" aria-labelledby="{ident}-t".*?</svg>', html, re.DOTALL)
+    """Returns a drawing of a report, by its ID, as a file with the colors of `write_chart`."""
+    (found,) = re.findall(rf'<svg role="img" aria-labelledby="{ident}-t".*?</svg>', html, re.DOTALL)
     for name, ink in charts.ON_PAPER.items():
         found = found.replace(f"var(--{name})", ink)
     begins = '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif"'
