@@ -1,8 +1,8 @@
 """Charts: specifications of Vega-Lite, which vl-convert renders as SVG in a page or as a file.
 
 Colors have the names of the page's style sheet. In a page, a name becomes a CSS variable, so that a chart follows light
-and dark mode; in a file, it becomes a color for white paper. Vega-Lite accepts only colors, so a unique placeholder
-color stands for each name until then.
+and dark mode; in a file, it becomes a color for white paper, and SVG has another one for dark mode. Vega-Lite accepts
+only colors, so a unique placeholder color stands for each name until then.
 """
 
 from __future__ import annotations
@@ -32,6 +32,20 @@ ON_PAPER = {
 }
 """Colors for white paper, by the name in the page's style sheet."""
 
+IN_THE_DARK = {
+    "text": "#e7eaee",
+    "quiet": "#a7b0ba",
+    "line": "#343c46",
+    "page": "#14171b",
+    "calm": "#26384a",
+    "calm-edge": "#6f8ba6",
+    "problem": "#f08a4b",
+    "is": "#5aa2e0",
+    "round": "#a7b0ba",
+    "second": "#63c08c",
+}
+"""Colors for dark mode, by the name in the page's style sheet."""
+
 STROKES: tuple[tuple[str, list[int]], ...] = (
     ("problem", []),
     ("is", [9, 4]),
@@ -41,6 +55,13 @@ STROKES: tuple[tuple[str, list[int]], ...] = (
 """Color names and dash patterns of lines. Lines differ in both, so none relies on its color."""
 
 _PLACEHOLDERS = {name: f"#fe00{index:02x}" for index, name in enumerate(ON_PAPER, start=1)}
+DARK_STYLE = "<style>@media (prefers-color-scheme: dark) {{{}}}</style>".format(
+    "".join(
+        f'[{paint}="{ON_PAPER[name]}"]{{{paint}:{dark}}}'
+        for name, dark in IN_THE_DARK.items()
+        for paint in ("fill", "stroke")
+    )
+)
 _FONT = "DejaVu Sans, Verdana, sans-serif"
 _NOISE = re.compile(
     r' (?:class|pointer-events|aria-hidden|role|aria-roledescription|font-family|stroke-miterlimit)="[^"]*"'
@@ -155,7 +176,7 @@ def write_chart(chart: Chart, path: str) -> None:
     svg = f'{tag}><rect width="100%" height="100%" fill="{ON_PAPER["page"]}"/>{body}'
     suffix = Path(path).suffix
     if suffix == ".svg":
-        Path(path).write_text(svg, encoding="utf-8")
+        Path(path).write_text(svg.replace(">", f">{DARK_STYLE}", 1), encoding="utf-8")
     elif suffix == ".png":
         Path(path).write_bytes(vl_convert.svg_to_png(svg, scale=1.5))
     elif suffix == ".pdf":

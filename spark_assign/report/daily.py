@@ -180,7 +180,7 @@ def _map(rows: DailyRows) -> list[parts.Drawing]:
     """Returns the heat maps of rebalances and pauses by group."""
     keys = dict.fromkeys(group_key(row) for row in [*rows.deploys, *rows.buckets])
     groups = [{"cluster": cluster, "group_id": group_id, "rebalances": 1} for cluster, group_id in keys]
-    return heat_maps(groups, rows.buckets, rows.width_s)
+    return heat_maps(groups, rows.buckets, rows.width_s, "stopped")
 
 
 def _cost(rows: DailyRows) -> Part:

@@ -395,13 +395,14 @@ def build_history_section(rows: Mapping[str, Rows]) -> dict[str, Any]:
     }
 
 
-def heat_maps(groups: Rows, time_buckets: Rows, width_s: int) -> list[views.Drawing]:
+def heat_maps(groups: Rows, time_buckets: Rows, width_s: int, ident: str = "heat") -> list[views.Drawing]:
     """Returns the heat maps of rebalances and pauses over time.
 
     Args:
         groups: cluster, group_id, rebalances; the first ones with rebalances are drawn.
         time_buckets: cluster, group_id, time_bucket (counted from 1970), rebalances, paused_partition_ms.
         width_s: width of the time buckets, in seconds.
+        ident: start of the IDs of the drawings, unique in the page.
     """
     if not time_buckets:
         return []
@@ -428,7 +429,7 @@ def heat_maps(groups: Rows, time_buckets: Rows, width_s: int) -> list[views.Draw
         if cells:
             cells.sort(key=lambda each: (each.row, each.column))
             heading = f"{title}: each column is {_bucket_width_text(width_s)}, times in UTC"
-            chart = draw_heat_map(names, labels, cells, f"heat{ordinal}", f"{title} by group", unit)
+            chart = draw_heat_map(names, labels, cells, f"{ident}{ordinal}", f"{title} by group", unit)
             maps.append(views.Drawing(heading, chart))
     return maps
 

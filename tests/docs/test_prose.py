@@ -73,7 +73,7 @@ def lines_of_prose(text: str) -> Iterator[tuple[int, str]]:
 
 def problems(text: str) -> list[str]:
     """Returns what breaks a rule, with the number of its line."""
-    found = []
+    found: list[str] = []
     lines = list(lines_of_prose(text))
     for (number, line), (_, following) in zip(lines, [*lines[1:], (0, "")], strict=True):
         found += broken_rules(number, line, following)

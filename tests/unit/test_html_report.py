@@ -239,6 +239,7 @@ def test_charts_as_files(tmp_path: Path) -> None:
         charts.write_chart(chart, str(file))
         assert file.read_bytes().startswith(begins)
     assert charts.ON_PAPER["problem"] in (tmp_path / "chart.svg").read_text()
+    assert f"fill:{charts.IN_THE_DARK['problem']}" in (tmp_path / "chart.svg").read_text()
     assert "#fe00" not in (tmp_path / "chart.svg").read_text()
     with pytest.raises(ConfigError, match="svg, png or pdf"):
         charts.write_chart(chart, "chart.gif")
