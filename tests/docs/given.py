@@ -144,7 +144,7 @@ DISKS: dict[str, list[dict[str, Any]]] = {
         for name, at, broker in _LOGS
     ],
 }
-"""docs/replicas.md: two brokers with three log directories, of which one is empty or offline."""
+"""docs/log-dirs.md: two brokers with three log directories, of which one is empty or offline."""
 
 JSON_FLEETS = {
     "disk-fleet": DISKS,
