@@ -112,7 +112,7 @@ def _entry(row: Row) -> Row:
 
 def _target(row: Row, columns: tuple[str, str]) -> Row:
     """Returns the entry of a partition with its replicas, and with their log directories if one is not `any`."""
-    replicas, log_dirs = (row[column] for column in columns)
+    replicas, log_dirs = (row.get(column) for column in columns)
     return _entry(row) | {"replicas": replicas} | ({"log_dirs": log_dirs} if log_dirs else {})
 
 

@@ -127,7 +127,27 @@ def _week(number: int) -> dict[str, list[dict[str, Any]]]:
     }
 
 
+_GB = 10**9
+_LOGS = [(topic, at, broker) for topic in ("orders", "clicks") for at in range(6) for broker in (1, 2)]
+DISKS: dict[str, list[dict[str, Any]]] = {
+    "brokers": [{"broker_id": each, "rack_id": None} for each in (1, 2)],
+    "replicas": [{"topic": name, "partition": at, "replicas": [1, 2]} for name, at, broker in _LOGS if broker == 1],
+    "log_dirs": [
+        {"broker_id": broker, "log_dir": f"/data/{disk}", "total_bytes": 500 * _GB, "usable_bytes": 300 * _GB}
+        | ({"error": "KafkaStorageError"} if (broker, disk) == (2, 3) else {})
+        for broker in (1, 2)
+        for disk in (1, 2, 3)
+    ],
+    "log_dir_replicas": [
+        {"topic": name, "partition": at, "broker_id": broker, "is_future": False, "bytes": (5 + 3 * at) * _GB}
+        | {"log_dir": f"/data/{1 if name == 'orders' else 2}"}
+        for name, at, broker in _LOGS
+    ],
+}
+"""docs/log-dirs.md: two brokers with three log directories, of which one is empty or offline."""
+
 JSON_FLEETS = {
+    "disk-fleet": DISKS,
     "zones-fleet": ZONES,
     "classic-fleet": CLASSIC | {"events": RESTART},
     "last-week": _week(0),

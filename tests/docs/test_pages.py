@@ -20,7 +20,8 @@ COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 OF_OTHERS = (
     *("--engine", "--repeats", "--resume", "--quick", "--page"),  # of the benchmarks
-    *("--alter", "--replica-assignment", "--members", "--state", "--type"),  # of Kafka's tools
+    *("--alter", "--replica-assignment", "--members", "--state", "--type", "--verify"),  # of Kafka's tools
+    *("--replica-alter-log-dirs-throttle", "--describe", "--topic-list"),  # of Kafka's tools
     *("--no-deps", "--wheel-dir", "--spark"),
     *("--var", "--params"),  # of databricks bundle
     *("--sample", "--seed", "--budget", "--page"),  # of mutation/mutants
