@@ -40,6 +40,7 @@ def names(datasets: list[dict[str, Any]]) -> list[str]:
         ("partitioned_assets = true", "plan", "/data/out/plans", "20261121T050000Z"),
         ('steps = "daily"', "daily.page", "/data/out", None),
     ],
+    ids=["watch", "daily"],
 )
 def test_what_a_run_tells(
     airflow: Airflow, project: Path, source: str, task: str, written: str, partition: str | None
@@ -52,7 +53,7 @@ def test_what_a_run_tells(
     )
     transport = json.dumps({"type": "file", "log_file_path": str(events), "append": True})
     variables = {"SPARK_ASSIGN_AIRFLOW": str(settings), "AIRFLOW__OPENLINEAGE__TRANSPORT": transport}
-    done = airflow("dags", "test", dag_id, DATE, **variables)
+    done = airflow("dags", "test", dag_id, DATE, "--mark-success-pattern", "compare|diff|report|check", **variables)
     assert done.returncode == 0, done.stderr
     with create_session() as session:
         keys = session.scalars(select(AssetEvent.partition_key).where(AssetEvent.source_dag_id == dag_id)).all()
