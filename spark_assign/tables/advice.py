@@ -61,8 +61,9 @@ TOPIC_SIZES = schema(
 
 `verdict`: `enough`, `too-few`, or `unknown`. `partitions_needed`: number of partitions with which a member, or as many
 members of a share group as can work on one partition at the same time, can handle the hottest partition with the
-headroom, if its load remains the same multiple of the mean; null if rates or the capacity of a member are unknown. The
-other columns are those of SIZES, of this topic."""
+headroom, if its load remains the same multiple of the mean; null if rates or the capacity of a member are unknown.
+`load`, `load_at_quantile`: load of the topic, mean and at the quantile. `hot_partition`, `hot_load`: the hottest
+partition, and its load."""
 
 SIZE_TABLES: dict[str, StructType] = {
     "sizes": SIZES,
