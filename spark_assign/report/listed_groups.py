@@ -32,6 +32,7 @@ from spark_assign.report.formatting import (
 )
 from spark_assign.spark.engine import divide
 from spark_assign.spark.shell_patterns import matches
+from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -152,6 +153,27 @@ def collected(table: DataFrame, name: str | None = None, limit: int | None = Non
     return rows
 
 
+def name_clusters_of(*tables: DataFrame | None, unless_known: bool = False) -> None:
+    """Omits the cluster from the names that the current context prints, if the tables have only one (`in_cluster`).
+
+    One query reads it when the first name is printed, from the tables with a row per group, member, or broker, if any.
+
+    Args:
+        tables: tables of a fleet or of a result.
+        unless_known: whether to do nothing if the context knows its clusters, of a complete fleet, already.
+    """
+
+    def find() -> set[str]:
+        present = [table for table in tables if table is not None and "cluster" in table.columns]
+        rows = [table.select("cluster") for table in present if "topic" not in table.columns]
+        rows = rows or [table.select("cluster") for table in present]
+        ends = union(rows).agg(F.min("cluster").alias("first"), F.max("cluster").alias("last")) if rows else None
+        return set() if ends is None else {*ends.collect()[0]} - {None}  # one row
+
+    if not (unless_known and formatting.clusters_are_named()):
+        formatting.name_clusters(find)
+
+
 def any_of(groups: Rows) -> Column:
     """Returns the condition that a row belongs to one of these groups (a few)."""
     each = [(F.col("cluster") == row["cluster"]) & (F.col("group_id") == row["group_id"]) for row in groups]
@@ -262,7 +284,7 @@ def read_rejected_lines(
     if num_rejected is None:
         num_rejected = rejected.count()
     first = collected(rejected.orderBy(*key, "code").limit(MAX_REJECTED), "rejected") if num_rejected else []
-    name = formatting.group_name if key is GROUP_KEY else lambda row: "/".join(str(row[column]) for column in key)
+    name = formatting.group_name if key is GROUP_KEY else formatting.rejected_name
     return rejected_lines(first, num_rejected, name=name)
 
 

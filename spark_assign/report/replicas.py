@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.report import views
-from spark_assign.report.formatting import DASH, Row, Rows, count, duration, number, ratio, up_to
+from spark_assign.report.formatting import DASH, Row, Rows, count, duration, in_cluster, number, ratio, up_to
 from spark_assign.report.listed_groups import collected, num_rows, read_rejected_lines, total_columns
 from spark_assign.report.views import GROUP, PARTITION, Column, View, bars, figure, span, words
 from spark_assign.spark.engine import divide
@@ -18,7 +18,7 @@ from spark_assign.tables.replicas import CLUSTER_CHECK
 Tables = Mapping[str, DataFrame]
 
 _LIMIT = 10
-_BROKER = Column("broker", lambda row: f"{row['cluster']}/{row['broker_id']}")
+_BROKER = Column("broker", lambda row: in_cluster(row["cluster"], str(row["broker_id"])))
 _NOT_PROBLEMS = {"cluster", "brokers", "partitions", "replicas"}
 _PROBLEMS = [name for name in CLUSTER_CHECK.names if name not in _NOT_PROBLEMS and "_over_mean" not in name]
 

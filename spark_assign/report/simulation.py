@@ -21,6 +21,8 @@ from spark_assign.report.formatting import (
     by_group,
     count,
     group_key,
+    group_name,
+    in_cluster,
     listed,
     listed_order,
     ratio,
@@ -49,7 +51,7 @@ def pause_location(row: Row | None, with_group: bool) -> str:
     if row is None or row["longest_pause_topic"] is None:
         return DASH
     partition = f"{row['longest_pause_topic']}-{row['longest_pause_partition']}"
-    return f"{row['cluster']}/{row['group_id']} {partition}" if with_group else partition
+    return f"{group_name(row)} {partition}" if with_group else partition
 
 
 def partition_seconds(ms: int | None) -> str:
@@ -211,7 +213,7 @@ def format_groups(groups: Sequence[tuple[str, str]], rows: Mapping[str, Rows]) -
         group_rows = [by_key.get((name, cluster, group)) for name in rows]
         sizes = [row["partitions"] for row in group_rows if row is not None]
         cells = [DASH if row is None else _cost_text(row) for row in group_rows]
-        lines.append([f"{cluster}/{group}", f"{max(sizes, default=0):,}", *cells])
+        lines.append([in_cluster(cluster, group), f"{max(sizes, default=0):,}", *cells])
     return "\n".join([f"Groups with the largest costs {_COSTS}:", *aligned(lines)])
 
 
