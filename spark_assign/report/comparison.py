@@ -78,7 +78,6 @@ IMPROVED = View(
     note="Moved: partitions that get another owner. Paused s: partition-seconds without consumption while the group "
     "rebalances. What a group runs with is held against it; range, Kafka's default, where that is not known. Clients: "
     "libraries by the members' client ids; ? is a guess.",
-    listed="groups",
 )
 TOTALS = View(
     *("comparison", "each assignor for all groups"),
@@ -95,7 +94,6 @@ NOTED = View(
     *("comparison", "members without partitions, and uneven assignments"),
     [GROUP, _CHANGE, "assignor max/mean_per_topic=topic_max_over_mean note"],
     "-members_without_partitions, -topic_max_over_mean, cluster, group_id, what_if, assignor",
-    listed="notes",
 )
 VIEWS = {"ways": SWITCHES, "gains": IMPROVED, "totals": TOTALS, "notes": NOTED}
 """The tables of the page, in order."""
@@ -146,7 +144,7 @@ def _switch_lines(rows: Rows) -> list[str]:
 def _rejected_lines(comparison: DataFrame) -> list[str]:
     rejected = comparison.where(F.col("rejected").isNotNull())
     rows = collected(
-        rejected.orderBy(*GROUP_KEY, "what_if", "assignor").limit(_DEFAULT_LIMIT + 1), "rejected", _DEFAULT_LIMIT
+        rejected.orderBy(*GROUP_KEY, "what_if", "assignor").limit(_DEFAULT_LIMIT + 1), "comparison", _DEFAULT_LIMIT
     )
     if not rows:
         return []

@@ -66,9 +66,15 @@ def record_listed() -> Iterator[dict[str, list[Row]]]:
 
 
 def listed(name: str, rows: Rows) -> Rows:
-    """Records rows as a table of what is printed (`record_listed`), and returns them."""
+    """Records rows of a table that is printed (`record_listed`), each row once, and returns them.
+
+    Args:
+        name: name of the stored table, with the prefix of its kind, or one that docs/settings.md describes.
+        rows: some of its rows.
+    """
     if (tables := _LISTED.get()) is not None:
-        tables.setdefault(name, []).extend(rows)
+        known = tables.setdefault(name, [])
+        known += [row for row in rows if row not in known] if known else rows
     return rows
 
 

@@ -185,7 +185,7 @@ def _cluster_wide_lines(rebalances: DataFrame, limit: int) -> list[str]:
     return [
         f"Cluster-wide change in {row['cluster']} from {format_time(row['period']['start'])} UTC: idle epochs of "
         f"{count(row['groups'], 'group')}, probably because replicas moved to other racks"
-        for row in collected(rows, "rebalances")
+        for row in collected(rows)
     ]
 
 
@@ -223,7 +223,7 @@ def format_histories(tables: Tables, patterns: Sequence[str], limit: int) -> str
         patterns: Shell patterns over group_id.
         limit: Maximum number of groups.
     """
-    groups = rows_of_first_groups(tables["groups"], patterns, limit)
+    groups = rows_of_first_groups("groups", tables["groups"], patterns, limit)
     if not groups:
         return None
     events = (
@@ -327,17 +327,17 @@ def summarize_replay(summary: DataFrame, rejected: DataFrame, limit: int) -> str
         limit: Maximum number of groups listed.
     """
     sums = [num_rows("groups"), *map(long_sum, _REPLAY_SUMS)]
-    variants = collected(summary.groupBy(*_VARIANT_COLUMNS).agg(*sums), "variants")
+    variants = collected(summary.groupBy(*_VARIANT_COLUMNS).agg(*sums), "totals")
     (baseline,) = collected(summary.where("recorded").agg(*sums))
     lines = [_total_line(baseline)]
     if variants:
         ordered = sorted(variants, key=lambda row: (listed_order(row["assignor"], ASSIGNORS), row["static"]))
         lines += VARIANTS.lines([{**baseline, "assignor": None, "protocol": ""}, *ordered], len(variants) + 1)
-        best_variants = collected(_savings(summary).limit(limit), "groups")
+        best_variants = collected(_savings(summary).limit(limit), "savings")
         lines += ["", "Groups with the largest savings:", *(f"  {format_saving(row)}" for row in best_variants)]
         if baseline["groups"] > len(best_variants):
             lines.append(f"  … and {baseline['groups'] - len(best_variants):,} more")
-    return "\n".join([*lines, *read_rejected_lines(rejected)])
+    return "\n".join([*lines, *read_rejected_lines(rejected, name="replay_rejected")])
 
 
 def _savings(summary: DataFrame) -> DataFrame:

@@ -9,7 +9,7 @@ therefore perfectly even.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
@@ -219,16 +219,18 @@ def count_by(table: DataFrame, column: str) -> dict[str, int]:
     return {row[column]: row["count"] for row in rows}
 
 
-def first_of_each(rows: DataFrame, column: str, order: Sequence[str | Column], limit: int) -> list[Row]:
-    """Returns the first `limit` rows of each value of a column with few values; GROUP_KEY breaks ties of the order."""
+def first_of_each(name: str, rows: DataFrame, column: str, order: Sequence[str | Column], limit: int) -> list[Row]:
+    """Returns the first `limit` rows of each value of a column with few values, from the table of this name; GROUP_KEY
+    breaks ties of the order.
+    """
     nth = F.row_number().over(Window.partitionBy(column).orderBy(*order, *GROUP_KEY))
     first = rows.withColumn("nth", nth).where(F.col("nth") <= limit).orderBy("nth").drop("nth")
-    return collected(first, "groups")
+    return collected(first, name)
 
 
 def first_groups_with_steps(
-    groups: DataFrame,
-    steps: DataFrame,
+    tables: Mapping[str, DataFrame],
+    names: tuple[str, str],
     patterns: Sequence[str],
     order: Sequence[str | Column],
     limit: int,
@@ -237,33 +239,35 @@ def first_groups_with_steps(
     """Returns the first groups whose id matches a shell pattern, and their steps in order. Reads at most a screenful.
 
     Args:
-        groups: One row per group.
-        steps: One row per step of a group.
+        tables: Tables by name.
+        names: The names of the table with a row per group, and of that with a row per step of a group.
         patterns: Shell patterns over group_id.
         order: Sort order of the groups.
         limit: Maximum number of groups.
         step_order: Columns that sort the steps of a group.
     """
     matches = _matches_any(patterns)
+    groups, steps = (tables[name] for name in names)
     selected = groups.where(matches).orderBy(*order).limit(limit)
-    group_rows = collected(selected, "groups")  # `top` groups
+    group_rows = collected(selected, names[0])  # `top` groups
     if not group_rows:
         return [], []
     selected_steps = steps.where(matches).join(selected.select(*GROUP_KEY), GROUP_KEY, "left_semi")
-    return group_rows, collected(selected_steps.orderBy(*GROUP_KEY, *step_order), "steps")  # at most 120 rows of each
+    return group_rows, collected(selected_steps.orderBy(*GROUP_KEY, *step_order), names[1])  # at most 120 rows of each
 
 
-def rows_of_first_groups(rows: DataFrame, patterns: Sequence[str], limit: int) -> list[Row]:
+def rows_of_first_groups(name: str, rows: DataFrame, patterns: Sequence[str], limit: int) -> list[Row]:
     """Returns all rows of the first groups whose id matches a shell pattern, a screenful per group.
 
     Args:
+        name: Name of the table.
         rows: Rows of many groups.
         patterns: Shell patterns over group_id.
         limit: Maximum number of groups.
     """
     matching = rows.where(_matches_any(patterns))
     selected = matching.select(*GROUP_KEY).distinct().orderBy(*GROUP_KEY).limit(limit)
-    return collected(matching.join(selected, GROUP_KEY, "left_semi"), "groups")  # of `top` groups
+    return collected(matching.join(selected, GROUP_KEY, "left_semi"), name)  # of `top` groups
 
 
 def _matches_any(patterns: Sequence[str]) -> Column:
@@ -272,7 +276,7 @@ def _matches_any(patterns: Sequence[str]) -> Column:
 
 
 def read_rejected_lines(
-    rejected: DataFrame, num_rejected: int | None = None, key: Sequence[str] = GROUP_KEY
+    rejected: DataFrame, num_rejected: int | None = None, key: Sequence[str] = GROUP_KEY, name: str = "rejected"
 ) -> list[str]:
     """Returns one line per rejected group, at most `MAX_REJECTED`, of which it reads no more.
 
@@ -280,12 +284,13 @@ def read_rejected_lines(
         rejected: Table of rejected groups, or of what else can be rejected.
         num_rejected: Number of its rows, if the caller knows it.
         key: Columns that name what is rejected.
+        name: Name of the stored table.
     """
     if num_rejected is None:
         num_rejected = rejected.count()
-    first = collected(rejected.orderBy(*key, "code").limit(MAX_REJECTED), "rejected") if num_rejected else []
-    name = formatting.group_name if key is GROUP_KEY else formatting.rejected_name
-    return rejected_lines(first, num_rejected, name=name)
+    first = collected(rejected.orderBy(*key, "code").limit(MAX_REJECTED), name) if num_rejected else []
+    name_of = formatting.group_name if key is GROUP_KEY else formatting.rejected_name
+    return rejected_lines(first, num_rejected, name=name_of)
 
 
 def no_match_text(patterns: Sequence[str], groups: DataFrame) -> str:

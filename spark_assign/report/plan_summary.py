@@ -135,7 +135,7 @@ def _format(found: Sequence[Rows], num_rejected: int, limit: int, unknown: Seque
     """Returns the summary, from the rows that `_read` returns, and what the fleet lacks."""
     [totals], worst, rejected_rows, rule_rows, load_rows = found
     listed("totals", [{name: totals[name] for name in ("groups", *SUMS)}])
-    listed("groups", [{name: row[name] for name in METRICS.names} for row in worst])
+    listed("metrics", [{name: row[name] for name in METRICS.names} for row in worst])
     listed("rejected", [{name: row[name] for name in REJECTED.names} for row in rejected_rows])
     withheld = f" ({totals['withheld']:,} until the next round)" if totals["withheld"] else ""
     lines = [

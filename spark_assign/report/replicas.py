@@ -70,7 +70,7 @@ REASSIGNED = View(
     ],
     "-moved, cluster",
     note="Per broker: replicas, and leaders. Out of tolerance: brokers, by their replicas, and by their leaders.",
-    listed="clusters",
+    listed="metrics",
 )
 LOADS = View(
     *("loads", "replicas and preferred leaders of each broker"),
@@ -85,7 +85,7 @@ GOALS = View(
         Column("brokers out of bounds", lambda row: f"{row['out_load_before']:,} → {row['out_load_after']:,}", True),
     ],
     "-out_load_after, -out_load_before, cluster, goal",
-    listed="goals",
+    listed="totals",
 )
 CHECKED = View(
     *("clusters", "clusters that were checked"),
@@ -141,7 +141,6 @@ SLOW_ASSIGNORS = View(
     [GROUP, "+assignor +leader_library +members +partitions +max_assignor_ms +timeout +timeout_ms finding"],
     "-max_assignor_ms, cluster, group_id",
     "finding IS NOT NULL",
-    listed="assignor times",
 )
 VIEWS = (
     *(REASSIGNED, LOADS),

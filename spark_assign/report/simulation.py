@@ -96,7 +96,6 @@ COMPARED = View(
         *(figure(f"{name}/eager", f"{name}_ratio", ratio) for name in COMPARED_VARIANTS[1:]),
     ],
     "-eager_paused_partition_ms - cooperative_paused_partition_ms, cluster, group_id",
-    listed="groups",
 )
 
 
@@ -136,7 +135,7 @@ def summarize_simulation(
     largest = collected(of_first.orderBy(*never, F.desc("paused_partition_ms"), *names).limit(max(limit, 1)))
     if limit and any(row["groups"] > 1 for row in totals.values()):
         keys = list(map(group_key, largest))
-        rows = collected(comparable.where(any_of(largest)), "groups")
+        rows = collected(comparable.where(any_of(largest)), "availability")
         by_variant = {name: [row for row in rows if row["variant"] == name] for name in variants}
         lines += ["", format_groups(keys, by_variant)]
     return "\n".join([*lines, *read_rejected_lines(rejected)]), largest
@@ -181,7 +180,7 @@ def format_variants(totals: Mapping[str, Row]) -> str:
         totals: rows by variant: groups, rebalances, members_restarted, paused_partition_ms, longest_pause_ms, and
             `longest`: cluster, group_id, longest_pause_topic, and longest_pause_partition of the group with that pause.
     """
-    listed("variants", [{"variant": name, **row} for name, row in totals.items()])
+    listed("totals", [{"variant": name, **row} for name, row in totals.items()])
     sums = ("rebalances", "members_restarted", "paused_partition_ms", "longest_pause_ms")
     rows = [{"variant": name, **row, **{each: row[each] or 0 for each in sums}} for name, row in totals.items()]
     return "\n".join(COSTS.lines(rows, len(rows))[2:])
