@@ -22,6 +22,7 @@ from spark_assign.report.formatting import (
     format_time,
     group_key,
     group_name,
+    in_cluster,
     listed_order,
     number,
     without_uuids,
@@ -100,7 +101,8 @@ GROUPS = View(
 DEPLOYS = View(
     *("deploys", "deploys, crashes, and flapping with the longest pauses"),
     [
-        *(GROUP, "type=deploy_type start=start_time end=end_time rebalances members_before members_after", _PAUSED),
+        *(GROUP, "type=deploy_type", Column("times", lambda row: number(row.get("times", 1)), True)),
+        *("start=start_time end=end_time rebalances members_before members_after", _PAUSED),
         words("detail", text=without_uuids),
     ],
     "-paused_partition_ms, cluster, group_id, start_time",
@@ -144,6 +146,22 @@ def totals(groups: DataFrame) -> DataFrame:
         F.min("start_time").alias("start_time"),
         F.max("end_time").alias("end_time"),
     )
+
+
+def fold_events(deploys: Rows) -> list[Row]:
+    """Returns a row for all events of a group that have the same type, those with the longest pauses first.
+
+    It has their number (`times`), their time range, the sums of rebalances and pauses, and the detail of one event.
+    """
+    folded: list[Row] = []
+    for events in views.grouped(deploys, lambda row: (*group_key(row), row["deploy_type"])).values():
+        by_time = sorted(events, key=lambda row: row["start_time"])
+        paused = [row["paused_partition_ms"] for row in events if row["paused_partition_ms"] is not None]
+        sums = {"times": len(events), "rebalances": sum(row["rebalances"] for row in events)}
+        sums |= {"start_time": by_time[0]["start_time"], "end_time": max(row["end_time"] for row in events)}
+        sums |= {"members_before": by_time[0]["members_before"], "members_after": by_time[-1]["members_after"]}
+        folded.append({**events[0], **sums, "paused_partition_ms": sum(paused) if paused else None})
+    return sorted(folded, key=lambda row: 1 if row["paused_partition_ms"] is None else -row["paused_partition_ms"])
 
 
 def newest_rows(rows: DataFrame, columns: Sequence[str], limit: int) -> list[Row]:
@@ -385,8 +403,10 @@ def build_history_section(rows: Mapping[str, Rows]) -> dict[str, Any]:
     """Returns what the template shows, from `history_rows`; `maps` come before the tables."""
     deploy_types = {row["deploy_type"]: row["count"] for row in rows["deploy_types"]}
     (total,) = rows["totals"]
-    totals_of = {GROUPS.name: total["groups"]}
+    events = sum(deploy_types.values())
+    totals_of = {GROUPS.name: total["groups"], DEPLOYS.name: events if events > views.MOST_ROWS else 0}
     groups, buckets = rows["groups"], rows.get("time_buckets", ())
+    rows = {**rows, DEPLOYS.name: fold_events(rows[DEPLOYS.name])}
     return {
         "sentences": [f"{line}." for line in summary_lines(total, deploy_types)],
         "tables": [view.table(rows.get(view.name, ()), totals_of.get(view.name, 0)) for view in VIEWS],
@@ -410,7 +430,7 @@ def heat_maps(groups: Rows, time_buckets: Rows, width_s: int) -> list[views.Draw
     buckets = [row["time_bucket"] for row in time_buckets]
     first = min(buckets)
     labels = [_bucket_label(bucket * width_s, width_s) for bucket in range(first, max(buckets) + 1)]
-    names = ["/".join(key) for key in keys]
+    names = [in_cluster(*key) for key in keys]
     maps = []
     for ordinal, (title, column, unit) in enumerate(
         (("Rebalances", "rebalances", "rebalances"), ("Paused partition-time", "paused_partition_ms", "paused")), 1

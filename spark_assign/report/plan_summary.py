@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -71,11 +72,12 @@ GROUPS = View(
     [GROUP, "assignor members partitions", *_BALANCE, "per_topic=topic_max_over_mean moved"],
     "-final_max_over_mean, cluster, group_id",
 )
+_of_load = partial(figure, needs="load_max_over_mean")
 LOADED = View(
     *("metrics", "by load (least balanced first)"),
     [
-        *(GROUP, "assignor", figure("load/s", "load", _whole), figure("max/s", "max_load_per_member", _whole)),
-        *("max/mean=load_max_over_mean by_count=max_over_mean", figure("drained in", "drain_seconds", duration)),
+        *(GROUP, "assignor", _of_load("load/s", "load", _whole), _of_load("max/s", "max_load_per_member", _whole)),
+        *("max/mean=load_max_over_mean? by_count=max_over_mean", _of_load("drained in", "drain_seconds", duration)),
     ],
     "-load_max_over_mean, cluster, group_id",
     "load_max_over_mean IS NOT NULL",
