@@ -21,7 +21,6 @@ from spark_assign.report.formatting import (
     by_group,
     count,
     group_key,
-    group_name,
     in_cluster,
     listed,
     listed_order,
@@ -51,7 +50,7 @@ def pause_location(row: Row | None, with_group: bool) -> str:
     if row is None or row["longest_pause_topic"] is None:
         return DASH
     partition = f"{row['longest_pause_topic']}-{row['longest_pause_partition']}"
-    return f"{group_name(row)} {partition}" if with_group else partition
+    return f"{in_cluster(row['cluster'], row['group_id'])} {partition}" if with_group else partition
 
 
 def partition_seconds(ms: int | None) -> str:

@@ -275,7 +275,8 @@ def test_a_narrow_window_scrolls_tables_only(page_of: Open) -> None:
     assert min(scales) > 0.85
     events = page.locator("table", has=page.get_by_text("Deploys, crashes, and flapping", exact=False)).first
     kind = events.get_by_role("columnheader", name="Type").bounding_box()
-    assert kind is not None and kind["x"] + kind["width"] <= 400
+    assert kind is not None
+    assert kind["x"] + kind["width"] <= 400
     page.set_viewport_size({"width": 1400, "height": 800})
     assert page.evaluate("[...document.querySelectorAll('.scroll')].every((box) => box.scrollWidth <= box.clientWidth)")
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 1400
