@@ -28,11 +28,13 @@ from spark_assign.report.formatting import (
     rejected_line,
     rejected_lines,
     share,
+    with_own_names,
 )
 from spark_assign.report.listed_groups import (
     SUMS,
     balance_text,
     collected,
+    name_clusters_of,
     note_lines,
     num_rows,
     num_unowned,
@@ -219,6 +221,7 @@ _STYLE = (
 """Sets no colors, because a notebook can be light or dark."""
 
 
+@with_own_names
 def plan_html(plan: Plan, limit: int = 10) -> str:
     """Returns the view as HTML, for `displayHTML`.
 
@@ -240,6 +243,7 @@ def _read_worst(plan: Plan, limit: int) -> tuple[Row, Rows, Rows]:
     """Reads the sums over all groups, the worst groups, and one more rejected group than is displayed."""
     with plan.computed_once("metrics", "rejected") as once:
         metrics = once.metrics
+        name_clusters_of(metrics, once.rejected, unless_known=True)
         (totals,) = collected(metrics.agg(*total_columns("groups", SUMS)))
         worst = collected(worst_first(metrics).limit(limit))
         rejected = collected(once.rejected.orderBy(*GROUP_KEY, "code").limit(limit + 1))

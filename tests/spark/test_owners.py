@@ -108,7 +108,7 @@ def test_jobs_name_the_team(spark: SparkSession, tmp_path: Path, capsys: pytest.
     assert plan.main(["--sample", "--output", output, "--run-id", "r", "--output-tables", "metrics", *owners]) == 0
     printed = capsys.readouterr().out
     assert "1 group planned" in printed
-    assert "shop-prod/pricing-engine (pricing)" in printed
+    assert "pricing-engine (pricing)" in printed
     alerts = str(tmp_path / "alerts")
     assert check.main(["--plan", output, "--output", alerts, "--run-id", "r", *owners]) == 0
     assert spark.read.parquet(f"{alerts}/alerts").count() == 0
