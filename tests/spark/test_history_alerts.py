@@ -113,8 +113,8 @@ def test_on_the_screen(tables: Tables) -> None:
     summary = summarize_history(tables, 2)
     assert "3 groups from 2026-11-20 10:00:00 to 2026-11-20 11:00:00 UTC" in summary
     first, second = summary.partition("then those with the longest pauses in total:\n")[2].splitlines()[1:3]
-    assert (first.split()[0], first.split()[-1]) == ("carts", "yes"), "it flaps"
-    assert (second.split()[0], second.split()[-1]) == ("payments", "no")
+    assert (first.split()[0], first.split()[-1]) == ("shop/carts", "yes"), "it flaps"
+    assert (second.split()[0], second.split()[-1]) == ("shop/payments", "no")
     assert "… and 1 more, in the table groups" in summary
     assert "Unreadable records (table unreadable): 2 corrupt, 1 newer-version" in summary
     histories = format_histories(tables, ["pay*", "none"], 5)
