@@ -44,7 +44,7 @@ from spark_assign.cli.steps import Step, StepOutcome, failed, problem, run_steps
 from spark_assign.groups.alerts import OF_STREAMS, DailyLimits
 from spark_assign.history import HistoryThresholds
 from spark_assign.report.daily import DailyRows, daily_rows
-from spark_assign.report.formatting import listed
+from spark_assign.report.formatting import listed, name_clusters
 from spark_assign.report.html import report
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import Figures, expose, publish
@@ -335,6 +335,7 @@ def _collect(
         clusters=_clusters(options, outcomes),
         missing=[f"The step {name} {problem(outcome)}" for name, outcome in outcomes.items() if failed(outcome)],
     )
+    name_clusters(lambda: {row["cluster"] for row in rows.clusters})
     plan = StoredRun(runs["plan"].manifest, tables["plan"])
     drift = tables["diff"] if has_earlier else None
     streams = tables_of_kind(STREAMS, plan.tables) or None

@@ -40,6 +40,7 @@ from spark_assign.report.connect import (
     summarize_connect_simulation,
 )
 from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
+from spark_assign.report.listed_groups import name_clusters_of
 from spark_assign.report.share_and_streams import summarize_streams_simulation
 from spark_assign.report.simulation import (
     VARIANTS,
@@ -252,6 +253,7 @@ def run_fleet_scenario(options: Options, spark: SparkSession) -> int:
     """Simulates a scenario of the sample fleet: prints its costs, and draws the group with the largest costs."""
     scenario = SCENARIOS[options.scenario]()
     fleet, events = scenario.read(spark, Fleet.read(spark, sample(__file__, "fleet")))
+    name_clusters_of(fleet.members)
     settings, variants = _scenario_settings(options, scenario)
     simulation = simulate_fleet(fleet, events, variants, settings)
     log.info("simulating %s with %s", count(events.count(), "event"), ", ".join(variants))

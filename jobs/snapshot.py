@@ -219,7 +219,7 @@ def _take_all(options: Options) -> int:
     options.outcome.counts = {"snapshots": len(tasks), "failed": len(failed)}
     print(f"{len(stored)} of {len(tasks)} snapshots written to {options.fleet_dir or options.table_prefix}")
     if failed:
-        options.outcome.failed("SourceError", f"not read: {', '.join(failed)}")
+        options.outcome.failed("SourceError", f"not read: {'; '.join(map(': '.join, failed))}")
     return FAILURE if failed else 0
 
 

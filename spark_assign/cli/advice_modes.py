@@ -153,7 +153,7 @@ def _read_evidence(options: Options, location: str | None, fleet: Fleet) -> Mapp
 
 def _format_advice(options: Options, tables: Tables) -> str:
     rows, declined = (
-        rows_of_first_groups(tables[name], options.details, options.top) for name in ("advice", "not_recommended")
+        rows_of_first_groups(name, tables[name], options.details, options.top) for name in ("advice", "not_recommended")
     )
     by_rank = sorted(rows, key=lambda row: row["rank"])
     lines = [*text.format_advice(by_rank), *text.format_not_recommended(declined)]
@@ -164,9 +164,7 @@ def _format_advice(options: Options, tables: Tables) -> str:
 def _format_sizes(options: Options, tables: Tables) -> str:
     """Returns the curves of the first `--top` groups that match `--details`, or their KEDA objects."""
     by = ("assignor", "members")
-    sizes, curves = first_groups_with_steps(
-        tables["sizes"], tables["curves"], options.details, GROUP_KEY, options.top, by
-    )
+    sizes, curves = first_groups_with_steps(tables, ("sizes", "curves"), options.details, GROUP_KEY, options.top, by)
     if not sizes:
         return no_match_text(options.details, tables["sizes"])
     if not options.keda:
@@ -182,13 +180,13 @@ def _format_membership(options: Options, tables: Tables) -> str:
 
 
 def _format_zones(options: Options, tables: Tables) -> str:
-    rows = rows_of_first_groups(tables["zones"], options.details, options.top)
+    rows = rows_of_first_groups("zones", tables["zones"], options.details, options.top)
     return format_zone_options(rows) if rows else no_match_text(options.details, tables["zones"])
 
 
 def _format_unused(options: Options, tables: Tables) -> str:
     named = tables["unused"].withColumn("group_id", F.coalesce("group_id", "topic"))
-    rows = rows_of_first_groups(named, options.details, options.top)
+    rows = rows_of_first_groups("unused", named, options.details, options.top)
     return format_unused(rows) if rows else no_match_text(options.details, tables["unused"])
 
 

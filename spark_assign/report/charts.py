@@ -8,10 +8,12 @@ only colors, so a unique placeholder color stands for each name until then.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from spark_assign.tables.errors import ConfigError, missing_extra
 
@@ -53,6 +55,12 @@ STROKES: tuple[tuple[str, list[int]], ...] = (
     ("second", [12, 4, 2, 4]),
 )
 """Color names and dash patterns of lines. Lines differ in both, so none relies on its color."""
+
+NARROW = 330
+"""Width of a chart for narrow screens, in pixels."""
+
+_WIDTH: ContextVar[int] = ContextVar("_WIDTH", default=700)
+P = ParamSpec("P")
 
 _PLACEHOLDERS = {name: f"#fe00{index:02x}" for index, name in enumerate(ON_PAPER, start=1)}
 DARK_STYLE = "<style>@media (prefers-color-scheme: dark) {{{}}}</style>".format(
@@ -129,6 +137,26 @@ def chart_of(values: Sequence[Mapping[str, Any]]) -> Chart:
     return Chart({"data": {"values": list(values)}})
 
 
+def width() -> int:
+    """Returns the width of the chart that is drawn, in pixels (`at_both_widths`)."""
+    return _WIDTH.get()
+
+
+def at_both_widths(draw: Callable[P, Markup]) -> Callable[P, Markup]:
+    """Decorates a function that draws a chart `width` wide: it draws a second one for narrow screens.
+
+    The page shows one of them, so that texts are as large on a phone as on a desk.
+    """
+
+    @wraps(draw)
+    def draw_both(*args: P.args, **given: P.kwargs) -> Markup:
+        narrow = copy_context()
+        narrow.run(_WIDTH.set, NARROW)
+        return draw(*args, **given) + narrow.run(draw, *args, **given)
+
+    return draw_both
+
+
 def color(name: str) -> str:
     """Returns the placeholder for a named color."""
     return _PLACEHOLDERS[name]
@@ -145,6 +173,7 @@ def inline_svg(chart: Chart, ident: str, title: str, description: str) -> Markup
     """
     from markupsafe import Markup, escape
 
+    ident, looks = (f"{ident}-n", ' class="narrow"') if width() == NARROW else (ident, "")
     svg = _NOISE.sub("", _render_svg(chart))
     for _ in range(2):
         svg = _EMPTY.sub("", svg)
@@ -156,7 +185,7 @@ def inline_svg(chart: Chart, ident: str, title: str, description: str) -> Markup
     assert view_box is not None
     words = description or "There is nothing to show."
     return Markup(
-        f'<svg role="img" aria-labelledby="{ident}-t" aria-describedby="{ident}-d" {view_box[0]}>'
+        f'<svg{looks} role="img" aria-labelledby="{ident}-t" aria-describedby="{ident}-d" {view_box[0]}>'
         f'<title id="{ident}-t">{escape(title)}</title><desc id="{ident}-d">{escape(words)}</desc>{body}'
     )
 

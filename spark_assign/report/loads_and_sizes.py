@@ -73,14 +73,13 @@ HOTTEST = View(
     ],
     "-in_messages_per_second, cluster, topic, partition",
     "in_messages_per_second IS NOT NULL",
-    listed="partitions",
 )
 LAGGING = View(
     *("loads", "groups with most lag"),
     [GROUP, "partitions lag", _IN, _OUT, figure("drained in", "drain_s", lambda seconds: _drain_time(seconds))],
     "-lag, cluster, group_id",
     "lag > 0",
-    listed="groups",
+    listed="totals",
 )
 SIZES = {
     verdict: View(
@@ -208,7 +207,7 @@ def summarize_sizes(sizes: DataFrame, topic_sizes: DataFrame, rejected: DataFram
     """
     counts = count_by(sizes, "verdict")
     largest_gap = F.desc(F.abs(F.coalesce("needed", F.lit(0)) - F.col("members")))
-    displayed = first_of_each(sizes, "verdict", [largest_gap, *GROUP_KEY, "assignor"], limit)
+    displayed = first_of_each("sizes", sizes, "verdict", [largest_gap, *GROUP_KEY, "assignor"], limit)
     lines = [f"Groups: {', '.join(f'{counts.get(verdict, 0):,} {verdict}' for verdict in SIZES)}"]
     lines += [*lines_of_each("verdict", SIZES, displayed, counts), *TOPIC_SIZES.printed(topic_sizes, limit)]
     return "\n".join([*lines, *read_rejected_lines(rejected)])

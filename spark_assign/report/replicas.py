@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.report import views
-from spark_assign.report.formatting import DASH, Row, Rows, count, duration, number, ratio, up_to, visible
+from spark_assign.report.formatting import DASH, Row, Rows, count, duration, in_cluster, number, ratio, up_to, visible
 from spark_assign.report.listed_groups import collected, num_rows, read_rejected_lines, total_columns
 from spark_assign.report.views import GROUP, PARTITION, Column, View, bars, figure, span, words
 from spark_assign.spark.engine import divide
@@ -19,7 +19,7 @@ Tables = Mapping[str, DataFrame]
 
 _LIMIT = 10
 _PATH = 160
-_BROKER = Column("broker", lambda row: f"{row['cluster']}/{row['broker_id']}")
+_BROKER = Column("broker", lambda row: in_cluster(row["cluster"], str(row["broker_id"])))
 _NOT_PROBLEMS = {"cluster", "brokers", "partitions", "replicas"}
 _PROBLEMS = [name for name in CLUSTER_CHECK.names if name not in _NOT_PROBLEMS and "_over_mean" not in name]
 
@@ -78,7 +78,7 @@ REASSIGNED = View(
     ],
     "-moved, -log_dir_moves, cluster",
     note="Per broker: replicas, and leaders. Out of tolerance: brokers, by their replicas, and by their leaders.",
-    listed="clusters",
+    listed="metrics",
 )
 LOADS = View(
     *("loads", "replicas and preferred leaders of each broker"),
@@ -93,14 +93,14 @@ GOALS = View(
         Column("out of bounds", lambda row: f"{row['out_load_before']:,} → {row['out_load_after']:,}", True),
     ],
     "-out_load_after, -out_load_before, cluster, goal",
-    listed="goals",
+    listed="totals",
 )
 SHUT_LOG_DIRS = View(
     *("balance", "log directories that take no replicas"),
     [_BROKER, words("log directory", "log_dir", _path), "state=log_dir_state"],
     "cluster, broker_id, log_dir",
     "log_dir_state <> 'online'",
-    listed="log directories",
+    listed="log_dirs",
 )
 CHECKED = View(
     *("clusters", "clusters that were checked"),
@@ -156,7 +156,6 @@ SLOW_ASSIGNORS = View(
     [GROUP, "+assignor +leader_library +members +partitions +max_assignor_ms +timeout +timeout_ms finding"],
     "-max_assignor_ms, cluster, group_id",
     "finding IS NOT NULL",
-    listed="assignor times",
 )
 VIEWS = (
     *(REASSIGNED, LOADS),

@@ -98,7 +98,8 @@ def test_one_cluster_is_down(
     assert f"3 of 4 snapshots written to {tmp_path / 'fleet'}\n" in printed.out
     outcome = json.loads((tmp_path / "outcome.json").read_text())
     assert outcome["counts"] == {"snapshots": 4, "failed": 2}
-    assert outcome["error"] == {"kind": "SourceError", "message": "not read: down, lost"}
+    failure = "not read: down: Kafka at down:9092: no connection; lost: no answer"
+    assert outcome["error"] == {"kind": "SourceError", "message": failure}
     assert outcome["rows"]["members"] == 4
 
 

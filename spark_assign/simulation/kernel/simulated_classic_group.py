@@ -14,6 +14,7 @@ from spark_assign.simulation.kernel.member import CLOSING, JOINING, NO_GENERATIO
 from spark_assign.simulation.kernel.ownership_log import UNOWNED
 from spark_assign.simulation.kernel.settings import COOPERATIVE
 from spark_assign.simulation.kernel.simulated_group import COORDINATOR, AssignorError, InitialState, SimulatedGroup
+from spark_assign.tables.counted_nouns import count
 
 # --- classic consumers ------------------------------------------------------------------------------------------------
 #
@@ -257,7 +258,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
             self.follow_vote(member)
             member.snapshot = self.leader_metadata(member) if skip_assignment else None
             if self.trace is not None:
-                role = f"leads {len(group.members)} members" if leads else f"leader {group.leader_id}"
+                role = f"leads {count(len(group.members), 'member')}" if leads else f"leader {group.leader_id}"
                 text = f"generation {group.generation_id}; {group.protocol_name}; {role}"
                 skipped = "; skip assignment" if skip_assignment else ""
                 self.trace_message(COORDINATOR, "JoinGroup response", member_id, text + skipped)
@@ -290,7 +291,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
                 leader.member_id,
                 "assign",
                 None,
-                f"{request.assignor}: {total} partitions to {len(request.members)} members",
+                f"{request.assignor}: {count(total, 'partition')} to {count(len(request.members), 'member')}",
             )
             self.trace_message(leader.member_id, "SyncGroup", COORDINATOR, "with the assignment")
         self.coordinator.sync_of_leader(str(leader.member_id), assignment)
@@ -388,7 +389,7 @@ class ClassicConsumers(SimulatedGroup[ClassicMember]):
         watches_own = self.leader_library == "librdkafka" and self.coordinator.group.protocol_name not in COOPERATIVE
         snapshot = member.snapshot
         if snapshot is not None and watches_own:
-            snapshot = {topic: count for topic, count in snapshot.items() if topic in member.topics}
+            snapshot = {topic: many for topic, many in snapshot.items() if topic in member.topics}
         watched = member.topics if snapshot is None or watches_own else member.topics | self.subscribed_topics()
         member.metadata = self.cluster.visible_partitions(watched)
         if snapshot is not None and snapshot != member.metadata and member.state == STABLE:
