@@ -282,6 +282,13 @@ def test_tables_are_aligned() -> None:
                 assert len({len(line) for line in drawn if line != "|"}) == 1, f"{page.name}:{block.line}"
 
 
+def test_each_table_has_a_header() -> None:
+    """A blank line between its rows would end it."""
+    for page in pages():
+        text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        assert re.findall(r"(?:\A|\n)\n(\|.*\n)(?!\| *:?-)", text) == [], page.name
+
+
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_every_step_is_run_or_has_a_reason(page: Path) -> None:
     """A new command runs by itself, unless nothing here knows its program."""
