@@ -24,15 +24,7 @@ from spark_assign.cli.options import (
 )
 from spark_assign.cli.owners import group_filter_options, read_owners, with_owners
 from spark_assign.cli.plan_kinds import rejected_of_all_kinds
-from spark_assign.groups.alerts import (
-    OF_HISTORY,
-    OF_PLANS,
-    OF_STREAMS,
-    THRESHOLDS,
-    AlertLimits,
-    alerts,
-    streams_alerts,
-)
+from spark_assign.groups.alerts import OF_HISTORY, OF_PLANS, OF_STREAMS, THRESHOLDS, AlertLimits, alerts, streams_alerts
 from spark_assign.history.alerts import history_alerts
 from spark_assign.report.drift import summarize_alerts
 from spark_assign.report.listed_groups import collected

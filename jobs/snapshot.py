@@ -20,13 +20,7 @@ import click
 from spark_assign.cli.cluster_snapshots import Task, read_clusters, take_snapshots
 from spark_assign.cli.job import FAILURE, Options, job, spark_session
 from spark_assign.cli.job_tables import last_snapshot_time, read_topologies, store_snapshot
-from spark_assign.cli.options import (
-    flags_of,
-    given_parameters,
-    parameter_options,
-    patterns,
-    snapshot_output_options,
-)
+from spark_assign.cli.options import flags_of, given_parameters, parameter_options, patterns, snapshot_output_options
 from spark_assign.report.formatting import visible
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import settings as client_settings

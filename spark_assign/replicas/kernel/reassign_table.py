@@ -19,13 +19,7 @@ import pyarrow as pa
 
 from spark_assign.groups.kernel.tagged_rows import tagged, tagged_rows
 from spark_assign.replicas.kernel.load_goals import LoadGoals, plan_goals
-from spark_assign.replicas.kernel.reassign import (
-    ReassignmentPlan,
-    broker_loads,
-    count_unbalanced,
-    most_kept,
-    reassign,
-)
+from spark_assign.replicas.kernel.reassign import ReassignmentPlan, broker_loads, count_unbalanced, most_kept, reassign
 from spark_assign.replicas.kernel.reassignment_facts import NamedCluster, RejectedError, read_cluster, split_by_cluster
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster, usable_replicas
 
