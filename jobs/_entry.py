@@ -24,6 +24,7 @@ from click.shell_completion import CompletionItem
 from spark_assign.cli.job import Commands
 from spark_assign.cli.locations import LOCAL_FILES
 from spark_assign.cli.options import packaged_conf
+from spark_assign.cli.process import with_output_written
 from spark_assign.tables.errors import KAFKA_SOURCE, missing_extra
 
 JOBS = Path(__file__).parent
@@ -107,8 +108,7 @@ def command(ctx: click.Context, /, env: str | None, conf: tuple[str, ...], **fil
 def main() -> None:
     """Runs the job named by the arguments of the process."""
     if text := _help(sys.argv[1:]):
-        click.echo(text, nl=False)
-        return
+        sys.exit(with_output_written(lambda: min(sys.stdout.write(text), 0), "spark-assign"))
     # The tests run on pandas 3, of which PySpark warns with every pandas UDF.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     code = command()

@@ -22,7 +22,7 @@ import click
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_assign.cli.cluster_snapshots import read_labels
+from spark_assign.cli.cluster_snapshots import read_labels, shown_name
 from spark_assign.cli.job import FAILURE, Options, job, spark_session
 from spark_assign.cli.job_tables import stored_history
 from spark_assign.cli.locations import INPUT, OUTPUT_FILES, require_input
@@ -44,7 +44,7 @@ from spark_assign.cli.steps import Step, StepOutcome, failed, problem, run_steps
 from spark_assign.groups.alerts import OF_STREAMS, DailyLimits
 from spark_assign.history import HistoryThresholds
 from spark_assign.report.daily import DailyRows, daily_rows
-from spark_assign.report.formatting import listed
+from spark_assign.report.formatting import listed, name_clusters
 from spark_assign.report.html import report
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import Figures, expose, publish
@@ -260,11 +260,11 @@ def _archives(options: Options) -> dict[str, tuple[Mapping[str, Any], str]]:
     }
 
 
-def _was_read(options: Options, outcomes: Mapping[str, StepOutcome], cluster: str) -> bool:
+def _was_read(options: Options, outcomes: Mapping[str, StepOutcome], cluster: str, key: str = KEYS[0]) -> bool:
     """Checks whether the step snapshot, if there is one, has read a cluster."""
     if "snapshot" not in outcomes:
         return True
-    taken = last_taken(_fleet(options), KEYS[0], cluster)
+    taken = last_taken(_fleet(options), key, cluster)
     return taken is not None and taken >= datetime.fromisoformat(outcomes["snapshot"]["started_at"])
 
 
@@ -335,6 +335,7 @@ def _collect(
         clusters=_clusters(options, outcomes),
         missing=[f"The step {name} {problem(outcome)}" for name, outcome in outcomes.items() if failed(outcome)],
     )
+    name_clusters(lambda: {row["cluster"] for row in rows.clusters})
     plan = StoredRun(runs["plan"].manifest, tables["plan"])
     drift = tables["diff"] if has_earlier else None
     streams = tables_of_kind(STREAMS, plan.tables) or None
@@ -371,24 +372,40 @@ def _clusters(options: Options, outcomes: Mapping[str, StepOutcome]) -> list[dic
     """
     fleet = Path(_fleet(options))
     labels = read_labels(options.clusters) if options.clusters else {}
-    named = from_file(options.clusters)["clusters"] if options.clusters else {}
-    taken_at = {cluster: last_taken(fleet, KEYS[0], cluster) for cluster in named}
-    for path in fleet.glob(f"{KEYS[0]}=*"):
-        cluster = unquote(path.name.partition("=")[2])
-        taken_at[cluster] = last_taken(fleet, KEYS[0], cluster)
+    named = _named_clusters(options)
+    taken_at = {each: last_taken(fleet, *each) for each in named}
+    for key in KEYS:
+        for path in fleet.glob(f"{key}=*"):
+            cluster = unquote(path.name.partition("=")[2])
+            taken_at[key, cluster] = last_taken(fleet, key, cluster)
     if own := summarized(fleet):  # a folder of one cluster
-        taken_at[own[0]] = own[1]
+        taken_at[KEYS[0], own[0]] = own[1]
     rows = []
-    for cluster, taken in sorted(taken_at.items()):
+    for (key, name), taken in sorted(taken_at.items()):
         age = None if taken is None else (datetime.now(UTC) - taken).total_seconds() / 3600
-        is_read = cluster not in named or _was_read(options, outcomes, cluster)
+        is_read, cluster = (key, name) not in named or _was_read(options, outcomes, name, key), shown_name(key, name)
         problems = ["No snapshot."] if taken is None else [] if is_read else ["Not read."]
         if failed(outcomes.get(_step_name(cluster), {"exit_code": 0})):
             problems.append("Its history wasn't read.")
         stale = age is None or not is_read or age * 3_600_000 > options.max_age
-        row = {"cluster": cluster, "labels": labels.get(cluster, ""), "taken_at": taken, "age_hours": age}
+        label = labels.get(named.get((key, name), name), "")
+        row = {"cluster": cluster, "labels": label, "taken_at": taken, "age_hours": age}
         rows.append(row | {"stale": stale, "problem": " ".join(problems)})
     return rows
+
+
+def _named_clusters(options: Options) -> dict[tuple[str, str], str]:
+    """Returns the name in the file of each Kafka and Connect cluster, by key (`KEYS`) and name."""
+    named: dict[tuple[str, str], str] = {}
+    if not options.clusters:
+        return named
+    snapshot = import_module(_module("snapshot"))
+    for name, values in snapshot.clusters_of(options.clusters).items():
+        urls = values.get("connect_url", ())
+        if values.get("bootstrap_server") or not urls:
+            named[KEYS[0], name] = name
+        named |= {(KEYS[1], target.name): name for target in snapshot.connect.parse_targets(urls)}
+    return named
 
 
 def _write_pages(options: Options, day: Path, rows: DailyRows, details: Mapping[str, Any]) -> None:

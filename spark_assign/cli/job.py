@@ -24,9 +24,11 @@ from spark_assign.cli.locations import LOCATION
 from spark_assign.cli.options import CONFIG, check_rule, location_option
 from spark_assign.cli.outcome import Outcome, find_option, write
 from spark_assign.cli.process import (
+    CLOSED,
     INTERRUPTED,
     STOPS,
     TERMINATED,
+    OutputClosed,
     Terminated,
     leave,
     sigterm_raises,
@@ -34,7 +36,7 @@ from spark_assign.cli.process import (
     stop_behind,
     with_output_written,
 )
-from spark_assign.report.formatting import record_listed, visible
+from spark_assign.report.formatting import record_listed, visible, with_own_names
 from spark_assign.tables.errors import SparkAssignError, find_row_fault, reason
 from spark_assign.tables.parameters import largest
 
@@ -100,7 +102,7 @@ def run_job(
 
     Returns:
         the exit code of the job; 2 for wrong input; 3 for a failure, including an outcome file that can't be written;
-        130 after Ctrl-C, and 143 after SIGTERM.
+        130 after Ctrl-C, 143 after SIGTERM, and 141 if standard output was closed.
     """
     outcome = outcome or Outcome(job)
     handler = logging.StreamHandler(sys.stderr)
@@ -120,10 +122,11 @@ def run_job(
     try:
         with contextlib.redirect_stderr(_Logged(log)) if is_json else contextlib.nullcontext():
             exit_code = run()
-    except (Exception, KeyboardInterrupt, Terminated) as raised:
+    except (Exception, KeyboardInterrupt, Terminated, OutputClosed) as raised:
         if stop := stop_behind(raised):
             exit_code, (stopped_by, word) = stop, STOPS[stop]
-            log.error("%s: %s", job, word)
+            if stop != CLOSED:
+                log.error("%s: %s", job, word)
             outcome.failed(stopped_by.__name__, word)
         else:
             error = find_row_fault(raised) or raised
@@ -218,6 +221,10 @@ class Command(click.Command):
             outcome.failed("UsageError", error.format_message())
             _write(outcome, WRONG_INPUT, find_option(words, "--outcome"), logging.getLogger("spark_assign"))
             return WRONG_INPUT
+        except SystemExit as error:
+            if error.code != 1:
+                raise
+            return CLOSED  # click's end if standard output is closed; 1 means that a job has found something
         except (click.Abort, Terminated) as error:  # before the job began
             exit_code = TERMINATED if isinstance(error, Terminated) else INTERRUPTED
             print(f"{self.name}: {STOPS[exit_code][1]}", file=sys.stderr)
@@ -399,6 +406,7 @@ def print_format(markdown: bool) -> Callable[[Callable[..., Any]], Callable[...,
     )
 
 
+@with_own_names
 def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
     """Runs a job, prints its outcome and the rows that it listed in this format, and returns its exit code.
 
@@ -429,6 +437,15 @@ def _code(character: str, format: str) -> str:
     return f"\\U{ord(character):08x}" if character > "\uffff" and format == "yaml" else json.dumps(character)[1:-1]
 
 
+@contextlib.contextmanager
+def _closed_raises() -> Iterator[None]:
+    """Makes a closed standard output raise `OutputClosed`, which no job takes for a connection that was closed."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise OutputClosed from error
+
+
 class _Visible(io.TextIOBase):
     """Standard output on which nothing that is printed can control the terminal."""
 
@@ -437,11 +454,13 @@ class _Visible(io.TextIOBase):
 
     def write(self, text: str) -> int:
         """Writes a text in its visible form."""
-        return self._out.write(visible(text))
+        with _closed_raises():
+            return self._out.write(visible(text))
 
     def flush(self) -> None:
         """Flushes standard output."""
-        self._out.flush()
+        with _closed_raises():
+            self._out.flush()
 
     def isatty(self) -> bool:
         """Returns whether standard output is a terminal."""

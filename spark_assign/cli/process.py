@@ -11,19 +11,24 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-INTERRUPTED, TERMINATED = 130, 143
-"""Exit codes after SIGINT (Ctrl-C) and SIGTERM, as shells report them."""
+INTERRUPTED, TERMINATED, CLOSED = 130, 143, 141
+"""Exit codes after SIGINT (Ctrl-C), SIGTERM, and SIGPIPE, as shells report them."""
 
 
 class Terminated(BaseException):
     """The process got SIGTERM. Like `KeyboardInterrupt`, it isn't an error of the job."""
 
 
+class OutputClosed(BaseException):
+    """The reader of standard output has closed it, as `head` does. Python ignores SIGPIPE, for the sake of sockets."""
+
+
 STOPS: dict[int, tuple[type[BaseException], str]] = {
     INTERRUPTED: (KeyboardInterrupt, "interrupted"),
     TERMINATED: (Terminated, "terminated"),
+    CLOSED: (OutputClosed, "standard output was closed"),
 }
-"""What a signal raises in the main thread, and the word for it in messages, by exit code."""
+"""What a signal raises in the main thread, and the words for it in messages, by exit code."""
 
 
 def stop_behind(error: BaseException | None) -> int | None:
@@ -84,13 +89,16 @@ def starting_session() -> Iterator[None]:
 
 
 def with_output_written(run: Callable[[], int], name: str) -> int:
-    """Runs a command, flushes standard output, and returns the exit code: 3 if standard output can't be written."""
+    """Runs a command, flushes standard output, and returns the exit code: 3 if standard output can't be written; 141,
+    without a message, if its reader has closed it."""
     exit_code = 0
     try:
         exit_code = run()
         sys.stdout.flush()
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes again when it ends
+        if isinstance(error, BrokenPipeError):
+            return exit_code if exit_code in STOPS else CLOSED
         if exit_code != 3:  # otherwise, the job has reported it
             print(f"{name}: standard output can't be written: {error.strerror}", file=sys.stderr)
         return 3

@@ -216,6 +216,7 @@ def resolve(fleet: FleetTables, changes: Sequence[DeclaredChange], clusters: Map
     found = fleet.topics.where(F.col("topic").isin(topics)).select("cluster", "topic", "partitions")
     partitions = {(row[0], row[1]): row[2] for row in found.collect()}  # the topics that change
     members, seen = _members(fleet, groups), dict[tuple[Kind, _Key, str], DeclaredChange]()
+    planned_on = dict[str, str]()
     for declared in changes:
         change = replace(declared, cluster=clusters.get(str(declared.cluster), declared.cluster))
         if change.kind == Kind.CONNECTOR and all(name != change.group_id for _, name in members):
@@ -224,6 +225,8 @@ def resolve(fleet: FleetTables, changes: Sequence[DeclaredChange], clusters: Map
         known = partitions if change.kind == Kind.TOPIC else members
         having = sorted({cluster for cluster, name in known if name == (change.group_id or change.name)})
         key = (_cluster(change, resolved.clusters, having), change.group_id or change.name)
+        if change.cluster not in (None, key[0]):
+            planned_on[str(change.cluster)] = key[0]
         kind = Kind.GROUP if change.kind == Kind.CONNECTOR else change.kind
         change = replace(change, kind=kind, cluster=key[0], name=key[1])
         other = seen.setdefault((kind, key, change.setting), change)
@@ -237,6 +240,11 @@ def resolve(fleet: FleetTables, changes: Sequence[DeclaredChange], clusters: Map
         else:
             resolved.changes.append(change)
             (_add_client if change.kind == Kind.CLIENT else _add_pool)(resolved, change, key)
+    same = "Map it in `[clusters]` if it is the same cluster."
+    resolved.risks[:0] = [
+        f"cluster {code(name)} isn't in the snapshot, so its changes are planned on {code(cluster)}. {same}"
+        for name, cluster in planned_on.items()
+    ]
     return resolved
 
 
@@ -326,7 +334,7 @@ def _add_connector(resolved: FleetChange, change: DeclaredChange) -> None:
 
 def _add_client(resolved: FleetChange, change: DeclaredChange, key: _Key) -> None:
     name = f"group {code(change.name)}"
-    text = f"{name}: every member restarts, and the group rebalances with each restart, except those of static members."
+    text = f"{name}: every member restarts, and the group rebalances with each restart of a dynamic member."
     resolved.risks += [text] if text not in resolved.risks else []
     if change.setting == "session.timeout.ms" and change.after:
         resolved.risks.append(f"{name}: a member that crashes keeps its partitions for {change.after / 1000:,.0f} s.")

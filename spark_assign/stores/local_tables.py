@@ -58,6 +58,8 @@ _NUMBERS = StructType([StructField("number", LongType())])
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _NULL = "void"
 """The type of a column that some writers give to a file with only nulls in it."""
+MAX_ENTRIES, MAX_DEPTH = 1_000_000, 16
+"""Maximum number of files and folders in the folder of a fleet or of a table, and of folders in each other."""
 UNREADABLE_SUFFIXES = (".lz4", ".snappy", ".deflate")
 """Suffixes of compressed files that only Spark can read."""
 
@@ -70,15 +72,38 @@ class LocalFile:
     partition: Mapping[str, str | None] = field(default_factory=dict)
 
 
+def walk(folder: str) -> Iterator[str]:
+    """Yields the files in a folder and in its folders, by their paths in it, without hidden ones (`_SUCCESS`, `.crc`).
+
+    Links are followed. A folder that another process removes meanwhile has no files.
+
+    Raises:
+        SourceError: a folder can't be listed, or has too many files and folders. Links in a circle are too deep.
+    """
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise SourceError(f"{error.filename} cannot be listed: {problem_of(error)}. Change it, or move it away")
+
+    num_entries = 0
+    for path, folders, names in os.walk(folder, followlinks=True, onerror=refuse):
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        num_entries += len(folders) + len(names)
+        if num_entries > MAX_ENTRIES or path.count(os.sep) > folder.count(os.sep) + MAX_DEPTH:
+            limits = f"more than {MAX_ENTRIES:,} files and folders, or more than {MAX_DEPTH} in each other"
+            raise SourceError(f"{folder} has {limits}. Name a folder with tables only")
+        yield from (os.path.relpath(os.path.join(path, name), folder) for name in names if name[0] not in "._")
+
+
 def list_files(sources: Sequence[str]) -> list[LocalFile]:
     """Returns the files of a table that has these files and folders, sorted, without hidden ones (`_SUCCESS`, `.crc`).
 
     As in Spark, of the folders in a folder only those of partitions (`name=value`) are read.
 
     Raises:
-        SourceError: a file is a pipe or a device.
+        SourceError: a file is a pipe or a device, or see `walk`.
     """
-    return [file for source in sources for file in _files_of(source, {})]
+    return [file for source in sources for file in _files_of(source)]
 
 
 def refuse_pipe(path: str) -> None:
@@ -87,20 +112,16 @@ def refuse_pipe(path: str) -> None:
         raise SourceError(f"{path} is a pipe or a device. Replace it with a file")
 
 
-def _files_of(source: str, partition: Mapping[str, str | None]) -> Iterator[LocalFile]:
-    if not os.path.isdir(source):
-        refuse_pipe(source)
-        yield LocalFile(source, partition)
-        return
-    for name in sorted(os.listdir(source)):
-        path = os.path.join(source, name)
-        key, equals, value = name.partition("=")
-        if name[0] in "._":
-            continue
-        if not os.path.isdir(path):
-            yield from _files_of(path, partition)
-        elif equals:
-            yield from _files_of(path, {**partition, key: None if value == _NULL_PARTITION else unquote(value)})
+def _files_of(source: str) -> Iterator[LocalFile]:
+    is_folder = os.path.isdir(source)
+    for name in sorted(walk(source)) if is_folder else [""]:
+        path, folders = os.path.join(source, name) if is_folder else source, name.split("/")[:-1]
+        if all("=" in each for each in folders):
+            refuse_pipe(path)
+            values = {key: value for key, _, value in (each.partition("=") for each in folders)}
+            yield LocalFile(
+                path, {key: None if value == _NULL_PARTITION else unquote(value) for key, value in values.items()}
+            )
 
 
 def read_text(
@@ -131,6 +152,7 @@ def read_text(
     types = {each.name: each.dataType for each in schema.fields}
     columns: dict[str, DataType] = {} if kind == "csv" else dict(types)
     readers: list[tuple[LocalFile, Callable[[], Iterator[pa.Table]]]] = []
+    empty: list[str] = []
     for file in files:
         with _reported(table, file.path, faults):
             if kind == "csv":
@@ -138,12 +160,16 @@ def read_text(
                 columns |= {name: types.get(name, StringType()) for name in names}
                 if names:
                     readers.append((file, partial(read_csv_file, table, file.path, names, schema, faults)))
+                else:
+                    empty.append(file.path)
             else:
                 read = read_json_document if is_document else read_json_file
                 readers.append((file, partial(read, table, file.path, schema, faults)))
         columns |= {name: types.get(name, StringType()) for name in file.partition}
-    if not columns and not faults.has(table) and files:
-        faults.add_file(table, files[0].path, "it is empty", "Write a header with the names of the columns")
+    written = {os.path.dirname(file.path) for file, _ in readers}
+    for path in empty:  # a writer that failed; beside others, a part of a table, of which not every writer has rows
+        if os.path.dirname(path) not in written:
+            faults.add_file(table, path, "it is empty", "Write a header with the names of the columns")
     if faults.has(table) and not columns:
         return None
     whole = StructType([StructField(name, each) for name, each in columns.items()])

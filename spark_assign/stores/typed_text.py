@@ -67,12 +67,14 @@ class Check:
 
 def read_csv(
     spark: SparkSession, table: str, schema: StructType, paths: Sequence[str], options: Mapping[str, str]
-) -> tuple[DataFrame, Check | None]:
+) -> tuple[DataFrame, Check]:
     """Reads csv files or folders with a header. Quotes inside quotes are doubled (RFC 4180).
 
     Columns are typed by name, in any order; unknown ones stay strings. An empty field is null, and `""` is an empty
     string. Paths can have different columns; those that a path lacks are null. All files of a folder have the same.
-    There is no check if there are no columns.
+
+    Raises:
+        SourceError: a file is empty.
     """
     require_spark(spark, _NEED.format(table, paths[0]))
     settings = {**CSV_READ, **options, "header": "true", "inferSchema": "false"}
@@ -80,12 +82,11 @@ def read_csv(
     for path in paths:
         columns = spark.read.options(**settings).csv(path).columns
         paths_by_columns.setdefault(tuple(columns), []).append(path)
-    if not any(paths_by_columns):
-        return spark.read.options(**settings).csv(list(paths)), None
+    if () in paths_by_columns:
+        problem = "it is empty. Write a header with the names of the columns"
+        raise SourceError(f"{table}: {paths_by_columns[()][0]} cannot be read: {problem}")
     found = [
-        _read_same_columns(spark, table, schema, columns, same, settings)
-        for columns, same in paths_by_columns.items()
-        if columns
+        _read_same_columns(spark, table, schema, columns, same, settings) for columns, same in paths_by_columns.items()
     ]
     checks = [*(rows for _, rows in found), _unclosed_quotes(spark, table, paths)]
     return union(rows for rows, _ in found), Check(table, schema, union(checks))

@@ -46,7 +46,7 @@ class Param:
         return all(
             not isinstance(each, int | float)
             or (
-                math.isfinite(each)
+                (isinstance(each, int) or math.isfinite(each))
                 and (self.least is None or each >= self.least)
                 and (self.above is None or each > self.above)
                 and (self.most is None or each <= self.most)

@@ -277,12 +277,12 @@ def test_tables_of_connect() -> None:
 
 
 def test_tables_of_a_placement() -> None:
-    """docs/placement.md: their columns, and what may be null."""
+    """docs/operate.md: their columns, and what may be null."""
     of_place = {"requests": replica_schemas.REQUESTS, "brokers": replica_schemas.BROKERS}
-    rows = table("docs/placement.md", "| table | columns")
+    rows = table("docs/operate.md", "| table | columns")
     assert {row[0] for row in rows} == set(of_place)
     for name, cell in rows:
-        agree("docs/placement.md", name, cell, of_place[name])
+        agree("docs/operate.md", name, cell, of_place[name])
 
 
 def test_settings_of_a_simulation() -> None:

@@ -109,6 +109,25 @@ def test_changes(review: Review, before: str, after: str, expected: list[str]) -
         assert text in review.printed
 
 
+def test_a_cluster_that_the_snapshot_lacks(review: Review) -> None:
+    """A change of another cluster isn't planned without a word."""
+    topics = [TOPIC.format("orders.created, labels: {strimzi.io/cluster: b}", n) for n in (12, 24)]
+    assert review.of(*topics, "--fail-on", "risks") == 1
+    assert "- cluster `b` isn't in the snapshot, so its changes are planned on `shop-prod`. Map it in" in review.printed
+
+
+@cases(
+    "words",
+    ["--top", "3"],
+    ["--standby-replicas", "1"],
+    ["--restore-bytes-per-second", "1e6"],
+)
+def test_options_of_other_reports(review: Review, words: list[str]) -> None:
+    """Exit code 2: the comment has no such lists, and no Streams groups."""
+    assert review.of("", "", *words) == 2
+    assert f"{words[0]} can't be used with --changes" in review.messages
+
+
 def test_client_settings(review: Review) -> None:
     """The new assignor is planned, and the way to it shown; one that isn't known is named."""
     texts = [CLIENT.format("orders-service", name) for name in ("RangeAssignor", "CooperativeStickyAssignor", "Mine")]

@@ -115,6 +115,19 @@ def test_csv_files_of_a_table(spark: SparkSession, tmp_path: Path) -> None:
     )
 
 
+def test_an_empty_csv_file_is_not_an_empty_table(spark: SparkSession, tmp_path: Path) -> None:
+    """A writer failed: every table has a header, which Spark writes for one without rows, too. Parts can be empty."""
+    for name, text in (("a", CSV + "c,t,1\n"), ("b", "")):
+        (tmp_path / f"cluster={name}").mkdir()
+        (tmp_path / f"cluster={name}" / "topics.csv").write_text(text)
+    assert "cluster=b/topics.csv cannot be read: it is empty. Write a header" in fault(spark, tmp_path)
+    (tmp_path / "cluster=b" / "topics.csv").unlink()
+    (tmp_path / "cluster=b" / "topics").mkdir()
+    for number, text in enumerate(("", CSV, "")):
+        (tmp_path / "cluster=b" / "topics" / f"part-{number}.csv").write_text(text)
+    assert [row["topic"] for row in rows(spark, tmp_path)] == ["t"]
+
+
 def test_a_large_table(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is passed by a temporary file, with the same rows."""
     text = CSV + "".join(f"c,t{number},{number}\n" for number in range(1000))

@@ -30,6 +30,7 @@ from spark_assign.groups.kernel.faults import REMEDIES, find_faults
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, CHANGED_TOPIC, METRICS, REJECTED, PlanParams, plan_groups
 from spark_assign.groups.kernel.tagged_rows import row_schema, table_of_rows
 from spark_assign.numeric.partition_slices import MAX_PARTITIONS
+from spark_assign.sources.files.snapshot import SnapshotRows
 
 INT_MAX = 2**31 - 1
 LISTS = ("in_rate_stddevs", "out_rates", "lags", "byte_rates")
@@ -176,3 +177,14 @@ def test_a_sum_beyond_a_long_ends_there() -> None:
     found = table_of_rows(rows, row_schema("topic string, lag int64, other double"))
     assert found["lag"].to_pylist() == [2**63 - 1, -(2**63 - 1), None, 3]
     assert found["topic"].to_pylist() == ["t", None, None, None]
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_partitions_further_apart_than_an_int_are_stored(in_order: bool) -> None:
+    """A leader can assign any numbers to a member: they must not end the snapshot of its cluster."""
+    rows, least, most = SnapshotRows("c"), -(1 << 31), (1 << 31) - 1
+    rows.add_owned("g", "m", [("t", least), ("t", 0), ("u", 0), ("u", most), ("v", 9), ("v", -1)], in_order=in_order)
+    [row] = rows.tables()["owned_lists"].to_pylist()
+    slices = zip(*(row[name] for name in ("topics", "firsts", "steps", "counts")), strict=True)
+    expected = [("t", least, 1, 1), ("t", 0, 1, 1), ("u", 0, most, 2)]
+    assert list(slices) == [*expected, *([("v", 9, 1, 1), ("v", -1, 1, 1)] if in_order else [("v", -1, 10, 2)])]

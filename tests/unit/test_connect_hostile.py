@@ -174,6 +174,17 @@ def test_a_body_without_end(head: bytes, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "more than 4 MB" in errors[0]
 
 
+def test_a_first_line_that_is_no_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 60 kB with line ends: the error has a part of it, in one line."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    line = b"HTTP/1.1 99999 " + b"x\r" * 30_000 + b"\r\n\r\n"
+    with serving(GOOD) as good, dripping(lambda connection: connection.sendall(line)) as url:
+        read, unreadable, errors = take(url, good.url)
+    assert (read, unreadable) == (["good"], ["hostile"])
+    assert len(errors[0]) < 400
+    assert len(errors[0].splitlines()) == 1
+
+
 def test_names_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each connector that isn't in the listing takes requests of its own; the time of a cluster is limited, too."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")

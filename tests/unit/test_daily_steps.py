@@ -146,3 +146,18 @@ def test_wrong_usage(words: list[str], problem: str) -> None:
     """The message names the flag and the remedy."""
     with pytest.raises(ConfigError, match=problem):
         daily.main.check(daily.main.parse([*words, "--output", "o"]))
+
+
+@cases(
+    "folder rows",
+    ("connect_cluster=files", [("files (Connect)", False)]),
+    ("connect_cluster=other", [("files (Connect)", True), ("other (Connect)", False)]),
+)
+def test_a_cluster_with_connect_only(tmp_path: Path, folder: str, rows: list[tuple[str, bool]]) -> None:
+    """It is as fresh as the snapshot of its Connect cluster, and stale without one."""
+    (tmp_path / "clusters.toml").write_text('[clusters.shop]\nconnect_url = ["files=http://a:1"]\n')
+    (tmp_path / "fleet" / folder).mkdir(parents=True)
+    summary = f'{{"cluster": "files", "taken_at": "{datetime.now(UTC).isoformat()}"}}'
+    (tmp_path / "fleet" / folder / "snapshot.json").write_text(summary)
+    options = daily.main.parse(["--clusters", str(tmp_path / "clusters.toml"), "--output", str(tmp_path)])
+    assert [(row["cluster"], row["stale"]) for row in daily._clusters(options, {})] == rows

@@ -31,6 +31,7 @@ from spark_assign.stores.local_tables import read_csv_file, read_header, read_js
 from spark_assign.stores.typed_text import parse_column
 from spark_assign.tables.connect import STATE
 from spark_assign.tables.errors import SourceError
+from tests.cases import cases
 
 SCHEMA = StructType(
     [
@@ -316,3 +317,17 @@ def test_documents(tmp_path: Path) -> None:
         assert list(read_json_document("t", str(path), SCHEMA, faults)) == []
         with pytest.raises(SourceError, match=message):
             faults.verify()
+
+
+@cases("name most", ("a=1/b=2", 1_000_000), ("a=1/../a=1/c", 1_000_000), ("", 0))
+def test_a_folder_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, most: int) -> None:
+    """Links in a circle, as in /proc/self, and too many files are wrong input in every folder that is listed."""
+    (tmp_path / "a=1").mkdir()
+    (tmp_path / "a=1" / "x.csv").touch()
+    assert list(local_tables.walk(str(tmp_path))) == ["a=1/x.csv"]
+    monkeypatch.setattr(local_tables, "MAX_ENTRIES", most)
+    if name:
+        (tmp_path / name).symlink_to(tmp_path)
+    for listed in (local_tables.walk, lambda folder: local_tables.list_files([folder])):
+        with pytest.raises(SourceError, match=r"has more than [\d,]+ files and folders, or more than 16 in each other"):
+            list(listed(str(tmp_path)))

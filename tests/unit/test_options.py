@@ -126,6 +126,7 @@ def test_a_job_is_called_with_its_options() -> None:
     (["--top", "many"], "'many' is not a valid integer"),
     (["--top", "-1"], "-1 is not in the range"),
     (["--top", "2147483647"], "2147483647 isn't a number of at most 1,000,000,000"),
+    (["--standby-replicas", "9" * 400], f"{'9' * 40} isn't a number of at most 1,000,000,000"),
     (["--restore-bytes-per-second", "nan"], "expected above 0"),
     (["--restore-bytes-per-second", "1e400"], "expected above 0"),
     (["--restore-bytes-per-second", "1e300"], "1e+300 isn't a number of at most 9,007,199,254,740,992"),

@@ -23,7 +23,7 @@ from spark_assign.cli.process import starting_session
 def main(options):
     with starting_session():
         subprocess.run(["echo", "of a child"])
-    print("result")
+    print("result", flush={flushes})
     if {waits}:
         threading.Thread(target=time.sleep, args=(600,)).start()
         print("ready", file=sys.stderr, flush=True)
@@ -35,11 +35,13 @@ sys.exit(main())
 """A job without Spark; its child stands for the JVM, and its thread for a step that runs beside others."""
 
 
-def started(tmp_path: Path, waits: bool, stdout: int | None = subprocess.PIPE) -> subprocess.Popen[str]:
+def started(
+    tmp_path: Path, waits: bool, stdout: int | None = subprocess.PIPE, *words: str, flushes: bool = False
+) -> subprocess.Popen[str]:
     """The job in a process of its own."""
     file = tmp_path / "example.py"
-    file.write_text(JOB.format(waits=waits))
-    command = [sys.executable, str(file), "--outcome", str(tmp_path / "outcome.json")]
+    file.write_text(JOB.format(waits=waits, flushes=flushes))
+    command = [sys.executable, str(file), "--outcome", str(tmp_path / "outcome.json"), *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(command, env=environment, stdout=stdout, stderr=subprocess.PIPE, text=True)
 
@@ -85,6 +87,18 @@ def test_a_full_standard_output_is_a_failure(tmp_path: Path) -> None:
     assert process.returncode == 3
     _, line = error.splitlines()  # the first one is of the child
     assert "No space left on device" in line
+
+
+@pytest.mark.parametrize("flushes", [True, False], ids=["while it runs", "at the end"])
+@pytest.mark.parametrize("words", [["-o", "table"], ["-o", "json"], ["--help"]], ids=" ".join)
+def test_a_closed_pipe_ends_quietly(tmp_path: Path, words: list[str], flushes: bool) -> None:
+    """As tools of Unix do in `spark-assign plan | head -1`: no message, and the exit code of SIGPIPE."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = started(tmp_path, False, writer, *words, flushes=flushes)
+    os.close(writer)
+    error = process.communicate(timeout=60)[1]
+    assert (process.returncode, error.replace("of a child\n", "")) == (141, "")
 
 
 def test_after_an_error_no_thread_of_the_engine_aborts_the_process() -> None:

@@ -96,6 +96,7 @@ def test_a_missing_rate_counts_as_the_mean_of_its_topic() -> None:
         ([None, None], {}, "no-loads", "the table loads has no value"),
         ([1, -2], {}, "bad-load", "partition=1, in_messages_per_second=-2"),
         ([1, float("inf")], {}, "bad-load", "in_messages_per_second=inf"),
+        ([1, 1e308], {}, "bad-load", "in_messages_per_second=1e+308"),
         ([1, 2], {"capacity": 0.0}, "bad-capacity", "groups.capacity is 0"),
         ([1, 2], {"capacity": -5.0}, "bad-capacity", "above 0"),
         ([1, 2], {"load_bound": 0.9}, "bad-load-bound", "from 1"),

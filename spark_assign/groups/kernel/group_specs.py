@@ -479,8 +479,10 @@ class SubscriptionRows(NamedTuple):
     row: IntArray
 
 
+MAX_LOAD = 2.0**63
+"""Maximum rate and lag. Sums and quantiles of larger ones could be infinite."""
 REMEDIES = {
-    "bad-load": "Rates and lags are numbers from 0, or null where they are not known",
+    "bad-load": "Rates and lags are numbers from 0 to 2^63, or null where they are not known",
     "duplicate-load": "Keep one row per partition, and one more per group that reads it",
 }
 
@@ -548,7 +550,7 @@ def _faults(topic: IntArray, partition: IntArray, values: Mapping[str, FloatArra
     order = np.lexsort((partition, topic))
     is_duplicate = ~starts_new_key(topic[order], partition[order])
     columns = {**values, "partition": partition}
-    invalid = {name: (column < 0) | np.isinf(column) for name, column in columns.items()}
+    invalid = {name: (column < 0) | (column > MAX_LOAD) for name, column in columns.items()}
     any_wrong = np.logical_or.reduce(list(invalid.values()))
     for index in order[any_wrong[order]].tolist():
         name = next(name for name, flags in invalid.items() if flags[index])

@@ -292,10 +292,9 @@ class ConnectHttp:
     def _error_of_status(self, url: str, response: requests.Response, body: bytes) -> Exception:
         """Returns the error of a response with a status other than 200. Secrets are removed."""
         try:
-            message = _shortened(str(from_json(body)["message"]), 1000)
+            message = _shortened(hidden(str(from_json(body)["message"]), self._secrets), 1000)
         except (ValueError, KeyError, TypeError):
-            message = _shortened(body)
-        message = hidden(message, self._secrets)
+            message = _shortened(hidden(body[:4_096].decode("utf-8", errors="replace"), self._secrets))
         code = response.status_code
         reason = f"{code} {_shortened(response.reason or '')}" + (f" ({message})" if message else "")
         remedy = _REMEDIES.get(code, "Look into the log of that worker")
@@ -324,7 +323,7 @@ class ConnectHttp:
                 f"GET {url}: the server wants a client's certificate that it trusts. "
                 "Give it by ssl.keystore.location in --connect-config FILE."
             )
-        text = hidden(str(reason) or type(reason).__name__, self._secrets)
+        text = _shortened(hidden(str(reason) or type(reason).__name__, self._secrets), 200)
         if isinstance(error, requests.Timeout) or isinstance(reason, TimeoutError):
             text = "no answer in time"
         if isinstance(error, requests.exceptions.ProxyError):
@@ -358,7 +357,7 @@ def _parsed(url: str, body: bytes, answer: TypeAdapter[Any]) -> Any:
         fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
     if fault["type"] == "json_invalid":
         raise SourceError(
-            f"GET {url}: the answer is no JSON ({_shortened(body)}). Is it a Connect worker's REST address?"
+            f"GET {url}: the answer isn't JSON ({_shortened(body)}). Is it a Connect worker's REST address?"
         )
     where = _shortened(".".join(map(str, fault["loc"])))
     raise _ShapeError(

@@ -6,8 +6,9 @@
   of a plan, or the values of a state.
 - Java properties (`.properties`): assignor, protocol, and timeouts of the clients of a group.
 
-Only what differs counts: a file that is equal in both versions changes nothing, and isn't an error even if it can't be
-read. The consumer group of a Deployment is in its label or annotation `spark-assign/group`, or in a mapping file.
+Only what differs counts: a file that is equal in both versions changes nothing, and isn't an error but a note if it
+can't be read. The consumer group of a Deployment is in its label or annotation `spark-assign/group`, or in a mapping
+file.
 
 Strangers write these files. Size, depth, aliases and the number of files are bounded before anything is expanded.
 Nothing of a file is executed, links aren't followed, and values that can be secrets are never repeated.
@@ -122,7 +123,7 @@ def read_changes(old: str, new: str, mapped: Mapped) -> tuple[list[DeclaredChang
             values; there are too many files. The message has file and line.
     """
     sides: tuple[_Found, _Found] = ({}, {})
-    files, notes = (_files(old), _files(new)), []
+    files, notes, faulty = (_files(old), _files(new)), list[str](), dict[str, None]()
     for name in sorted({*files[0], *files[1]}):
         (old_file, new_file), shown = (each.get(name) for each in files), name or Path(new).name
         contents = [None if path is None else _content(path) for path in (old_file, new_file)]
@@ -134,11 +135,15 @@ def read_changes(old: str, new: str, mapped: Mapped) -> tuple[list[DeclaredChang
             except ConfigError:
                 if not is_equal:
                     raise
+                faulty[shown] = None
                 continue
             if read is None and not is_equal:
                 notes.append(f"{code(shown)} changed, but files of this kind aren't read.")
             for key, declared in read or ():
                 side.setdefault(key, []).append(declared)
+    if faulty:
+        text = f"can't be read, the first is {code(next(iter(faulty)))}. Workloads of a group in them don't count."
+        notes.append(f"{count(len(faulty), 'file')} without a change {text}")
     changes, unread = list(_group_changes(sides, mapped, notes)), dict[str, list[str]]()
     for key in sorted({*sides[0], *sides[1]}):
         found = [side.get(key, []) for side in sides]
@@ -374,7 +379,7 @@ def _mappings(fields: _Fields, key: str) -> list[_Fields]:
 def _client(name: str, text: str) -> _Read:
     """Yields the settings of a client that decide about its group. All other values can be secrets, and stay unread."""
     try:
-        found = properties.parse(text)
+        found = properties.parse(text, name)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
     rows = text.splitlines()

@@ -150,11 +150,20 @@ def partitions_by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list
     return by_topic
 
 
+_MAX_STEP = (1 << 31) - 1
+"""Largest step of a slice. Two numbers below and above 0, as damaged bytes can have, are further apart."""
+
+
 def to_slices(partitions: Iterable[int]) -> list[tuple[int, int, int]]:
     """Returns partitions of one topic as slices (first, step, count), losslessly, in ascending order."""
     ascending = np.unique(np.fromiter(partitions, dtype=np.int64))
     _, first, step, count = compress_sorted(np.zeros_like(ascending), ascending)
-    return list(zip(first.tolist(), step.tolist(), count.tolist(), strict=True))
+    slices = zip(first.tolist(), step.tolist(), count.tolist(), strict=True)
+    return [
+        part
+        for first, step, count in slices
+        for part in ([(first, step, count)] if step <= _MAX_STEP else [(first, 1, 1), (first + step, 1, 1)])
+    ]
 
 
 def to_slices_in_order(partitions: Iterable[int]) -> list[tuple[int, int, int]]:
@@ -163,7 +172,7 @@ def to_slices_in_order(partitions: Iterable[int]) -> list[tuple[int, int, int]]:
     for partition in partitions:
         first, step, count = slices[-1] if slices else (0, 0, 0)
         to_next = partition - (first + step * (count - 1))
-        if count == 0 or to_next <= 0 or (count > 1 and to_next != step):
+        if count == 0 or not 0 < to_next <= _MAX_STEP or (count > 1 and to_next != step):
             slices.append((partition, 1, 1))
         else:
             slices[-1] = (first, to_next, count + 1)

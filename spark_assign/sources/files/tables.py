@@ -26,7 +26,7 @@ from spark_assign.spark.tagged_pass import union
 from spark_assign.stores import typed_text
 from spark_assign.stores.cluster_folders import SUMMARY, is_cluster, key_of, split_by_cluster
 from spark_assign.stores.file_faults import FileFaults
-from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, read_parquet, read_text, refuse_pipe
+from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, read_parquet, read_text, refuse_pipe, walk
 from spark_assign.stores.locations import file_system, for_spark, is_path, join, local_path
 from spark_assign.tables.errors import SourceError, SparkAssignError, is_engine_failure, reason
 from spark_assign.tables.groups import ALTERNATIVES, INPUT_TABLES, REQUIRED_TABLES
@@ -156,7 +156,7 @@ def _read(
         elif source.format in ("csv", "json"):
             read = typed_text.read_csv if source.format == "csv" else typed_text.read_json
             frame, check = read(spark, table, schema, source.names, options)
-            checks += [check] if check is not None else []
+            checks.append(check)
         else:
             # Snapshots of two versions of this package can differ in columns. Spark would take those of one file.
             merged = {"mergeSchema": "true"} if source.format == "parquet" else {}
@@ -282,11 +282,7 @@ def _files(spark: SparkSession, location: str) -> list[str]:
     if local is not None and is_embedded(spark) and not os.path.exists(local):
         raise SourceError(f"there is no folder {location}. {_hint(location)}")
     if local is not None and os.path.isdir(local):
-        found = [
-            os.path.relpath(os.path.join(folder, name), local)
-            for folder, _, names in os.walk(local, followlinks=True)
-            for name in names
-        ]
+        found = list(walk(local))
     elif is_embedded(spark):
         found = _list_remote(location)
     else:
@@ -395,7 +391,7 @@ def temporary_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iter
 
 
 def _bytes(locations: Iterable[str | None]) -> int:
-    """Returns the total size of the files at these locations.
+    """Returns the total size of the files at these locations; of large ones, a part.
 
     Raises:
         OSError: a location isn't on this machine.
@@ -405,8 +401,10 @@ def _bytes(locations: Iterable[str | None]) -> int:
         path = None if location is None else local_path(location)
         if path is None or not os.path.exists(path):
             raise FileNotFoundError(location)
-        files = Path(path).rglob("*") if os.path.isdir(path) else [Path(path)]
-        size += sum(file.stat().st_size for file in files if file.is_file())
+        for name in walk(path) if os.path.isdir(path) else [""]:
+            size += os.path.getsize(os.path.join(path, name) if name else path)
+            if size > _MAX_SMALL_BYTES:
+                return size
     return size
 
 
