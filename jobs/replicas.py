@@ -217,7 +217,7 @@ def checking(options: Options) -> int:
 @_command(
     "reassign",
     "Reassign replicas after a change, or to balance loads. As few as possible move. Reads replicas, brokers, sizes, "
-    "loads, and capacities.",
+    "loads, capacities, log_dirs, and log_dir_replicas.",
     *BALANCE_USAGE,
     *BATCH_USAGE,
 )

@@ -91,7 +91,8 @@ class Text:
         topics_file: with --from-text: output of kafka-topics.sh --describe.
         groups_file: with --from-text: output of kafka-consumer-groups.sh --describe --all-groups, also with --state or
             --members --verbose, of kafka-share-groups.sh, or of kafka-groups.sh --list.
-        brokers_file: with --from-text: racks, as printed by kafka-broker-api-versions.sh, or as lines BROKER_ID,RACK.
+        brokers_file: with --from-text: racks, as printed by kafka-broker-api-versions.sh, or as lines BROKER_ID,RACK;
+            and log directories, as printed by kafka-log-dirs.sh --describe.
     """
 
     from_text: Annotated[bool, Param()] = False

@@ -55,7 +55,8 @@ class LoadGoals:
             `out`, `leader-in`, `count`, or `leaders`; in the order of their priority. `log-dirs` balances the log
             directories within brokers, after all others.
         hard: Goals that must be met: if one can't be, the cluster is rejected. The others are improved in order.
-        capacity_threshold: fraction of its capacity, from the table capacities, that a broker may use.
+        capacity_threshold: fraction of its capacity, from the table capacities, that a broker may use, or of its
+            volume a log directory.
         max_moved_bytes: maximum number of bytes that move in a cluster. Requires sizes (default: no limit).
 
     Raises:
