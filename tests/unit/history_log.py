@@ -63,6 +63,7 @@ class Log:
     def commits(self, topic: str, partition: int, since: int, until: int, count: int = 2, **more: Any) -> None:
         """An interval of commits of the group g."""
         numbers = {"start_ms": since, "end_ms": until, "commits": count, "first_offset": 0, "last_offset": count}
+        numbers |= {"cell_offset": 0, "next_offset": 0}
         row = {"cluster": "c", "group_id": "g", "kind": facts.COMMITS, "topic": topic}
         self.rows.append({**row, "commit_intervals": [{"partition": partition, **numbers}], **more})
 

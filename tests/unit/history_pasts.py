@@ -44,7 +44,11 @@ def commit_intervals(times: Iterable[int], gap: int = GAP) -> tuple[CommitInterv
             parts[-1].append(at)
         else:
             parts.append([at])
-    return tuple(CommitInterval(part[0], part[-1], len(part), part[0], part[-1]) for part in parts)
+    cells = ((part, (part[0] // max(gap, 1) + 2) * max(gap, 1)) for part in parts)
+    return tuple(
+        CommitInterval(part[0], part[-1], len(part), part[0], part[-1], max(at for at in part if at < end))
+        for part, end in cells
+    )
 
 
 def past(

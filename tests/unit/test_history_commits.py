@@ -201,11 +201,13 @@ def by_loop(rows: list[tuple[int, int, int, int]], gap: int) -> list[tuple[int, 
     for topic, partition, at, offset in sorted(rows):
         last = found[-1] if found else None
         if last is None or last[:2] != [topic, partition] or at - last[3] > gap:
-            found.append([topic, partition, at, at, 1, offset, offset])
+            found.append([topic, partition, at, at, 1, *[offset] * 4])
             continue
         last[4] += 1
         if at == last[2]:
             last[5] = max(last[5], offset)
         last[6] = max(last[6], offset) if at == last[3] else offset
         last[3] = at
+        cells_after = at // max(gap, 1) - last[2] // max(gap, 1)
+        last[7:] = [max(kept, offset) if cells_after <= most else kept for most, kept in enumerate(last[7:])]
     return [tuple(each) for each in found]

@@ -10,7 +10,7 @@ from statistics import median
 import pytest
 
 from spark_assign.history.kernel.pauses import CommitPause, PauseSummary, find_pauses
-from spark_assign.history.kernel.timeline import HistoryThresholds, Timeline
+from spark_assign.history.kernel.timeline import CommitInterval, HistoryThresholds, Timeline
 from tests.cases import tuples
 from tests.unit.history_pasts import generation, member, past
 
@@ -114,7 +114,9 @@ def offsets_of(commits: dict[int, list[tuple[int, int]]]) -> Timeline:
     timeline = past(member_of_all, commits={p: [at for at, _ in each] for p, each in commits.items()})
     offsets = {p: dict(each) for p, each in commits.items()}
     intervals = {
-        (t, p): tuple(e._replace(first_offset=offsets[p][e.start_ms], last_offset=offsets[p][e.end_ms]) for e in f)
+        (t, p): tuple(
+            CommitInterval(*e[:3], *(offsets[p][at] for at in (e.start_ms, e.end_ms, e.next_offset))) for e in f
+        )
         for (t, p), f in timeline.commits.items()
     }
     return replace(timeline, commits=intervals)
@@ -133,6 +135,8 @@ STOPPED = steady(0, 300_000, 100) + steady(360_000, 900_000, 100, offset=7_200)
 """For a minute nothing is read. Then the first commit is of all that has waited."""
 POLLED = steady(0, 300_000, 100) + steady(360_000, 900_000, 100, offset=6_500)
 """For a minute nothing is read. Then 500 records are read in the first poll."""
+CATCHES_UP = [*steady(0, 300_000, 100), (360_000, 6_100), *steady(365_000, 900_000, 100, offset=7_300)]
+"""For a minute nothing is read. Then a Java client commits the position that it had, and next, all that has waited."""
 FULL_POLLS = steady(0, 300_000, 5_000) + steady(360_000, 900_000, 5_000, offset=305_000)
 """For a minute there is nothing to read. Then there is as much as always, more than a poll returns."""
 ALWAYS_COMMITTED = [(at, 7) for at in beats(0, 300_000) + beats(360_000, 900_000)]
@@ -152,6 +156,8 @@ ALWAYS_COMMITTED = [(at, 7) for at in beats(0, 300_000) + beats(360_000, 900_000
         ({0: ALWAYS_COMMITTED, 1: ALWAYS_COMMITTED, 2: [(at, 7) for at in beats(0, 900_000)]}, False),
         ({0: ALWAYS_COMMITTED, 1: BUSY, 2: BUSY}, True),
         ({0: [(0, 5), (60_000, 6)]}, True),
+        ({0: CATCHES_UP, 1: CATCHES_UP, 2: BUSY}, False),
+        ({0: CATCHES_UP, 1: BUSY, 2: BUSY}, True),
     ],
     ids=[
         "one of three partitions has no records",
@@ -164,6 +170,8 @@ ALWAYS_COMMITTED = [(at, 7) for at in beats(0, 300_000) + beats(360_000, 900_000
         "most stop, in a group that commits without records",
         "one stops, in a group that might commit without records",
         "two commits in all",
+        "most stop, and catch up after their first commit",
+        "one of three catches up after its first commit",
     ],
 )
 def test_it_is_idle_where_nothing_says_that_anything_stopped(

@@ -27,6 +27,7 @@ COMMIT_INTERVAL = pa.struct(
     {
         "partition": pa.int32(),
         **dict.fromkeys(("start_ms", "end_ms", "commits", "first_offset", "last_offset"), pa.int64()),
+        **dict.fromkeys(("cell_offset", "next_offset"), pa.int64()),
     }
 )
 """An interval of a topic's commits."""
@@ -52,6 +53,9 @@ class CommitIntervals(NamedTuple):
         commits: number of commits.
         first_offset: the largest offset committed at `start_ms`.
         last_offset: the largest offset committed at `end_ms`.
+        cell_offset: the largest offset committed in the cell of `start_ms`. Cells divide time, and are as long as the
+            threshold.
+        next_offset: the largest offset committed in that cell and the next one, so for at least the threshold.
     """
 
     topic: IntArray
@@ -61,6 +65,8 @@ class CommitIntervals(NamedTuple):
     commits: IntArray
     first_offset: IntArray
     last_offset: IntArray
+    cell_offset: IntArray
+    next_offset: IntArray
 
     @property
     def topic_partition(self) -> IntArray:
@@ -91,7 +97,7 @@ def flatten_intervals(topic: IntArray, facts: pa.Table) -> CommitIntervals:
     if len(single_topic):
         partition, at_ms, offset = single
         count = np.ones(len(at_ms), np.int64)
-        singles = CommitIntervals(single_topic, partition, at_ms, at_ms, count, offset, offset)
+        singles = CommitIntervals(single_topic, partition, at_ms, at_ms, count, *[offset] * 4)
         if not len(interval_topic):
             return singles
         pairs = zip(singles, (interval_topic, *fields), strict=True)
@@ -111,7 +117,7 @@ def intervals_from_commits(
 ) -> tuple[CommitIntervals, IntArray]:
     """Returns the intervals of single commits, as `merge_intervals` does."""
     count = np.ones(len(topic), np.int64)
-    return merge_intervals(CommitIntervals(topic, partition, at_ms, at_ms, count, offset, offset), gap_ms)
+    return merge_intervals(CommitIntervals(topic, partition, at_ms, at_ms, count, *[offset] * 4), gap_ms)
 
 
 def merge_intervals(intervals: CommitIntervals, gap_ms: int) -> tuple[CommitIntervals, IntArray]:
@@ -137,6 +143,10 @@ def merge_intervals(intervals: CommitIntervals, gap_ms: int) -> tuple[CommitInte
     start_ms, end_ms = intervals.start_ms[first], np.maximum.reduceat(intervals.end_ms, first)
     first_offset = np.where(intervals.start_ms == start_ms[merged_index], intervals.first_offset, _MIN_INT64)
     last_offset = np.where(intervals.end_ms == end_ms[merged_index], intervals.last_offset, _MIN_INT64)
+    cells_after = intervals.start_ms // max(gap_ms, 1) - (start_ms // max(gap_ms, 1))[merged_index]
+    cell_offset = np.where(cells_after == 0, intervals.cell_offset, _MIN_INT64)
+    of_next = np.where(cells_after == 1, intervals.cell_offset, _MIN_INT64)
+    next_offset = np.where(cells_after == 0, intervals.next_offset, of_next)
     merged = CommitIntervals(
         intervals.topic[first],
         intervals.partition[first],
@@ -144,7 +154,7 @@ def merge_intervals(intervals: CommitIntervals, gap_ms: int) -> tuple[CommitInte
         end_ms,
         np.add.reduceat(intervals.commits, first),
         np.maximum.reduceat(first_offset, first),
-        np.maximum.reduceat(last_offset, first),
+        *(np.maximum.reduceat(offset, first) for offset in (last_offset, cell_offset, next_offset)),
     )
     return merged, order[first]
 

@@ -6,8 +6,9 @@ A fact is tagged by its `kind`:
     commits    the commits of one topic by a group, as intervals in which no two consecutive commits are further apart
                than the threshold. The intervals of several batches merge to those of all of them, in any order. Fields:
                topic; topic_id if a record names it; `commit_intervals` with partition, start_ms and end_ms (first and
-               last commit), commits, first_offset and last_offset (committed at start_ms and at end_ms); and `once`
-               with partition, at_ms, and offset of intervals of a single commit
+               last commit), commits, first_offset and last_offset (committed at start_ms and at end_ms), cell_offset
+               and next_offset (committed soon after start_ms, see `commit_intervals`); and `once` with partition,
+               at_ms, and offset of intervals of a single commit
     deleted    the same for the tombstones of a topic's commits, one interval per partition; offsets have no meaning
     unreadable     a record that can't be decoded, unchanged, with code and detail; the group is null if even that is
                unknown

@@ -22,7 +22,9 @@ A gap without a rebalance isn't idle if one of these is true:
                            much as a commit usually does.
     most stopped           more than half of the partitions that the group commits at that time have no commits at the
                            same moment, and records waited in one of them, or the group is known to commit without new
-                           records.
+                           records, or it catches up: soon after the gap (`CommitInterval.next_offset`), the partitions
+                           together advance by half of what is usual in the gap, beyond what is usual in that time. The
+                           Java client first commits the positions that it had before the gap.
 
 Two kinds of gaps are no pauses:
     absence                times without members that are longer than the time between two rebalances of one deploy
@@ -142,7 +144,7 @@ def find_pauses(timeline: Timeline, thresholds: HistoryThresholds) -> PauseSumma
                 paused = 0
                 for generation_index, span in rebalances.divide(present):
                     if generation_index is None:
-                        unrelated.append(_UnrelatedGap(span, partition, _records_waited(gap, intervals)))
+                        unrelated.append(_unrelated_gap(span, partition, gap, intervals, thresholds.commit_gap_ms))
                     else:
                         rebalance_spans[generation_index][partition].append(span)
                         paused += span[1] - span[0]
@@ -270,15 +272,21 @@ class _UnrelatedGap(NamedTuple):
         span: its time.
         partition: the partition that wasn't committed.
         waited: whether records waited at its end.
+        expected: half of the usual number of records in this time; 0 if fewer than four commits would be usual.
+        caught_up: the number of records that were committed soon after it, beyond the usual number in that time.
     """
 
     span: Span
     partition: TopicPartition
     waited: bool
+    expected: float
+    caught_up: float
 
 
-def _records_waited(gap: Span, intervals: Sequence[CommitInterval]) -> bool:
-    """Checks whether the first commit after a gap of a partition advances as far as after a time without consumption.
+def _unrelated_gap(
+    span: Span, partition: TopicPartition, gap: Span, intervals: Sequence[CommitInterval], gap_ms: int
+) -> _UnrelatedGap:
+    """Returns a part of a gap, and whether commits after the gap advance as far as after a time without consumption.
 
     Example: 20 records/s, committed every 5 s, and no commit for 60 s. The next commit advances by 1,200 if the
     consumer stopped, and by at most 100 if nothing was produced.
@@ -290,7 +298,11 @@ def _records_waited(gap: Span, intervals: Sequence[CommitInterval]) -> bool:
     usual_ms = max(usual_ms - (gap[1] - gap[0]), 1)
     expected = usual_advance * (gap[1] - gap[0]) / usual_ms / 2
     per_commit = usual_advance / sum(interval.commits for interval in intervals)
-    return expected > 2 * per_commit and advance >= min(expected, max(2 * per_commit, MAX_POLL_RECORDS))
+    waited = expected > 2 * per_commit and advance >= min(expected, max(2 * per_commit, MAX_POLL_RECORDS))
+    after = intervals[index + 1]
+    soon_ms = min(after.next_cell_ms(gap_ms), after.end_ms) - after.start_ms
+    caught_up = after.next_offset - intervals[index].last_offset - usual_advance * soon_ms / usual_ms
+    return _UnrelatedGap(span, partition, waited, expected if expected > 2 * per_commit else 0.0, caught_up)
 
 
 def _find_unrelated_pauses(gaps: Sequence[_UnrelatedGap], commits: _Commits) -> Iterator[CommitPause]:
@@ -301,6 +313,12 @@ def _find_unrelated_pauses(gaps: Sequence[_UnrelatedGap], commits: _Commits) -> 
     stops = {index for gap, indexes in zip(gaps, touched, strict=True) if gap.waited for index in indexes}
     if len(stops) < len(times) and _commits_without_records(commits):
         stops.update(range(len(times)))
+    expected, caught_up = [0.0] * len(times), [0.0] * len(times)
+    for gap, indexes in zip(gaps, touched, strict=True):
+        for index in indexes if gap.expected else ():
+            expected[index] += gap.expected
+            caught_up[index] += gap.caught_up
+    stops.update(index for index in range(len(times)) if 0 < expected[index] <= caught_up[index])
     by_idle: dict[bool, list[_UnrelatedGap]] = {False: [], True: []}
     for gap, indexes in zip(gaps, touched, strict=True):
         by_idle[not gap.waited and stops.isdisjoint(indexes)].append(gap)

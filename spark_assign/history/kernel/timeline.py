@@ -118,13 +118,21 @@ class OwnershipInterval(NamedTuple):
 
 
 class CommitInterval(NamedTuple):
-    """Commits of one partition in which consecutive commits are no further apart than the threshold."""
+    """Commits of one partition in which consecutive commits are no further apart than the threshold.
+
+    `next_offset` is the largest offset that was committed until `next_cell_ms`.
+    """
 
     start_ms: int
     end_ms: int
     commits: int
     first_offset: int
     last_offset: int
+    next_offset: int
+
+    def next_cell_ms(self, gap_ms: int) -> int:
+        """Returns the end of the cell after the one of the first commit (`commit_intervals.CommitIntervals`)."""
+        return (self.start_ms // max(gap_ms, 1) + 2) * max(gap_ms, 1)
 
 
 @dataclass(frozen=True)
