@@ -43,7 +43,7 @@ print_help() { # ARGUMENTS
 }
 
 extras_of() { # JOB
-  case "$1" in simulate | report) printf 'kafka,report' ;; mcp) printf 'kafka,mcp' ;; *) printf 'kafka' ;; esac # two draw, one serves
+  case "$1" in simulate | report | shell) printf 'kafka,report' ;; mcp) printf 'kafka,mcp' ;; *) printf 'kafka' ;; esac # they draw, or serve
 }
 
 # --- Python ---------------------------------------------------------------------------------------------

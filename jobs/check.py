@@ -24,18 +24,10 @@ from spark_assign.cli.options import (
 )
 from spark_assign.cli.owners import group_filter_options, read_owners, with_owners
 from spark_assign.cli.plan_kinds import rejected_of_all_kinds
-from spark_assign.groups.alerts import (
-    OF_HISTORY,
-    OF_PLANS,
-    OF_STREAMS,
-    THRESHOLDS,
-    AlertLimits,
-    alerts,
-    streams_alerts,
-)
+from spark_assign.groups.alerts import OF_HISTORY, OF_PLANS, OF_STREAMS, THRESHOLDS, AlertLimits, alerts, streams_alerts
 from spark_assign.history.alerts import history_alerts
 from spark_assign.report.drift import summarize_alerts
-from spark_assign.report.listed_groups import collected
+from spark_assign.report.listed_groups import collected, name_clusters_of
 from spark_assign.report.openmetrics import MOST_GROUPS, write_metrics
 from spark_assign.spark.engine import cached
 from spark_assign.stores.locations import split_run_id
@@ -54,7 +46,7 @@ HISTORY_FLAGS = flags_of(AlertLimits, *OF_HISTORY)
 def check_notify(options: Options) -> None:
     """Raises `ConfigError` if there is no file for the alerts that were sent."""
     if options.notify and not (options.notify_state or options.outcome_file):
-        raise ConfigError("--notify needs --notify-state FILE or --outcome FILE, so that an alert is sent only once.")
+        raise ConfigError("--notify needs --notify-state FILE or --outcome FILE, to send an alert only once.")
 
 
 @job(
@@ -80,7 +72,7 @@ def check_notify(options: Options) -> None:
 @group_filter_options()
 @output_options("Folder, URI, or catalog prefix for the table alerts (default: print only).")
 @openmetrics_option()
-@notify_options("default: that of --outcome, with .alerts")
+@notify_options("default: the file of --outcome, with .alerts")
 @fail_on("alerts", "a group exceeds a threshold")
 @top()
 def main(options: Options) -> int:
@@ -96,6 +88,7 @@ def main(options: Options) -> int:
     if options.plan:
         location, run_id = split_run_id(options.plan)
         plan = read_run(spark, location, run_id, schemas=STORED_PLAN_TABLES)
+        name_clusters_of(*plan.tables.values())
         drifted = _drifted_groups(options, spark)
         of_plan = {name: getattr(thresholds, name) for name in OF_PLANS}
         found.append(alerts(rejected_of_all_kinds(plan.tables), drifted, **of_plan))
@@ -107,6 +100,7 @@ def main(options: Options) -> int:
         names.append(plan.manifest.run_id)
     if options.history:
         history = stored_history(spark, options.history)
+        name_clusters_of(*history.tables.values())
         of_history = given_parameters(options, AlertLimits, *OF_HISTORY)
         found.append(history_alerts(history.tables, **of_history, lookback_ms=options.lookback))
         outcome.locations["history"] = split_run_id(options.history)[0]

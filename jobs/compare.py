@@ -42,7 +42,7 @@ from spark_assign.streams import compare_streams
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.streams import StreamsParams
 
-ASSIGNORS = "those of the group's protocol: Kafka's client-side assignors, or uniform and server-range"
+ASSIGNORS = "the assignors of the group's protocol: Kafka's client-side assignors, or uniform and server-range"
 CHANGES = """Changes: as-is (the default); leave:GROUPS:COUNT and join:GROUPS:COUNT: COUNT members leave or join each
 group; leave-members:MEMBERS: members leave, as if their host failed; partitions:TOPICS:COUNT or
 partitions:TOPICS:xFACTOR.
@@ -110,7 +110,7 @@ def main(options: Options) -> int:
 def _main_of_changes(options: Options) -> int:
     """Reads the changes that files declare, and prints their effect on a fleet."""
     if "top" in options.given:
-        raise ConfigError("--top can't be used with --changes: the comment has limits of its own.")
+        raise ConfigError("--top can't be used with --changes: the comment has its limits.")
     file = options.changes_map
     mapped = validated(Mapped, from_file(Path(file)), file) if file else Mapped()
     changes, unread = read_changes(options.changes[0], options.changes[1], mapped)

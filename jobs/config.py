@@ -26,7 +26,7 @@ from spark_assign.cli.locations import INPUT
 from spark_assign.cli.options import parameter_options
 from spark_assign.cli.settings_errors import did_you_mean
 from spark_assign.cli.settings_file import defaults, from_file, has_sections
-from spark_assign.report.formatting import DASH, aligned, listed
+from spark_assign.report.formatting import DASH, aligned, count, listed
 from spark_assign.report.views import View
 from spark_assign.stores.locations import is_path
 from spark_assign.tables.errors import ConfigError
@@ -131,7 +131,7 @@ def prune(options: Options) -> str:
     size, kept = (
         sum(each.size or 0 for each in some) for some in (old, [each for each in attempts if each not in old])
     )
-    total = f"{len(old)} of {len(attempts)} runs {action}: {size:,} bytes; {kept:,} bytes kept"
+    total = f"{len(old):,} of {count(len(attempts), 'run')} {action}: {count(size, 'byte')}; {count(kept, 'byte')} kept"
     return "\n".join([*View("", "runs").lines(listed("runs", rows), len(rows))[2:], total])
 
 

@@ -44,11 +44,10 @@ from spark_assign.cli.steps import Step, StepOutcome, failed, problem, run_steps
 from spark_assign.groups.alerts import OF_STREAMS, DailyLimits
 from spark_assign.history import HistoryThresholds
 from spark_assign.report.daily import DailyRows, daily_rows
-from spark_assign.report.formatting import listed
+from spark_assign.report.formatting import listed, name_clusters
 from spark_assign.report.html import report
 from spark_assign.report.listed_groups import collected
 from spark_assign.report.openmetrics import Figures, expose, publish
-from spark_assign.sources.connect.cluster_snapshot import parse_targets
 from spark_assign.sources.files.snapshot_files import last_taken, summarized
 from spark_assign.stores.cluster_folders import KEYS, folder_name, one_folder
 from spark_assign.stores.run_store import StoredRun, previous_run, read_run, safe_run_id
@@ -336,6 +335,7 @@ def _collect(
         clusters=_clusters(options, outcomes),
         missing=[f"The step {name} {problem(outcome)}" for name, outcome in outcomes.items() if failed(outcome)],
     )
+    name_clusters(lambda: {row["cluster"] for row in rows.clusters})
     plan = StoredRun(runs["plan"].manifest, tables["plan"])
     drift = tables["diff"] if has_earlier else None
     streams = tables_of_kind(STREAMS, plan.tables) or None
@@ -397,12 +397,14 @@ def _clusters(options: Options, outcomes: Mapping[str, StepOutcome]) -> list[dic
 def _named_clusters(options: Options) -> dict[tuple[str, str], str]:
     """Returns the name in the file of each Kafka and Connect cluster, by key (`KEYS`) and name."""
     named: dict[tuple[str, str], str] = {}
-    clusters = import_module(_module("snapshot")).clusters_of(options.clusters) if options.clusters else {}
-    for name, values in clusters.items():
+    if not options.clusters:
+        return named
+    snapshot = import_module(_module("snapshot"))
+    for name, values in snapshot.clusters_of(options.clusters).items():
         urls = values.get("connect_url", ())
         if values.get("bootstrap_server") or not urls:
             named[KEYS[0], name] = name
-        named |= {(KEYS[1], target.name): name for target in parse_targets(urls)}
+        named |= {(KEYS[1], target.name): name for target in snapshot.connect.parse_targets(urls)}
     return named
 
 

@@ -44,9 +44,10 @@ PLANS = KINDS[""] | {f"{STREAMS}{name}": KINDS[STREAMS][name] for name in ("task
 """Schemas of the tables of a stored plan that are read."""
 
 STATES = f"""LOCATION is a snapshot, LOCATION@RUN_ID a stored plan; the states can be of different kinds, for
-example a plan and a later snapshot. {PREVIOUS} is the run before that of --after, in the order of run IDs; if there is
-none, every group counts as added. With --loads, both are snapshots, and the loads are computed from their offsets;
-without --before, they are those that the snapshot itself has read (snapshot --interval or --rates-since)."""
+example a plan and a later snapshot. {PREVIOUS} is the run before the run of --after, in the order of run IDs; if
+there is none, every group counts as added. With --loads, both are snapshots, and the loads are computed from their
+offsets; without --before, they are the loads that the snapshot itself has read (snapshot --interval or
+--rates-since)."""
 LOADS = (
     "Report the loads of partitions instead of the changes: message rates, lag, and how long groups need to catch up."
 )

@@ -164,8 +164,7 @@ def _print(
     if not options.details:
         result.show(options.top)
     else:
-        steps = result.tables["steps"]
-        groups, rows = first_groups_with_steps(result.tables[name], steps, options.details, order, options.top)
+        groups, rows = first_groups_with_steps(result.tables, (name, "steps"), options.details, order, options.top)
         print(format_steps(groups, rows) if groups else no_match_text(options.details, result.tables[name]), flush=True)
     return int(options.fail_on == "rejected" and not result.rejected.isEmpty())
 

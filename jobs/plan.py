@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any
@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 
     from spark_assign.api import Fleet
     from spark_assign.comparison.what_if import WhatIf
-    from spark_assign.fleet import FleetTables
+    from spark_assign.connect import ConnectFleet
+    from spark_assign.stores.result import LazyResult
 
 SETTINGS = packaged_conf(__file__) / "plan.toml"
 CHANGES = """Changes, which are applied in order: leave:GROUPS:COUNT and join:GROUPS:COUNT remove members from and add
@@ -65,8 +66,8 @@ OUTPUT = "output/plan"
 """Default location of a plan, relative to the working folder."""
 EXPLAIN = """Print why a partition of a consumer group goes to its planned owner, instead of writing the plan. GROUP is
 the ID of the group, or CLUSTER/GROUP."""
-DETAILS = """Print the members of consumer groups with a matching ID, or CLUSTER/GROUP, with their partitions, and what
-they gain and lose, instead of writing the plan."""
+DETAILS = """Print the members of groups, or the workers of Connect clusters, with a matching ID, or CLUSTER/GROUP: what
+they get, gain, and lose, instead of writing the plan."""
 
 log = logging.getLogger("spark_assign.plan")
 
@@ -134,7 +135,7 @@ def check_usage(options: Options) -> None:
 
 @job(__doc__, EXIT_CODES, name="plan", usage=(with_defaults, "--details excludes --explain", check_usage))
 @input_options(
-    "the fleet's tables, including those of Connect clusters (with --table: connect_NAME)",
+    "the fleet's tables, including the tables of Connect clusters (with --table: connect_NAME)",
     of_sample="fleet, with a share group, a Streams group, and a Connect cluster",
     names=(*INPUT_TABLES, *(f"{CONNECT}{name}" for name in CONNECT_TABLES)),
 )
@@ -216,14 +217,13 @@ def _run(options: Options, spark: SparkSession) -> int:
         clusters = None if selected is not clusters and selected.clusters.isEmpty() else selected
     if fleet is None and clusters is None:
         raise ConfigError("No Connect cluster matches --group and --owner.")
-    if fleet is None and (options.what_if or options.explain or options.details):
-        flag = "--explain needs consumer" if options.explain else "--details needs consumer"
-        flag = f"--what-if {options.what_if[0]} changes" if options.what_if else flag
+    if fleet is None and (options.what_if or options.explain):
+        flag = f"--what-if {options.what_if[0]} changes" if options.what_if else "--explain needs consumer"
         raise ConfigError(f"{flag} groups, but the input has only Connect clusters.")
     if options.explain and fleet is not None:
         return _explain(options, fleet)
-    if options.details and fleet is not None:
-        return _details(options, fleet, _offsets(spark, options))
+    if options.details:
+        return _details(options, fleet, clusters, None if fleet is None else _offsets(spark, options))
     consumer_plan = None if fleet is None else plan(fleet, _choice(options))
     other_plans = plan_other_kinds(
         fleet,
@@ -280,29 +280,74 @@ def _explain(options: Options, fleet: Fleet) -> int:
     return 0
 
 
-def _details(options: Options, fleet: Fleet, offsets: DataFrame | None) -> int:
+def _details(options: Options, fleet: Fleet | None, clusters: ConnectFleet | None, offsets: DataFrame | None) -> int:
     from spark_assign import plan
+    from spark_assign.cli.plan_kinds import plan_other_kinds, without_other_kinds
     from spark_assign.groups.explaining import is_group_named
     from spark_assign.report.group_members import format_group_members, read_group_members
     from spark_assign.report.listed_groups import any_of, collected, read_rejected_lines, worst_first
     from spark_assign.spark.shell_patterns import matches
 
-    is_named = [matches(group_id=pattern) | is_group_named(pattern) for pattern in options.details]
-    selected = _only_groups(fleet, reduce(or_, is_named), options.details)
-    tables = ("assignment_slices", "metrics", "moves", "revocations", "rejected")
-    with plan(selected, _choice(options)).computed_once(*tables) as planned:
-        metrics = collected(worst_first(planned.metrics).limit(options.top))
-        lines = "\n".join(read_rejected_lines(planned.rejected)).lstrip()
-        if metrics:
-            only = any_of(metrics)
-            known = {"members": selected.members.where(only), "loads": selected.loads, "offsets": offsets}
-            found = read_group_members({name: planned.tables[name].where(only) for name in tables}, known)
-            lines = "\n\n".join(filter(None, (format_group_members(metrics, found), lines)))
-    print(lines)
+    if clusters is not None:
+        is_cluster = reduce(or_, (matches(connect_cluster=pattern) for pattern in options.details))
+        given = {name: table.where(is_cluster) for name, table in vars(clusters).items() if table is not None}
+        clusters = None if given["clusters"].isEmpty() else replace(clusters, **given)
+    if fleet is not None:
+        is_named = reduce(or_, (matches(group_id=each) | is_group_named(each) for each in options.details))
+        try:
+            fleet = _only_groups(fleet, is_named, options.details)
+        except ConfigError:
+            if clusters is None:
+                raise
+            fleet = None
+    if fleet is None and clusters is None:
+        raise ConfigError(f"The input has no Connect cluster {', '.join(options.details)}.")
+    streams = given_parameters(options, StreamsParams)
+    others = plan_other_kinds(fleet, clusters, streams_assignor=options.streams_assignor, **streams)
+    texts = []
+    if fleet is not None:
+        tables = ("assignment_slices", "metrics", "moves", "revocations", "rejected")
+        planned = without_other_kinds(plan(fleet, _choice(options)), [each.prefix for each in others])
+        with planned.computed_once(*tables) as once:
+            metrics = collected(worst_first(once.metrics).limit(options.top))
+            rejected = "\n".join(read_rejected_lines(once.rejected)).lstrip()
+            if metrics:
+                only = any_of(metrics)
+                known = {"members": fleet.members.where(only), "loads": fleet.loads, "offsets": offsets}
+                found = read_group_members({name: once.tables[name].where(only) for name in tables}, known)
+                texts.append(format_group_members(metrics, found))
+            texts.append(rejected)
+    texts += [_details_of_kind(each, fleet, clusters, options.top) for each in others]
+    print("\n\n".join(filter(None, texts)))
     return 0
 
 
-def _only_groups(fleet: FleetTables, is_named: Column, names: Sequence[str]) -> FleetTables:
+def _details_of_kind(planned: LazyResult, fleet: Fleet | None, clusters: ConnectFleet | None, top: int) -> str:
+    """Returns who gets what of a plan of share groups, Streams groups, or Connect clusters."""
+    from spark_assign.report.group_members import format_group_members, read_other_members
+    from spark_assign.report.listed_groups import collected, read_rejected_lines
+
+    with planned.computed_once() as once:
+        tables = dict(once.tables)
+        key = tables["rejected"].columns[:-2]
+        first = tables["metrics"].orderBy(*key).limit(top)
+        metrics = [{"cluster": row[key[0]], "group_id": row[key[-1]], **row} for row in collected(first)]
+        rejected = "\n".join(read_rejected_lines(tables["rejected"], key=key, name=f"{once.prefix}rejected")).lstrip()
+        if not metrics:
+            return rejected
+        members = None if fleet is None else fleet.members
+        if clusters is not None and once.prefix == CONNECT:
+            columns, members = tables["assigned"].columns, clusters.workers
+            after = clusters.reported.select(*columns).union(tables["assigned"].select(*columns))
+            tables["after"] = after.subtract(tables["revoked"].select(*columns))
+        named = first.select(*key)
+        tables = {name: table.join(named, key, "left_semi") for name, table in tables.items()}
+        members = None if members is None else members.join(named, key, "left_semi")
+        found = read_other_members(once.prefix, tables, members)
+    return "\n\n".join(filter(None, (format_group_members(metrics, found, once.prefix), rejected)))
+
+
+def _only_groups(fleet: Fleet, is_named: Column, names: Sequence[str]) -> Fleet:
     """Returns the fleet with the groups of a condition; if there are none, an error that suggests similar names."""
     from spark_assign.report.listed_groups import similar_name
     from spark_assign.spark.tagged_pass import union

@@ -59,12 +59,13 @@ from spark_assign.replicas.operation import ALL, BROKER_RELEASES, fleet_after
 from spark_assign.replicas.placement import ALGORITHMS
 from spark_assign.replicas.reassignment import Reassignment
 from spark_assign.report import replicas as report
+from spark_assign.report.listed_groups import name_clusters_of
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.stores.locations import is_path, join, split_run_id
 from spark_assign.stores.run_store import read_run, write_run
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError, Fault
-from spark_assign.tables.groups import LOADS, REPLICAS
+from spark_assign.tables.groups import LOADS, LOG_DIR_REPLICAS, LOG_DIRS, REPLICAS
 from spark_assign.tables.parameters import Param
 from spark_assign.tables.replicas import BROKERS, CAPACITIES, REASSIGN_TABLES, REQUESTS, SCHEDULE, SIZES
 
@@ -75,6 +76,8 @@ SHAPES = {
     "requests": REQUESTS,
     "loads": LOADS,
     "capacities": CAPACITIES,
+    "log_dirs": LOG_DIRS,
+    "log_dir_replicas": LOG_DIR_REPLICAS,
 }
 
 CONDITIONS = {
@@ -214,7 +217,7 @@ def checking(options: Options) -> int:
 @_command(
     "reassign",
     "Reassign replicas after a change, or to balance loads. As few as possible move. Reads replicas, brokers, sizes, "
-    "loads, and capacities.",
+    "loads, capacities, log_dirs, and log_dir_replicas.",
     *BALANCE_USAGE,
     *BATCH_USAGE,
 )
@@ -225,7 +228,8 @@ def reassigning(options: Options) -> int:
     """Reassigns replicas, and writes the files for Kafka's tools."""
     is_timed, goals = _is_timed(options), load_goals(options)
     spark = spark_session("replicas reassign", options)
-    extra = ["loads"] * (is_timed or goals is not None) + ["capacities"] * (goals is not None)
+    extra = ["loads", "log_dir_replicas"] * (is_timed or goals is not None)
+    extra += ["capacities", "log_dirs"] * (goals is not None)
     tables = _read(spark, options, ("replicas", "brokers", "sizes", *extra), ("replicas", "brokers"))
     plan = planned_reassignment(ReplicaFleet(**tables), options, goals)
     names = ("placement", "moves", "metrics", *["balance"] * (goals is not None), "rejected")
@@ -402,6 +406,7 @@ def _read(
     if tables["brokers"].isEmpty():
         problem = "the fleet is empty: there are no brokers"
         raise FleetError([Fault("brokers", "*", problem, "Give the brokers of at least one cluster")])
+    name_clusters_of(tables["brokers"])
     return tables
 
 

@@ -117,7 +117,7 @@ def check_usage(options: Options) -> None:
 @input_options(FLEET, of_sample="fleet, its plan, and the bundled sample history")
 @stored_run("--comparison", "assignors compared (job compare)")
 @click.option("--simulation", metavar="[NAME=]LOCATION[@RUN_ID]", multiple=True, help=SIMULATIONS)
-@stored_run("--connect", "Plan with Connect clusters (default: that of --plan), or Connect scenario (job simulate).")
+@stored_run("--connect", "Plan with Connect clusters (default: the run of --plan), or Connect scenario (job simulate).")
 @stored_run("--replicas", "replicas (job replicas place, reassign, check, or operate)")
 @stored_run("--drift", "what changed between two runs (job diff)")
 @stored_run("--history", "what groups have been through (job history)")
@@ -238,7 +238,7 @@ def named(given: Sequence[str]) -> list[tuple[str, str]]:
     pairs = [word.partition("=") if "=" in word else ("configured", "=", word) for word in given]
     names = [name for name, _, _ in pairs]
     if len(set(names)) < len(names):
-        raise SourceError(f"--simulation {' '.join(given)}: give each a name of its own, such as eager={pairs[0][2]}")
+        raise SourceError(f"--simulation {' '.join(given)}: give each its own name, such as eager={pairs[0][2]}")
     for _, _, place in pairs:
         require_input(place)
     return [(name, place) for name, _, place in pairs]

@@ -40,6 +40,7 @@ from spark_assign.report.connect import (
     summarize_connect_simulation,
 )
 from spark_assign.report.group_pictures import GroupPictureData, draw_group, local_picture_data, read_picture_data
+from spark_assign.report.listed_groups import name_clusters_of
 from spark_assign.report.share_and_streams import summarize_streams_simulation
 from spark_assign.report.simulation import (
     VARIANTS,
@@ -79,10 +80,10 @@ class Simulated:
             fleet a rolling restart of every group).
         connect_events: file, folder, or catalog table of events of the fleet's Connect clusters, which are simulated
             instead of groups: connect_cluster, at_ms, event, subject, tasks.
-        compare_protocol: with --connect-events: protocol to simulate, such as eager, or sessioned@3.5.1 (default: that
-            of each cluster).
+        compare_protocol: with --connect-events: protocol to simulate, such as eager, or sessioned@3.5.1 (default: the
+            protocol of each cluster).
         variant: how the groups run. static: cooperative with static members; consumer: KIP-848. Several with
-            --scenario (default: those of the scenario, or configured).
+            --scenario (default: the variants of the scenario, or configured).
         compare: compare the variants eager, cooperative, static, and consumer, one row per group of the fleet.
         restore_bytes_per_second: what a process restores from changelogs. With it, classic Streams applications are
             simulated as well, with --variant configured or static (default: they are rejected).
@@ -252,6 +253,7 @@ def run_fleet_scenario(options: Options, spark: SparkSession) -> int:
     """Simulates a scenario of the sample fleet: prints its costs, and draws the group with the largest costs."""
     scenario = SCENARIOS[options.scenario]()
     fleet, events = scenario.read(spark, Fleet.read(spark, sample(__file__, "fleet")))
+    name_clusters_of(fleet.members)
     settings, variants = _scenario_settings(options, scenario)
     simulation = simulate_fleet(fleet, events, variants, settings)
     log.info("simulating %s with %s", count(events.count(), "event"), ", ".join(variants))

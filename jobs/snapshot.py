@@ -20,13 +20,7 @@ import click
 from spark_assign.cli.cluster_snapshots import Task, read_clusters, take_snapshots
 from spark_assign.cli.job import FAILURE, Options, job, spark_session
 from spark_assign.cli.job_tables import last_snapshot_time, read_topologies, store_snapshot
-from spark_assign.cli.options import (
-    flags_of,
-    given_parameters,
-    parameter_options,
-    patterns,
-    snapshot_output_options,
-)
+from spark_assign.cli.options import flags_of, given_parameters, parameter_options, patterns, snapshot_output_options
 from spark_assign.report.formatting import visible
 from spark_assign.sources.auth import properties as client_properties
 from spark_assign.sources.auth import settings as client_settings
@@ -72,17 +66,20 @@ class Kafka:
     """A cluster.
 
     Attributes:
-        bootstrap_server: Kafka bootstrap servers. With --connect-url, those of the Connect workers' group.
+        bootstrap_server: Kafka bootstrap servers. With --connect-url, the servers of the Connect workers' group.
         command_config: client properties of Kafka: a file, or secret://SCOPE/KEY of Databricks.
         cluster_name: name of the cluster in the column cluster (default: the cluster ID).
         topology: file with the text of Topology.describe() of a classic Streams application (default: derived from
             tasks and topic names).
+        log_dirs: also read the log directories of the brokers, and the size of each replica's log, of all topics
+            (tables log_dirs and log_dir_replicas).
     """
 
     bootstrap_server: Annotated[str | None, Param(metavar="HOST:PORT,…")] = None
     command_config: Annotated[str | None, Param(metavar="FILE")] = None
     cluster_name: Annotated[str | None, Param()] = None
     topology: Annotated[tuple[str, ...], Param(metavar="GROUP=FILE")] = ()
+    log_dirs: Annotated[bool, Param()] = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,8 @@ class Text:
         topics_file: with --from-text: output of kafka-topics.sh --describe.
         groups_file: with --from-text: output of kafka-consumer-groups.sh --describe --all-groups, also with --state or
             --members --verbose, of kafka-share-groups.sh, or of kafka-groups.sh --list.
-        brokers_file: with --from-text: racks, as printed by kafka-broker-api-versions.sh, or as lines BROKER_ID,RACK.
+        brokers_file: with --from-text: racks, as printed by kafka-broker-api-versions.sh, or as lines BROKER_ID,RACK;
+            and log directories, as printed by kafka-log-dirs.sh --describe.
     """
 
     from_text: Annotated[bool, Param()] = False
@@ -113,8 +111,8 @@ class Connect:
         connect_group: group.id of the workers.
         connect_auth: file with user:password (default: the environment variable SPARK_ASSIGN_CONNECT_AUTH).
         connect_config: properties file with a client certificate, bearer token, or proxy.
-        connect_ca: trusted certificates in PEM format (default: those of the system).
-        connect_protocol: connect.protocol of the workers (default: that of the group; with REST only: sessioned).
+        connect_ca: trusted certificates in PEM format (default: the certificates of the system).
+        connect_protocol: connect.protocol of the workers (default: as in the group; with REST only: sessioned).
         connect_max_delay_ms: scheduled.rebalance.max.delay.ms of the workers.
     """
 
@@ -129,7 +127,7 @@ class Connect:
 
 
 OF_CONNECT = f"{flags_of(Connect)}, {flags_of(HttpSettings)}".removeprefix("--connect-url, ")
-OF_KAFKA = f"--topic, --topology, {flags_of(LoadReadOptions)}"
+OF_KAFKA = f"--topic, --topology, --log-dirs, {flags_of(LoadReadOptions)}"
 
 
 def check_text(options: Options) -> None:
@@ -170,7 +168,7 @@ def check_text(options: Options) -> None:
 )
 @patterns("--topic", "Include only matching topics, and the topics that the groups use.")
 @parameter_options(LoadReadOptions)
-@parameter_options(Kafka, "topology")
+@parameter_options(Kafka, "topology", "log_dirs")
 @parameter_options(Text, defaults=True)
 @snapshot_output_options(snapshot_files.FORMATS)
 @click.option(
@@ -222,7 +220,7 @@ def _take_all(options: Options) -> int:
     options.outcome.counts = {"snapshots": len(tasks), "failed": len(failed)}
     print(f"{len(stored)} of {len(tasks)} snapshots written to {options.fleet_dir or options.table_prefix}")
     if failed:
-        options.outcome.failed("SourceError", f"not read: {', '.join(failed)}")
+        options.outcome.failed("SourceError", f"not read: {'; '.join(map(': '.join, failed))}")
     return FAILURE if failed else 0
 
 
@@ -285,6 +283,7 @@ def _kafka_snapshot(options: Options) -> Snapshot:
         topics=options.topic or None,
         loads=_loads(options),
         topologies=read_topologies(options.topology),
+        log_dirs=bool(options.log_dirs),
         progress=_progress(options),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
+from typing import Self
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -129,7 +130,7 @@ class FleetTables:
         for name in ("sizes", "found"):
             self.__dict__.pop(name, None)
 
-    def filter_groups(self, groups: DataFrame) -> FleetTables:
+    def filter_groups(self, groups: DataFrame) -> Self:
         """Returns the fleet with only these groups (cluster, group_id)."""
         groups = groups.select(*GROUP_KEY).distinct()
         tables = {name: getattr(self, name) for name in _TABLES if name not in _CLUSTER_TABLES}

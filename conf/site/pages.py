@@ -22,6 +22,8 @@ TOP = {
     "security-policy.md": "SECURITY.md",
 }
 """Pages by their name on the site, with the file of the repository that each is."""
+OFF_THE_SITE = ("architecture.md", "mutants.md", "rules-index.md", "threat-model.md")
+"""Pages of docs/ for contributors: links to them lead to the repository."""
 
 LINK = re.compile(r"(\]\(|src=\")([^)\s\"#]+)(#[^)\s\"]*)?(?=[)\"])")
 
@@ -30,10 +32,12 @@ DESCRIBED = re.compile(r"^::: (\S+)$", re.MULTILINE)
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """The files of docs/, and those of TOP."""
+    """The files of docs/ and of TOP, without those that are off the site."""
     for name, file in TOP.items():
         text = (ROOT / file).read_text(encoding="utf-8")
         files.append(File.generated(config, name, content=text))
+    for name in OFF_THE_SITE:
+        files.remove(files.src_uris[name])
     return files
 
 
@@ -70,7 +74,7 @@ def with_links_of_the_site(markdown: str, file: str) -> str:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(file), target))
         if path in names:
             return f"{before}{names[path]}{anchor}"
-        if path.startswith("docs/"):
+        if path.startswith("docs/") and path.removeprefix("docs/") not in OFF_THE_SITE:
             return f"{before}{path.removeprefix('docs/')}{anchor}"
         kind = "tree" if (ROOT / path).is_dir() else "blob"
         return f"{before}{REPOSITORY}/{kind}/main/{path}{anchor}"

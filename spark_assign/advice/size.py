@@ -7,7 +7,7 @@ All work is done on complete groups (`advice.kernel.size`): members leave or joi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from typing import Annotated, ClassVar
 
@@ -39,6 +39,13 @@ class SizingParams:
         member_counts: numbers of members to evaluate (default: the most informative ones for each group).
         headroom: reserve of a member, as a share of its load, with which it catches up after a pause.
         quantile: quantile of the message rate that members must be able to handle, between 0 and 1.
+        threads_per_pod: members in each pod, if pods are what you scale. If it isn't set and the hosts of the members
+            all have the same number of members, that number counts.
+        pods_per_node: pods on each node, to compute the number of nodes.
+        record_locks: records of a partition that the members of a share group can hold at the same time, Kafka's
+            share.partition.max.record.locks.
+        records_in_flight: records of a partition that a member of a share group holds at a time, usually its
+            max.poll.records.
 
     Examples:
         >>> SizingParams(assignors=["range", "sticky"]).headroom
@@ -49,6 +56,10 @@ class SizingParams:
     member_counts: Annotated[Sequence[int], Param(least=1, most=MAX_MEMBERS)] = ()
     headroom: Annotated[float, Param(least=0)] = SizingCriteria.headroom
     quantile: Annotated[float, Param(above=0, below=1)] = SizingCriteria.quantile
+    threads_per_pod: Annotated[int | None, Param(least=1, most=MAX_MEMBERS)] = None
+    pods_per_node: Annotated[int | None, Param(least=1, most=MAX_MEMBERS)] = None
+    record_locks: Annotated[int, Param(least=1)] = SizingCriteria.record_locks
+    records_in_flight: Annotated[int, Param(least=1)] = SizingCriteria.records_in_flight
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,11 @@ class Sizing(LazyResult):
         """One row per group, assignor, and number of members: the load per member."""
         return self._rows(kernel.CURVE_ROW, SIZE_TABLES["curves"])
 
+    @cached_property
+    def topic_sizes(self) -> DataFrame:
+        """One row per group and topic: the number of partitions that the topic needs for this group, and why."""
+        return self._rows(kernel.TOPIC_ROW, SIZE_TABLES["topic_sizes"])
+
 
 def size_groups(fleet: FleetTables, params: SizingParams | None = None, settings: Settings | None = None) -> Sizing:
     """Computes how many consumers each group needs, from the load of its partitions and the capacity of one member.
@@ -91,7 +107,8 @@ def size_groups(fleet: FleetTables, params: SizingParams | None = None, settings
     A number of members is enough if the most loaded member can read what is written to its partitions at the `quantile`
     of their rates, plus `headroom`. Rates are assumed to be normally distributed, and all partitions to peak at the
     same time. The capacity of a member is `groups.capacity`, or is measured if members have lag
-    (`groups.kernel.group_metrics.member_capacity`).
+    (`groups.kernel.group_metrics.member_capacity`). Share groups (KIP-932) are planned by `SimpleAssignor`; the members
+    of a partition share its load evenly, as many as its record locks allow at the same time.
 
     Args:
         fleet: clusters, topics, groups and members, and `loads`.
@@ -123,7 +140,12 @@ def size_groups(fleet: FleetTables, params: SizingParams | None = None, settings
     _ = fleet.sizes
     has_topic_ids = not {CONFIGURED, *TOPIC_ID_ASSIGNORS}.isdisjoint(kernel_params.assignors)
     group_facts = facts.facts_by_group(
-        fleet, user_data=bool(kernel_params.criteria.custom), topic_ids=has_topic_ids, owned_order=True, loads=True
+        fleet,
+        user_data=bool(kernel_params.criteria.custom),
+        topic_ids=has_topic_ids,
+        owned_order=True,
+        loads=True,
+        hosts=True,
     )
     work = map_arrow_batches(partial(kernel.size_groups, params=kernel_params))
     return Sizing(group_facts.mapInArrow(work, from_arrow_schema(kernel.SIZE_ROWS)))
@@ -141,5 +163,8 @@ def size_params(params: SizingParams, settings: Settings | None) -> kernel.SizeP
     if fault := find_fault(params):
         raise ConfigError(fault)
     timing = (settings or Settings()).timing
-    criteria = SizingCriteria(params.headroom, params.quantile, timing, custom_assignors())
+    if params.pods_per_node and not params.threads_per_pod:
+        raise ConfigError("pods_per_node needs threads_per_pod")
+    shared = {each.name: getattr(params, each.name) for each in fields(params) if hasattr(SizingCriteria, each.name)}
+    criteria = SizingCriteria(timing=timing, custom=custom_assignors(), **shared)
     return kernel.SizeParams(selected, criteria, tuple(names()), tuple(sorted(set(params.member_counts))))

@@ -20,25 +20,20 @@ from spark_assign.advice.zones import CHANGES, changes, measure_zone_traffic
 from spark_assign.api import Fleet
 from spark_assign.cli.job import Options
 from spark_assign.cli.job_tables import store_or_cache, with_capacities
-from spark_assign.cli.options import (
-    Decorator,
-    compose_options,
-    flag_of,
-    given_parameters,
-    is_given,
-    parameter_option,
-)
+from spark_assign.cli.options import Decorator, compose_options, flag_of, given_parameters, is_given, parameter_option
 from spark_assign.cli.owners import read_owners, tables_with_owners
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report import advice as text
 from spark_assign.report.listed_groups import (
     first_groups_with_steps,
+    matches_any,
     no_match_text,
     note_lines,
     rows_of_first_groups,
 )
-from spark_assign.report.loads_and_sizes import autoscaler, format_curves, reason_comment
+from spark_assign.report.loads_and_sizes import PARTITIONS_OF_GROUP, autoscaler, format_curves, reason_comment
 from spark_assign.report.unused import format_unused
+from spark_assign.report.views import MOST_ROWS
 from spark_assign.report.zones import format_zone_options
 from spark_assign.simulation.settings import GROUP_TIMES, Settings
 from spark_assign.sources.files.snapshot_offsets import Offsets, read_summaries, seconds_between
@@ -158,7 +153,7 @@ def _read_evidence(options: Options, location: str | None, fleet: Fleet) -> Mapp
 
 def _format_advice(options: Options, tables: Tables) -> str:
     rows, declined = (
-        rows_of_first_groups(tables[name], options.details, options.top) for name in ("advice", "not_recommended")
+        rows_of_first_groups(name, tables[name], options.details, options.top) for name in ("advice", "not_recommended")
     )
     by_rank = sorted(rows, key=lambda row: row["rank"])
     lines = [*text.format_advice(by_rank), *text.format_not_recommended(declined)]
@@ -169,13 +164,12 @@ def _format_advice(options: Options, tables: Tables) -> str:
 def _format_sizes(options: Options, tables: Tables) -> str:
     """Returns the curves of the first `--top` groups that match `--details`, or their KEDA objects."""
     by = ("assignor", "members")
-    sizes, curves = first_groups_with_steps(
-        tables["sizes"], tables["curves"], options.details, GROUP_KEY, options.top, by
-    )
+    sizes, curves = first_groups_with_steps(tables, ("sizes", "curves"), options.details, GROUP_KEY, options.top, by)
     if not sizes:
         return no_match_text(options.details, tables["sizes"])
     if not options.keda:
-        return format_curves(sizes, curves)
+        topics = PARTITIONS_OF_GROUP.first(tables["topic_sizes"].where(matches_any(options.details)), MOST_ROWS)
+        return format_curves(sizes, curves, topics)
     return "\n---\n".join(autoscaler(row) if row["needed"] else reason_comment(row) for row in sizes)
 
 
@@ -186,13 +180,13 @@ def _format_membership(options: Options, tables: Tables) -> str:
 
 
 def _format_zones(options: Options, tables: Tables) -> str:
-    rows = rows_of_first_groups(tables["zones"], options.details, options.top)
+    rows = rows_of_first_groups("zones", tables["zones"], options.details, options.top)
     return format_zone_options(rows) if rows else no_match_text(options.details, tables["zones"])
 
 
 def _format_unused(options: Options, tables: Tables) -> str:
     named = tables["unused"].withColumn("group_id", F.coalesce("group_id", "topic"))
-    rows = rows_of_first_groups(named, options.details, options.top)
+    rows = rows_of_first_groups("unused", named, options.details, options.top)
     return format_unused(rows) if rows else no_match_text(options.details, tables["unused"])
 
 

@@ -72,8 +72,9 @@ class Balance:
     """Goals for loads, besides those of `LoadGoals`.
 
     Attributes:
-        balance: balance loads by goals, in order of priority (disk, in, out, leader-in, count, leaders), each with the
-            maximum deviation of a broker from its share, as a fraction of the share (default: --tolerance).
+        balance: balance loads by goals, in order of priority (disk, in, out, leader-in, count, leaders, log-dirs), each
+            with the maximum deviation of a broker, or of a log directory, from its share, as a fraction of the share
+            (default: --tolerance).
         hard: with --balance: goals that must be met (default: none).
     """
 

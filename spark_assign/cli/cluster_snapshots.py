@@ -128,7 +128,7 @@ def take_snapshots(
     store: Callable[[Snapshot], object],
     last_taken: Callable[[str, str], datetime | None],
     parallel: int,
-) -> tuple[list[Snapshot], list[str]]:
+) -> tuple[list[Snapshot], list[tuple[str, str]]]:
     """Reads and stores snapshots, at most `parallel` at a time, and prints a line for each as it ends.
 
     Args:
@@ -138,7 +138,7 @@ def take_snapshots(
         parallel: maximum number of snapshots at the same time.
 
     Returns:
-        the stored snapshots, and the names of the clusters that could not be read or stored.
+        the stored snapshots, and the clusters that could not be read or stored: name and problem, by name.
     """
 
     def take(task: Task) -> tuple[Snapshot, float]:
@@ -164,7 +164,7 @@ def take_snapshots(
                 stored.append(snapshot)
                 problems = snapshot.problems()
             for cluster, problem in problems.items():
-                failed.append(cluster)
+                failed.append((cluster, problem.rstrip(".")))
                 failure = f"{replace(task, cluster=cluster)}: not read: {problem.rstrip('.')}."
                 print(visible(failure, also="\n"), _age(last_taken(task.key, cluster)), file=sys.stderr, flush=True)
     return stored, sorted(failed)

@@ -36,7 +36,7 @@ from spark_assign.cli.process import (
     stop_behind,
     with_output_written,
 )
-from spark_assign.report.formatting import record_listed, visible
+from spark_assign.report.formatting import record_listed, visible, with_own_names
 from spark_assign.tables.errors import SparkAssignError, find_row_fault, reason
 from spark_assign.tables.parameters import largest
 
@@ -406,6 +406,7 @@ def print_format(markdown: bool) -> Callable[[Callable[..., Any]], Callable[...,
     )
 
 
+@with_own_names
 def run_and_print(format: str, outcome: Outcome, run: Callable[[], int]) -> int:
     """Runs a job, prints its outcome and the rows that it listed in this format, and returns its exit code.
 

@@ -30,14 +30,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from spark_assign.cli.locations import (
-    INPUT,
-    INPUT_FILES,
-    OUTPUT,
-    OUTPUT_FILES,
-    LocationType,
-    require_format,
-)
+from spark_assign.cli.locations import INPUT, INPUT_FILES, OUTPUT, OUTPUT_FILES, LocationType, require_format
 from spark_assign.cli.settings_file import SETTINGS_FILE, defaults
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.tables.errors import ConfigError

@@ -183,6 +183,8 @@ def run_with_owners(
 def select_tables(spark: SparkSession, tables: Mapping[str, DataFrame], options: Any) -> dict[str, DataFrame]:
     """Returns tables without the groups that `--group` and `--owner` exclude.
 
+    Names that the job prints have no cluster if the tables have only one.
+
     Args:
         spark: the session.
         tables: tables by name; `loads` is returned unchanged.
@@ -191,6 +193,9 @@ def select_tables(spark: SparkSession, tables: Mapping[str, DataFrame], options:
     Raises:
         ConfigError: see `read_owners`.
     """
+    from spark_assign.report.listed_groups import name_clusters_of
+
+    name_clusters_of(*tables.values())
     owners = read_owners(spark, options.owners, options.owner)
     if not (options.group or options.owner):
         return dict(tables)

@@ -334,7 +334,7 @@ def _add_connector(resolved: FleetChange, change: DeclaredChange) -> None:
 
 def _add_client(resolved: FleetChange, change: DeclaredChange, key: _Key) -> None:
     name = f"group {code(change.name)}"
-    text = f"{name}: every member restarts, and the group rebalances with each restart, except those of static members."
+    text = f"{name}: every member restarts, and the group rebalances with each restart of a dynamic member."
     resolved.risks += [text] if text not in resolved.risks else []
     if change.setting == "session.timeout.ms" and change.after:
         resolved.risks.append(f"{name}: a member that crashes keeps its partitions for {change.after / 1000:,.0f} s.")

@@ -15,12 +15,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructType
 
 from spark_assign.connect.fleet import ConnectFleet
-from spark_assign.connect.kernel import indexed_facts as kinds
 from spark_assign.connect.kernel import plan_clusters as kernel
-from spark_assign.spark.tagged_pass import run_pass, to_facts, union
+from spark_assign.connect.kernel.indexed_facts import KEY, TABLES
+from spark_assign.spark.tagged_pass import gather_columns, run_pass, union
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables import stored_plan
-from spark_assign.tables.connect import DELAYS, METRICS, PLAN_TABLES, REJECTED, STATE
+from spark_assign.tables.connect import DELAYS, INPUT_TABLES, METRICS, PLAN_TABLES, REJECTED, STATE
 from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.schema_fields import nullable, tagged_schema
 
@@ -123,7 +123,7 @@ def plan_connect(fleet: ConnectFleet) -> ConnectPlan:
         FleetError: The fleet is empty.
     """
     facts, tasks = gather_facts(fleet), num_spark_tasks(fleet)
-    return ConnectPlan(run_pass(facts, ["connect_cluster"], tasks, kernel.plan_clusters, PLAN_ROWS, 1_000), fleet)
+    return ConnectPlan(run_pass(facts, KEY, tasks, kernel.plan_clusters, PLAN_ROWS, 1_000), fleet)
 
 
 def num_spark_tasks(fleet: ConnectFleet) -> int:
@@ -140,45 +140,7 @@ def num_spark_tasks(fleet: ConnectFleet) -> int:
     return max(1, -(-rows // ROWS_PER_SPARK_TASK))
 
 
-# --- the facts; connect.kernel.indexed_facts describes their columns -------------------------------------------------
-
-
-_Source = tuple[DataFrame, int | Column, dict[str, str | Column]]
-"""Rows, the kind of the facts, and the source of each column of the facts."""
-
-
-def gather_facts(fleet: ConnectFleet) -> DataFrame:
-    """Returns the input of the kernel, one row per fact."""
-    numbers = join_numbers(*kinds.CLUSTER_NUMBERS)
-    protocol = F.coalesce(F.concat("protocol", F.lit("@"), "version"), "protocol")
-    is_connector = (F.col("kind") == "connector") & F.col("task").isNull()
-    is_item = F.coalesce(is_connector | ((F.col("kind") == "task") & (F.col("task") >= 0)), F.lit(False))
-    items: dict[str, str | Column] = {name: name for name in ("connector", "task", "position")}
-    sources: list[_Source] = [
-        (fleet.clusters, kinds.CLUSTER, {"name": "leader", "text": protocol, "numbers": numbers}),
-        (fleet.connectors, kinds.CONNECTOR, {"connector": "connector", "text": "state"}),
-        (fleet.tasks, kinds.TASK, {"connector": "connector", "task": "task", "text": "state"}),
-        (fleet.workers, kinds.WORKER, {"name": "worker_id", "position": "position"}),
-        (fleet.reported, F.when(is_item, kinds.REPORTED).otherwise(kinds.FAULTY), {"name": "worker_id", **items}),
-    ]
-    if fleet.state is not None:
-        sources += _state_sources(fleet.state)
-    return union(to_facts(rows, kinds.FACTS, kind, **columns) for rows, kind, columns in sources)
-
-
-def _state_sources(state: DataFrame) -> list[_Source]:
-    sources: list[_Source] = [(state, kinds.STATE, {"numbers": join_numbers(*kinds.STATE_NUMBERS)})]
-    for name, kind in (("assignment", kinds.ASSIGNMENT), ("revocation", kinds.REVOCATION)):
-        sources.append((state.where(F.size(name) > 0), kind, {"items": name}))
-    for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
-        workers = state.select("connect_cluster", F.posexplode(name).alias("position", "worker_id"))
-        is_known = F.col("worker_id").isNotNull()
-        text = F.when(~is_known, name)
-        columns: dict[str, str | Column] = {"name": "worker_id", "position": "position", "text": text}
-        sources.append((workers, F.when(is_known, kind).otherwise(kinds.FAULTY), columns))
-    return sources
-
-
-def join_numbers(*columns: str) -> Column:
-    """Joins numbers (or flags, as 0 and 1) to one text; null is empty."""
-    return F.concat_ws(",", *(F.coalesce(F.col(name).cast("long").cast("string"), F.lit("")) for name in columns))
+def gather_facts(fleet: ConnectFleet, events: DataFrame | None = None) -> DataFrame:
+    """Returns the input of the kernel (`connect.kernel.indexed_facts.TABLES`)."""
+    tables = {name: getattr(fleet, name) for name in INPUT_TABLES} | {"events": events}
+    return gather_columns(tables, KEY, TABLES)

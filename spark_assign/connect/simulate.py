@@ -7,23 +7,22 @@ cooperative rebalancing in Kafka Connect).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from spark_assign.connect.fleet import ConnectFleet
-from spark_assign.connect.kernel import indexed_facts as kinds
 from spark_assign.connect.kernel import simulate_clusters as kernel
+from spark_assign.connect.kernel.indexed_facts import KEY, to_facts
 from spark_assign.connect.kernel.release_rules import PROTOCOLS
 from spark_assign.connect.kernel.simulation import ConnectTiming as ConnectTiming
-from spark_assign.connect.plan import gather_facts, join_numbers, num_spark_tasks
+from spark_assign.connect.plan import gather_facts, num_spark_tasks
 from spark_assign.spark.arrow_schemas import to_arrow_schema
-from spark_assign.spark.tagged_pass import run_pass, to_facts
+from spark_assign.spark.tagged_pass import run_pass
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.connect import EVENTS, SIMULATION_TABLES
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
@@ -106,15 +105,8 @@ def simulate_connect(
         raise FleetError(faults)
     tasks = num_spark_tasks(fleet) + min(events.count() // EVENTS_PER_SPARK_TASK, MAX_SPARK_TASKS)
     simulate = partial(kernel.simulate_clusters, protocols=tuple(protocols or ()) or None, timing=timing)
-    facts = gather_facts(fleet).unionByName(_event_facts(events))
-    return ConnectSimulation(run_pass(facts, ["connect_cluster"], tasks, simulate, SIMULATION_ROWS))
-
-
-def _event_facts(events: DataFrame) -> DataFrame:
-    is_worker, subject = F.col("event").startswith("worker-"), F.col("subject")
-    columns = {"name": F.when(is_worker, subject), "connector": F.when(~is_worker, subject)}
-    numbers = join_numbers(*kinds.EVENT_NUMBERS)
-    return to_facts(events, kinds.FACTS, kinds.EVENT, text="event", numbers=numbers, **columns)
+    facts = gather_facts(fleet, events)
+    return ConnectSimulation(run_pass(facts, KEY, tasks, simulate, SIMULATION_ROWS))
 
 
 # --- scenarios ----------------------------------------------------------------------------------------------------
@@ -197,27 +189,10 @@ def simulate_scenario(scenario: ConnectScenario, *, start_ms: int, stop_ms: int,
         ConfigError: A time is negative.
     """
     timing = ConnectTiming(start_ms, stop_ms, rebalance_ms)
-    tables = kernel.simulate_clusters(
-        _local_facts(scenario), to_arrow_schema(SIMULATION_ROWS), scenario.protocols, timing
-    )
+    facts = to_facts({"clusters": [scenario.cluster], "events": scenario.events})
+    tables = kernel.simulate_clusters(facts, to_arrow_schema(SIMULATION_ROWS), scenario.protocols, timing)
     rows = pa.concat_tables(tables).to_pylist()
     return {
         name: [{column: row[column] for column in schema.names} for row in rows if row["kind"] == name]
         for name, schema in SIMULATION_TABLES.items()
     }
-
-
-def _local_facts(scenario: ConnectScenario) -> pa.Table:
-    """Returns the facts of a scenario."""
-    row = scenario.cluster
-    numbers = _join_values(row, kinds.CLUSTER_NUMBERS)
-    facts: Rows = [{"kind": kinds.CLUSTER, "text": row["protocol"], "numbers": numbers}]
-    for row in scenario.events:
-        subject = "name" if row["event"].startswith("worker-") else "connector"
-        numbers = _join_values(row, kinds.EVENT_NUMBERS)
-        facts.append({"kind": kinds.EVENT, subject: row["subject"], "text": row["event"], "numbers": numbers})
-    return pa.Table.from_pylist([{"connect_cluster": scenario.name, "items": []} | row for row in facts], kinds.FACTS)
-
-
-def _join_values(row: Mapping[str, Any], columns: Iterable[str]) -> str:
-    return ",".join("" if row.get(name) is None else str(row[name]) for name in columns)

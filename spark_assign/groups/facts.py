@@ -60,6 +60,7 @@ def gather_facts(
     *,
     user_data: bool = False,
     clients: bool = False,
+    hosts: bool = False,
     topic_ids: bool = False,
     owned_order: bool = False,
     initialized: bool = False,
@@ -71,6 +72,7 @@ def gather_facts(
         fleet: the fleet, whose tables are checked.
         user_data: whether a custom assignor reads the column `user_data` of `members`.
         clients: whether to include the client ids of members.
+        hosts: whether to include the hosts of members.
         topic_ids: whether to include topic ids.
         owned_order: whether to include the order in which members report the partitions that they own.
         initialized: whether to include the partitions whose share state is initialized.
@@ -87,7 +89,7 @@ def gather_facts(
         """Returns facts about a topic of a member, with the topic's partition count."""
         return _fact(_with_topics(rows, topics), kind, "member_id", "topic", "partitions", *topic_id, *columns)
 
-    is_read = {"user_data": user_data, "client_id": clients}
+    is_read = {"user_data": user_data, "client_id": clients, "client_host": hosts}
     optional = [name for name in is_read if is_read[name] and name in fleet.members.columns]
     members = fleet.members.withColumn("rack_id", F.when(F.col("rack_id") != "", F.col("rack_id")))
     facts = [_fact(members, kinds.MEMBER, "member_id", *_ABOUT, *optional)]

@@ -203,5 +203,5 @@ def _join_error(member_id: str, assignors: Assignors, current: Mapping[str, Assi
     return (
         f"INCONSISTENT_GROUP_PROTOCOL: {member_id} would support only {', '.join(assignors)}, which not all other "
         f"members support{shown}. It couldn't join, and its "
-        "partitions would go to the other members. Finish the bounce that adds the assignor first"
+        "partitions would go to the other members. Finish the restart that adds the assignor first"
     )

@@ -14,7 +14,9 @@ Principles
     5. A fetch ends after 1 MiB of a partition, also within a record batch, which is then sent again
        (`replica.fetch.max.bytes`). Both count. Record batches of more than 512 KiB lose up to half of the throttle,
        those of 16 KiB 1 %. Their sizes are unknown here, so times are without this.
-    6. A rate that a complete batch measured has all of this. It replaces the throttle in the times of the others.
+    6. A move between log directories of a broker has its own throttle, for all moves of the broker
+       (`replica.alter.log.dirs.io.max.bytes.per.second`, KIP-113): the same rate, by the same kind of quota.
+    7. A rate that a complete batch measured has all of this. It replaces the throttle in the times of the others.
 
 Example: partition p (100 MB, written with 1 MB/s) has its leader on broker 1, a follower on 2, and moves from 2 to 3.
 With 10 MB/s, broker 3 receives 100 MB, at least 10 s. Meanwhile, 1 MB/s of new writes comes in, so broker 3 needs
@@ -36,9 +38,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.replicas.kafka_tool_files import CHANGED, MAX_PARTITIONS, REASSIGN
-from spark_assign.replicas.kernel.reassignment_batches import split_batches
+from spark_assign.replicas.kernel.reassignment_batches import moved_within, split_batches
 from spark_assign.replicas.kernel.reassignment_facts import MAX_RATE
-from spark_assign.replicas.reassignment import Reassignment
+from spark_assign.replicas.reassignment import Reassignment, is_changed
 from spark_assign.spark.arrow_batches import sorted_rows
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.tables.errors import ConfigError, Fault, FleetError
@@ -130,9 +132,7 @@ def schedule(
         placed = placed.drop("rate").join(rates, key, "left").fillna(0.0, ["rate"])
     clusters = placed.groupBy("cluster").agg(F.avg("bytes").alias("mean_bytes"))
     clusters = clusters.join(_throttles(placed, bandwidth), "cluster")
-    rows = placed.where(
-        F.col("previous_replicas").isNotNull() & ~F.col("previous_replicas").eqNullSafe(F.col("replicas"))
-    )
+    rows = placed.where(F.col("previous_replicas").isNotNull() & is_changed())
     rows = rows.join(F.broadcast(clusters), "cluster").select(*CHANGED, "rate", "throttle", "mean_bytes")
     arrow_schema = to_arrow_schema(SCHEDULE)
 
@@ -165,7 +165,7 @@ def _throttles(placed: DataFrame, bandwidth: Bandwidth) -> DataFrame:
         Fault(
             "loads",
             "in_bytes_per_second",
-            f"the busiest broker of {row['cluster']} has {row['busiest']:,.0f} bytes/s, so that nothing is left",
+            f"the busiest broker of {row['cluster']} has {row['busiest']:,.0f} bytes/s, so nothing is left",
             "Raise --bandwidth, lower --headroom, or give the throttle (--throttle)",
         )
         for row in throttles.where(F.col("throttle") < 1).orderBy("cluster").limit(10).collect()
@@ -177,7 +177,8 @@ def _throttles(placed: DataFrame, bandwidth: Bandwidth) -> DataFrame:
 
 @dataclass(frozen=True)
 class Ports:
-    """What brokers send and receive for the partitions of a batch: bytes to copy, and bytes/s of writes, by broker."""
+    """What brokers send, receive, and copy between log directories for the partitions of a batch: bytes to copy, and
+    bytes/s of writes, by broker."""
 
     copied: dict[tuple[str, int], float]
     written: dict[tuple[str, int], float]
@@ -189,10 +190,13 @@ class Ports:
         written: dict[tuple[str, int], float] = defaultdict(float)
         for row in rows:
             added = [broker for broker in row["replicas"] if broker not in row["previous_replicas"]]
+            rate, leader = row["rate"] or 0.0, row["previous_replicas"][0]
+            for broker, moved in moved_within(row):
+                copied["within", broker] += moved
+                written["within", broker] += rate
             if not added:
                 continue
             size = mean_bytes if row["bytes"] is None else row["bytes"]
-            rate, leader = row["rate"] or 0.0, row["previous_replicas"][0]
             copied["out", leader] += size * len(added)
             written["out", leader] += rate * (len(added) + len(row["previous_replicas"]) - 1)
             for broker in added:
@@ -246,6 +250,9 @@ def _batch_row(
     cluster: str, ordinal: int, batch: Sequence[Row], throttle: float, measured_rate: float | None, mean: float
 ) -> Row:
     ports, name = Ports.of_rows(batch, mean), f"{REASSIGN}-{ordinal:03}.json"
+    rates = f"--throttle {int(throttle)}"
+    if any(row.get("log_dirs") for row in batch):
+        rates += f" --replica-alter-log-dirs-throttle {int(throttle)}"
     fastest, _ = ports.seconds(measured_rate or throttle, writes=False)
     slowest, broker = ports.seconds(measured_rate or throttle, writes=True)
     if slowest and not measured_rate:
@@ -255,12 +262,12 @@ def _batch_row(
         "batch": ordinal,
         "name": name,
         "partitions": len(batch),
-        "copied_bytes": round(sum(size for (side, _), size in ports.copied.items() if side == "in")),
+        "copied_bytes": round(sum(size for (side, _), size in ports.copied.items() if side != "out")),
         "throttle": int(throttle),
         "slowest_broker_id": broker,
         "min_seconds": fastest,
         "max_seconds": slowest,
-        "execute": f"{TOOL} {name} --throttle {int(throttle)} --execute",
+        "execute": f"{TOOL} {name} {rates} --execute",
         "verify": f"{TOOL} {name} --verify",
     }
 

@@ -15,7 +15,7 @@ from spark_assign.spark.shell_patterns import matches
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import Fault, FleetError
-from spark_assign.tables.groups import LOADS, REPLICAS
+from spark_assign.tables.groups import LOADS, LOG_DIR_REPLICAS, LOG_DIRS, REPLICAS
 from spark_assign.tables.replicas import ADDED, BROKERS, CAPACITIES, FACTORS, PARTITIONS, RACKS, REMOVED, SIZES
 from spark_assign.tables.schema_check import check_schemas
 
@@ -63,6 +63,8 @@ class ReplicaFleet(CheckedTables):
         sizes: cluster, topic, partition, bytes (of one replica); optional.
         loads: cluster, topic, partition, group_id?, in_bytes_per_second? (`tables.groups.LOADS`); for goals only.
         capacities: cluster, broker_id, disk_bytes?, in_bytes_per_second?, out_bytes_per_second?; for goals only.
+        log_dirs, log_dir_replicas: log directories and the logs in them (`tables.groups.LOG_DIRS`,
+            `LOG_DIR_REPLICAS`); for the goal log-dirs, and for sizes.
 
     Raises:
         FleetError: A column is missing or has a wrong type; lists all faults.
@@ -74,6 +76,8 @@ class ReplicaFleet(CheckedTables):
         "sizes": SIZES,
         "loads": LOADS,
         "capacities": CAPACITIES,
+        "log_dirs": LOG_DIRS,
+        "log_dir_replicas": LOG_DIR_REPLICAS,
     }
     required = ("replicas", "brokers")
 
@@ -82,6 +86,8 @@ class ReplicaFleet(CheckedTables):
     sizes: DataFrame | None = None
     loads: DataFrame | None = None
     capacities: DataFrame | None = None
+    log_dirs: DataFrame | None = None
+    log_dir_replicas: DataFrame | None = None
 
 
 def replica_fleet(fleet: FleetTables | ReplicaFleet) -> ReplicaFleet:

@@ -3,7 +3,10 @@
 {"partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}      kafka-reassign-partitions.sh, topicmappr
 Current … {…}  Proposed partition reassignment configuration {…}          kafka-reassign-partitions.sh --generate
 {"proposals": [{"topicPartition": {"topic": "t", "partition": 0},         Cruise Control (proposals, rebalance, …,
-  "oldReplicas": [1, 2], "newReplicas": [2, 3]}]}                         with json=true)
+  "oldReplicas": [1, 2], "newReplicas": [2, 3]}]}                         with json=true&verbose=true)
+
+topicmappr writes a file per topic, and with --out-file one more with all of them (`writeMaps` in its output.go).
+Cruise Control leaves the proposals out unless verbose=true (`OptimizationResult.getJSONString`).
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from spark_assign.tables.schema_fields import schema
 
 FORMATS = (
     "Accepted are the JSON of kafka-reassign-partitions.sh and topicmappr, the output of --generate, and the proposals "
-    "of Cruise Control with json=true"
+    "of Cruise Control with json=true&verbose=true"
 )
 _CURRENT, _PROPOSED = "Current partition replica assignment", "Proposed partition reassignment configuration"
 _TOPIC = re.compile(r"[\w.-]{1,249}", re.ASCII)

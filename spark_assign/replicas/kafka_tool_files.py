@@ -5,7 +5,8 @@
     preferred-leaders.json   kafka-leader-election --election-type preferred --path-to-json-file; after all batches
                              (preferred-leaders-001.json, … for more than `MAX_PARTITIONS`)
 
-No file has new partitions: Kafka adds those by `kafka-topics --alter` or the admin client.
+A file has log_dirs beside the replicas of a partition if one of them gets another log directory. No file has new
+partitions: Kafka adds those by `kafka-topics --alter` or the admin client.
 """
 
 from __future__ import annotations
@@ -21,20 +22,23 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.replicas.kernel.reassignment_batches import split_batches
-from spark_assign.replicas.reassignment import Reassignment
+from spark_assign.replicas.reassignment import LOG_DIR_LISTS, Reassignment
 from spark_assign.spark.arrow_batches import sorted_rows
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.stores.cluster_folders import one_folder
 from spark_assign.stores.locations import file_system, join
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.replicas import TOOL_FILES
+from spark_assign.tables.replicas import PLACEMENT, TOOL_FILES
 
 REASSIGN, ROLLBACK, LEADERS = "reassign", "rollback", "preferred-leaders"
 _TOOL_FILE_NAME = re.compile(rf"({REASSIGN}|{ROLLBACK}|{LEADERS})-\d+\.json|{LEADERS}\.json")
 MAX_PARTITIONS = 10_000
 """Maximum number of partitions in a file: the controller changes at most 10,000 records per request
 (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
-CHANGED = ("cluster", "topic", "partition", "previous_replicas", "replicas", "moved", "leader_changed", "bytes")
+CHANGED = (
+    *("cluster", "topic", "partition", "previous_replicas", "replicas", "moved", "leader_changed", "bytes"),
+    *LOG_DIR_LISTS,
+)
 Row = dict[str, Any]
 
 
@@ -56,7 +60,9 @@ def tool_files(
         if limit is not None and limit < 1:
             raise ConfigError(f"{name} is {limit}, expected 1 or more, or None for no limit")
     changes = plan.changes if isinstance(plan, Reassignment) else plan
-    changed = changes.where(F.col("previous_replicas").isNotNull())
+    missing = (name for name in LOG_DIR_LISTS if name not in changes.columns)
+    none = (F.array().cast(PLACEMENT[name].dataType).alias(name) for name in missing)
+    changed = changes.where(F.col("previous_replicas").isNotNull()).select("*", *none)
     schema = to_arrow_schema(TOOL_FILES)
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -84,8 +90,11 @@ def to_tool_files(rows: Iterable[Row], partitions: int | None, limit: int | None
     for cluster, changed in groupby(rows, key=lambda row: row["cluster"]):
         partition_rows, most = list(changed), min(partitions or MAX_PARTITIONS, MAX_PARTITIONS)
         for ordinal, (batch, size) in enumerate(split_batches(partition_rows, most, limit), start=1):
-            for kind, column in ((REASSIGN, "replicas"), (ROLLBACK, "previous_replicas")):
-                content = _content([_entry(row) | {"replicas": row[column]} for row in batch], '"version":1,')
+            for kind, column in (
+                (REASSIGN, ("replicas", "log_dirs")),
+                (ROLLBACK, ("previous_replicas", "previous_log_dirs")),
+            ):
+                content = _content([_target(row, column) for row in batch], '"version":1,')
                 file = {"cluster": cluster, "kind": kind, "batch": ordinal, "name": f"{kind}-{ordinal:03}.json"}
                 yield file | {"partitions": len(batch), "bytes": size, "content": content}
         led = [_entry(row) for row in partition_rows if row["leader_changed"]]
@@ -99,6 +108,12 @@ def to_tool_files(rows: Iterable[Row], partitions: int | None, limit: int | None
 
 def _entry(row: Row) -> Row:
     return {"topic": row["topic"], "partition": row["partition"]}
+
+
+def _target(row: Row, columns: tuple[str, str]) -> Row:
+    """Returns the entry of a partition with its replicas, and with their log directories if one is not `any`."""
+    replicas, log_dirs = (row.get(column) for column in columns)
+    return _entry(row) | {"replicas": replicas} | ({"log_dirs": log_dirs} if log_dirs else {})
 
 
 def _content(entries: list[Row], head: str = "") -> str:

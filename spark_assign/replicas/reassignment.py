@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from typing import ClassVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
 
@@ -19,6 +19,7 @@ from spark_assign.fleet import FleetTables
 from spark_assign.replicas.fleet import ClusterChange, ReplicaFleet, replica_fleet, without_removed
 from spark_assign.replicas.kernel import reassign_table as kernel
 from spark_assign.replicas.kernel import reassignment_facts as kinds
+from spark_assign.replicas.kernel.balance_log_dirs import LOG_DIRS
 from spark_assign.replicas.kernel.load_goals import LoadGoals
 from spark_assign.spark.tagged_pass import gather_tables, run_pass, union
 from spark_assign.stores.result import LazyResult
@@ -33,6 +34,10 @@ TOLERANCE = 0.1
 """Default deviation of a broker from its even share, as a fraction of the share."""
 
 _IDS = ArrayType(IntegerType())
+LOG_DIR_LISTS = ("previous_log_dirs", "log_dirs", "log_dir_bytes")
+"""Columns of `placement` with a list beside the replicas; empty if there is nothing to say."""
+
+_MOVED_PATHS = ("from_log_dirs", "to_log_dirs")
 REASSIGNMENT_ROWS = tagged_schema(
     {"metrics": METRICS, "balance": BALANCE, "rejected": CLUSTER_REJECTED},
     topic=StringType(),
@@ -42,6 +47,11 @@ REASSIGNMENT_ROWS = tagged_schema(
     moved_from=_IDS,
     moved_to=_IDS,
     reasons=ArrayType(StringType()),
+    from_log_dirs=ArrayType(StringType()),
+    to_log_dirs=ArrayType(StringType()),
+    previous_log_dirs=ArrayType(StringType()),
+    log_dirs=ArrayType(StringType()),
+    log_dir_bytes=ArrayType(LongType()),
     bytes=LongType(),
 )
 """Schema of the tagged rows (`replicas.kernel.reassign_table`)."""
@@ -68,23 +78,31 @@ class Reassignment(LazyResult):
         columns = {
             "replicas": F.col("new_replicas"),
             "leader": F.col("new_replicas")[0],
-            "moved": F.size("moved_to"),
+            "moved": F.size(F.filter("reasons", lambda reason: reason != LOG_DIRS)),
             "leader_changed": F.coalesce(F.col("previous_replicas")[0] != F.col("new_replicas")[0], F.lit(False)),
         }
+        columns |= {name: F.coalesce(name, F.array().cast(PLACEMENT[name].dataType)) for name in LOG_DIR_LISTS}
         return self._rows(kernel.PLACEMENT).withColumns(columns).select(*PLACEMENT.names)
 
     @cached_property
     def changes(self) -> DataFrame:
-        """The partitions of `placement` that change: moved, reordered, or new."""
-        return self.placement.where(~F.col("previous_replicas").eqNullSafe(F.col("replicas")))
+        """The partitions of `placement` that change: moved, reordered, or new, or moved to another log directory."""
+        return self.placement.where(is_changed())
 
     @cached_property
     def moves(self) -> DataFrame:
-        """One row per replica that moves to another broker, with the reason (`tables.replicas.MOVES`)."""
-        moves = F.explode(F.arrays_zip("moved_from", "moved_to", "reasons")).alias("move")
-        rows = self._rows(kernel.PLACEMENT).select("cluster", "topic", "partition", "bytes", moves)
-        names = {"from_broker_id": "moved_from", "to_broker_id": "moved_to", "reason": "reasons"}
-        return rows.withColumns({name: F.col(f"move.{field}") for name, field in names.items()}).select(*MOVES.names)
+        """One row per replica that moves to another broker or log directory, with the reason
+        (`tables.replicas.MOVES`)."""
+        paths = {name: F.coalesce(name, F.array().cast("array<string>")) for name in _MOVED_PATHS}
+        listed = ("moved_from", "moved_to", "reasons", *_MOVED_PATHS)
+        moves = F.explode(F.arrays_zip(*listed)).alias("move")
+        rows = self._rows(kernel.PLACEMENT).withColumns(paths).select("*", moves)
+        names = ("from_broker_id", "to_broker_id", "reason", "from_log_dir", "to_log_dir")
+        fields = {name: F.col(f"move.{field}") for name, field in zip(names, listed, strict=True)}
+        place = F.array_position("new_replicas", fields["to_broker_id"]).cast("int")
+        within = fields["reason"] == LOG_DIRS
+        fields["bytes"] = F.when(within, F.get("log_dir_bytes", place - 1)).otherwise(F.col("bytes"))
+        return rows.withColumns(fields).select(*MOVES.names)
 
     @cached_property
     def metrics(self) -> DataFrame:
@@ -103,6 +121,11 @@ class Reassignment(LazyResult):
         return replace(self.fleet, replicas=replicas, brokers=_brokers_after(self.fleet, self.change))
 
 
+def is_changed() -> Column:
+    """Returns the condition that a row of `placement` changes."""
+    return ~F.col("previous_replicas").eqNullSafe(F.col("replicas")) | (F.size("log_dirs") > 0)
+
+
 def reassign(
     fleet: FleetTables | ReplicaFleet,
     change: ClusterChange | None = None,
@@ -114,8 +137,8 @@ def reassign(
     """Plans a reassignment of replicas.
 
     Args:
-        fleet: Replicas and brokers. If a `ReplicaFleet` has sizes, bytes are balanced instead of counts. A partition
-            that is being reassigned counts with its target.
+        fleet: Replicas and brokers. If a `ReplicaFleet` has sizes, bytes are balanced instead of counts; without
+            sizes, those of `log_dir_replicas` count. A partition that is being reassigned counts with its target.
         change: Changes of clusters; by default none, so that only violated constraints are repaired.
         tolerance: Maximum deviation of a broker from its even share, as a fraction of the share.
         voluntary: Whether replicas that could stay may move to bring brokers within the tolerance. By default, only in
@@ -132,7 +155,7 @@ def reassign(
     if goals is not None and voluntary is not None:
         raise ConfigError("expected either goals or voluntary: goals have their own moves")
     given, change = replica_fleet(fleet), change or ClusterChange()
-    original = replace(given, replicas=without_removed(given.replicas))
+    original = replace(given, replicas=without_removed(given.replicas), sizes=_sizes(given))
     tables = _tables_for_goals(original, goals)
     tables.check_keys()
     change.check_keys()
@@ -140,6 +163,14 @@ def reassign(
     tasks = max(1, -(-facts.count() // ROWS_PER_TASK))
     work = partial(kernel.reassign_clusters, tolerance=tolerance, voluntary=voluntary, goals=goals)
     return Reassignment(run_pass(facts, ["cluster"], tasks, work, REASSIGNMENT_ROWS, 50_000), original, change)
+
+
+def _sizes(fleet: ReplicaFleet) -> DataFrame | None:
+    """Returns the sizes of partitions: those given, or the largest log of a replica."""
+    if fleet.sizes is not None or fleet.log_dir_replicas is None:
+        return fleet.sizes
+    logs = fleet.log_dir_replicas.where(~F.col("is_future") & (F.col("bytes") >= 0))
+    return logs.groupBy("cluster", "topic", "partition").agg(F.max("bytes").alias("bytes"))
 
 
 def _tables_for_goals(fleet: ReplicaFleet, goals: LoadGoals | None) -> ReplicaFleet:
@@ -151,15 +182,27 @@ def _tables_for_goals(fleet: ReplicaFleet, goals: LoadGoals | None) -> ReplicaFl
     needs_rates = goals is not None and goals.needs_rates
     faults = []
     if goals is not None and goals.needs_sizes and fleet.sizes is None:
-        remedy = "Give cluster, topic, partition, bytes with --table sizes=LOCATION, or leave out disk"
+        remedy = (
+            "Take a snapshot with --log-dirs, give cluster, topic, partition, bytes with --table sizes=LOCATION, or "
+            "leave out disk"
+        )
         faults.append(Fault("sizes", "bytes", "the table is missing, so the bytes of replicas are unknown", remedy))
     if needs_rates and fleet.loads is None:
         remedy = "Take them from two snapshots (diff --loads), or leave out in, out, and leader-in"
         faults.append(Fault("loads", "in_bytes_per_second", "the table is missing, so rates are unknown", remedy))
+    needs_log_dirs = goals is not None and goals.needs_log_dirs
+    for name in ("log_dirs", "log_dir_replicas") if needs_log_dirs else ():
+        if getattr(fleet, name) is None:
+            remedy = "Take a snapshot with --log-dirs, or leave out log-dirs"
+            faults.append(Fault(name, "*", "the table is missing, so the log directories are unknown", remedy))
     if faults:
         raise FleetError(faults)
     return replace(
-        fleet, loads=fleet.loads if needs_rates else None, capacities=None if goals is None else fleet.capacities
+        fleet,
+        loads=fleet.loads if needs_rates else None,
+        capacities=None if goals is None else fleet.capacities,
+        log_dirs=fleet.log_dirs if needs_log_dirs else None,
+        log_dir_replicas=fleet.log_dir_replicas if needs_log_dirs else None,
     )
 
 

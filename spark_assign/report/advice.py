@@ -275,7 +275,7 @@ def summarize_membership(advice: DataFrame, rejected: DataFrame, limit: int) -> 
     """
     totals = advice.groupBy("recommendation").agg(num_rows("groups"), F.sum("saved_seconds").alias("saved"))
     sums = {row["recommendation"]: row for row in collected(totals)}
-    displayed = first_of_each(advice, "recommendation", [F.desc("saved_seconds")], limit)
+    displayed = first_of_each("membership_advice", advice, "recommendation", [F.desc("saved_seconds")], limit)
     changes = sorted((name for name in sums if name != "keep"), key=lambda name: (-sums[name]["saved"], name))
     saved = sum(sums[name]["saved"] for name in changes)
     num_changes = sum(sums[name]["groups"] for name in changes)
@@ -314,7 +314,8 @@ def groups_with_options(
     restart_times = advice.select(*GROUP_KEY, "restart_time_ms")
     at_restart_time = options.join(restart_times, [*GROUP_KEY, "restart_time_ms"], "left_semi")
     order = ("expected_paused_partition_seconds", "membership", "protocol", "session_timeout_ms")
-    return first_groups_with_steps(advice, at_restart_time, patterns, GROUP_KEY, limit, order)
+    tables = {"membership_advice": advice, "options": at_restart_time}
+    return first_groups_with_steps(tables, ("membership_advice", "options"), patterns, GROUP_KEY, limit, order)
 
 
 def format_membership(groups: Rows, options: Rows) -> str:

@@ -1,17 +1,19 @@
 """Charts: specifications of Vega-Lite, which vl-convert renders as SVG in a page or as a file.
 
 Colors have the names of the page's style sheet. In a page, a name becomes a CSS variable, so that a chart follows light
-and dark mode; in a file, it becomes a color for white paper. Vega-Lite accepts only colors, so a unique placeholder
-color stands for each name until then.
+and dark mode; in a file, it becomes a color for white paper, and SVG has another one for dark mode. Vega-Lite accepts
+only colors, so a unique placeholder color stands for each name until then.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from spark_assign.tables.errors import ConfigError, missing_extra
 
@@ -32,6 +34,20 @@ ON_PAPER = {
 }
 """Colors for white paper, by the name in the page's style sheet."""
 
+IN_THE_DARK = {
+    "text": "#e7eaee",
+    "quiet": "#a7b0ba",
+    "line": "#343c46",
+    "page": "#14171b",
+    "calm": "#26384a",
+    "calm-edge": "#6f8ba6",
+    "problem": "#f08a4b",
+    "is": "#5aa2e0",
+    "round": "#a7b0ba",
+    "second": "#63c08c",
+}
+"""Colors for dark mode, by the name in the page's style sheet."""
+
 STROKES: tuple[tuple[str, list[int]], ...] = (
     ("problem", []),
     ("is", [9, 4]),
@@ -40,7 +56,20 @@ STROKES: tuple[tuple[str, list[int]], ...] = (
 )
 """Color names and dash patterns of lines. Lines differ in both, so none relies on its color."""
 
+NARROW = 330
+"""Width of a chart for narrow screens, in pixels."""
+
+_WIDTH: ContextVar[int] = ContextVar("_WIDTH", default=700)
+P = ParamSpec("P")
+
 _PLACEHOLDERS = {name: f"#fe00{index:02x}" for index, name in enumerate(ON_PAPER, start=1)}
+DARK_STYLE = "<style>@media (prefers-color-scheme: dark) {{{}}}</style>".format(
+    "".join(
+        f'[{paint}="{ON_PAPER[name]}"]{{{paint}:{dark}}}'
+        for name, dark in IN_THE_DARK.items()
+        for paint in ("fill", "stroke")
+    )
+)
 _FONT = "DejaVu Sans, Verdana, sans-serif"
 _NOISE = re.compile(
     r' (?:class|pointer-events|aria-hidden|role|aria-roledescription|font-family|stroke-miterlimit)="[^"]*"'
@@ -108,6 +137,26 @@ def chart_of(values: Sequence[Mapping[str, Any]]) -> Chart:
     return Chart({"data": {"values": list(values)}})
 
 
+def width() -> int:
+    """Returns the width of the chart that is drawn, in pixels (`at_both_widths`)."""
+    return _WIDTH.get()
+
+
+def at_both_widths(draw: Callable[P, Markup]) -> Callable[P, Markup]:
+    """Decorates a function that draws a chart `width` wide: it draws a second one for narrow screens.
+
+    The page shows one of them, so that texts are as large on a phone as on a desk.
+    """
+
+    @wraps(draw)
+    def draw_both(*args: P.args, **given: P.kwargs) -> Markup:
+        narrow = copy_context()
+        narrow.run(_WIDTH.set, NARROW)
+        return draw(*args, **given) + narrow.run(draw, *args, **given)
+
+    return draw_both
+
+
 def color(name: str) -> str:
     """Returns the placeholder for a named color."""
     return _PLACEHOLDERS[name]
@@ -124,6 +173,7 @@ def inline_svg(chart: Chart, ident: str, title: str, description: str) -> Markup
     """
     from markupsafe import Markup, escape
 
+    ident, looks = (f"{ident}-n", ' class="narrow"') if width() == NARROW else (ident, "")
     svg = _NOISE.sub("", _render_svg(chart))
     for _ in range(2):
         svg = _EMPTY.sub("", svg)
@@ -135,7 +185,7 @@ def inline_svg(chart: Chart, ident: str, title: str, description: str) -> Markup
     assert view_box is not None
     words = description or "There is nothing to show."
     return Markup(
-        f'<svg role="img" aria-labelledby="{ident}-t" aria-describedby="{ident}-d" {view_box[0]}>'
+        f'<svg{looks} role="img" aria-labelledby="{ident}-t" aria-describedby="{ident}-d" {view_box[0]}>'
         f'<title id="{ident}-t">{escape(title)}</title><desc id="{ident}-d">{escape(words)}</desc>{body}'
     )
 
@@ -155,7 +205,7 @@ def write_chart(chart: Chart, path: str) -> None:
     svg = f'{tag}><rect width="100%" height="100%" fill="{ON_PAPER["page"]}"/>{body}'
     suffix = Path(path).suffix
     if suffix == ".svg":
-        Path(path).write_text(svg, encoding="utf-8")
+        Path(path).write_text(svg.replace(">", f">{DARK_STYLE}", 1), encoding="utf-8")
     elif suffix == ".png":
         Path(path).write_bytes(vl_convert.svg_to_png(svg, scale=1.5))
     elif suffix == ".pdf":

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from spark_assign.comparison.kernel.compare import KAFKA_DEFAULT
 from spark_assign.comparison.what_if import AS_IS
 from spark_assign.report import views
-from spark_assign.report.formatting import DASH, Row, Rows, count, group_name, number, one_line, ratio
+from spark_assign.report.formatting import DASH, Row, Rows, count, group_name, in_cluster, number, one_line, ratio
 from spark_assign.report.listed_groups import collected, note_lines, num_rows, only
 from spark_assign.report.report_data import MOST_GROUPS
 from spark_assign.report.views import GROUP, Column, View, figure
@@ -64,7 +64,7 @@ def _now_and_then(title: str, name: str, text: Any = number) -> list[Column]:
 
 SWITCHES = View(
     *("ways", "how to switch, by what is known of the clients"),
-    [_CHANGE, "way=switch_steps groups for_example=example"],
+    [_CHANGE, "way=switch_steps groups", Column("for example", lambda row: in_cluster(*row["example"]))],
     note="A client library is known by the client id, which anybody may set: check it before you restart anything.",
 )
 IMPROVED = View(
@@ -78,7 +78,6 @@ IMPROVED = View(
     note="Moved: partitions that get another owner. Paused s: partition-seconds without consumption while the group "
     "rebalances. What a group runs with is held against it; range, Kafka's default, where that is not known. Clients: "
     "libraries by the members' client ids; ? is a guess.",
-    listed="groups",
 )
 TOTALS = View(
     *("comparison", "each assignor for all groups"),
@@ -95,7 +94,6 @@ NOTED = View(
     *("comparison", "members without partitions, and uneven assignments"),
     [GROUP, _CHANGE, "assignor max/mean_per_topic=topic_max_over_mean note"],
     "-members_without_partitions, -topic_max_over_mean, cluster, group_id, what_if, assignor",
-    listed="notes",
 )
 VIEWS = {"ways": SWITCHES, "gains": IMPROVED, "totals": TOTALS, "notes": NOTED}
 """The tables of the page, in order."""
@@ -146,7 +144,7 @@ def _switch_lines(rows: Rows) -> list[str]:
 def _rejected_lines(comparison: DataFrame) -> list[str]:
     rejected = comparison.where(F.col("rejected").isNotNull())
     rows = collected(
-        rejected.orderBy(*GROUP_KEY, "what_if", "assignor").limit(_DEFAULT_LIMIT + 1), "rejected", _DEFAULT_LIMIT
+        rejected.orderBy(*GROUP_KEY, "what_if", "assignor").limit(_DEFAULT_LIMIT + 1), "comparison", _DEFAULT_LIMIT
     )
     if not rows:
         return []
@@ -371,7 +369,6 @@ def _count_switches(groups: DataFrame) -> DataFrame:
     going = groups.where(F.col("best.switch_steps").isNotNull()).groupBy(
         "what_if", F.col("best.switch_steps").alias("switch_steps")
     )
-    name = F.concat_ws("/", *GROUP_KEY)
-    return going.agg(num_rows("groups"), F.min(name).alias("example")).orderBy(
+    return going.agg(num_rows("groups"), F.min(F.struct(*GROUP_KEY)).alias("example")).orderBy(
         "what_if", F.desc("groups"), "switch_steps"
     )

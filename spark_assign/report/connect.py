@@ -75,7 +75,7 @@ PLANNED = View(
     "-revoked, -assigned, connect_cluster",
     note="A bar starts at the minimum and ends at the maximum of a worker. Waiting: lost connectors and tasks that "
     "wait for their worker until the delay ends, after which all workers rejoin.",
-    listed="clusters",
+    listed="connect_metrics",
 )
 COSTS = View(
     *("costs", "Connect clusters over all events, those whose tasks don't run for the longest time first"),
@@ -112,7 +112,7 @@ def summarize_connect_plan(plan: ConnectPlan, limit: int = _DEFAULT_LIMIT) -> st
     if limit and totals["clusters"]:
         rows = PLANNED.first(plan.metrics.join(plan.delays, _CLUSTER), limit)
         lines += [*PLANNED.lines(rows, limit, totals["clusters"]), *note_lines(rows[:limit], itemgetter(_CLUSTER))]
-    return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected, (_CLUSTER,))])
+    return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected, (_CLUSTER,), "connect_rejected")])
 
 
 def summarize_connect_simulation(costs: DataFrame, rejected: DataFrame, limit: int = _DEFAULT_LIMIT) -> str:

@@ -27,7 +27,7 @@ from spark_assign.report.advice import (
     subject_name,
 )
 from spark_assign.report.formatting import DASH, Row, Rows, count, format_time, group_key, group_name, share, visible
-from spark_assign.report.history import DEPLOYS, bucket_seconds, heat_maps, partition_time, time_buckets
+from spark_assign.report.history import DEPLOYS, bucket_seconds, fold_events, heat_maps, partition_time, time_buckets
 from spark_assign.report.listed_groups import any_of, collected, long_sum, num_rows, possible_variants
 from spark_assign.report.report_data import MAPPED_GROUPS, MOST_ROWS
 from spark_assign.spark.tagged_pass import union
@@ -99,8 +99,9 @@ class DailyRows:
 
     @cached_property
     def parts(self) -> list[Part]:
-        """The sections in the order in which the page answers, drawn once."""
-        return [_stopped(self), _cost(self), _prevention(self), _changes(self), _next(self), _clusters(self)]
+        """The sections in the order in which the page answers, drawn once. Problems of clusters come first."""
+        found = [_stopped(self), _cost(self), _prevention(self), _changes(self), _next(self)]
+        return [_clusters(self), *found] if any(row["problem"] for row in self.clusters) else [*found, _clusters(self)]
 
     def teams(self) -> list[str]:
         """Returns the teams of all rows, sorted."""
@@ -151,7 +152,7 @@ def _at_least(rows: Rows) -> str:
 
 def _stopped(rows: DailyRows) -> Part:
     columns: parts.Columns = [parts.Column("Cause", _cause), *DEPLOYS.columns]
-    table = parts.table_of("What stopped, longest pauses first", rows.deploys, columns)
+    table = parts.table_of("What stopped, longest pauses first", fold_events(rows.deploys), columns)
     if rows.since is None or rows.until is None:
         return Part("What stopped", ["No history was read, so pauses aren't known."])
     window = f"From {format_time(rows.since)} to {format_time(rows.until)} UTC"
@@ -180,7 +181,7 @@ def _map(rows: DailyRows) -> list[parts.Drawing]:
     """Returns the heat maps of rebalances and pauses by group."""
     keys = dict.fromkeys(group_key(row) for row in [*rows.deploys, *rows.buckets])
     groups = [{"cluster": cluster, "group_id": group_id, "rebalances": 1} for cluster, group_id in keys]
-    return heat_maps(groups, rows.buckets, rows.width_s)
+    return heat_maps(groups, rows.buckets, rows.width_s, "stopped")
 
 
 def _cost(rows: DailyRows) -> Part:
@@ -288,7 +289,8 @@ def _clusters(rows: DailyRows) -> Part:
     sentence = f"Stale: {names}." if names else "The snapshots of all clusters are fresh."
     age = parts.figure("Age in hours", "age_hours", lambda hours: DASH if hours is None else f"{hours:,.1f}")
     columns: parts.Columns = ["cluster labels stale last_snapshot=taken_at", age, "problem"]
-    table = parts.table_of("Clusters", rows.clusters, columns)
+    ordered = sorted(rows.clusters, key=lambda row: (not row["problem"], not row["stale"]))
+    table = parts.table_of("Clusters", ordered, columns)
     return Part("Stale clusters", [sentence, *(visible(each, also="\n") for each in rows.missing)], [table])
 
 

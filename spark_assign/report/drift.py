@@ -11,7 +11,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.report import views
-from spark_assign.report.formatting import Row, Rows, by_group, count, group_name, number, ratio, short_names
+from spark_assign.report.formatting import (
+    Row,
+    Rows,
+    by_group,
+    count,
+    group_name,
+    in_cluster,
+    number,
+    ratio,
+    short_names,
+)
 from spark_assign.report.group_view import Matrix, matrix
 from spark_assign.report.listed_groups import any_of, collected, count_by, num_rows, total_columns
 from spark_assign.report.report_data import DRAWN_GROUPS
@@ -65,7 +75,7 @@ MEMBERS = View(
 )
 TOPICS = View(
     *("topics", "topics that changed"),
-    [Column("topic", lambda row: f"{row['cluster']}/{row['topic']}"), "change", before_and_after("partitions")],
+    [Column("topic", lambda row: in_cluster(row["cluster"], row["topic"])), "change", before_and_after("partitions")],
     "cluster, topic",
 )
 ALERTS = View(

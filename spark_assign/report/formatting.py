@@ -7,12 +7,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from datetime import UTC, datetime
-from typing import Any
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 from spark_assign.tables.counted_nouns import count as count
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
@@ -29,6 +32,9 @@ DASH = "–"
 """Text for null."""
 
 _LISTED: ContextVar[dict[str, list[Row]] | None] = ContextVar("_LISTED", default=None)
+
+_CLUSTERS: ContextVar[tuple[Callable[[], Collection[str]], ...]] = ContextVar("_CLUSTERS", default=())
+"""Functions that return the clusters of what is printed (`name_clusters`)."""
 
 _MAX_WIDTH = 1_000
 """Maximum width of a column: names can have 64 kB, which would be multiplied by the number of rows."""
@@ -60,10 +66,47 @@ def record_listed() -> Iterator[dict[str, list[Row]]]:
 
 
 def listed(name: str, rows: Rows) -> Rows:
-    """Records rows as a table of what is printed (`record_listed`), and returns them."""
+    """Records rows of a table that is printed (`record_listed`), each row once, and returns them.
+
+    Args:
+        name: name of the stored table, with the prefix of its kind, or one that docs/settings.md describes.
+        rows: some of its rows.
+    """
     if (tables := _LISTED.get()) is not None:
-        tables.setdefault(name, []).extend(rows)
+        known = tables.setdefault(name, [])
+        known += [row for row in rows if row not in known] if known else rows
     return rows
+
+
+def name_clusters(find: Callable[[], Collection[str]]) -> None:
+    """Omits the cluster from names that this context prints from now on, if there is only one (`in_cluster`).
+
+    Args:
+        find: returns the clusters, or at least two of them. It is called once, when the first name is printed. Those of
+            several calls are added.
+    """
+    _CLUSTERS.set((*_CLUSTERS.get(), cache(find)))
+
+
+def with_own_names(run: Callable[P, T]) -> Callable[P, T]:
+    """Decorates a function that calls `name_clusters`: the caller's names stay as they are."""
+
+    @wraps(run)
+    def run_it(*args: P.args, **given: P.kwargs) -> T:
+        return copy_context().run(run, *args, **given)
+
+    return run_it
+
+
+def clusters_are_named() -> bool:
+    """Returns whether this context knows the clusters of what it prints (`name_clusters`)."""
+    return bool(_CLUSTERS.get())
+
+
+def in_cluster(cluster: str | None, name: str) -> str:
+    """Returns `cluster/name`, or only the name if everything that this context prints is of this cluster."""
+    found = {each for find in _CLUSTERS.get() for each in find()}
+    return name if found == {cluster} else f"{cluster}/{name}"
 
 
 def number(value: int | None) -> str:
@@ -134,14 +177,14 @@ def by_group(rows: Iterable[Row]) -> Mapping[tuple[str, str], list[Row]]:
 
 
 def group_name(row: Row) -> str:
-    """Returns `cluster/group_id` of a row, with the team that owns the group if the row has it."""
+    """Returns the name of a row's group (`in_cluster`), with the team that owns the group if the row has it."""
     team = row.get("team")
-    return visible(f"{row['cluster']}/{row['group_id']}{f' ({team})' if team else ''}", also="\n")
+    return visible(in_cluster(row["cluster"], f"{row['group_id']}{f' ({team})' if team else ''}"), also="\n")
 
 
 def partition_name(row: Row) -> str:
-    """Returns `cluster/topic-partition` of a row."""
-    return f"{row['cluster']}/{row['topic']}-{row['partition']}"
+    """Returns the name of a row's partition, `topic-partition` (`in_cluster`)."""
+    return in_cluster(row["cluster"], f"{row['topic']}-{row['partition']}")
 
 
 def listed_order(name: str, names: Sequence[str]) -> tuple[int, str]:
@@ -191,6 +234,12 @@ def without_uuids(text: str) -> str:
 def one_line(text: str) -> str:
     """Returns the text on one line, at most 300 characters of it."""
     return " ".join(text.split())[:300]
+
+
+def rejected_name(row: Row) -> str:
+    """Returns the name of what a row of a table `rejected` rejects: a group, topic, cluster, or Connect cluster."""
+    cluster, *name = (cell(row[each]) for each in row if each not in ("code", "detail"))
+    return in_cluster(cluster, "/".join(name)) if name else cluster
 
 
 def rejected_line(row: Row, name: Callable[[Row], str] = group_name) -> str:

@@ -6,10 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType
 
 from spark_assign.numeric.partition_slices import compress as compress_partitions
 from spark_assign.report.formatting import (
@@ -28,7 +30,10 @@ from spark_assign.report.formatting import (
 from spark_assign.report.listed_groups import REASONS, collected, group_facts, long_sum, num_rows
 from spark_assign.spark.partition_slices import compress, expand
 from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
+from spark_assign.tables.stored_plan import CONNECT, KINDS, SHARE, STREAMS
 
+_UNITS = {STREAMS: "tasks", CONNECT: "connectors + tasks"}
+"""What members of other kinds get."""
 Tables = Mapping[str, DataFrame]
 Slice = tuple[int, int, int]
 
@@ -104,6 +109,88 @@ def read_group_members(plan: Tables, fleet: Mapping[str, DataFrame | None], limi
     if max(map(len, (rows, slice_rows, move_rows))) > limit:
         notes.append(f"Lists at most {limit:,} rows; the stored plan has all of them.")
     return GroupMembers(rows[:limit], slice_rows[:limit], move_rows[:limit], notes)
+
+
+_OF_KINDS = {SHARE: ("assignments", "changes"), STREAMS: ("tasks", "moves"), CONNECT: ("after", "assigned", "revoked")}
+"""By the prefix of a kind: the table of what members have after the rebalance, and those of what they gain and lose."""
+
+
+def read_other_members(prefix: str, tables: Tables, members: DataFrame | None, limit: int = MAX_ROWS) -> GroupMembers:
+    """Reads the members of a few share groups, Streams groups, or Connect clusters, and what each of them gets.
+
+    In the result, `topic` is what `partition` counts: a topic, tasks of a subtopology or connector, or a connector
+    itself, for which `partition` is null. A Connect cluster has its name in cluster and group_id.
+
+    Args:
+        prefix: prefix of the kind (`tables.stored_plan.KINDS`).
+        tables: tables of its plan by name, of these groups only; of Connect, also `after`, with the columns of
+            `assigned`: what each worker has after the rebalance.
+        members: table `members` or `workers` of the fleet, of these groups only.
+        limit: maximum number of rows of each list.
+    """
+
+    def read(name: str, table: DataFrame | None) -> list[Row]:
+        rows = [] if table is None else collected(table.orderBy(*_sorted_columns(table)).limit(limit + 1))
+        if name in KINDS[prefix]:
+            listed(f"{prefix}{name}", rows[:limit])
+        sizes.append(len(rows))
+        return [_member_row(row) for row in rows[:limit]]
+
+    sizes: list[int] = []
+    given_name, *changes = _OF_KINDS[prefix]
+    known, given = read("", members), read(given_name, tables[given_name])
+    moves = [{**row, **_ends(name, row)} for name in changes for row in read(name, tables[name])]
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    def add(row: Row, member: str | None, name: str) -> None:
+        if member is not None:
+            key = row["cluster"], row["group_id"], member
+            about = {each: row.get(each) for each in _ABOUT}
+            of = found.setdefault(key, {**dict(zip(MEMBER_KEY, key, strict=True)), **about, **_NOTHING})
+            if name:
+                of[name] += 1
+
+    for row in known:
+        add(row, row["member_id"], "")
+    for row in given:
+        add(row, row["member_id"], "partitions")
+    for row in moves:
+        add(row, row["to_member_id"], "gained")
+        add(row, row["from_member_id"], "lost")
+    notes = [f"Lists at most {limit:,} rows; the stored plan has all of them."] if max(sizes) > limit else []
+    slices = [{**row, "first": row["partition"], "step": 1, "count": 1} for row in given]
+    return GroupMembers([found[key] for key in sorted(found)], slices, moves, notes)
+
+
+_NOTHING: dict[str, Any] = {"partitions": 0, "waiting": 0, "before": 0, "gained": 0, "lost": 0, "gone": False}
+_NOTHING |= {"lag": None, "lag_known": 0, "in_messages_per_second": None, "rate_known": 0}
+
+
+def _sorted_columns(table: DataFrame) -> list[str]:
+    return [field.name for field in table.schema.fields if not isinstance(field.dataType, ArrayType)]
+
+
+def _member_row(row: Row) -> dict[str, Any]:
+    """Returns a row with cluster, group_id, member_id, topic, and partition, as far as it is about them."""
+    about: dict[str, Any] = dict(row)
+    if "connect_cluster" in row:
+        about |= {"cluster": row["connect_cluster"], "group_id": row["connect_cluster"], "member_id": row["worker_id"]}
+    if "subtopology" in row:
+        about |= {"topic": f"{row['role']} tasks of subtopology {row['subtopology']}:", "partition": row["task"]}
+    elif "connector" in row:
+        what = f"connector {row['connector']}" if row["task"] is None else f"tasks of {row['connector']}:"
+        about |= {"topic": what, "partition": row["task"]}
+    return about
+
+
+def _ends(name: str, row: Row) -> dict[str, Any]:
+    """Returns the owners before and after of a row of changes."""
+    ends = {"reason": row.get("reason"), "withheld": False}
+    if name == "moves":
+        return ends
+    loses = "revoked" in (name, row.get("change"))
+    member = row["member_id"]
+    return {**ends, "from_member_id": member if loses else None, "to_member_id": None if loses else member}
 
 
 _CHANGES = ("before", "gained", "lost")
@@ -196,16 +283,19 @@ def count_partitions(tables: Tables, *, known: bool) -> DataFrame | None:
     )
 
 
-def format_group_members(metrics: Rows, found: GroupMembers) -> str:
+def format_group_members(metrics: Rows, found: GroupMembers, kind: str = "") -> str:
     """Returns a block per group: what is true of the group, and of each member a line, its partitions, and its changes.
 
     Args:
-        metrics: rows of `tables.groups.METRICS`, of the groups in `found`.
+        metrics: rows of `tables.groups.METRICS`, or of that table of the kind, of the groups in `found`.
         found: the members of these groups.
+        kind: prefix of the kind of groups; empty: consumer groups.
     """
-    listed("metrics", metrics)
-    for name, rows in (("members", found.members), ("assignment_slices", found.slices), ("moves", found.moves)):
-        listed(name, rows)
+    listed(f"{kind}metrics", metrics)
+    listed("members", found.members)
+    if not kind:
+        listed("assignment_slices", found.slices)
+        listed("moves", found.moves)
     members = by_group(found.members)
     lines: list[str] = []
     for row in metrics:
@@ -220,8 +310,12 @@ def format_group_members(metrics: Rows, found: GroupMembers) -> str:
             for each in of_group[:_MEMBERS]
         ]
         header = ["member", "client", "host", "partitions", "gained", "lost", "lag", "messages/s"]
+        if kind:
+            header[3:] = [_UNITS.get(kind, "partitions"), "gained", "lost"]
+            cells = [line[: len(header)] for line in cells]
         first, *table = aligned([header, *cells], words=(0, 1, 2))
-        lines += [f"{group_name(row)}: {group_facts(row)}", first]
+        name = row["group_id"] if kind == CONNECT else group_name(row)
+        lines += [f"{name}:" if kind else f"{name}: {group_facts(row)}", first]
         details = MemberLines(found, row, names)
         for each, line in zip(of_group, table, strict=False):
             texts = details.lines(each["member_id"], _LINES)
@@ -269,13 +363,17 @@ class MemberLines:
         for (member, verb, other, reason, withheld, topic), partitions in changes.items():
             end = "" if other is None else f" {'from' if verb == 'gains' else 'to'} {names.get(other, other)}"
             later = " in the next round" if withheld else ""
-            text = f"{verb} {topic} {format_runs(runs_of(partitions))}{end}{later}: {REASONS.get(reason, reason)}"
-            self._changes[member].append(text)
+            runs = "" if None in partitions else f" {format_runs(runs_of(partitions))}"
+            why = f": {REASONS.get(reason, reason)}" if reason else ""
+            self._changes[member].append(f"{verb} {topic}{runs}{end}{later}{why}")
 
     def topics(self, member: str, limit: int) -> list[str]:
         """Returns each topic of a member with its partitions as runs, at most `limit` topics."""
         topics = self._topics.get(member, {})
-        texts = [f"{topic} {format_runs(slices)}" for topic, slices in sorted(topics.items())[:limit]]
+        texts = [
+            topic if slices[0][0] is None else f"{topic} {format_runs(slices)}"
+            for topic, slices in sorted(topics.items())[:limit]
+        ]
         more = len(topics) - limit
         return [*texts, f"… and {count(more, 'more topic')}"] if more > 0 else texts
 

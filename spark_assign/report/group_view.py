@@ -86,7 +86,7 @@ def view(
     return {
         "ident": ident,
         "row": row,
-        "brief": f"{row['cluster']}; {number(row['moved'])} moved, {number(over_share(row))} over an even share",
+        "brief": f"{number(row['moved'])} moved, {number(over_share(row))} over an even share",
         "facts": group_facts(row, silent),
         "rules": find_rule_source(row["assignor"], row.get("leader_client")).text,
         "bars": bars,

@@ -22,6 +22,7 @@ from spark_assign.report.formatting import (
     format_time,
     group_key,
     group_name,
+    in_cluster,
     listed_order,
     number,
     without_uuids,
@@ -100,7 +101,8 @@ GROUPS = View(
 DEPLOYS = View(
     *("deploys", "deploys, crashes, and flapping with the longest pauses"),
     [
-        *(GROUP, "type=deploy_type start=start_time end=end_time rebalances members_before members_after", _PAUSED),
+        *(GROUP, "type=deploy_type", Column("times", lambda row: number(row.get("times", 1)), True)),
+        *("start=start_time end=end_time rebalances members_before members_after", _PAUSED),
         words("detail", text=without_uuids),
     ],
     "-paused_partition_ms, cluster, group_id, start_time",
@@ -146,6 +148,22 @@ def totals(groups: DataFrame) -> DataFrame:
     )
 
 
+def fold_events(deploys: Rows) -> list[Row]:
+    """Returns a row for all events of a group that have the same type, those with the longest pauses first.
+
+    It has their number (`times`), their time range, the sums of rebalances and pauses, and the detail of one event.
+    """
+    folded: list[Row] = []
+    for events in views.grouped(deploys, lambda row: (*group_key(row), row["deploy_type"])).values():
+        by_time = sorted(events, key=lambda row: row["start_time"])
+        paused = [row["paused_partition_ms"] for row in events if row["paused_partition_ms"] is not None]
+        sums = {"times": len(events), "rebalances": sum(row["rebalances"] for row in events)}
+        sums |= {"start_time": by_time[0]["start_time"], "end_time": max(row["end_time"] for row in events)}
+        sums |= {"members_before": by_time[0]["members_before"], "members_after": by_time[-1]["members_after"]}
+        folded.append({**events[0], **sums, "paused_partition_ms": sum(paused) if paused else None})
+    return sorted(folded, key=lambda row: 1 if row["paused_partition_ms"] is None else -row["paused_partition_ms"])
+
+
 def newest_rows(rows: DataFrame, columns: Sequence[str], limit: int) -> list[Row]:
     """Returns the newest `limit` rows of each of a few groups, in ascending order of the columns."""
     nth = F.row_number().over(Window.partitionBy(*GROUP_KEY).orderBy(*map(F.desc, columns)))
@@ -185,7 +203,7 @@ def _cluster_wide_lines(rebalances: DataFrame, limit: int) -> list[str]:
     return [
         f"Cluster-wide change in {row['cluster']} from {format_time(row['period']['start'])} UTC: idle epochs of "
         f"{count(row['groups'], 'group')}, probably because replicas moved to other racks"
-        for row in collected(rows, "rebalances")
+        for row in collected(rows)
     ]
 
 
@@ -223,7 +241,7 @@ def format_histories(tables: Tables, patterns: Sequence[str], limit: int) -> str
         patterns: Shell patterns over group_id.
         limit: Maximum number of groups.
     """
-    groups = rows_of_first_groups(tables["groups"], patterns, limit)
+    groups = rows_of_first_groups("groups", tables["groups"], patterns, limit)
     if not groups:
         return None
     events = (
@@ -327,17 +345,17 @@ def summarize_replay(summary: DataFrame, rejected: DataFrame, limit: int) -> str
         limit: Maximum number of groups listed.
     """
     sums = [num_rows("groups"), *map(long_sum, _REPLAY_SUMS)]
-    variants = collected(summary.groupBy(*_VARIANT_COLUMNS).agg(*sums), "variants")
+    variants = collected(summary.groupBy(*_VARIANT_COLUMNS).agg(*sums), "totals")
     (baseline,) = collected(summary.where("recorded").agg(*sums))
     lines = [_total_line(baseline)]
     if variants:
         ordered = sorted(variants, key=lambda row: (listed_order(row["assignor"], ASSIGNORS), row["static"]))
         lines += VARIANTS.lines([{**baseline, "assignor": None, "protocol": ""}, *ordered], len(variants) + 1)
-        best_variants = collected(_savings(summary).limit(limit), "groups")
+        best_variants = collected(_savings(summary).limit(limit), "savings")
         lines += ["", "Groups with the largest savings:", *(f"  {format_saving(row)}" for row in best_variants)]
         if baseline["groups"] > len(best_variants):
             lines.append(f"  … and {baseline['groups'] - len(best_variants):,} more")
-    return "\n".join([*lines, *read_rejected_lines(rejected)])
+    return "\n".join([*lines, *read_rejected_lines(rejected, name="replay_rejected")])
 
 
 def _savings(summary: DataFrame) -> DataFrame:
@@ -385,8 +403,10 @@ def build_history_section(rows: Mapping[str, Rows]) -> dict[str, Any]:
     """Returns what the template shows, from `history_rows`; `maps` come before the tables."""
     deploy_types = {row["deploy_type"]: row["count"] for row in rows["deploy_types"]}
     (total,) = rows["totals"]
-    totals_of = {GROUPS.name: total["groups"]}
+    events = sum(deploy_types.values())
+    totals_of = {GROUPS.name: total["groups"], DEPLOYS.name: events if events > views.MOST_ROWS else 0}
     groups, buckets = rows["groups"], rows.get("time_buckets", ())
+    rows = {**rows, DEPLOYS.name: fold_events(rows[DEPLOYS.name])}
     return {
         "sentences": [f"{line}." for line in summary_lines(total, deploy_types)],
         "tables": [view.table(rows.get(view.name, ()), totals_of.get(view.name, 0)) for view in VIEWS],
@@ -395,13 +415,14 @@ def build_history_section(rows: Mapping[str, Rows]) -> dict[str, Any]:
     }
 
 
-def heat_maps(groups: Rows, time_buckets: Rows, width_s: int) -> list[views.Drawing]:
+def heat_maps(groups: Rows, time_buckets: Rows, width_s: int, ident: str = "heat") -> list[views.Drawing]:
     """Returns the heat maps of rebalances and pauses over time.
 
     Args:
         groups: cluster, group_id, rebalances; the first ones with rebalances are drawn.
         time_buckets: cluster, group_id, time_bucket (counted from 1970), rebalances, paused_partition_ms.
         width_s: width of the time buckets, in seconds.
+        ident: start of the IDs of the drawings, unique in the page.
     """
     if not time_buckets:
         return []
@@ -410,7 +431,7 @@ def heat_maps(groups: Rows, time_buckets: Rows, width_s: int) -> list[views.Draw
     buckets = [row["time_bucket"] for row in time_buckets]
     first = min(buckets)
     labels = [_bucket_label(bucket * width_s, width_s) for bucket in range(first, max(buckets) + 1)]
-    names = ["/".join(key) for key in keys]
+    names = [in_cluster(*key) for key in keys]
     maps = []
     for ordinal, (title, column, unit) in enumerate(
         (("Rebalances", "rebalances", "rebalances"), ("Paused partition-time", "paused_partition_ms", "paused")), 1
@@ -428,7 +449,7 @@ def heat_maps(groups: Rows, time_buckets: Rows, width_s: int) -> list[views.Draw
         if cells:
             cells.sort(key=lambda each: (each.row, each.column))
             heading = f"{title}: each column is {_bucket_width_text(width_s)}, times in UTC"
-            chart = draw_heat_map(names, labels, cells, f"heat{ordinal}", f"{title} by group", unit)
+            chart = draw_heat_map(names, labels, cells, f"{ident}{ordinal}", f"{title} by group", unit)
             maps.append(views.Drawing(heading, chart))
     return maps
 

@@ -9,7 +9,7 @@ therefore perfectly even.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
 
@@ -32,6 +32,7 @@ from spark_assign.report.formatting import (
 )
 from spark_assign.spark.engine import divide
 from spark_assign.spark.shell_patterns import matches
+from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY
 
@@ -152,6 +153,27 @@ def collected(table: DataFrame, name: str | None = None, limit: int | None = Non
     return rows
 
 
+def name_clusters_of(*tables: DataFrame | None, unless_known: bool = False) -> None:
+    """Omits the cluster from the names that the current context prints, if the tables have only one (`in_cluster`).
+
+    One query reads it when the first name is printed, from the tables with a row per group, member, or broker, if any.
+
+    Args:
+        tables: tables of a fleet or of a result.
+        unless_known: whether to do nothing if the context knows its clusters, of a complete fleet, already.
+    """
+
+    def find() -> set[str]:
+        present = [table for table in tables if table is not None and "cluster" in table.columns]
+        rows = [table.select("cluster") for table in present if "topic" not in table.columns]
+        rows = rows or [table.select("cluster") for table in present]
+        ends = union(rows).agg(F.min("cluster").alias("first"), F.max("cluster").alias("last")) if rows else None
+        return set() if ends is None else {*ends.collect()[0]} - {None}  # one row
+
+    if not (unless_known and formatting.clusters_are_named()):
+        formatting.name_clusters(find)
+
+
 def any_of(groups: Rows) -> Column:
     """Returns the condition that a row belongs to one of these groups (a few)."""
     each = [(F.col("cluster") == row["cluster"]) & (F.col("group_id") == row["group_id"]) for row in groups]
@@ -197,16 +219,18 @@ def count_by(table: DataFrame, column: str) -> dict[str, int]:
     return {row[column]: row["count"] for row in rows}
 
 
-def first_of_each(rows: DataFrame, column: str, order: Sequence[str | Column], limit: int) -> list[Row]:
-    """Returns the first `limit` rows of each value of a column with few values; GROUP_KEY breaks ties of the order."""
+def first_of_each(name: str, rows: DataFrame, column: str, order: Sequence[str | Column], limit: int) -> list[Row]:
+    """Returns the first `limit` rows of each value of a column with few values, from the table of this name; GROUP_KEY
+    breaks ties of the order.
+    """
     nth = F.row_number().over(Window.partitionBy(column).orderBy(*order, *GROUP_KEY))
     first = rows.withColumn("nth", nth).where(F.col("nth") <= limit).orderBy("nth").drop("nth")
-    return collected(first, "groups")
+    return collected(first, name)
 
 
 def first_groups_with_steps(
-    groups: DataFrame,
-    steps: DataFrame,
+    tables: Mapping[str, DataFrame],
+    names: tuple[str, str],
     patterns: Sequence[str],
     order: Sequence[str | Column],
     limit: int,
@@ -215,42 +239,44 @@ def first_groups_with_steps(
     """Returns the first groups whose id matches a shell pattern, and their steps in order. Reads at most a screenful.
 
     Args:
-        groups: One row per group.
-        steps: One row per step of a group.
+        tables: Tables by name.
+        names: The names of the table with a row per group, and of that with a row per step of a group.
         patterns: Shell patterns over group_id.
         order: Sort order of the groups.
         limit: Maximum number of groups.
         step_order: Columns that sort the steps of a group.
     """
-    matches = _matches_any(patterns)
+    matches = matches_any(patterns)
+    groups, steps = (tables[name] for name in names)
     selected = groups.where(matches).orderBy(*order).limit(limit)
-    group_rows = collected(selected, "groups")  # `top` groups
+    group_rows = collected(selected, names[0])  # `top` groups
     if not group_rows:
         return [], []
     selected_steps = steps.where(matches).join(selected.select(*GROUP_KEY), GROUP_KEY, "left_semi")
-    return group_rows, collected(selected_steps.orderBy(*GROUP_KEY, *step_order), "steps")  # at most 120 rows of each
+    return group_rows, collected(selected_steps.orderBy(*GROUP_KEY, *step_order), names[1])  # at most 120 rows of each
 
 
-def rows_of_first_groups(rows: DataFrame, patterns: Sequence[str], limit: int) -> list[Row]:
+def rows_of_first_groups(name: str, rows: DataFrame, patterns: Sequence[str], limit: int) -> list[Row]:
     """Returns all rows of the first groups whose id matches a shell pattern, a screenful per group.
 
     Args:
+        name: Name of the table.
         rows: Rows of many groups.
         patterns: Shell patterns over group_id.
         limit: Maximum number of groups.
     """
-    matching = rows.where(_matches_any(patterns))
+    matching = rows.where(matches_any(patterns))
     selected = matching.select(*GROUP_KEY).distinct().orderBy(*GROUP_KEY).limit(limit)
-    return collected(matching.join(selected, GROUP_KEY, "left_semi"), "groups")  # of `top` groups
+    return collected(matching.join(selected, GROUP_KEY, "left_semi"), name)  # of `top` groups
 
 
-def _matches_any(patterns: Sequence[str]) -> Column:
+def matches_any(patterns: Sequence[str]) -> Column:
     """Returns the condition that group_id matches one of the shell patterns."""
     return reduce(or_, (matches(group_id=pattern) for pattern in patterns), F.lit(False))
 
 
 def read_rejected_lines(
-    rejected: DataFrame, num_rejected: int | None = None, key: Sequence[str] = GROUP_KEY
+    rejected: DataFrame, num_rejected: int | None = None, key: Sequence[str] = GROUP_KEY, name: str = "rejected"
 ) -> list[str]:
     """Returns one line per rejected group, at most `MAX_REJECTED`, of which it reads no more.
 
@@ -258,12 +284,13 @@ def read_rejected_lines(
         rejected: Table of rejected groups, or of what else can be rejected.
         num_rejected: Number of its rows, if the caller knows it.
         key: Columns that name what is rejected.
+        name: Name of the stored table.
     """
     if num_rejected is None:
         num_rejected = rejected.count()
-    first = collected(rejected.orderBy(*key, "code").limit(MAX_REJECTED), "rejected") if num_rejected else []
-    name = formatting.group_name if key is GROUP_KEY else lambda row: "/".join(str(row[column]) for column in key)
-    return rejected_lines(first, num_rejected, name=name)
+    first = collected(rejected.orderBy(*key, "code").limit(MAX_REJECTED), name) if num_rejected else []
+    name_of = formatting.group_name if key is GROUP_KEY else formatting.rejected_name
+    return rejected_lines(first, num_rejected, name=name_of)
 
 
 def no_match_text(patterns: Sequence[str], groups: DataFrame) -> str:

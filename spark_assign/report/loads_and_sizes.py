@@ -5,12 +5,21 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_assign.advice.kernel.size import CANNOT_KEEP_UP, OVER_PROVISIONED, RIGHT_SIZED, UNDER_PROVISIONED, UNKNOWN
+from spark_assign.advice.kernel.size import (
+    CANNOT_KEEP_UP,
+    OVER_PROVISIONED,
+    RIGHT_SIZED,
+    TOO_FEW,
+    UNDER_PROVISIONED,
+    UNKNOWN,
+)
+from spark_assign.advice.kernel.size_sweep import SIMPLE
 from spark_assign.report.formatting import (
     DASH,
     Row,
     Rows,
     by_group,
+    change,
     duration,
     group_key,
     group_name,
@@ -49,6 +58,11 @@ def _capacity(row: Row) -> str:
     return DASH if row["capacity"] is None else f"{row['capacity']:,.0f} ({row['capacity_source']})"
 
 
+def _pods(row: Row) -> str:
+    """Returns the number of pods today and the number needed, such as `2 → 3`."""
+    return DASH if row["pods"] is None else change(number(row["pods"]), number(row["pods_needed"]))
+
+
 _IN, _OUT = (figure(f"{way}/s", f"{way}_messages_per_second", _rate) for way in ("in", "out"))
 _DRAIN = figure("drain", "drain_seconds", duration)
 HOTTEST = View(
@@ -59,20 +73,21 @@ HOTTEST = View(
     ],
     "-in_messages_per_second, cluster, topic, partition",
     "in_messages_per_second IS NOT NULL",
-    listed="partitions",
 )
 LAGGING = View(
     *("loads", "groups with most lag"),
     [GROUP, "partitions lag", _IN, _OUT, figure("drained in", "drain_s", lambda seconds: _drain_time(seconds))],
     "-lag, cluster, group_id",
     "lag > 0",
-    listed="groups",
+    listed="totals",
 )
 SIZES = {
     verdict: View(
         *("sizes", title),
         [
-            *(GROUP, "assignor members", figure("needed"), figure("knee"), figure("saturation", "saturation_members")),
+            *(GROUP, "assignor members", figure("needed"), Column("pods", _pods, True, needs="threads_per_pod")),
+            *(figure("nodes", "nodes_needed", needs="nodes_needed"), figure("knee")),
+            figure("saturation", "saturation_members"),
             *(figure("load/s", "load", _whole), figure("max/s", "max_load", _whole)),
             *(Column("capacity/s", _capacity, True), _DRAIN),
         ],
@@ -95,6 +110,28 @@ CURVE = View(
         figure("keeps up", "keeps_up", lambda keeps_up: _KEEPS_UP[keeps_up]),
     ],
 )
+TOPIC_SIZES = View(
+    *("topic_sizes", "topics with too few partitions"),
+    [
+        *(
+            "topic",
+            figure("partitions"),
+            figure("needed", "partitions_needed"),
+            GROUP,
+            figure("load/s", "load", _whole),
+        ),
+        figure("hottest/s", "hot_load", _whole),
+    ],
+    "-partitions_needed, cluster, topic, group_id",
+    f"verdict = '{TOO_FEW}'",
+)
+PARTITIONS_OF_GROUP = View(
+    *("topic_sizes", "partitions of its topics"),
+    ["topic", figure("partitions"), figure("needed", "partitions_needed"), "verdict reason"],
+    "-partitions_needed, cluster, group_id, topic",
+)
+MOST_TOPICS = 20
+"""Number of topics listed per group."""
 LAG_SECONDS = 30
 """Lag of a member at which an autoscaler starts another one, in seconds of the member's own consumption."""
 
@@ -159,36 +196,40 @@ def _drain_time(seconds: float | None) -> str:
 
 
 @progress("sizing the groups", 1)
-def summarize_sizes(sizes: DataFrame, rejected: DataFrame, limit: int) -> str:
+def summarize_sizes(sizes: DataFrame, topic_sizes: DataFrame, rejected: DataFrame, limit: int) -> str:
     """Returns the totals, and the first groups of each verdict with their numbers. Reads a screenful of rows.
 
     Args:
         sizes: `Sizing.sizes`, computed or read back.
+        topic_sizes: `Sizing.topic_sizes`, computed or read back.
         rejected: `Sizing.rejected`, computed or read back.
-        limit: Maximum number of groups listed per verdict.
+        limit: Maximum number of groups listed per verdict, and of topics.
     """
     counts = count_by(sizes, "verdict")
     largest_gap = F.desc(F.abs(F.coalesce("needed", F.lit(0)) - F.col("members")))
-    displayed = first_of_each(sizes, "verdict", [largest_gap, *GROUP_KEY, "assignor"], limit)
+    displayed = first_of_each("sizes", sizes, "verdict", [largest_gap, *GROUP_KEY, "assignor"], limit)
     lines = [f"Groups: {', '.join(f'{counts.get(verdict, 0):,} {verdict}' for verdict in SIZES)}"]
-    lines += lines_of_each("verdict", SIZES, displayed, counts)
+    lines += [*lines_of_each("verdict", SIZES, displayed, counts), *TOPIC_SIZES.printed(topic_sizes, limit)]
     return "\n".join([*lines, *read_rejected_lines(rejected)])
 
 
-def format_curves(sizes: Rows, curves: Rows) -> str:
-    """Returns the verdict and its reason for each group, and one line per number of members.
+def format_curves(sizes: Rows, curves: Rows, topics: Rows = ()) -> str:
+    """Returns the verdict and its reason for each group, one line per number of members, and one per topic.
 
     Args:
         sizes: Rows of `sizes`.
         curves: Rows of `curves` of these groups, in order.
+        topics: Rows of `topic_sizes` of these groups.
     """
     lines: list[str] = []
-    curves_by_group = by_group(curves)
+    curves_by_group, topics_by_group = by_group(curves), dict(by_group(topics))
     for size in sizes:
         heading = f"{group_name(size)}, {size['assignor']}: {size['verdict']}. {size['reason']}"
         lines += [*([""] if lines else []), heading]
         rows = [row for row in curves_by_group[group_key(size)] if row["assignor"] == size["assignor"]]
         lines += CURVE.lines(rows, len(rows))[2:]
+        found = sorted(topics_by_group.pop(group_key(size), ()), key=lambda row: row["topic"])
+        lines += PARTITIONS_OF_GROUP.lines(found, MOST_TOPICS)
     return "\n".join(lines)
 
 
@@ -202,13 +243,19 @@ def autoscaler(row: Row) -> str:
 
     KEDA scales by lag. The minimum is the number of members needed at peak load, so lag only grows if rates do. The
     maximum is the number above which more members don't help. Another member starts when a member's lag reaches
-    `LAG_SECONDS` of its own consumption.
+    `LAG_SECONDS` of its own consumption. If the number of members in a pod is known, all three are of pods.
 
     Args:
         row: Row of `sizes` with known `needed` and `capacity`.
     """
-    max_replicas = max(row["needed"], row["saturation_members"])
-    lag = max(1, round(row["capacity"] * LAG_SECONDS))
+    if row["assignor"] == SIMPLE:
+        return (
+            f"{reason_comment(row)}\n# KEDA's Kafka scaler reads committed offsets, which a share group doesn't have."
+        )
+    threads = row["threads_per_pod"] or 1
+    needed, useful = (-(-row[name] // threads) for name in ("needed", "saturation_members"))
+    lag = max(1, round(row["capacity"] * threads * LAG_SECONDS))
+    unit = "member" if threads == 1 else f"pod with {threads:,} members"
     name = string_literal(row["group_id"])
     return "\n".join(
         [
@@ -220,13 +267,13 @@ def autoscaler(row: Row) -> str:
             "spec:",
             "  scaleTargetRef:",
             f"    name: {name}  # your Deployment or StatefulSet",
-            f"  minReplicaCount: {row['needed']}",
-            f"  maxReplicaCount: {max_replicas}  # more members don't reduce the maximum load",
+            f"  minReplicaCount: {needed}",
+            f"  maxReplicaCount: {max(needed, useful)}  # more {unit.split()[0]}s don't reduce the maximum load",
             "  triggers:",
             "    - type: kafka",
             "      metadata:",
             "        bootstrapServers: <your brokers>",
             f"        consumerGroup: {name}",
-            f'        lagThreshold: "{lag}"  # {LAG_SECONDS} s of the capacity of a member',
+            f'        lagThreshold: "{lag}"  # {LAG_SECONDS} s of the capacity of a {unit}',
         ]
     )

@@ -109,7 +109,8 @@ def _summarize(
 ) -> str:
     """Returns the number of groups by verdict, and the first groups of each verdict that has a section."""
     counts = count_by(groups, "verdict")
-    displayed = first_of_each(groups.where(F.col("verdict").isin(*sections)), "verdict", [order], limit)
+    table = next(iter(sections.values())).name
+    displayed = first_of_each(table, groups.where(F.col("verdict").isin(*sections)), "verdict", [order], limit)
     titles = {**{verdict: view.title for verdict, view in sections.items()}, DONE: DONE}
     totals = (f"{counts.get(verdict, 0):,} {title}" for verdict, title in titles.items())
     lines = [f"Groups: {', '.join(totals)}", *lines_of_each("verdict", sections, displayed, counts)]

@@ -36,6 +36,7 @@ from spark_assign.report.listed_groups import (
     over_share_column,
     worst_first,
 )
+from spark_assign.report.plan_summary import LOADED
 from spark_assign.report.report_data import (
     EDGES,
     LISTED_MEMBERS,
@@ -96,6 +97,7 @@ def build_plan_section(plan: PlanRows, advice: Rows = ()) -> dict[str, Any]:
         "assignors": _assignors(plan.classes),
         "rules": rules_table(plan.ruled),
         "clusters": _clusters(plan),
+        "loads": _loads(plan),
         "cluster_names": sorted({row["cluster"] for row in plan.groups}),
         "drawing": draw_histogram(bars, "imbalance", "Groups by imbalance", "groups"),
         "legend": legend_html({"uneven": "could be more even", "even": "as even as possible"}),
@@ -175,6 +177,20 @@ def _clusters(plan: PlanRows) -> parts.Table | None:
     return parts.table_of(caption, rows, ["cluster", *_SUMMED, rejected])
 
 
+def _loads(plan: PlanRows) -> parts.Table:
+    """Returns the load of the listed groups, and the lag of those whose members are known."""
+    lag: dict[tuple[str, str], int] = {}
+    for row in plan.who.members if plan.who else ():
+        if row["lag"] is not None:
+            lag[group_key(row)] = lag.get(group_key(row), 0) + row["lag"]
+    rows = [{**row, "lag": lag.get(group_key(row))} for row in plan.groups]
+    rows = [row for row in rows if row.get("load_max_over_mean") is not None or row["lag"] is not None]
+    rows.sort(key=lambda row: (-(row.get("load_max_over_mean") or 0), -(row["lag"] or 0), *group_key(row)))
+    columns = [*LOADED.columns, parts.figure("lag", needs="lag")]
+    return parts.table_of("groups by load and lag, least balanced first", rows[:_LOADED_GROUPS], columns)
+
+
+_LOADED_GROUPS = 50
 _SUMMED = (
     *("groups members", parts.bars("partitions", "partitions", "is"), parts.bars("change owner", "moved", "flow")),
     *(parts.bars("could be more even", "uneven", "bad"), parts.bars("without owner", "lost", "bad")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +28,13 @@ from spark_assign.report.formatting import (
     rejected_line,
     rejected_lines,
     share,
+    with_own_names,
 )
 from spark_assign.report.listed_groups import (
     SUMS,
     balance_text,
     collected,
+    name_clusters_of,
     note_lines,
     num_rows,
     num_unowned,
@@ -71,11 +74,12 @@ GROUPS = View(
     [GROUP, "assignor members partitions", *_BALANCE, "per_topic=topic_max_over_mean moved"],
     "-final_max_over_mean, cluster, group_id",
 )
+_of_load = partial(figure, needs="load_max_over_mean")
 LOADED = View(
     *("metrics", "by load (least balanced first)"),
     [
-        *(GROUP, "assignor", figure("load/s", "load", _whole), figure("max/s", "max_load_per_member", _whole)),
-        *("max/mean=load_max_over_mean by_count=max_over_mean", figure("drained in", "drain_seconds", duration)),
+        *(GROUP, "assignor", _of_load("load/s", "load", _whole), _of_load("max/s", "max_load_per_member", _whole)),
+        *("max/mean=load_max_over_mean? by_count=max_over_mean", _of_load("drained in", "drain_seconds", duration)),
     ],
     "-load_max_over_mean, cluster, group_id",
     "load_max_over_mean IS NOT NULL",
@@ -135,7 +139,7 @@ def _format(found: Sequence[Rows], num_rejected: int, limit: int, unknown: Seque
     """Returns the summary, from the rows that `_read` returns, and what the fleet lacks."""
     [totals], worst, rejected_rows, rule_rows, load_rows = found
     listed("totals", [{name: totals[name] for name in ("groups", *SUMS)}])
-    listed("groups", [{name: row[name] for name in METRICS.names} for row in worst])
+    listed("metrics", [{name: row[name] for name in METRICS.names} for row in worst])
     listed("rejected", [{name: row[name] for name in REJECTED.names} for row in rejected_rows])
     withheld = f" ({totals['withheld']:,} until the next round)" if totals["withheld"] else ""
     lines = [
@@ -217,6 +221,7 @@ _STYLE = (
 """Sets no colors, because a notebook can be light or dark."""
 
 
+@with_own_names
 def plan_html(plan: Plan, limit: int = 10) -> str:
     """Returns the view as HTML, for `displayHTML`.
 
@@ -238,6 +243,7 @@ def _read_worst(plan: Plan, limit: int) -> tuple[Row, Rows, Rows]:
     """Reads the sums over all groups, the worst groups, and one more rejected group than is displayed."""
     with plan.computed_once("metrics", "rejected") as once:
         metrics = once.metrics
+        name_clusters_of(metrics, once.rejected, unless_known=True)
         (totals,) = collected(metrics.agg(*total_columns("groups", SUMS)))
         worst = collected(worst_first(metrics).limit(limit))
         rejected = collected(once.rejected.orderBy(*GROUP_KEY, "code").limit(limit + 1))

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.report import views
-from spark_assign.report.formatting import DASH, Row, Rows, count, duration, number, ratio, up_to
+from spark_assign.report.formatting import DASH, Row, Rows, count, duration, in_cluster, number, ratio, up_to, visible
 from spark_assign.report.listed_groups import collected, num_rows, read_rejected_lines, total_columns
 from spark_assign.report.views import GROUP, PARTITION, Column, View, bars, figure, span, words
 from spark_assign.spark.engine import divide
@@ -18,7 +18,8 @@ from spark_assign.tables.replicas import CLUSTER_CHECK
 Tables = Mapping[str, DataFrame]
 
 _LIMIT = 10
-_BROKER = Column("broker", lambda row: f"{row['cluster']}/{row['broker_id']}")
+_PATH = 160
+_BROKER = Column("broker", lambda row: in_cluster(row["cluster"], str(row["broker_id"])))
 _NOT_PROBLEMS = {"cluster", "brokers", "partitions", "replicas"}
 _PROBLEMS = [name for name in CLUSTER_CHECK.names if name not in _NOT_PROBLEMS and "_over_mean" not in name]
 
@@ -50,6 +51,11 @@ def _before_and_after(name: str) -> list[Column]:
     ]
 
 
+def _path(path: str | None) -> str:
+    """Returns the first characters of a path."""
+    return DASH if path is None else visible(path[:_PATH], also="\n\t")
+
+
 _EFFECTS = (span("rebalances"), span("epochs"))
 
 
@@ -67,10 +73,12 @@ REASSIGNED = View(
     [
         *("cluster brokers replicas moved lower_bound +moved_bytes", span("per broker", "replicas"), span("leaders")),
         "leaders_changed out_of_tolerance=brokers_out_of_tolerance by_leaders=leaders_out_of_tolerance",
+        "between_log_dirs=log_dir_moves? bytes=log_dir_moved_bytes? at_least=log_dir_lower_bound_bytes?",
+        "unknown_log_dirs=log_dir_unknown?",
     ],
-    "-moved, cluster",
+    "-moved, -log_dir_moves, cluster",
     note="Per broker: replicas, and leaders. Out of tolerance: brokers, by their replicas, and by their leaders.",
-    listed="clusters",
+    listed="metrics",
 )
 LOADS = View(
     *("loads", "replicas and preferred leaders of each broker"),
@@ -78,14 +86,21 @@ LOADS = View(
     "cluster, broker_id",
 )
 GOALS = View(
-    *("balance", "load of brokers in multiples of their share"),
+    *("balance", "loads in multiples of the share"),
     [
         *("cluster goal", words("kind", "is_hard", lambda is_hard: "hard" if is_hard else "soft")),
         *(span(f"{when}/share", f"load_{when}", ratio) for when in ("before", "after")),
-        Column("brokers out of bounds", lambda row: f"{row['out_load_before']:,} → {row['out_load_after']:,}", True),
+        Column("out of bounds", lambda row: f"{row['out_load_before']:,} → {row['out_load_after']:,}", True),
     ],
     "-out_load_after, -out_load_before, cluster, goal",
-    listed="goals",
+    listed="totals",
+)
+SHUT_LOG_DIRS = View(
+    *("balance", "log directories that take no replicas"),
+    [_BROKER, words("log directory", "log_dir", _path), "state=log_dir_state"],
+    "cluster, broker_id, log_dir",
+    "log_dir_state <> 'online'",
+    listed="log_dirs",
 )
 CHECKED = View(
     *("clusters", "clusters that were checked"),
@@ -141,7 +156,6 @@ SLOW_ASSIGNORS = View(
     [GROUP, "+assignor +leader_library +members +partitions +max_assignor_ms +timeout +timeout_ms finding"],
     "-max_assignor_ms, cluster, group_id",
     "finding IS NOT NULL",
-    listed="assignor times",
 )
 VIEWS = (
     *(REASSIGNED, LOADS),
@@ -226,7 +240,8 @@ def note_missing_racks(brokers: DataFrame) -> str | None:
 
 @progress("balancing loads", 1)
 def summarize_balance(balance: DataFrame) -> str:
-    """Returns one line per cluster and goal: loads as multiples of the share, and brokers out of bounds.
+    """Returns one line per cluster and goal: loads as multiples of the share, and brokers or log directories out of
+    bounds; and the log directories that are offline, cordoned, or unknown.
 
     Args:
         balance: Table `balance` of `replicas.reassign`, computed or read back.
@@ -242,7 +257,8 @@ def summarize_balance(balance: DataFrame) -> str:
             F.count(F.when(is_outside, 1)).alias(f"out_{name}"),
         ]
     grouped = balance.groupBy("cluster", "goal").agg(F.first("is_hard").alias("is_hard"), *columns)
-    return "\n".join(GOALS.printed(grouped, _LIMIT)[1:]) or "No cluster was balanced."
+    lines = [*GOALS.printed(grouped, _LIMIT), *SHUT_LOG_DIRS.printed(balance, _LIMIT)]
+    return "\n".join(lines[1:]) or "No cluster was balanced."
 
 
 @progress("checking replicas", 1)

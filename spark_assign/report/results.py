@@ -19,6 +19,8 @@ from spark_assign.report import (
     unused,
     zones,
 )
+from spark_assign.report.formatting import with_own_names
+from spark_assign.report.listed_groups import name_clusters_of
 from spark_assign.report.plan_summary import plan_html, plan_text
 from spark_assign.report.views import View
 from spark_assign.tables.simulation import COMPARED_VARIANTS
@@ -48,7 +50,7 @@ SUMMARIES: Mapping[str, Callable[[Any, int], str]] = {
     "Simulation": lambda of, top: simulation.summarize_simulation(
         of.availability, of.rejected, of.variants or ("configured",), top
     )[0],
-    "Sizing": lambda of, top: loads_and_sizes.summarize_sizes(of.sizes, of.rejected, top),
+    "Sizing": lambda of, top: loads_and_sizes.summarize_sizes(of.sizes, of.topic_sizes, of.rejected, top),
     "StreamsComparison": share_and_streams.summarize_streams_comparison,
     "StreamsDrift": share_and_streams.summarize_streams_drift,
     "StreamsPlan": share_and_streams.summarize_streams_plan,
@@ -82,6 +84,7 @@ SECTIONS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 """The argument of `report.html.report` for each result that has a page with sections of its own."""
 
 
+@with_own_names
 def summary(result: Result, top: int = 10) -> str:
     """Returns the summary that the command prints, or the first rows of each table if no command prints the result.
 
@@ -90,7 +93,9 @@ def summary(result: Result, top: int = 10) -> str:
         top: maximum number of rows in each list.
     """
     name = type(result).__name__
-    with result.computed_once(*(("metrics", "rejected") if name == "Plan" else ())) as once:
+    read = ("metrics", "rejected") if name == "Plan" else ()
+    with result.computed_once(*read) as once:
+        name_clusters_of(*(getattr(once, each) for each in read or once.tables), unless_known=True)
         return SUMMARIES[name](once, top) if name in SUMMARIES else _first_rows(once, top)
 
 
@@ -104,6 +109,7 @@ def _view(name: str, table: DataFrame) -> View:
     return View(name, name.replace("_", " "), order=", ".join(table.columns))
 
 
+@with_own_names
 def page(result: Result, title: str | None = None) -> str:
     """Returns the page of a result: its sections, or the first rows of each table; see `Result.to_html`."""
     from spark_assign.report.html import render_report, report
@@ -111,6 +117,7 @@ def page(result: Result, title: str | None = None) -> str:
     name = type(result).__name__
     title = title or ("Kafka assignment report" if name in SECTIONS else f"Kafka assignment: {name}")
     with result.computed_once() as once:
+        name_clusters_of(*once.tables.values(), unless_known=True)
         if name in SECTIONS:
             argument, of_result = SECTIONS[name]
             return report(**{argument: of_result(once)}, title=title)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,6 @@ from spark_assign.report.formatting import Rows, number
 
 if TYPE_CHECKING:
     from markupsafe import Markup
-
-WIDTH = 700
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,7 @@ class Bar:
         return self.even + self.uneven
 
 
+@charts.at_both_widths
 def draw_histogram(bars: Sequence[Bar], ident: str, title: str, unit: str) -> Markup:
     """Draws a bar per class, in two parts, with the number above it."""
     parts = [
@@ -72,7 +72,7 @@ def draw_histogram(bars: Sequence[Bar], ident: str, title: str, unit: str) -> Ma
             stroke=charts.channel("kind:N", scale=edged, legend=None),
         ),
         words.encode(x=x, y=charts.channel("to:Q", axis=None), text="words:N"),
-    ).properties(width=WIDTH, height=180)
+    ).properties(width=charts.width(), height=180)
     text = "; ".join(
         f"{bar.label}: {number(bar.total)} {unit}, {number(bar.uneven)} of them could be more even"
         for bar in bars
@@ -101,6 +101,7 @@ class TimePanel:
 _PAUSE_HEIGHT = 76
 
 
+@charts.at_both_widths
 def draw_pauses(panels: Sequence[TimePanel], ident: str, title: str, partitions: int) -> Markup:
     """Draws one panel per variant, with the same scales: the number of paused partitions, and rebalances below."""
     begin, end = _pause_window(panels)
@@ -128,7 +129,11 @@ def draw_pauses(panels: Sequence[TimePanel], ident: str, title: str, partitions:
                 strip.encode(
                     x=x, x2="to", y=charts.constant(_PAUSE_HEIGHT + 4), y2=charts.constant(_PAUSE_HEIGHT + 10)
                 ),
-            ).properties(width=WIDTH - 40, height=_PAUSE_HEIGHT, title=f"{panel.name}: {panel.text}")
+            ).properties(
+                width=charts.width() - 40,
+                height=_PAUSE_HEIGHT,
+                title=textwrap.wrap(f"{panel.name}: {panel.text}", charts.width() // 7),
+            )
         )
     chart = charts.vconcat(*rows, spacing=22)
     text = "; ".join(f"{panel.name}: {panel.text}" for panel in panels)
@@ -158,6 +163,7 @@ class LineSeries:
 _HOUR, _LINES_HEIGHT, _LABEL_HEIGHT = 3_600_000, 220, 17
 
 
+@charts.at_both_widths
 def draw_line_series(lines: Sequence[LineSeries], ident: str, title: str, unit: str) -> Markup:
     """Draws values that grow in steps over time: one line each, all on one scale, with the name at the end."""
     end = max((ms for line in lines for ms, _ in line.points), default=0.0) or 1.0
@@ -174,6 +180,8 @@ def draw_line_series(lines: Sequence[LineSeries], ident: str, title: str, unit: 
         axis={"title": None, "values": [0, most / 2, most], "format": ",.0f"},
     )
     drawn, names, below = [], [], float("inf")
+    beside = charts.width() != charts.NARROW
+    wide = charts.width() - (220 if beside else 40)
     for at, line in sorted(enumerate(lines), key=lambda each: each[1].points[-1][1] if each[1].points else 0):
         last = line.points[-1][1] if line.points else 0.0
         ink, dash = charts.STROKES[at % len(charts.STROKES)]
@@ -181,11 +189,12 @@ def draw_line_series(lines: Sequence[LineSeries], ident: str, title: str, unit: 
         stroke = {"color": color(ink), "strokeDash": dash, "strokeWidth": 2.5}
         drawn.append(charts.chart_of(values).mark("line", interpolate="step-after", **stroke).encode(x=x, y=y))
         below = min(_LINES_HEIGHT * (1 - last / most), below - _LABEL_HEIGHT)  # names do not cover each other
+        place = (wide + 8, below) if beside else (0, _LINES_HEIGHT + 60 + _LABEL_HEIGHT * at)
         name = charts.chart_of([{"words": f"{line.name} {last:,.0f}"}]).mark(
             "text", align="left", baseline="middle", fontWeight=600, color=color(ink)
         )
-        names.append(name.encode(x=charts.constant(WIDTH - 220 + 8), y=charts.constant(below), text="words:N"))
-    chart = charts.layer(*drawn, *names).properties(width=WIDTH - 220, height=_LINES_HEIGHT)
+        names.append(name.encode(x=charts.constant(place[0]), y=charts.constant(place[1]), text="words:N"))
+    chart = charts.layer(*drawn, *names).properties(width=wide, height=_LINES_HEIGHT)
     text = "; ".join(f"{line.name}: {line.text}" for line in lines)
     return charts.inline_svg(chart, ident, title, text)
 
@@ -210,7 +219,7 @@ def legend_html(parts: Mapping[str, str]) -> Markup:
     return Markup(f'<ul class="legend">{items}</ul>')
 
 
-_LABEL_WIDTH, _ROW_HEIGHT = 190, 20
+_LABEL_WIDTH, _ROW_HEIGHT, _MIN_STEP = 190, 20, 12  # columns of less than this have no numbers
 _MIN_OPACITY, _MAX_OPACITY = 0.1, 0.55  # text on it can still be read
 _MAX_LABELS = 12
 """Maximum number of generations that are labeled."""
@@ -226,12 +235,14 @@ class Cell:
     words: str
 
 
+@charts.at_both_widths
 def draw_heat_map(
     rows: Sequence[str], columns: Sequence[str], cells: Sequence[Cell], ident: str, title: str, unit: str
 ) -> Markup:
     """Draws a row per group and a column per time bucket. Larger values are darker."""
     most = max((cell.value for cell in cells), default=0) or 1
-    step = (WIDTH - _LABEL_WIDTH) / max(len(columns), 1)
+    label_width = min(_LABEL_WIDTH, charts.width() // 3)
+    step = (charts.width() - label_width) / max(len(columns), 1)
     values = []
     for cell in cells:
         pale = _MIN_OPACITY + (_MAX_OPACITY - _MIN_OPACITY) * math.sqrt(cell.value / most)
@@ -246,11 +257,13 @@ def draw_heat_map(
 
     shown = list(range(0, len(columns), every))
     x = named("column:O", columns, labelAngle=0, labelAlign="left", labelLimit=200, values=shown)
-    y = named("row:O", rows, labelLimit=_LABEL_WIDTH, minExtent=_LABEL_WIDTH)
+    y = named("row:O", rows, labelLimit=label_width, minExtent=label_width)
     base = charts.chart_of(values).encode(x=x, y=y)
     drawn = base.mark("rect", fill=color("problem")).encode(opacity=charts.channel("pale:Q", scale=None))
     figures = base.mark("text", fontSize=9, color=color("text")).encode(text="words:N")
-    chart = charts.layer(drawn, figures).properties(width=step * len(columns), height=_ROW_HEIGHT * len(rows))
+    chart = charts.layer(*([drawn, figures] if step >= _MIN_STEP else [drawn])).properties(
+        width=step * len(columns), height=_ROW_HEIGHT * len(rows)
+    )
     highest = sorted(cells, key=lambda cell: (-cell.value, cell.row, cell.column))[:5]
     text = "; ".join(f"{rows[cell.row]}, {columns[cell.column]}: {cell.words} {unit}" for cell in highest)
     return charts.inline_svg(chart, ident, title, text and f"Most: {text}")
@@ -274,6 +287,7 @@ class MemberTimeline:
 _PANEL_HEIGHT = 60
 
 
+@charts.at_both_widths
 def draw_member_timeline(past: MemberTimeline, ident: str, title: str) -> Markup:
     """Draws the members of a group over time, with a mark per generation above, and paused partitions below."""
     begin, end = _timeline_window(past)
@@ -301,7 +315,9 @@ def draw_member_timeline(past: MemberTimeline, ident: str, title: str) -> Markup
         line.encode(x=x, y=_level_axis(most, format="d")),
         _rectangles(marks, "round").encode(x=x, x2="from", y=charts.constant(-4), y2=charts.constant(-10)),
         words.encode(x=x, y=charts.constant(-18), text="words:N"),
-    ).properties(width=WIDTH - 40, height=_PANEL_HEIGHT, title={"text": "members, and each generation", "offset": 26})
+    ).properties(
+        width=charts.width() - 40, height=_PANEL_HEIGHT, title={"text": "members, and each generation", "offset": 26}
+    )
     if not past.pauses:
         return charts.inline_svg(above, ident, title, past.text)
     spans = [{"from": since, "to": until, "level": many, "none": 0} for since, until, many in past.pauses]
@@ -312,7 +328,7 @@ def draw_member_timeline(past: MemberTimeline, ident: str, title: str) -> Markup
         y2="none",
     )
     below = paused.properties(
-        width=WIDTH - 40, height=_PANEL_HEIGHT, title="partitions for which nothing was committed"
+        width=charts.width() - 40, height=_PANEL_HEIGHT, title="partitions for which nothing was committed"
     )
     chart = charts.vconcat(above, below, spacing=14)
     return charts.inline_svg(chart, ident, title, past.text)

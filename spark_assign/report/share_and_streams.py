@@ -74,7 +74,7 @@ SHARED = View(
         span("per partition", "per_partition"),
     ],
     "-assigned + revoked, cluster, group_id",
-    listed="groups",
+    listed="share_metrics",
 )
 PLANNED = View(
     *("metrics", "groups that restore most (active, standby: tasks per member)"),
@@ -87,14 +87,14 @@ PLANNED = View(
     ],
     "-moved_without_state, -moved_active, cluster, group_id",
     note="A task that moves without its state stops until its new owner has restored it.",
-    listed="groups",
+    listed="streams_metrics",
 )
 FOLLOWED = View(
     *("metrics", "classic applications until every task is at its final owner"),
     [GROUP, "probing_rebalances", *_TIMES],
     "-caught_up_seconds IS NULL, -caught_up_seconds, -restored_bytes, cluster, group_id",
     "probing_rebalances IS NOT NULL",
-    listed="restoring_groups",
+    listed="streams_metrics",
 )
 COMPARED = View(
     *("comparison", "Streams groups after what-if changes"),
@@ -107,19 +107,20 @@ COMPARED = View(
     ],
     "-stopped_task_seconds, -moved_without_state, -moved_active, cluster, group_id, what_if",
     note="In parentheses: the same change if no other member had state on disk.",
-    listed="groups",
+    listed="streams_comparison",
 )
 SIMULATED = View(
     *("steps", "classic Streams applications over all events, those that stop longest first"),
     [GROUP, "+simulation=variant events=steps", *_COSTS],
     "-stopped_task_seconds, cluster, group_id",
     note="Stopped task-seconds: time for which no member runs a task, summed over tasks.",
-    listed="groups",
+    listed="totals",
 )
 EVENTS = View(
     *("steps", "events"),
     [Column("at", lambda row: f"{row['at_ms'] / 1000:,.0f} s", True), "event", *_COSTS, "members=member_ids"],
     "step",
+    listed="streams_steps",
 )
 DRIFTED = View(
     *("streams_groups", "Streams groups that changed"),
@@ -129,7 +130,6 @@ DRIFTED = View(
     ],
     "-moved_active, -moved_standby, cluster, group_id",
     "change <> 'unchanged'",
-    listed="groups",
 )
 VIEWS = (PLANNED, COMPARED, SIMULATED, views.REJECTED)
 """The tables of the page, in order."""
@@ -152,7 +152,8 @@ def summarize_share_plan(plan: SharePlan, limit: int = _DEFAULT_LIMIT) -> str:
         f"{count(totals['unassigned'], 'partition')} without a member"
     )
     lines = SHARED.printed(plan.metrics, limit, totals["groups"]) if totals["groups"] else []
-    return "\n".join([heading, *lines, *read_rejected_lines(plan.rejected, num_rejected)])
+    rejected = read_rejected_lines(plan.rejected, num_rejected, name="share_rejected")
+    return "\n".join([heading, *lines, *rejected])
 
 
 @progress("planning streams groups", 1)
@@ -184,7 +185,7 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> st
             for row in rows[:limit]
             if row["never_caught_up"]
         ]
-    return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected)])
+    return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected, name="streams_rejected")])
 
 
 @progress("simulating Streams applications", 1)
@@ -201,7 +202,7 @@ def summarize_streams_simulation(simulation: StreamsSimulation, limit: int = _DE
     if lines:
         view = replace(EVENTS, title=f"events of {group_name(rows[0])}")
         lines += view.printed(simulation.steps.where(any_of(rows[:1])), limit)
-    return "\n".join([*lines, *read_rejected_lines(simulation.rejected)]).lstrip("\n")
+    return "\n".join([*lines, *read_rejected_lines(simulation.rejected, name="streams_rejected")]).lstrip("\n")
 
 
 @progress("comparing streams groups", 1)
@@ -217,7 +218,7 @@ def summarize_streams_comparison(comparison: StreamsComparison, limit: int = _DE
     for name in row["what_ifs"]:
         view = replace(COMPARED, title=f"Streams groups, what if {name} (in parentheses: without their standbys)")
         lines += view.printed(comparison.comparison.where(F.col("what_if") == name), limit)
-    return "\n".join([*lines, *read_rejected_lines(comparison.rejected)]).lstrip("\n")
+    return "\n".join([*lines, *read_rejected_lines(comparison.rejected, name="streams_rejected")]).lstrip("\n")
 
 
 @progress("looking for drift of streams groups", 1)

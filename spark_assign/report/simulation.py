@@ -21,6 +21,7 @@ from spark_assign.report.formatting import (
     by_group,
     count,
     group_key,
+    in_cluster,
     listed,
     listed_order,
     ratio,
@@ -49,7 +50,7 @@ def pause_location(row: Row | None, with_group: bool) -> str:
     if row is None or row["longest_pause_topic"] is None:
         return DASH
     partition = f"{row['longest_pause_topic']}-{row['longest_pause_partition']}"
-    return f"{row['cluster']}/{row['group_id']} {partition}" if with_group else partition
+    return f"{in_cluster(row['cluster'], row['group_id'])} {partition}" if with_group else partition
 
 
 def partition_seconds(ms: int | None) -> str:
@@ -94,7 +95,6 @@ COMPARED = View(
         *(figure(f"{name}/eager", f"{name}_ratio", ratio) for name in COMPARED_VARIANTS[1:]),
     ],
     "-eager_paused_partition_ms - cooperative_paused_partition_ms, cluster, group_id",
-    listed="groups",
 )
 
 
@@ -134,7 +134,7 @@ def summarize_simulation(
     largest = collected(of_first.orderBy(*never, F.desc("paused_partition_ms"), *names).limit(max(limit, 1)))
     if limit and any(row["groups"] > 1 for row in totals.values()):
         keys = list(map(group_key, largest))
-        rows = collected(comparable.where(any_of(largest)), "groups")
+        rows = collected(comparable.where(any_of(largest)), "availability")
         by_variant = {name: [row for row in rows if row["variant"] == name] for name in variants}
         lines += ["", format_groups(keys, by_variant)]
     return "\n".join([*lines, *read_rejected_lines(rejected)]), largest
@@ -179,7 +179,7 @@ def format_variants(totals: Mapping[str, Row]) -> str:
         totals: rows by variant: groups, rebalances, members_restarted, paused_partition_ms, longest_pause_ms, and
             `longest`: cluster, group_id, longest_pause_topic, and longest_pause_partition of the group with that pause.
     """
-    listed("variants", [{"variant": name, **row} for name, row in totals.items()])
+    listed("totals", [{"variant": name, **row} for name, row in totals.items()])
     sums = ("rebalances", "members_restarted", "paused_partition_ms", "longest_pause_ms")
     rows = [{"variant": name, **row, **{each: row[each] or 0 for each in sums}} for name, row in totals.items()]
     return "\n".join(COSTS.lines(rows, len(rows))[2:])
@@ -211,7 +211,7 @@ def format_groups(groups: Sequence[tuple[str, str]], rows: Mapping[str, Rows]) -
         group_rows = [by_key.get((name, cluster, group)) for name in rows]
         sizes = [row["partitions"] for row in group_rows if row is not None]
         cells = [DASH if row is None else _cost_text(row) for row in group_rows]
-        lines.append([f"{cluster}/{group}", f"{max(sizes, default=0):,}", *cells])
+        lines.append([in_cluster(cluster, group), f"{max(sizes, default=0):,}", *cells])
     return "\n".join([f"Groups with the largest costs {_COSTS}:", *aligned(lines)])
 
 

@@ -6,7 +6,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.advice.kernel.unused import CERTAINTIES, LIKELY, SUBJECTS
-from spark_assign.report.formatting import Row, Rows, aligned, count, format_bytes, more_lines, number, visible
+from spark_assign.report.formatting import (
+    Row,
+    Rows,
+    aligned,
+    count,
+    format_bytes,
+    in_cluster,
+    more_lines,
+    number,
+    visible,
+)
 from spark_assign.report.listed_groups import collected, long_sum, num_rows, read_rejected_lines
 from spark_assign.spark.progress import progress
 
@@ -54,7 +64,7 @@ def _costs(row: Row) -> list[str]:
 
 
 def _name(row: Row) -> str:
-    return "/".join(dict.fromkeys(row[name] for name in ("cluster", "group_id", "topic") if row[name]))
+    return in_cluster(row["cluster"], "/".join(dict.fromkeys(row[name] for name in ("group_id", "topic") if row[name])))
 
 
 def format_unused(rows: Rows) -> str:

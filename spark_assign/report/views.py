@@ -31,6 +31,7 @@ from spark_assign.report.formatting import (
     more_lines,
     number,
     partition_name,
+    rejected_name,
 )
 from spark_assign.report.formatting import (
     grouped as grouped,
@@ -264,8 +265,7 @@ def rejected_view(*key: str) -> View:
     Args:
         key: the columns that name what is rejected.
     """
-    what = Column("what", lambda row: "/".join(cell(row[name]) for name in row if name not in ("code", "detail")))
-    return View("rejected", "rejected", [what, "code detail"], ", ".join((*key, "code")))
+    return View("rejected", "rejected", [Column("what", rejected_name), "code detail"], ", ".join((*key, "code")))
 
 
 REJECTED = rejected_view(*GROUP_KEY)

@@ -53,9 +53,9 @@ def summarize_zones(
     sums = (F.sum(name).alias(name) for name in _SUMS)
     (total,) = collected(current.agg(*sums, F.first("currency", True).alias("currency")))
     (saved,) = collected(improvements.agg(num_rows("groups"), F.sum("saved_per_day").alias("saved")))
-    improvement_rows = collected(improvements.orderBy(F.desc("saved_per_day"), *GROUP_KEY).limit(limit), "groups")
+    improvement_rows = collected(improvements.orderBy(F.desc("saved_per_day"), *GROUP_KEY).limit(limit), "zones")
     by_cost = unknown.orderBy(F.desc_nulls_last("cost_at_most"), *GROUP_KEY)
-    unknown_rows = collected(by_cost.limit(limit + 1), "unknown", limit)  # `limit`
+    unknown_rows = collected(by_cost.limit(limit + 1), "zones", limit)  # `limit`
     candidate_moves = replica_moves.where(F.col("follower_fetching") == follower_fetching)
     order = (F.desc("saved_bytes_per_day"), F.col("cluster"), F.col("topic"), F.col("partition"), F.col("kind"))
     moves = collected(candidate_moves.orderBy(*order).limit(limit + 1), "replica_moves", limit)  # `limit`

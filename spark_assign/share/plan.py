@@ -96,7 +96,7 @@ def plan_share(fleet: FleetTables) -> SharePlan:
         FleetError: The table `groups` is missing, or the fleet contains invalid rows that belong to no group.
     """
     if fleet.groups is None:
-        problem = "the table is missing, so that no group is known to be a share group"
+        problem = "the table is missing, so no group is known to be a share group"
         raise FleetError([Fault("groups", "group_type", problem, "Add it, with group_type = 'share'")])
     share_groups = fleet.groups.where(F.col("group_type") == SHARE).select(*GROUP_KEY)
     share_facts = facts.gather_facts(fleet, topic_ids=True, initialized=True, owned_order=True)

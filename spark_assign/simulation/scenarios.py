@@ -64,7 +64,7 @@ class Scenario:
             frames = {name: dataframe_of_rows(spark, rows, INPUT_TABLES[name]) for name, rows in self.tables.items()}
             return FleetTables(**frames), dataframe_of_rows(spark, self.events, EVENTS)
         if fleet is None:
-            raise ConfigError(f"scenario {self.name} has no fleet of its own. Pass one")
+            raise ConfigError(f"scenario {self.name} has no fleet. Pass one")
         events = dataframe_of_rows(spark, [{"cluster": "", **each} for each in self.events], EVENTS).drop("cluster")
         clusters = fleet.members.select("cluster").distinct()
         return fleet, events.crossJoin(clusters).select(*EVENTS.fieldNames())
@@ -180,7 +180,7 @@ def simulate_scenario(scenario: Scenario, variants: Sequence[str], settings: Set
         ConfigError: the scenario has no tables.
     """
     if scenario.tables is None:
-        raise ConfigError(f"scenario {scenario.name} has no fleet of its own. Simulate it with Spark")
+        raise ConfigError(f"scenario {scenario.name} has no fleet. Simulate it with Spark")
     facts = facts_of_rows(scenario.tables, scenario.events)
     tables = simulate_in_memory(facts, variants, settings.timing, (RESULTS, TRACE, OWNERSHIP))
     simulated = [(_columns(row, "variant"), row) for row in tables[RESULTS] if "code" not in row]

@@ -13,12 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_assign.java.key_index import index_rows, to_int_array
-from spark_assign.numeric.partition_slices import (
-    BITMAP_INDEX_BITS,
-    WORDS_PER_BITMAP,
-    read_bitmaps,
-    slices_from_bitmaps,
-)
+from spark_assign.numeric.partition_slices import BITMAP_INDEX_BITS, WORDS_PER_BITMAP, read_bitmaps, slices_from_bitmaps
 from spark_assign.spark.arrow_batches import map_arrow_batches
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, MEMBER_KEY
 

@@ -1,6 +1,6 @@
 """One pass over whole groups: rows of several tables become facts, and a kernel turns facts into tagged rows.
 
-    tables ─ to_facts ─ union ─ shuffle by key ─ kernel (`mapInArrow`) ─ tagged rows ─ projections
+    tables ─ gather_tables ─ shuffle by key ─ kernel (`mapInArrow`) ─ tagged rows ─ projections
 
 `stores.result.LazyResult` has the projections. Facts and tagged rows are both rows of several kinds in one table;
 `kind` determines which columns a row uses.
@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from spark_assign.spark.arrow_batches import map_arrow_batches
@@ -23,29 +22,6 @@ from spark_assign.spark.engine import cached, with_schema
 
 Kernel = Callable[..., Iterable[pa.Table]]
 """A function from the facts of a Spark task and `schema`, that of the tagged rows, to tables of tagged rows."""
-
-
-def to_facts(rows: DataFrame, schema: pa.Schema, kind: int | Column, **columns: str | Column) -> DataFrame:
-    """Returns rows as facts of a kind.
-
-    Spark's conversion to Arrow is quadratic in the number of null lists, so that missing lists are empty.
-
-    Args:
-        rows: The rows, which have the columns of the schema before `kind`: the key.
-        schema: Columns of the facts.
-        kind: Kind of the facts.
-        columns: Source of each column of the facts; missing columns are null, or an empty list.
-    """
-    fields = from_arrow_schema(schema).fields
-    values: dict[str, str | Column] = {f.name: F.array() for f in fields if isinstance(f.dataType, ArrayType)}
-    values |= {"kind": F.lit(kind) if isinstance(kind, int) else kind} | columns
-    key = schema.names[: schema.names.index("kind")]
-    return rows.select(*key, *(_column(values.get(f.name), f) for f in fields[len(key) :]))
-
-
-def _column(value: str | Column | None, field: StructField) -> Column:
-    column = F.lit(None) if value is None else F.col(value) if isinstance(value, str) else value
-    return column.cast(field.dataType).alias(field.name)
 
 
 def gather_tables(
@@ -72,6 +48,29 @@ def gather_tables(
     empty = {table: F.array().cast(rows.schema[table].dataType).alias(table) for table, rows in lists.items()}
     filled = (rows.select(*key, *(empty | {table: F.col(table)}).values()) for table, rows in lists.items())
     return reduce(DataFrame.unionByName, filled)
+
+
+def gather_columns(
+    tables: Mapping[str, DataFrame | None], key: Sequence[str], columns: Mapping[str, Iterable[Sequence[str]]]
+) -> DataFrame:
+    """Returns the rows of all tables with `table`, its index in `columns`, and the columns of all tables: null, or an
+    empty list, in the rows of others. It costs less than `gather_tables`; columns of one name must have one type.
+
+    Args:
+        tables, key, columns: see `gather_tables`.
+    """
+    typed = [
+        rows.select(
+            *key,
+            F.lit(at).cast("byte").alias("table"),
+            *(name for of in columns[table] for name in of if name in rows.columns),
+        )
+        for at, table in enumerate(columns)
+        if (rows := tables.get(table)) is not None
+    ]
+    fields = [field for rows in typed for field in rows.schema if isinstance(field.dataType, ArrayType)]
+    empty = {field.name: F.array().cast(field.dataType).alias(field.name) for field in fields}
+    return union(rows.select("*", *(empty[name] for name in empty if name not in rows.columns)) for rows in typed)
 
 
 def union(tables: Iterable[DataFrame]) -> DataFrame:

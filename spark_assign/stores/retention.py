@@ -115,7 +115,7 @@ def remove(spark: SparkSession | None, attempts: Iterable[StoredAttempt]) -> Non
                 _remove_rows(spark, location, of_location)
         except (OSError, pa.ArrowException, PySparkException) as error:
             hint = (
-                ". Rows can only be removed from tables that support DELETE, such as those of Delta and Iceberg"
+                ". Rows can only be removed from tables that support DELETE, such as Delta and Iceberg tables"
                 if spark
                 else ""
             )

@@ -254,7 +254,7 @@ def _given_topology(
     different = sorted((subscribed ^ given.keys()) | {topic for topic, at in sources.items() if given.get(topic) != at})
     if different:
         raise TopologyError(
-            f"The given topology isn't that of the members: they differ in {', '.join(different)}. Give the topology "
+            f"The given topology differs from the members' topology in {', '.join(different)}. Give the topology "
             "of the release that runs"
         )
     return rows

@@ -21,6 +21,7 @@ SIZES = schema(
     "partitions_needed long?, load double, load_at_quantile double, max_load double, max_load_needed double?",
     "capacity double?, capacity_source string?, drain_seconds double?, drain_seconds_needed double?",
     "hot_topic string, hot_partition long, hot_load double, moved long?, paused_partition_seconds double?",
+    "threads_per_pod long?, threads_per_pod_source string?, pods long?, pods_needed long?, nodes_needed long?",
 )
 """One row per group and assignor. All loads are in messages per second.
 
@@ -28,13 +29,16 @@ SIZES = schema(
 (`advice.kernel.size`). `members`: current number of members. `needed`: smallest number of members that keeps up; null
 if none does, or if the capacity of a member is unknown. `knee`: number of members at which the curve bends.
 `saturation_members`: with more members than this, the load of the most loaded member doesn't decrease. `limited_by`:
-the reason, which is `partitions`, `hot-partition`, or `assignor`. `partitions_needed`: number of partitions, and of
-members, that must share the load evenly. `load`, `load_at_quantile`: load of the group, mean and at the quantile.
-`max_load`, `max_load_needed`: load of the most loaded member, with the current and the needed number of members.
-`hot_load`: load of the hottest partition. `hot_topic`, `hot_partition`: the hottest partition. `capacity`: load that a
-member can handle. `capacity_source`: `configured` or `measured`. `drain_seconds`, `drain_seconds_needed`: time until
-the slowest member has read its lag, with the current and the needed number of members; as in METRICS. `moved`,
-`paused_partition_seconds`: cost of the change to `needed` members."""
+the reason, which is `partitions`, `hot-partition`, `assignor`, or, in share groups, `record-locks`.
+`partitions_needed`: number of partitions, and of members, that must share the load evenly. `load`, `load_at_quantile`:
+load of the group, mean and at the quantile. `max_load`, `max_load_needed`: load of the most loaded member, with the
+current and the needed number of members. `hot_load`: load of the hottest partition. `hot_topic`, `hot_partition`: the
+hottest partition. `capacity`: load that a member can handle. `capacity_source`: `configured` or `measured`.
+`drain_seconds`, `drain_seconds_needed`: time until the slowest member has read its lag, with the current and the needed
+number of members; as in METRICS. `moved`, `paused_partition_seconds`: cost of the change to `needed` members.
+`threads_per_pod`: members per pod; `threads_per_pod_source`: `configured`, or `read` from the members' hosts. `pods`,
+`pods_needed`, `nodes_needed`: the current and the needed number of members in pods, and nodes for the latter. All five
+are null if unknown. If members per pod are known, `needed` is the number of members in whole pods."""
 
 CURVES = schema(
     f"{_GROUP}, assignor string, members long, is_current boolean, max_load double",
@@ -49,7 +53,24 @@ members without partitions. `unassigned`: number of partitions without an owner,
 subscribe to all topics. `keeps_up`: whether all partitions are assigned, and the most loaded member can handle its load
 with the headroom; null if the capacity of a member is unknown. The other columns are those of SIZES."""
 
-SIZE_TABLES: dict[str, StructType] = {"sizes": SIZES, "curves": CURVES, "rejected": REJECTED}
+TOPIC_SIZES = schema(
+    f"{_GROUP}, topic string, verdict string, partitions long, partitions_needed long?, reason string",
+    "load double, load_at_quantile double, hot_partition long, hot_load double",
+)
+"""One row per group and topic that it subscribes to. Of several groups, the largest `partitions_needed` counts.
+
+`verdict`: `enough`, `too-few`, or `unknown`. `partitions_needed`: number of partitions with which a member, or as many
+members of a share group as can work on one partition at the same time, can handle the hottest partition with the
+headroom, if its load remains the same multiple of the mean; null if rates or the capacity of a member are unknown.
+`load`, `load_at_quantile`: load of the topic, mean and at the quantile. `hot_partition`, `hot_load`: the hottest
+partition, and its load."""
+
+SIZE_TABLES: dict[str, StructType] = {
+    "sizes": SIZES,
+    "curves": CURVES,
+    "topic_sizes": TOPIC_SIZES,
+    "rejected": REJECTED,
+}
 
 # --- advise_membership --------------------------------------------------------------------------------------
 

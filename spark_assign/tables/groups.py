@@ -204,6 +204,22 @@ ALTERNATIVES = {"subscriptions": "subscription_lists"}
 OFFSETS = schema(_GROUP, "topic string, partition int, committed_offset long?, end_offset long?, lag long?")
 """Offsets in records: committed offset of the group, end offset of the partition, and their difference."""
 
+LOG_DIRS = schema(
+    "cluster string, broker_id int, log_dir string, error string?, total_bytes long?, usable_bytes long?",
+    "cordoned boolean?",
+)
+"""Log directories of brokers (`log.dirs`). `log_dir`: absolute path. `error`: null if the directory is online.
+`total_bytes`, `usable_bytes`: size and free space of its volume (KIP-827); null before Kafka 3.3. Directories on one
+volume have the same numbers. `cordoned`: whether the directory gets no new replicas (KIP-1066); null before 4.3."""
+
+LOG_DIR_REPLICAS = schema(
+    "cluster string, topic string, partition int, broker_id int, log_dir string, bytes long?, offset_lag long?",
+    "is_future boolean",
+)
+"""The log of each replica on an online log directory (KIP-113). `log_dir`: path of the directory. `bytes`: size of its
+segments. `offset_lag`: messages that it lacks. `is_future`: whether the log is a copy that replaces the replica's log
+in another directory of the broker when it's complete."""
+
 UNDESCRIBED = schema(_GROUP, "error string")
 """Groups that the cluster listed but did not describe, with its error."""
 
@@ -214,7 +230,12 @@ SNAPSHOT_TABLES: dict[str, StructType] = {
     "offsets": OFFSETS,
     "undescribed": UNDESCRIBED,
 }
-OPTIONAL_SNAPSHOT_TABLES: dict[str, StructType] = {"loads": LOADS, "changelogs": CHANGELOGS}
+OPTIONAL_SNAPSHOT_TABLES: dict[str, StructType] = {
+    "loads": LOADS,
+    "changelogs": CHANGELOGS,
+    "log_dirs": LOG_DIRS,
+    "log_dir_replicas": LOG_DIR_REPLICAS,
+}
 """Tables that a snapshot writes only if it has read them."""
 
 SNAPSHOTS = schema("cluster string, taken_at timestamp, kafka_cluster_id string?, content string?")

@@ -46,37 +46,51 @@ PARTITIONS = schema(_TOPIC, "partitions int")
 PLACEMENT = schema(
     _TOPIC,
     "partition int, previous_replicas array<int>?, replicas array<int>, leader int, moved int",
-    "leader_changed boolean, bytes long?",
+    "leader_changed boolean, bytes long?, previous_log_dirs array<string>?, log_dirs array<string>?",
+    "log_dir_bytes array<long>?",
 )
 """`previous_replicas`: replicas before the reassignment; null for a new partition. `moved`: number of replicas on
 brokers that didn't have the partition. `leader_changed`: whether the preferred leader changes. `bytes`: of one
-replica."""
+replica. `previous_log_dirs`, `log_dirs`: log directory of each of `previous_replicas` and of `replicas`, or `any` if
+it doesn't change or is left to the broker; empty: all are. `log_dir_bytes`: bytes that each of `replicas` moves between
+two directories of its broker."""
 
-MOVES = schema(_TOPIC, "partition int, from_broker_id int?, to_broker_id int, reason string, bytes long?")
-"""`reason`: removed-broker, fenced-broker, cordoned-broker, rack, replication-factor (with a null `from_broker_id`), or
-balance."""
+MOVES = schema(
+    _TOPIC,
+    "partition int, from_broker_id int?, to_broker_id int, reason string, bytes long?, from_log_dir string?",
+    "to_log_dir string?",
+)
+"""`reason`: removed-broker, fenced-broker, cordoned-broker, rack, replication-factor (with a null `from_broker_id`),
+balance, or log-dirs (between two log directories of one broker). `from_log_dir`, `to_log_dir`: paths; null if unknown,
+or left to the broker."""
 
 METRICS = schema(
     "cluster string, brokers long, partitions long, replicas long, new_partitions long, moved long",
     "required_moves long, lower_bound long, moves_above_bound long, moved_bytes long?, lower_bound_bytes long?",
     "leaders_changed long, leaders_reordered long, min_replicas long, max_replicas long",
     "brokers_out_of_tolerance long, min_leaders long, max_leaders long, leaders_out_of_tolerance long",
+    "log_dir_moves long?, log_dir_moved_bytes long?, log_dir_lower_bound_bytes long?, log_dir_unknown long?",
 )
 """One row per cluster. `brokers`: brokers that can have replicas. `new_partitions`: partitions that are added. `moved`:
 moved replicas; `required_moves`: minimum that the hard constraints require; `lower_bound`: no plan with the same
 tolerance moves fewer; `moves_above_bound`: `moved` less `lower_bound`. `leaders_changed`: partitions with another
 preferred leader. `leaders_reordered`: changes of the preferred leader in partitions without moves.
 `brokers_out_of_tolerance`, `leaders_out_of_tolerance`: brokers out of tolerance of their share of replicas (of bytes if
-sizes are known), and of preferred leaders."""
+sizes are known), and of preferred leaders. `log_dir_moves`: replicas that move to another directory of their broker;
+null without the goal log-dirs. `log_dir_moved_bytes`, `log_dir_lower_bound_bytes`: their bytes, and the fewest that
+balance the directories. `log_dir_unknown`: replicas whose directory is unknown."""
 
 BALANCE = schema(
     _BROKER,
-    "goal string, is_hard boolean, load_before double, load_after double, share double, min_load double",
-    "max_load double, capacity double?",
+    "goal string, is_hard boolean, load_before double?, load_after double?, share double, min_load double",
+    "max_load double, capacity double?, log_dir string?, log_dir_state string?",
 )
-"""One row per broker and goal of `--balance`. `goal`: disk (bytes), in, out, leader-in (bytes/s), count (replicas), or
-leaders. `is_hard`: whether the goal must be met. `share`: even share, proportional to the capacity; 0 for a broker that
-can't have replicas. `min_load`, `max_load`: bounds by the tolerance and the capacity threshold."""
+"""One row per broker and goal of `--balance`. `goal`: disk (bytes), in, out, leader-in (bytes/s), count (replicas),
+leaders, or log-dirs (bytes; one row per log directory). `is_hard`: whether the goal must be met. `load_before`,
+`load_after`: null for a log directory that is offline or unknown. `share`: even share, proportional to the capacity; 0
+for a broker that can't have replicas. `min_load`, `max_load`: bounds by the tolerance and the capacity threshold.
+`log_dir`: path; null for a broker whose directories are unknown. `log_dir_state`: online, offline, cordoned, or
+unknown."""
 
 CLUSTER_REJECTED = schema("cluster string, code string, detail string")
 
@@ -91,7 +105,8 @@ SCHEDULE = schema(
     "execute string, verify string",
 )
 """One row per batch of a reassignment, in order. `batch`: number of the batch, from 1. `name`: file of the batch.
-`copied_bytes`: bytes that new replicas copy. `throttle`: bytes/s for each broker, in each direction.
+`copied_bytes`: bytes that new replicas copy, and that move between log directories. `throttle`: bytes/s for each
+broker, in each direction, and between its log directories.
 `slowest_broker_id`: broker that ends last. `min_seconds`: time without new writes. `max_seconds`: time with new writes
 at the measured rates, and with waits of followers; null if new writes use up the throttle. `lower_bound_seconds`: no
 batches and no order of them take less in total. `latest_start`: when the batch must start for the last one to be

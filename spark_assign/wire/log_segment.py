@@ -18,6 +18,7 @@ import numpy.typing as npt
 from spark_assign.numeric.array_types import BoolArray, IntArray
 
 CUT_OFF, CORRUPT, UNKNOWN_FORMAT = "cut-off", "corrupt", "unknown-format"
+NO_HEADER = "bytes aren't a header"
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _HEADER_FIELDS = np.dtype(">i8, >i4, >i4, i1, >u4, >i2, >i4, >i8, >i8, >i8, >i2, >i4, >i4")
@@ -189,7 +190,7 @@ def _read_header(data: bytes, position: int) -> Batch | str:
     """Returns the batch that starts at a position, decoded from its header, or the text of the error."""
     remaining = len(data) - position
     if remaining < _START.size:
-        return f"{remaining} bytes are no header"
+        return f"{remaining} {NO_HEADER}"
     base, length, _, magic = _START.unpack_from(data, position)
     if magic not in _MIN_LENGTH:
         return f"message format {magic}"
@@ -261,7 +262,7 @@ def _classify_damage(data: bytes, position: int, end: int, last_offset: int, err
     if end == len(data):
         if not data[position:].strip(b"\0"):  # a broker may make the file as long as it will be
             return None
-        if not isinstance(_read_header(data, position), Batch) and error.endswith(("left", "no header")):
+        if not isinstance(_read_header(data, position), Batch) and error.endswith(("left", NO_HEADER)):
             return Damaged(position, end - position, last_offset, CUT_OFF, error)
     code = UNKNOWN_FORMAT if error.startswith("message format") else CORRUPT
     return Damaged(position, end - position, last_offset, code, error)

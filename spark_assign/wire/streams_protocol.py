@@ -228,4 +228,4 @@ def _modified_utf8(reader: Reader) -> None:
     """
     data = reader.take(reader.uint16())
     if not data.isascii() and not _MODIFIED_UTF8.fullmatch(data):
-        raise WireError("a text that is no modified UTF-8")
+        raise WireError("a text that isn't modified UTF-8")

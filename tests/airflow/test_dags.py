@@ -189,6 +189,12 @@ def test_assets_are_updated(dags: dict[str, DAG]) -> None:
     assert snapshot.startswith("file:///")
     assert (snapshot.endswith("/out/snapshots"), plan.endswith("/out/plans")) == (True, True)
     assert outlets["on_databricks"] == {"watch": []}, "the bundle says where"
+    assert outlets["each_morning"]["daily.page"] == ["file:///data/out"]
+    inlets = {name: {task.task_id: task.inlets for task in dag.tasks if task.inlets} for name, dag in dags.items()}
+    assert inlets["of_fleet"] == {"plan": [asset("main.kafka")]}
+    assert inlets["of_cluster"] == {"plan": dags["of_cluster"].get_task("snapshot").outlets}
+    assert inlets["each_morning"] == {"daily.page": [asset("/data/out/snapshots")]}
+    assert inlets["on_databricks"] == {"watch": [asset("main.other")]}
     assert asset("main.kafka_plans").uri == "main.kafka_plans"
     assert asset("s3a://box/plans").uri == "s3a://box/plans"
 

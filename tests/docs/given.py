@@ -101,7 +101,7 @@ RESTART = [{"at_ms": 10_000, "event": "rolling-restart", "down_ms": 20_000, "pau
 
 
 def _week(number: int) -> dict[str, list[dict[str, Any]]]:
-    """docs/unused.md: one of two snapshots, in which a topic and a group are without a use."""
+    """docs/zones.md: one of two snapshots, in which a topic and a group are without a use."""
     ends = {"orders": 500 + 700 * number, "legacy.events": 90, "prices": 40}
     commits = {"billing": 500 + 700 * number, "old-importer": 300}
     policies = {"prices": "compact"}
@@ -127,7 +127,27 @@ def _week(number: int) -> dict[str, list[dict[str, Any]]]:
     }
 
 
+_GB = 10**9
+_LOGS = [(topic, at, broker) for topic in ("orders", "clicks") for at in range(6) for broker in (1, 2)]
+DISKS: dict[str, list[dict[str, Any]]] = {
+    "brokers": [{"broker_id": each, "rack_id": None} for each in (1, 2)],
+    "replicas": [{"topic": name, "partition": at, "replicas": [1, 2]} for name, at, broker in _LOGS if broker == 1],
+    "log_dirs": [
+        {"broker_id": broker, "log_dir": f"/data/{disk}", "total_bytes": 500 * _GB, "usable_bytes": 300 * _GB}
+        | ({"error": "KafkaStorageError"} if (broker, disk) == (2, 3) else {})
+        for broker in (1, 2)
+        for disk in (1, 2, 3)
+    ],
+    "log_dir_replicas": [
+        {"topic": name, "partition": at, "broker_id": broker, "is_future": False, "bytes": (5 + 3 * at) * _GB}
+        | {"log_dir": f"/data/{1 if name == 'orders' else 2}"}
+        for name, at, broker in _LOGS
+    ],
+}
+"""docs/log-dirs.md: two brokers with three log directories, of which one is empty or offline."""
+
 JSON_FLEETS = {
+    "disk-fleet": DISKS,
     "zones-fleet": ZONES,
     "classic-fleet": CLASSIC | {"events": RESTART},
     "last-week": _week(0),
@@ -200,7 +220,7 @@ def names(spark: SparkSession, page: str, fleet: Fleet) -> dict[str, Any]:
 
 STORED = ("docs/databricks.md",)
 """Pages that take a stored plan of the sample for granted, in output/plan."""
-OF_THE_SAMPLE = ("docs/replicas.md", "docs/placement.md", "docs/operate.md", "docs/sticky.md", "docs/libraries.md")
+OF_THE_SAMPLE = ("docs/replicas.md", "docs/operate.md", "docs/sticky.md", "docs/libraries.md")
 WEIGHT = StructField("user_data", StringType())
 
 
@@ -280,7 +300,7 @@ def _databricks(spark: SparkSession, fleet: Fleet) -> dict[str, Any]:
 _OF_PAGES: dict[str, Callable[[SparkSession, Fleet], dict[str, Any]]] = {
     "docs/connect.md": _connect,
     "docs/databricks.md": _databricks,
-    "docs/placement.md": _replicas,
+    "docs/operate.md": _replicas,
     "docs/report.md": _report,
     "docs/share.md": _applications,
     "docs/simulate.md": _simulate,

@@ -85,6 +85,12 @@ def block(page: str, begins: str) -> list[str]:
     return found.lines
 
 
+def claims_of(page: Path) -> list[str]:
+    """The claims about Kafka in the comments of a page, each with its source: `claim: source`."""
+    found = re.findall(r"<!-- source:(.*?)-->", page.read_text(encoding="utf-8"), re.DOTALL)
+    return [" ".join(claim.split()) for comment in found for claim in comment.split(";")]
+
+
 def name_of(page: Path) -> str:
     """The name of a page in a message."""
     return page.relative_to(ROOT).as_posix() if page.is_relative_to(ROOT) else page.name

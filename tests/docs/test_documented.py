@@ -6,6 +6,7 @@ A page has a folder of its own, with what `given.fill` puts there. What no page 
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -22,10 +23,12 @@ from pyspark.sql import functions as F
 from jobs import plan as plan_job
 from spark_assign import Fleet
 from spark_assign.groups import registry
+from spark_assign.report import charts
 from spark_assign.spark.engine import is_embedded
 from spark_assign.tables.groups import INPUT_TABLES
 from tests.docs import given, homes, rewrite, shown
-from tests.docs.pages import Step, pages, steps
+from tests.docs.pages import ROOT, Step, pages, steps
+from tests.docs.pictures import PICTURES, of_report
 from tests.docs.recalled import recalled
 from tests.docs.terminal import Line, terminal
 
@@ -118,13 +121,29 @@ def test_what_a_page_tells_to_run(
     assert code == 0, f"the last command of {page.name} ended with exit code {code}"
     assert not parted, "\n\n".join(parted)
     for name in re.findall(r"!\[[^]]*\]\(([\w.-]+\.svg)\)", page.read_text()):
-        (drawn,) = tmp_path.glob(f"*/{name}")
-        assert labels(drawn) == labels(page.parent / name), f"{name} isn't what the commands of {page.name} draw"
+        if name in PICTURES:
+            continue
+        drawn = [file.read_text(encoding="utf-8") for file in tmp_path.glob(f"*/{name}")]
+        ident = name.removesuffix(".svg").rpartition("-")[2]
+        reports = [file.read_text(encoding="utf-8") for file in sorted(tmp_path.rglob("*.html"))]
+        drawn = drawn or [of_report(text, ident) for text in reports if f'"{ident}-t"' in text]
+        if os.environ.get(rewrite.VARIABLE):
+            (page.parent / name).write_text(drawn[0], encoding="utf-8")
+        shown_there = (page.parent / name).read_text(encoding="utf-8")
+        assert labels(drawn[0]) == labels(shown_there), f"{name} isn't what the commands of {page.name} draw"
 
 
-def labels(drawing: Path) -> list[tuple[str, ...]]:
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_of_what_pages_say(name: str, tmp_path: Path) -> None:
+    """They are what `python -m tests.docs.pictures` draws."""
+    charts.write_chart(PICTURES[name](), str(tmp_path / name))
+    drawn, there = (labels((folder / name).read_text(encoding="utf-8")) for folder in (tmp_path, ROOT / "docs"))
+    assert drawn == there
+
+
+def labels(drawing: str) -> list[tuple[str, ...]]:
     """The texts and the shapes of a drawing; their places depend on the fonts of a machine."""
-    return re.findall(r'aria-label="([^"]*)"|<text[^>]*>([^<]*)|<(path|rect) ', drawing.read_text(encoding="utf-8"))
+    return re.findall(r'aria-label="([^"]*)"|<text[^>]*>([^<]*)|<(path|rect) ', drawing)
 
 
 def work_in(spark: SparkSession, folder: str) -> str:

@@ -12,17 +12,28 @@ import pytest
 
 from tests.cases import cases
 from tests.docs import homes, shown
-from tests.docs.pages import ROOT, Step, blocks, name_of, others, pages, steps
+from tests.docs.pages import ROOT, Step, blocks, claims_of, name_of, others, pages, steps
 from tests.docs.terminal import Line, terminal
+from tests.help_texts import texts
 
+COMMENT = re.compile(r"<!--.*?-->\n*", re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 OF_OTHERS = (
     *("--engine", "--repeats", "--resume", "--quick", "--page"),  # of the benchmarks
-    *("--alter", "--replica-assignment", "--members", "--state", "--type"),  # of Kafka's tools
+    *("--alter", "--replica-assignment", "--members", "--state", "--type", "--verify"),  # of Kafka's tools
+    *("--replica-alter-log-dirs-throttle", "--describe", "--topic-list"),  # of Kafka's tools
     *("--no-deps", "--wheel-dir", "--spark"),
     *("--var", "--params"),  # of databricks bundle
     *("--sample", "--seed", "--budget", "--page"),  # of mutation/mutants
 )
+
+SOURCE = re.compile(r"(KIP|KAFKA)-\d+|#\d+|tests/[\w/.-]+\.(py|md)|[A-Z][a-z]+[A-Z]\w+")
+
+NOT_FOR_USERS = {
+    *("architecture", "benchmarks", "mutants", "rules-index", "threat-model"),
+    *("commands", "reference", "tables"),  # generated
+}
+"""Pages for contributors, and references."""
 
 PAGE = """
 # A page
@@ -240,11 +251,26 @@ def test_a_command_has_one_outcome() -> None:
 
 
 def test_user_pages_are_short() -> None:
-    """README has at most 80 lines, a page for users 250; generated pages and those for contributors are longer."""
-    others = {"benchmarks", "commands", "mutants", "reference", "tables"}
-    lengths = {page.stem: len(page.read_text().splitlines()) for page in pages() if page.stem not in others}
-    assert lengths["README"] <= 80
+    """Without comments, README has at most 80 lines, and each of at most 40 user pages 250 of 120 characters."""
+    bodies = {page.stem: COMMENT.sub("", page.read_text()) for page in pages() if page.stem not in NOT_FOR_USERS}
+    lengths = {name: len(text.splitlines()) for name, text in bodies.items()}
+    assert lengths.pop("README") <= 80
     assert {name: lines for name, lines in lengths.items() if lines > 250} == {}
+    assert len(lengths) <= 40
+    shown = re.compile(r"^ *```.*?^ *```|^ *[|!].*?$|<[^>]*>|\]\(\S*\)", re.MULTILINE | re.DOTALL)
+    prose = ((name, line) for name, text in bodies.items() for line in shown.sub("", text).splitlines())
+    assert [each for each in prose if len(each[1]) > 120] == []
+
+
+def test_claims_about_kafka_have_sources() -> None:
+    """At least 80 claims, each as `claim: its KIP, ticket, class, or record` in a comment of its page.
+
+    tests/kafka/classes/test_defaults.py looks the classes up, and has the defaults of settings besides.
+    """
+    claims = [(page.name, *claim.split(": ", 1)) for page in pages() for claim in claims_of(page)]
+    unproven = [claim for claim in claims if len(claim) < 3 or not SOURCE.search(claim[2])]
+    assert not unproven
+    assert len(claims) >= 80
 
 
 def test_tables_are_aligned() -> None:
@@ -254,6 +280,13 @@ def test_tables_are_aligned() -> None:
             drawn = [line for line in block.lines if line.startswith(("+-", "|"))]
             if drawn and drawn[0].startswith("+-"):
                 assert len({len(line) for line in drawn if line != "|"}) == 1, f"{page.name}:{block.line}"
+
+
+def test_each_table_has_a_header() -> None:
+    """A blank line between its rows would end it."""
+    for page in pages():
+        text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        assert re.findall(r"(?:\A|\n)\n(\|.*\n)(?!\| *:?-)", text) == [], page.name
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
@@ -291,17 +324,14 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}, target
 
 
-def test_options_that_the_pages_name_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    """An option in a sentence or a table is a job's, the launcher's, or one of a tool that is not ours."""
-    known = set(OF_OTHERS)
-    for job in (file.stem for file in (ROOT / "jobs").glob("[!_]*.py")):
-        for command in (
-            ([], ["place"], ["reassign"], ["check"], ["schedule"], ["operate"]) if job == "replicas" else ([],)
-        ):
-            assert homes.import_main(job)([*command, "--help"]) == 0
-            known |= set(OPTION.findall(capsys.readouterr().out))
-    known |= set(OPTION.findall((ROOT / "spark-submit.sh").read_text()))
+def test_options_of_the_jobs_and_of_the_pages() -> None:
+    """An option in a sentence or a table is a job's, the launcher's, or of another tool; each of a job is in one."""
+    helped = "\n".join(text for _, text in texts())
+    known = {*OF_OTHERS, *OPTION.findall(helped), *OPTION.findall((ROOT / "spark-submit.sh").read_text())}
+    named: dict[str, set[str]] = {}
     for page in pages():
         text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-        named = {option for code in re.findall(r"`([^`]+)`", text) for option in OPTION.findall(code)}
-        assert named <= known, f"{page.name}: {sorted(named - known)}"
+        named[page.stem] = {option for code in re.findall(r"`([^`]+)`", text) for option in OPTION.findall(code)}
+    assert {page: options - known for page, options in named.items() if options - known} == {}
+    explained = set().union(*(options for page, options in named.items() if page not in NOT_FOR_USERS))
+    assert set(re.findall(r"^  (?:-\w, )?(--[a-z][a-z-]*[a-z])", helped, re.M)) - explained == set()

@@ -6,6 +6,7 @@ links, and generated pages aren't prose.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT, name_of, pages
-from tests.help_texts import FOLDER
+from tests.help_texts import texts
 
 PROSE = [
     *(page for page in pages() if page.name not in ("commands.md", "tables.md", "rules-index.md")),
@@ -22,6 +23,15 @@ PROSE = [
 ]
 ACCEPTED = frozenset((ROOT / "tests/docs/accepted_terms.txt").read_text(encoding="utf-8").split("\n"))
 
+PRIVATE_TERMS = {
+    r"\b([Tt]hat|[Tt]hose) of\b": "Name the noun again, or write: as in, like.",
+    r", so that\b": "Of a consequence, write: so.",
+    r"(?<![Tt]here )\b(is|are|was|were) no\b(?! (longer|fewer|further|more))": "Write: isn't a, aren't, has no.",
+    r"\b[Aa]lso if\b": "Write: even if.",
+    r"\bof (its|their|your) own(?=[.,:;)|]| (and|or|follow|raised)\b)": "Write it before the noun: its own.",
+    r"\b[Bb]ounc(e|es|ed|ing)\b": "Write restart.",
+    r"(?<![\d.,–-])\b([2-9]|[1-9]\d+) (broker|group|member|partition|replica|topic|worker)\b(?!-| groups)": "Plural.",
+}
 RULES = {
     r"\b(e\.g\.|i\.e\.|etc\.|viz\.)": "No Latin: for example, that is, and so on.",
     r"\b[Pp]lease\b": "Leave it out.",
@@ -37,19 +47,9 @@ RULES = {
     r"\b([Uu]tili[sz]e|[Ll]everage|[Ff]acilitate|[Ww]hilst|[Aa]mongst)": "Use a shorter word.",
     r"\b\w*(colour|behaviour|neighbour|favour|modelled|labelled|licence|afterwards)": "Use American spelling.",
     r"\b([Aa]new|[Ii]n place of|[Ss]o many|[Hh]angs? on|[Tt]old|[Nn]obody|[Aa]s ever)\b": "Name what is meant.",
+    **PRIVATE_TERMS,
 }
 """Pattern: what to do instead."""
-
-OF_PAGES = {
-    r"\b([Tt]hat|[Tt]hose) of\b": "Name the noun again, or write: as in, like.",
-    r", so that\b": "Of a consequence, write: so.",
-    r"(?<![Tt]here )\b(is|are|was|were) no\b(?! (longer|fewer|further|more))": "Write: isn't a, aren't, has no.",
-    r"\b[Aa]lso if\b": "Write: even if.",
-    r"\bof (its|their|your) own(?=[.,:;)|]| (and|or|follow|raised)\b)": "Write it before the noun: its own.",
-    r"\b[Bb]ounc(e|es|ed|ing)\b": "Write restart.",
-    r"(?<![\d.,–-])\b([2-9]|[1-9]\d+) (broker|group|member|partition|replica|topic|worker)\b(?!-| groups)": "Plural.",
-}
-"""The same for pages only, whose sentences are long enough for them."""
 
 ACRONYM = re.compile(r"(?<![\w.-])[A-Z][A-Z0-9]+s?(?![\w-]|\.\w)")
 
@@ -73,9 +73,10 @@ def lines_of_prose(text: str) -> Iterator[tuple[int, str]]:
 
 def problems(text: str) -> list[str]:
     """Returns what breaks a rule, with the number of its line."""
-    found = []
-    for number, line in lines_of_prose(text):
-        found += broken_rules(number, line, RULES | OF_PAGES)
+    found: list[str] = []
+    lines = list(lines_of_prose(text))
+    for (number, line), (_, following) in zip(lines, [*lines[1:], (0, "")], strict=True):
+        found += broken_rules(number, line, following)
         words = {each[0].removesuffix("s") for each in ACRONYM.finditer(line)} - ACCEPTED
         found += [f"{number}: {word!r}: explain it, or add it to accepted_terms.txt." for word in sorted(words)]
         heading = re.match(r"#+ (.*)", line)
@@ -84,10 +85,12 @@ def problems(text: str) -> list[str]:
     return found
 
 
-def broken_rules(number: int, line: str, rules: dict[str, str]) -> Iterator[str]:
-    """Yields what breaks one of the rules in a line."""
-    for pattern, remedy in rules.items():
-        yield from (f"{number}: {each[0].strip()!r}: {remedy}" for each in re.finditer(pattern, line))
+def broken_rules(number: int, line: str, following: str = "") -> Iterator[str]:
+    """Yields what breaks one of the rules in a line, even if it ends in the line after it."""
+    for pattern, remedy in RULES.items():
+        for each in re.finditer(pattern, f"{line.rstrip()} {following.lstrip()}".rstrip()):
+            if each.start() < len(line.rstrip()):
+                yield f"{number}: {each[0].strip()!r}: {remedy}"
 
 
 def capitalized(heading: str) -> list[str]:
@@ -103,10 +106,21 @@ def test_prose(page: Path) -> None:
 
 
 def test_help_texts() -> None:
-    """No rule is broken; names of values are upper case there."""
-    for file in FOLDER.glob("*.txt"):
-        lines = enumerate(file.read_text(encoding="utf-8").split("\n"), 1)
-        assert [each for number, line in lines for each in broken_rules(number, line, RULES)] == [], file.name
+    """No rule is broken, wherever a line is wrapped; names of values are upper case there."""
+    for name, text in texts():
+        lines = enumerate(re.sub(r"\n +(?=[^ -])", " ", text).split("\n"), 1)
+        assert [each for number, line in lines for each in broken_rules(number, line)] == [], name
+
+
+def test_messages() -> None:
+    """No string of four words or more in the package and its jobs has a private term, docstrings aside."""
+    for file in (*(ROOT / "spark_assign").rglob("*.py"), *(ROOT / "jobs").glob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        documented = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+        texts = [each for each in ast.walk(tree) if isinstance(each, ast.Constant) and id(each) not in documented]
+        for text in (each for each in texts if isinstance(each.value, str) and each.value.count(" ") > 2):
+            found = [term for term in PRIVATE_TERMS if re.search(term, " ".join(str(text.value).split()))]
+            assert found == [] or "bounce int" in str(text.value), f"{file}:{text.lineno}: {text.value!r}: {found}"
 
 
 def test_what_the_rules_find() -> None:

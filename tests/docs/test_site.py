@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import spark_assign
-from conf.site.pages import REPOSITORY, defined_at, with_links_of_the_site
+from conf.site.pages import OFF_THE_SITE, REPOSITORY, defined_at, with_links_of_the_site
 from spark_assign import connect, replicas, share
 from spark_assign import simulation as protocol
 from tests.cases import cases
@@ -37,9 +37,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_page_is_there(site: Path) -> None:
-    """Those of docs/, and the README as the first one."""
-    pages = {file.stem for file in (ROOT / "docs").glob("*.md")}
-    assert {file.stem for file in site.glob("*.html")} >= pages | {"index", "changelog", "contributing"}
+    """Those of docs/ but for contributors, and the README as the first one."""
+    pages = {file.stem for file in (ROOT / "docs").glob("*.md") if file.name not in OFF_THE_SITE}
+    assert {file.stem for file in site.glob("*.html")} - {"404"} == pages | {
+        "index",
+        "changelog",
+        "contributing",
+        "play",
+        "security-policy",
+    }
     assert "./spark-submit.sh plan" in re.sub(r"<[^>]+>", "", (site / "index.html").read_text(encoding="utf-8"))
 
 
@@ -69,6 +75,7 @@ def test_what_is_public_is_in_the_reference(site: Path, name: str) -> None:
     ("README.md", "[x](CHANGELOG.md)", "[x](changelog.md)"),
     ("docs/plan.md", "[x](what-if.md)", "[x](what-if.md)"),
     ("docs/plan.md", "[x](../README.md#what-it-is-for)", "[x](index.md#what-it-is-for)"),
+    ("SECURITY.md", "[x](docs/threat-model.md)", f"[x]({REPOSITORY}/blob/main/docs/threat-model.md)"),
     ("docs/plan.md", "[x](../conf/plan.toml)", f"[x]({REPOSITORY}/blob/main/conf/plan.toml)"),
     ("docs/plan.md", "[x](../conf/spark)", f"[x]({REPOSITORY}/tree/main/conf/spark)"),
     ("docs/plan.md", "[x](#here) [y](https://y.example/z)", "[x](#here) [y](https://y.example/z)"),

@@ -342,7 +342,7 @@ def test_rejected_groups_are_exit_code_1_where_the_user_asks(
     done, output = planned_here
     assert done.returncode == 1, done.stderr
     assert "2 groups planned, 1 rejected" in done.stdout
-    assert "c/twice:" in done.stdout
+    assert "twice:" in done.stdout
     rows = ds.dataset(output / "assignments" / "run_id=r", format="parquet").to_table().to_pylist()
     assert len(rows) == 14
     assert {row["topic"] for row in rows if row["member_id"] == "p1"} == {"orders", "clicks"}

@@ -28,7 +28,7 @@ from spark_assign.cli.mcp_answers import NAMES_ARE
 from tests.cases import cases
 from tests.e2e.conftest import ROOT
 
-PAGE = ROOT / "docs" / "mcp.md"
+PAGE = ROOT / "docs" / "report.md"
 OF_SAMPLE = {"snapshot": "sample"}
 QUESTION = re.compile(r"^`(\w+)` `(\{[^`]*\})`\n```json\n(.*?)^```", re.MULTILINE | re.DOTALL)
 TOOLS = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
@@ -105,7 +105,7 @@ def holds(actual: Any, shown: Any) -> bool:
 
 
 def test_a_session(hostile: Path, history: str) -> None:
-    """The session of docs/mcp.md, then wrong questions and hostile names, in one process that goes on."""
+    """The session of docs/report.md, then wrong questions and hostile names, in one process that goes on."""
     page = [(name, json.loads(given), json.loads(shown)) for name, given, shown in QUESTION.findall(PAGE.read_text())]
     assert {name for name, *_ in page} == set(TOOLS.findall(PAGE.read_text()))
     strays: list[Any] = []

@@ -10,12 +10,11 @@ import pytest
 
 from spark_assign.connect.kernel.connectors_and_tasks import Names, hash_set_order
 from spark_assign.connect.kernel.incremental_cooperative_assignor import WorkerLoads, handle_lost_assignments
-from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts
+from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts, to_facts
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput
 from tests.golden import connect_rows
 from tests.golden.connect_rows import MISMATCH, Row, RowNames, RowResult, calls_assignor, expected, plan_row
 from tests.golden.connect_sequences import Workers
-from tests.unit import connect_facts
 
 pytestmark = pytest.mark.once
 
@@ -162,7 +161,7 @@ def test_workers_are_iterated_as_recorded() -> None:
     assert (by_id, len(orders)) == (1_984, 2_742)
     recorded_orders = {f"{number:05}": list(order) for number, order in enumerate(orders)}
     workers = [{"connect_cluster": name, "worker_id": each} for name, o in recorded_orders.items() for each in o]
-    indexed = IndexedConnectFacts(connect_facts.facts({"workers": workers}))
+    indexed = IndexedConnectFacts(to_facts({"workers": workers}))
     found: dict[str, list[str]] = {name: [] for name in recorded_orders}
     for at in indexed.ordered_workers().tolist():
         found[indexed.clusters[indexed.cluster[at]]].append(indexed.workers.texts[indexed.name[at]])

@@ -146,11 +146,13 @@ def cluster(
     mutual: bool = False,
     jvm: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
+    log_dirs: int = 1,
 ) -> Iterator[Cluster]:
     """One broker for each entry of `racks` (its `broker.rack`); broker 1 is the controller as well.
 
     `secure` are the properties of a second listener of every broker, SECURE, with TLS and SASL, and with `mutual` of a
-    third one, MUTUAL, with TLS alone. `jvm` are options of the brokers' JVMs, and `properties` more of every broker.
+    third one, MUTUAL, with TLS alone. `jvm` are options of the brokers' JVMs, `properties` more of every broker, and
+    `log_dirs` the number of their log directories.
     Raises RuntimeError with the end of the log of the broker that did not come up.
     """
     names = ["PLAINTEXT", *(["SECURE"] if secure else []), *(["MUTUAL"] if mutual else [])]
@@ -166,10 +168,12 @@ def cluster(
         for number, rack in enumerate(racks, start=1):
             listeners = {name: of_name[number - 1] for name, of_name in at.items()}
             settings = _properties(folder, number, rack, listeners, controller, len(racks))
-            settings |= {**(secure or {}), **(properties or {})}
+            folders = [Path(settings["log.dirs"]), *(folder / f"disk-{number}-{at}" for at in range(1, log_dirs))]
+            settings |= {**(secure or {}), **(properties or {}), "log.dirs": ",".join(map(str, folders))}
             file = folder / f"broker-{number}.properties"
             file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-            _format(class_path, cluster_id, number, Path(settings["log.dirs"]))
+            for each in folders:
+                _format(class_path, cluster_id, number, each, holds_metadata=number == 1 and each == folders[0])
             processes.append(Broker(class_path, file, jvm))
             running.callback(processes[-1].stop)  # nothing on disk is kept, so nothing is shut down in order
         others = [servers.get(name, "") for name in ("SECURE", "MUTUAL")]
@@ -241,12 +245,12 @@ def _properties(
     return properties
 
 
-def _format(class_path: str, cluster_id: str, number: int, log_dir: Path) -> None:
+def _format(class_path: str, cluster_id: str, number: int, log_dir: Path, *, holds_metadata: bool) -> None:
     """Formats a log directory as `kafka-storage.sh format` does, but starts its JVM only once."""
     log_dir.mkdir()
     ids = f"version=1\ncluster.id={cluster_id}\nnode.id={number}\ndirectory.id={_uuid()}\n"
     (log_dir / "meta.properties").write_text(ids)
-    if number == 1:
+    if holds_metadata:
         for name, content in _controller_files(class_path).items():
             (log_dir / name).parent.mkdir(exist_ok=True)
             (log_dir / name).write_bytes(content)

@@ -115,7 +115,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "Advice: 2 recommendations (1 pause, 1 unknown)" in printed
     assert "set  group.instance.id=g-0" in printed
     assert "Take readings" in printed
-    assert "c/twice: duplicate-member: " in printed
+    assert "twice: duplicate-member: " in printed
     assert [row["rank"] for row in stored(tmp_path / "out", "advice")] == [1, 2]
     page = tmp_path / "page.html"
     assert report.main(["--advice", str(tmp_path / "out"), "--output-file", str(page)]) == 0

@@ -185,7 +185,7 @@ def test_an_event_with_too_many_zeros(spark: SparkSession, tmp_path: Path, capsy
     }
     assert simulate.main(["--fleet", str(written(tmp_path, tables)), "--fail-on", "rejected"]) == 1
     output = capsys.readouterr().out
-    assert "c/g: " in output
+    assert "g: " in output
     assert "1,000,000,000" in output
     assert "configured       1 " in output
 

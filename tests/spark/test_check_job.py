@@ -133,8 +133,8 @@ def test_runs_one_after_the_other(spark: SparkSession, tmp_path: Path, capsys: p
     assert "No group is beyond a threshold\ncheck: 0 alerts in 2026-11-20" in output["2026-11-20"]
     assert checked("2026-11-21", "--fail-on", "alerts") == 1
     assert "Groups beyond a threshold: imbalance 1, rejected 1" in output["2026-11-21"]
-    assert "c/g    imbalance  1.00 → 2.00  1.33 would be even, 2 → 2 members, 6 → 3 partitions" in output["2026-11-21"]
-    assert "c/x    rejected             –  duplicate-member" in output["2026-11-21"]
+    assert "g      imbalance  1.00 → 2.00  1.33 would be even, 2 → 2 members, 6 → 3 partitions" in output["2026-11-21"]
+    assert "x      rejected             –  duplicate-member" in output["2026-11-21"]
     assert checked("2026-11-21") == 0
     assert checked("2026-11-21", "--max-growth", "2", "--max-rejected", "1", "--fail-on", "alerts") == 0
     receiver, outcome = Receiver(), str(tmp_path / "outcome.json")

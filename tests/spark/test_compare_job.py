@@ -23,10 +23,10 @@ def test_assignors_are_compared(spark: SparkSession, tmp_path: Path, capsys: pyt
     assert "What if as-is:" in printed
     assert "What if one more:" in printed
     assert (
-        "c/g    cooperative-sticky  0 % of partitions move instead of 33 %, same balance (against roundrobin)"
+        "g      cooperative-sticky  0 % of partitions move instead of 33 %, same balance (against roundrobin)"
         in printed
     )
-    assert "c/twice, as-is: cooperative-sticky: can't be planned (duplicate-member): " in printed
+    assert "twice, as-is: cooperative-sticky: can't be planned (duplicate-member): " in printed
     rows = {(r["group_id"], r["what_if"], r["assignor"]): r for r in stored(tmp_path / "out", "comparison")}
     assert len(rows) == 8
     assert rows["g", "as-is", "roundrobin"]["is_current"]
@@ -72,7 +72,7 @@ def test_drift_of_snapshots_and_runs(
     assert "Groups: 0 added, 0 removed, 1 changed, 0 unchanged" in printed
     assert "Members: 1 joined, 0 left, 0 restarted" in printed
     assert "Partitions: 3 moved, 2 newly owned, 0 no longer owned" in printed
-    assert "  c/t    grown        6 → 8" in printed
+    assert "  t      grown        6 → 8" in printed
     (row,) = stored(tmp_path / "out", "groups")
     assert (row["group_id"], row["moved"], row["newly_owned"], row["partitions_after"]) == ("g", 3, 2, 8)
     assert len(stored(tmp_path / "out", "ownership")) == 5

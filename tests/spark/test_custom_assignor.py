@@ -79,7 +79,7 @@ def test_what_goes_wrong_in_one_group_stays_there(spark: SparkSession) -> None:
     assert rejected == {
         "beyond": "Broken: ValueError: it assigns t-99, which does not exist or nobody subscribes to",
         "missing": "Broken: KeyError: 'missing'",
-        "stranger": "Broken: ValueError: it assigns to 'x', which is no member of the group",
+        "stranger": "Broken: ValueError: it assigns to 'x', which isn't a member of the group",
         "twice": "Broken: ValueError: it assigns t-0 to 'm' and to 'm'",
     }
 

@@ -80,7 +80,7 @@ def test_the_job(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     words = ["--history", f"{place}@r", "--max-rebalances-per-day", "10", "--openmetrics", str(file)]
     assert check.main([*words, "--fail-on", "alerts", "--outcome", str(outcome)]) == 1
     output = capsys.readouterr().out
-    assert "shop/carts  rebalances  12 rebalances in the 24 hours before 2026-11-20 11:00:00 UTC" in output
+    assert "carts  rebalances  12 rebalances in the 24 hours before 2026-11-20 11:00:00 UTC" in output
     assert output.endswith("check: 1 alert in r\n")
     assert '"threshold": "max_rebalances_per_day"' in outcome.read_text()
     metrics = file.read_text()
@@ -195,6 +195,6 @@ def test_in_the_report(place: str, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     assert report.main(["--history", place, "--output-file", str(file)]) == 0
     page = file.read_text()
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 8
     assert "each column is 5 minutes" in page
-    assert "shop/carts, flapping: 12 rebalances, generations 1 to 12" in page
+    assert "carts, flapping: 12 rebalances, generations 1 to 12" in page

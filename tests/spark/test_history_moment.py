@@ -181,12 +181,12 @@ def test_streams_applications_of_a_moment(spark: SparkSession) -> None:
     fleet = Fleet.as_of(history, TEN, topics=topics, changelogs=changelogs, topologies={"app": text})
     assert fleet.groups is not None
     assert tuples(fleet.groups, "group_id", "group_type", "standby_replicas", "problem", "caveats") == [
-        ("app", "classic", 0, None, ["end offsets of changelogs are those of the given table, not of this time"]),
+        ("app", "classic", 0, None, ["end offsets of changelogs are from the given table, not of this time"]),
         ("newer", "classic", None, "member n: SubscriptionInfo: version 12: expected 1 to 11", []),
     ]
     assert application_texts(fleet, 1) == [
         "Classic Streams applications:\n"
-        "  c/app: end offsets of changelogs are those of the given table, not of this time\n"
+        "  c/app: end offsets of changelogs are from the given table, not of this time\n"
         "  … (more in the table groups: problem, caveats)"
     ]
     assert tuples(fleet.members, "member_id", "process_id", "position") == [

@@ -201,7 +201,7 @@ def test_the_text_of_a_tool(
     assert history_job.main(["--records", str(dump), "--cluster-name", "c"]) == 0
     printed = capsys.readouterr().out
     assert "9 groups from 2026-11-29" in printed
-    assert "c/team one" in printed
+    assert "team one" in printed
     dump.write_bytes(gzip.compress(b"key,value\n"))
     assert history_job.main(["--records", str(dump), "--cluster-name", "c"]) == 2
     assert "dump.txt.gz has no records. Accepted are a folder or table of records, and text" in caplog.text

@@ -131,7 +131,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out
     assert "Groups: 1 ready, 0 ready with warnings, 0 blocked, 0 done" in printed
-    assert "c/twice: duplicate-member: " in printed
+    assert "twice: duplicate-member: " in printed
     assert {row["step_type"]: row.get("paused_partitions") for row in stored(tmp_path / "out", "steps")} == {
         "prepare": None,
         "first-member": 8,
@@ -147,7 +147,7 @@ def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.Cap
     words = ["--fleet", str(two_members(tmp_path / "fleet", "range", 4)), "--library", "java"]
     assert job.main([*words, "--details", "g*", "--policy", "disabled"]) == 0
     printed = capsys.readouterr().out
-    assert "c/g: ready-with-warnings, offline. With group.consumer.migration.policy=disabled" in printed
+    assert "g: ready-with-warnings, offline. With group.consumer.migration.policy=disabled" in printed
     assert "  2. stop-all" in printed
     assert "session.timeout.ms: group.consumer.session.timeout.ms of the broker" in printed
     assert job.main([*words, "--details", "nobody"]) == 0

@@ -81,7 +81,7 @@ def test_every_job_filters_by_group(spark: SparkSession, capsys: pytest.CaptureF
     assert history.main(["--sample", "--group", "orders-*", "--group", "data-*"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("1 group from ")
-    assert "orders-eu/orders-service" in printed
+    assert "orders-service" in printed
     assert history.main(["--bootstrap-server", "a:1", "--follow", "--archive", "a", "--group", "a"]) == 2
 
 
@@ -108,7 +108,7 @@ def test_jobs_name_the_team(spark: SparkSession, tmp_path: Path, capsys: pytest.
     assert plan.main(["--sample", "--output", output, "--run-id", "r", "--output-tables", "metrics", *owners]) == 0
     printed = capsys.readouterr().out
     assert "1 group planned" in printed
-    assert "shop-prod/pricing-engine (pricing)" in printed
+    assert "pricing-engine (pricing)" in printed
     alerts = str(tmp_path / "alerts")
     assert check.main(["--plan", output, "--output", alerts, "--run-id", "r", *owners]) == 0
     assert spark.read.parquet(f"{alerts}/alerts").count() == 0

@@ -402,7 +402,7 @@ def test_old_runs_of_a_catalog(spark: SparkSession, caplog: pytest.LogCaptureFix
     ]
     old = expired(found, timedelta(0), datetime.now(UTC) + timedelta(days=1))
     assert [each.run_id for each in old] == ["first"]
-    with pytest.raises(SourceError, match="tables that support DELETE, such as those of Delta and Iceberg"):
+    with pytest.raises(SourceError, match="tables that support DELETE, such as Delta and Iceberg tables"):
         remove(spark, old)
     assert len(stored_attempts(spark, "old_plans")) == 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from spark_assign.replicas import (
     check,
     reassign,
     schedule,
+    tool_files,
 )
 from tests.frames import dataframe
 
@@ -256,3 +258,41 @@ def test_balance_by_loads(spark: SparkSession) -> None:
         reassign(ReplicaFleet(replicas, brokers), goals=LoadGoals({"disk": 0.1}))
     with pytest.raises(FleetError, match=r"loads.in_bytes_per_second: the table is missing"):
         reassign(ReplicaFleet(replicas, brokers), goals=LoadGoals({"in": 0.1}))
+
+
+def test_balance_of_log_dirs(spark: SparkSession) -> None:
+    """Sizes are those of the logs; the files have directories; one broker moves a replica to the other as well."""
+    brokers = dataframe(spark, BROKERS, [("c", id, None, None, id == 2) for id in range(3)])
+    placed = [("c", "t", 0, [0]), ("c", "t", 1, [0]), ("c", "t", 2, [2])]
+    key = "cluster string, topic string, partition int, broker_id int, log_dir string, bytes long, is_future boolean"
+    paths = dataframe(
+        spark, "cluster string, broker_id int, log_dir string", [("c", id, d) for id in range(3) for d in "ab"]
+    )
+    logs = dataframe(spark, key, [("c", "t", at, [0, 0, 2][at], "a", 100, False) for at in range(3)])
+    replicas = dataframe(spark, REPLICAS, placed)
+    fleet = ReplicaFleet(replicas, brokers, log_dirs=paths, log_dir_replicas=logs)
+    plan = reassign(fleet, goals=LoadGoals({"log-dirs": 0.1}))
+    columns = ("partition", "from_broker_id", "to_broker_id", "reason", "bytes", "from_log_dir", "to_log_dir")
+    assert {tuple(row[name] for name in columns) for row in plan.moves.collect()} == {
+        (0, 0, 0, "log-dirs", 100, "a", "b"),
+        (2, 2, 1, "cordoned-broker", 100, "a", "a"),
+    }
+    [metrics] = plan.metrics.collect()
+    assert [metrics[name] for name in ("moved", "log_dir_moves", "log_dir_moved_bytes", "log_dir_unknown")] == [
+        1,
+        1,
+        100,
+        0,
+    ]
+    files = {row["kind"]: json.loads(row["content"])["partitions"] for row in tool_files(plan).collect()}
+    assert files["reassign"] == [
+        {"topic": "t", "partition": 0, "replicas": [0], "log_dirs": ["b"]},
+        {"topic": "t", "partition": 2, "replicas": [1], "log_dirs": ["a"]},
+    ]
+    assert [each["log_dirs"] for each in files["rollback"]] == [["a"], ["a"]]
+    [batch] = schedule(plan, Bandwidth(throttle=50)).collect()
+    assert (batch["copied_bytes"], batch["min_seconds"]) == (200, 2)
+    assert "--throttle 50 --replica-alter-log-dirs-throttle 50 --execute" in batch["execute"]
+    plan.unpersist()
+    with pytest.raises(FleetError, match=r"log_dirs\.\*: the table is missing, so .*Take a snapshot with --log-dirs"):
+        reassign(ReplicaFleet(replicas, brokers), goals=LoadGoals({"log-dirs": 0.1}))

@@ -67,7 +67,7 @@ def test_the_reassignment_of_another_tool(
     file.write_text(GENERATED)
     given = ["--sample", "--reassignment", str(file)]
     assert replicas.main(["check", *given]) == 0
-    outdated = "shop-prod/orders.dlq-0  plan-outdated  replicas are 2,3; the plan moves them from 1,2 to 1,3"
+    outdated = "orders.dlq-0  plan-outdated  replicas are 2,3; the plan moves them from 1,2 to 1,3"
     assert outdated in capsys.readouterr().out
     assert replicas.main(["operate", *given]) == 0
     assert "shop-prod     1  reassign" in capsys.readouterr().out

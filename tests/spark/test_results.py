@@ -24,8 +24,8 @@ By the rules of Java clients, leader not known: 2 groups (--leader-client names 
 
 Groups (least balanced first):
   group  assignor  members  partitions  per member  max/mean  per topic  moved
-  c/g    range           2           6         3–3      1.00       1.00      3
-  c/h    range           2           6         3–3      1.00       1.00      0
+  g      range           2           6         3–3      1.00       1.00      3
+  h      range           2           6         3–3      1.00       1.00      0
 """,
     "Comparison": """\
 What if as-is:
@@ -35,11 +35,11 @@ What if as-is:
 
 Groups that gain most:
   group  recommended  why
-  c/g    sticky       not worse in any metric, same balance, 50 % of partitions move with both (against range)
-  c/h    sticky       not worse in any metric, same balance, 0 % of partitions move with both (against range)
+  g      sticky       not worse in any metric, same balance, 50 % of partitions move with both (against range)
+  h      sticky       not worse in any metric, same balance, 0 % of partitions move with both (against range)
 
 How to switch:
-    c/g, c/h: Stop all members, then start them with sticky alone: what the group runs with is not known.
+    g, h: Stop all members, then start them with sticky alone: what the group runs with is not known.
       # Stop all members, then start them with:
       # Java:
       partition.assignment.strategy=org.apache.kafka.clients.consumer.StickyAssignor
@@ -51,15 +51,15 @@ Partitions: 0 moved, 0 newly owned, 6 no longer owned
 
 Groups in which most has changed:
   group  change   members  left  partitions  no longer owned  max/mean
-  c/g    changed    2 → 1     1       6 → 0                6  2.00 → –
+  g      changed    2 → 1     1       6 → 0                6  2.00 → –
 """,
     "Migration": """\
 Groups: 0 ready, 2 ready with warnings, 0 blocked, 0 done
 
 Ready with warnings:
   rank  group  current  target   moved  restart moves  pauses     max/mean  cross-rack  findings
-     1  c/h    –        uniform      0              –       –     – → 1.00           –  client-unknown, assignor-unknown
-     2  c/g    –        uniform      3              –       –  2.00 → 1.00           –  client-unknown, \
+     1  h      –        uniform      0              –       –     – → 1.00           –  client-unknown, assignor-unknown
+     2  g      –        uniform      3              –       –  2.00 → 1.00           –  client-unknown, \
 assignor-unknown, moves
 """,
     "Upgrade": """\
@@ -67,9 +67,9 @@ Groups: 0 ready with warnings, 0 ready, 0 blocked, 2 unknown, 0 done
 
 Unknown:
   group  note
-  c/g    The current assignor is unknown. Only range, roundrobin, sticky, cooperative-sticky can be simulated by \
+  g      The current assignor is unknown. Only range, roundrobin, sticky, cooperative-sticky can be simulated by \
 release.
-  c/h    The current assignor is unknown. Only range, roundrobin, sticky, cooperative-sticky can be simulated by \
+  h      The current assignor is unknown. Only range, roundrobin, sticky, cooperative-sticky can be simulated by \
 release.
 """,
 }

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.unit.test_printed import SCHEMA
+from tests.unit.test_printed import KEYS, SCHEMA
 
 pytestmark = [pytest.mark.spark]
 
@@ -51,3 +51,4 @@ def test_a_job_with_the_sample(
     jsonschema.validate(document, SCHEMA)
     assert printed in document["summary"] + hints
     assert job == "report" or any(document["tables"].values())
+    assert set(document["tables"]) <= KEYS

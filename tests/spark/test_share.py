@@ -104,7 +104,7 @@ def test_the_job(spark: SparkSession, folder: Path, tmp_path: Path, capsys: pyte
     printed = capsys.readouterr().out
     assert "Plan r: 1 group planned, 0 rejected, 1 member, 3 partitions assigned" in printed
     assert "2 share groups planned, 1 rejected: 4 members, 3 partitions" in printed
-    assert "c/bad: duplicate-member: members: member_id=m" in printed
+    assert "bad: duplicate-member: members: member_id=m" in printed
     assert {row["partition"] for row in stored(tmp_path, "share_assignments")} == {0, 1, 2}
     assert [row["group_id"] for row in stored(tmp_path, "assignments")] == ["k"] * 3
     assert stored(tmp_path, "rejected") == []

@@ -42,7 +42,7 @@ def test_a_folder_is_simulated(
     assert simulate.main(["--fleet", str(folder), *arguments]) == 1
     printed = capsys.readouterr().out
     assert f"Written to {tmp_path} as run_id=r" in printed
-    assert "c/twice: " in printed
+    assert "twice: " in printed
     (row,) = stored(tmp_path, "availability")
     assert (row["group_id"], row["partitions"], row["members_restarted"]) == ("good", 4, 2)
     assert row["rebalances"] == len(stored(tmp_path, "rebalances")) > 2

@@ -48,12 +48,13 @@ def test_no_group_is_left_out(spark: SparkSession) -> None:
     found = kept(size_groups(replace(given, loads=rows)))
     assert_declared(found, SIZE_TABLES)
     sized = {row["group_id"]: row["verdict"] for row in found.sizes.collect()}
-    assert sized == {"served": "unknown", "near": "unknown", "far": "unknown"}
+    assert sized == dict.fromkeys(("served", "near", "far"), "unknown")
     assert tuples(found.rejected, "group_id", "code") == [
         ("alone", "unknown-assignor"),
         ("connected", "out-of-scope"),
         ("empty", "no-members"),
-        *((name, "out-of-scope") for name in ("shared", "streamed")),
+        ("shared", "no-members"),
+        ("streamed", "out-of-scope"),
         ("twice", "duplicate-member"),
     ]
 
@@ -104,5 +105,8 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert job.main(["--only", "size", *words, "--details", "g", "--keda"]) == 0
     assert "minReplicaCount: 4" in capsys.readouterr().out
     assert job.main(["--only", "size", *words, "--keda"]) == 2
-    for wrong in ("two", "2.5"):
-        assert job.main(["--only", "size", *words, "--member-counts", wrong]) == 2
+    capsys.readouterr()
+    assert job.main(["--only", "size", *words, "--details", "g", "--keda", "--threads-per-pod", "2"]) == 0
+    assert 'lagThreshold: "900"  # 30 s of the capacity of a pod with 2 members' in capsys.readouterr().out
+    for wrong in ("--member-counts=two", "--member-counts=2.5", "--threads-per-pod=0", "--pods-per-node=2"):
+        assert job.main(["--only", "size", *words, wrong]) == 2

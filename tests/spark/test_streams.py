@@ -246,7 +246,7 @@ def test_the_job(fleet: Fleet, folder: Path, tmp_path: Path, capsys: pytest.Capt
         "1 Streams group planned, 1 rejected: 1 member, 3 tasks; 2 moved, 1 of them without state; 0 standbys moved"
     )
     assert summary in printed
-    assert "c/faulty: bad-subtopology: subtopologies: subtopology=0, partitions=-1" in printed
+    assert "faulty: bad-subtopology: subtopologies: subtopology=0, partitions=-1" in printed
     active = [row for row in stored(tmp_path, "streams_moves") if row["role"] == "active"]
     assert sorted((row["task"], row["reason"]) for row in active) == [
         (0, "member-left"),
@@ -303,4 +303,4 @@ def test_compare_with_and_without_standbys(
     assert stored(tmp_path / "out", "comparison") == []
     printed = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "Streams groups, what if lost (in parentheses: without their standbys):" in printed
-    assert printed[-1] == "c/orders 1 2 0 2 1 (2) 44 s 4.40 GB (8.00 GB) 52 (160)"
+    assert printed[-1] == "orders 1 2 0 2 1 (2) 44 s 4.40 GB (8.00 GB) 52 (160)"

@@ -158,7 +158,7 @@ def test_each_case_by_the_job(
     assert all(r"--group=$'it\047s $(rm)\012'" in line for line in hostile)
     assert job.main([*words, "--details", "idle", "--details", "bat*"]) == 0
     details = capsys.readouterr().out
-    assert "c/batch: group, possible" in details
+    assert "batch: group, possible" in details
     assert "kafka-topics.sh --bootstrap-server $BOOTSTRAP_SERVERS --delete --topic='idle'" in details
 
 

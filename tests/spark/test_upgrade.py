@@ -64,7 +64,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out
     assert "Groups: 0 ready with warnings, 1 ready, 0 blocked, 0 unknown, 0 done" in printed
-    assert "c/twice: duplicate-member: " in printed
+    assert "twice: duplicate-member: " in printed
     restarts = [(row["step"], row["member_id"], row["paused_partitions"]) for row in stored(tmp_path / "out", "steps")]
     assert sorted(restarts) == [(1, "a", 8), (2, "b", 8)]
 
@@ -76,7 +76,7 @@ def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.Cap
     words += ["--leader-client", "g=Java@2.8"]
     assert job.main([*words, "--details", "g*"]) == 0
     printed = capsys.readouterr().out
-    assert "c/g: ready. The rules of 3.9 differ, but move no partition of this group." in printed
+    assert "g: ready. The rules of 3.9 differ, but move no partition of this group." in printed
     assert "Steps 1 to 2: Restart the member with 3.9." in printed
     assert job.main([*words, "--details", "nobody"]) == 0
     assert "No group matches nobody" in capsys.readouterr().out

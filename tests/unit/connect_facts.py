@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_assign.connect.kernel import indexed_facts as kinds
-from spark_assign.connect.kernel.indexed_facts import CLUSTER_NUMBERS, EVENT_NUMBERS, FACTS, STATE_NUMBERS
+from spark_assign.connect.kernel.indexed_facts import to_facts
 from spark_assign.connect.kernel.plan_clusters import plan_clusters
 from spark_assign.connect.kernel.simulate_clusters import simulate_clusters
 from spark_assign.connect.kernel.simulation import ConnectTiming
@@ -24,57 +22,9 @@ AT_ONCE = ConnectTiming(0, 0, 0)
 PLAN_SCHEMA, SIMULATION_SCHEMA = to_arrow_schema(PLAN_ROWS), to_arrow_schema(SIMULATION_ROWS)
 
 
-def facts(tables: Tables) -> pa.Table:
-    """Returns the facts as `connect.plan.gather_facts` and `connect.simulate` do."""
-    rows: list[dict[str, Any]] = []
-
-    def add(kind: int, row: dict[str, Any], **columns: Any) -> None:
-        rows.append({"connect_cluster": row["connect_cluster"], "kind": kind} | columns)
-
-    for row in tables.get("clusters", ()):
-        add(kinds.CLUSTER, row, name=row.get("leader"), text=row["protocol"], numbers=_listed(row, CLUSTER_NUMBERS))
-    for row in tables.get("connectors", ()):
-        add(kinds.CONNECTOR, row, connector=row["connector"], text=row.get("state"))
-    for row in tables.get("tasks", ()):
-        add(kinds.TASK, row, connector=row["connector"], task=row["task"], text=row.get("state"))
-    for row in tables.get("workers", ()):
-        add(kinds.WORKER, row, name=row["worker_id"], position=row.get("position"))
-    for row in tables.get("reported", ()):
-        item = {name: row.get(name) for name in ("connector", "task", "position")}
-        add(kinds.REPORTED if _fits(row) else kinds.FAULTY, row, name=row["worker_id"], **item)
-    for row in tables.get("state", ()):
-        _add_state(add, row)
-    for row in tables.get("events", ()):
-        column = "name" if row["event"] and row["event"].startswith("worker-") else "connector"
-        add(kinds.EVENT, row, text=row["event"], numbers=_listed(row, EVENT_NUMBERS), **{column: row["subject"]})
-    return pa.Table.from_pylist(rows, schema=FACTS)
-
-
-def _add_state(add: Any, row: dict[str, Any]) -> None:
-    add(kinds.STATE, row, numbers=_listed(row, STATE_NUMBERS))
-    for name, kind in (("assignment", kinds.ASSIGNMENT), ("revocation", kinds.REVOCATION)):
-        if items := row.get(name):
-            add(kind, row, items=items)
-    for name, kind in (("members", kinds.MEMBER), ("candidates", kinds.CANDIDATE)):
-        for position, worker in enumerate(row.get(name) or []):
-            if worker is None:
-                add(kinds.FAULTY, row, text=name, position=position)
-            else:
-                add(kind, row, name=worker, position=position)
-
-
-def _fits(row: dict[str, Any]) -> bool:
-    task = row.get("task")
-    return task is None if row["kind"] == "connector" else row["kind"] == "task" and task is not None and task >= 0
-
-
-def _listed(row: dict[str, Any], columns: Iterable[str]) -> str:
-    return ",".join("" if row.get(name) is None else str(int(row[name])) for name in columns)
-
-
 def results(tables: Tables) -> list[Result]:
     """Plans the clusters of the tables; returns a result per cluster: its rows by kind, delays, code, and detail."""
-    table = pa.concat_tables(plan_clusters(facts(tables), PLAN_SCHEMA))
+    table = pa.concat_tables(plan_clusters(to_facts(tables), PLAN_SCHEMA))
     assert table.schema == PLAN_SCHEMA
     found: dict[str | None, Result] = {}
     for row in table.to_pylist():
@@ -97,7 +47,7 @@ def simulated(
     tables: Tables, protocols: tuple[str, ...] | None = None, timing: ConnectTiming = AT_ONCE
 ) -> list[Result]:
     """Simulates the clusters of the tables; returns rebalances, costs, code, and detail per cluster and protocol."""
-    table = pa.concat_tables(simulate_clusters(facts(tables), SIMULATION_SCHEMA, protocols, timing))
+    table = pa.concat_tables(simulate_clusters(to_facts(tables), SIMULATION_SCHEMA, protocols, timing))
     assert table.schema == SIMULATION_SCHEMA
     rows = table.to_pylist()
     costs = [row for row in rows if row["kind"] == "costs"]

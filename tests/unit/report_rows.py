@@ -211,7 +211,7 @@ def comparison(name: str, key: Row) -> dict[str, list[Row]]:
             gain | {"reason": f"sticky: 3 % move ({name})", "client_libraries": "Java 3", "switch_steps": WAY.text},
             gain | {"now": None, "verdict": "unknown", "reason": "x", "client_libraries": None, "switch_steps": None},
         ],
-        "ways": [{"what_if": "as-is", "switch_steps": WAY.text, "groups": 1, "example": name}],
+        "ways": [{"what_if": "as-is", "switch_steps": WAY.text, "groups": 1, "example": ("c", name)}],
         "advice": [
             key
             | {"verdict": "change", "assignor": "sticky", "reason": f"sticky: 3 % move ({name})", "now": "range"}

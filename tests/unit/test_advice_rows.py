@@ -110,7 +110,7 @@ def withdrawn(change: Row, code: str, reason: str) -> Row:
 def scaled_down(members: int, before: int, reason: str, gain: str, moves: str = MOVES) -> Row:
     """Fewer members."""
     text = f"Run {members} members instead of {before}. {reason}over-provisioned by range."
-    risk = f"{moves} The load is that of the readings, which must include the busiest hours."
+    risk = f"{moves} The load comes from the readings, which must include the busiest hours."
     amounts = {"gain": gain, "cost": "60 USD once"}
     return advised("money", "size", "scale-down", text, risk, settings=f"minReplicaCount: {members}", **amounts)
 

@@ -177,7 +177,7 @@ def test_a_given_topology() -> None:
     other = _member("a", report(PROCESSES[0], {}), answer([(1, 0), (0, 0), (0, 0)]), partitions, topics=subscribed)
     problem = read_application("app", [other], topics, topology=TEXT).problem
     assert problem is not None
-    assert "isn't that of the members: they differ in app-counts-repartition" in problem
+    assert "differs from the members' topology in app-counts-repartition" in problem
     assert "can't be read" in str(read_application("app", [one], topics, topology="?").problem)
 
 

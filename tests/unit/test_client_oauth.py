@@ -76,7 +76,7 @@ def test_temporary_errors_are_retried(pauses: list[float]) -> None:
     ((503, b"<html>"), r"no token \(503 Service Unavailable\)"),
     ({"token": "x"}, "the answer has no access_token"),
     ((200, b"<html>"), "the answer has no access_token"),
-    ({"access_token": "a b\x01c"}, "what it gives is no bearer token"),
+    ({"access_token": "a b\x01c"}, "it doesn't return a bearer token"),
 )
 def test_no_token(answer: Any, message: str) -> None:
     """The endpoint is named, what it said, and what to do."""

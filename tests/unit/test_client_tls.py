@@ -153,7 +153,7 @@ def test_a_key_that_is_not_the_certificates(certificate: x509.Certificate, loade
     ("truststore", "nothing", "no certificate in it"),
     ("truststore", "-----BEGIN CERTIFICATE-----\nhush\n-----END CERTIFICATE-----", "expected certificates in PEM"),
     ("keystore", "nothing", "expected a private key and its certificates"),
-    ("keystore", "-----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----", "or it is no key in PEM"),
+    ("keystore", "-----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----", "or it isn't a PEM key"),
 )
 def test_files_with_something_else_in_them(tmp_path: Path, store: str, text: str, message: str) -> None:
     """Named, and nothing of what is in them."""

@@ -98,7 +98,8 @@ def test_one_cluster_is_down(
     assert f"3 of 4 snapshots written to {tmp_path / 'fleet'}\n" in printed.out
     outcome = json.loads((tmp_path / "outcome.json").read_text())
     assert outcome["counts"] == {"snapshots": 4, "failed": 2}
-    assert outcome["error"] == {"kind": "SourceError", "message": "not read: down, lost"}
+    failure = "not read: down: Kafka at down:9092: no connection; lost: no answer"
+    assert outcome["error"] == {"kind": "SourceError", "message": failure}
     assert outcome["rows"]["members"] == 4
 
 
@@ -112,13 +113,16 @@ def test_each_has_its_options(clusters: Clusters, call: Callable[..., int], tmp_
 
 
 @pytest.mark.parametrize("path", ["~nobody-of-this-name/x", "a\\u0000b"])
-def test_a_path_that_nothing_can_have(call: Callable[..., int], tmp_path: Path, path: str, capfd: Any) -> None:
+def test_a_path_that_nothing_can_have(
+    clusters: Clusters, call: Callable[..., int], tmp_path: Path, path: str, capfd: Any
+) -> None:
     """It costs its own cluster only."""
     (tmp_path / "clusters.toml").write_text(
         f'{FILE}\n[clusters.bad]\nbootstrap_server = "b:1"\ncommand_config = "{path}"\n'
     )
     assert call() == 3
     assert "bad: not read: client properties " in capfd.readouterr().err
+    assert sorted(clusters.calls) == ["down", "eu", "prod"]
 
 
 def test_some_of_the_clusters(clusters: Clusters, call: Callable[..., int], caplog: pytest.LogCaptureFixture) -> None:

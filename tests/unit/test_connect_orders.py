@@ -16,9 +16,8 @@ from spark_assign.connect.kernel.connectors_and_tasks import (
     task_item,
 )
 from spark_assign.connect.kernel.incremental_cooperative_assignor import WorkerLoads, backoff
-from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts
+from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts, to_facts
 from tests.cases import cases, tuples
-from tests.unit import connect_facts
 
 
 def test_items_sort_as_kafka_sorts_them() -> None:
@@ -53,7 +52,7 @@ def test_positions_are_the_order_of_workers() -> None:
     positions = {"a": None, "b": 1, "c": 0, "d": 1}
     workers = [{"connect_cluster": "c", "worker_id": worker, "position": at} for worker, at in positions.items()]
     workers += [{"connect_cluster": "d", "worker_id": worker} for worker in ("p", "a")]  # buckets 0 and 1 of 16
-    indexed = IndexedConnectFacts(connect_facts.facts({"workers": workers[::-1]}))
+    indexed = IndexedConnectFacts(to_facts({"workers": workers[::-1]}))
     found: dict[str | None, str] = {"c": "", "d": ""}
     for row in indexed.ordered_workers().tolist():
         found[indexed.clusters[indexed.cluster[row]]] += indexed.workers.texts[indexed.name[row]]

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.connect.kernel.indexed_facts import FACTS
+from spark_assign.connect.kernel.indexed_facts import to_facts
 from spark_assign.connect.kernel.plan_clusters import plan_clusters
 from tests.unit.connect_facts import PLAN_SCHEMA, Result, Tables, cluster, items, merged, results, unfolded
 
@@ -61,7 +61,7 @@ def of(
 
 def test_no_facts_and_no_clusters() -> None:
     """An empty table of the same shape."""
-    tables = plan_clusters(FACTS.empty_table(), PLAN_SCHEMA)
+    tables = plan_clusters(to_facts(of("a", {"x": 2}, {"w1": []})).slice(0, 0), PLAN_SCHEMA)
     assert pa.concat_tables(tables).equals(PLAN_SCHEMA.empty_table())
 
 

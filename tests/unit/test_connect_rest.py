@@ -122,7 +122,7 @@ def test_what_does_not_pass_names_url_status_and_remedy(pauses: list[float]) -> 
     ((403, {"message": "no"}), r"403 Forbidden \(no\). The user may not"),
     ((404, b"<html>not here"), "404 Not Found .*root of a Connect worker"),
     ((302, b"", {"Location": "http://login/"}), "302 Found: leads to http://login/. Give that URL"),
-    ((200, b"<html>hello"), r"is no JSON \(<html>hello\)"),
+    ((200, b"<html>hello"), r"isn't JSON \(<html>hello\)"),
     ((200, {"name": "elasticsearch"}), "not as a Connect worker"),
     ((200, ["x"]), "not as a Connect worker"),
 )

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_assign.connect.kernel import indexed_facts as facts
+from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts, to_facts
 from spark_assign.groups.assignors.sticky.sticky_groups import PartitionMovements
 from spark_assign.groups.kernel.facts import GROUP, MEMBER, OWNED_SLICE, SUBSCRIPTION
 from spark_assign.groups.kernel.plan_groups import ASSIGNED, PlanParams, plan_groups
@@ -31,11 +31,9 @@ def test_connect_iterates_a_second_map() -> None:
     """`memberAssignments` is made from the map of what workers have sent; before 3.3, there is the latter only."""
     ids = EQUAL_HASHES[:30]
     protocols = {"new": "compatible", "old": "compatible@3.2.3"}
-    rows: list[dict[str, Any]] = []
-    for cluster, protocol in protocols.items():
-        rows.append({"connect_cluster": cluster, "kind": facts.CLUSTER, "text": protocol})
-        rows += [{"connect_cluster": cluster, "kind": facts.WORKER, "name": name} for name in ids]
-    indexed = facts.IndexedConnectFacts(pa.Table.from_pylist(rows, schema=facts.FACTS))
+    clusters = [{"connect_cluster": cluster, "protocol": protocol} for cluster, protocol in protocols.items()]
+    workers = [{"connect_cluster": cluster, "worker_id": name} for cluster in protocols for name in ids]
+    indexed = IndexedConnectFacts(to_facts({"clusters": clusters, "workers": workers}))
     ordered = indexed.ordered_workers()
     iterated = [indexed.workers.texts[name] for name in indexed.name[ordered]]
     first_order = texts_in_table_order(ids)

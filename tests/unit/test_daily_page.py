@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -68,8 +69,13 @@ ROWS = DailyRows(
 
 
 def test_the_page_answers_in_order() -> None:
-    """Causes, their cost, the best single setting, changes, what to do, and stale clusters."""
-    stopped, cost, prevention, changes, to_do, clusters = ROWS.parts
+    """Clusters without a snapshot, causes, their cost, the best single setting, changes, and what to do."""
+    clusters, stopped, cost, prevention, changes, to_do = ROWS.parts
+    assert [row[0] for row in clusters.tables[0].rows] == ["d", "c"]
+    again = replace(ROWS, deploys=[*ROWS.deploys, deploy("g", "rolling-restart", 10_000, "a")])
+    (folded, *_) = again.parts[1].tables[0].rows
+    assert folded[:4] == ["deployment", "c/g (a)", "rolling-restart", "2"]
+    assert [part.heading for part in replace(ROWS, clusters=ROWS.clusters[:1]).parts][-1] == clusters.heading
     assert "3 events in 2 groups (deployment 1, rebalance storm 1, crash 1)." in stopped.sentences[0]
     assert cost.sentences[0] == "100 partition-seconds without consumption."
     assert [row[0] for row in cost.tables[0].rows] == ["deployment", "rebalance storm", "crash"]

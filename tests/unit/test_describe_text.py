@@ -183,16 +183,46 @@ def test_a_part_of_a_topic(tmp_path: Path, topics: str, message: str) -> None:
 
 def test_racks(tmp_path: Path) -> None:
     """Lines of ID and rack, or those of kafka-broker-api-versions.sh."""
-    files = _files(tmp_path, topics=TOPICS, racks="broker_id,rack_id\n1,a\n3,b\n", wrong="one,a\n")
+    files = _files(tmp_path, topics=TOPICS, racks="broker_id,rack_id\n1,a\n3,b\n")
     files["versions"] = tmp_path / "versions.txt"
     files["versions"].write_text(
         "h:9092 (id: 2 rack: null isFenced: false) -> (\n\tProduce(0): 0 to 13 [usable: 13],\n)\n"
     )
     read = describe_text.read([files["topics"]], [], "prod", brokers=[files["racks"], files["versions"]])
     assert _rows(read, "brokers", "broker_id", "rack_id") == [(1, "a"), (2, None), (3, "b")]
-    (tmp_path / "json").write_text('{"brokers": [{"broker": 1}]}')
-    with pytest.raises(SourceError, match=r"line 1: expected the JSON of kafka-log-dirs\.sh"):
-        describe_text.read([files["topics"]], [], "prod", brokers=[tmp_path / "json"])
+
+
+@cases(
+    "found replaced by",
+    (None, "", ""),
+    (r"the JSON of kafka-log-dirs\.sh", '"logDir":"/d"', '"logDir":7'),
+    (r"the JSON of kafka-log-dirs\.sh", '"logDirs"', '"logdirs"'),
+    (r"a number or - under size", '"size":7', '"size":1e99'),
+    (r"a number", "orders-1", "orders-x"),
+)
+def test_log_directories(tmp_path: Path, found: str | None, replaced: str, by: str) -> None:
+    """The JSON of kafka-log-dirs.sh: directories and logs, or an error with the line."""
+    log = '{"partition":"orders-1","size":7,"offsetLag":-1,"isFuture":true}'
+    folders = f'[{{"logDir":"/d","error":null,"partitions":[{log}]}},{{"logDir":"/e","error":"E","partitions":[]}}]'
+    text = f'{{"version":1,"brokers":[{{"broker":2,"logDirs":{folders}}}]}}'.replace(replaced, by, 1)
+    files = _files(tmp_path, topics=TOPICS, json=text)
+    if found:
+        with pytest.raises(SourceError, match=f"line 1: expected {found}"):
+            describe_text.read([files["topics"]], [], "prod", brokers=[files["json"]])
+        return
+    read = describe_text.read([files["topics"]], [], "prod", brokers=[files["json"]])
+    assert _rows(read, "log_dirs", "broker_id", "log_dir", "error", "total_bytes") == [
+        (2, "/d", None, None),
+        (2, "/e", "E", None),
+    ]
+    columns = ("topic", "partition", "broker_id", "log_dir", "bytes", "offset_lag", "is_future")
+    assert _rows(read, "log_dir_replicas", *columns) == [("orders", 1, 2, "/d", 7, None, True)]
+    assert (2, 1) in _rows(read, "brokers", "broker_id", "offline_log_dirs")
+
+
+def test_wrong_racks(tmp_path: Path) -> None:
+    """A line of no tool."""
+    files = _files(tmp_path, topics=TOPICS, wrong="one,a\n")
     with pytest.raises(SourceError, match=r"wrong\.txt, line 1: expected a line of kafka-broker-api-versions\.sh"):
         describe_text.read([files["topics"]], [], "prod", brokers=[files["wrong"]])
 

@@ -25,11 +25,26 @@ Proposed partition reassignment configuration
 {KAFKA}
 """
 PROPOSAL = {"topicPartition": {"hash": 0, "partition": 0, "topic": "t"}, "oldLeader": 1}
-CRUISE_CONTROL = json.dumps({"proposals": [PROPOSAL | {"oldReplicas": [1, 2], "newReplicas": [2, 3]}], "version": 1})
+SUMMARY = {
+    "summary": {"numReplicaMovements": 1},
+    "goalSummary": [],
+    "loadAfterOptimization": {"brokers": []},
+    "version": 1,
+}
+CRUISE_CONTROL = json.dumps(
+    {"proposals": [PROPOSAL | {"oldReplicas": [1, 2], "newReplicas": [2, 3]}], "loadBeforeOptimization": float("nan")}
+    | SUMMARY
+)
+TOPICMAPPR = '{"version":1,"partitions":[{"topic":"%s","partition":0,"replicas":[2,3]}]}\n'
+CHANGES = "\nPartition map changes:\n  t p0: [1 2] -> [2 3] replaced broker\n\nNew partition maps:\n  t.json\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [(KAFKA, None), (f"\ufeff{KAFKA}\r\n", None), (GENERATED, [1, 2]), (CRUISE_CONTROL, [1, 2])]
+    ("text", "expected"),
+    [
+        *((KAFKA, None), (f"\ufeff{KAFKA}\r\n", None), (TOPICMAPPR % "t", None)),
+        *((GENERATED, [1, 2]), (CRUISE_CONTROL, [1, 2])),
+    ],
 )
 def test_accepted_files(tmp_path: Path, text: str, expected: list[int] | None) -> None:
     """The JSON of Kafka and topicmappr, and of --generate and Cruise Control, which know the replicas before."""
@@ -38,10 +53,23 @@ def test_accepted_files(tmp_path: Path, text: str, expected: list[int] | None) -
     assert rows == [{"topic": "t", "partition": 0, "expected": expected, "target": [2, 3]}]
 
 
+def test_files_of_topicmappr(tmp_path: Path) -> None:
+    """One per topic, together; the combined one repeats them."""
+    files = []
+    for name, topics in (("t", "t"), ("u", "u"), ("all", "t")):
+        files.append(str(tmp_path / f"{name}.json"))
+        Path(files[-1]).write_text(TOPICMAPPR % topics)
+    assert [row["topic"] for row in read_reassignments(files[:2])] == ["t", "u"]
+    with pytest.raises(ConfigError, match=r"all\.json: t-0 occurs twice. Keep one"):
+        read_reassignments(files)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("", "line 1: not JSON: Expecting value"),
+        (CHANGES, "line 2: not JSON: Expecting value"),
+        (json.dumps(SUMMARY), "neither partitions nor proposals.*verbose=true"),
         ('{\n"partitions": [\n}', "line 3: not JSON"),
         (f"Proposed partition reassignment configuration\n\n{KAFKA}x", "line 3: not JSON: Extra data"),
         ("[" * 100_000, "move"),

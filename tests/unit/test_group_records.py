@@ -159,7 +159,7 @@ def test_what_cannot_be_written() -> None:
         "null": (lambda: write_key(3, {"groupId": None}), "groupId: null"),
         "too big a number": (lambda: write_value(3, {"epoch": 1 << 31}, 0), "2147483648"),
         "too long a text": (lambda: write_key(3, {"groupId": "g" * 32_768}), "32768 bytes"),
-        "no uuid": (lambda: write_value(1, {"topicId": "a"}, 4), "uuid"),
+        "no uuid": (lambda: write_value(1, {"topicId": "a"}, 4), "UUID"),
     }.values():
         with pytest.raises(WireError, match=match):
             call()

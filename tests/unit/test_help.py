@@ -37,10 +37,11 @@ def test_the_launcher_prints_help_on_a_bare_machine(words: list[str], usage: str
 
 def test_the_command_of_the_wheel_imports_no_job(capsys: pytest.CaptureFixture[str]) -> None:
     """`spark-assign JOB --help` takes at most 0.6 s of processor time, and imports no array library and no Spark."""
-    script = "import os, sys; from jobs import _entry; _entry.main()\n"
+    script = "import atexit, os, sys; from jobs import _entry\n"
     report = "print(*sorted({'pyspark', 'pandas', 'pyarrow', 'numpy'} & set(sys.modules)), os.times().user)"
+    script += f"atexit.register(lambda: {report})\n_entry.main()\n"
     for words, usage in ((["plan"], "plan"), (["replicas", "place"], "replicas place")):
-        command = [sys.executable, "-c", script + report, *words, "--help"]
+        command = [sys.executable, "-c", script, *words, "--help"]
         env = os.environ | {"PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
+from spark_assign.history.kernel.build_history import group_row
 from spark_assign.history.kernel.departures import find_departures
 from spark_assign.history.kernel.deploys import Deploy, count_max_per_day, find_deploys, is_flapping
-from spark_assign.history.kernel.group_rows import group_row
 from spark_assign.history.kernel.pauses import find_pauses
 from spark_assign.history.kernel.timeline import HistoryThresholds, RecordedMember, Timeline
 from tests.cases import keyed

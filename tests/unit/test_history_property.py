@@ -10,10 +10,9 @@ import pyarrow as pa
 import pytest
 
 from spark_assign.history.kernel import facts
-from spark_assign.history.kernel.build_history import build_tables
+from spark_assign.history.kernel.build_history import build_tables, membership_rows, to_slices
 from spark_assign.history.kernel.departures import find_departures
 from spark_assign.history.kernel.generation_changes import generation_changes
-from spark_assign.history.kernel.group_rows import membership_rows, to_slices
 from spark_assign.history.kernel.timeline import HistoryThresholds, Timeline
 from tests.sizes import drawn
 from tests.unit.history_log import SCHEMA, owners

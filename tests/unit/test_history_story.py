@@ -8,9 +8,9 @@ from itertools import permutations
 
 import pytest
 
-from spark_assign.history.kernel import group_rows, record_parser
-from spark_assign.history.kernel.broker_groups import BrokerGroupTracker
-from spark_assign.history.kernel.group_rows import to_slices
+from spark_assign.history.kernel import record_parser
+from spark_assign.history.kernel.build_history import IDLE, to_slices
+from spark_assign.history.kernel.build_timelines import BrokerGroupTracker
 from spark_assign.history.kernel.timeline import RecordedMember
 from spark_assign.wire.group_records import write_key
 from tests.cases import cases, tuples
@@ -164,7 +164,7 @@ def test_an_epoch_can_begin_without_a_change_of_members(log: Log) -> None:
     assert log.table_rows("rebalances", "generation_id", "time", "stable_time", "members", "partitions", "cause") == [
         (1, 1_000, 1_000, 1, 2, "first on record"),
         (2, 2_000, 5_000, 1, 3, f"partitions of {ID['t']}: 3, before 2"),
-        (3, 6_000, None, 1, 3, group_rows.IDLE),
+        (3, 6_000, None, 1, 3, IDLE),
     ]
     assert log.timeline().is_idle == (False, False, True)
     assert log.table_rows("groups", "rebalances", "idle_epochs", "max_rebalances_per_day") == [(2, 1, 2)]

@@ -9,6 +9,7 @@ import pytest
 from kafka import errors
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 
+from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import groups as kafka_groups
 from spark_assign.sources.kafka import loads as kafka_loads
 from spark_assign.sources.kafka import loads as kafka_log_dirs
@@ -128,6 +129,19 @@ def test_cordoned_brokers(version: int) -> None:
     assert {broker: state["cordoned"] for broker, state in states.items()} == dict.fromkeys(range(1, 5)) | expected
     assert {broker: state["offline_log_dirs"] for broker, state in states.items()} == {1: 0, 2: 0, 3: 1, 4: 1}
     assert brokers.requests[1].topics == []
+    rows, messages = SnapshotRows("c"), list[str]()
+    answers[1].results += answer({("t", 0): 10}, future=True).results
+    answers[1].results[-1].total_bytes = 100
+    kafka_log_dirs.log_dir_states(cast(ClusterConnection, brokers), rows, messages.append)
+    assert messages == ["log directories of broker 5 are not known (KafkaConnectionError: KafkaConnectionError: gone)"]
+    assert brokers.requests[1].topics is None
+    tables = {name: table.to_pylist() for name, table in rows.tables().items()}
+    of_version = {4: None, 5: False}
+    of_first = {"broker_id": 1, "log_dir": "/d", "error": None, "total_bytes": 100, "usable_bytes": None}
+    assert tables["log_dirs"][2] == {"cluster": "c", **of_first, "cordoned": of_version[version]}
+    assert [row["error"] for row in tables["log_dirs"]] == [None] * 6 + ["KafkaStorageError"] * 2
+    log = {"partition": 0, "broker_id": 1, "log_dir": "/d", "bytes": 10, "offset_lag": 0, "is_future": True}
+    assert tables["log_dir_replicas"] == [{"cluster": "c", "topic": "t", **log}]
 
 
 def test_another_reading(monkeypatch: pytest.MonkeyPatch) -> None:

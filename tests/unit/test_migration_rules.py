@@ -403,7 +403,7 @@ def test_no_group_is_left_out() -> None:
     refused = {group: row["code"] for (kind, group), row in found.items() if kind == "rejected"}
     out = dict.fromkeys(("k", "s", "st", "x"), "out-of-scope")
     assert refused == out | {"twice": "duplicate-member", "no-id": "bad-topic-id"}
-    assert str(found["rejected", "k"]["detail"]).endswith("which KIP-848 does not touch. Nothing to migrate")
+    assert str(found["rejected", "k"]["detail"]).endswith("which KIP-848 doesn't change. Nothing to migrate")
     assert "KIP-932" in str(found["rejected", "s"]["detail"])
     assert "KIP-1071" in str(found["rejected", "st"]["detail"])
     assert "protocol new" in str(found["rejected", "x"]["detail"])

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
 import logging
 import math
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import jsonschema
 import pytest
 import yaml
 
+from spark_assign import tables
 from spark_assign.cli.job import Job, Options, job
 from spark_assign.report.formatting import listed
 from spark_assign.tables.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 SCHEMA: dict[str, Any] = json.loads((ROOT / "conf" / "printed.schema.json").read_text())
+STORED = {
+    name
+    for module in iter_modules(tables.__path__, "spark_assign.tables.")
+    for attribute, value in vars(import_module(module.name)).items()
+    if attribute.endswith("_TABLES") and isinstance(value, dict)
+    for name in value
+}
+KEYS = STORED | {
+    name
+    for cell in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", (ROOT / "docs" / "settings.md").read_text(), re.MULTILINE)
+    for name in re.findall(r"\w+", cell)
+}
+"""Keys of `tables`: names of stored tables, and those that docs/settings.md describes."""
 ROWS = [{"group_id": "a: b", "lag": 3, "rate": math.inf, "members": ["m", 'n"']}, {"group_id": "c", "lag": None}]
 
 
@@ -44,6 +62,26 @@ def test_the_schema_is_valid() -> None:
     """And names the keys of the outcome file, too."""
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert set(SCHEMA["required"]) == set(SCHEMA["properties"])
+
+
+def test_every_key_is_a_stored_table_or_documented() -> None:
+    """Every name that the source gives to listed rows."""
+    listing = {"collected", "listed", "first_of_each", "rows_of_first_groups", "read_rejected_lines"}
+    views = {"View", "replace"}
+    names = {
+        argument.value
+        for folder in ("spark_assign/report", "spark_assign/cli", "jobs")
+        for file in (ROOT / folder).rglob("*.py")
+        for call in ast.walk(ast.parse(file.read_text()))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in listing | views
+        for argument in [
+            *(call.args[:2] if call.func.id in listing else []),
+            *(each.value for each in call.keywords if each.arg in ("listed", "name")),
+        ]
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    }
+    assert len(names) > 20
+    assert names <= KEYS
 
 
 def test_json_and_yaml_are_the_same_document(capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,8 +29,14 @@ from spark_assign.history.kernel.replay.recorded_history import (
     read_history,
 )
 from spark_assign.history.kernel.replay.recorded_history import RESTARTED as SAME
-from spark_assign.history.kernel.replay.replay import REBALANCES, REJECTED, SUMMARY, ReplayParams, replay_histories
-from spark_assign.history.kernel.replay.replay_group import replay_group
+from spark_assign.history.kernel.replay.replay import (
+    REBALANCES,
+    REJECTED,
+    SUMMARY,
+    ReplayParams,
+    replay_group,
+    replay_histories,
+)
 from spark_assign.history.kernel.replay.replay_steps import replay_steps
 from spark_assign.history.kernel.replay.reproduce_recorded import check_reproduced
 from spark_assign.history.kernel.timeline import Generation, HistoryThresholds, RecordedMember, Timeline

@@ -237,7 +237,7 @@ def test_a_topic_id_that_is_none_is_refused() -> None:
     rows = [row("bad", {"a": ALL}, topic_ids={"t": "t"}), row("fine", {"a": ALL})]
     found = planned_rows(rows, "uniform")
     rejected = [(each["cluster"], each["code"], each["detail"]) for each in found if each["kind"] == "rejected"]
-    message = "topics: topic_id 't' of t is no id. Kafka prints one as 22 characters"
+    message = "topics: topic_id 't' of t isn't an ID. Kafka prints one as 22 characters"
     assert rejected == [("bad", "bad-topic-id", message)]
     assert {each["cluster"] for each in found if each["kind"] == "assigned"} == {"fine"}
     assert not [each for each in planned_rows(rows, "server-range") if each["kind"] == "rejected"]

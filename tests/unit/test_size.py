@@ -29,7 +29,7 @@ def group(
     deviation: float | None = None,
     lag: float | None = None,
     out_messages_per_second: float | None = None,
-    **of_group: float,
+    **of_group: float | str,
 ) -> list[Fact]:
     """A group of one topic; its partitions are dealt to its members in turn."""
     key = {"cluster": "c", "group_id": name}
@@ -53,7 +53,7 @@ def group(
 
 
 def sized(
-    facts: list[Fact], *, assignor: str = "configured", numbers: tuple[int, ...] = (), **terms: float
+    facts: list[Fact], *, assignor: str = "configured", numbers: tuple[int, ...] = (), **terms: Any
 ) -> list[Fact]:
     """Returns every result row."""
     params = SizeParams(
@@ -109,6 +109,75 @@ def test_a_hot_partition_that_is_too_much_for_any_member() -> None:
     assert "many keys, at least 5 partitions in total." in few["reason"]
     assert "t-2 alone receives 50 messages/s" in row["reason"]
     assert "order of a key's messages is lost" in row["reason"]
+
+
+@cases(
+    "capacity locks needed verdict limited_by partitions_needed",
+    (60, 2000, 4, "under-provisioned", "record-locks", None),  # 3 members have 2, 1 and 1 of the 4 halves of partitions
+    (30, 2000, 8, "under-provisioned", "record-locks", None),
+    (60, 1000, 4, "under-provisioned", "record-locks", None),
+    (30, 1000, None, "cannot-keep-up", "record-locks", 4),  # at most 2 members work on a partition: 200 / 30 / 2
+    (60, 400, None, "cannot-keep-up", "record-locks", 4),  # a member holds more records than there are locks
+)
+def test_a_share_group(
+    capacity: float, locks: int, needed: int | None, verdict: str, limited_by: str, partitions_needed: int | None
+) -> None:
+    """Its members aren't limited to one per partition, but to as many as the record locks allow. Two partitions of 100
+    messages/s each."""
+    rows = sized(group("g", [100.0, 100.0], group_type="share", capacity=capacity), record_locks=locks)
+    row = one(rows)
+    assert (row["assignor"], row["needed"], row["verdict"]) == ("simple", needed, verdict)
+    assert (row["limited_by"], row["partitions_needed"]) == (limited_by, partitions_needed)
+    assert {each["unassigned"] for each in rows if each["kind"] == "curve"} == {0}
+    assert one(rows, "topic")["verdict"] == ("enough" if needed else "too-few")
+    assert one(sized(group("g", [1.0], group_type="share"), assignor="range"), "rejected")["code"] == "out-of-scope"
+
+
+def test_members_of_a_share_group_have_a_part_of_its_rates() -> None:
+    """Four members read 80 a second of two partitions, two members of each."""
+    facts = group("g", [50.0, 50], 4, group_type="share", lag=10_000, out_messages_per_second=40.0)
+    both = {"first": 0, "step": 1, "count": 2, "topic": "t", "partitions": 2}
+    facts = [fact | both if fact["kind"] == OWNED_SLICE else fact for fact in facts]
+    row = one(sized(facts))
+    assert (row["capacity"], row["max_load"]) == (20, 25)
+
+
+@cases(
+    "hosts stated needed pods pods_needed threads source verdict",
+    ("", 2, 4, 2, 2, 2, "configured", "right-sized"),  # 3 members would be enough
+    ("", 3, 3, 2, 1, 3, "configured", "over-provisioned"),
+    ("aabb", None, 4, 2, 2, 2, "read", "right-sized"),
+    ("aabb", 1, 3, 4, 3, 1, "configured", "over-provisioned"),
+    *((hosts, None, 3, None, None, None, None, "over-provisioned") for hosts in ("aaaa", "aaab", "abcd", "aab ", "")),
+)
+def test_members_in_pods(
+    hosts: str,
+    stated: int | None,
+    needed: int,
+    pods: int | None,
+    pods_needed: int | None,
+    threads: int | None,
+    source: str | None,
+    verdict: str,
+) -> None:
+    """Whole pods count; hosts with the same number of members show the number in each, and nothing else does."""
+    facts = group("g", [10.0] * 12, 4, capacity=40)
+    for fact, host in zip([fact for fact in facts if fact["kind"] == MEMBER], hosts, strict=False):
+        fact["client_host"] = host.strip() or None
+    row = one(sized(facts, threads_per_pod=stated, pods_per_node=1 if stated else None))
+    found = ("needed", "pods", "pods_needed", "threads_per_pod", "threads_per_pod_source", "verdict")
+    assert tuple(row[name] for name in found) == (needed, pods, pods_needed, threads, source, verdict)
+    assert row["nodes_needed"] == (pods_needed if stated else None)
+    assert f"minReplicaCount: {pods_needed or needed}" in autoscaler(row)
+
+
+def test_the_partitions_that_a_topic_needs() -> None:
+    """The hottest must fit a member, as the same multiple of the mean; with an even load fewer are enough."""
+    row = one(sized(group("g", [1.0, 1, 50, 1, 1, 1], capacity=45)), "topic")
+    assert (row["topic"], row["verdict"], row["partitions_needed"], row["hot_partition"]) == ("t", "too-few", 7, 2)
+    assert "With equally loaded partitions, 2 would be enough." in row["reason"]
+    unknown = one(sized(group("g", [1.0, 2])), "topic")
+    assert (unknown["verdict"], unknown["partitions_needed"]) == ("unknown", None)
 
 
 def test_the_capacity_is_measured_where_members_are_behind() -> None:

@@ -114,7 +114,7 @@ def test_a_job_that_dies_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_no_other_folder_is_written_to(tmp_path: Path) -> None:
-    """A folder with other things in it is refused and untouched, as is what is no folder of this machine."""
+    """A folder with other things in it is refused and untouched, as is what isn't a folder of this machine."""
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(ConfigError, match=r"holds thesis\.txt, but no folder cluster=… of a fleet"):
         snapshot_files.write_folder(_snapshot(), tmp_path)

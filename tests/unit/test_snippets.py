@@ -41,7 +41,7 @@ NAMES = [
     *("\u202egnp.exe", "\u061cx", "\x1b[2J", "x\x00y", "\x07\x7f\x85\u2028", "\ufeffx\ufffe", "=1+1", "a,b\tc"),
     *("übersicht 支払い", "\U0001f600\U000e0041"),
 ]
-SIZED = {"needed": 3, "saturation_members": 12, "capacity": 40.0}
+SIZED = {"needed": 3, "saturation_members": 12, "capacity": 40.0, "assignor": "range", "threads_per_pod": None}
 """What a manifest shows of a row of `sizes`."""
 FORMULAS = ("=", "-", "+", "@")
 WRITERS = ("shell_word", "shell_pattern_word")

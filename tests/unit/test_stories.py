@@ -48,7 +48,7 @@ def test_a_story_that_a_protocol_cannot_play() -> None:
 
 def test_a_story_of_a_fleet_is_for_spark() -> None:
     """It has no rows of its own."""
-    with pytest.raises(ConfigError, match="deploy-fleet has no fleet of its own"):
+    with pytest.raises(ConfigError, match="deploy-fleet has no fleet"):
         simulate_scenario(deploy_fleet(), ("eager",), Settings())
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from spark_assign.streams.kernel import classic_application
 from spark_assign.streams.kernel import high_availability_task_assignor as high_availability
-from spark_assign.streams.kernel.client_queue import ClientQueue, FirstOfFew, UndeterminedFirstError
+from spark_assign.streams.kernel.high_availability_task_assignor import ClientQueue, FirstOfFew, UndeterminedFirstError
 from tests.sizes import drawn
 
 SEED = 7

@@ -36,7 +36,7 @@ def test_the_newest_release_that_it_may_be(releases: str | None, release: str | 
     (replace(JAVA, releases="3.4+"), "The release of the leader is unknown (Java 3.4+). Set it with --leader-client "),
     (
         replace(JAVA, library="librdkafka"),
-        "The leader uses librdkafka, whose releases aren't those of Kafka's Java clients.",
+        "The leader uses librdkafka, whose releases differ from Kafka's Java clients.",
     ),
 )
 def test_unknown_facts_are_reported(case: UpgradeCandidate, says: str) -> None:

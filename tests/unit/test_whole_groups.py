@@ -142,7 +142,7 @@ def test_an_assignor_of_ones_own() -> None:
     assert {row["cluster"]: (row["code"], row["detail"]) for row in found if row["kind"] == "rejected"} == {
         "twice": ("assignor-failed", "Odd: ValueError: it assigns t-0 to 'a' and to 'b'"),
         "beyond": ("assignor-failed", "Odd: ValueError: it assigns t-4, which does not exist or nobody subscribes to"),
-        "stranger": ("assignor-failed", "Odd: ValueError: it assigns to 'x', which is no member of the group"),
+        "stranger": ("assignor-failed", "Odd: ValueError: it assigns to 'x', which isn't a member of the group"),
         "missing": ("assignor-failed", "Odd: KeyError: 'missing'"),
     }
 

@@ -42,8 +42,12 @@ from tests.plan_rows import facts_table, plan_rows
         "franz-go 1.21.7 (given), with racks, as 1.21",
     ),
     (
-        *("sticky@franz-go-1.21", "franz-go 1.21.7 (given), with racks, those of leaders unknown", leader_rules.OTHER),
-        "franz-go 1.21, but led by franz-go 1.21.7 (given), with racks, those of leaders unknown",
+        *(
+            "sticky@franz-go-1.21",
+            "franz-go 1.21.7 (given), with racks, but not of leaders",
+            leader_rules.OTHER,
+        ),
+        "franz-go 1.21, but led by franz-go 1.21.7 (given), with racks, but not of leaders",
     ),
     (
         *("range@franz-go-1.21", "franz-go 1.21.7 (given), with racks", leader_rules.GIVEN),
@@ -92,7 +96,7 @@ def test_leaders_there_and_back(leader: tuple[str, str | None, str | None]) -> N
     assert words == "Sarama (sure), with static members"
     assert leader_rules.read_leader(words) == ("Sarama", None, "sure")
     assert leader_rules.format_leader("Java", "3.4+", "sure", static=True) == "Java 3.4+ (sure)"
-    for known, suffix in ((True, ", with racks"), (False, ", with racks, those of leaders unknown")):
+    for known, suffix in ((True, ", with racks"), (False, ", with racks, but not of leaders")):
         words = leader_rules.format_leader("franz-go", "1.21.7", "given", racks=True, leader_racks=known)
         assert words == f"franz-go 1.21.7 (given){suffix}"
         assert leader_rules.read_leader(words) == ("franz-go", "1.21.7", "given")

@@ -88,7 +88,8 @@ def daily(settings: Settings) -> TaskGroup:
             arguments += ["--lookback", settings.history_lookback]
         arguments += ["--max-growth", "{{ params.max_growth }}", *as_words(settings.past), "--fail-on", "alerts"]
         arguments += ["--output", settings.output, "--run-id", RUN_ID]
-        page = _submit(settings, "daily", arguments, task_id="page", **_after_snapshots(settings))
+        assets = {"inlets": [asset(fleet)], "outlets": [asset(settings.output)]}
+        page = _submit(settings, "daily", arguments, task_id="page", **assets, **_after_snapshots(settings))
         if settings.clusters:
             chain(_snapshots(settings), page)
     return group
@@ -124,6 +125,7 @@ def _operator_arguments(settings: Settings, job: str) -> dict[str, Any]:
         "alert": "{{ params.alert }}",
         "deploy_mode": settings.deploy_mode,
         "outcomes": f"{outcomes}/{RUN_ID}" if outcomes else "",
+        "partition": RUN_ID if settings.partitioned_assets else "",
     }
 
 
@@ -138,9 +140,10 @@ def _reader(settings: Settings) -> list[str]:
 
 
 def _watch(settings: Settings) -> None:
-    fleet = settings.fleet
+    fleet = given = settings.fleet
     if settings.bootstrap_server or settings.clusters:
-        fleet = settings.place("snapshots") + (f"/{RUN_ID}" if settings.bootstrap_server else "")
+        given = settings.place("snapshots")
+        fleet = given + (f"/{RUN_ID}" if settings.bootstrap_server else "")
     plans, comparisons, drifts = (settings.place(name) for name in ("plans", "comparisons", "drifts"))
     of_run = ["--run-id", RUN_ID]
     steps = {
@@ -181,6 +184,7 @@ def _watch(settings: Settings) -> None:
             job,
             arguments,
             makes=settings.place("reports") if job == "report" else None,
+            inlets=[asset(given)] if job == "plan" else [],
             outlets=[asset(settings.place(made[job]))] if job in made else [],
             **(_after_snapshots(settings) if job == "plan" else {}),
         )
@@ -206,7 +210,9 @@ def _on_databricks(settings: Settings) -> None:
         databricks_conn_id=settings.conn_id or "databricks_default",
         alert="{{ params.alert }}",
         **({"deferrable": True} if settings.deferrable else {}),  # else as Airflow is configured
+        inlets=[asset(settings.fleet)] if settings.fleet else [],
         outlets=[asset(settings.plans)] if settings.plans else [],
+        partition=RUN_ID if settings.partitioned_assets else "",
     )
 
 

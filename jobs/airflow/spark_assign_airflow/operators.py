@@ -35,9 +35,10 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         makes: folder on the worker that the job needs; created if it doesn't exist.
         outcomes: folder or URI for outcomes, which driver and worker share (templated). Not needed in client mode.
         deploy_mode: client (the driver runs on the worker) or cluster.
+        partition: partition of the asset events (templated); empty: none.
     """
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "alert", "outcomes")
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "alert", "outcomes", "partition")
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         makes: str | None = None,
         outcomes: str = "",
         deploy_mode: str = "client",
+        partition: str = "",
         **kwargs: Any,
     ) -> None:
         # Not durable: a retry plans the date again instead of continuing an earlier try.
@@ -62,6 +64,7 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         self.makes = makes
         self.outcomes = outcomes
         self.in_cluster = deploy_mode == "cluster"
+        self.partition = _if_supported(partition)
 
     def execute(self, context: Any) -> None:
         """Run the job; see `ends` for how it may end."""
@@ -78,6 +81,7 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
         self.application_args = [*arguments, "--outcome", place]
         try:
             self._run(context, place)
+            add_partition(context, self.outlets, self.partition)
         finally:
             if own:
                 shutil.rmtree(own, ignore_errors=True)
@@ -116,6 +120,21 @@ class SparkAssignSubmitOperator(SparkSubmitOperator):
 def _keep(context: Any) -> Callable[[str], object]:
     """Returns a function that stores the text of an alert as the XCom `alert` of the task."""
     return lambda said: context["ti"].xcom_push(key=ALERT, value=said)
+
+
+def _if_supported(partition: str) -> str:
+    """Returns the partition. Raises ValueError, an import error of the DAG, if this Airflow has no asset partitions."""
+    from airflow.sdk.execution_time.context import OutletEventAccessor
+
+    if partition and not hasattr(OutletEventAccessor, "add_partitions"):
+        raise ValueError("partitioned_assets needs a newer Airflow, whose asset events have partitions, such as 3.3")
+    return partition
+
+
+def add_partition(context: Any, outlets: Sequence[Any], partition: str) -> None:
+    """Gives the events of the outlets a partition. Empty: none."""
+    for outlet in outlets if partition else ():
+        context["outlet_events"][outlet].add_partitions(partition)
 
 
 class Launched:
@@ -157,14 +176,16 @@ class SparkAssignDatabricksOperator(DatabricksRunNowOperator):
 
     Args:
         alert: effect of an alert of its task `check`: fail or warn (templated).
+        partition: partition of the asset events (templated); empty: none.
     """
 
-    template_fields: Sequence[str] = (*DatabricksRunNowOperator.template_fields, "alert")
+    template_fields: Sequence[str] = (*DatabricksRunNowOperator.template_fields, "alert", "partition")
 
-    def __init__(self, *, alert: str = "fail", **kwargs: Any) -> None:
+    def __init__(self, *, alert: str = "fail", partition: str = "", **kwargs: Any) -> None:
         # Not durable: a cleared task plans the date again instead of reusing the earlier success.
         super().__init__(durable=False, **kwargs)
         self.alert = alert
+        self.partition = _if_supported(partition)
 
     def execute(self, context: Any) -> None:
         """Run the job; see `ends` for how it may end."""
@@ -173,6 +194,7 @@ class SparkAssignDatabricksOperator(DatabricksRunNowOperator):
         except AirflowException:
             self._judge(context, getattr(self, "run_id", None))
             raise
+        add_partition(context, self.outlets, self.partition)
 
     def execute_complete(self, context: Any, event: Any = None) -> None:
         """Continues after Airflow waited in its triggerer."""
@@ -181,6 +203,7 @@ class SparkAssignDatabricksOperator(DatabricksRunNowOperator):
         except AirflowException:
             self._judge(context, (event or {}).get("run_id"))
             raise
+        add_partition(context, self.outlets, self.partition)
 
     def _judge(self, context: Any, run_id: Any) -> None:
         """Judges the outcomes that the failed tasks wrote to the volume; other failures are retried."""

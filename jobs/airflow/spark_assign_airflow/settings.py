@@ -126,6 +126,9 @@ class Settings(Table):
     )
     conf: dict[str, Any] = Field(default={}, description="Spark settings")
     arguments: dict[Step, list[str]] = Field(default={}, description="additional arguments per job")
+    partitioned_assets: bool = Field(
+        default=False, description="asset events have the run ID as their partition; only partition-aware DAGs run then"
+    )
     deferrable: bool = Field(default=False, description="databricks: wait in the triggerer instead of a worker")
     job_name: str = Field(default="", description="default: spark_assign watch, or spark_assign daily")
 

@@ -478,7 +478,7 @@ def warnings(choice: MembershipChoice, params: MembershipParams, clients: Client
         if clients.static:
             text += " If the instance id contains it, each restart adds a member, and the old one expires late."
         else:
-            text += " Static membership needs fixed names, such as those of a StatefulSet (name-0, name-1, …)."
+            text += " Static membership needs fixed names, as in a StatefulSet (name-0, name-1, …)."
         yield "unstable-names", text
     if choice.current.mode.membership == MIXED:
         text = f"{clients.static} of {_count(clients.members, 'member')} are static, and the other members are dynamic."

@@ -729,7 +729,7 @@ def _add_scale_down(resolved: ResolvedAdvice, row: Row, params: AdviceParams) ->
             Adviser.SIZE,
             SCALE_DOWN,
             f"Run {count(target, 'member')} instead of {members:,}.{spare} {row['reason']}",
-            f"{_move_risk(curve)} The load is that of the readings, which must include the busiest hours.",
+            f"{_move_risk(curve)} The load comes from the readings, which must include the busiest hours.",
             f"advise --only size --details {shell_pattern_word(group.group_id)} --keda",
             f"minReplicaCount: {target}",
             row["assignor"],

@@ -4,6 +4,7 @@ A result row is tagged by its `kind`:
 
     size       a group and assignor: the number of members needed, the number above which more don't help, and why
     curve      a group, assignor, and number of members: the load per member, and the cost of the change
+    topic      a group and topic: the number of partitions that the topic needs for this group, and why
     rejected   code, detail: a group that can't be sized
 
 Verdicts:
@@ -14,6 +15,9 @@ Verdicts:
     cannot-keep-up       no number of members keeps up: one partition exceeds a member's capacity, or there are too few
                          partitions
     unknown              the capacity of a member is unknown: the curve is computed, but no number of members is needed
+
+A share group (KIP-932) isn't limited to a member per partition: the members of a partition share its records, as many
+at the same time as its record locks allow (`SizingCriteria.sharing`).
 """
 
 from __future__ import annotations
@@ -27,12 +31,15 @@ import pyarrow as pa
 
 from spark_assign.advice.kernel.size_sweep import (
     MAX_MEMBERS,
+    SHARE,
+    SIMPLE,
     TOLERANCE,
     LoadByMemberCount,
     SizingCriteria,
     SizingInput,
     concat_sorted,
     counts_between,
+    high_rates,
     initial_counts,
     knee,
     read_sizing_inputs,
@@ -55,9 +62,14 @@ CANNOT_KEEP_UP, UNKNOWN = "cannot-keep-up", "unknown"
 CONFIGURED_CAPACITY, MEASURED_CAPACITY = "configured", "measured"
 
 PARTITIONS, HOT_PARTITION, ASSIGNOR = "partitions", "hot-partition", "assignor"
+RECORD_LOCKS = "record-locks"
 """What limits the benefit of more members: each member has one partition, one partition exceeds the mean, or the
-assignor leaves members without partitions (range assigns each topic separately).
+assignor leaves members without partitions (range assigns each topic separately); in a share group, the record locks of
+the hottest partition.
 """
+
+ENOUGH, TOO_FEW = "enough", "too-few"
+"""Verdicts on the partitions of a topic, beside `UNKNOWN`."""
 
 
 def keeps_up(swept: LoadByMemberCount, capacity: float | FloatArray, criteria: SizingCriteria) -> BoolArray:
@@ -75,7 +87,8 @@ def build_size_row(
     """
     planned = ~swept.rejected
     members, most = swept.members[planned], swept.max_load[planned]
-    fits = keeps_up(swept, sizing.capacity, criteria)
+    threads = sizing.threads_per_pod
+    fits = keeps_up(swept, sizing.capacity, criteria) & (swept.members % threads == 0)
     current = int(np.argmax(swept.members == sizing.num_members))
     needed = int(swept.members[np.argmax(fits)]) if fits.any() else None
     topic, partition, hot, hot_high = sizing.hot
@@ -96,9 +109,16 @@ def build_size_row(
         "drain_seconds": _known(swept.drain_seconds[current]),
         "limited_by": _bound(sizing, members, most),
     }
+    if sizing.threads_source:
+        pods = {"pods": sizing.num_members, "pods_needed": needed}
+        row |= {name: None if each is None else -(-each // threads) for name, each in pods.items()}
+        row |= {"threads_per_pod": threads, "threads_per_pod_source": sizing.threads_source}
+        if criteria.pods_per_node and needed is not None:
+            row["nodes_needed"] = -(-row["pods_needed"] // criteria.pods_per_node)
     verdict = _verdict(sizing, needed)
     wanted = sizing.load_at_quantile * (1 + criteria.headroom) / sizing.capacity
-    row |= {"verdict": verdict, "partitions_needed": int(np.ceil(wanted)) if verdict == CANNOT_KEEP_UP else None}
+    is_short = verdict == CANNOT_KEEP_UP
+    row |= {"verdict": verdict, "partitions_needed": int(np.ceil(wanted / sizing.sharing)) if is_short else None}
     if needed is not None:
         at = int(np.argmax(swept.members == needed))
         row |= {
@@ -107,8 +127,18 @@ def build_size_row(
             "moved": int(swept.moved[at]),
             "paused_partition_seconds": float(swept.paused_partition_seconds[at]),
         }
-    row["reason"] = _reason(sizing, row, hot_high, criteria, has_curve)
+    row["reason"] = _reason(sizing, row, hot_high, criteria, has_curve) + _in_pods(row)
     return row
+
+
+def _in_pods(row: Mapping[str, Any]) -> str:
+    """Returns the needed number of members in pods, as a sentence; empty if members per pod aren't known."""
+    if row.get("pods_needed") is None:
+        return ""
+    source = "configured" if row["threads_per_pod_source"] == "configured" else "read from the members' hosts"
+    each = f"{count(row['threads_per_pod'], 'member')} each ({source})"
+    nodes = f", on {count(row['nodes_needed'], 'node')}" if "nodes_needed" in row else ""
+    return f" In pods: {row['pods_needed']:,} with {each}{nodes}; today {row['pods']:,}."
 
 
 def _known(value: float) -> float | None:
@@ -117,6 +147,8 @@ def _known(value: float) -> float | None:
 
 def _bound(sizing: SizingInput, members: Any, most: Any) -> str:
     """Returns what limits the benefit of more members."""
+    if sizing.is_share:
+        return RECORD_LOCKS if most.min() <= sizing.hot[2] / sizing.sharing * (1 + TOLERANCE) else ASSIGNOR
     if most.min() <= sizing.hot[2] * (1 + TOLERANCE):
         return HOT_PARTITION if members[int(np.argmin(most))] < sizing.partitions else PARTITIONS
     return ASSIGNOR
@@ -127,7 +159,7 @@ def _verdict(sizing: SizingInput, needed: int | None) -> str:
         return UNKNOWN
     if needed is None:
         return CANNOT_KEEP_UP
-    if needed == sizing.num_members:
+    if -(-needed // sizing.threads_per_pod) == -(-sizing.num_members // sizing.threads_per_pod):
         return RIGHT_SIZED
     return UNDER_PROVISIONED if needed > sizing.num_members else OVER_PROVISIONED
 
@@ -146,6 +178,15 @@ def _reason(
     key_note = "More partitions move keys to other partitions, so the order of a key's messages is lost once."
     is_short = (row["partitions_needed"] or 0) > sizing.partitions
     more = f"at least {count(row['partitions_needed'], 'partition')} in total" if is_short else "more partitions"
+    if verdict == CANNOT_KEEP_UP and sizing.is_share:
+        at_once = f"at most {count(sizing.sharing, 'member')} can work on a partition at the same time"
+        locks = f"{criteria.record_locks:,} record locks, {criteria.records_in_flight:,} records per member"
+        return (
+            f"{row['hot_topic']}-{row['hot_partition']} receives {hot_high:,.0f} messages/s at its peak, and all "
+            f"partitions {sizing.load_at_quantile:,.0f}. Of the group, {at_once} ({locks}), "
+            f"{sizing.most_members:,} altogether, and {capacity}. Raise share.partition.max.record.locks, lower "
+            f"max.poll.records, or use {more}."
+        )
     if verdict == CANNOT_KEEP_UP and hot_high * (1 + criteria.headroom) > sizing.capacity:
         return (
             f"{row['hot_topic']}-{row['hot_partition']} alone receives {hot_high:,.0f} messages/s at its peak, and "
@@ -165,7 +206,7 @@ def _reason(
     return f"{reason}. At its peak, {capacity}."
 
 
-SIZE_ROW, CURVE_ROW, REJECTED = ROW_KINDS = ("size", "curve", "rejected")
+SIZE_ROW, CURVE_ROW, REJECTED, TOPIC_ROW = ROW_KINDS = ("size", "curve", "rejected", "topic")
 
 FALLBACK = "range"
 """The assignor of a group whose assignor is unknown: the default of Kafka's clients."""
@@ -175,8 +216,10 @@ SIZE_ROWS = row_schema(
     "needed int64, knee int64, saturation_members int64, limited_by string, partitions_needed int64, load double",
     "load_at_quantile double, max_load double, max_load_needed double, max_load_at_quantile double, capacity double",
     "capacity_source string, drain_seconds double, drain_seconds_needed double, load_max_over_mean double",
-    "hot_topic string, hot_partition int64, hot_load double, moved int64, paused_partition_seconds double",
-    "idle int64, unassigned int64, is_current bool, keeps_up bool, code string, detail string",
+    "threads_per_pod int64, threads_per_pod_source string, pods int64, pods_needed int64, nodes_needed int64",
+    "topic string, hot_topic string, hot_partition int64, hot_load double, moved int64",
+    "paused_partition_seconds double, idle int64, unassigned int64, is_current bool, keeps_up bool, code string",
+    "detail string",
 )
 """Schema of the result: a row per group, number of members, or rejection (`tables.advice`)."""
 
@@ -205,8 +248,13 @@ NO_MEMBERS = ("no-members", "The group has no members, so the subscriptions of n
 
 
 def size_groups(facts: pa.Table, params: SizeParams) -> Iterator[pa.Table]:
-    """Yields the sizes of all groups in the facts, as tables with the columns of `SIZE_ROWS`."""
-    yield from size_pass(open_pass(facts, action="size"), params)
+    """Yields the sizes of all groups in the facts, and of their topics, as tables with the columns of `SIZE_ROWS`.
+
+    Share groups have one assignor, so they are sized if each group's own assignor is asked for.
+    """
+    groups = open_pass(facts, action="size", also=(SHARE,) if CONFIGURED in params.assignors else ())
+    yield from size_pass(groups, params)
+    yield tagged_rows(TOPIC_ROW, list(_size_topics(groups.specs, params.criteria)), SIZE_ROWS)
 
 
 def size_pass(groups: PassInput, params: SizeParams) -> Iterator[pa.Table]:
@@ -219,9 +267,10 @@ def size_pass(groups: PassInput, params: SizeParams) -> Iterator[pa.Table]:
     yield tagged_table(REJECTED, rejected_table(facts, rejected), SIZE_ROWS)
     is_valid = ~mask_from_indexes(list(invalid), specs.num_groups)
     named = [name for name in params.assignors if name != CONFIGURED]
+    is_share = np.array([name == SIMPLE for name in own], bool)
     for assignor in dict.fromkeys([*named, *filter(None, own)]):
         is_own = np.array([name == assignor for name in own], bool)
-        chosen = np.flatnonzero(is_valid & (is_own | (assignor in named)))
+        chosen = np.flatnonzero(is_valid & (is_own | ((assignor in named) & ~is_share)))
         if len(chosen):
             yield from _size_with_assignor(specs, assignor, chosen, params, is_own | params.all_curves)
 
@@ -246,8 +295,11 @@ def _own_assignors(specs: GroupSpecs, params: SizeParams) -> tuple[list[str | No
         return [None] * specs.num_groups, {}
     configured = PlanParams((("*", CONFIGURED),), params.all_assignors, params.criteria.custom)
     names, rejected = select_assignors(specs, configured)
-    unknown = {group: fault for group, fault in rejected.items() if fault[0] != "no-assignor"}
-    return [None if group in unknown else name or FALLBACK for group, name in enumerate(names)], unknown
+    is_share = [kind == SHARE for kind in specs.group_values("group_type")]
+    unknown = {group: rejected[group] for group in rejected if rejected[group][0] != "no-assignor"}
+    unknown = {group: fault for group, fault in unknown.items() if not is_share[group]}
+    own = [SIMPLE if is_share[group] else name or FALLBACK for group, name in enumerate(names)]
+    return [None if group in unknown else name for group, name in enumerate(own)], unknown
 
 
 def _size_with_assignor(
@@ -257,7 +309,8 @@ def _size_with_assignor(
 
     `has_curve`: whether each group of the specs has a curve although its capacity is unknown.
     """
-    criteria, capacity = params.criteria, member_capacity(specs)
+    criteria = params.criteria
+    capacity = member_capacity(specs, criteria.sharing(assignor))
     has_curve = has_curve | ~np.isnan(capacity)
     inputs = read_sizing_inputs(specs, assignor, groups, criteria)
     counts = {
@@ -287,22 +340,65 @@ def _size_with_assignor(
 def _first_counts(sizing: SizingInput, params: SizeParams) -> IntArray:
     """Returns the member counts to evaluate first."""
     if params.member_counts:
-        return np.unique(np.append(np.array(params.member_counts, np.int64), sizing.num_members))
+        return sizing.in_whole_pods(np.array(params.member_counts, np.int64))
     enough = sizing.load_at_quantile * (1 + params.criteria.headroom) / sizing.capacity
-    useful = sizing.load / sizing.hot[2] if sizing.hot[2] > 0 else 1.0
-    return initial_counts(sizing.num_members, sizing.partitions, enough, useful)
+    useful = sizing.load / sizing.hot[2] * sizing.sharing if sizing.hot[2] > 0 else 1.0
+    return sizing.in_whole_pods(initial_counts(sizing.num_members, sizing.most_members, enough, useful))
 
 
 def _more_counts(swept: LoadByMemberCount, sizing: SizingInput, criteria: SizingCriteria) -> IntArray:
     """Returns further member counts: those below the first that keeps up, or, if none does, up to the number of
-    partitions."""
+    partitions (in a share group, of members that they can occupy)."""
     if np.isnan(sizing.capacity):
         return np.empty(0, np.int64)
-    fits = keeps_up(swept, sizing.capacity, criteria)
-    last = int(swept.members[-1])
-    if fits.any() or last >= min(sizing.partitions, MAX_MEMBERS):
-        return counts_between(swept.members, fits)
-    return np.unique(np.geomspace(last + 1, min(sizing.partitions, MAX_MEMBERS), 20).round().astype(np.int64))
+    whole = swept.members % sizing.threads_per_pod == 0
+    fits, counts = keeps_up(swept, sizing.capacity, criteria)[whole], swept.members[whole]
+    last, most = int(swept.members[-1]), min(sizing.most_members, MAX_MEMBERS)
+    if fits.any() or last >= most:
+        more = counts_between(counts, fits)
+    else:
+        more = np.unique(np.geomspace(last + 1, most, 20).round().astype(np.int64))
+    return np.setdiff1d(sizing.in_whole_pods(more), swept.members)
+
+
+def _size_topics(specs: GroupSpecs, criteria: SizingCriteria) -> Iterator[dict[str, Any]]:
+    """Yields a row per group and subscribed topic: the number of partitions that the topic needs for this group.
+
+    A topic needs so many partitions that a member, or the members of a share group that can work on one partition at
+    the same time, can handle the hottest one with the headroom. Its share of the load is assumed to remain the same
+    multiple of the mean: n partitions with the hottest at h messages/s become n * h / limit partitions.
+    """
+    topics, loads, high = specs.topics, specs.loads, high_rates(specs, criteria)
+    is_share = np.array([kind == SHARE for kind in specs.group_values("group_type")], bool)
+    capacity = np.where(is_share, member_capacity(specs, criteria.sharing(SIMPLE)), member_capacity(specs))
+    limit = capacity / (1 + criteria.headroom) * np.where(is_share, criteria.sharing(SIMPLE), 1)
+    at = np.flatnonzero(topics.is_subscribed & (topics.partitions > 0))
+    keys = pa.table(group_key_columns(specs, topics.group[at])).to_pylist()
+    for key, topic, name in zip(keys, at.tolist(), specs.topic.take(pa.array(at)).to_pylist(), strict=True):
+        group, partitions = int(topics.group[topic]), int(topics.partitions[topic])
+        if group in loads.faults:
+            continue
+        known = slice(loads.start[topic], loads.start[topic] + partitions)
+        rates, peaks = loads.in_messages_per_second[known], high[known]
+        is_known = not np.isnan(rates).all() and limit[group] > 0
+        hottest = int(np.argmax(np.nan_to_num(peaks)))
+        most = float(np.nan_to_num(peaks)[hottest])
+        load, load_at_quantile = (float(np.nan_to_num(each).sum()) for each in (rates, peaks))
+        needed = max(1, int(np.ceil(partitions * most / limit[group]))) if is_known else None
+        row = {"partitions": partitions, "partitions_needed": needed, "load": load, "topic": name}
+        row |= {"hot_partition": hottest, "hot_load": float(np.nan_to_num(rates)[hottest])}
+        row["verdict"] = UNKNOWN if needed is None else TOO_FEW if needed > partitions else ENOUGH
+        row["reason"] = "The rates of its partitions, or the capacity of a member, are unknown."
+        if needed is not None:
+            even = max(1, int(np.ceil(load_at_quantile / limit[group])))
+            who = f"{criteria.sharing(SIMPLE)} members at a time handle" if is_share[group] else "a member handles"
+            peaks_text = f"{most:,.0f} of {load_at_quantile:,.0f} messages/s"
+            row["reason"] = (
+                f"Partition {hottest} receives {peaks_text} at the peak, and {who} "
+                f"{limit[group]:,.0f} of one partition beside the headroom. "
+                f"With equally loaded partitions, {even:,} would be enough."
+            )
+        yield key | row | {"load_at_quantile": load_at_quantile}
 
 
 def _curve_table(

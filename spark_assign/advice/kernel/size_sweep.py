@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,10 +42,11 @@ from spark_assign.groups.kernel.group_metrics import (
 )
 from spark_assign.groups.kernel.group_specs import GroupSpecs
 from spark_assign.groups.kernel.read_specs import read_group_specs
-from spark_assign.java.key_index import KeyIndex, NameIndex, take_names
+from spark_assign.java.key_index import KeyIndex, NameIndex, take_names, to_int_array
 from spark_assign.numeric.array_types import BoolArray, FloatArray, IntArray
-from spark_assign.numeric.partition_slices import invert, mask_from_indexes
+from spark_assign.numeric.partition_slices import PARTITION_BITS, PartitionSlices, invert, mask_from_indexes
 from spark_assign.numeric.segmented_arrays import expand_slices, ranges_by_length
+from spark_assign.share.kernel.plan_groups import assign_share_groups
 from spark_assign.simulation.kernel.settings import TimingConfig
 
 MAX_COUNTS = 50
@@ -52,6 +54,15 @@ MAX_COUNTS = 50
 
 MAX_MEMBERS = 5_000
 """Maximum member count to evaluate, unless the group has more members today."""
+
+SHARE = "share"
+"""`group_type` of share groups (KIP-932)."""
+
+SIMPLE = "simple"
+"""Name of the assignor of share groups, as in `group.share.assignors`."""
+
+MAX_SHARE_MEMBERS = 200
+"""Default of `group.share.max.size`: a share group accepts no more members (`ShareGroupConfig`)."""
 
 TOLERANCE = 0.05
 """Share above the smallest possible maximum load that still counts as equal to it."""
@@ -116,12 +127,24 @@ class SizingCriteria:
             distributed, and all partitions to peak at the same time.
         timing: times for the estimate of pauses.
         custom: assignors that plan one group at a time, by name.
+        threads_per_pod: members per pod; None: as the hosts of the members show.
+        pods_per_node: pods per node; None: nodes aren't counted.
+        record_locks: records of one partition that the members of a share group can hold at the same time.
+        records_in_flight: records of one partition that a member of a share group holds at a time.
     """
 
     headroom: float = 0.2
     quantile: float = 0.95
     timing: TimingConfig = field(default_factory=TimingConfig)
     custom: Mapping[str, GroupAssignor] = field(default_factory=dict)
+    threads_per_pod: int | None = None
+    pods_per_node: int | None = None
+    record_locks: int = 2_000
+    records_in_flight: int = 500
+
+    def sharing(self, assignor: str) -> int:
+        """Returns the number of members that can work on a partition at the same time; 0 in consumer groups."""
+        return max(1, self.record_locks // self.records_in_flight) if assignor == SIMPLE else 0
 
 
 @dataclass(frozen=True)
@@ -211,10 +234,14 @@ def _sweep(
     """Plans each group with the given number of members, and returns the loads that result."""
     new = resize(specs, group, members)
     all_groups = np.ones(new.num_groups, bool)
-    planned = assign(new, assignor, all_groups, criteria.custom)
-    is_planned = ~mask_from_indexes(list(planned.rejected), new.num_groups)
-    costs = transition_costs(new, assignor, planned, is_planned, criteria.timing, criteria.custom)
-    member_loads, loads = MemberLoads(new, planned.slices), new.loads
+    sharing = criteria.sharing(assignor)
+    if sharing:
+        slices, costs, is_planned = _plan_share_groups(new)
+    else:
+        planned = assign(new, assignor, all_groups, criteria.custom)
+        slices, is_planned = planned.slices, ~mask_from_indexes(list(planned.rejected), new.num_groups)
+        costs = transition_costs(new, assignor, planned, is_planned, criteria.timing, criteria.custom)
+    member_loads, loads = MemberLoads(new, slices, sharing), new.loads
     load = member_loads.sums(loads.in_messages_per_second)
     drain = drain_seconds(member_loads.sums(loads.lag), load, capacity[group][new.members.group])
     behind = sum_by_group(new, member_loads.num_known(loads.lag)) > 0
@@ -225,13 +252,31 @@ def _sweep(
         max_load_at_quantile=max_per_group(new, member_loads.sums(high_rates(new, criteria))),
         mean_load=np.bincount(new.members.group, load, new.num_groups) / members,
         idle=np.bincount(new.members.group[member_loads.num_partitions() == 0], minlength=new.num_groups),
-        unassigned=count_subscribed_partitions(specs)[group]
-        - sum_by_group(new, member_loads.num_partitions()).astype(np.int64),
+        unassigned=count_subscribed_partitions(specs)[group] - _count_assigned(new, member_loads),
         drain_seconds=np.where(behind, max_per_group(new, drain), np.nan),
         moved=costs["moved"],
         paused_partition_seconds=costs["paused_partition_seconds"],
         rejected=~is_planned,
     )
+
+
+def _plan_share_groups(specs: GroupSpecs) -> tuple[PartitionSlices, dict[str, Any], BoolArray]:
+    """Returns what `SimpleAssignor` assigns, the cost of the change, and which groups have a plan. Share groups don't
+    pause: a member gets its new partitions with its next heartbeat."""
+    assigned, rejected = assign_share_groups(specs)
+    slices = PartitionSlices(*(np.empty(0, np.int64),) * 5).concat(*(changes.assigned for changes in assigned))
+    added = np.concatenate([np.empty(0, np.int64), *(changes.group(changes.added.topic) for changes in assigned)])
+    moved = np.bincount(added, minlength=specs.num_groups)
+    costs = {"moved": moved, "paused_partition_seconds": np.zeros(specs.num_groups)}
+    return slices, costs, ~mask_from_indexes(list(rejected), specs.num_groups)
+
+
+def _count_assigned(specs: GroupSpecs, member_loads: MemberLoads) -> IntArray:
+    """Returns the number of partitions with an owner, per group. Members of a share group can have the same one."""
+    if not member_loads.sharing:
+        return sum_by_group(specs, member_loads.num_partitions()).astype(np.int64)
+    topics = np.unique(member_loads.slices.partition_keys) >> PARTITION_BITS
+    return np.bincount(specs.topics.group[topics], minlength=specs.num_groups)
 
 
 @dataclass(frozen=True)
@@ -246,6 +291,10 @@ class SizingInput:
         is_configured: whether the capacity is configured, not measured.
         load, load_at_quantile: load of all partitions in messages per second: mean, and at the quantile.
         hot: the hottest partition: topic, partition, mean load, and load at the quantile.
+        sharing: number of members that can work on a partition at the same time: 1 in consumer groups.
+        is_share: whether the group is a share group.
+        threads_per_pod: members per pod; 1 if unknown.
+        threads_source: where that number is from: `configured`, `read` from hosts; None if it is unknown.
     """
 
     assignor: str
@@ -256,6 +305,21 @@ class SizingInput:
     load: float
     load_at_quantile: float
     hot: tuple[str, int, float, float]
+    sharing: int = 1
+    is_share: bool = False
+    threads_per_pod: int = 1
+    threads_source: str | None = None
+
+    @property
+    def most_members(self) -> int:
+        """The number of members above which one more has nothing to do, or isn't admitted."""
+        most = self.partitions * self.sharing
+        return max(self.num_members, min(most, MAX_SHARE_MEMBERS)) if self.is_share else most
+
+    def in_whole_pods(self, members: IntArray) -> IntArray:
+        """Returns the numbers of members rounded up to whole pods, and the current number."""
+        pods = -(-members // self.threads_per_pod) * self.threads_per_pod
+        return np.unique(np.append(pods, self.num_members)) if len(members) else members
 
 
 def read_sizing_inputs(
@@ -273,19 +337,49 @@ def read_sizing_inputs(
     hottest = by_rate[np.searchsorted(group[by_rate], groups, "right") - 1]
     topics = specs.topic.take(pa.array(topic[hottest])).to_pylist()
     hot = zip(topics, *(values[hottest].tolist() for values in (partition, rate, high)), strict=True)
+    sharing, (threads, source) = criteria.sharing(assignor), _threads_per_pod(specs, criteria)
     figures = {
         "num_members": np.bincount(specs.members.group, minlength=specs.num_groups),
         "partitions": count_subscribed_partitions(specs),
-        "capacity": member_capacity(specs),
+        "capacity": member_capacity(specs, sharing),
         "is_configured": ~np.isnan(configured_value(specs, "capacity")),
         "load": load,
         "load_at_quantile": load_at_quantile,
+        "threads_per_pod": np.maximum(threads, 1),
     }
     rows = pa.table(figures).take(groups).to_pylist()
     return {
-        index: SizingInput(assignor=assignor, hot=hot_partition, **row)
+        index: SizingInput(
+            assignor=assignor,
+            hot=hot_partition,
+            sharing=max(sharing, 1),
+            is_share=sharing > 0,
+            threads_source=source if threads[index] else None,
+            **row,
+        )
         for index, hot_partition, row in zip(groups.tolist(), hot, rows, strict=True)
     }
+
+
+def _threads_per_pod(specs: GroupSpecs, criteria: SizingCriteria) -> tuple[IntArray, str]:
+    """Returns the number of members per pod of each group, 0 if unknown, and whether it is `configured` or `read`.
+
+    A host counts as a pod if at least two hosts have members, and all have the same number, more than one. Otherwise
+    the hosts don't show it: all members on one host can be of one pod or of several.
+    """
+    if criteria.threads_per_pod is not None:
+        return np.full(specs.num_groups, criteria.threads_per_pod), "configured"
+    members = specs.members
+    hosts = specs.facts.column("client_host", members.row)
+    host = to_int_array(hosts.dictionary_encode().indices, -1) + 1  # 0: unknown
+    is_known = np.bincount(members.group, host == 0, specs.num_groups) == 0
+    pairs, counts = np.unique(members.group * (len(hosts) + 1) + host, return_counts=True)
+    group = pairs // (len(hosts) + 1)
+    num_hosts, total = (np.bincount(group, each, specs.num_groups) for each in (None, counts))
+    least = np.full(specs.num_groups, np.iinfo(np.int64).max)
+    np.minimum.at(least, group, counts)
+    is_even = is_known & (num_hosts > 1) & (least * num_hosts == total) & (least > 1)
+    return np.where(is_even, least, 0), "read"
 
 
 # --- the same groups with other member counts, as after `Fleet.with_members_left` -----------------------------

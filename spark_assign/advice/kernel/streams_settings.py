@@ -59,7 +59,7 @@ null if the rates of changelogs are unknown. The other figures are those of a pl
 _RECOVERY_SECONDS = 10.0
 """Longest time in which a task restores the proposed lag, well under a minute."""
 _UNKNOWN_SIZES = "The sizes or end offsets of its changelogs are unknown. Add them to changelogs (job snapshot)"
-_UNSTABLE = f"More than {MAX_ROUNDS} rebalances follow, so that the plan has no end"
+_UNSTABLE = f"More than {MAX_ROUNDS} rebalances follow, so the plan has no end"
 
 _Figures = dict[str, Any]
 _Sizes = Mapping[TaskId, float]

@@ -12,8 +12,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from spark_assign.connect.kernel import indexed_facts as facts
-from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts
+from spark_assign.connect.kernel.indexed_facts import CLOCK, FAULTY, NO_INDEX, STATE_LISTS, TABLES, IndexedConnectFacts
 from spark_assign.connect.kernel.release_rules import PROTOCOLS
 from spark_assign.groups.kernel.faults import join_faults
 from spark_assign.java.key_index import KeyIndex
@@ -69,18 +68,15 @@ def find_faults(indexed: IndexedConnectFacts, *, simulated: bool) -> ClusterFaul
     """
     faults = ClusterFaults()
     _find_cluster_faults(indexed, faults, simulated)
-    connector, task, worker, reported = (
-        indexed.rows[kind] for kind in (facts.CONNECTOR, facts.TASK, facts.WORKER, facts.REPORTED)
-    )
+    connector, task, worker, reported = (indexed.rows[name] for name in ("connectors", "tasks", "workers", "reported"))
     has_task = ~indexed.is_task_null
-    faulty = indexed.rows[facts.FAULTY].tolist()
     for code, table, rows in (
         ("null-key", "connectors", connector[indexed.connector[connector] < 0]),
         ("null-key", "tasks", task[(indexed.connector[task] < 0) | ~has_task[task]]),
         ("null-key", "workers", worker[indexed.name[worker] < 0]),
         ("null-key", "reported", reported[(indexed.connector[reported] < 0) | (indexed.name[reported] < 0)]),
         ("bad-task", "tasks", task[has_task[task] & (indexed.task[task] < 0)]),
-        ("bad-item", "reported", np.array([row for row in faulty if indexed.text(row) is None], np.int64)),
+        ("bad-item", "reported", indexed.rows[FAULTY]),
         ("duplicate-worker", "workers", repeated_keys(indexed.cluster, indexed.name, worker)),
         ("duplicate-connector", "connectors", repeated_keys(indexed.cluster, indexed.connector, connector)),
         ("unknown-connector", "tasks", _unknown_keys(indexed.cluster, indexed.connector, task, connector)),
@@ -88,23 +84,22 @@ def find_faults(indexed: IndexedConnectFacts, *, simulated: bool) -> ClusterFaul
     ):
         for row in rows.tolist():
             faults.add(int(indexed.cluster[row]), code, describe(indexed, table, row))
-    for row in (row for row in faulty if indexed.text(row) is not None):
-        faults.add(int(indexed.cluster[row]), "bad-state", f"state: {indexed.text(row)}")
-    for row in indexed.invalid_lists.tolist():
-        faults.add(int(indexed.cluster[row]), "bad-state", f"state: {facts.STATE_LISTS[indexed.kind[row]]}")
+    for row, columns in zip(indexed.rows["state"].tolist(), indexed.records["state"], strict=True):
+        for name in (name for name in STATE_LISTS if NO_INDEX in columns[name]):
+            faults.add(int(indexed.cluster[row]), "bad-state", f"state: {name}")
     return faults
 
 
 def _find_cluster_faults(indexed: IndexedConnectFacts, faults: ClusterFaults, simulated: bool) -> None:
     """Adds faults of the rows of `clusters` and `state`."""
     num_rows, workers, states = (
-        np.bincount(indexed.cluster[indexed.rows[kind]], minlength=len(indexed.clusters))
-        for kind in (facts.CLUSTER, facts.WORKER, facts.STATE)
+        np.bincount(indexed.cluster[indexed.rows[name]], minlength=len(indexed.clusters))
+        for name in ("clusters", "workers", "state")
     )
     for cluster, name in enumerate(indexed.clusters):
         if name is None:
             for row in np.flatnonzero(indexed.cluster == cluster).tolist():
-                faults.add(cluster, "null-key", f"{facts.TABLES[indexed.kind[row]]}: connect_cluster=null")
+                faults.add(cluster, "null-key", f"{list(TABLES)[indexed.table[row]]}: connect_cluster=null")
             continue
         if num_rows[cluster] != 1:
             code = "unknown-cluster" if num_rows[cluster] == 0 else "duplicate-cluster"
@@ -118,13 +113,12 @@ def _find_cluster_faults(indexed: IndexedConnectFacts, faults: ClusterFaults, si
 
 def _find_value_faults(indexed: IndexedConnectFacts, faults: ClusterFaults, simulated: bool) -> None:
     """Adds faults of protocols, clocks, and leaders."""
-    workers = indexed.rows[facts.WORKER]
+    workers = indexed.rows["workers"]
     known = set(zip(indexed.cluster[workers].tolist(), indexed.name[workers].tolist(), strict=True))
-    for row in indexed.rows[facts.CLUSTER].tolist():
+    for row, columns in zip(indexed.rows["clusters"].tolist(), indexed.records["clusters"], strict=True):
         cluster, leader = int(indexed.cluster[row]), int(indexed.name[row])
-        protocol = (indexed.text(row) or "").partition("@")[0] or None
-        columns = dict(zip(facts.CLUSTER_NUMBERS, indexed.numbers(row), strict=True))
-        for name, value in {"protocol": protocol, **columns}.items():
+        protocol = (columns["protocol"] or "").partition("@")[0] or None
+        for name, value in ({"protocol": protocol} | {name: columns[name] for name in CLOCK}).items():
             if value is None and name != "delay_ms":  # unknown
                 faults.add(cluster, "null-key", f"clusters: {name}=null")
         now, delay = columns["now_ms"], columns["max_delay_ms"]
@@ -143,13 +137,7 @@ def describe(indexed: IndexedConnectFacts, table: str, row: int) -> str:
         "connector": indexed.connectors.texts[indexed.connector[row]] if indexed.connector[row] >= 0 else "null",
         "task": "null" if indexed.is_task_null[row] else str(indexed.task[row]),
     }
-    columns = {
-        "connectors": ("connector",),
-        "tasks": ("connector", "task"),
-        "workers": ("worker_id",),
-        "reported": ("worker_id", "connector", "task"),
-    }[table]
-    return f"{table}: " + ", ".join(f"{name}={texts[name]}" for name in columns)
+    return f"{table}: " + ", ".join(f"{name}={texts[name]}" for name in TABLES[table].key)
 
 
 def repeated_keys(first: IntArray, second: IntArray, rows: IntArray) -> IntArray:

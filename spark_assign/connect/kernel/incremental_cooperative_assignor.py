@@ -38,6 +38,8 @@ def assign(rebalance: RebalanceInput, *, reassign_if_no_delay: bool = True) -> R
         rebalance: the input.
         reassign_if_no_delay: see `handle_lost_assignments`.
     """
+    # The body of `performTaskAssignment`. Kafka computes `nextWorkerAssignment`, which `loads` is, and derives what is
+    # sent from its difference to the reports.
     diff = compare_assignments(rebalance)
     state = replace(rebalance.state)
     stopped = diff.deleted | diff.duplicated
@@ -165,6 +167,11 @@ def compare_assignments(rebalance: RebalanceInput) -> AssignmentDiff:
     The previous assignment is ignored if its generation was not completed, because the leader failed to send it. If a
     worker still reports a revoked item, the reported items are used instead.
     """
+    # The derived sets of `performTaskAssignment`: deleted = previous - configured, lost = previous - active - deleted,
+    # created = configured - previous - active.
+    #
+    # Example: the leader assigned t0, t1, and t2. A reports t0, B has left with t1, t2 was deleted, and t3 is new.
+    #     previous {t0, t1, t2}    active {t0}    configured {t0, t1, t3}    deleted {t2}    lost [t1]    created [t3]
     state = rebalance.state
     active = set().union(*chain.from_iterable(rebalance.reported)) if rebalance.active is None else rebalance.active
     num_reported = sum(len(connectors) + len(tasks) for connectors, tasks in rebalance.reported)

@@ -25,7 +25,6 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from spark_assign.connect.kernel import indexed_facts as facts
 from spark_assign.connect.kernel.connectors_and_tasks import (
     TASK_BITS,
     ConnectorsAndTasks,
@@ -34,7 +33,7 @@ from spark_assign.connect.kernel.connectors_and_tasks import (
     serialized_order,
 )
 from spark_assign.connect.kernel.faults import ClusterFaults, describe, find_faults, repeated_keys
-from spark_assign.connect.kernel.indexed_facts import NO_INDEX, IndexedConnectFacts, WorkerColumns
+from spark_assign.connect.kernel.indexed_facts import CLOCK, NO_INDEX, TABLES, IndexedConnectFacts, WorkerColumns
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput, RebalanceResult
 from spark_assign.connect.kernel.release_rules import EAGER, ConnectRules, find_rules
 from spark_assign.groups.kernel.tagged_rows import tagged_rows, tagged_table
@@ -98,13 +97,13 @@ class ConnectClusters:
         cluster = indexed.cluster[rows]
         start = [0, *np.cumsum(np.bincount(cluster, minlength=num_clusters)).tolist()]
         self.workers = WorkerColumns(cluster, indexed.name[rows], start)
-        rows = np.concatenate([indexed.rows[facts.CONNECTOR], indexed.rows[facts.TASK]])
+        rows = np.concatenate([indexed.rows["connectors"], indexed.rows["tasks"]])
         self._item_states: dict[int, dict[int, str]] = {}
-        for row, text in indexed.texts(rows):
+        for row, text in indexed.states(rows):
             self._item_states.setdefault(int(indexed.cluster[row]), {})[int(indexed.items[row])] = text
         self._configured = _Grouped(indexed.items[rows], indexed.cluster[rows], num_clusters)
-        self._num_tasks = np.bincount(indexed.cluster[indexed.rows[facts.TASK]], minlength=num_clusters).tolist()
-        self._is_ordered = indexed.has_positions(facts.REPORTED).tolist()
+        self._num_tasks = np.bincount(indexed.cluster[indexed.rows["tasks"]], minlength=num_clusters).tolist()
+        self._is_ordered = indexed.has_positions("reported").tolist()
         self._connectors, self._tasks = self._reports()
 
     def rejected(self) -> list[dict[str, str | None]]:
@@ -122,7 +121,7 @@ class ConnectClusters:
     def _reports(self) -> tuple[_Grouped, _Grouped]:
         """Returns the reported connectors and tasks by worker, sorted by position if positions are known."""
         indexed, workers = self._indexed, self.workers
-        rows = indexed.rows[facts.REPORTED]
+        rows = indexed.rows["reported"]
         if any(self._is_ordered):
             rows = rows[np.lexsort((indexed.items[rows], indexed.position[rows]))]
         size = len(indexed.workers.texts) + 1
@@ -145,8 +144,13 @@ class ConnectClusters:
         def report_order(connectors: list[int], tasks: list[int]) -> ConnectorsAndTasks:
             return serialized_order(sorted(connectors), sorted(tasks), spread_hash)
 
-        for row in indexed.rows[facts.CLUSTER].tolist():
-            cluster = int(indexed.cluster[row])
+        cluster_rows = zip(
+            indexed.cluster[indexed.rows["clusters"]].tolist(),
+            indexed.protocols,
+            indexed.records["clusters"],
+            strict=True,
+        )
+        for cluster, protocol, columns in cluster_rows:
             if cluster in self.faults:
                 continue
             items = self._configured.of(cluster)
@@ -156,13 +160,12 @@ class ConnectClusters:
             active = set().union(*chain.from_iterable(reported))
             num_reported = sum(reports.start[end] - reports.start[start] for reports in (self._connectors, self._tasks))
             if len(configured) < len(items):
-                self._add_repeated(cluster, facts.TASK, "duplicate-task")
+                self._add_repeated(cluster, "tasks", "duplicate-task")
             elif len(active) < num_reported:  # an item is reported twice, perhaps by several workers
-                self._add_repeated(cluster, facts.REPORTED, "duplicate-reported")
+                self._add_repeated(cluster, "reported", "duplicate-reported")
             if cluster in self.faults:
                 continue
-            now, generation, last_completed, max_delay, delay = (number or 0 for number in indexed.numbers(row))
-            protocol = indexed.text(row) or ""
+            now, generation, last_completed, max_delay, delay = (columns[name] or 0 for name in CLOCK)
             state, remembered = states.get(cluster), None
             unassigned = set() if state or not max_delay else self._unassigned(cluster, configured, active)
             if unassigned and find_rules(protocol)[0] is not EAGER:
@@ -202,34 +205,20 @@ class ConnectClusters:
             return {item for item, text in states.items() if text == "UNASSIGNED"} & configured - active
         return configured - active if active else set()
 
-    def _add_repeated(self, cluster: int, kind: int, code: str) -> None:
+    def _add_repeated(self, cluster: int, table: str, code: str) -> None:
         """Adds a fault for each repeated task of a cluster, or for each repeated report of its workers."""
         indexed = self._indexed
-        rows = indexed.rows[kind]
+        rows = indexed.rows[table]
         for row in repeated_keys(indexed.name, indexed.items, rows[indexed.cluster[rows] == cluster]).tolist():
-            self.faults.add(cluster, code, describe(indexed, facts.TABLES[kind], row))
+            self.faults.add(cluster, code, describe(indexed, table, row))
 
     def _states(self) -> dict[int, AssignorState]:
         """Returns the leader's state of each cluster that has one; null fields are as in a new state."""
         indexed = self._indexed
         states: dict[int, AssignorState] = {}
-        for row in indexed.rows[facts.STATE].tolist():
-            revoked, can_revoke, schedule, delay, generation, successive = indexed.numbers(row)
-            states[int(indexed.cluster[row])] = AssignorState(
-                revoked_in_previous=bool(revoked),
-                can_revoke=can_revoke is None or bool(can_revoke),
-                scheduled_rebalance_ms=schedule or 0,
-                delay_ms=delay or 0,
-                generation_id=-1 if generation is None else generation,
-                successive_revoking_rebalances=successive or 0,
-            )
-        for row, items in indexed.state_items.items():
-            setattr(states[int(indexed.cluster[row])], facts.STATE_LISTS[indexed.kind[row]], items)
-        for kind, name in ((facts.MEMBER, "members"), (facts.CANDIDATE, "candidates")):
-            rows = indexed.rows[kind]
-            rows = rows[np.lexsort((indexed.position[rows], indexed.cluster[rows]))]
-            for cluster, worker in zip(indexed.cluster[rows].tolist(), indexed.name[rows].tolist(), strict=True):
-                getattr(states[cluster], name).append(worker)
+        for row, columns in zip(indexed.rows["state"].tolist(), indexed.records["state"], strict=True):
+            known = {name: columns[name] for name in TABLES["state"].values if columns[name] is not None}
+            states[int(indexed.cluster[row])] = AssignorState(**known)
         return states
 
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_assign.connect.kernel import indexed_facts as facts
 from spark_assign.connect.kernel.faults import ClusterFaults
 from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts
 from spark_assign.connect.kernel.plan_clusters import REJECTED, ConnectClusters
@@ -61,7 +60,7 @@ def simulate_clusters(
     clusters = ConnectClusters(indexed, simulated=True)
     leaders = {
         int(indexed.cluster[row]): int(indexed.name[row])
-        for row in indexed.rows[facts.CLUSTER].tolist()
+        for row in indexed.rows["clusters"].tolist()
         if indexed.name[row] >= 0
     }
     events = _read_events(indexed, clusters.faults)
@@ -120,8 +119,8 @@ def _initial_state(indexed: IndexedConnectFacts, rebalance: RebalanceInput, lead
 def _read_events(indexed: IndexedConnectFacts, faults: ClusterFaults) -> dict[int, list[ConnectEvent]]:
     """Returns the events of each cluster, and adds the faults of the others."""
     events: dict[int, list[ConnectEvent]] = defaultdict(list)
-    for row in indexed.rows[facts.EVENT].tolist():
-        name, (at_ms, tasks) = indexed.text(row), indexed.numbers(row)
+    for row, columns in zip(indexed.rows["events"].tolist(), indexed.records["events"], strict=True):
+        name, at_ms, tasks = columns["event"], columns["at_ms"], columns["tasks"]
         cluster = int(indexed.cluster[row])
         text = f"events: at_ms={at_ms}, event={name}"
         if name is None or at_ms is None:

@@ -127,7 +127,7 @@ def _check(group: GroupSpec, assignment: Mapping[str, list[TopicPartition]]) -> 
     owners: dict[TopicPartition, str] = {}
     for member, partitions in assignment.items():
         if member not in known:
-            raise ValueError(f"it assigns to {member!r}, which is no member of the group")
+            raise ValueError(f"it assigns to {member!r}, which isn't a member of the group")
         for topic, partition in partitions:
             if not 0 <= partition < group.partitions.get(topic, 0):
                 raise ValueError(f"it assigns {topic}-{partition}, which does not exist or nobody subscribes to")

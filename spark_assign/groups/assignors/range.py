@@ -78,6 +78,9 @@ def range_slices(position: IntArray, num_subscribers: IntArray, partitions: IntA
 
 
 def _range_at(position: IntArray, quota: IntArray, extra: IntArray) -> tuple[IntArray, IntArray]:
+    # Up to 3.4, `RangeAssignor`: `numPartitionsPerConsumer * i + Math.min(i, consumersWithExtraPartition)`, for
+    # subscriber i. Example: five partitions, two subscribers: position [0, 1], quota 2, extra 1: first [0, 3], count
+    # [3, 2].
     return position * quota + np.minimum(position, extra), quota + (position < extra)
 
 

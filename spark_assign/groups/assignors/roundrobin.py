@@ -66,6 +66,8 @@ def assign_in_turn(
     start = _find_starts(specs, lists, partitions, rank)[topics]
     num_assigned = np.minimum(size, count)
     row, first = np.repeat(np.arange(len(topics)), num_assigned), ranges_by_length(num_assigned)
+    # Kafka's `CircularIterator` hands out one partition after the other. Example: t has three partitions, start is 1.
+    #     row [0, 0]    first [0, 1]    step [2, 2]    member [C1, C0]    C1: [t0, t2]    C0: [t1]
     step = size[row]
     member = lists.members[lists.start[lists.of_topic[topics]][row] + (start[row] + first) % step]
     return PartitionSlices(member, topics[row], first, step, -(-(count[row] - first) // step))

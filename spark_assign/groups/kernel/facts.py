@@ -1,6 +1,7 @@
 """Facts about consumer groups, one row per fact. The `kind` of a row says which columns it uses.
 
-MEMBER   member_id, group_instance_id, rack_id, generation_id, user_data_generation_id, position, user_data, client_id:
+MEMBER   member_id, group_instance_id, rack_id, generation_id, user_data_generation_id, position, user_data, client_id,
+         client_host:
          a row of `members`
 SUBSCRIPTION
          member_id, topic, partitions (null: unknown topic), topic_id: a row of `subscriptions`; and the slice of each
@@ -110,7 +111,7 @@ FACT_TYPES: dict[str, pa.DataType] = {
     **dict.fromkeys(LOAD_COLUMNS.values(), pa.list_(pa.float64())),
     **dict.fromkeys(LOAD_SETTINGS, pa.float64()),
     "user_data": pa.binary(),
-    "client_id": _TEXT,
+    **dict.fromkeys(("client_id", "client_host"), _TEXT),
     **dict.fromkeys(("subscription_type", *LEADER_COLUMNS), _TEXT),
     **{f"{name}_{part}": _INT for name in WINDOW_ASSIGNORS for part in ("first", "step", "count")},
 }

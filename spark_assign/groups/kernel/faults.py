@@ -336,15 +336,16 @@ def _duplicate_fault(facts: IndexedFacts, row: int, table: str, partition: int |
 
 
 UNSUPPORTED_TYPES = {
-    "connect": "A Connect cluster: its workers have a protocol of their own, which KIP-848 does not touch",
+    "connect": "A Connect cluster: its workers have their own protocol, which KIP-848 doesn't change",
     "share": "A share group (KIP-932): it has the broker's protocol from the start",
     "streams": "A streams group (KIP-1071): it has the broker's protocol from the start",
 }
 """Group types that have another protocol, with an explanation."""
 
 
-def find_unsupported_groups(facts: IndexedFacts, action: str) -> dict[int, tuple[str, str]]:
-    """Returns code and detail of groups that are not consumer groups; `action` is what they are excluded from."""
+def find_unsupported_groups(facts: IndexedFacts, action: str, also: Collection[str] = ()) -> dict[int, tuple[str, str]]:
+    """Returns code and detail of groups that are neither consumer groups nor of a type in `also`; `action` is what they
+    are excluded from."""
     rows = facts.rows_by_kind[GROUP]
     kinds = facts.column("group_type", rows).to_pylist()
     return {
@@ -353,7 +354,7 @@ def find_unsupported_groups(facts: IndexedFacts, action: str) -> dict[int, tuple
             f"{UNSUPPORTED_TYPES.get(kind, f'A group of the protocol {kind}')}. Nothing to {action}",
         )
         for group, kind in zip(facts.group_index[rows].tolist(), kinds, strict=True)
-        if kind not in (None, "classic", "consumer")
+        if kind not in (None, "classic", "consumer", *also)
     }
 
 

@@ -224,27 +224,42 @@ LOAD_METRICS = {
 
 @dataclass(frozen=True)
 class MemberLoads:
-    """Loads of the members of `specs`, for the given slices."""
+    """Loads of the members of `specs`, for the given slices.
+
+    Attributes:
+        sharing: number of members that can work on a partition at the same time, in share groups. The members of a
+            partition share it evenly, and those beyond this number don't reduce the load of the others. 0: consumer
+            groups, in which each partition counts once for each owner.
+    """
 
     specs: GroupSpecs
     slices: PartitionSlices
+    sharing: int = 0
 
     @cached_property
-    def _each(self) -> tuple[IntArray, IntArray]:
-        """Member and position in the load columns of each partition, in a fixed order."""
+    def _each(self) -> tuple[IntArray, IntArray, FloatArray | float]:
+        """Member of each partition, its position in the load columns, and the portion of it that counts for the
+        member, in a fixed order."""
         rows = self.slices.expand()
         rows = rows.take(rows.first < self.specs.topics.partitions[rows.topic])
         order = np.lexsort((rows.first, rows.topic, rows.member))
-        return rows.member[order], self.specs.loads.position_of(rows.topic[order], rows.first[order])
+        rows = rows.take(order)
+        portion: FloatArray | float = 1.0
+        if self.sharing:
+            _, partition, owners = np.unique(rows.partition_keys, return_inverse=True, return_counts=True)
+            portion = 1 / np.minimum(owners[partition], self.sharing)
+        return rows.member, self.specs.loads.position_of(rows.topic, rows.first), portion
 
     def sums(self, values: FloatArray) -> FloatArray:
         """Returns the sum of `values` over each member's partitions, ignoring NaN. Shape: (num_members,)."""
-        member, position = self._each
-        return np.bincount(member, np.nan_to_num(values[position]), len(self.specs.members)).astype(np.float64)
+        member, position, portion = self._each
+        return np.bincount(member, np.nan_to_num(values[position]) * portion, len(self.specs.members)).astype(
+            np.float64
+        )
 
     def num_known(self, values: FloatArray) -> IntArray:
         """Returns the number of each member's partitions whose value is known."""
-        member, position = self._each
+        member, position, _ = self._each
         return np.bincount(member[~np.isnan(values[position])], minlength=len(self.specs.members))
 
     def num_partitions(self) -> IntArray:
@@ -269,13 +284,13 @@ def configured_value(specs: GroupSpecs, name: str) -> FloatArray:
     return np.array(specs.group_values(name), np.float64)
 
 
-def member_capacity(specs: GroupSpecs) -> FloatArray:
+def member_capacity(specs: GroupSpecs, sharing: int = 0) -> FloatArray:
     """Returns the capacity of one member of each group, in messages/s; NaN if unknown.
 
     The capacity is `groups.capacity` if set. Otherwise it is the highest reading rate of the members that are behind,
-    because only those members don't wait for messages.
+    because only those members don't wait for messages. `sharing`: as in `MemberLoads`.
     """
-    loads, owned_loads = specs.loads, MemberLoads(specs, specs.owned)
+    loads, owned_loads = specs.loads, MemberLoads(specs, specs.owned, sharing)
     out_messages_per_second, lag = owned_loads.sums(loads.out_messages_per_second), owned_loads.sums(loads.lag)
     busy = (out_messages_per_second > 0) & (lag > BEHIND_S * out_messages_per_second)
     configured = configured_value(specs, "capacity")

@@ -251,7 +251,7 @@ RULE_SOURCE_TEXTS = {
 }
 """Text of each kind, after `by the rules of`."""
 
-_STATIC, _RACKS, _UNKNOWN_RACKS = ", with static members", ", with racks", ", with racks, those of leaders unknown"
+_STATIC, _RACKS, _UNKNOWN_RACKS = ", with static members", ", with racks", ", with racks, but not of leaders"
 TO_NAME = frozenset({GUESS, UNKNOWN})
 """Kinds for which naming the leader improves the plan."""
 

@@ -67,15 +67,15 @@ def open_pass(table: pa.Table, *, action: str | None = None, also: Collection[st
 
     Args:
         table: the facts.
-        action: what groups of other types than consumer groups are rejected from. None: they have a fault, except those
-            of a type in `also`.
+        action: what groups of other types than consumer groups are rejected from, except those of a type in `also`.
+            None: they have a fault.
         also: group types that are valid in this pass: `share`, `streams`.
     """
     facts = index_facts(table)
     if action is None:
         rejected = find_faults(facts, also=also)
     else:
-        rejected = find_unsupported_groups(facts, action) | find_faults(facts, also=("share", "streams"))
+        rejected = find_unsupported_groups(facts, action, also) | find_faults(facts, also=("share", "streams"))
     return PassInput(facts, rejected, read_group_specs(facts, set(rejected)))
 
 

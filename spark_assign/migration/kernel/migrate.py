@@ -256,7 +256,7 @@ def _plan_online(
             yield _step(step_type, description, end - start, len(simulated), **costs)
     if candidate.is_static:
         text = (
-            f"The target assignment is still that of {candidate.assignor or 'the classic group'}. "
+            f"The target assignment is still from {candidate.assignor or 'the classic group'}. "
             f"{candidate.server_assignor} computes a new one when a member or a subscription is added or removed, a "
             "topic gets partitions, a replica moves across racks (brokers 4.1 or later), or all members change "
             "group.remote.assignor (4.4 or later)."

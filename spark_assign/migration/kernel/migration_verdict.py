@@ -316,7 +316,7 @@ def find_streams_findings(broker_release: str | None, static_members: int) -> It
         yield (
             "KAFKA-20254",
             "Brokers of 4.2.0 can't load the partition of __consumer_offsets of a converted group after a compaction, "
-            "so that all groups in it have no coordinator (KAFKA-20254). Upgrade them to 4.2.1 or later.",
+            "so all groups in it have no coordinator (KAFKA-20254). Upgrade them to 4.2.1 or later.",
         )
     if static_members and release is not None and release < _STATIC:
         yield (

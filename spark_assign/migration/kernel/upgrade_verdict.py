@@ -134,7 +134,7 @@ def explain_unknown(candidate: UpgradeCandidate) -> str | None:
     if candidate.library is None:
         return f"The client library of the leader is unknown. {remedy}"
     if candidate.library != "Java":
-        text = f"The leader uses {candidate.library}, whose releases aren't those of Kafka's Java clients."
+        text = f"The leader uses {candidate.library}, whose releases differ from Kafka's Java clients."
         reason = " ".join(library.switching for library in candidates(candidate.library))
         if candidate.to_assignor != COOPERATIVE or candidate.assignor == COOPERATIVE or not reason:
             return text

@@ -49,7 +49,11 @@ _FAILURES = 300
 
 
 def balance_loads(
-    cluster: ReplicaCluster, replicas: list[list[int]], loads: list[BoundedLoad], max_bytes: int | None
+    cluster: ReplicaCluster,
+    replicas: list[list[int]],
+    loads: list[BoundedLoad],
+    max_bytes: int | None,
+    searched: int = SEARCHED_REPLICAS,
 ) -> list[list[int]]:
     """Returns the replicas of each partition, the preferred leader first, after changes that balance the loads.
 
@@ -58,13 +62,14 @@ def balance_loads(
         replicas: a placement that satisfies the hard constraints.
         loads: the loads to balance, in order of priority.
         max_bytes: the largest number of bytes that move, those of the given placement included; None: no limit.
+        searched: largest number of replicas for which the search follows the greedy steps.
     """
     balance = _LoadBalance(cluster, replicas, loads, math.inf if max_bytes is None else max_bytes)
     if not any(balance.violation):
         return replicas
     for goal in range(len(loads)):
         balance.improve(goal)
-    if sum(map(len, replicas)) <= SEARCHED_REPLICAS:
+    if sum(map(len, replicas)) <= searched:
         balance.place(anneal(balance))
         return branch_and_bound(balance)
     return balance.replicas

@@ -18,13 +18,14 @@ import numpy as np
 
 from spark_assign.numeric.array_types import FloatArray, IntArray
 from spark_assign.replicas.kernel.balance_loads import balance_loads
+from spark_assign.replicas.kernel.balance_log_dirs import LOG_DIRS
 from spark_assign.replicas.kernel.load_placement import BoundedLoad, sum_by_broker
 from spark_assign.replicas.kernel.reassignment_facts import NamedCluster, RejectedError
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, fair_shares, whole_bounds
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.parameters import Param, find_fault
 
-GOALS = ("disk", "in", "out", "leader-in", "count", "leaders")
+GOALS = ("disk", "in", "out", "leader-in", "count", "leaders", LOG_DIRS)
 """Names of the goals."""
 
 RATE_GOALS = frozenset({"in", "out", "leader-in"})
@@ -51,9 +52,11 @@ class LoadGoals:
 
     Attributes:
         tolerances: Maximum deviation of a broker from its share, as a fraction of the share, by goal: `disk`, `in`,
-            `out`, `leader-in`, `count`, or `leaders`; in the order of their priority.
+            `out`, `leader-in`, `count`, or `leaders`; in the order of their priority. `log-dirs` balances the log
+            directories within brokers, after all others.
         hard: Goals that must be met: if one can't be, the cluster is rejected. The others are improved in order.
-        capacity_threshold: fraction of its capacity, from the table capacities, that a broker may use.
+        capacity_threshold: fraction of its capacity, from the table capacities, that a broker may use, or of its
+            volume a log directory.
         max_moved_bytes: maximum number of bytes that move in a cluster. Requires sizes (default: no limit).
 
     Raises:
@@ -83,6 +86,11 @@ class LoadGoals:
     def needs_sizes(self) -> bool:
         """Whether sizes of partitions are required."""
         return "disk" in self.tolerances or self.max_moved_bytes is not None
+
+    @property
+    def needs_log_dirs(self) -> bool:
+        """Whether log directories of brokers are required."""
+        return LOG_DIRS in self.tolerances
 
     @property
     def needs_rates(self) -> bool:
@@ -118,7 +126,7 @@ def plan_goals(
     if goals.max_moved_bytes is not None and required > goals.max_moved_bytes:
         problem = f"{required:,} bytes must move, {goals.max_moved_bytes:,} may move"
         raise RejectedError("too-many-moved-bytes", f"{problem}. Raise --max-moved-bytes, or change fewer brokers")
-    loads = {goal: bounded_load(named, goal, goals) for goal in goals.tolerances}
+    loads = {goal: bounded_load(named, goal, goals) for goal in goals.tolerances if goal != LOG_DIRS}
     capacities = {goal: _limit_by_capacity(named, goal, goals, load) for goal, load in loads.items()}
     levels = [limit for limit in capacities.values() if limit is not None]
     levels += [loads[goal] for goal in sorted(loads, key=lambda goal: goal not in goals.hard)]

@@ -1,7 +1,8 @@
 """Splits a reassignment into batches that copy as much at a time as the brokers can.
 
-Batches run one after the other, and the busiest port of a batch (a broker that sends, or one that receives) determines
-its time. So the sum of these maxima should be small; the busiest port of the whole reassignment is a lower bound.
+Batches run one after the other, and the busiest port of a batch (a broker that sends, one that receives, or one that
+copies between its log directories) determines its time. So the sum of these maxima should be small; the busiest port of
+the whole reassignment is a lower bound.
 
 The partitions are taken by descending size. Each goes to the batch in which the busiest port grows least; among
 equals, to the one in which the ports of the partition are used least.
@@ -23,18 +24,19 @@ Row = dict[str, Any]
 
 
 class _Batches:
-    """The batches so far; `loads` has the bytes that each batch sends (even columns) and receives, by broker."""
+    """The batches so far; `loads` has the bytes that each batch sends, receives, and copies between log directories:
+    three columns per broker."""
 
     def __init__(self, num_batches: int, brokers: Sequence[int], partitions: int, limit: int | None) -> None:
         self.index = {broker: index for index, broker in enumerate(brokers)}
         self.partitions, self.limit = partitions, limit
         self.rows: list[list[Row]] = [[] for _ in range(num_batches)]
-        self.loads = np.zeros((num_batches, 2 * len(brokers)))
+        self.loads = np.zeros((num_batches, 3 * len(brokers)))
         self.busiest, self.counts, self.moved = np.zeros((3, num_batches))
 
     def add(self, row: Row, size: float) -> None:
         """Adds a partition to the best batch with room, or to a new one."""
-        moving = 0 if row["bytes"] is None else row["bytes"] * row["moved"]
+        moving = moved_bytes(row)
         is_full = self.counts >= self.partitions
         if self.limit is not None and moving:
             is_full |= (self.counts > 0) & (self.moved + moving > self.limit)
@@ -42,8 +44,11 @@ class _Batches:
             self._open()
             is_full = np.append(is_full, False)
         added = [self.index[broker] for broker in row["replicas"] if broker not in row["previous_replicas"]]
-        ports = [2 * self.index[row["previous_replicas"][0]], *(2 * broker + 1 for broker in added)]
-        loads = self.loads[:, ports] + np.array([size * len(added), *[size] * len(added)])
+        within = [(self.index[broker], copied) for broker, copied in moved_within(row)]
+        ports = [3 * self.index[row["previous_replicas"][0]], *(3 * broker + 1 for broker in added)]
+        ports += [3 * broker + 2 for broker, _ in within]
+        copied = [size * len(added), *[size] * len(added), *(copied for _, copied in within)]
+        loads = self.loads[:, ports] + np.array(copied)
         highest = loads.max(axis=1)
         growth = np.where(is_full, np.inf, np.maximum(highest - self.busiest, 0))
         best = np.lexsort((highest, growth))[0]
@@ -60,12 +65,23 @@ class _Batches:
         self.busiest, self.counts, self.moved = np.append([self.busiest, self.counts, self.moved], [[0]] * 3, axis=1)
 
 
+def moved_bytes(row: Row) -> int:
+    """Returns the bytes that a partition moves between brokers and between log directories; 0 if unknown."""
+    return int(row["bytes"] or 0) * int(row["moved"]) + sum(copied for _, copied in moved_within(row))
+
+
+def moved_within(row: Row) -> Iterator[tuple[int, int]]:
+    """Yields the brokers that move a partition between log directories, and the bytes."""
+    pairs = zip(row["replicas"], row.get("log_dir_bytes") or (), strict=False)
+    return ((broker, copied) for broker, copied in pairs if copied)
+
+
 def split_batches(rows: Sequence[Row], partitions: int, limit: int | None) -> Iterator[tuple[list[Row], int | None]]:
     """Yields rows that are reassigned together, and the bytes that this moves (`None` if sizes are unknown).
 
     Args:
-        rows: the changed partitions of a cluster: topic, partition, previous_replicas, replicas, moved, and bytes; None
-            counts as the mean.
+        rows: the changed partitions of a cluster: topic, partition, previous_replicas, replicas, moved, log_dir_bytes,
+            and bytes; None counts as the mean.
         partitions: maximum number of partitions in a batch.
         limit: maximum number of bytes that a batch moves; `None`: no limit. A partition that moves more is a batch of
             its own, except for partitions that move nothing.
@@ -75,7 +91,7 @@ def split_batches(rows: Sequence[Row], partitions: int, limit: int | None) -> It
     sizes = [mean if row["bytes"] is None else row["bytes"] for row in rows]
     num_batches = ceil(len(rows) / partitions)
     if limit is not None:
-        moved = sum(min(row["bytes"] * row["moved"], limit) for row in rows if row["bytes"] is not None)
+        moved = sum(min(moved_bytes(row), limit) for row in rows)
         num_batches = max(num_batches, ceil(moved / limit))
     brokers = sorted({broker for row in rows for broker in (*row["replicas"], *row["previous_replicas"])})
     batches = _Batches(max(num_batches, 1), brokers, partitions, limit)
@@ -84,5 +100,5 @@ def split_batches(rows: Sequence[Row], partitions: int, limit: int | None) -> It
         batches.add(rows[each], sizes[each])
     for batch in filter(None, batches.rows):
         batch.sort(key=lambda row: (row["topic"], row["partition"]))
-        moving = [row["bytes"] * row["moved"] for row in batch if row["bytes"] is not None]
-        yield batch, sum(moving) if moving else None
+        is_known = any(row["bytes"] is not None or row.get("log_dir_bytes") for row in batch)
+        yield batch, sum(map(moved_bytes, batch)) if is_known else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ TABLES = {
     "sizes": InputTable(("topic", "partition"), ("bytes",)),
     "rates": InputTable(("topic", "partition"), ("in_rate", "read_rate")),
     "capacities": InputTable(("broker_id",), LIMITS),
+    "log_dirs": InputTable(("broker_id", "log_dir"), ("error", "total_bytes", "usable_bytes", "cordoned")),
+    "log_dir_replicas": InputTable(("topic", "partition", "broker_id"), ("log_dir", "bytes", "is_future")),
 }
 """The input tables. `rates`: bytes/s that are written to a partition, and that consumers read from it."""
 
@@ -71,6 +73,10 @@ class NamedCluster:
     """Bytes/s that consumers read from each partition; 0 if unknown."""
     capacities: dict[str, dict[int, int]]
     """Capacities by column of `tables.replicas.CAPACITIES`, and by broker id."""
+    log_dirs: pa.Table = field(default_factory=lambda: pa.table({}))
+    """Log directories of brokers, as in `TABLES`."""
+    logs: pa.Table = field(default_factory=lambda: pa.table({}))
+    """Logs in the directories, as in `TABLES`."""
 
 
 def split_by_cluster(facts: pa.Table) -> Iterator[tuple[str, pa.Table]]:
@@ -122,6 +128,8 @@ def read_cluster(facts: pa.Table) -> NamedCluster:
         in_rate=np.array([rate or 0 for rate in in_rate], np.int64),
         read_rate=np.array([rate or 0 for rate in read_rate], np.int64),
         capacities=_capacities(rows["capacities"]),
+        log_dirs=rows["log_dirs"],
+        logs=rows["log_dir_replicas"],
     )
 
 

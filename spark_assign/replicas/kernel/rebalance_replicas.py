@@ -20,7 +20,7 @@ import numpy as np
 
 from spark_assign.replicas.kernel.replica_cluster import BrokerShares, ReplicaCluster
 
-MAX_EXHAUSTIVE_SIZE = 100_000
+MAX_EXHAUSTIVE_SIZE = 10_000
 """Largest number of replicas times brokers for which chains are searched among all replicas."""
 
 PROBES_IN_LARGE = 64

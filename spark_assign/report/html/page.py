@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,8 @@ from spark_assign.report import plan_page
 from spark_assign.report import replicas as replica_placement
 from spark_assign.report import share_and_streams as streams_groups
 from spark_assign.report import simulation as simulations
-from spark_assign.report.formatting import Rows, visible
+from spark_assign.report.formatting import Rows, visible, with_own_names
+from spark_assign.report.listed_groups import name_clusters_of
 from spark_assign.report.report_data import PlanRows
 from spark_assign.simulation.simulation import Simulation
 from spark_assign.spark.progress import progress
@@ -53,6 +54,7 @@ SHOWN_AT_FIRST = 50
 
 
 @progress("gathering the report", 1)
+@with_own_names
 def report(
     plan: Plan | StoredRun | None = None,
     comparison: DataFrame | None = None,
@@ -98,6 +100,9 @@ def report(
     Raises:
         ConfigError: jinja2 isn't installed (extra `report`).
     """
+    results = [plan, simulation, replicas, drift, history, streams]
+    given_tables = [getattr(each, "tables", each) for each in results if each is not None]
+    name_clusters_of(comparison, advice, *_dataframes(given_tables), unless_known=True)
     planned = None if plan is None else plan_page.plan_rows(plan, offsets, snapshot or {})
     listed = () if planned is None else planned.groups
     given: dict[str, tuple[Callable[..., Mapping[str, Rows]], Any]] = {
@@ -112,6 +117,12 @@ def report(
     }
     rows: dict[str, Any] = {name: collect(tables) for name, (collect, tables) in given.items() if tables is not None}
     return render_report(planned, **rows, daily=daily, title=title, sources=sources)
+
+
+def _dataframes(tables: Any) -> Iterator[DataFrame]:
+    """Yields the tables in lists and dictionaries of tables."""
+    for each in tables.values() if isinstance(tables, Mapping) else tables:
+        yield from [each] if isinstance(each, DataFrame) else _dataframes(each)
 
 
 def _drift_rows(drift: Tables | StoredRun) -> dict[str, Rows]:

@@ -78,11 +78,8 @@ def _plan(fact_table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """Yields the rows of a batch of complete groups."""
     groups = open_pass(fact_table, also=("share",))
     specs = groups.specs
-    ids = read_topic_ids_of_specs(specs)
-    rejected = dict(ids.rejected)
-    is_valid = ~mask_from_indexes(list(rejected), specs.num_groups)
-    for changes in _assign(specs, ids, is_valid, rejected):
-        rejected |= dict.fromkeys(np.flatnonzero(changes.assignment.failed).tolist(), ASSIGNOR_FAILS)
+    assigned, rejected = assign_share_groups(specs)
+    for changes in assigned:
         yield ASSIGNED, slice_rows(specs, changes.slices())
         yield from ((CHANGE, rows) for rows in _change_rows(changes))
         metrics = pa.table(group_key_columns(specs, np.arange(specs.num_groups)) | compute_metrics(changes))
@@ -91,6 +88,16 @@ def _plan(fact_table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     yield REJECTED, rejected_table(groups.facts, groups.rejected | failed)
     empty = pa.array(groups.empty_groups, pa.int64())
     yield METRICS, pa.table({name: column(fact_table, name).take(empty) for name in ("cluster", "group_id")})
+
+
+def assign_share_groups(specs: GroupSpecs) -> tuple[list[ShareAssignmentChanges], dict[int, tuple[str, str]]]:
+    """Returns the next assignments of all groups of the specs, and code and detail of each group that has none."""
+    ids = read_topic_ids_of_specs(specs)
+    rejected = dict(ids.rejected)
+    assigned = list(_assign(specs, ids, ~mask_from_indexes(list(rejected), specs.num_groups), rejected))
+    for changes in assigned:
+        rejected |= dict.fromkeys(np.flatnonzero(changes.assignment.failed).tolist(), ASSIGNOR_FAILS)
+    return assigned, rejected
 
 
 def _assign(

@@ -19,6 +19,7 @@ from spark_assign.simulation.kernel.classic_group_member import ClassicGroupMemb
 from spark_assign.simulation.kernel.events import EventQueue
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulated_group import RebalanceRow
+from spark_assign.tables.counted_nouns import count
 
 INCONSISTENT, UNKNOWN_MEMBER = "INCONSISTENT_GROUP_PROTOCOL", "UNKNOWN_MEMBER_ID"
 
@@ -255,7 +256,7 @@ class Coordinator:
             return
         self.clients.trace_coordinator(
             "state",
-            f"CompletingRebalance, generation {group.generation_id}: {len(group.members)} members, "
+            f"CompletingRebalance, generation {group.generation_id}: {count(len(group.members), 'member')}, "
             f"leader {group.leader_id}, {group.protocol_name}",
         )
         group.pending_sync_members.update(group.members)

@@ -118,7 +118,7 @@ class Tokens:
             file = self._endpoint.url.startswith("file:")
             token, life_s = (self._read_file(), 0.0) if file else self._fetch()
             if not _TOKEN.fullmatch(token):
-                raise SourceError(f"{self._endpoint.url}: what it gives is no bearer token. Is it the right one?")
+                raise SourceError(f"{self._endpoint.url}: it doesn't return a bearer token. Is it the right one?")
             self._token, self._until = Secret(token), time.monotonic() + life_s * _REFRESH_FACTOR
         return self._token
 
@@ -199,5 +199,5 @@ def _basic(endpoint: TokenEndpoint) -> Secret:
     """Returns the Authorization header of the client."""
     parts = [endpoint.client_id, str.__str__(endpoint.client_secret)]
     if endpoint.url_encoded:
-        parts = [quote_plus(part) for part in parts]
-    return Secret("Basic " + base64.b64encode(":".join(parts).encode()).decode())
+        parts = [quote_plus(part, errors="replace") for part in parts]
+    return Secret("Basic " + base64.b64encode(":".join(parts).encode(errors="replace")).decode())

@@ -174,7 +174,7 @@ def _read(prefix: str, file: str) -> bytes:
 def _content(store: Store) -> bytes:
     """Returns the bytes of a store, inline or from its files."""
     if store.inline is not None:
-        return store.inline.encode()
+        return store.inline.encode(errors="replace")  # as Java does with half of a surrogate pair
     key = _read("ssl.key", store.key_location) + b"\n" if store.key_location else b""
     return key + _read(store.prefix, store.location or "")
 
@@ -249,8 +249,8 @@ def _pem_key(content: bytes, store: Store, password: Secret | None) -> Any:
         encrypted = "ENCRYPTED" in label or "ENCRYPTED" in body
         if encrypted and password is None:
             raise ConfigError(f"{_name(store)}: the key is encrypted. Give its password in ssl.key.password")
-        opener = password.encode() if encrypted and password is not None else None
-        with _opening(store, "ssl.key.password does not open it, or it is no key in PEM"):
+        opener = password.encode(errors="replace") if encrypted and password is not None else None
+        with _opening(store, "ssl.key.password does not open it, or it isn't a PEM key"):
             if "ENCRYPTED" in body:  # OpenSSL's traditional format with headers
                 return serialization.load_pem_private_key(block.encode("latin-1"), opener)
             return serialization.load_der_private_key(_der(body), opener)
@@ -267,7 +267,9 @@ def _open_pkcs12(content: bytes, store: Store) -> tuple[Any, list[Certificate]]:
             "Convert it: keytool -importkeystore -srcstoretype JCEKS -deststoretype PKCS12"
         )
     with _opening(store, f"{store.prefix}.password does not open it, or it is neither PKCS12 nor JKS"):
-        opened = pkcs12.load_pkcs12(content, store.password.encode() if store.password is not None else None)
+        opened = pkcs12.load_pkcs12(
+            content, store.password.encode(errors="replace") if store.password is not None else None
+        )
     return opened.key, [entry.certificate for entry in (opened.cert, *opened.additional_certs) if entry is not None]
 
 
@@ -461,7 +463,7 @@ def unprotect(protected: bytes, password: str) -> bytes:
     """
     info = _Reader(protected).der(_SEQUENCE)
     if info.der(_SEQUENCE).content != _PROTECTION:
-        raise DamagedStoreError("the key is protected by an algorithm that is not that of JKS")
+        raise DamagedStoreError("the key is protected by an algorithm that JKS doesn't have")
     sealed = info.der(_OCTETS)
     salt, mixed = sealed.take(_DIGEST_BYTES), sealed.take(max(0, len(sealed.content) - 2 * _DIGEST_BYTES))
     digest = sealed.take(_DIGEST_BYTES)

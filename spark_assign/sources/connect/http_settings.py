@@ -83,7 +83,7 @@ class HttpSettings:
         Raises SourceError if the endpoint denies the token.
         """
         if self.credentials is not None:
-            return Secret("Basic " + base64.b64encode(str.__str__(self.credentials).encode()).decode())
+            return Secret("Basic " + base64.b64encode(str.__str__(self.credentials).encode(errors="replace")).decode())
         token = Tokens(self.tokens).token() if self.tokens is not None else self.token
         return None if token is None else Secret(f"Bearer {str.__str__(token)}")
 

@@ -357,7 +357,7 @@ def _parsed(url: str, body: bytes, answer: TypeAdapter[Any]) -> Any:
         fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
     if fault["type"] == "json_invalid":
         raise SourceError(
-            f"GET {url}: the answer is no JSON ({_shortened(body)}). Is it a Connect worker's REST address?"
+            f"GET {url}: the answer isn't JSON ({_shortened(body)}). Is it a Connect worker's REST address?"
         )
     where = _shortened(".".join(map(str, fault["loc"])))
     raise _ShapeError(

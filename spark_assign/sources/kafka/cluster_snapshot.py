@@ -2,7 +2,7 @@
 
 1. One Metadata request: brokers and racks, topics, partitions, replicas, leaders. One ListPartitionReassignments
    request. DescribeConfigs, 1,000 topics per request: `cleanup.policy`. DescribeLogDirs at every broker: cordoned
-   brokers and offline log directories.
+   brokers and offline log directories; with `log_dirs`, also the log of each replica.
 2. ListGroups at every broker; DescribeGroups or ConsumerGroupDescribe (KIP-848), 100 groups per request.
 3. OffsetFetch, 50 groups per request; ListOffsets, 5,000 partitions per request, at their leaders.
 4. For loads, the offsets again, and DescribeLogDirs at every broker (`loads`).
@@ -41,6 +41,7 @@ def snapshot(
     topics: Patterns = None,
     loads: LoadReadOptions | None = None,
     topologies: Mapping[str, str] | None = None,
+    log_dirs: bool = False,
     connect_timeout_s: float = 30,
     progress: Progress = lambda _: None,
 ) -> Snapshot:
@@ -56,6 +57,8 @@ def snapshot(
         loads: how to read the load of partitions into the table `loads`. None doesn't read it.
         topologies: texts of `Topology.describe()` by group ID, of classic Streams applications. Without it, a topology
             is derived from the tasks of members and the names of topics.
+        log_dirs: whether to read the log directories and the log of each replica of all topics (tables `log_dirs`,
+            `log_dir_replicas`).
         connect_timeout_s: maximum time to find a bootstrap server that responds, in seconds.
         progress: called with a line of text after each step.
 
@@ -82,7 +85,8 @@ def snapshot(
         if unseen := _owned_topics(rows) - readable.keys():
             progress(kafka_connection.unseen_topics_text(unseen))
         kept = _kept(rows, readable.keys(), topics)
-        _add_brokers(rows, metadata.brokers, kafka_loads.log_dir_states(connection))
+        states = kafka_loads.log_dir_states(connection, *((rows, progress) if log_dirs else ()))
+        _add_brokers(rows, metadata.brokers, states)
         policies = kafka_connection.cleanup_policies(connection, kept)
         _add_topics(rows, [readable[name] for name in sorted(kept)], moving, policies)
         committed, faults, answered_s = kafka_offsets.committed(connection, committing, progress)

@@ -101,7 +101,7 @@ def read(
             or `--members --verbose`), or by `--list --state`, `--list --type`, or `kafka-groups.sh --list`.
         cluster: the name for the `cluster` column.
         brokers: files with racks: printed by `kafka-broker-api-versions.sh`, or with lines `BROKER_ID,RACK`; and those
-            printed by `kafka-log-dirs.sh --describe`, for offline log directories.
+            printed by `kafka-log-dirs.sh --describe`, for log directories and the logs in them.
         group: ID of the group of layouts without the column GROUP (before Kafka 2.3).
 
     Raises:
@@ -268,7 +268,7 @@ class _Group:
         if self.kind == "streams":
             return "the text of kafka-streams-groups.sh has no topology. Take a snapshot of the cluster"
         if self.members_listed and self.members_listed != self.members.keys():
-            return f"members are missing among those of --members: {_AGAIN}"
+            return f"members are missing in the output of --members: {_AGAIN}"
         if self.num_members not in (None, len(self.members)):
             return f"--state has {count(self.num_members or 0, 'member')}, and the text {len(self.members)}: {_AGAIN}"
         owned = Counter(member for members in self.owners.values() for member in members)
@@ -306,6 +306,8 @@ class _Found:
         self.labels: dict[str, list[str]] = {}
         self.racks: dict[int, str | None] = {}
         self.offline_log_dirs: dict[int, int] = {}
+        self.log_dirs: list[dict[str, Any]] = []
+        self.logs: list[dict[str, Any]] = []
         self.groups: dict[str, _Group] = defaultdict(_Group)
         self.layout: _Layout | None = None
         self.unnamed: set[str] = set()
@@ -385,14 +387,28 @@ class _Found:
         elif text.startswith("{"):
             try:
                 for each in json.loads(text)["brokers"]:
-                    offline = sum(folder["error"] is not None for folder in each["logDirs"])
-                    self.offline_log_dirs[_int(line, str(each["broker"]))] = offline
+                    broker_id, folders = _int(line, str(each["broker"])), each["logDirs"]
+                    self.offline_log_dirs[broker_id] = sum(folder["error"] is not None for folder in folders)
+                    for folder in folders:
+                        self._add_log_dir(line, broker_id, folder)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise _wrong(line, "the JSON of kafka-log-dirs.sh") from error
         elif not (_VERSION.match(text) or text in (")", "broker_id,rack_id")):
             raise _wrong(
                 line, "a line of kafka-broker-api-versions.sh (HOST:PORT (id: … rack: …) -> …), or BROKER_ID,RACK"
             )
+
+    def _add_log_dir(self, line: Line, broker: int, folder: Mapping[str, Any]) -> None:
+        """Adds a log directory and its logs. Raises ValueError, KeyError, TypeError, or SourceError for other JSON."""
+        key, error = {"broker_id": broker, "log_dir": folder["logDir"]}, folder["error"]
+        self.log_dirs.append({**key, "error": error})
+        if not all(isinstance(value, str) for value in (key["log_dir"], error or "")):
+            raise TypeError("the path of a log directory or its error isn't a text")
+        for each in folder["partitions"]:
+            topic, _, partition = str(each["partition"]).rpartition("-")
+            size, lag = (_number_or_none(line, str(each[name]), name) for name in ("size", "offsetLag"))
+            log = {"topic": topic, "partition": _int(line, partition), "is_future": bool(each["isFuture"])}
+            self.logs.append({**log, **key, "bytes": size, "offset_lag": lag if lag != -1 else None})
 
     def group_line(self, line: Line) -> None:
         """Reads a header, a message about a group, or a line of the table of the last header."""
@@ -441,6 +457,9 @@ class _Found:
         for broker in sorted(brokers | self.racks.keys() | self.offline_log_dirs.keys()):
             offline = self.offline_log_dirs.get(broker)
             rows.add("brokers", broker_id=broker, rack_id=self.racks.get(broker), offline_log_dirs=offline)
+        for table, listed in (("log_dirs", self.log_dirs), ("log_dir_replicas", self.logs)):
+            for row in listed:
+                rows.add(table, **row)
         for group_id, group in sorted(self.groups.items()):
             _add_group(rows, group_id, group, partitions)
         return rows

@@ -292,25 +292,50 @@ def read_sizes(
     return sizes
 
 
-def log_dir_states(connection: ClusterConnection) -> dict[int, dict[str, Any]]:
+def log_dir_states(
+    connection: ClusterConnection, rows: SnapshotRows | None = None, report: Progress = lambda _: None
+) -> dict[int, dict[str, Any]]:
     """Returns the columns `cordoned` and `offline_log_dirs` of each broker that describes its log directories.
 
-    The requests name no topics, so that the responses are small. `cordoned` is None before DescribeLogDirs v5 (Kafka
-    4.3).
+    With `rows`, also adds `log_dirs` and `log_dir_replicas`, and reports the brokers that don't describe them.
+    Otherwise the requests name no topics, so that the responses are small. `cordoned` is None before DescribeLogDirs v5
+    (Kafka 4.3).
     """
+    if rows is not None:
+        rows.rows |= {"log_dirs": [], "log_dir_replicas": []}
     try:
         knows_cordoned = connection.newest(DescribeLogDirsRequest) >= _CORDONED_VERSION
     except errors.IncompatibleBrokerVersion:
+        report("log directories are not known: the brokers have no DescribeLogDirs")
         return {}
     brokers = connection.brokers()
-    responses = connection.send_all([(broker, DescribeLogDirsRequest(topics=[])) for broker in brokers])
+    topics: list[Any] | None = [] if rows is None else None
+    responses = connection.send_all([(broker, DescribeLogDirsRequest(topics=topics)) for broker in brokers])
     states = {}
     for broker, response in zip(brokers, responses, strict=True):
-        if not kafka_connection.no_sizes_reason(response):
-            online = [folder for folder in response.results if not folder.error_code]
-            cordoned = all(folder.is_cordoned for folder in online) if knows_cordoned and online else None
-            states[broker] = {"cordoned": cordoned, "offline_log_dirs": len(response.results) - len(online)}
+        if reason := kafka_connection.no_sizes_reason(response):
+            report(f"log directories of broker {broker} are not known ({reason})")
+            continue
+        online = [folder for folder in response.results if not folder.error_code]
+        cordoned = all(folder.is_cordoned for folder in online) if knows_cordoned and online else None
+        states[broker] = {"cordoned": cordoned, "offline_log_dirs": len(response.results) - len(online)}
+        if rows is not None:
+            _add_log_dirs(rows, broker, response.results, knows_cordoned)
     return states
+
+
+def _add_log_dirs(rows: SnapshotRows, broker: int, folders: Collection[Any], knows_cordoned: bool) -> None:
+    """Adds the log directories of a broker, and the logs in them. Bytes of a volume are -1 before v4 (Kafka 3.3)."""
+    for folder in folders:
+        key = {"broker_id": broker, "log_dir": folder.log_dir}
+        error = errors.for_code(folder.error_code).__name__ if folder.error_code else None
+        sizes = {name: size for name in ("total_bytes", "usable_bytes") if (size := getattr(folder, name)) >= 0}
+        rows.add("log_dirs", **key, error=error, **sizes, cordoned=folder.is_cordoned if knows_cordoned else None)
+        for topic in folder.topics if error is None else ():
+            for each in topic.partitions:
+                log = {"topic": topic.name, "partition": each.partition_index, "is_future": each.is_future_key}
+                lag = each.offset_lag if each.offset_lag >= 0 else None  # -1: the broker doesn't have the replica
+                rows.add("log_dir_replicas", **log, **key, bytes=each.partition_size, offset_lag=lag)
 
 
 def _log_dirs_request(topics: Mapping[str, list[int]]) -> Any:

@@ -126,7 +126,7 @@ def _dumped(partition: int | None, text: str) -> Row:
         raise ValueError("no line `Dumping …/__consumer_offsets-N/…` before it")
     rest = text.partition(" key: ")[2]
     if not rest.startswith("{"):
-        raise ValueError("its key isn't JSON, so that an older release has printed it")
+        raise ValueError("its key isn't JSON, so an older release has printed it")
     key, end = _DECODER.raw_decode(rest)  # a name can have ` payload: `
     _, is_value, value = rest[end:].partition(" payload: ")
     value = value.strip()

@@ -269,7 +269,7 @@ class UnknownOwnedPartitionsError(Exception):
 
     def __init__(self, process_id: str) -> None:
         super().__init__(
-            f"Process {process_id} owns partitions, but none of a task of the topology, so that Kafka's leader fails"
+            f"Process {process_id} owns partitions, but none of a task of the topology, so Kafka's leader fails"
         )
 
 

@@ -28,7 +28,7 @@ CHANGES = {
     (3, 2, 0): "no client tags, other destinations of movements (KAFKA-13600), standbys don't count in the balance of "
     "threads (KAFKA-12959)",
     (3, 1, 0): "tasks without a known lag count as previous tasks of a thread",
-    (3, 0, 0): "another hash code of tasks, so that sticky orders them otherwise",
+    (3, 0, 0): "another hash code of tasks, so sticky orders them otherwise",
     (2, 6, 0): "no warmups and no probing rebalances (KIP-441)",
 }
 """First release without a difference from 3.8 to that difference, as read from Kafka's classes of every release."""

@@ -163,9 +163,9 @@ class _Writer:
         try:
             decoded = base64.urlsafe_b64decode(f"{value}==")
         except (binascii.Error, ValueError) as error:
-            raise WireError(f"{value!r} is no uuid: {error}") from None
+            raise WireError(f"{value!r} isn't a UUID: {error}") from None
         if len(decoded) != 16:
-            raise WireError(f"{value!r} is no uuid: 16 bytes expected, {len(decoded)} given")
+            raise WireError(f"{value!r} isn't a UUID: 16 bytes expected, {len(decoded)} given")
         self.data += decoded
 
     def string(self, value: str | None) -> None:

@@ -138,11 +138,15 @@ class World:
 
 @contextlib.contextmanager
 def producing(cluster: Cluster) -> Iterator[None]:
-    """Writes a record to each partition twice a second: a time in which none waits is no pause, but idle."""
+    """Writes a record to each partition twice a second: a time in which none waits is no pause, but idle.
+
+    After a restart of the broker it writes at once: if consumers commit before that, no record has waited.
+    """
     stop = Event()
+    backoff = {"reconnect_backoff_ms": 20, "reconnect_backoff_max_ms": 50}
 
     def write() -> None:
-        with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)) as producer:
+        with closing(KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, **backoff)) as producer:
             while not stop.wait(0.5):
                 for number in range(24):
                     producer.send("tu"[number % 2], b"x", partition=number // 2)

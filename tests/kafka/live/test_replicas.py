@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from kafka import KafkaProducer, TopicPartition
@@ -15,6 +16,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from pyspark.sql import SparkSession
 
 from jobs import replicas as replicas_job
+from jobs import snapshot as snapshot_job
 from spark_assign.history.history import read_history
 from spark_assign.replicas import (
     ClusterChange,
@@ -28,6 +30,7 @@ from spark_assign.replicas import (
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from spark_assign.tables.history import RECORDS
 from tests.frames import dataframe
+from tests.kafka import broker as kafka_broker
 from tests.kafka import documented
 from tests.kafka.broker import Cluster
 from tests.kafka.consumer_groups import describe
@@ -124,11 +127,13 @@ def test_the_tools_balance_the_loads(broker: Cluster, spark: SparkSession, tmp_p
         for partition in range(8):
             producer.send(topic, bytes(50_000 * (partition + 1)), partition=partition).get(VERIFY_TIMEOUT_S)
     taken = snapshot(broker.bootstrap_servers, groups="no-group", topics=topic)
-    replicas = [row for row in taken.tables["replicas"].to_pylist() if row["topic"] == topic]
+    replicas = taken.tables["replicas"]
+    replicas = replicas.filter(pc.equal(replicas["topic"], topic))
     logs = log_bytes(broker, topic, [1])
     sizes = [{"cluster": taken.cluster, "topic": topic, "partition": at, "bytes": logs[1, at]} for at in range(8)]
-    for name, rows in {"replicas": replicas, "brokers": taken.tables["brokers"].to_pylist(), "sizes": sizes}.items():
-        pq.write_table(pa.Table.from_pylist(rows), tmp_path / f"{name}.parquet")
+    tables = {"replicas": replicas, "brokers": taken.tables["brokers"], "sizes": pa.Table.from_pylist(sizes)}
+    for name, table in tables.items():
+        pq.write_table(table, tmp_path / f"{name}.parquet")
     arguments = ["--fleet", str(tmp_path), "--balance", "disk=0.1,leaders=0.3", "--hard", "disk,leaders"]
     arguments += ["--partitions-per-batch", "4", "--output", str(tmp_path / "plan"), "--fail-on", "rejected"]
     assert replicas_job.main(["reassign", *arguments]) == 0
@@ -146,6 +151,52 @@ def test_the_tools_balance_the_loads(broker: Cluster, spark: SparkSession, tmp_p
     balance = [row for row in _stored(tmp_path, "balance") if row["goal"] == "disk"]
     assert disks == {row["broker_id"]: row["load_after"] for row in balance}
     assert [0.9 < row["load_after"] / row["share"] < 1.1 for row in balance] == [True] * 3
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_tools_balance_log_dirs(kafka_jars: str, tmp_path: Path) -> None:
+    """`reassign --balance log-dirs`: after Kafka's tool, directories and their bytes are those of the plan, and after
+    its rollback as before."""
+    topic = "r.disks"
+    with kafka_broker.cluster(kafka_jars, log_dirs=3) as broker:
+        create_topics(broker, {topic: {each: [1] for each in range(30)}})
+        wait_until(lambda: len(_disks(broker, topic)) == 30, "all logs", VERIFY_TIMEOUT_S)
+        disks = _disks(broker, topic)
+        [(first, _)] = Counter(path for path, _ in disks.values()).most_common(1)
+        with contextlib.closing(KafkaProducer(bootstrap_servers=broker.bootstrap_servers, acks="all")) as producer:
+            for partition, (path, _) in disks.items():
+                size = 20_000 if path == first else 100
+                producer.send(topic, bytes(size), partition=partition).get(VERIFY_TIMEOUT_S)
+        fleet = ["--fleet-dir", str(tmp_path / "fleet"), "--cluster-name", "c"]
+        assert snapshot_job.main(["--bootstrap-server", broker.bootstrap_servers, "--log-dirs", *fleet]) == 0
+        before = _disks(broker, topic)
+        arguments = ["--fleet", str(tmp_path / "fleet"), "--balance", "log-dirs=0.3", "--hard", "log-dirs"]
+        arguments += ["--capacity-threshold", "1", "--throttle", "100000000", "--output", str(tmp_path / "plan")]
+        assert replicas_job.main(["reassign", *arguments, "--fail-on", "rejected"]) == 0
+        files = sorted((tmp_path / "plan" / "json").rglob("*.json"))
+        _carry_out(broker, [file for file in files if file.name.startswith("reassign")])
+        after = _disks(broker, topic)
+        moves = {row["partition"]: (row["from_log_dir"], row["to_log_dir"]) for row in _stored(tmp_path, "moves")}
+        assert {at: (before[at][0], after[at][0]) for at in before if before[at] != after[at]} == moves
+        assert moves
+        loads = Counter[str]()
+        for path, size in after.values():
+            loads[path] += size
+        assert loads == {row["log_dir"]: row["load_after"] for row in _stored(tmp_path, "balance")}
+        [batch] = _stored(tmp_path, "schedule")
+        assert batch["copied_bytes"] == sum(after[at][1] for at in moves)
+        _carry_out(broker, [file for file in files if file.name.startswith("rollback")])
+        assert _disks(broker, topic) == before
+
+
+def _disks(broker: Cluster, topic: str) -> dict[int, tuple[str, int]]:
+    """Returns the log directory and the bytes of each partition of a topic; no copy may be on its way."""
+    taken = snapshot(broker.bootstrap_servers, groups="no-group", log_dirs=True)
+    online = [row for row in taken.tables["log_dirs"].to_pylist() if row["error"] is None]
+    assert [row["usable_bytes"] > 0 and row["total_bytes"] > row["usable_bytes"] for row in online] == [True] * 3
+    rows = [row for row in taken.tables["log_dir_replicas"].to_pylist() if row["topic"] == topic]
+    assert not any(row["is_future"] or row["offset_lag"] for row in rows)
+    return {row["partition"]: (row["log_dir"], row["bytes"]) for row in rows}
 
 
 def _stored(folder: Path, table: str) -> list[Row]:

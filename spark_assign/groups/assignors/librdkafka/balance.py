@@ -35,7 +35,7 @@ class UndefinedBehaviorError(Exception):
 
 FREED = "it reads memory that it has freed, for a partition that would move back"
 NO_RECORD = "it finds no record of how a partition has moved"
-NO_OWNER = "a partition that two members claim counts as that of the one who lost it"
+NO_OWNER = "a partition that two members claim counts for the one that lost it"
 
 
 @dataclass(eq=False)

@@ -374,7 +374,7 @@ def read_topic_ids_of_specs(specs: GroupSpecs) -> TopicIdIndex:
     for topic in nameless_topics.tolist():
         if id_texts[topic] is not None:
             detail = (
-                f"topics: topic_id {id_texts[topic]!r} of {specs.topic[topic]} is no id. "
+                f"topics: topic_id {id_texts[topic]!r} of {specs.topic[topic]} isn't an ID. "
                 "Kafka prints one as 22 characters"
             )
             rejected.setdefault(int(topics.group[topic]), ("bad-topic-id", detail))

@@ -29,11 +29,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, deque
-from collections.abc import Container, Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, cycle, islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -120,6 +120,11 @@ def assign_homogeneous(
             of its sets. No partition occurs twice or doesn't exist.
         extras_to_first: see `compute_quotas`.
     """
+    # `maybeRevokePartitions` iterates over what a member had, and revokes what comes after its quota: `num_before` is
+    # the number of partitions that Kafka has seen of the member when it reaches a slice.
+    # Example: t has five partitions, C0 had t0 to t3, and C1 joins.
+    #     quota [3, 2]    num_before [0]    kept C0: [t0, t1, t2]    revoked: [t3]    unowned: [t4]
+    #     unassigned [t4], [t3]    num_missing [0, 2]    assigned C1: [t4], [t3]
     num_owned = np.bincount(previous.member, previous.count, len(group))
     quota = compute_quotas(group, topic_group, partitions, num_owned, extras_to_first=extras_to_first)
     num_before = exclusive_sum(previous.count, first_rows(previous.member))
@@ -149,6 +154,10 @@ def compute_quotas(
     first = first_rows(group)
     if extras_to_first:
         return quota[group] + (row_numbers(group) < extra[group])
+    # The first sum is the number of extras that Kafka has given to members before this one, the second one the number
+    # of members without an extra. Example: five partitions, two members.
+    #     num_owned [5, 0]    is_above [True, False]     extras before [0, 1]    has_extra [True, False]
+    #     num_owned [2, 0]    is_above [False, False]    without before [0, 1]    has_extra [False, True]
     has_extra = is_above & (exclusive_sum(is_above.astype(np.int64), first) < extra[group])
     has_extra |= exclusive_sum((~is_above).astype(np.int64), first) >= (size - extra)[group]
     return quota[group] + has_extra
@@ -160,6 +169,10 @@ def _assign_unassigned(unassigned: PartitionSlices, num_missing: IntArray) -> tu
     Returns:
         what members get, and for each slice the index of the input slice that it is a part of.
     """
+    # `assignRemainingPartitions` counts on with `unassignedPartitionIndex`. A slice of the result ends where an
+    # unassigned slice ends, or where a member has all it needs.
+    # Example: one slice with five partitions; C0 needs two, C1 needs three.
+    #     ends [5]    filled_at [2, 5]    start [0, 2]    end [2, 5]    to_member [C0, C1]    first [0, 2]
     to_members = np.flatnonzero(num_missing)
     ends, filled_at = np.cumsum(unassigned.count), np.cumsum(num_missing[to_members])
     end = sorted_union(ends, filled_at)
@@ -198,9 +211,6 @@ def _assign_unassigned(unassigned: PartitionSlices, num_missing: IntArray) -> tu
 #
 # The order of members breaks ties between loads: the earlier member comes first in step 2 and for taking, the later one
 # for giving.
-#
-# `uniform` has steps 2 and 3. Many groups are assigned at once, and partitions that stay are never looked at
-# one by one.
 
 
 NO_MEMBER = -1
@@ -350,7 +360,6 @@ class _Owners:
 
     def find(self, topics: Sequence[int], limit: int) -> Sequence[int]:
         """Returns all topics."""
-        del limit
         return topics
 
 
@@ -510,6 +519,8 @@ def _apply(moves: _Moves, slices: PartitionSlices, num_previous: int, num_topics
     """
     topic, partition, from_member, to_member = moves.columns
     num_members = int(slices.member.max()) + 1
+    # Example: C0 had t0 to t4, and t3 and t4 move to C1.
+    #     losing [0] (topic 0, member C0)    limit [3]    stay [3]    kept C0: [t0, t1, t2]    C1: [t3], [t4]
     losing, lowest = np.unique(topic * num_members + from_member, return_index=True)
     rows = np.flatnonzero(mask_from_indexes(topic, num_topics)[slices.topic])
     keys = slices.topic[rows] * num_members + slices.member[rows]
@@ -550,30 +561,15 @@ Owned = dict[int, Sequence[int]]
 """The partitions of a topic that each member has, ascending."""
 
 
-class Ownership(Protocol):
-    """What members own of the topics."""
-
-    def of(self, topic: int) -> Owned:
-        """Returns what members own of a topic."""
-
-    def find(self, topics: Sequence[int], limit: int) -> Container[int]:
-        """Returns the topics in which an owner has more than `limit` partitions, of all topics; maybe others, too."""
-
-
 def order_topics(topic_group: IntArray, partitions: IntArray, ranks: IntArray, num_subscribers: IntArray) -> IntArray:
-    """Returns the topics, group by group, in the order of step 2."""
+    """Returns the topics, group by group, in the order of step 2 (`sortTopicIdPartitions`)."""
     return np.lexsort((ranks, num_subscribers, -(partitions / num_subscribers), topic_group))
 
 
 def find_runs(topics: IntArray, subscriber_set: IntArray) -> list[Run]:
     """Returns the runs of topics, in their order."""
     sets, listed = subscriber_set[topics], topics.tolist()
-    starts = np.flatnonzero(starts_new_key(sets))
-    bounds = [*starts.tolist(), len(listed)]
-    return [
-        (each, listed[start:end])
-        for each, start, end in zip(sets[starts].tolist(), bounds[:-1], bounds[1:], strict=True)
-    ]
+    return [(int(sets[start]), listed[start:end]) for start, end in key_ranges(sets)]
 
 
 def assign_unassigned(
@@ -644,7 +640,7 @@ def balance(
     runs: Sequence[Run],
     subscribers: Mapping[int, list[int]],
     loads: MutableSequence[int],
-    ownership: Ownership,
+    ownership: _Owners | _OwnedSlices,
 ) -> Iterator[tuple[int, list[int], list[int], list[int]]]:
     """Yields each topic in which partitions move: the partition, the old owner and the new owner of each move.
 

@@ -112,6 +112,12 @@ class MemberQuota:
 
 def compute_quotas(groups: StickyGroups, num_owned: IntArray) -> MemberQuota:
     """Returns the quota of each member, given the number of partitions that it owns (step 1)."""
+    # `assignOwnedPartitions` visits members in hash order, and lets one keep maxQuota partitions while fewer than
+    # `expectedNumMembersWithOverMinQuotaPartitions` do. Among the members of a group that own more than minQuota, the
+    # position of a member in hash order is the count that Kafka has when it visits the member.
+    #
+    # Example: t has five partitions, C0 owns all of them, and C1 joins.
+    #     min_quota [2, 2]    num_above [1]    is_above [True, False]    num_kept [3, 0]
     group = groups.member_group
     members = np.bincount(group, minlength=groups.num_groups)
     total = np.bincount(groups.topic_group, groups.partitions, groups.num_groups).astype(np.int64)
@@ -122,6 +128,7 @@ def compute_quotas(groups: StickyGroups, num_owned: IntArray) -> MemberQuota:
         candidates = np.flatnonzero(is_above)
         candidates = candidates[np.lexsort((groups.owned_hash_order[candidates], group[candidates]))]
         keeps_above[candidates[row_numbers(group[candidates]) < num_above[group[candidates]]]] = True
+    # The members of `unfilledMembersWithExactlyMinQuotaPartitions`, which Kafka clears when enough keep maxQuota.
     has_room = np.bincount(group[keeps_above], minlength=groups.num_groups) < num_above
     return MemberQuota(
         num_owned=num_owned,
@@ -207,6 +214,11 @@ def find_unowned(owned: PartitionSlices, partitions: IntArray) -> PartitionSlice
     residue_topic = np.repeat(np.arange(len(partitions)), num_residues)
     residue_value = ranges_by_length(num_residues)
     length = -(-(partitions[residue_topic] - residue_value) // step[residue_topic])
+    # `getUnassignedPartitions` goes through two sorted lists of partitions. Here, slices of one residue are intervals.
+    #
+    # Example: t has five partitions, C0 owns t0 and t2, C1 owns t1 and nothing else. The step is 2.
+    #     (start, end) of residue 0: (0, 2), (3, 3)    of residue 1: (0, 1), (2, 2)
+    #     gaps between them          (2, 3): t4        (1, 2): t3
     # Each residue class ends with an empty slice after its last partition, so each gap precedes a slice.
     topic = np.concatenate([owned.topic, residue_topic])
     residue = np.concatenate([owned.first % step[owned.topic], residue_value])
@@ -336,6 +348,8 @@ def assign_round_robin(
         what members of groups that aren't rejected get; the index of the unassigned slice that each slice is a part of;
         and the code and exception by rejected group.
     """
+    # Exceptions: `assignRoundRobin` finds no member for a partition; `verifyUnfilledMembers` finds a member below
+    # minQuota.
     group = topic_group[unassigned.topic]
     num_unassigned = np.bincount(group, unassigned.count, num_groups).astype(np.int64)
     num_needed = np.bincount(member_group, num_missing, num_groups).astype(np.int64)
@@ -376,6 +390,11 @@ class _Phases:
 
 def _find_phases(member_group: IntArray, num_missing: IntArray, above_quota: IntArray) -> _Phases:
     """Returns the phases of all groups (step 1). Ranks count on from group to group."""
+    # A turn of `unfilledConsumerIter` is a rank. A member leaves the iteration when it reaches minQuota, so the turns
+    # repeat until the next member does.
+    #
+    # Example: C0 lacks three partitions, C1 lacks one.
+    #     filled_at [1, 3]    rounds [1, 2]    size [2, 1]    members [C0, C1, C0]    start [0, 2, 4]
     missing = np.flatnonzero(num_missing)
     key = (member_group[missing] << PARTITION_BITS) | num_missing[missing]
     phases, last_phase = np.unique(key, return_inverse=True)
@@ -394,6 +413,9 @@ def _find_phases(member_group: IntArray, num_missing: IntArray, above_quota: Int
 
 def _assign_ranks(unassigned: PartitionSlices, phases: _Phases) -> tuple[PartitionSlices, IntArray]:
     """Assigns slices to the members of the phases (steps 2 and 3)."""
+    # Example: the four partitions of t, one slice, in the phases of the example of `_find_phases`.
+    #     row [0, 0]    phase [0, 1]    start [0, 2]    end [2, 4]    period [2, 1]    num_parts [2, 1]
+    #     C0: [t0]    C1: [t1]    C0: [t2, t3]
     ranked = rank_partitions(unassigned)
     slices, rank_step = ranked.slices, ranked.rank_step
     last_rank = ranked.rank + rank_step * (slices.count - 1)

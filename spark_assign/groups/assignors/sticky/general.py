@@ -37,6 +37,7 @@ def find_previous_owners(owned: PartitionSlices, groups: StickyGroups, owned_gen
     older = owned.take((owned_generation < owned_generation.max(initial=-1))[owned.member]).expand()
     order = np.lexsort((groups.hash_order[older.member], -owned_generation[older.member], older.partition_keys))
     keys = older.partition_keys[order]
+    # The last of equal keys stays in a dict, so the rows are reversed.
     return dict(zip(keys[::-1].tolist(), older.member[order][::-1].tolist(), strict=True))
 
 
@@ -68,6 +69,9 @@ def run_balancer(
 def _is_transferring(owned: PartitionSlices, member: IntArray, key: IntArray, hash_order: IntArray) -> BoolArray:
     """Returns a mask of the partitions that another member must revoke first
     (`computePartitionsTransferringOwnership`)."""
+    # A pair of a partition and a member is one number. Example: C0 owned t0 (key 0), which C1 gets; there are two
+    # members.
+    #     owned_pairs [0]    assigned_pairs [1]    is_added [True]    revoked [0]    is_transferring [True]
     rows = owned.expand()
     size = len(hash_order)
     owned_pairs = np.unique(rows.partition_keys * size + rows.member) if len(rows) else rows.partition_keys
@@ -248,6 +252,11 @@ class GeneralBalancer:
 
     def _pour(self, candidates: IntArray, numbers: IntArray) -> None:
         """Assigns the partitions of one topic one by one, each to the candidate with the fewest (water filling)."""
+        # Kafka's `assignPartition` takes the first subscriber of the `TreeSet` by (size, id), one partition after
+        # another. A member whose size is s takes its turns at the sizes s, s + 1, and so on.
+        #
+        # Example: C0 has one partition, C1 has none, and three partitions are unassigned. The level is 2.
+        #     num_assigned [1, 2]    slot_member [C0, C1, C1]    slot_level [1, 0, 1]    to_members [C1, C0, C1]
         sizes = self.size[candidates]
         if len(numbers) == 1:
             to_members = candidates[[np.argmin(sizes)]]
@@ -334,6 +343,12 @@ class GeneralBalancer:
         candidates = self.subscribers[topic]
         position, num_ahead = 0, _MIN_BATCH_SIZE
         while position < len(block):
+            # The loop of `performReassignments`, for a batch of partitions: sizes don't change until one of them moves,
+            # so the conditions are computed at once, and the first partition that moves ends the batch.
+            #
+            # Example: C0 owns t0 to t3, C1 subscribes to t and has none, and there are no previous owners: t0 moves to
+            # C1.
+            #     owners [C0, C0, C0, C0]    sizes [4, 4, 4, 4]    lowest C1    is_move [True, True, True, True]
             batch = block[position : position + num_ahead]
             owners = self.owner[batch]
             sizes = self.size[owners]
@@ -416,6 +431,8 @@ class GeneralBalancer:
         owner, can_take = self.owner, self.participates & (self.size != self.max_size)
         if self.num_copies is not None:
             return self._is_balanced_by_copies(np.flatnonzero(can_take))
+        # Kafka compares each member with the owner of each partition that it doesn't have. In a topic, the largest
+        # owner and the smallest subscriber decide.
         for topic, candidates in enumerate(self.subscribers):
             to_members, partitions = candidates[can_take[candidates]], self.groups.partitions[topic]
             if not len(to_members) or not partitions:
@@ -463,6 +480,9 @@ class GeneralBalancer:
 
 def find_level(sizes: IntArray, number: int) -> int:
     """Returns the lowest level up to which `number` more partitions can raise members with these sizes."""
+    # `room_below[i]` is what the members below the size of member i lack to it. Example: sizes [1, 0], three
+    # partitions.
+    #     ordered [0, 1]    room_below [0, 1]    lowest 2 (both members)    level ceil((3 + 1) / 2) = 2
     ordered = np.sort(sizes)
     num_members = np.arange(1, len(ordered) + 1)
     room_below = num_members * ordered - np.cumsum(ordered)
@@ -474,6 +494,7 @@ def find_level(sizes: IntArray, number: int) -> int:
 def balance_score(sizes: IntArray) -> int:
     """Returns the sum of the differences of all pairs (`getBalanceScore`), in Java's 32 bits."""
     ordered = np.sort(sizes)
+    # The i-th size is larger than i others, and smaller than number - 1 - i. Sizes [1, 4]: -1 * 1 + 1 * 4 = 3.
     number = len(ordered)
     total = int(((2 * np.arange(number) - number + 1) * ordered).sum())
     return (total + (1 << 31)) % (1 << 32) - (1 << 31)

@@ -125,6 +125,10 @@ def plan_with_racks(
 
     unassigned = _find_unassigned(groups, kept)
     rack_set = racks.rack_set_of(*split_keys(unassigned))
+    # `RackInfo.sortPartitionsByRackConsumers`: first the partitions that the fewest members have in their racks.
+    #
+    # Example: t0 has replicas in x, t1 in x and y; C0 is in x, C1 in y. Of the rack sets {x} and {x, y}:
+    #     rack_matched [[True, False], [True, True]], and a row for the empty set    num_matched [1, 2, 0]
     num_matched = (racks.rack_matched() & (racks.member_rack >= 0)).sum(axis=1)
     unassigned, rack_set = (
         column[np.argsort(num_matched[rack_set], kind="stable")] for column in (unassigned, rack_set)

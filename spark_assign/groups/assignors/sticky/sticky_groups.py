@@ -253,6 +253,12 @@ def resolve_conflicts(
     is_overlapping = np.isin(owned.topic, find_overlapping_topics(owned))
     if not is_overlapping.any():
         return ResolvedOwnership(owned, no_keys)
+    # `allSubscriptionsEqual` visits the members in hash order, and remembers the owner of each partition in
+    # `allPreviousPartitionsToOwner`. Sorted by partition and hash order, the owners of a partition follow each other.
+    #
+    # Example: C0 owns t0 and t1 in generation 4, C1 owns t0 in generation 5.
+    #     rows t0 of C0, t0 of C1, t1 of C0    starts [True, False, True]    is_undisputed [False, False, True]
+    #     winners [1], the row t0 of C1
     rows = owned.take(is_overlapping).expand()
     rows = rows.take(np.lexsort((groups.hash_order[rows.member], rows.partition_keys)))
     keys = rows.partition_keys
@@ -396,6 +402,12 @@ def keep_by_partition(
     is_over = (num_owned > num_kept)[owned.member]
     if not is_over.any():
         return owned, owned.take(is_over)
+    # `ownedPartitions`, sorted by partition and then by topic, is cut with `subList(0, quota)`. The head has all
+    # partitions below a bound, and of the partitions at the bound those of the first topics. `below` counts them for
+    # each slice.
+    #
+    # Example: C0 owns t0 to t4, one slice, and keeps three.
+    #     bound [2]    below [2], with the one at the bound [3]    kept: [t0, t1, t2]    released: [t3, t4]
     slices = owned.take(is_over)
     bound = _last_kept_partition(slices, num_kept)[slices.member]
     below = np.clip((bound - slices.first + slices.step - 1) // slices.step, 0, slices.count)
@@ -420,6 +432,7 @@ def split_slices(slices: PartitionSlices, num_kept: IntArray) -> tuple[Partition
 def _last_kept_partition(slices: PartitionSlices, num_kept: IntArray) -> IntArray:
     """Returns, for each member, the lowest partition up to which it owns as many partitions as it keeps; -1 for
     none."""
+    # A binary search for all members at once. For three of t0 to t4, `middle` is 1, 3, and 2.
     low = np.full(len(num_kept), -1, np.int64)
     high = np.zeros(len(num_kept), np.int64)
     np.maximum.at(high, slices.member, slices.last)

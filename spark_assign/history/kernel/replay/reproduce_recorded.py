@@ -45,6 +45,7 @@ from spark_assign.groups.kernel.read_specs import open_pass
 from spark_assign.history.kernel.replay.recorded_history import REPEATED, RESTARTED, RecordedHistory
 from spark_assign.numeric.partition_slices import PartitionSlices
 from spark_assign.simulation.kernel.assignment_request import CODE_BITS, PARTITION_MASK
+from spark_assign.tables.counted_nouns import count
 from spark_assign.wire import consumer_protocol as wire
 from spark_assign.wire.reader import WireError
 
@@ -161,7 +162,7 @@ class _RecordedRequest:
     def facts(self) -> Iterator[dict[str, Any]]:
         """Yields the facts of the generation, as of a group of its own."""
         generation, names = self.generation, self.history.topics.names
-        num_partitions = {names[topic]: count for topic, count in generation.partitions.items()}
+        num_partitions = {names[topic]: many for topic, many in generation.partitions.items()}
         is_server_side = self.history.is_server_side
         lists = {topics: number for number, topics in enumerate(dict.fromkeys(generation.topics.values()))}
         yield {
@@ -299,5 +300,5 @@ def _format_difference(
         return None
     differing = sorted(key for key in recorded.keys() | assigned.keys() if recorded.get(key) != assigned.get(key))
     topic, partition = differing[0]
-    text = f"{request.rules} assigns {len(differing)} partitions to other members, first {topic}-{partition}"
+    text = f"{request.rules} assigns {count(len(differing), 'partition')} to other members, first {topic}-{partition}"
     return f"{text} ({ORDER_NOT_ON_RECORD})" if is_order_dependent else text
