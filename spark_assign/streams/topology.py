@@ -42,7 +42,7 @@ def read_topology(text: str, application_id: str, topics: Collection[str]) -> li
                 found[match[1]] = sources, stores
         elif match := _SOURCE.match(line):
             if not (match[1].startswith("[") and match[1].endswith("]")):
-                raise ConfigError(f"The source subscribes to a pattern, which isn't supported: {line.strip()}")
+                raise ConfigError(f"The source subscribes to a pattern, which isn't supported: {line.strip()[:200]}")
             sources.update(_names(match[1][1:-1]))
         elif match := _STORES.match(line):
             stores.update(_names(match[1]))
