@@ -193,6 +193,10 @@ class _TaskFlow:
                 lowest_task = int(task_distance.argmin())
                 if task_distance[lowest_task] < source:
                     source, source_parent = int(task_distance[lowest_task]), lowest_task
+                # Bellman-Ford over two edges at once, client - task - client, for all pairs of clients.
+                #
+                # Example: task 0 is at C0, task 1 at C1, and each costs 10 less at the other client. Of the first pass:
+                #     step [[far, -10], [-10, far]]    relaxed [0, 0]    best [-10, -10]    way_task [task 1, task 0]
                 ways = relaxed[:, :, None] + self._step
                 best = ways.min(axis=1)
                 better = best < first

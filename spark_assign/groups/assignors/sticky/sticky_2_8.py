@@ -5,8 +5,8 @@ Principles: as in `constrained`, but the number of members that exceed the quota
 Steps
     1. Quota: with p partitions and n members, the quota is p // n, or one more if there is a remainder. Each member
        keeps up to that many of its partitions, in the order in which it reports them.
-    2. Fill: the unassigned partitions, by (topic, partition), go round robin, by member id, to the members below p //
-    n. 3. Steal: if there weren't enough, each member that is still below, by id, takes one partition from a member with
+    2. Fill: the unassigned partitions, by (topic, partition), go round robin, by id, to the members below p // n.
+    3. Steal: if there weren't enough, each member that is still below, by id, takes one partition from a member with
        one more, in hash order: the first partition that this member keeps.
     4. Rest: if there were too many, one goes to each member with exactly p // n: first those that kept them, in hash
        order, then those that were filled up, in this order.
@@ -112,6 +112,10 @@ def _compute_quotas(groups: StickyGroups, num_owned: IntArray) -> _Quota:
 
 def _fill_to_min_quota(groups: StickyGroups, quota: _Quota, num_unassigned: IntArray) -> IntArray:
     """Returns the members that get the first unassigned partitions, given their number per group (step 2)."""
+    # The loop over `unfilledMembers`: in each round, every member that is still below the quota takes one partition.
+    #
+    # Example: C0 lacks two partitions, and C1 lacks one: member [C0, C0, C1], rounds [0, 1, 0], to_members [C0, C1,
+    # C0].
     member = np.repeat(np.arange(len(quota.num_missing)), quota.num_missing)
     to_members = member[np.lexsort((ranges_by_length(quota.num_missing), groups.member_group[member]))]
     return to_members[row_numbers(groups.member_group[to_members]) < num_unassigned[groups.member_group[to_members]]]
@@ -122,6 +126,10 @@ def _steal(
 ) -> tuple[PartitionSlices, IntArray, list[int]]:
     """Returns the stolen partitions, their new members, and the groups with too few partitions to steal (step 3)."""
     group = groups.member_group
+    # `maxCapacityMembers` is polled for each partition that a member lacks, so the n-th missing partition comes from
+    # the n-th member of that queue, which loses its first partition (`assignment.get(overloadedConsumer).remove(0)`).
+    #
+    # Example of the module: thief [C2], victims [C0, C1], num_wanted [1], from_member [C0], stolen [t0].
     num_missing = quota.num_missing - np.bincount(filled, minlength=len(quota.num_missing))
     thief = np.repeat(np.arange(len(num_missing)), num_missing)
     at_max_quota = np.flatnonzero((quota.num_kept == quota.max_quota) & (quota.num_owned >= quota.min_quota))
@@ -141,6 +149,8 @@ def _assign_remaining(groups: StickyGroups, quota: _Quota, num_unassigned: IntAr
     num_remaining = np.maximum(
         num_unassigned - np.bincount(group, quota.num_missing, groups.num_groups).astype(np.int64), 0
     )
+    # The queue `minCapacityMembers`: members enter when they keep minQuota, in hash order, or later, when they reach
+    # it.
     at_min_quota = np.flatnonzero((quota.num_kept == quota.min_quota) | (quota.num_missing > 0))
     num_missing = quota.num_missing[at_min_quota]
     turn = np.where(num_missing > 0, at_min_quota, groups.owned_hash_order[at_min_quota])
@@ -300,6 +310,10 @@ def owners_by_generation(
         owned_generation: generation in which each member owned its partitions; -1 if unknown.
         unreadable: mask of members whose generation can't be read.
     """
+    # `sortedPartitionConsumersByGeneration`, a map from generation to member for each partition, is a sort of all rows.
+    #
+    # Example: C0 owns t0 in generation 3, C1 in generation 4: rows t0 of C1, t0 of C0: the owner is C1, the second one
+    # is C0.
     generation = np.where(unreadable, _UNREADABLE, owned_generation)[owned.member]
     known_generation = np.where(generation == _UNREADABLE, _NONE, generation)
     position = hash_order[owned.member]
