@@ -27,6 +27,7 @@ from spark_assign.tables.advice import UNUSED_TABLES
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY, INPUT_TABLES, OFFSETS, UNDESCRIBED
 from spark_assign.tables.parameters import find_fault
+from spark_assign.tables.schema_check import with_keys
 from spark_assign.tables.schema_fields import schema, tagged_schema
 
 Tables = Mapping[str, DataFrame]
@@ -103,6 +104,7 @@ def find_unused(
 
     Raises:
         ConfigError: an invalid threshold.
+        FleetError: a table lacks a column. A null in its key fails the query.
 
     Examples:
         >>> without_groups = fleet.filter_groups(fleet.groups.where("group_id = 'gone'"))
@@ -119,7 +121,7 @@ def find_unused(
     earlier = evidence.earlier
     now = _tables(fleet, fleet, evidence.offsets)
     before = _tables(fleet, *((earlier.fleet, earlier.offsets) if earlier is not None else (None, None)))
-    undescribed = _filled(fleet, UNDESCRIBED, evidence.undescribed)
+    undescribed = _filled(fleet, "undescribed", UNDESCRIBED, evidence.undescribed)
     found = [
         _topic_facts(fleet, now, before),
         _group_facts(evidence, now, before).join(undescribed, GROUP_KEY, "left_anti"),
@@ -136,17 +138,17 @@ def find_unused(
     return Unused(union([facts.mapInArrow(map_arrow_batches(judge), columns), rows]))
 
 
-def _filled(fleet: FleetTables, columns: StructType, table: DataFrame | None) -> DataFrame:
-    """Returns a table with all columns of its schema; without rows if it is unknown."""
+def _filled(fleet: FleetTables, name: str, columns: StructType, table: DataFrame | None) -> DataFrame:
+    """Returns a table with all columns of its schema; without rows if it is unknown. Raises FleetError."""
     empty = dataframe_of_rows(fleet.topics.sparkSession, [], columns)
-    return empty if table is None else union([empty, table])
+    return empty if table is None else with_keys(name, table, columns)
 
 
 def _tables(session: FleetTables, fleet: FleetTables | None, offsets: DataFrame | None) -> Tables:
     """Returns the tables of one snapshot; those that are unknown have no rows."""
     tables = {name: getattr(fleet, name, None) for name in INPUT_TABLES} | {"offsets": offsets}
     schemas = INPUT_TABLES | {"offsets": OFFSETS}
-    return {name: _filled(session, schemas[name], table) for name, table in tables.items()}
+    return {name: _filled(session, name, schemas[name], table) for name, table in tables.items()}
 
 
 def _clusters(topics: DataFrame, evidence: UnusedEvidence, undescribed: DataFrame) -> DataFrame:

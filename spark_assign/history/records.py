@@ -12,16 +12,16 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, NullType, StructField, StructType
 
 from spark_assign.history.kernel import facts
 from spark_assign.spark.arrow_batches import map_arrow_chunks
-from spark_assign.tables.errors import ROW_REMEDY, Fault, FleetError
+from spark_assign.tables.errors import Fault, FleetError
 from spark_assign.tables.history import RECORDS
-from spark_assign.tables.schema_check import check_schema
+from spark_assign.tables.schema_check import check_schema, not_null
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,24 +75,12 @@ def records_of(table: DataFrame, cluster: str | None = None) -> DataFrame:
         raise FleetError([_with_remedy(fault) for fault in faults])
     if topic:
         checked = checked.where(F.col("topic") == TOPIC)
-    return checked.select(*(_check_not_null(field) for field in RECORDS.fields))
+    return checked.select(*(not_null(_TABLE, field, _POSITION) for field in RECORDS.fields))
 
 
 def _with_remedy(fault: Fault) -> Fault:
     is_missing_timestamp = fault.column == "timestamp" and "missing" in fault.problem
     return replace(fault, remedy=_TIMESTAMP_REMEDY) if is_missing_timestamp else fault
-
-
-def _check_not_null(field: StructField) -> Column:
-    """Returns a column that fails the query if a required value is null (`tables.errors.find_row_fault`)."""
-    column = F.col(field.name)
-    if field.nullable:
-        return column
-    values = (F.coalesce(F.col(name).cast("string"), F.lit("null")) for name in _POSITION)
-    row = F.format_string(", ".join(f"{name}=%s" for name in _POSITION), *values)
-    start = f"faulty row of {_TABLE}.{field.name}: null or out of range: "
-    message = F.concat(F.lit(start), row, F.lit(f". {ROW_REMEDY}"))
-    return F.when(column.isNull(), F.raise_error(message).cast(field.dataType)).otherwise(column).alias(field.name)
 
 
 def redact_records(records: DataFrame, *, without_hosts: bool = False, without_metadata: bool = False) -> DataFrame:

@@ -130,6 +130,7 @@ def operate(
     if missing := [name for name in ("replicas", "brokers") if getattr(fleet, name) is None]:
         remedy = "Take a snapshot, which has it, or give it with --table"
         raise FleetError([Fault(name, "*", "the table is missing", remedy) for name in missing])
+    _ = fleet.sizes  # raises FleetError for rows that belong to no group
     groups = cached(_group_facts(fleet))
     spark = fleet.topics.sparkSession
     orders, rejected = (dataframe_of_rows(spark, [], table) for table in (ORDERS, CLUSTER_REJECTED))

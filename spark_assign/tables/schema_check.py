@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from functools import reduce
 from typing import Any
@@ -20,10 +20,11 @@ from pyspark.sql.types import (
     NumericType,
     ShortType,
     StringType,
+    StructField,
     StructType,
 )
 
-from spark_assign.tables.errors import Fault, SourceError
+from spark_assign.tables.errors import ROW_REMEDY, Fault, FleetError, SourceError
 from spark_assign.tables.groups import ALTERNATIVES, ONLY_IF_GIVEN, OWN_GROUP_PREFIXES, SCHEMA_VERSION
 
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
@@ -113,6 +114,34 @@ def check_schemas(fleet: Any, schemas: Mapping[str, StructType], required: Colle
         elif name in required and getattr(fleet, ALTERNATIVES.get(name, ""), None) is None:
             faults.append(Fault(name, "*", "the table is missing", "Add it as a DataFrame"))
     return faults
+
+
+def not_null(table: str, field: StructField, keys: Sequence[str]) -> Column:
+    """Returns a column that fails the query if a required value is null (`tables.errors.find_row_fault`).
+
+    Args:
+        table: name of the table.
+        field: the column.
+        keys: columns that say in the message which row it is.
+    """
+    column = F.col(field.name)
+    if field.nullable:
+        return column
+    values = (F.coalesce(F.col(name).cast("string"), F.lit("null")) for name in keys)
+    row = F.format_string(", ".join(f"{name}=%s" for name in keys), *values)
+    start = f"faulty row of {table}.{field.name}: null or out of range: "
+    message = F.concat(F.lit(start), row, F.lit(f". {ROW_REMEDY}"))
+    return F.when(column.isNull(), F.raise_error(message).cast(field.dataType)).otherwise(column).alias(field.name)
+
+
+def with_keys(name: str, table: DataFrame, schema: StructType) -> DataFrame:
+    """Returns a table with the columns of its schema, of which a query fails if a required value is null. Raises
+    FleetError."""
+    checked, faults = check_schema(name, table, schema)
+    if faults:
+        raise FleetError(faults)
+    keys = [field.name for field in schema.fields if not field.nullable]
+    return checked.select(*(not_null(name, field, keys) for field in schema.fields))
 
 
 def _fits(have: DataType, want: DataType) -> bool:

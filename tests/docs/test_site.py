@@ -43,6 +43,7 @@ def test_every_page_is_there(site: Path) -> None:
         "index",
         "changelog",
         "contributing",
+        "play",
         "security-policy",
     }
     assert "./spark-submit.sh plan" in re.sub(r"<[^>]+>", "", (site / "index.html").read_text(encoding="utf-8"))

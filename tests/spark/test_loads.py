@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,6 +20,7 @@ from spark_assign.sources.files.snapshot import Snapshot, SnapshotRows
 from spark_assign.sources.files.snapshot_catalog import write_tables
 from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.sources.files.snapshot_offsets import Offsets, loads_between
+from spark_assign.tables.errors import find_row_fault
 from spark_assign.tables.groups import LOADS
 from tests.frames import dataframe
 
@@ -143,6 +145,10 @@ def test_snapshots_that_do_not_go_together(spark: SparkSession, tmp_path: Path) 
         loads_between(first, Offsets(second.offsets, late))
     with pytest.raises(FleetError, match=r"offsets\.topic: the column is missing"):
         Offsets(first.offsets.drop("topic"), first.snapshots)
+    nameless = first.offsets.withColumn("group_id", F.lit(None).cast("string"))
+    with pytest.raises(PySparkException) as error:
+        Offsets(nameless, first.snapshots).offsets.collect()
+    assert "offsets.group_id: null or out of range: cluster=" in str(find_row_fault(error.value))
 
 
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -244,6 +244,9 @@ def test_bad_input(fleet: Fleet) -> None:
         operate(fleet, down=1, cluster="d*")
     with pytest.raises(FleetError, match="the table is missing"):
         operate(Fleet(fleet.topics, fleet.members, fleet.subscriptions), down=1)
+    nameless = replace(fleet, members=fleet.members.withColumn("group_id", F.lit(None).cast("string")))
+    with pytest.raises(FleetError, match=r"members.group_id: null in a key"):
+        operate(nameless, down=1)
     for wrong in (
         {},
         {"down": 1, "restart": [1]},

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -38,9 +39,6 @@ MOST_LOG_DIRS = 1_000
 
 ONLINE, OFFLINE, CORDONED, UNKNOWN = "online", "offline", "cordoned", "unknown"
 """States of a log directory."""
-
-_Bounds = tuple[FloatArray, FloatArray, FloatArray]
-"""The share, the minimum, and the maximum of the bytes that may move, by directory."""
 
 _UNLIMITED = float(2**62)
 _PATH = ".160"
@@ -98,10 +96,9 @@ class _Disks:
 
     def room(self, threshold: float) -> FloatArray:
         """Returns how many bytes may arrive in each directory."""
-        pairs = zip(self.total, self.usable, strict=True)
         room = [
-            _UNLIMITED if total is None or usable is None else usable - (1 - threshold) * total
-            for total, usable in pairs
+            _UNLIMITED if None in (total, usable) else float(usable or 0) - (1 - threshold) * float(total or 0)
+            for total, usable in zip(self.total, self.usable, strict=True)
         ]
         for row, (at, copied) in self.copies.items():
             room[at] -= max(self.logs.get(row, (at, copied))[1] - copied, 0)
@@ -215,13 +212,9 @@ def _plan_broker(
     for at, size in disks.logs.values():
         before[at] += size
     is_online = np.array([state == ONLINE for state in disks.state])
-    current, staying = named.cluster.current, set[int]()
-    has_replica = (current == broker).any(axis=1)
-    for row in hosted:
-        if has_replica[row] and row in disks.logs:
-            staying.add(row)
-        elif has_replica[row]:
-            plan.unknown += 1
+    has_replica = (named.cluster.current == broker).any(axis=1)
+    staying = {row for row in hosted if has_replica[row] and row in disks.logs}
+    plan.unknown += int(has_replica[hosted].sum()) - len(staying)
     movable: list[tuple[int, int, int]] = []
     for row, (at, size) in sorted(disks.logs.items()):
         if row not in staying:
@@ -245,25 +238,19 @@ def _plan_broker(
     excess = np.maximum(kept - most, 0)[is_online].sum()
     deficit = np.maximum(least - kept, 0)[is_online].sum() - sum(size for *_, size in placed)
     plan.lower_bound += int(np.ceil(max(excess, deficit, 0) - 1e-6))
-    logs = [*movable, *placed]
-    start = np.array([at for _, at, _ in logs], np.int64)
-    sizes = np.array([size for *_, size in logs], np.int64)
-    is_new = np.arange(len(logs)) >= len(movable)
-    after = start
-    if len(logs) and is_online.sum() > 1:
-        bounds = (share - fixed, least - fixed, most - fixed)
-        after = _balance(start, sizes, is_new, is_online, bounds, room, budget)
-        after = _without_overflow(start, after, sizes, room)
-        if _distance(after, sizes, is_online, bounds) > _distance(start, sizes, is_online, bounds):
-            after = start
-    for (row, _, num_bytes), was, at, new in zip(logs, start.tolist(), after.tolist(), is_new.tolist(), strict=True):
+    found = [*movable, *placed]
+    start = np.array([at for _, at, _ in found], np.int64)
+    sizes = np.array([size for *_, size in found], np.int64)
+    is_new = np.arange(len(found)) >= len(movable)
+    logs = _Logs(start, sizes, is_new, is_online, share - fixed, least - fixed, most - fixed, room, budget)
+    after = logs.balance() if len(found) and is_online.sum() > 1 else start
+    for (row, _, num_bytes), was, at, new in zip(found, start.tolist(), after.tolist(), is_new.tolist(), strict=True):
         if new or was != at:
             plan.targets[row, broker] = disks.path[at]
         if not new and was != at:
             plan.sources[row, broker], plan.moved[row, broker] = disks.path[was], num_bytes
-    load = fixed + np.bincount(after, sizes, len(fixed))
+    load = fixed + logs.load(after)
     for at, state in enumerate(disks.state):
-        is_known = state != OFFLINE
         yield {
             "log_dir": disks.path[at],
             "log_dir_state": state,
@@ -271,7 +258,7 @@ def _plan_broker(
             "share": float(share[at]),
             "min_load": float(least[at]),
             "max_load": float(most[at]) if is_online[at] else float(load[at]),
-            **({"load_before": float(before[at]), "load_after": float(load[at])} if is_known else {}),
+            **({} if state == OFFLINE else {"load_before": float(before[at]), "load_after": float(load[at])}),
         }
 
 
@@ -281,60 +268,57 @@ def _place_arriving(
     """Returns (partition, directory, bytes) of replicas from other brokers, and adds them to the loads. A replica that
     fits nowhere is left to the broker."""
     placed = []
-    sizes = named.cluster.weight
-    for row in sorted(rows, key=lambda row: (-int(sizes[row]), row)):
-        size = int(sizes[row])
-        filled = np.where(capacity > 0, (load + size) / np.maximum(capacity, 1e-12), np.inf)
-        filled[room < size] = np.inf
-        at = int(filled.argmin()) if len(filled) else 0
-        if len(filled) and np.isfinite(filled[at]):
+    for negative, row in sorted((-int(named.cluster.weight[row]), row) for row in rows):
+        size = -negative
+        fits = (capacity > 0) & (room >= size)
+        at = int(np.where(fits, (load + size) / np.maximum(capacity, 1e-12), np.inf).argmin())
+        if fits[at]:
             load[at] += size
             room[at] -= size
             placed.append((row, at, size))
     return placed
 
 
-def _balance(
-    start: IntArray,
-    size: IntArray,
-    is_new: BoolArray,
-    is_online: BoolArray,
-    bounds: _Bounds,
-    room: FloatArray,
-    budget: int | None,
-) -> IntArray:
-    """Returns the directory of each log after the greedy steps and exchanges."""
-    share, least, most = bounds
-    current = np.where(is_new, NO_BROKER, start)[:, None]
-    ones = np.ones(len(start), np.int64)
-    cluster = ReplicaCluster(np.zeros_like(is_online, np.int64), is_online, current, ones, size, weighed=True)
-    load = np.bincount(start, size, len(is_online))
-    levels = [
-        BoundedLoad(False, size, share, np.zeros(len(share)), load + room),
-        BoundedLoad(False, size, share, least, most),
-    ]
-    replicas = balance_loads(cluster, [[at] for at in start.tolist()], levels, budget, searched=0)
-    after = np.array([row[0] for row in replicas], np.int64)
-    _exchange(start, after, np.where(is_new, 0, size), size, is_online, bounds, budget)
-    return after
+@dataclass(frozen=True)
+class _Logs:
+    """The logs of a broker that may move: the directory at the start, the bytes, and whether the log is new there. Of
+    each directory: the share and bounds of these bytes, and how many may arrive. `budget`: how many may move."""
 
+    start: IntArray
+    size: IntArray
+    is_new: BoolArray
+    is_online: BoolArray
+    share: FloatArray
+    least: FloatArray
+    most: FloatArray
+    room: FloatArray
+    budget: int | None
 
-def _exchange(
-    start: IntArray,
-    after: IntArray,
-    cost: IntArray,
-    size: IntArray,
-    is_online: BoolArray,
-    bounds: _Bounds,
-    budget: int | None,
-) -> None:
-    """Lets pairs of logs change places, each of which brings two directories within their bounds, one of them from
-    outside, so that there are fewer pairs than directories."""
-    _, least, most = bounds
-    load = np.bincount(after, size, len(least))
-    outside = np.flatnonzero(is_online & ((load > most) | (load < least))).tolist()
-    for at in outside:
-        for other in np.flatnonzero(is_online).tolist():
+    def load(self, at: IntArray) -> FloatArray:
+        """Returns the bytes of each directory if the logs are in the directories `at`."""
+        return np.bincount(at, self.size, len(self.room)).astype(np.float64)
+
+    def balance(self) -> IntArray:
+        """Returns the directory of each log after the greedy steps and exchanges, or at the start if that is better."""
+        current = np.where(self.is_new, NO_BROKER, self.start)[:, None]
+        ones, zeros = np.ones_like(self.size), np.zeros_like(self.room)
+        rack = np.zeros_like(self.is_online, np.int64)
+        cluster = ReplicaCluster(rack, self.is_online, current, ones, self.size, weighed=True)
+        levels = [
+            BoundedLoad(False, self.size, self.share, zeros, self.load(self.start) + self.room),
+            BoundedLoad(False, self.size, self.share, self.least, self.most),
+        ]
+        replicas = balance_loads(cluster, [[at] for at in self.start.tolist()], levels, self.budget, searched=0)
+        after = np.array([row[0] for row in replicas], np.int64)
+        self._exchange(after)
+        self._refuse_overflow(after)
+        return after if self._distance(after) <= self._distance(self.start) else self.start
+
+    def _exchange(self, after: IntArray) -> None:
+        """Lets pairs of logs change places, each of which brings two directories within their bounds, one of them from
+        outside, so that there are fewer pairs than directories."""
+        size, least, most, load = self.size, self.least, self.most, self.load(after)
+        for at, other in product(np.flatnonzero(self.is_online).tolist(), repeat=2):
             low = max(load[at] - most[at], least[other] - load[other])
             high = min(load[at] - least[at], most[other] - load[other])
             if other == at or low > high or least[at] <= load[at] <= most[at]:
@@ -344,33 +328,25 @@ def _exchange(
             match = np.searchsorted(size[theirs], size[ours] - high)
             found = np.flatnonzero(match < len(theirs))
             found = found[size[theirs[match[found]]] <= size[ours[found]] - low]
-            if not len(found):
-                continue
-            pairs = size[ours[found]] + size[theirs[match[found]]]
-            best = found[pairs.argmin()]
-            pair = [ours[best], theirs[match[best]]]
-            after[pair] = other, at
-            if budget is not None and cost[start != after].sum() > budget:
-                after[pair] = at, other
-                continue
-            load = np.bincount(after, size, len(least))
+            if len(found):
+                best = found[(size[ours[found]] + size[theirs[match[found]]]).argmin()]
+                pair = [ours[best], theirs[match[best]]]
+                after[pair] = other, at
+                if self.budget is not None and size[(self.start != after) & ~self.is_new].sum() > self.budget:
+                    after[pair] = at, other
+                load = self.load(after)
 
+    def _refuse_overflow(self, after: IntArray) -> None:
+        """Takes back the smallest moves into a directory that hasn't room for all of them."""
+        for at in np.unique(after).tolist():
+            arriving = np.flatnonzero((after == at) & (self.start != at))
+            arriving = arriving[np.argsort(self.size[arriving], kind="stable")]
+            total = np.cumsum(self.size[arriving])
+            excess = total[-1:].sum() - self.room[at]
+            refused = arriving[: np.searchsorted(total, excess) + 1] if excess > 0 else arriving[:0]
+            after[refused] = self.start[refused]
 
-def _distance(at: IntArray, size: IntArray, is_online: BoolArray, bounds: _Bounds) -> float:
-    """Returns how many bytes directories have above or below their bounds."""
-    _, least, most = bounds
-    load = np.bincount(at, size, len(least))
-    return float(np.maximum(np.maximum(load - most, least - load), 0)[is_online].sum())
-
-
-def _without_overflow(start: IntArray, after: IntArray, size: IntArray, room: FloatArray) -> IntArray:
-    """Returns the directories without the smallest of the moves into a directory that hasn't room for all of them."""
-    result = after.copy()
-    for at in np.unique(after).tolist():
-        arriving = np.flatnonzero((after == at) & (start != at))
-        arriving = arriving[np.argsort(size[arriving], kind="stable")]
-        total = np.cumsum(size[arriving])
-        excess = total[-1:].sum() - room[at]
-        refused = arriving[: np.searchsorted(total, excess) + 1] if excess > 0 else arriving[:0]
-        result[refused] = start[refused]
-    return result
+    def _distance(self, at: IntArray) -> float:
+        """Returns how many bytes directories have above or below their bounds."""
+        load = self.load(at)
+        return float(np.maximum(np.maximum(load - self.most, self.least - load), 0)[self.is_online].sum())

@@ -18,7 +18,7 @@ from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.locations import is_path
 from spark_assign.tables.errors import FleetError, SourceError
 from spark_assign.tables.groups import LOADS, OFFSETS, SNAPSHOTS, TOPICS
-from spark_assign.tables.schema_check import check_schema, check_schemas
+from spark_assign.tables.schema_check import check_schema, check_schemas, with_keys
 from spark_assign.tables.schema_fields import columns, schema
 
 _OFFSETS = Shape("A snapshot", {"offsets": OFFSETS, "topics": TOPICS}, ("offsets",))
@@ -43,7 +43,7 @@ class Offsets:
         topics: if known, with topic_id, which changes if a topic is deleted and created again.
 
     Raises:
-        FleetError: a column is missing or has a wrong type.
+        FleetError: a column is missing or has a wrong type. A null in a key of the offsets fails the query.
 
     Examples:
         >>> from datetime import UTC, datetime
@@ -67,6 +67,7 @@ class Offsets:
     def __post_init__(self) -> None:
         if faults := check_schemas(self, {"offsets": OFFSETS, "snapshots": SNAPSHOTS, "topics": TOPICS}):
             raise FleetError(faults)
+        object.__setattr__(self, "offsets", with_keys("offsets", self.offsets, OFFSETS))
 
     @classmethod
     def read(

@@ -5,7 +5,7 @@ Principles: as in `constrained`, but the number of members that exceed the quota
 Steps
     1. Quota: with p partitions and n members, the quota is p // n, or one more if there is a remainder. Each member
        keeps up to that many of its partitions, in the order in which it reports them.
-    2. Fill: the unassigned partitions, by (topic, partition), go round robin, by id, to the members below p // n.
+    2. Fill: unassigned partitions, by (topic, partition), go round robin, by member id, to the members below p // n.
     3. Steal: if there weren't enough, each member that is still below, by id, takes one partition from a member with
        one more, in hash order: the first partition that this member keeps.
     4. Rest: if there were too many, one goes to each member with exactly p // n: first those that kept them, in hash
