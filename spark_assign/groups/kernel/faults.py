@@ -6,7 +6,7 @@ subscriptions) are no faults.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -343,9 +343,7 @@ UNSUPPORTED_TYPES = {
 """Group types that have another protocol, with an explanation."""
 
 
-def find_unsupported_groups(
-    facts: IndexedFacts, action: str, kinds: Collection[str] = ()
-) -> dict[int, tuple[str, str]]:
+def find_unsupported_groups(facts: IndexedFacts, action: str, kinds: Iterable[str] = ()) -> dict[int, tuple[str, str]]:
     """Returns code and detail of groups that are neither consumer groups nor of a type in `kinds`; `action` is what
     they are excluded from."""
     rows = facts.rows_by_kind[GROUP]
