@@ -51,12 +51,12 @@ from spark_assign.report.simulation import (
 )
 from spark_assign.simulation import Settings, Simulation, simulate, simulate_variants
 from spark_assign.simulation.scenarios import SCENARIOS, Scenario, simulate_scenario
-from spark_assign.simulation.simulation import simulate_fleet
+from spark_assign.simulation.simulate_groups import simulate_fleet
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.streams import simulate_streams
-from spark_assign.streams.simulation import VARIANTS as STREAMS_VARIANTS
+from spark_assign.streams.simulate_applications import VARIANTS as STREAMS_VARIANTS
 from spark_assign.tables.connect import EVENTS as CONNECT_EVENTS
 from spark_assign.tables.connect import SIMULATION_TABLES as CONNECT_TABLES
 from spark_assign.tables.counted_nouns import count

@@ -19,7 +19,7 @@ from spark_assign.connect.fleet import ConnectFleet
 from spark_assign.connect.kernel import simulate_clusters as kernel
 from spark_assign.connect.kernel.indexed_facts import KEY, to_facts
 from spark_assign.connect.kernel.release_rules import PROTOCOLS
-from spark_assign.connect.kernel.simulation import ConnectTiming as ConnectTiming
+from spark_assign.connect.kernel.simulated_cluster import ConnectTiming as ConnectTiming
 from spark_assign.connect.plan import gather_facts, num_spark_tasks
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.tagged_pass import run_pass
@@ -70,7 +70,7 @@ def simulate_connect(
 
     Each cluster starts as in the fleet, at its `now_ms`, and doesn't rebalance before its first event; it may start
     without workers. Events of one time are applied together; then the workers rebalance until no worker must rejoin and
-    there is no delay. `connect.kernel.simulation` defines the order and the costs.
+    there is no delay. `connect.kernel.simulated_cluster` defines the order and the costs.
 
     Args:
         fleet: Connect clusters. The leader is `clusters.leader`, or else the worker with the lowest id. When it leaves,

@@ -18,7 +18,7 @@ from spark_assign.report.listed_groups import any_of, collected
 from spark_assign.report.sequence_diagram import draw_sequence, sequence_diagram, short_name
 from spark_assign.report.simulation import with_variant
 from spark_assign.simulation.scenarios import LocalSimulation
-from spark_assign.simulation.simulation import Simulation
+from spark_assign.simulation.simulate_groups import Simulation
 from spark_assign.tables.groups import GROUP_KEY
 
 _MAX_TRACE_ROWS = 5_000

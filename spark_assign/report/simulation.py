@@ -32,7 +32,7 @@ from spark_assign.report.report_data import BUCKETS, DRAWN_GROUPS
 from spark_assign.report.section_charts import TimePanel, draw_pauses, legend_html
 from spark_assign.report.views import GROUP, MOST_ROWS, Column, View, figure
 from spark_assign.simulation.scenarios import LocalSimulation
-from spark_assign.simulation.simulation import Simulation
+from spark_assign.simulation.simulate_groups import Simulation
 from spark_assign.spark.progress import progress
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.simulation import COMPARED_VARIANTS, COST_COLUMNS

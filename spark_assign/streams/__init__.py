@@ -10,7 +10,7 @@ from spark_assign.streams.kernel.task_assignor_api import (
     TaskAssignorError,
 )
 from spark_assign.streams.plan import StreamsPlan, plan_streams
-from spark_assign.streams.simulation import StreamsSimulation, simulate_streams
+from spark_assign.streams.simulate_applications import StreamsSimulation, simulate_streams
 from spark_assign.streams.topology import read_topology
 
 __all__ = [

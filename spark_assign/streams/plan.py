@@ -154,17 +154,17 @@ def _build_params(assignor: str | TaskAssignor, standby_replicas: int | None) ->
     return kernel.StreamsPlanParams(assignor, kernel.ASSIGNORS[assignor], standby_replicas)
 
 
-def gather_facts(fleet: FleetTables, *, loads: bool = False, **more: DataFrame | None) -> DataFrame:
+def gather_facts(fleet: FleetTables, *, loads: bool = False, **others: DataFrame | None) -> DataFrame:
     """Returns the kernel's input (`streams.kernel.streams_group_input.TABLES`); it includes the members of other
     groups, which the kernel ignores.
 
     Args:
         fleet, loads: see `run_streams_pass`.
-        more: more tables.
+        others: tables that the fleet doesn't have, by name.
     """
     names = ("members", "subtopologies", "groups", "tasks", "departed_tasks")
     tables = {name: getattr(fleet, name) for name in names} | _classic_tables(fleet, fleet.loads if loads else None)
-    return gather_tables(tables | more, GROUP_KEY, TABLES)
+    return gather_tables(tables | others, GROUP_KEY, TABLES)
 
 
 def _classic_tables(fleet: FleetTables, loads: DataFrame | None) -> dict[str, DataFrame | None]:

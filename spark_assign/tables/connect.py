@@ -143,7 +143,7 @@ COSTS = schema(
     "task_stops long, lost_with_worker long, task_ms_not_running long, not_running long?, ended_ms long",
 )
 """One row per Connect cluster and protocol. `lost_with_worker`: connectors and tasks lost with their worker, which are
-not stops. `task_ms_not_running`: milliseconds summed over all tasks (`connect.kernel.simulation.ConnectCosts`).
+not stops. `task_ms_not_running`: milliseconds summed over all tasks (`connect.kernel.simulated_cluster.ConnectCosts`).
 `not_running`: configured tasks that no worker runs at the end, so their cost is open; null in runs of earlier releases.
 `ended_ms`: end of the last rebalance."""
 

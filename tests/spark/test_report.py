@@ -22,7 +22,7 @@ from spark_assign.report.html import PlanRows, report
 from spark_assign.report.plan_page import plan_rows
 from spark_assign.report.replicas import replica_rows
 from spark_assign.report.simulation import charted_ownership, simulation_rows
-from spark_assign.simulation.simulation import simulate_variants
+from spark_assign.simulation.simulate_groups import simulate_variants
 from spark_assign.stores.run_store import StoredRun, read_run, write_run
 from spark_assign.tables.comparison import DRIFT_TABLES
 from spark_assign.tables.groups import GROUP_KEY, OFFSETS

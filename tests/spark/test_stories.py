@@ -27,7 +27,7 @@ from spark_assign.simulation.scenarios import (
     simulate_scenario,
     textbook_join,
 )
-from spark_assign.simulation.simulation import simulate_fleet
+from spark_assign.simulation.simulate_groups import simulate_fleet
 from spark_assign.stores.driver_rows import write_rows
 from spark_assign.stores.run_store import read_run
 from spark_assign.tables.connect import SIMULATION_TABLES

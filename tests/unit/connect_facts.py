@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from spark_assign.connect.kernel.indexed_facts import to_facts
 from spark_assign.connect.kernel.plan_clusters import plan_clusters
 from spark_assign.connect.kernel.simulate_clusters import simulate_clusters
-from spark_assign.connect.kernel.simulation import ConnectTiming
+from spark_assign.connect.kernel.simulated_cluster import ConnectTiming
 from spark_assign.connect.plan import PLAN_ROWS
 from spark_assign.connect.simulate import SIMULATION_ROWS
 from spark_assign.tables.connect import COSTS, DELAYS, METRICS, REBALANCES, STATE

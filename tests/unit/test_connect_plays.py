@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from spark_assign.connect.kernel.simulation import ConnectTiming
+from spark_assign.connect.kernel.simulated_cluster import ConnectTiming
 from spark_assign.tables.connect import REBALANCES
 from tests.cases import cases, keyed, tuples
 from tests.golden.connect_scripts import Happened

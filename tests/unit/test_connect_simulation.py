@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from spark_assign.connect.kernel import simulation
+from spark_assign.connect.kernel import simulated_cluster
 from spark_assign.connect.kernel.connectors_and_tasks import Names, connector_item, task_item
 from spark_assign.connect.kernel.rebalance_input import AssignorState, RebalanceInput
 from spark_assign.connect.kernel.release_rules import find_rules
-from spark_assign.connect.kernel.simulation import (
+from spark_assign.connect.kernel.simulated_cluster import (
     EVENTS,
     ConnectCosts,
     ConnectEvent,
@@ -51,7 +51,7 @@ def play(
         state=AssignorState(),
     )
     initial = ConnectInitialState(first, None, workers, connectors)
-    return simulation.simulate(initial, events, find_rules(protocol)[0], timing)
+    return simulated_cluster.simulate(initial, events, find_rules(protocol)[0], timing)
 
 
 @pytest.mark.parametrize("system", PROTOCOLS)

@@ -14,7 +14,7 @@ from spark_assign.simulation.kernel.classic_group_member import IllegalState
 from spark_assign.simulation.kernel.leader import ASSIGNORS
 from spark_assign.simulation.kernel.settings import TimingConfig
 from spark_assign.simulation.kernel.simulate_groups import OWNERSHIP, PARTITIONS, RESULTS, TRACE, simulate_facts
-from spark_assign.simulation.simulation import RESULT_ROWS
+from spark_assign.simulation.simulate_groups import RESULT_ROWS
 from spark_assign.tables import simulation as schemas
 from tests.cases import cases, keyed, tuples
 from tests.unit import protocol_facts as facts

@@ -252,7 +252,7 @@ def size_groups(facts: pa.Table, params: SizeParams) -> Iterator[pa.Table]:
 
     Share groups have one assignor, so they are sized if each group's own assignor is asked for.
     """
-    groups = open_pass(facts, action="size", also=(SHARE,) if CONFIGURED in params.assignors else ())
+    groups = open_pass(facts, action="size", kinds=(SHARE,) if CONFIGURED in params.assignors else ())
     yield from size_pass(groups, params)
     yield tagged_rows(TOPIC_ROW, list(_size_topics(groups.specs, params.criteria)), SIZE_ROWS)
 

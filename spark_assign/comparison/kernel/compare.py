@@ -154,7 +154,7 @@ def compare(facts: pa.Table, params: CompareParams, schema: pa.Schema) -> Iterat
         metrics = _metrics_by_group(indexed[what_if], params, known) if what_if in indexed else {}
         rows = [
             row
-            for key in sorted({*known.listed, *metrics, *known.faults})
+            for key in sorted({*known.groups, *metrics, *known.faults})
             for row in _compare_group(key, what_if, metrics.get(key, {}), params, known)
         ]
         yield pa.Table.from_pylist(rows, schema=schema)
@@ -165,14 +165,14 @@ class _KnownGroups:
     """What is known about the groups before any change, by group.
 
     Attributes:
-        listed: groups that have members, and listed consumer groups.
+        groups: groups that have members, and listed consumer groups.
         faults: code and detail of the faulty groups.
         assignors: current assignors.
         client_libraries: libraries of the members (`client_libraries.count_clients`).
         server_side: groups that the broker assigns (KIP-848).
     """
 
-    listed: frozenset[GroupKey] = frozenset()
+    groups: frozenset[GroupKey] = frozenset()
     faults: Mapping[GroupKey, tuple[str, str]] = field(default_factory=dict)
     assignors: Mapping[GroupKey, str] = field(default_factory=dict)
     client_libraries: Mapping[GroupKey, str] = field(default_factory=dict)

@@ -367,7 +367,7 @@ def topic_keys(facts: IndexedFacts, rows: IntArray) -> IntArray:
 def _rejection_codes(facts: IndexedFacts, checked: bool) -> pa.Array:
     """Returns the rejection code of each group, the first one by name if there are several."""
     codes: list[str | None] = [None] * facts.num_groups
-    for group, (code, _) in ({} if checked else find_faults(facts, also=("share", "streams"))).items():
+    for group, (code, _) in ({} if checked else find_faults(facts, kinds=("share", "streams"))).items():
         codes[group] = code
     rows = facts.rows_by_kind[REJECTED_GROUP]
     for group, code in zip(facts.group_index[rows].tolist(), facts.column("code", rows).to_pylist(), strict=True):

@@ -21,7 +21,7 @@ from spark_assign.connect.kernel.indexed_facts import IndexedConnectFacts
 from spark_assign.connect.kernel.plan_clusters import REJECTED, ConnectClusters
 from spark_assign.connect.kernel.rebalance_input import RebalanceInput
 from spark_assign.connect.kernel.release_rules import find_rules
-from spark_assign.connect.kernel.simulation import (
+from spark_assign.connect.kernel.simulated_cluster import (
     EVENTS,
     WORKER_JOINED,
     ConnectEvent,

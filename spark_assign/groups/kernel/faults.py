@@ -6,7 +6,7 @@ subscriptions) are no faults.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -73,12 +73,12 @@ class _Fault(NamedTuple):
     rows: int = 1
 
 
-def find_faults(facts: IndexedFacts, *, also: Collection[str] = ()) -> dict[int, tuple[str, str]]:
+def find_faults(facts: IndexedFacts, *, kinds: Collection[str] = ()) -> dict[int, tuple[str, str]]:
     """Returns code (of the most severe fault) and detail (of all faults) by faulty group index.
 
     Args:
         facts: the facts.
-        also: group types that are valid in this pass: `share`, `streams`.
+        kinds: group types that are valid in this pass: `share`, `streams`.
     """
     faults_by_code: dict[str, dict[int, list[_Fault]]] = {code: {} for code in REMEDIES}
     too_many = [*_topic_size_faults(facts), *_slice_size_faults(facts)]
@@ -87,7 +87,7 @@ def find_faults(facts: IndexedFacts, *, also: Collection[str] = ()) -> dict[int,
         *too_many,
         *_member_faults(facts),
         *_group_faults(facts),
-        *_type_faults(facts, also),
+        *_type_faults(facts, kinds),
         *_slice_faults(facts, is_bounded),
         *_bitmap_faults(facts),
     ):
@@ -176,13 +176,13 @@ def _group_faults(facts: IndexedFacts) -> Iterator[_Fault]:
         yield _Fault(group, "duplicate-group", format_row("groups", group_id=facts.group_id[group].as_py()))
 
 
-def _type_faults(facts: IndexedFacts, also: Collection[str]) -> Iterator[_Fault]:
+def _type_faults(facts: IndexedFacts, kinds: Collection[str]) -> Iterator[_Fault]:
     """Yields a fault for each group of another protocol; a group with subtopologies is a streams group."""
     rows = facts.rows_by_kind[GROUP]
     types = set(zip(facts.group_index[rows].tolist(), facts.column("group_type", rows).to_pylist(), strict=True))
     types |= {(group, "streams") for group in np.unique(facts.group_index[facts.rows_by_kind[SUBTOPOLOGY]]).tolist()}
     for group, kind in types:
-        if kind in ("share", "streams") and kind not in also:
+        if kind in ("share", "streams") and kind not in kinds:
             yield _Fault(group, f"{kind}-group", format_row("groups", group_type=kind))
 
 
@@ -343,18 +343,18 @@ UNSUPPORTED_TYPES = {
 """Group types that have another protocol, with an explanation."""
 
 
-def find_unsupported_groups(facts: IndexedFacts, action: str, also: Collection[str] = ()) -> dict[int, tuple[str, str]]:
-    """Returns code and detail of groups that are neither consumer groups nor of a type in `also`; `action` is what they
-    are excluded from."""
+def find_unsupported_groups(facts: IndexedFacts, action: str, kinds: Iterable[str] = ()) -> dict[int, tuple[str, str]]:
+    """Returns code and detail of groups that are neither consumer groups nor of a type in `kinds`; `action` is what
+    they are excluded from."""
     rows = facts.rows_by_kind[GROUP]
-    kinds = facts.column("group_type", rows).to_pylist()
+    group_types = facts.column("group_type", rows).to_pylist()
     return {
         group: (
             "out-of-scope",
             f"{UNSUPPORTED_TYPES.get(kind, f'A group of the protocol {kind}')}. Nothing to {action}",
         )
-        for group, kind in zip(facts.group_index[rows].tolist(), kinds, strict=True)
-        if kind not in (None, "classic", "consumer", *also)
+        for group, kind in zip(facts.group_index[rows].tolist(), group_types, strict=True)
+        if kind not in (None, "classic", "consumer", *kinds)
     }
 
 

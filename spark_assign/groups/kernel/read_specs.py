@@ -62,20 +62,20 @@ class PassInput:
         return rows[~with_members[facts.group_index[rows]]]
 
 
-def open_pass(table: pa.Table, *, action: str | None = None, also: Collection[str] = ()) -> PassInput:
+def open_pass(table: pa.Table, *, action: str | None = None, kinds: Collection[str] = ()) -> PassInput:
     """Opens a pass over complete groups: indexes their facts, finds the groups to reject, and builds specs.
 
     Args:
         table: the facts.
-        action: what groups of other types than consumer groups are rejected from, except those of a type in `also`.
+        action: what groups of other types than consumer groups are rejected from, except those of a type in `kinds`.
             None: they have a fault.
-        also: group types that are valid in this pass: `share`, `streams`.
+        kinds: group types that are valid in this pass: `share`, `streams`.
     """
     facts = index_facts(table)
     if action is None:
-        rejected = find_faults(facts, also=also)
+        rejected = find_faults(facts, kinds=kinds)
     else:
-        rejected = find_unsupported_groups(facts, action, also) | find_faults(facts, also=("share", "streams"))
+        rejected = find_unsupported_groups(facts, action, kinds) | find_faults(facts, kinds=("share", "streams"))
     return PassInput(facts, rejected, read_group_specs(facts, set(rejected)))
 
 

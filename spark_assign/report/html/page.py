@@ -25,7 +25,7 @@ from spark_assign.report import simulation as simulations
 from spark_assign.report.formatting import Rows, visible, with_own_names
 from spark_assign.report.listed_groups import name_clusters_of
 from spark_assign.report.report_data import PlanRows
-from spark_assign.simulation.simulation import Simulation
+from spark_assign.simulation.simulate_groups import Simulation
 from spark_assign.spark.progress import progress
 from spark_assign.stores.run_store import StoredRun
 from spark_assign.tables.errors import missing_extra

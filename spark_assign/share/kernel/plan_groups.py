@@ -76,7 +76,7 @@ def plan_share_groups(fact_table: pa.Table, schema: pa.Schema) -> Iterator[pa.Ta
 
 def _plan(fact_table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """Yields the rows of a batch of complete groups."""
-    groups = open_pass(fact_table, also=("share",))
+    groups = open_pass(fact_table, kinds=("share",))
     specs = groups.specs
     assigned, rejected = assign_share_groups(specs)
     for changes in assigned:

@@ -131,15 +131,15 @@ _DUPLICATES = {
 _Fault = tuple[str, str]
 
 
-def find_fault(facts: StreamsFacts, more: Iterable[_Fault] = ()) -> _Fault | None:
+def find_fault(facts: StreamsFacts, others: Iterable[_Fault] = ()) -> _Fault | None:
     """Returns the code of the most severe fault and the details of all faults; None if there is none.
 
     Args:
         facts: the facts.
-        more: more faults, as code and row.
+        others: faults that only some assignors have, as code and row.
     """
     faults: dict[str, list[str]] = {}
-    for code, row in (*_find_group_faults(facts), *_find_size_faults(facts), *_find_member_faults(facts), *more):
+    for code, row in (*_find_group_faults(facts), *_find_size_faults(facts), *_find_member_faults(facts), *others):
         faults.setdefault(code, []).append(row)
     return join_faults(faults, REMEDIES) if faults else None
 
