@@ -288,7 +288,7 @@ def _clusters(rows: DailyRows) -> Part:
     names = visible(", ".join(stale), also="\n")
     sentence = f"Stale: {names}." if names else "The snapshots of all clusters are fresh."
     age = parts.figure("Age in hours", "age_hours", lambda hours: DASH if hours is None else f"{hours:,.1f}")
-    columns: parts.Columns = ["cluster labels stale last_snapshot=taken_at", age, "problem"]
+    columns: parts.Columns = ["cluster problem labels stale last_snapshot=taken_at", age]
     ordered = sorted(rows.clusters, key=lambda row: (not row["problem"], not row["stale"]))
     table = parts.table_of("Clusters", ordered, columns)
     return Part("Stale clusters", [sentence, *(visible(each, also="\n") for each in rows.missing)], [table])

@@ -27,6 +27,10 @@ pytestmark = [pytest.mark.spark]
         (["replicas", "check"], "shop-prod"),
         (["report", "--output-file", "report.html"], "report.html"),
         (["plan"], "1 share group planned"),
+        (
+            ["plan", "--details", "encoders", "--details", "orders", "--details", "prod"],
+            "active tasks of subtopology 1: ",
+        ),
         (["advise"], ""),
         (["compare"], "What if"),
         (["migrate"], ""),

@@ -6,6 +6,7 @@ import html
 import math
 import re
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,10 +17,12 @@ from spark_assign.report import charts
 from spark_assign.report import plan_summary as notebook
 from spark_assign.report import section_charts as drawings
 from spark_assign.report.formatting import number, share, short_names
+from spark_assign.report.group_members import GroupMembers
 from spark_assign.report.group_view import view
 from spark_assign.report.html import PlanRows, render_report
 from spark_assign.report.html.page import _file
 from spark_assign.report.listed_groups import SUMS, num_unowned, over_share
+from spark_assign.report.plan_page import _loads
 from spark_assign.report.report_data import OTHERS
 from spark_assign.tables.errors import ConfigError
 from tests.cases import keyed
@@ -202,6 +205,22 @@ def test_members_and_movement_of_a_group() -> None:
     assert seen["reasons"] == "3 over-quota, 1 rack-mismatch, 1 topic-gone"
     assert seen["matrix"].columns == [("1", "b"), ("nobody", "nobody")]
     assert seen["matrix"].rows == [("3", "a", [3, 0], 3), ("4", "gone", [0, 1], 1), ("", "all others", [1, 0], 1)]
+
+
+def test_loads_and_lags_by_group() -> None:
+    """Groups whose load or lag is known; a column of which nothing is known is left out."""
+    plan = report_rows.plan(3)
+    first, second, _ = plan.groups
+    lags = [{"cluster": first["cluster"], "group_id": first["group_id"], "lag": lag} for lag in (3, 4, None)]
+    table = _loads(replace(plan, who=GroupMembers(lags)))
+    assert [name for name, _ in table.columns] == ["Group", "Assignor", "By count", "Lag"]
+    assert [row[-1] for row in table.rows] == ["7"]
+    loaded = dict.fromkeys(("load", "max_load_per_member", "drain_seconds"), 2.0) | {"load_max_over_mean": 1.5}
+    table = _loads(replace(plan, groups=[first, second | loaded]))
+    assert [name for name, _ in table.columns] == [
+        *("Group", "Assignor", "Load/s", "Max/s", "Max/mean", "By count", "Drained in"),
+    ]
+    assert len(table.rows) == 1
 
 
 def test_a_drawing_keeps_its_scale() -> None:

@@ -21,7 +21,7 @@ import yaml
 
 from spark_assign import tables
 from spark_assign.cli.job import Job, Options, job
-from spark_assign.report.formatting import listed
+from spark_assign.report.formatting import group_name, listed, name_clusters, with_own_names
 from spark_assign.tables.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +82,18 @@ def test_every_key_is_a_stored_table_or_documented() -> None:
     }
     assert len(names) > 20
     assert names <= KEYS
+
+
+def test_only_one_cluster_is_left_out_of_names() -> None:
+    """Of all that a context prints, and of no other context."""
+
+    @with_own_names
+    def named(*clusters: set[str]) -> str:
+        for found in clusters:
+            name_clusters(lambda found=found: found)
+        return group_name({"cluster": "a", "group_id": "g"})
+
+    assert [named({"a"}), named({"a", "b"}), named({"a"}, {"b"}), named({"b"}), named()] == ["g", *["a/g"] * 4]
 
 
 def test_json_and_yaml_are_the_same_document(capsys: pytest.CaptureFixture[str]) -> None:
