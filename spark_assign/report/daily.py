@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.comparison.kernel.compare import PREFERRED
 from spark_assign.groups.kernel.client_settings import MemberChange, member_settings, plan_switch
+from spark_assign.history.kernel.build_history import NO_CAUSE
 from spark_assign.report import drift as drifts
 from spark_assign.report import views as parts
 from spark_assign.report.advice import (
@@ -328,7 +329,7 @@ def daily_rows(
     if history is None or not times:
         return rows
     recent = {name: _between(history[name], time, times) for name, time in TIMES.items() if name in history}
-    alone = _without_rebalance(recent["pauses"], history["groups"])
+    alone = _without_rebalance(recent["pauses"], recent["rebalances"], history["groups"])
     events = union([recent["deploys"], alone.where("NOT idle").drop("idle")])
     idle = alone.where("idle").groupBy(*(name for name in (*GROUP_KEY, "team") if name in alone.columns))
     until = max(end for _, end in times.values())
@@ -365,15 +366,19 @@ def _between(table: DataFrame, time: str, times: Mapping[str, tuple[datetime, da
     return table.where((F.col(time) > start) & (F.col(time) <= end))
 
 
-def _without_rebalance(pauses: DataFrame, groups: DataFrame) -> DataFrame:
+def _without_rebalance(pauses: DataFrame, rebalances: DataFrame, groups: DataFrame) -> DataFrame:
     """Returns the pauses without a rebalance as rows of `tables.history.DEPLOYS`, and `idle`.
 
     It is an outage if several groups of the cluster stopped within 30 seconds: groups that read different topics, or
-    most groups. Idle pauses are an outage, too, if most groups have one at that time, in most of their partitions.
+    most groups. Idle pauses are an outage, too, if most groups have one at that time, in most of their partitions. So
+    are pauses around a rebalance that changes nothing: members can rejoin when a broker is back.
     """
+    changing_nothing = rebalances.where(F.col("cause") == NO_CAUSE).select(*GROUP_KEY, "generation_id").distinct()
+    rejoined = pauses.join(changing_nothing, [*GROUP_KEY, "generation_id"], "left_semi")
     committing = groups.where("paused_partition_ms IS NOT NULL")
     totals = committing.groupBy("cluster").agg(num_rows("all_groups"))
-    alone = pauses.where("generation_id IS NULL").withColumn("idle", F.coalesce("idle", F.lit(False)))
+    alone = pauses.where("generation_id IS NULL").unionByName(rejoined)
+    alone = alone.withColumn("idle", F.coalesce("idle", F.lit(False)))
     alone = alone.join(committing.select(*GROUP_KEY, F.col("partitions").alias("owned")), GROUP_KEY, "left")
     alone = alone.withColumn("counts", ~F.col("idle") | (2 * F.col("partitions") > F.col("owned")))
     near = Window.partitionBy("cluster").orderBy(F.unix_seconds("start_time")).rangeBetween(-30, 30)
@@ -389,15 +394,18 @@ def _without_rebalance(pauses: DataFrame, groups: DataFrame) -> DataFrame:
         F.col("counts") & (F.col("groups") > 1) & F.when(F.col("idle"), several & most).otherwise(several | most)
     )
     is_outage = F.coalesce(is_outage, F.lit(False))
+    is_alone = F.isnull("generation_id")
+    alone = alone.where(is_alone | is_outage)
+    ended = F.when(is_alone, ", no rebalance; ").otherwise(", until its members rejoined; ")
     detail = F.concat(
-        *(F.col("partitions"), F.lit(" partitions without commits, no rebalance; ")),
+        *(F.col("partitions"), F.lit(" partitions without commits"), ended),
         F.when(is_outage, F.concat("groups", F.lit(" groups of the cluster stopped at that time")))
         .when(F.col("groups") > 1, F.concat("groups", F.lit(" groups that read the same topics stopped at that time")))
         .otherwise(F.lit("no other group of the cluster stopped: its consumers hang")),
     )
     added = {
         "deploy_type": F.when(is_outage, OUTAGE).otherwise(HANG),
-        "rebalances": F.lit(0).cast("long"),
+        "rebalances": F.when(is_alone, 0).otherwise(1).cast("long"),
         "detail": detail,
         "idle": F.col("idle") & ~is_outage,
     }

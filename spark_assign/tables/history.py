@@ -119,7 +119,7 @@ PAUSES = schema(
 )
 """One row per time range in which partitions that were committed before and after were not committed. `generation_id`:
 the rebalance that it belongs to; null if there is none. `idle`: whether there is none, and no evidence that anything
-stopped. `topics`: topics of the partitions; empty around a rebalance."""
+stopped. `topics`: topics of the partitions."""
 
 DEPLOYS = schema(
     _GROUP,

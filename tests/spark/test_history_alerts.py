@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs import check, report
 from spark_assign.history.alerts import history_alerts
+from spark_assign.history.kernel.build_history import NO_CAUSE
 from spark_assign.report.daily import daily_rows
 from spark_assign.report.formatting import count
 from spark_assign.report.history import format_histories, summarize_history
@@ -153,6 +154,10 @@ LATE = {"end_time": made.at(200)}
             [made.pause(A, 0, idle=None, topics=None), made.pause(B, 0, idle=None, topics=None)],
             {A: "outage", B: "outage"},
         ),
+        (
+            [made.pause(A, 0, 2), made.pause(B, 0, idle=True, partitions=7, topics=["u"]), made.pause(C, 0, 2)],
+            {A: "outage", B: "outage", C: "outage"},
+        ),
     ],
     ids=[
         "one group",
@@ -166,6 +171,7 @@ LATE = {"end_time": made.at(200)}
         "not until the same time",
         "an idle group isn't a second one",
         "a run of an earlier release",
+        "members that rejoin and change nothing",
     ],
 )
 def test_what_stopped_without_a_rebalance(
@@ -173,7 +179,8 @@ def test_what_stopped_without_a_rebalance(
 ) -> None:
     """A broker or network is the cause only if groups stopped that have nothing but it in common."""
     groups = [made.group(name) for name in (A, B, C, "d")] + [made.group("e", paused_partition_ms=None)]
-    rows = {"groups": groups, "pauses": pauses}
+    rejoined = [made.rebalance(each["group_id"], 2, 60, cause=NO_CAUSE) for each in pauses if each["generation_id"]]
+    rows = {"groups": groups, "pauses": pauses, "rebalances": rejoined}
     history = {name: frame_of(spark, schema, rows.get(name, ())) for name, schema in HISTORY_TABLES.items()}
     day = {"shop": (made.at(-1), made.at(3600))}
     found = daily_rows(history=history, times=day, drift=None, advice=None, alerts=None, clusters=())

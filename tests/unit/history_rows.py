@@ -60,7 +60,7 @@ def pause(name: str, seconds: float, generation: int | None = None, **more: Any)
     """A row of pauses."""
     row: Row = {"cluster": "shop", "group_id": name, "generation_id": generation, "start_time": at(seconds)}
     row |= {"end_time": at(seconds + 60), "partitions": 2, "paused_partition_ms": 120_000}
-    return row | {"idle": False, "topics": [] if generation else ["t"]} | more
+    return row | {"idle": False, "topics": ["t"]} | more
 
 
 def tables() -> dict[str, list[Row]]:

@@ -34,7 +34,9 @@ def test_a_crash_and_what_it_stopped() -> None:
         generation(7, 246_000, [(A, [0, 1])]),
         commits={0: beats(0, 400_000), 1: beats(0, 200_000) + beats(250_000, 400_000)},
     )
-    assert all_pauses(timeline) == [CommitPause(7, 200_000, 250_000, 1, 50_000, 50_000, generation_index=1)]
+    assert all_pauses(timeline) == [
+        CommitPause(7, 200_000, 250_000, 1, 50_000, 50_000, generation_index=1, topics=("t",))
+    ]
     assert find_pauses(timeline, HistoryThresholds()).around(0) == (0, 0)
     assert find_pauses(timeline, HistoryThresholds()).around(1) == (50_000, 50_000)
 
@@ -45,8 +47,8 @@ def test_a_gap_over_several_rebalances_is_divided() -> None:
     timeline = past(*generations, commits={0: beats(0, 100_000) + beats(125_000, 200_000)})
     summary = find_pauses(timeline, HistoryThresholds())
     assert summary.pauses == (
-        CommitPause(2, 100_000, 118_000, 1, 18_000, 18_000, generation_index=1),
-        CommitPause(3, 118_000, 125_000, 1, 7_000, 7_000, generation_index=2),
+        CommitPause(2, 100_000, 118_000, 1, 18_000, 18_000, generation_index=1, topics=("t",)),
+        CommitPause(3, 118_000, 125_000, 1, 7_000, 7_000, generation_index=2, topics=("t",)),
     )
     assert (summary.paused_partition_ms, summary.longest_pause_ms) == (25_000, 25_000)
 
@@ -60,7 +62,7 @@ def test_what_hung_long_before_is_without_a_generation() -> None:
     )
     assert all_pauses(timeline) == [
         CommitPause(None, 100_000, 3_700_000, 1, 3_600_000, 3_600_000, topics=("t",)),
-        CommitPause(2, 3_700_000, 3_710_000, 1, 10_000, 10_000, generation_index=1),
+        CommitPause(2, 3_700_000, 3_710_000, 1, 10_000, 10_000, generation_index=1, topics=("t",)),
     ]
 
 
@@ -75,11 +77,11 @@ def test_a_rebalance_can_pause_from_a_session_and_a_late_rejoin_before(earlier_m
         commits={0: [*beats(0, start), start, *beats(1_010_000, 1_100_000)]},
     )
     assert all_pauses(timeline) == (
-        [CommitPause(2, start, 1_010_000, 1, 110_000, 110_000, generation_index=1)]
+        [CommitPause(2, start, 1_010_000, 1, 110_000, 110_000, generation_index=1, topics=("t",))]
         if around
         else [
             CommitPause(None, start, 1_000_000, 1, 100_001, 100_001, topics=("t",)),
-            CommitPause(2, 1_000_000, 1_010_000, 1, 10_000, 10_000, generation_index=1),
+            CommitPause(2, 1_000_000, 1_010_000, 1, 10_000, 10_000, generation_index=1, topics=("t",)),
         ]
     )
 
@@ -88,8 +90,8 @@ def test_generations_count_in_the_order_of_their_times() -> None:
     """A coordinator that took over can have a clock that is behind: its records are later, and their times earlier."""
     generations = [generation(number, at, [(A, [0])]) for number, at in ((1, 0), (2, 118_000), (3, 105_000))]
     assert all_pauses(past(*generations, commits={0: beats(0, 100_000) + beats(125_000, 200_000)})) == [
-        CommitPause(3, 100_000, 118_000, 1, 18_000, 18_000, generation_index=2),
-        CommitPause(2, 118_000, 125_000, 1, 7_000, 7_000, generation_index=1),
+        CommitPause(3, 100_000, 118_000, 1, 18_000, 18_000, generation_index=2, topics=("t",)),
+        CommitPause(2, 118_000, 125_000, 1, 7_000, 7_000, generation_index=1, topics=("t",)),
     ]
 
 
@@ -231,7 +233,9 @@ def test_who_commits_once_a_minute_does_not_pause_every_minute() -> None:
         generation(3, 1_230_000, [(A, [0])]),
         commits={0: beats(0, 1_200_000, 60_000) + beats(1_330_000, 2_000_000, 60_000)},
     )
-    assert all_pauses(timeline) == [CommitPause(3, 1_200_000, 1_330_000, 1, 130_000, 130_000, generation_index=2)]
+    assert all_pauses(timeline) == [
+        CommitPause(3, 1_200_000, 1_330_000, 1, 130_000, 130_000, generation_index=2, topics=("t",))
+    ]
 
 
 def test_a_group_of_the_broker_pauses_until_it_has_settled() -> None:
@@ -242,7 +246,9 @@ def test_a_group_of_the_broker_pauses_until_it_has_settled() -> None:
         commits={0: beats(0, 200_000), 1: [*beats(0, 100_000), 104_000, *beats(116_000, 200_000)]},
         group_type="consumer",
     )
-    assert all_pauses(timeline) == [CommitPause(2, 104_000, 116_000, 1, 12_000, 12_000, generation_index=1)]
+    assert all_pauses(timeline) == [
+        CommitPause(2, 104_000, 116_000, 1, 12_000, 12_000, generation_index=1, topics=("t",))
+    ]
 
 
 def test_a_group_that_commits_nothing_has_no_figures() -> None:

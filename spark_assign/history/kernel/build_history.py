@@ -50,6 +50,8 @@ Row = Mapping[str, Any]
 """A row of a table of `tables.history` without cluster and group, with times in milliseconds."""
 
 FIRST, JOINED = "first-on-record", "joined"
+NO_CAUSE = "no cause on record"
+"""Cause of a rebalance that changes nothing: for example, members rejoin when their coordinator is back."""
 IDLE = "every member keeps its partitions, for example because replicas moved to other racks"
 """Cause of an idle epoch."""
 
@@ -238,7 +240,7 @@ def _find_assignment_cause(change: GenerationChange, previous_change: Generation
         for key in sorted(before.keys() | after.keys())
         if before.get(key, 0) != after.get(key, 0)
     ]
-    return _join_names(changed) if changed else "no cause on record"
+    return _join_names(changed) if changed else NO_CAUSE
 
 
 def _count_partitions(generation: Generation) -> dict[tuple[str, str], int]:

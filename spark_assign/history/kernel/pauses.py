@@ -83,7 +83,7 @@ class CommitPause:
         generation_index: index of the generation in the timeline. The id alone isn't unique: it remains when a static
             member is replaced.
         idle: whether the pause has no generation, and no evidence that anything stopped.
-        topics: topics of the partitions, sorted, of a pause without a generation; empty around a rebalance.
+        topics: topics of the partitions, sorted.
     """
 
     generation_id: int | None
@@ -150,12 +150,19 @@ def find_pauses(timeline: Timeline, thresholds: HistoryThresholds) -> PauseSumma
                         paused += span[1] - span[0]
                 longest = max(longest, paused)
     around = [
-        _to_pause([*chain(*spans.values())], len(spans), index, timeline.generations[index].generation_id)
+        replace(
+            _to_pause([*chain(*spans.values())], len(spans), index, timeline.generations[index].generation_id),
+            topics=_topics(spans),
+        )
         for index, spans in rebalance_spans.items()
     ]
     pauses = sorted([*around, *_find_unrelated_pauses(unrelated, timeline.commits)], key=_sort_key)
     paused_partition_ms = sum(pause.paused_partition_ms for pause in pauses if pause.generation_index is not None)
     return PauseSummary(tuple(pauses), paused_partition_ms, longest)
+
+
+def _topics(partitions: Iterable[TopicPartition]) -> tuple[str, ...]:
+    return tuple(sorted({topic for topic, _ in partitions}))
 
 
 def _sort_key(pause: CommitPause) -> tuple[int, int, int]:
@@ -363,7 +370,7 @@ def _merge_overlapping(gaps: Iterable[_UnrelatedGap], *, idle: bool) -> Iterator
 def _to_unrelated_pause(gaps: Sequence[_UnrelatedGap], *, idle: bool) -> CommitPause:
     partitions = {gap.partition for gap in gaps}
     pause = _to_pause([gap.span for gap in gaps], len(partitions))
-    return replace(pause, idle=idle, topics=tuple(sorted({topic for topic, _ in partitions})))
+    return replace(pause, idle=idle, topics=_topics(partitions))
 
 
 def _to_pause(
