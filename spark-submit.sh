@@ -50,7 +50,8 @@ check_java() {
     fail "Spark 4 needs Java 17 or newer; found ${major:-none} ($java). Install one (for example: apt install
   openjdk-17-jre-headless), or name one by JAVA_HOME."
   fi
-  QUIET="-Dlog4j2.configurationFile=$(java_quoted "file:$ROOT/conf/spark/log4j2.properties")"
+  # Warnings of the JVM itself would be in standard output.
+  QUIET="-Xlog:disable -Xlog:all=warning:stderr -Dlog4j2.configurationFile=$(java_quoted "file:$ROOT/conf/spark/log4j2.properties")"
   # Spark's libraries call what Java 24 and newer warn of.
   ((major < 24)) || QUIET+=" --enable-native-access=ALL-UNNAMED --sun-misc-unsafe-memory-access=allow"
 }
