@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -280,14 +281,14 @@ def _json_fits(value: Any, kind: DataType) -> bool:
 _BLANKS = "".join(map(chr, range(0x21))) + "\x7f"
 """The characters that Spark removes around a number: blanks and control characters of ASCII."""
 _INT = re.compile(r"[+-]?[0-9]{1,4000}")
-_DOUBLE = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
+_DOUBLE = re.compile(r"([+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)[fFdD]?")
 _SPECIAL = re.compile(r"[+-]?NaN|(?i:nan|[+-]?inf(?:inity)?)")
 _BOOLEANS = {
     **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
     **dict.fromkeys(("f", "false", "n", "no", "0"), False),
 }
-_BRACKETS = re.compile(r"\A\s*\[?\s*|\s*\]?\s*\Z", re.ASCII)
-_COMMA = re.compile(r"\s*,\s*", re.ASCII)
+_SPACES = " \t\n\r\f\v"
+"""What is ignored around the items of a list, without patterns, which would backtrack over it."""
 
 
 def noun(kind: DataType) -> str:
@@ -396,8 +397,8 @@ def _parse_list(text: str, kind: ArrayType) -> list[Any]:
     else:
         if text.strip() == "]":
             raise ValueError(text)
-        inner = _BRACKETS.sub("", text)
-        items = [parse_text(item, kind.elementType) for item in _COMMA.split(inner)] if inner else []
+        inner = text.strip(_SPACES).removeprefix("[").removesuffix("]").strip(_SPACES)
+        items = [parse_text(item.strip(_SPACES), kind.elementType) for item in inner.split(",")] if inner else []
     if items is None or None in items:
         raise ValueError(text)
     return list(items)
@@ -415,8 +416,8 @@ class JsonObject(dict[str, Any]):
     def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
         names: list[tuple[str, Any]] = list(pairs)
         super().__init__(names)
-        count = [name for name, _ in names] if len(self) < len(names) else []
-        self.repeated = {name for name in count if count.count(name) > 1}
+        counts = Counter(name for name, _ in names) if len(self) < len(names) else {}
+        self.repeated = {name for name, count in counts.items() if count > 1}
 
 
 parse_json: Callable[[str | bytes], Any] = json.JSONDecoder(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.types import ArrayType, DataType, DoubleType, IntegerType, LongType, TimestampType
 
 from spark_assign.advice.kernel.membership_options import find_deployment_pod
 from spark_assign.groups.assignors.release_rules import assignor_of_leader, parse_release_assignor
@@ -22,6 +23,7 @@ from spark_assign.replicas.kernel.group_effects import release_range
 from spark_assign.report import charts, formatting, group_pictures, sequence_diagram
 from spark_assign.sources.kafka import connection, describe_text
 from spark_assign.spark.shell_patterns import _regex
+from spark_assign.stores.typed_text import parse_json, parse_text
 from spark_assign.streams import topology
 from spark_assign.tables.errors import SourceError
 from spark_assign.wire.streams_protocol import _MODIFIED_UTF8
@@ -30,6 +32,7 @@ LENGTH = 50_000
 PIECES = [
     " ",
     "\t",
+    "\n",
     "a",
     "1",
     "-",
@@ -101,6 +104,11 @@ def _group_line(text: str) -> None:
     describe_text._ANSI.sub("", text)
 
 
+def _values(text: str, kind: DataType) -> None:
+    with suppress(ValueError):
+        parse_text(text, kind)
+
+
 STARS = "*a" * 20 + "*[ab]*?*1*b"
 READERS: dict[str, Callable[[str], Any]] = {
     "a line of kafka-topics.sh": _lines(lambda line: describe_text._Found().topic_line(line)),
@@ -112,6 +120,9 @@ READERS: dict[str, Callable[[str], Any]] = {
     "an assignor": lambda text: parse_release_assignor(f"sticky@{text}"),
     "the newest release": _NEWEST_RELEASE.fullmatch,
     "a pod": lambda text: find_deployment_pod([text]),
+    "a list in csv": lambda text: _values(f"1{text}", ArrayType(IntegerType())),
+    "numbers in csv": lambda text: [_values(text, kind()) for kind in (DoubleType, LongType, TimestampType)],
+    "a JSON object with one name": lambda text: parse_json("{" + '"a":1,' * (len(text) // 2) + '"a":1}').repeated,
     "a client ID": lambda text: detect_library("g", text, "m"),
     "a member ID": lambda text: detect_library("g", None, text),
     "a Connect client ID": lambda text: _CONNECT_CLIENT_ID.sub("", text),
