@@ -35,6 +35,7 @@ from spark_assign.groups.kernel.group_metrics import (
     MemberLoads,
     configured_value,
     count_subscribed_partitions,
+    count_unassigned,
     drain_seconds,
     max_per_group,
     member_capacity,
@@ -274,7 +275,7 @@ def _plan_share_groups(specs: GroupSpecs) -> tuple[PartitionSlices, dict[str, An
 def _count_assigned(specs: GroupSpecs, member_loads: MemberLoads) -> IntArray:
     """Returns the number of partitions with an owner, per group. Members of a share group can have the same one."""
     if not member_loads.sharing:
-        return sum_by_group(specs, member_loads.num_partitions()).astype(np.int64)
+        return count_subscribed_partitions(specs) - count_unassigned(specs, member_loads.slices)
     topics = np.unique(member_loads.slices.partition_keys) >> PARTITION_BITS
     return np.bincount(specs.topics.group[topics], minlength=specs.num_groups)
 

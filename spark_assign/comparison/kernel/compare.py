@@ -26,7 +26,7 @@ from spark_assign.groups.kernel.faults import find_faults
 from spark_assign.groups.kernel.group_metrics import (
     balance_metrics,
     count_rack_matched,
-    count_subscribed_partitions,
+    count_unassigned,
     distribution_metrics,
     load_metrics,
     read_ownership,
@@ -245,8 +245,7 @@ def _metrics(specs: GroupSpecs, assignor: str, selected: BoolArray, params: Comp
     columns |= {name: values.tolist() for name, values in costs.items()}
     distribution = distribution_metrics(specs, target, [assignor] * specs.num_groups)
     columns |= {name: distribution[name].to_pylist() for name in _DISTRIBUTION}
-    unassigned = count_subscribed_partitions(specs) - np.array(columns["partitions"], np.int64)
-    columns["unassigned"] = unassigned.tolist()
+    columns["unassigned"] = count_unassigned(specs, target).tolist()
     columns["rack_matched"] = count_rack_matched(specs, target, racks_known=params.racks_known).to_pylist()
     columns["cross_rack_share"] = [
         None if matched is None or not partitions else 1 - matched / partitions

@@ -32,7 +32,7 @@ from spark_assign.groups.assignors.release_rules import client_assignor
 from spark_assign.groups.assignors.server import SERVER_ASSIGNORS
 from spark_assign.groups.assignors.weighted import WEIGHTED_STICKY
 from spark_assign.groups.kernel.assign import assign, assign_groups
-from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions, read_ownership
+from spark_assign.groups.kernel.group_metrics import count_subscribed_partitions, count_unassigned, read_ownership
 from spark_assign.groups.kernel.group_specs import GroupAssignments, GroupSpecs
 from spark_assign.groups.kernel.ownership_changes import count_changes
 from spark_assign.groups.kernel.plan_groups import PlanParams, group_key_columns, select_assignors
@@ -106,7 +106,7 @@ def simulate_rounds(
         compared = read_ownership(specs, assignments, selected)
         counts = count_changes(compared)
         assigned = compared.sum_by_group(assignments.assigned_now.topic, assignments.assigned_now.count)
-        revoked, unowned = num_owned - counts.kept, count_subscribed_partitions(specs) - assigned
+        revoked, unowned = num_owned - counts.kept, count_unassigned(specs, assignments.assigned_now)
         yield Round.of(number, selected, assigned, revoked, counts.moved, unowned, revoked == 0)
         selected = selected & (revoked > 0)
         if not selected.any():
@@ -174,7 +174,7 @@ def _target_rounds(specs: GroupSpecs, assignor: list[str | None]) -> Iterator[Ro
         (total, zero, zero),
     )
     for number, (assigned, revoked, moved) in enumerate(steps, 1):
-        unowned = count_subscribed_partitions(specs) - assigned
+        unowned = count_unassigned(specs, assignments.slices) + total - assigned
         has_round = is_planned & (max_heartbeats >= number)
         yield Round.of(number, has_round, assigned, revoked, moved, unowned, max_heartbeats == number)
 

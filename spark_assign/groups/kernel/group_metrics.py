@@ -72,14 +72,13 @@ def group_metrics(
     """Returns the metrics of each group; columns and units: `tables.groups.METRICS`."""
     counts, topics = count_changes(compared), specs.topics
     assigned, withheld = compared.assigned, compared.withheld
-    total = compared.sum_by_group(assigned.topic, assigned.count)
     no_subscription = ~specs.members.has_subscription
     unknown = topics.is_subscribed & (topics.partitions <= 0)
     return {
         **balance_metrics(specs.members.group, specs.num_groups, assigned),
         "moved": pa.array(counts.moved),
         "revoked": pa.array(counts.owned - counts.kept),
-        "unassigned": pa.array(count_subscribed_partitions(specs) - total),
+        "unassigned": pa.array(count_unassigned(specs, assigned)),
         "withheld": pa.array(compared.sum_by_group(withheld.topic, withheld.count)),
         "members_without_subscription": pa.array(
             np.bincount(specs.members.group[no_subscription], minlength=specs.num_groups)
@@ -185,6 +184,14 @@ def count_subscribed_partitions(specs: GroupSpecs) -> IntArray:
     """Returns the number of partitions of all subscribed topics, per group."""
     known = specs.topics.with_metadata
     return np.bincount(specs.topics.group[known], specs.topics.partitions[known], specs.num_groups).astype(np.int64)
+
+
+def count_unassigned(specs: GroupSpecs, assigned: PartitionSlices) -> IntArray:
+    """Returns the number of partitions of all subscribed topics, per group, that have no owner. Sticky assignors leave
+    a member a partition that it claims beyond the topic's; it stands for none of these."""
+    existing = assigned.below(specs.topics.partitions)
+    owned = np.bincount(specs.topics.group[existing.topic], existing.count, specs.num_groups).astype(np.int64)
+    return count_subscribed_partitions(specs) - owned
 
 
 def count_rack_matched(specs: GroupSpecs, assigned: PartitionSlices, *, racks_known: bool) -> pa.Array:
