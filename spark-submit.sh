@@ -50,8 +50,9 @@ check_java() {
     fail "Spark 4 needs Java 17 or newer; found ${major:-none} ($java). Install one (for example: apt install
   openjdk-17-jre-headless), or name one by JAVA_HOME."
   fi
-  # Warnings of the JVM itself would be in standard output.
-  QUIET="-Xlog:disable -Xlog:all=warning:stderr -Dlog4j2.configurationFile=$(java_quoted "file:$ROOT/conf/spark/log4j2.properties")"
+  # The JVM itself would warn in standard output.
+  QUIET="-Dlog4j2.configurationFile=$(java_quoted "file:$ROOT/conf/spark/log4j2.properties")"
+  QUIET+=" -Xlog:disable -Xlog:all=warning:stderr"
   # Spark's libraries call what Java 24 and newer warn of.
   ((major < 24)) || QUIET+=" --enable-native-access=ALL-UNNAMED --sun-misc-unsafe-memory-access=allow"
 }

@@ -90,7 +90,10 @@ from spark_assign_jobs import _entry
 jobs = sys.argv[1:]
 for job in jobs:
     sys.argv = ["spark-assign", job, "--help"]
-    _entry.main()
+    try:
+        _entry.main()
+    except SystemExit as ended:
+        assert not ended.code
     print(end="\\0")
 _entry.command(["--help"])
 print("\\0", "pyspark" in sys.modules, sep="")
