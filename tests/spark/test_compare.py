@@ -152,6 +152,7 @@ def figures(group: str, plan: dict[str, Any], claimed: set, left: set, rounds: l
     members = {row[2] for row in source["members"] if row[1] == group} - ({"a"} if group == "left" else set())
     subscribed = {topic for _, of, member, topic in source["subscriptions"] if of == group and member in members}
     now, end = plan["now"], plan["end"]
+    sizes = {topic: count for _, topic, count in source["topics"]}
     owned_in_the_end = {partition for _, partition in end}
     loads = Counter(member for member, _ in end)
     given = [loads[member] for member in members]
@@ -177,7 +178,8 @@ def figures(group: str, plan: dict[str, Any], claimed: set, left: set, rounds: l
         "stddev_per_member": statistics.pstdev(given),
         "moved": len(there) - len(kept) - len(back) + sum(row["moved"] for row in later),
         "revoked": len(claimed) - len(kept) + counts.later,
-        "unassigned": sum(count for _, topic, count in source["topics"] if topic in subscribed) - len(end),
+        "unassigned": sum(sizes.get(topic, 0) for topic in subscribed)
+        - sum(number < sizes.get(topic, 0) for topic, number in owned_in_the_end),
         "rounds": len(rounds) or 1,
         "stable": rounds[-1]["stable"] if rounds else True,
         "paused_partition_seconds": formula(counts, TIMES.timing),
