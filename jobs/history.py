@@ -42,7 +42,7 @@ from spark_assign.cli.owners import group_filter_options, select_tables
 from spark_assign.history import HistoryThresholds, read_history
 from spark_assign.history.past_variants import replay
 from spark_assign.history.records import records_of, redact_records
-from spark_assign.report.formatting import in_cluster, visible
+from spark_assign.report.formatting import group_name, visible
 from spark_assign.report.history import format_histories, summarize_history, summarize_replay
 from spark_assign.report.listed_groups import no_match_text
 from spark_assign.sources.auth import properties as client_properties
@@ -245,7 +245,7 @@ def application_texts(fleet: Fleet, limit: int) -> list[str]:
     notes = F.explode(F.concat(F.array(F.concat(F.lit("not planned: "), "problem")), "caveats"))
     rows = fleet.groups.where("caveats is not null").select("cluster", "group_id", notes.alias("note"))
     found = rows.where("note is not null").orderBy("cluster", "group_id", "note").limit(limit + 1).collect()
-    lines = [f"  {in_cluster(row.cluster, row.group_id)}: {row.note}" for row in found[:limit]]
+    lines = [f"  {group_name(row.asDict())}: {row.note}" for row in found[:limit]]
     more = ["  … (more in the table groups: problem, caveats)"] if len(found) > limit else []
     return ["\n".join(["Classic Streams applications:", *lines, *more])] if lines else []
 

@@ -21,7 +21,7 @@ from click.shell_completion import ShellComplete
 
 from spark_assign.cli.job import WRONG_INPUT, Options, job, spark_session
 from spark_assign.cli.options import sample
-from spark_assign.cli.process import TERMINATED
+from spark_assign.cli.process import CLOSED, TERMINATED
 from spark_assign.tables.errors import ConfigError, SparkAssignError
 from spark_assign.tables.quoting import comment_text, shell_pattern_word
 
@@ -159,7 +159,7 @@ def main(options: Options) -> int:
             if line.strip() in ENDS:
                 break
             shell.run(line)
-            if shell.exit_code == TERMINATED:
+            if shell.exit_code in (TERMINATED, CLOSED):
                 break
     return shell.exit_code
 

@@ -25,8 +25,8 @@ from spark_assign.cli.owners import read_owners, tables_with_owners
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report import advice as text
 from spark_assign.report.listed_groups import (
+    any_of,
     first_groups_with_steps,
-    matches_any,
     no_match_text,
     note_lines,
     rows_of_first_groups,
@@ -168,7 +168,7 @@ def _format_sizes(options: Options, tables: Tables) -> str:
     if not sizes:
         return no_match_text(options.details, tables["sizes"])
     if not options.keda:
-        topics = PARTITIONS_OF_GROUP.first(tables["topic_sizes"].where(matches_any(options.details)), MOST_ROWS)
+        topics = PARTITIONS_OF_GROUP.first(tables["topic_sizes"].where(any_of(sizes)), MOST_ROWS)
         return format_curves(sizes, curves, topics)
     return "\n---\n".join(autoscaler(row) if row["needed"] else reason_comment(row) for row in sizes)
 

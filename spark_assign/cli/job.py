@@ -384,7 +384,7 @@ def spark_session(job: str, options: Options) -> SparkSession:
 # nothing else. CSV has only the rows: a block with a header per table, with an empty line between two blocks.
 
 
-VERSION = 1
+VERSION = 2
 """Version of the document. New keys, tables, and columns don't change it."""
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -118,7 +118,7 @@ def summarize_comparison(comparison: DataFrame, limit: int = _DEFAULT_LIMIT) -> 
         lines += replace(TOTALS, title=f"what if {name}{_without_members(rows)}").lines(rows, len(rows))
         if limit and any(row["recommended"] for row in rows):
             of_change = comparison.where(F.col("what_if") == name)
-            columns = (*GROUP_KEY, "assignor", "reason", "switch_steps", "settings")
+            columns = (*GROUP_KEY, "what_if", "assignor", "reason", "switch_steps", "settings")
             improved = IMPROVED.first(_improvements(_groups_with_verdict(of_change)).select(*columns), limit)
             lines += [*IMPROVED.lines(improved, limit), *_switch_lines(improved[:limit])]
             notes = NOTED.first(_noted(of_change), limit)[:limit]

@@ -74,7 +74,8 @@ def listed(name: str, rows: Rows) -> Rows:
     """
     if (tables := _LISTED.get()) is not None:
         known = tables.setdefault(name, [])
-        known += [row for row in rows if row not in known] if known else rows
+        texts = set(map(repr, known))
+        known += [row for row in rows if repr(row) not in texts] if known else rows
     return rows
 
 
@@ -239,7 +240,7 @@ def one_line(text: str) -> str:
 def rejected_name(row: Row) -> str:
     """Returns the name of what a row of a table `rejected` rejects: a group, topic, cluster, or Connect cluster."""
     cluster, *name = (cell(row[each]) for each in row if each not in ("code", "detail"))
-    return in_cluster(cluster, "/".join(name)) if name else cluster
+    return visible(in_cluster(cluster, "/".join(name)) if name else cluster, also="\n")
 
 
 def rejected_line(row: Row, name: Callable[[Row], str] = group_name) -> str:

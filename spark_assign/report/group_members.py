@@ -162,6 +162,19 @@ def read_other_members(prefix: str, tables: Tables, members: DataFrame | None, l
     return GroupMembers([found[key] for key in sorted(found)], slices, moves, notes)
 
 
+_REASONS = REASONS | {
+    "promoted": "its owner becomes the active member of the task",
+    "process-has-it": "its process gets the task in another role or member",
+    "warmup": "the member starts to restore its state",
+    "fewer-standbys": "fewer standbys are configured",
+    "no-standbys": "no standbys are configured",
+    "no-warmups": "the target assignment has no warmups",
+    "task-gone": "the subtopology doesn't exist, or has fewer tasks",
+    "over-shared": "the partition has too many members",
+    "under-shared": "the partition has too few members",
+}
+"""Explanations of the reasons in the plans of all kinds."""
+
 _NOTHING: dict[str, Any] = {"partitions": 0, "waiting": 0, "before": 0, "gained": 0, "lost": 0, "gone": False}
 _NOTHING |= {"lag": None, "lag_known": 0, "in_messages_per_second": None, "rate_known": 0}
 
@@ -364,14 +377,14 @@ class MemberLines:
             end = "" if other is None else f" {'from' if verb == 'gains' else 'to'} {names.get(other, other)}"
             later = " in the next round" if withheld else ""
             runs = "" if None in partitions else f" {format_runs(runs_of(partitions))}"
-            why = f": {REASONS.get(reason, reason)}" if reason else ""
+            why = f": {_REASONS.get(reason, reason)}" if reason else ""
             self._changes[member].append(f"{verb} {topic}{runs}{end}{later}{why}")
 
     def topics(self, member: str, limit: int) -> list[str]:
         """Returns each topic of a member with its partitions as runs, at most `limit` topics."""
         topics = self._topics.get(member, {})
         texts = [
-            topic if slices[0][0] is None else f"{topic} {format_runs(slices)}"
+            topic if slices[0][0] is None else f"{topic} {format_runs(_joined(slices))}"
             for topic, slices in sorted(topics.items())[:limit]
         ]
         more = len(topics) - limit
@@ -390,6 +403,11 @@ class MemberLines:
 
 def _of_group(rows: Rows, key: tuple[str, str]) -> Iterator[Row]:
     return (row for row in rows if (row["cluster"], row["group_id"]) == key)
+
+
+def _joined(slices: Sequence[Slice]) -> Sequence[Slice]:
+    """Returns slices of one partition each as runs, others as they are."""
+    return runs_of([first for first, _, _ in slices]) if all(size == 1 for _, _, size in slices) else slices
 
 
 def runs_of(partitions: Sequence[int]) -> list[Slice]:
