@@ -83,7 +83,7 @@ def reassigned_partitions(reassignment: Reassignment) -> DataFrame:
     sets = [F.sort_array(F.array_distinct(racks)) for racks in (old_racks, both, new_racks)]
     leader = F.col("leader_id")
     moved = _changes(
-        rows.where(F.col("old").isNotNull()),
+        rows.where(F.col("old").isNotNull() & (F.col("old") != F.col("new"))),
         event=F.lit(rules.REASSIGN),
         step=F.lit(1),
         min_leaders=(~F.array_contains("new", leader)).cast("long"),

@@ -58,6 +58,8 @@ _NUMBERS = StructType([StructField("number", LongType())])
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _NULL = "void"
 """The type of a column that some writers give to a file with only nulls in it."""
+LOST = "lost+found"
+"""A folder of a file system, which only its administrator can list."""
 MAX_ENTRIES, MAX_DEPTH = 1_000_000, 16
 """Maximum number of files and folders in the folder of a fleet or of a table, and of folders in each other."""
 UNREADABLE_SUFFIXES = (".lz4", ".snappy", ".deflate")
@@ -87,7 +89,7 @@ def walk(folder: str) -> Iterator[str]:
 
     num_entries = 0
     for path, folders, names in os.walk(folder, followlinks=True, onerror=refuse):
-        folders[:] = [name for name in folders if name[0] not in "._"]
+        folders[:] = [name for name in folders if name[0] not in "._" and name != LOST]
         num_entries += len(folders) + len(names)
         if num_entries > MAX_ENTRIES or path.count(os.sep) > folder.count(os.sep) + MAX_DEPTH:
             limits = f"more than {MAX_ENTRIES:,} files and folders, or more than {MAX_DEPTH} in each other"

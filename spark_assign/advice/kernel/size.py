@@ -159,7 +159,8 @@ def _verdict(sizing: SizingInput, needed: int | None) -> str:
         return UNKNOWN
     if needed is None:
         return CANNOT_KEEP_UP
-    if -(-needed // sizing.threads_per_pod) == -(-sizing.num_members // sizing.threads_per_pod):
+    num_pods, needed_pods = (-(-members // sizing.threads_per_pod) for members in (sizing.num_members, needed))
+    if needed <= sizing.num_members and num_pods == needed_pods:
         return RIGHT_SIZED
     return UNDER_PROVISIONED if needed > sizing.num_members else OVER_PROVISIONED
 

@@ -320,6 +320,8 @@ class SizingInput:
     def in_whole_pods(self, members: IntArray) -> IntArray:
         """Returns the numbers of members rounded up to whole pods, and the current number."""
         pods = -(-members // self.threads_per_pod) * self.threads_per_pod
+        if self.is_share:  # the broker admits no more
+            pods = pods[pods <= self.most_members]
         return np.unique(np.append(pods, self.num_members)) if len(members) else members
 
 

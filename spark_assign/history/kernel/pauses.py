@@ -49,6 +49,8 @@ from itertools import accumulate, chain, pairwise
 from statistics import median
 from typing import NamedTuple
 
+import numpy as np
+
 from spark_assign.history.kernel.commit_intervals import TopicPartition, partitions_with_gaps
 from spark_assign.history.kernel.departures import HEARTBEAT_MS
 from spark_assign.history.kernel.timeline import CommitInterval, HistoryThresholds, Timeline
@@ -305,11 +307,12 @@ def _unrelated_gap(
     usual_ms = max(usual_ms - (gap[1] - gap[0]), 1)
     expected = usual_advance * (gap[1] - gap[0]) / usual_ms / 2
     per_commit = usual_advance / sum(interval.commits for interval in intervals)
-    waited = expected > 2 * per_commit and advance >= min(expected, max(2 * per_commit, MAX_POLL_RECORDS))
+    is_usual = expected > max(2 * per_commit, 0)
+    waited = is_usual and advance >= min(expected, max(2 * per_commit, MAX_POLL_RECORDS))
     after = intervals[index + 1]
     soon_ms = min(after.next_cell_ms(gap_ms), after.end_ms) - after.start_ms
     caught_up = after.next_offset - intervals[index].last_offset - usual_advance * soon_ms / usual_ms
-    return _UnrelatedGap(span, partition, waited, expected if expected > 2 * per_commit else 0.0, caught_up)
+    return _UnrelatedGap(span, partition, waited, expected if is_usual else 0.0, caught_up)
 
 
 def _find_unrelated_pauses(gaps: Sequence[_UnrelatedGap], commits: _Commits) -> Iterator[CommitPause]:
@@ -320,12 +323,14 @@ def _find_unrelated_pauses(gaps: Sequence[_UnrelatedGap], commits: _Commits) -> 
     stops = {index for gap, indexes in zip(gaps, touched, strict=True) if gap.waited for index in indexes}
     if len(stops) < len(times) and _commits_without_records(commits):
         stops.update(range(len(times)))
-    expected, caught_up = [0.0] * len(times), [0.0] * len(times)
+    sums = np.zeros((2, len(times) + 1), np.int64)
     for gap, indexes in zip(gaps, touched, strict=True):
-        for index in indexes if gap.expected else ():
-            expected[index] += gap.expected
-            caught_up[index] += gap.caught_up
-    stops.update(index for index in range(len(times)) if 0 < expected[index] <= caught_up[index])
+        if gap.expected and indexes:
+            change = np.array([gap.expected, max(gap.caught_up, 0.0)]).clip(max=2.0**40).round().astype(np.int64)
+            sums[:, indexes.start] += change
+            sums[:, indexes.stop] -= change
+    expected, caught_up = sums.cumsum(axis=1)
+    stops.update(np.flatnonzero((expected > 0) & (expected <= caught_up)).tolist())
     by_idle: dict[bool, list[_UnrelatedGap]] = {False: [], True: []}
     for gap, indexes in zip(gaps, touched, strict=True):
         by_idle[not gap.waited and stops.isdisjoint(indexes)].append(gap)

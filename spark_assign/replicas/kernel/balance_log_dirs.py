@@ -27,6 +27,7 @@ from spark_assign.replicas.kernel.balance_loads import balance_loads
 from spark_assign.replicas.kernel.load_placement import BoundedLoad
 from spark_assign.replicas.kernel.reassignment_facts import MAX_BYTES, NamedCluster, RejectedError
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster
+from spark_assign.tables.counted_nouns import count
 
 LOG_DIRS = "log-dirs"
 """Name of the goal, and reason of the moves."""
@@ -141,6 +142,11 @@ def plan_log_dirs(
         elif hosted[broker]:
             plan.unknown += len(hosted[broker])
             plan.balance.append(goal | {"max_load": 0.0, "log_dir_state": UNKNOWN})
+    if is_hard and plan.unknown:
+        problem = f"the log directories of {count(plan.unknown, 'replica')} aren't known, or too full for them"
+        raise RejectedError(
+            "unmet-goal", f"hard goal {LOG_DIRS}: {problem}. Take a new snapshot, or make the goal soft"
+        )
     for disk in plan.balance if is_hard else ():
         slack, load = 1e-9 * disk["share"], disk.get("load_after", 0.0)
         if not disk["min_load"] - slack <= load <= disk["max_load"] + slack:
@@ -233,6 +239,7 @@ def _plan_broker(
     kept = load.copy()
     arriving = [row for row in hosted if not has_replica[row]] if named.cluster.weighed else []
     placed = _place_arriving(named, arriving, load, capacity, room)
+    plan.unknown += len(arriving) - len(placed)
     share = load[is_online].sum() * capacity / max(capacity.sum(), 1e-12)
     least, most = share * (1 - tolerance), share * (1 + tolerance)
     excess = np.maximum(kept - most, 0)[is_online].sum()
@@ -312,7 +319,7 @@ class _Logs:
         after = np.array([row[0] for row in replicas], np.int64)
         self._exchange(after)
         self._refuse_overflow(after)
-        return after if self._distance(after) <= self._distance(self.start) else self.start
+        return after if self._distance(after) < self._distance(self.start) else self.start
 
     def _exchange(self, after: IntArray) -> None:
         """Lets pairs of logs change places, each of which brings two directories within their bounds, one of them from

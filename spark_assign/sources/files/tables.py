@@ -370,7 +370,7 @@ def interpreted(spark: SparkSession, locations: Iterable[str | None]) -> Iterato
     """
     with contextlib.ExitStack() as stack:
         # A session can refuse to show or to change a setting.
-        with contextlib.suppress(OSError, PySparkException):
+        with contextlib.suppress(OSError, PySparkException, SourceError):
             is_local = str(spark.conf.get("spark.master", "")).startswith("local")
             if is_local and _bytes(locations) <= _MAX_SMALL_BYTES:
                 stack.enter_context(temporary_settings(spark, _INTERPRETED))
