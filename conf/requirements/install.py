@@ -34,8 +34,8 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
 
-WITH_AIRFLOW = frozenset({"airflow", "kafka"})
-"""Extras of Airflow's environment; its lock has both, resolved on their own."""
+WITH_AIRFLOW = frozenset({"airflow", "kafka", "lineage"})
+"""Extras of Airflow's environment; its lock has them all, resolved on their own."""
 
 CLIENT = "pyspark-client"
 """Spark's client as a package. pyspark contains it, and the two packages overwrite each other's files."""
@@ -96,7 +96,7 @@ def locks(extras: Iterable[str], pins: str) -> list[Path]:
     the embedded engine, only the engine is installed.
     """
     wanted = list(dict.fromkeys(extras))
-    if "airflow" in wanted:
+    if not {"airflow", "lineage"}.isdisjoint(wanted):
         return [FOLDER / "airflow.txt"] if WITH_AIRFLOW.issuperset(wanted) else []
     if "spark" in wanted:
         wanted = ["sail" if extra == "embedded" else extra for extra in wanted]

@@ -34,7 +34,7 @@ compile embedded.txt pyproject.toml --extra embedded
 # The engine beside Spark: its entry alone.
 { head -1 "$folder/embedded.txt"; sed -n '/^pysail==/,/[^\\]$/p' "$folder/embedded.txt"; } >"$folder/sail.txt"
 { printf '%s\n' "$pandas"; intel 'cryptography<49' 'libcst<1.9' 'lazy-object-proxy<1.12'; } >"$work/pins.txt"
-compile airflow.txt pyproject.toml --extra kafka --extra airflow
+compile airflow.txt pyproject.toml --extra kafka --extra airflow --extra lineage
 # uv itself, which a set-up fetches where it is not on the PATH.
 echo uv >"$work/uv.in"
 compile uv.txt "$work/uv.in"

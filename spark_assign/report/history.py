@@ -404,12 +404,12 @@ def build_history_section(rows: Mapping[str, Rows]) -> dict[str, Any]:
     deploy_types = {row["deploy_type"]: row["count"] for row in rows["deploy_types"]}
     (total,) = rows["totals"]
     events = sum(deploy_types.values())
-    totals_of = {GROUPS.name: total["groups"], DEPLOYS.name: events if events > views.MOST_ROWS else 0}
+    cut = [f"Of {events:,} events, the {views.MOST_ROWS} with the longest pauses are listed."]
     groups, buckets = rows["groups"], rows.get("time_buckets", ())
     rows = {**rows, DEPLOYS.name: fold_events(rows[DEPLOYS.name])}
     return {
-        "sentences": [f"{line}." for line in summary_lines(total, deploy_types)],
-        "tables": [view.table(rows.get(view.name, ()), totals_of.get(view.name, 0)) for view in VIEWS],
+        "sentences": [f"{line}." for line in summary_lines(total, deploy_types)] + cut * (events > views.MOST_ROWS),
+        "tables": [view.table(rows.get(view.name, ()), total["groups"] * (view is GROUPS)) for view in VIEWS],
         "drawings": _timelines(groups, rows.get("rebalances", ()), rows.get("pauses", ())),
         "maps": heat_maps(groups, buckets, _width_of(total)) if buckets else [],
     }

@@ -178,16 +178,21 @@ def _clusters(plan: PlanRows) -> parts.Table | None:
 
 
 def _loads(plan: PlanRows) -> parts.Table:
-    """Returns the load of the listed groups, and the lag of those whose members are known."""
+    """Returns the load of the listed groups, and the lag of those with known members and lags of all partitions."""
     lag: dict[tuple[str, str], int] = {}
+    unknown = set()
     for row in plan.who.members if plan.who else ():
-        if row["lag"] is not None:
-            lag[group_key(row)] = lag.get(group_key(row), 0) + row["lag"]
-    rows = [{**row, "lag": lag.get(group_key(row))} for row in plan.groups]
+        if (row["lag_known"] or 0) < row["partitions"]:
+            unknown.add(group_key(row))
+        lag[group_key(row)] = lag.get(group_key(row), 0) + (row["lag"] or 0)
+    rows = [{**row, "lag": None if group_key(row) in unknown else lag.get(group_key(row))} for row in plan.groups]
     rows = [row for row in rows if row.get("load_max_over_mean") is not None or row["lag"] is not None]
     rows.sort(key=lambda row: (-(row.get("load_max_over_mean") or 0), -(row["lag"] or 0), *group_key(row)))
     columns = [*LOADED.columns, parts.figure("lag", needs="lag")]
-    return parts.table_of("groups by load and lag, least balanced first", rows[:_LOADED_GROUPS], columns)
+    note = "The lag of a group is shown if it is known for all its partitions, and its members are on this page."
+    cut = f", the first {_LOADED_GROUPS} of {count(len(rows), 'group')}" if len(rows) > _LOADED_GROUPS else ""
+    title = f"groups by load and lag, least balanced first{cut}"
+    return parts.table_of(title, rows[:_LOADED_GROUPS], columns, note)
 
 
 _LOADED_GROUPS = 50

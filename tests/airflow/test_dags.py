@@ -214,8 +214,7 @@ def test_what_airflow_says_of_the_provider(monkeypatch: pytest.MonkeyPatch) -> N
         for module in each["python-modules"]:
             assert importlib.import_module(module)
     root = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = {each for each in root["optional-dependencies"]["airflow"] if "openlineage" not in each}
-    assert needed < set(project["dependencies"])  # who wants lineage has that provider
+    assert set(root["optional-dependencies"]["airflow"]) < set(project["dependencies"])
     assert {each for each in root["dependencies"] if each.startswith("pydantic")} < set(project["dependencies"])
 
 

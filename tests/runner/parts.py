@@ -76,7 +76,7 @@ BUDGETS: Mapping[str, tuple[float, float]] = {
 }
 """The processor time in seconds that a part should take, in the default run and in the full one."""
 DEFAULT_S, FULL_S = 75 * 60, 120 * 60
-"""After so many seconds a part is ended, in the default run and in the full one."""
+"""Seconds after which a part is ended, in the default run and in the full one."""
 ENGINE_VARIABLE = "SPARK_ASSIGN_TEST_ENGINE"
 """Engine of the session that tests share: `embedded` or `spark`."""
 RUNNING_VARIABLE = "SPARK_ASSIGN_TEST_RUNNING"
@@ -139,7 +139,7 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
     other_spark = _environment(f"spark-{spark}", f"pyspark=={spark}.*", "spark,kafka,report,test")
     newest_spark = _environment("spark-newest", NEWEST, "spark,embedded,kafka,msk,report,test")
     # No pyspark: Airflow's Spark provider brings pyspark-client, and the two overwrite each other's files.
-    airflow = _environment("airflow", "pytest>=8", "kafka,airflow")
+    airflow = _environment("airflow", "pytest>=8", "kafka,airflow,lineage")
     embedded, classic = {ENGINE_VARIABLE: "embedded"}, {ENGINE_VARIABLE: "spark"}
     on_connect = {**classic, "SPARK_ASSIGN_TEST_REMOTE": "local[2]", **REPEATED}
     between_releases = tuple(f"spark/test_{name}.py" for name in CHANGES_BETWEEN_RELEASES)

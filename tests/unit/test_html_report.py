@@ -208,10 +208,13 @@ def test_members_and_movement_of_a_group() -> None:
 
 
 def test_loads_and_lags_by_group() -> None:
-    """Groups whose load or lag is known; a column of which nothing is known is left out."""
+    """Groups with a known load, or a known lag of all partitions; a column of which nothing is known is left out."""
     plan = report_rows.plan(3)
     first, second, _ = plan.groups
-    lags = [{"cluster": first["cluster"], "group_id": first["group_id"], "lag": lag} for lag in (3, 4, None)]
+    lags = [
+        {"cluster": of["cluster"], "group_id": of["group_id"], "lag": lag, "lag_known": known, "partitions": partitions}
+        for of, lag, known, partitions in ((first, 3, 2, 2), (first, 4, 1, 1), (first, None, 0, 0), (second, 5, 1, 2))
+    ]
     table = _loads(replace(plan, who=GroupMembers(lags)))
     assert [name for name, _ in table.columns] == ["Group", "Assignor", "By count", "Lag"]
     assert [row[-1] for row in table.rows] == ["7"]

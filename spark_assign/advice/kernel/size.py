@@ -118,7 +118,7 @@ def build_size_row(
     verdict = _verdict(sizing, needed)
     wanted = sizing.load_at_quantile * (1 + criteria.headroom) / sizing.capacity
     is_short = verdict == CANNOT_KEEP_UP
-    row |= {"verdict": verdict, "partitions_needed": int(np.ceil(wanted / sizing.sharing)) if is_short else None}
+    row |= {"verdict": verdict, "partitions_needed": _whole(wanted / sizing.sharing) if is_short else None}
     if needed is not None:
         at = int(np.argmax(swept.members == needed))
         row |= {
@@ -251,7 +251,7 @@ NO_MEMBERS = ("no-members", "The group has no members, so the subscriptions of n
 def size_groups(facts: pa.Table, params: SizeParams) -> Iterator[pa.Table]:
     """Yields the sizes of all groups in the facts, and of their topics, as tables with the columns of `SIZE_ROWS`.
 
-    Share groups have one assignor, so they are sized if each group's own assignor is asked for.
+    Share groups have one assignor, so they are sized if each group's own assignor is selected.
     """
     groups = open_pass(facts, action="size", kinds=(SHARE,) if CONFIGURED in params.assignors else ())
     yield from size_pass(groups, params)
@@ -362,10 +362,15 @@ def _more_counts(swept: LoadByMemberCount, sizing: SizingInput, criteria: Sizing
     return np.setdiff1d(sizing.in_whole_pods(more), swept.members)
 
 
+def _whole(number: float) -> int:
+    """Returns a number rounded up, at least 1, and at most 2^53, above which a tiny capacity is not meant."""
+    return max(1, int(min(np.ceil(number), 2.0**53)))
+
+
 def _size_topics(specs: GroupSpecs, criteria: SizingCriteria) -> Iterator[dict[str, Any]]:
     """Yields a row per group and subscribed topic: the number of partitions that the topic needs for this group.
 
-    A topic needs so many partitions that a member, or the members of a share group that can work on one partition at
+    The number is the smallest with which a member, or the members of a share group that can work on one partition at
     the same time, can handle the hottest one with the headroom. Its share of the load is assumed to remain the same
     multiple of the mean: n partitions with the hottest at h messages/s become n * h / limit partitions.
     """
@@ -385,13 +390,13 @@ def _size_topics(specs: GroupSpecs, criteria: SizingCriteria) -> Iterator[dict[s
         hottest = int(np.argmax(np.nan_to_num(peaks)))
         most = float(np.nan_to_num(peaks)[hottest])
         load, load_at_quantile = (float(np.nan_to_num(each).sum()) for each in (rates, peaks))
-        needed = max(1, int(np.ceil(partitions * most / limit[group]))) if is_known else None
+        needed = _whole(partitions * most / limit[group]) if is_known else None
         row = {"partitions": partitions, "partitions_needed": needed, "load": load, "topic": name}
         row |= {"hot_partition": hottest, "hot_load": float(np.nan_to_num(rates)[hottest])}
         row["verdict"] = UNKNOWN if needed is None else TOO_FEW if needed > partitions else ENOUGH
         row["reason"] = "The rates of its partitions, or the capacity of a member, are unknown."
         if needed is not None:
-            even = max(1, int(np.ceil(load_at_quantile / limit[group])))
+            even = _whole(load_at_quantile / limit[group])
             who = f"{criteria.sharing(SIMPLE)} members at a time handle" if is_share[group] else "a member handles"
             peaks_text = f"{most:,.0f} of {load_at_quantile:,.0f} messages/s"
             row["reason"] = (

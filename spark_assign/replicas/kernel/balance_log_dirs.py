@@ -186,8 +186,9 @@ def _read_disks(named: NamedCluster) -> dict[int, _Disks]:
     row_of = {key: row for row, key in enumerate(zip(named.topic, named.partition.tolist(), strict=True))}
     sum_bytes = 0
     columns = ("topic", "partition", "broker_id", "log_dir", "bytes", "is_future")
+    logs = named.logs.select(list(columns)).sort_by([(name, "ascending") for name in columns])
     for topic, partition, broker, path, size, is_future in zip(
-        *(named.logs[name].to_pylist() for name in columns), strict=True
+        *(logs[name].to_pylist() for name in columns), strict=True
     ):
         if (broker, path) not in places:
             raise rejection("log_dir_replicas: a directory that log_dirs lacks", broker, path)
