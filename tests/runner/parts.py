@@ -67,7 +67,7 @@ BUDGETS: Mapping[str, tuple[float, float]] = {
     "classes": (100, 150),
     "live": (350, 900),
     "e2e": (200, 1_200),  # a new machine builds Helm (146 s) and promtool (more)
-    "benchmarks": (80, 300),
+    "benchmarks": (10, 300),
     "airflow": (80, 250),
     "browser": (40, 50),
     "fuzz": (30, 3_700),

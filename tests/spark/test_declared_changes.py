@@ -27,6 +27,11 @@ POOL = "kind: KafkaNodePool\nmetadata: {{name: {0}}}\nspec: {{replicas: {1}}}\n"
 CLIENT = "group.id={0}\npartition.assignment.strategy=org.apache.kafka.clients.consumer.{1}\n"
 
 
+def documents(*texts: str) -> str:
+    """Returns one file of several resources."""
+    return "---\n".join(texts)
+
+
 class Review:
     """Runs the job on two versions of a file."""
 
@@ -57,7 +62,7 @@ def review(
 def test_the_change_is_that_of_what_ifs(review: Review, spark: SparkSession) -> None:
     """Partitions added and a member removed, as the methods of a fleet do it; docs/pull-request.md shows the text."""
     texts = [
-        f"{TOPIC.format('orders.created', n)}---\n{CONSUMER.format('notifications-email', m)}"
+        documents(TOPIC.format("orders.created", n), CONSUMER.format("notifications-email", m))
         for n, m in ((12, 3), (24, 2))
     ]
     assert review.of(*texts, "--fail-on", "rebalances") == 1
@@ -81,14 +86,6 @@ def test_the_change_is_that_of_what_ifs(review: Review, spark: SparkSession) -> 
 @cases(
     "before after expected",
     (TOPIC.format("orders.created", 12), TOPIC.format("orders.created", 12) + "#", ["nothing changes"]),
-    ("", TOPIC.format("orders.new", 3), ["no group rebalances", "is new: groups that subscribe to it by a pattern"]),
-    (TOPIC.format("payments.ledger", 16), "", ["1 group rebalances", "is deleted, with all its records"]),
-    (TOPIC.format("orders.created", 9), TOPIC.format("orders.created", 18), ["12 partitions in the snapshot, not 9"]),
-    (TOPIC.format("orders.created", 9), TOPIC.format("orders.created", 12), ["no group rebalances", "snapshot, not 9"]),
-    (
-        *(CONSUMER.format("payments-ledger", 2), CONSUMER.format("payments-ledger", 1)),
-        ["members | 4 | 2 |", "has static members"],
-    ),
     (
         *(CONSUMER.format("pricing-engine", 3), CONSUMER.format("pricing-engine", 4)),
         [
@@ -97,10 +94,38 @@ def test_the_change_is_that_of_what_ifs(review: Review, spark: SparkSession) -> 
             "of 9 members get no partitions",
         ],
     ),
-    (CONSUMER.format("audit-archiver", 3), CONSUMER.format("audit-archiver", 0), ["has no members left"]),
-    (CONNECTOR.format("mine", 2), CONNECTOR.format("mine", 4), ["no group rebalances", "no group `connect-mine`"]),
-    (POOL.format("pool", 3), POOL.format("pool", 4), ["no group rebalances", "`replicas reassign --add`"]),
-    (POOL.format("pool", 3), POOL.format("pool", 2), ["Strimzi doesn't remove a broker that has replicas"]),
+    (TOPIC.format("payments.ledger", 16), "", ["1 group rebalances", "is deleted, with all its records"]),
+    (
+        documents(TOPIC.format("orders.created", 9), CONNECTOR.format("mine", 2), POOL.format("pool", 3)),
+        documents(
+            *(TOPIC.format("orders.created", 12), TOPIC.format("orders.new", 3)),
+            *(CONNECTOR.format("mine", 4), POOL.format("pool", 4)),
+        ),
+        [
+            "no group rebalances",
+            "is new: groups that subscribe to it by a pattern",
+            "12 partitions in the snapshot, not 9",
+            "no group `connect-mine`",
+            "`replicas reassign --add`",
+        ],
+    ),
+    (
+        documents(
+            *(TOPIC.format("orders.created", 9), CONSUMER.format("payments-ledger", 2)),
+            *(CONSUMER.format("audit-archiver", 3), POOL.format("pool", 3)),
+        ),
+        documents(
+            *(TOPIC.format("orders.created", 18), CONSUMER.format("payments-ledger", 1)),
+            *(CONSUMER.format("audit-archiver", 0), POOL.format("pool", 2)),
+        ),
+        [
+            "12 partitions in the snapshot, not 9",
+            "members | 4 | 2 |",
+            "has static members",
+            "has no members left",
+            "Strimzi doesn't remove a broker that has replicas",
+        ],
+    ),
 )
 def test_changes(review: Review, before: str, after: str, expected: list[str]) -> None:
     """Each kind, with its risks."""
@@ -143,11 +168,9 @@ def test_a_text_has_an_end(review: Review) -> None:
     with open("conf/sample-fleet/topics.csv", encoding="utf-8") as file:
         topics = list(csv.DictReader(file))
     texts = [
-        "---\n".join(
-            [
-                *(TOPIC.format(each["topic"], factor * int(each["partitions"])) for each in topics),
-                *(f"kind: K{n}\nmetadata: {{name: {factor}}}\n" for n in range(12)),
-            ]
+        documents(
+            *(TOPIC.format(each["topic"], factor * int(each["partitions"])) for each in topics),
+            *(f"kind: K{n}\nmetadata: {{name: {factor}}}\n" for n in range(12)),
         )
         for factor in (1, 2)
     ]
@@ -174,14 +197,15 @@ def test_a_text_has_an_end(review: Review) -> None:
     ("", "a: [", "isn't valid YAML"),
     (
         "",
-        "---\n".join(
-            TOPIC.format(f"orders.created, labels: {{strimzi.io/cluster: {c}}}", n) for c, n in (("a", 24), ("b", 36))
+        documents(
+            TOPIC.format("orders.created, labels: {strimzi.io/cluster: a}", 24),
+            TOPIC.format("orders.created, labels: {strimzi.io/cluster: b}", 36),
         ),
         "x.yaml:4 and x.yaml:9 change the topic 'orders.created' of the snapshot differently",
     ),
     (
         TOPIC.format("a", 1),
-        "".join(f"---\n{TOPIC.format(f'a{n}', 1)}" for n in range(1_001)),
+        documents(*(TOPIC.format(f"a{n}", 1) for n in range(1_001))),
         "changes, expected at most",
     ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -226,18 +225,22 @@ def test_only_sparks_reader_of_the_topic_gets_the_kafka_source() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_completes_commands_options_and_files(shell: str) -> None:
-    """By click's own means, and without Spark."""
+def test_a_shell_completes_commands_options_and_files(
+    shell: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By click's own means."""
 
     def completed(*words: str) -> str:
-        variables = {"_SPARK_ASSIGN_COMPLETE": f"{shell}_complete", "COMP_WORDS": " ".join(["spark-assign", *words])}
-        variables["COMP_CWORD"] = words[-1] if shell == "fish" else str(len(words))
-        call = [sys.executable, "-c", "import sys; sys.argv[0] = 'spark-assign'; from jobs._entry import main; main()"]
-        env = {**os.environ, **variables}
-        done = subprocess.run(call, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-        assert not done.stderr
-        return done.stdout
+        monkeypatch.setenv("_SPARK_ASSIGN_COMPLETE", f"{shell}_complete")
+        monkeypatch.setenv("COMP_WORDS", " ".join(["spark-assign", *words]))
+        monkeypatch.setenv("COMP_CWORD", words[-1] if shell == "fish" else str(len(words)))
+        with pytest.raises(SystemExit):
+            _entry.main()
+        out, err = capsys.readouterr()
+        assert not err
+        return out
 
+    monkeypatch.setattr(sys, "argv", ["spark-assign"])
     assert "compare" in completed("comp")
     assert "plan" not in completed("comp")
     assert "--what-if" in completed("compare", "--wh")
