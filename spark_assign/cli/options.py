@@ -357,6 +357,24 @@ def snapshot_output_options(formats: Sequence[str]) -> Decorator:
     )
 
 
+def moved_option(flag: str, command: str, names: Iterable[str] = ()) -> Decorator:
+    """Returns a hidden option that is now a command: its use is an error with the command.
+
+    Args:
+        flag: the flag.
+        command: the command, with `{}` for the value of the option.
+        names: values that the option had; empty: any.
+    """
+
+    def refuse(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.UsageError(f"{flag} {value} is now a command: {command.format(value)}", ctx)
+
+    kind = click.Choice([*names]) if names else None
+    about = f"Now a command: {command}."
+    return click.option(flag, type=kind, hidden=True, expose_value=False, callback=refuse, help=about)
+
+
 def patterns(flag: str, help: str) -> Decorator:
     """Returns a repeatable option whose values are shell patterns: a tuple."""
     return click.option(flag, metavar="GLOB", multiple=True, help=help + REPEATABLE)
@@ -548,7 +566,8 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) 
     path = path or (SETTINGS_FILE if SETTINGS_FILE.is_file() else None)
     if path is not None and not ctx.resilient_parsing:
         try:
-            ctx.default_map = defaults(path, getattr(ctx.command, "words", ()), ctx.command.params)
+            words, commands = (getattr(ctx.command, name, ()) for name in ("words", "commands"))
+            ctx.default_map = defaults(path, words, ctx.command.params, commands)
         except ConfigError as error:
             raise click.UsageError(str(error), ctx) from error
     return path

@@ -32,13 +32,16 @@ SETTINGS_FILE = Path("spark-assign.toml")
 """File that is read if `--config` isn't given, and the working folder has it."""
 
 
-def defaults(path: Path, command: Sequence[str], parameters: Sequence[click.Parameter]) -> dict[str, Any]:
+def defaults(
+    path: Path, command: Sequence[str], parameters: Sequence[click.Parameter], below: Collection[str] = ()
+) -> dict[str, Any]:
     """Returns values for a job's flags from a settings file, by flag name.
 
     Args:
         path: the file.
         command: words of the command, such as `("replicas", "place")`.
         parameters: parameters of the job.
+        below: names of commands below it, which may have sections in its section.
 
     Raises:
         ConfigError: the file can't be read, a key isn't a flag of the job, or a value is invalid.
@@ -47,7 +50,7 @@ def defaults(path: Path, command: Sequence[str], parameters: Sequence[click.Para
 
     model = model_of(parameters)
     tables = [*TABLES, *(str(each.name) for each in parameters if each.multiple)]
-    settings = {key.replace("-", "_"): value for key, value in from_file(path, command, tables).items()}
+    settings = {key.replace("-", "_"): value for key, value in from_file(path, command, tables, below).items()}
     for name in TABLES:
         if name in model.model_fields and isinstance(settings.get(name), str):
             settings[name] = {"location": settings[name]}
@@ -60,13 +63,19 @@ def defaults(path: Path, command: Sequence[str], parameters: Sequence[click.Para
     return {name: resolve(value, folder) if name in locations else value for name, value in values.items()}
 
 
-def from_file(path: Path, command: Sequence[str] = (), tables: Collection[str] = ("fleet", "output")) -> dict[str, Any]:
+def from_file(
+    path: Path,
+    command: Sequence[str] = (),
+    tables: Collection[str] = ("fleet", "output"),
+    below: Collection[str] = (),
+) -> dict[str, Any]:
     """Returns the settings of a command from a file, with locations in fleet and output relative to its folder.
 
     Args:
         path: the file.
         command: words of the command. If the file has sections, its own is returned, or an empty dict.
         tables: settings of the command that can be tables, and hence aren't sections.
+        below: sections in the section of the command that belong to others.
 
     Raises:
         ConfigError: the file can't be read, is too large, or isn't valid TOML.
@@ -81,6 +90,7 @@ def from_file(path: Path, command: Sequence[str] = (), tables: Collection[str] =
             if not isinstance(settings, dict):
                 section = ".".join(command[: at + 1])
                 raise ConfigError(f"{path}: {section} isn't a table. Start the section with [{section}].")
+        settings = {name: value for name, value in settings.items() if name not in below}
     folder = str(path.absolute().parent)
     for name in ("fleet", "output"):
         table = settings.get(name)

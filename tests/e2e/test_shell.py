@@ -71,7 +71,7 @@ def test_a_person_types() -> None:
         shown = typed.type("adv\t--on\tsi\t--sam\t--capacity '*=500' --details pricing-e\t\n")
         assert "pricing-engine, range: over-provisioned" in shown, shown
         before = typed.cpu_seconds()
-        assert "billing-aggregator" in typed.type("advise --only size --sample --details 'billing*'\n")
+        assert "billing-aggregator" in typed.type("advise size --sample --details 'billing*'\n")
         assert typed.cpu_seconds() - before < MOST_CPU_SECONDS
         typed.type("advise --sample\n", until="in this process\r\n")
         assert "advise: interrupted" in typed.type("\x03")

@@ -52,9 +52,9 @@ OF_THE_SAMPLE = {
     "--output-fleet ./past",
     "plan, of the past": "plan --fleet ./past --assignor configured --output ./plans --run-id past",
     "advise": f"advise --sample {ADVICE} --output ./advice --run-id r",
-    "advise, size": f"advise --only size --sample {ADVICE} --keda --output ./advice --run-id size",
-    "advise, membership": "advise --only membership --sample --details m* --output ./advice --run-id membership",
-    "advise, zones": "advise --only zones --sample --details s* --output ./advice --run-id zones",
+    "advise, size": f"advise size --sample {ADVICE} --keda --output ./advice --run-id size",
+    "advise, membership": "advise membership --sample --details m* --output ./advice --run-id membership",
+    "advise, zones": "advise zones --sample --details s* --output ./advice --run-id zones",
     "migrate": "migrate --sample --library Java --details * --output ./migrated --run-id r",
     "migrate, upgrade": "migrate --sample --to-release 3.9 --leader-client *=Java@2.8 --details * --output ./migrated "
     "--run-id upgrade",
