@@ -152,6 +152,8 @@ def shown(of: Job, file: Path | None) -> list[list[str]]:
     config = next(each for each in of.params if each.name == "config")
     read, _ = config.handle_parse_result(ctx, given, [])
     for each in of.params:
+        if getattr(each, "hidden", False):
+            continue
         value, source = each.consume_value(ctx, given)
         name = f"{of.environment}_{each.name}".upper()
         if source is ParameterSource.ENVIRONMENT:

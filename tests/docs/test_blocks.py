@@ -307,7 +307,7 @@ def test_events_of_a_simulation() -> None:
     for row in rows:
         for name in re.findall(r"\b[a-z]+_[a-z_]+\b", " ".join(row[1:])):
             assert name in protocol_schemas.EVENTS.names, row
-    assert {row[0].strip("`") for row in table("docs/simulate.md", "| `--scenario` |")} == set(SCENARIOS)
+    assert {row[0].strip("`") for row in table("docs/simulate.md", "| `simulate` |")} == set(SCENARIOS)
 
 
 def test_files_and_names_that_the_pages_speak_of() -> None:

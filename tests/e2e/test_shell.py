@@ -103,6 +103,7 @@ def test_lines_of_a_file() -> None:
     ("adv", ["advise "]),
     ("ex", ["exit "]),
     ("replicas pl", ["place "]),
+    ("migrate to-r", ["to-release "]),
     ("plan --fail-on ", ["rejected "]),
     ("compare --fleet conf/sample-f", ["conf/sample-fleet/"]),
     ("plan --fleet conf/sample-fleet --group od", ["'odd [[]g][*]' "]),

@@ -56,12 +56,12 @@ OF_THE_SAMPLE = {
     "advise, membership": "advise membership --sample --details m* --output ./advice --run-id membership",
     "advise, zones": "advise zones --sample --details s* --output ./advice --run-id zones",
     "migrate": "migrate --sample --library Java --details * --output ./migrated --run-id r",
-    "migrate, upgrade": "migrate --sample --to-release 3.9 --leader-client *=Java@2.8 --details * --output ./migrated "
+    "migrate, upgrade": "migrate to-release 3.9 --sample --leader-client *=Java@2.8 --details * --output ./migrated "
     "--run-id upgrade",
-    "migrate, cooperative": "migrate --sample --to-cooperative shop-prod/orders-service",
+    "migrate, cooperative": "migrate to-cooperative shop-prod/orders-service --sample",
     "simulate": "simulate --sample --store-trace --output ./simulated --run-id r",
     "simulate, compare": "simulate --sample --compare --output ./simulated --run-id crash",
-    "simulate, Connect": "simulate --scenario 90x10 --output ./simulated --run-id connect",
+    "simulate, Connect": "simulate 90x10 --output ./simulated --run-id connect",
     "place": "replicas place --sample --output ./placed --run-id r",
     "reassign": "replicas reassign --sample --remove 3 "
     "--replication-factor *=2 --partitions-per-batch 50 --output ./reassigned --run-id r",

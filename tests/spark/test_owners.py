@@ -77,7 +77,7 @@ def test_every_job_filters_by_group(spark: SparkSession, capsys: pytest.CaptureF
     words = ["--sample", "--group", "pricing-*"]
     assert compare.main([*words, "--assignors", "range"]) == 0
     assert "\n  range          1 " in capsys.readouterr().out
-    assert simulate.main(["--scenario", "textbook-join", "--group", "a"]) == 2
+    assert simulate.main(["textbook-join", "--group", "a"]) == 2
     assert history.main(["--sample", "--group", "orders-*", "--group", "data-*"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("1 group from ")

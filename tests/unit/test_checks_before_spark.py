@@ -30,7 +30,7 @@ WRONG = [
     ("plan", ["--fleet", "/nowhere"], "there is no file or folder /nowhere"),
     ("plan", [*SAMPLE, "--output", f"{__file__}/x"], "isn't a folder"),
     ("compare", [*SAMPLE, "--assignors", "range,stcky"], "did you mean 'sticky'?"),
-    ("migrate", [*SAMPLE, "--to-release", "9.9"], "The release 9.9 of Kafka's clients is unknown"),
+    ("migrate", ["to-release", "9.9", *SAMPLE], "The release 9.9 of Kafka's clients is unknown"),
     ("migrate", [*SAMPLE, "--server-assignor", "unifrm"], "is not one of 'uniform', 'server-range'"),
     ("advise", ["size", *SAMPLE, "--assignors", "rang"], "did you mean 'range'?"),
     ("advise", [*SAMPLE, "--capacity", "a=x"], "Invalid value for '--capacity': 'x' is not a valid float"),
