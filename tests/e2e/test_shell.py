@@ -68,7 +68,7 @@ def test_a_person_types() -> None:
     """Commands, options, choices, and groups are completed. A warm answer takes less than a second of processor time.
     Ctrl-C ends a command or a line, and Ctrl-D the shell."""
     with terminal() as typed:
-        shown = typed.type("adv\t--on\tsi\t--sam\t--capacity '*=500' --details pricing-e\t\n")
+        shown = typed.type("adv\tsi\t--sam\t--capacity '*=500' --details pricing-e\t\n")
         assert "pricing-engine, range: over-provisioned" in shown, shown
         before = typed.cpu_seconds()
         assert "billing-aggregator" in typed.type("advise size --sample --details 'billing*'\n")
