@@ -219,8 +219,7 @@ def check(of: str, file: Path) -> None:
         except settings.SettingsError as error:
             raise ConfigError(str(error)) from None
     else:
-        job = _job(of)
-        defaults(file, job.words, job.params, job.commands)
+        defaults(file, _job(of))
 
 
 def _model(of: str) -> type[BaseModel]:

@@ -52,58 +52,36 @@ GROUPS = compose_options(input_options(), group_filter_options())
 PRINTED = compose_options(details("the steps"), result_options("groups of each verdict in the summary"))
 
 
-def _check_upgrade(options: Options) -> None:
-    """Raises `ConfigError` if a release, an assignor, or a client is unknown."""
-    check_upgrade(options.release, options.assignor)
-    for client in (options.leader_client or {}).values():
-        require_client(*_library_and_release(client))
-
-
-@job(
-    "Upgrade Kafka's Java clients to RELEASE, for example 3.9, in a rolling restart. The plan has leader, rules, and "
-    "moves after each restart.",
-    exit_codes(),
-    name="to-release",
-    label="migrate",
-    usage=(_check_upgrade,),
-)
+@job(None, exit_codes(), name="to-release", label="migrate")
 @click.argument("release")
 @GROUPS
-@click.option(
-    "--assignor", metavar="NAME", help="Assignor after the upgrade (default: each group keeps its current one)."
-)
+@click.option("--assignor", metavar="NAME", help="Assignor after the upgrade (default: each group keeps its own).")
 @leader_client_option()
 @PRINTED
 def to_release(options: Options) -> int:
-    """Simulates an upgrade of clients."""
+    """Upgrade Kafka's Java clients to RELEASE, for example 3.9, in a rolling restart. The plan has leader, rules, and
+    moves after each restart."""
+    check_upgrade(options.release, options.assignor)
+    for client in (options.leader_client or {}).values():
+        require_client(*_library_and_release(client))
     return on_fleet("migrate", options, __file__, _upgrade)
 
 
-def _check_target(options: Options) -> None:
-    """Raises `ConfigError` if the argument isn't a cluster and a group."""
-    if "/" not in options.target:
-        raise ConfigError(f"{options.target}: expected CLUSTER/GROUP.")
-
-
-@job(
-    "Switch a group from eager to cooperative in two rolling restarts, one row per restart. Valid for Java, franz-go, "
-    "and Sarama clients only.",
-    exit_codes(),
-    name="to-cooperative",
-    label="migrate",
-    usage=(_check_target,),
-)
+@job(None, exit_codes(), name="to-cooperative", label="migrate")
 @click.argument("target", metavar="CLUSTER/GROUP")
 @GROUPS
 @parameter_options(Settings, *TIMES)
 @fail_on("rejected", "a restart is rejected")
 def to_cooperative(options: Options) -> int:
-    """Simulates a switch of assignors."""
+    """Switch a group from eager to cooperative in two rolling restarts, one row per restart. Valid for Java, franz-go,
+    and Sarama clients only."""
+    cluster, slash, group_id = options.target.partition("/")
+    if not slash:
+        raise ConfigError(f"{options.target}: expected CLUSTER/GROUP.")
     location = fleet_or_sample(options, __file__)
     fleet, exceptions = read_fleet_and_settings(spark_session("migrate", options), options, location, options.table)
     exceptions.pop("events", None)
     settings = Settings(**given_parameters(options, Settings, *TIMES), **exceptions)
-    cluster, _, group_id = options.target.partition("/")
     steps = plan_cooperative_upgrade(fleet, cluster, group_id, settings=settings).drop("cluster", "group_id")
     rows = [row.asDict() for row in steps.collect()]  # of one group
     lines = View("", "steps").lines(rows, len(rows))[2:]

@@ -157,14 +157,14 @@ def _scenario(name: str) -> Job:
 
 def _connect_scenario(name: str) -> Job:
     """Returns the job of a scenario of a Connect cluster."""
-    about = "Simulate and draw a scenario of a Connect cluster, with each of its protocols."
 
-    @job(about, EXIT_CODES, name=name, label="simulate")
+    @job(None, EXIT_CODES, name=name, label="simulate")
     @parameter_options(Drawn, defaults=True)
     @parameter_options(connect.ConnectTiming)
     @output_options()
     @REJECTED
     def run(options: Options) -> int:
+        """Simulate and draw a scenario of a Connect cluster, with each of its protocols."""
         return run_connect_scenario(options, connect.SCENARIOS[name]())
 
     return run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,13 +22,7 @@ from spark_assign.advice.zones import CHANGES, changes, measure_zone_traffic
 from spark_assign.api import Fleet
 from spark_assign.cli.job import Options, Rule
 from spark_assign.cli.job_tables import store_or_cache, with_capacities
-from spark_assign.cli.options import (
-    Decorator,
-    capacity_option,
-    given_parameters,
-    location_option,
-    parameter_options,
-)
+from spark_assign.cli.options import Decorator, capacity_option, given_parameters, location_option, parameter_options
 from spark_assign.cli.owners import read_owners, tables_with_owners
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report import advice as text
@@ -63,22 +58,19 @@ class Mode:
     """What `advise` computes, or a command below it, such as `advise size`.
 
     Attributes:
-        command: the words of the command.
-        about: help text; of `advise` itself, the docstring of the job.
-        compute: returns the result for a fleet, settings of simulated groups, and parameters.
         format_details: returns the text that `--details` prints.
         params: parameters of `compute`, whose fields are options.
+        compute: returns the result for a fleet, settings of simulated groups, and parameters. Its name is that of the
+            command, and its docstring the help text.
         options: options that not every command has, besides `params`.
         usage: which options go together.
         loads: whether the sample fleet includes its made-up loads.
         read: reads more arguments of `compute` than the fleet, from the location of the fleet and the options.
     """
 
-    command: str
-    about: str
-    compute: Callable[..., LazyResult]
     format_details: Callable[[Options, Tables], str]
     params: type
+    compute: Callable[..., LazyResult]
     options: Sequence[Decorator] = ()
     usage: Sequence[Rule] = ()
     loads: bool = True
@@ -95,7 +87,7 @@ class Mode:
         capacity = getattr(options, "capacity", None)
         read = self.read(options, location, fleet)
         result = self.compute(with_capacities(fleet, capacity), settings, params, **read)
-        given = {"job": self.command, "capacity": capacity}
+        given = {"mode": self.compute.__name__, "capacity": capacity}
         given |= {"params": given_parameters(options, self.params), "settings": given_parameters(options, Settings)}
         given |= {"before": options.before} if getattr(options, "before", None) else {}
         result = store_or_cache(options, result, inputs={"fleet": location, **given})
@@ -186,57 +178,42 @@ def _write_files(options: Options, moves: DataFrame) -> None:
 
 
 _TIMES = parameter_options(Settings, *GROUP_TIMES)
-ALL = Mode(
-    "advise",
-    "",
-    lambda fleet, settings, params: advise(fleet, params, settings),
-    _format_advice,
-    AdviceParams,
-    options=(capacity_option(), _TIMES),
+_KEDA = click.option("--keda", is_flag=True, help="With --details: print a KEDA ScaledObject as YAML.")
+_BEFORE = location_option("--before", "An older snapshot of the clusters, to see what has changed since.")
+_SIZE_USAGE: Sequence[Rule] = ("--keda needs --details", lambda options: size_params(*size.arguments(options)))
+
+
+@partial(Mode, _format_advice, AdviceParams, options=(capacity_option(), _TIMES))
+def all_advice(fleet: Fleet, settings: Settings, params: AdviceParams) -> LazyResult:
+    """Recommend changes."""
+    return advise(fleet, params, settings)
+
+
+@partial(Mode, _format_sizes, SizingParams, options=(capacity_option(), _KEDA), usage=_SIZE_USAGE)
+def size(fleet: Fleet, _: Settings, params: SizingParams) -> LazyResult:
+    """Find how many consumers each group needs, and its load with other numbers of members."""
+    return size_groups(fleet, params)
+
+
+@partial(Mode, _format_membership, MembershipParams, options=(_TIMES,), loads=False)
+def membership(fleet: Fleet, settings: Settings, params: MembershipParams) -> LazyResult:
+    """Choose static or dynamic membership and a session timeout, from what deploys and crashes pause."""
+    return advise_membership(fleet, params, settings)
+
+
+@partial(Mode, _format_zones, ZoneParams)
+def zones(fleet: Fleet, _: Settings, params: ZoneParams) -> LazyResult:
+    """Measure what groups read across zones, and find what reduces it."""
+    return measure_zone_traffic(fleet, params)
+
+
+@partial(
+    Mode, _format_unused, UnusedParams, options=(_BEFORE,), usage=(_check_filters,), loads=False, read=_read_evidence
 )
-"""All advice."""
-PARTS = (
-    Mode(
-        "advise size",
-        "Find how many consumers each group needs, and its load with other numbers of members.",
-        lambda fleet, _, params: size_groups(fleet, params),
-        _format_sizes,
-        SizingParams,
-        options=(
-            capacity_option(),
-            click.option("--keda", is_flag=True, help="With --details: print a KEDA ScaledObject as YAML."),
-        ),
-        usage=(
-            "--keda needs --details",
-            lambda options: size_params(SizingParams(**given_parameters(options, SizingParams)), None),
-        ),
-    ),
-    Mode(
-        "advise membership",
-        "Choose static or dynamic membership and a session timeout, from what deploys and crashes pause.",
-        lambda fleet, settings, params: advise_membership(fleet, params, settings),
-        _format_membership,
-        MembershipParams,
-        options=(_TIMES,),
-        loads=False,
-    ),
-    Mode(
-        "advise zones",
-        "Measure what groups read across zones, and find what reduces it.",
-        lambda fleet, _, params: measure_zone_traffic(fleet, params),
-        _format_zones,
-        ZoneParams,
-    ),
-    Mode(
-        "advise unused",
-        "Find topics, groups, and subscriptions without a known use, and how to remove them safely.",
-        lambda fleet, _, params, evidence: find_unused(fleet, evidence, params),
-        _format_unused,
-        UnusedParams,
-        options=(location_option("--before", "An older snapshot of the clusters, to see what has changed since."),),
-        usage=(_check_filters,),
-        loads=False,
-        read=_read_evidence,
-    ),
-)
+def unused(fleet: Fleet, _: Settings, params: UnusedParams, evidence: UnusedEvidence) -> LazyResult:
+    """Find topics, groups, and subscriptions without a known use, and how to remove them safely."""
+    return find_unused(fleet, evidence, params)
+
+
+PARTS = (size, membership, zones, unused)
 """The commands below `advise`."""

@@ -259,17 +259,15 @@ class Job(Command):
         """The start of the names of the environment variables that have values of its options."""
         return "_".join([ENVIRONMENT, *self.words]).upper().replace("-", "_")
 
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
         """Returns the context of the command, in which environment variables have values of its options.
 
         It is that of another job if the first argument names one of `commands`.
         """
         if args and args[0] in self.commands:
             name, *words = args
-            return self.commands[name].make_context(f"{info_name} {name}", words, parent, **extra)
-        return super().make_context(info_name, args, parent, **{"auto_envvar_prefix": self.environment, **extra})
+            return self.commands[name].make_context(f"{info_name} {name}", words, *more, **extra)
+        return super().make_context(info_name, args, *more, **{"auto_envvar_prefix": self.environment, **extra})
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options, and the commands."""

@@ -32,25 +32,22 @@ SETTINGS_FILE = Path("spark-assign.toml")
 """File that is read if `--config` isn't given, and the working folder has it."""
 
 
-def defaults(
-    path: Path, command: Sequence[str], parameters: Sequence[click.Parameter], below: Collection[str] = ()
-) -> dict[str, Any]:
+def defaults(path: Path, job: click.Command) -> dict[str, Any]:
     """Returns values for a job's flags from a settings file, by flag name.
 
     Args:
         path: the file.
-        command: words of the command, such as `("replicas", "place")`.
-        parameters: parameters of the job.
-        below: names of commands below it, which may have sections in its section.
+        job: the job. Commands below it may have sections in its section.
 
     Raises:
         ConfigError: the file can't be read, a key isn't a flag of the job, or a value is invalid.
     """
     from spark_assign.cli.settings_model import LOCATION_TYPES, TABLES, in_words, model_of
 
-    model = model_of(parameters)
-    tables = [*TABLES, *(str(each.name) for each in parameters if each.multiple)]
-    settings = {key.replace("-", "_"): value for key, value in from_file(path, command, tables, below).items()}
+    model = model_of(job.params)
+    tables = [*TABLES, *(str(each.name) for each in job.params if each.multiple)]
+    words, below = (getattr(job, name, ()) for name in ("words", "commands"))
+    settings = {k.replace("-", "_"): v for k, v in from_file(path, words, tables).items() if k not in below}
     for name in TABLES:
         if name in model.model_fields and isinstance(settings.get(name), str):
             settings[name] = {"location": settings[name]}
@@ -59,23 +56,17 @@ def defaults(
         values |= {keys[inner]: value for inner, value in values.pop(name, {}).items()}
     values = {name: in_words(value) for name, value in values.items()}
     folder = str(path.absolute().parent)
-    locations = {each.name for each in parameters if each.type.name in LOCATION_TYPES}
+    locations = {each.name for each in job.params if each.type.name in LOCATION_TYPES}
     return {name: resolve(value, folder) if name in locations else value for name, value in values.items()}
 
 
-def from_file(
-    path: Path,
-    command: Sequence[str] = (),
-    tables: Collection[str] = ("fleet", "output"),
-    below: Collection[str] = (),
-) -> dict[str, Any]:
+def from_file(path: Path, command: Sequence[str] = (), tables: Collection[str] = ("fleet", "output")) -> dict[str, Any]:
     """Returns the settings of a command from a file, with locations in fleet and output relative to its folder.
 
     Args:
         path: the file.
         command: words of the command. If the file has sections, its own is returned, or an empty dict.
         tables: settings of the command that can be tables, and hence aren't sections.
-        below: sections in the section of the command that belong to others.
 
     Raises:
         ConfigError: the file can't be read, is too large, or isn't valid TOML.
@@ -90,7 +81,6 @@ def from_file(
             if not isinstance(settings, dict):
                 section = ".".join(command[: at + 1])
                 raise ConfigError(f"{path}: {section} isn't a table. Start the section with [{section}].")
-        settings = {name: value for name, value in settings.items() if name not in below}
     folder = str(path.absolute().parent)
     for name in ("fleet", "output"):
         table = settings.get(name)

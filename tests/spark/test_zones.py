@@ -103,7 +103,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     moves = [json.loads(line) for file in out.glob("replica_moves/run_id=r/attempt=*/*.json") for line in file.open()]
     assert moves
     manifest = read_run(spark, str(out), "r", schemas=ZONES_TABLES).manifest
-    assert (manifest.content["outcome"]["job"], manifest.content["inputs"]["job"]) == ("advise", "advise zones")
+    assert (manifest.content["outcome"]["job"], manifest.content["inputs"]["mode"]) == ("advise", "zones")
     assert report.main(["--advice", str(out), "--output-file", str(tmp_path / "page.html")]) == 2
     assert [row["saved_per_day"] for row in moves] == pytest.approx(
         [row["saved_bytes_per_day"] / 1e9 * 0.01 for row in moves]
