@@ -85,8 +85,7 @@ class Mode:
         """Computes the tables, writes or keeps them, prints them, and returns the exit code."""
         params, settings = self.arguments(options)
         capacity = getattr(options, "capacity", None)
-        read = self.read(options, location, fleet)
-        result = self.compute(with_capacities(fleet, capacity), settings, params, **read)
+        result = self.compute(with_capacities(fleet, capacity), settings, params, **self.read(options, location, fleet))
         given = {"mode": self.compute.__name__, "capacity": capacity}
         given |= {"params": given_parameters(options, self.params), "settings": given_parameters(options, Settings)}
         given |= {"before": options.before} if getattr(options, "before", None) else {}
@@ -100,6 +99,11 @@ class Mode:
         if "replica_moves" in tables and options.output and is_path(options.output):
             _write_files(options, tables["replica_moves"])
         return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
+
+
+def _check_sizes(options: Options) -> None:
+    """Raises `ConfigError` if parameters don't fit together."""
+    size_params(SizingParams(**given_parameters(options, SizingParams)), None)
 
 
 def _check_filters(options: Options) -> None:
@@ -180,7 +184,7 @@ def _write_files(options: Options, moves: DataFrame) -> None:
 _TIMES = parameter_options(Settings, *GROUP_TIMES)
 _KEDA = click.option("--keda", is_flag=True, help="With --details: print a KEDA ScaledObject as YAML.")
 _BEFORE = location_option("--before", "An older snapshot of the clusters, to see what has changed since.")
-_SIZE_USAGE: Sequence[Rule] = ("--keda needs --details", lambda options: size_params(*size.arguments(options)))
+_SIZE_USAGE: Sequence[Rule] = ("--keda needs --details", _check_sizes)
 
 
 @partial(Mode, _format_advice, AdviceParams, options=(capacity_option(), _TIMES))
