@@ -112,7 +112,8 @@ class Repository:
         actions = {"spark-assign/spark_assign@main": self.home / "action"}
         actions |= {name: self.home / name for name in STUBS}
         words = [str(Path(sys.executable).with_name("act")), "pull_request", f"--eventpath={self.home / 'event.json'}"]
-        words += ["--platform=ubuntu-24.04=-self-hosted", "--secret=GITHUB_TOKEN=a-token", "--env=GITHUB_REPOSITORY=o/r"]
+        words += ["--no-cache-server", "--platform=ubuntu-24.04=-self-hosted"]
+        words += ["--secret=GITHUB_TOKEN=a-token", "--env=GITHUB_REPOSITORY=o/r"]
         words += [f"--local-repository={name}={path}" for name, path in actions.items()]
         words += [f"--env={name}={value}" for name, value in of_runner.items()]
         cache = {"XDG_CACHE_HOME": str(self.home / "cache$(x)&")}  # has the workspace, and the action
