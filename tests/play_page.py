@@ -3,7 +3,9 @@
     .venv/bin/python -m tests.play_page
 
 The page has the results of the simulation for every combination of `ASSIGNORS`, members, partitions, topics, and
-`EVENTS`, so that it needs no server and no library. `conf/site/play.html` is its template.
+`EVENTS`, so that it needs no server and no library. `conf/site/play.html` is its template. Pyodide (Python in the
+browser) isn't used: its integers for sizes have 32 bits, for which NumPy refuses the kernels' counts, and after a cast
+sticky assignments overflow; numpy and pyarrow would also be a download of 33 MB.
 
 A state is a text: the owners before the event, and for each event the owners after it, the rebalances, the partitions
 that moved (each time), the partition-seconds not consumed, and the longest pause, both in tenths of a second. The owner

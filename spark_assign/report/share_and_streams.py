@@ -175,7 +175,8 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> st
     ]
     if totals["groups"]:
         rows = PLANNED.first(plan.metrics, limit)
-        lines += [*PLANNED.lines(rows, limit, totals["groups"]), *note_lines(rows[:limit])]
+        lines += PLANNED.lines(rows, limit, totals["groups"])
+        lines += note_lines([{**row, "note": idle_note(row)} for row in rows[:limit]])
     if totals["followed"] and limit:
         rows = FOLLOWED.first(plan.metrics, limit)
         lines += FOLLOWED.lines(rows, limit, totals["followed"])
@@ -186,6 +187,13 @@ def summarize_streams_plan(plan: StreamsPlan, limit: int = _DEFAULT_LIMIT) -> st
             if row["never_caught_up"]
         ]
     return "\n".join([*lines, *read_rejected_lines(plan.rejected, num_rejected, name="streams_rejected")])
+
+
+def idle_note(row: Row) -> str | None:
+    """Returns why members have no active task; None if there are enough tasks."""
+    idle = row["members"] - row["tasks"]
+    why = f"no active task: the application has {count(row['tasks'], 'task')}"
+    return f"at least {count(idle, 'member', 'has', 'have')} {why}" if idle > 0 else None
 
 
 @progress("simulating Streams applications", 1)

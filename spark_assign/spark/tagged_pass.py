@@ -37,15 +37,13 @@ def gather_tables(
         key: Columns that identify a group.
         columns: Columns of each table that the kernel reads (`groups.kernel.tagged_rows.InputTable`).
     """
-    lists = {
-        table: rows.select(
-            *key,
-            F.array(F.struct(*(name for of in columns[table] for name in of if name in rows.columns))).alias(table),
-        )
-        for table, rows in tables.items()
-        if rows is not None
-    }
-    empty = {table: F.array().cast(rows.schema[table].dataType).alias(table) for table, rows in lists.items()}
+    lists, empty = {}, {}
+    for table, rows in tables.items():
+        if rows is not None:
+            types = {field.name: field.dataType for field in rows.schema}  # one request to the engine
+            read = [StructField(name, types[name]) for of in columns[table] for name in of if name in types]
+            lists[table] = rows.select(*key, F.array(F.struct(*(field.name for field in read))).alias(table))
+            empty[table] = F.array().cast(ArrayType(StructType(read))).alias(table)
     filled = (rows.select(*key, *(empty | {table: F.col(table)}).values()) for table, rows in lists.items())
     return reduce(DataFrame.unionByName, filled)
 

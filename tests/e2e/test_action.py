@@ -1,12 +1,19 @@
-"""action.yml: its shell steps run in a repository of their own, with the sample as the snapshot, and a stub of gh."""
+"""action.yml: act, a runner of workflows, runs the workflow of docs/pull-request.md in a repository of its own.
+
+The sample is the snapshot. The actions that set up Python and download the artifact, pip, and gh are stubs.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,6 +24,7 @@ from tests.docs.pages import block
 ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 STEPS = ACTION["runs"]["steps"]
+FOLDER = "kafka '\"; $(touch z)"
 TOPIC = "kind: KafkaTopic\nmetadata: {name: orders.created}\nspec:\n  partitions: %s\n"
 PYTHON = """#!/bin/bash
 # A virtual environment whose pip writes down what it would install, and whose spark-assign is that of this clone.
@@ -31,6 +39,15 @@ if [[ "$*" == *--paginate* ]]; then cat "$HOME/id"; exit; fi
 cp comment.md "$HOME/comment"
 exit "$(cat "$HOME/refuses")"
 """
+STUB = """name: stub
+description: An action that copies the sample to its path.
+inputs: {name: {}, path: {}, run-id: {}, github-token: {}, python-version: {}}
+runs:
+  using: composite
+  steps:
+    - {shell: bash, env: {TO: "${{ inputs.path }}"}, run: '[[ -z $TO ]] || cp -r "$ROOT/conf/sample-fleet" "$TO"'}
+"""
+STUBS = ("actions/setup-python@v5", "actions/download-artifact@v4")
 
 
 def test_no_value_is_part_of_a_script() -> None:
@@ -41,29 +58,36 @@ def test_no_value_is_part_of_a_script() -> None:
 
 def test_the_page() -> None:
     """Its workflow gives inputs that the action has; its mapping file is valid."""
-    workflow = block("docs/pull-request.md", "on: pull_request")
-    *_, uses = yaml.safe_load("\n".join(workflow))["jobs"]["kafka"]["steps"]
-    assert uses["with"].keys() <= ACTION["inputs"].keys()
+    assert workflow()["jobs"]["kafka"]["steps"][-1]["with"].keys() <= ACTION["inputs"].keys()
     mapping = tomllib.loads("\n".join(block("docs/pull-request.md", "[clusters]")))
     assert Mapped.model_validate(mapping).consumers["shop/notifications-email"].members_per_replica == 2
 
 
+def workflow() -> dict[str, Any]:
+    """The workflow of the page. All values are texts, so that the key `on` stays one."""
+    found: dict[str, Any] = yaml.load("\n".join(block("docs/pull-request.md", "on: pull_request")), yaml.BaseLoader)
+    return found
+
+
 class Repository:
-    """A clone of a repository in which a pull request changes `kafka/t.yaml`."""
+    """A clone of a repository in which a pull request changes a file of `FOLDER`."""
 
     def __init__(self, folder: Path) -> None:
-        self.home, self.clone = folder, folder / "clone of $(touch x)"
-        self.write("bin/python", PYTHON)
-        self.write("bin/gh", GH)
-        for name, text in (("id", ""), ("refuses", "0"), ("gh", ""), ("summary", ""), ("out", "")):
+        self.home, self.clone = folder, folder / "clone"
+        for name, text in {"id": "", "refuses": "0", "gh": "", "bin/python": PYTHON, "bin/gh": GH}.items():
             self.write(name, text)
+        for name in STUBS:
+            self.write(f"{name}/action.yml", STUB)
+        shutil.copytree(ROOT / "conf" / "requirements", folder / "action" / "conf" / "requirements")
+        shutil.copy(ROOT / "action.yml", folder / "action")
         self.git("init", "-q", "--bare", str(folder / "origin"))
         self.git("clone", "-q", str(folder / "origin"), str(self.clone))
-        self.write(f"{self.clone.name}/kafka/t.yaml", TOPIC % 12)
+        self.change(TOPIC % 12)
         self.git("-C", str(self.clone), "add", ".")
         self.git("-C", str(self.clone), "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "base")
         self.git("-C", str(self.clone), "push", "-q", "origin", "HEAD:main")
-        self.base = self.git("-C", str(self.clone), "rev-parse", "HEAD")
+        base = self.git("-C", str(self.clone), "rev-parse", "HEAD")
+        self.write("event.json", json.dumps({"pull_request": {"number": 7, "base": {"sha": base}}}))
 
     def write(self, name: str, text: str) -> None:
         path = self.home / name
@@ -71,28 +95,33 @@ class Repository:
         path.write_text(text)
         path.chmod(0o755)
 
+    def change(self, text: str) -> None:
+        self.write(f"clone/{FOLDER}/t.yaml", text)
+
     def git(self, *words: str) -> str:
         return subprocess.run(["git", *words], check=True, capture_output=True, text=True).stdout.strip()
 
-    def run(self, **inputs: str) -> int:
-        """Runs the steps with these values as the runner does; returns the exit code of the first that fails."""
-        values = {"FILES": "kafka", "FLEET": str(ROOT / "conf" / "sample-fleet"), "BASE": self.base, "FAIL_ON": ""}
-        values |= {"ARTIFACT": "", "MAP": "", "TITLE": "x --> $(touch y)", "WHEEL": "w.whl", "ACTION": str(ROOT)}
-        values |= {"WORKSPACE": str(self.clone), "WORK": str(self.home / "work"), "REPOSITORY": "o/r", "NUMBER": "7"}
-        values |= inputs
-        runner = {"GITHUB_STEP_SUMMARY": str(self.home / "summary"), "GITHUB_OUTPUT": str(self.home / "out")}
-        runner |= {"HOME": str(self.home), "PATH": f"{self.home / 'bin'}:{os.environ['PATH']}"}
-        runner |= {"ROOT": str(ROOT), "REAL": sys.executable, "SPARK_ASSIGN_ENGINE": "embedded"}
-        (self.home / "out").write_text("")
-        for step in (each for each in STEPS if "run" in each):
-            given = {name: values[name] for name in step["env"] if name in values}
-            given |= {"CODE": (self.home / "out").read_text().strip().removeprefix("code=")}
-            words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-            done = subprocess.run(words, cwd=self.clone, env={**runner, **given}, capture_output=True, text=True)
-            if done.returncode:
-                print(done.stdout, done.stderr)
-                return done.returncode
-        return 0
+    def run(self, **inputs: str) -> tuple[int, str]:
+        """Runs the workflow with these inputs of the action; returns the exit code of the first step that fails, and
+        what the runner prints."""
+        text = workflow()
+        text["jobs"]["kafka"]["steps"][-1]["with"] |= {"files": FOLDER, "fail-on": "", "wheel": "w.whl", **inputs}
+        self.write("clone/.github/workflows/kafka.yaml", yaml.safe_dump(text))
+        of_runner = {"ROOT": str(ROOT), "REAL": sys.executable, "SPARK_ASSIGN_ENGINE": "embedded"}
+        of_runner |= {"HOME": str(self.home), "PATH": f"{self.home / 'bin'}:{os.environ['PATH']}"}
+        actions = {"spark-assign/spark_assign@main": self.home / "action"}
+        actions |= {name: self.home / name for name in STUBS}
+        words = [str(Path(sys.executable).with_name("act")), "pull_request", f"--eventpath={self.home / 'event.json'}"]
+        words += ["--no-cache-server", "--platform=ubuntu-24.04=-self-hosted"]
+        words += ["--secret=GITHUB_TOKEN=a-token", "--env=GITHUB_REPOSITORY=o/r"]
+        words += [f"--local-repository={name}={path}" for name, path in actions.items()]
+        words += [f"--env={name}={value}" for name, value in of_runner.items()]
+        cache = {"XDG_CACHE_HOME": str(self.home / "cache$(x)&")}  # has the workspace, and the action
+        done = subprocess.run(words, cwd=self.clone, env=of_runner | cache, capture_output=True, text=True, timeout=600)
+        print(done.stdout, done.stderr)
+        codes = [int(code) for code in re.findall(r"exit status (\d+)", done.stdout)]
+        assert bool(codes) == bool(done.returncode)
+        return codes[0] if codes else 0, done.stdout
 
     def __getitem__(self, name: str) -> str:
         return (self.home / name).read_text()
@@ -105,33 +134,33 @@ def repository(tmp_path: Path) -> Repository:
 
 def test_a_pull_request_is_commented_once(repository: Repository) -> None:
     """The second push updates the comment; with `fail-on`, the check fails; the summary has the text, too."""
-    repository.write(f"{repository.clone.name}/kafka/t.yaml", TOPIC % 24)
-    assert repository.run() == 0
+    repository.change(TOPIC % 24)
+    code, log = repository.run(title="x --> $(touch y)")
+    assert code == 0
     marker, title, *_ = repository["comment"].splitlines()
     assert marker == "<!-- spark-assign x  touch y -->"
     assert title == "### Kafka: 3 groups rebalance, 18 of 120 partitions move"
     assert "`t.yaml:4`" in repository["comment"]
     assert "api --silent --method POST repos/o/r/issues/7/comments --field body=@comment.md" in repository["gh"]
-    assert title in repository["summary"]
+    assert f"Summary - {title}" in log
     assert repository["pip"].splitlines()[1].endswith("install --quiet --no-deps -- w.whl")
     repository.write("id", "42\n43\n")
-    assert repository.run(FAIL_ON="rebalances") == 1
+    assert repository.run(**{"fail-on": "rebalances"})[0] == 1
     assert repository["gh"].splitlines()[-1] == (
         "api --silent --method PATCH repos/o/r/issues/comments/42 --field body=@comment.md"
     )
-    assert list(repository.clone.glob("[xy]")) == []
-    assert repository.run(MAP="no/map.toml") == 2
+    assert repository.run(**{"changes-map": "no/map.toml"})[0] == 2
+    assert list(repository.home.rglob("[xyz]")) == []
 
 
 def test_a_pull_request_that_is_not_compared(repository: Repository) -> None:
     """The comment has the message, as code; a fork, which can't comment, fails by the comparison only."""
-    repository.write(f"{repository.clone.name}/kafka/t.yaml", "kind: KafkaTopic\n<img>: [}\n")
+    repository.change("kind: KafkaTopic\n<img>: [}\n")
     repository.write("refuses", "1")
-    assert repository.run() == 2
+    assert repository.run()[0] == 2
     assert repository["comment"].splitlines()[1] == "### Kafka: not compared"
     assert "    " in repository["comment"]
     assert "t.yaml:2: isn't valid YAML" in repository["comment"]
-    (repository.clone / "kafka" / "t.yaml").unlink()
-    (repository.clone / "kafka").rmdir()
-    (repository.clone / "kafka").symlink_to("/etc")
-    assert repository.run(NUMBER="") == 2
+    shutil.rmtree(repository.clone / FOLDER)
+    (repository.clone / FOLDER).symlink_to("/etc")
+    assert repository.run()[0] == 2

@@ -73,6 +73,7 @@ def test_the_kernels_plan_what_librdkafka_answered(strategy: str) -> None:
     assert vectors.differences(planned(rows), answer.sets) == []
     assert set(answer.refused) == ended(rows)
     assert len(answer.refused) == (ENDED if strategy == "cooperative-sticky" else 0)
+    assert all(text.endswith(" (2.6.1 to 2.16; no issue is known)") for text in answer.refused.values())
 
 
 @pytest.mark.once

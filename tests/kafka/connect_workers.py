@@ -49,6 +49,8 @@ class ConnectCluster:
     broker: Cluster
     folder: Path
     group: str = GROUP
+    release: str = maven.APPLICATIONS_VERSION
+    max_delay_ms: int = MAX_DELAY_MS
     workers: list[Worker] = field(default_factory=list)
     ports: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     """Keeps the ports of all workers reserved."""
@@ -114,7 +116,7 @@ class ConnectCluster:
         file = self.folder / f"worker-{port}.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in self._properties(url).items()))
         log = file.with_suffix(".log")
-        command = ["java", *_JVM, "-cp", maven.applications_classpath()]
+        command = ["java", *_JVM, "-cp", maven.connect_workers_classpath(self.release)]
         command += ["org.apache.kafka.connect.cli.ConnectDistributed", str(file)]
         with log.open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
@@ -129,7 +131,7 @@ class ConnectCluster:
             "bootstrap.servers": self.broker.bootstrap_servers,
             "group.id": self.group,
             "listeners": url,
-            "scheduled.rebalance.max.delay.ms": str(MAX_DELAY_MS),
+            "scheduled.rebalance.max.delay.ms": str(self.max_delay_ms),
             "heartbeat.interval.ms": "500",
             # The connectors are on the class path; nothing has to be searched for.
             "plugin.discovery": "service_load",
@@ -152,10 +154,17 @@ def _placement(statuses: Iterable[tuple[str, dict[str, Any]]]) -> Placement:
 
 
 @contextlib.contextmanager
-def running(broker: Cluster, folder: Path, workers: int, group: str = GROUP) -> Iterator[ConnectCluster]:
-    """A Connect cluster of so many workers while the block runs."""
+def running(
+    broker: Cluster,
+    folder: Path,
+    workers: int,
+    group: str = GROUP,
+    release: str = maven.APPLICATIONS_VERSION,
+    max_delay_ms: int = MAX_DELAY_MS,
+) -> Iterator[ConnectCluster]:
+    """A Connect cluster of so many workers of a release while the block runs."""
     create_topics(broker, {f"{group}-{store}": 1 for store in _STORES}, {"cleanup.policy": "compact"})
-    cluster = ConnectCluster(broker, folder, group)
+    cluster = ConnectCluster(broker, folder, group, release, max_delay_ms)
     try:
         cluster.start(workers)
         yield cluster

@@ -153,6 +153,15 @@ def connect_classpath(version: str) -> str:
     return _classpath(JarSet(f"connect-{version}", (_JACKSON, f"{_KAFKA}:connect-runtime:{version}")))
 
 
+def connect_workers_classpath(version: str) -> str:
+    """Returns a Java class path with a Connect worker of one release and its file connectors. Raises as
+    `kafka_classpath` does."""
+    if version == APPLICATIONS_VERSION:
+        return applications_classpath()
+    artifacts = ("connect-runtime", "connect-file", "connect-json")
+    return _classpath(JarSet(f"connect-workers-{version}", tuple(f"{_KAFKA}:{name}:{version}" for name in artifacts)))
+
+
 def artifact_jar(artifact: str, version: str) -> Path:
     """Returns the jar of one of Kafka's artifacts, without what it needs. Raises as `kafka_classpath` does."""
     folder = fetched.cache() / "kafka" / f"{artifact}-{version}"

@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from spark_assign.streams.kernel.plan_groups import ASSIGNORS, StreamsPlanParams, plan_streams_groups
 from spark_assign.streams.kernel.streams_group_input import REMEDIES
 from spark_assign.streams.plan import PLAN_ROWS
+from tests.cases import cases
 from tests.golden.streams_rows import one_table
 from tests.unit.test_streams_plan import FAULTY
 
@@ -85,6 +86,23 @@ def test_a_new_process_gets_a_warmup() -> None:
     assert moved == [(0, "warmup", None, "b", "warmup", "none")]
     names = ("assignor", "warmups", "withheld", "pending_moves", "follow_up", "order_dependent", "unassigned_standby")
     assert columns(SCALED_OUT, "metrics", *names) == [("high-availability", 1, 0, 1, "probing", 0, 0)]
+
+
+@cases(
+    "release rules note",
+    ("4.4.0", "4.4", None),
+    ("4.3.1", "3.8", None),
+    (None, "4.4", "as 4.4, because the release of the leader is unknown"),
+    ("4.5.0", "4.4", "as 4.4, not 4.5.0"),
+    ("3.7.2", "3.8", "as 3.8, not 3.7.2: another test of whether an assignment is stable"),
+)
+def test_the_release_of_the_leader_decides(release: str | None, rules: str, note: str | None) -> None:
+    """And the plan says which rules it took. Of an older leader, it names each difference."""
+    planned = [group(leader_version=release), *SCALED_OUT[1:]]
+    assert columns(planned, "metrics", "rules", "rules_note") == [(rules, note)]
+    ((oldest,),) = columns([group(leader_version="2.8.2"), *SCALED_OUT[1:]], "metrics", "rules_note")
+    known = ("KIP-925", "another order of movements", "no client tags", "KAFKA-12959", "another hash code of tasks")
+    assert [each for each in known if each not in oldest] == []
 
 
 def test_what_standbys_need_of_disks() -> None:

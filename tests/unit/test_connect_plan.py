@@ -371,10 +371,14 @@ def test_the_release_of_the_workers_decides(protocol: str, rules: str | None, no
 
 def test_uneven_tasks_of_a_connector() -> None:
     """Two connectors are even as a sum, and each has all tasks on one worker; spread tasks have no note."""
-    a, b = ([f"{name}-{n}" for n in range(4)] for name in "ab")
+    a, b = ([f"{name}-{n}" for n in range(5)] for name in "ab")
+    odd = of("f", {"a": 5, "b": 5}, {"w1": ["a", *a], "w2": ["b", *b]})
+    a, b = a[:4], b[:4]
     uneven = of("c", {"a": 4, "b": 4}, {"w1": ["a", *a], "w2": ["b", *b]})
     spread = of("d", {"a": 4, "b": 4}, {"w1": ["a", *a[:2], *b[:2]], "w2": ["b", *a[2:], *b[2:]]})
     eager = of("e", {"a": 4}, {"w1": ["a", *a], "w2": []}, protocol="eager")
-    found = planned(uneven, spread, eager)
+    found = planned(uneven, spread, eager, odd)
     assert "one worker has 4 of 4 tasks of a, which are on 1 of 2 workers" in found["c"]["metrics"]["note"]
+    assert "tasks.max" not in found["c"]["metrics"]["note"]
+    assert found["f"]["metrics"]["note"].endswith("fewest. With tasks.max=6, each worker can have the same number")
     assert [found[name]["metrics"]["note"] for name in ("d", "e")] == [None, None]

@@ -163,6 +163,7 @@ def test_kafka_streams_moves_to_its_own_protocol(
     found = judge_migration(replace(STREAMS, broker_release=release, static_members=static_members))
     assert found[:2] == (verdict, codes)
     assert "Requires" not in found[2]
+    assert "at most 2 unless group.streams.max.standby.replicas of the brokers is changed" in found[2]
 
 
 @pytest.mark.parametrize("release", ["4", "4.x", "4.2.1.0", "", "latest"])

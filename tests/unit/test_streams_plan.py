@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from spark_assign.report.share_and_streams import idle_note
 from spark_assign.streams.kernel.plan_groups import ASSIGNORS, StreamsPlanParams, plan_streams_groups
 from spark_assign.streams.kernel.streams_group_input import REMEDIES
 from spark_assign.streams.kernel.task_assignor_api import (
@@ -126,6 +127,12 @@ def test_fewer_standbys_are_wanted() -> None:
     rows += [task("a", 0, "active"), task("b", 0, "standby"), task("c", 0, "standby")]
     ((role, _, _, to_member, reason, *_),) = moves(rows)
     assert (role, to_member, reason) == ("standby", None, "fewer-standbys")
+
+
+def test_why_members_are_idle() -> None:
+    """There are more of them than tasks."""
+    text = "at least 3 members have no active task: the application has 5 tasks"
+    assert (idle_note({"members": 8, "tasks": 5}), idle_note({"members": 5, "tasks": 5})) == (text, None)
 
 
 def test_a_group_that_everybody_has_left() -> None:

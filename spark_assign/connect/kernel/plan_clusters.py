@@ -410,11 +410,12 @@ def _uneven_note(names: Sequence[str], rebalance: RebalanceInput, result: Rebala
     over, worst = max(((over, -each) for each, over in above.items()), default=(0, 0))
     if over < _UNEVEN:
         return None
-    of = tasks[-worst]
+    of, total = tasks[-worst], tasks[-worst].total()
+    even = f". With tasks.max={total + -total % size:,}, each worker can have the same number" if total % size else ""
     return (
-        f"one worker has {max(of.values()):,} of {count(of.total(), 'task')} of {names[-worst]}, which are on "
+        f"one worker has {max(of.values()):,} of {count(total, 'task')} of {names[-worst]}, which are on "
         f"{len(of):,} of {count(size, 'worker')}: Connect balances the sum over all connectors. Stop and resume the "
-        "connector (Kafka 3.5 and later), and each of its tasks is assigned to the worker with the fewest"
+        f"connector (Kafka 3.5 and later), and each of its tasks is assigned to the worker with the fewest{even}"
     )
 
 

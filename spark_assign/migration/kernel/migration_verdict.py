@@ -335,7 +335,7 @@ def find_streams_findings(broker_release: str | None, static_members: int) -> It
     yield (
         "standbys",
         "num.standby.replicas of the application has no effect. The broker uses streams.num.standby.replicas of the "
-        "group, which is 0 by default.",
+        "group: 0 by default, and at most 2 unless group.streams.max.standby.replicas of the brokers is changed.",
     )
     yield (
         "KAFKA-20999",

@@ -20,8 +20,8 @@ from spark_assign.tables.connect import INPUT_TABLES
 from tests.docs.pages import Step
 from tests.kafka import connect_workers, documented, maven
 from tests.kafka.broker import Cluster
-from tests.kafka.connect_workers import GROUP, MAX_DELAY_MS, ConnectCluster, Placement
-from tests.kafka.live_groups import Row, Tables, create_topics, wait_until
+from tests.kafka.connect_workers import GROUP, MAX_DELAY_MS, ConnectCluster, Placement, Worker
+from tests.kafka.live_groups import Row, Tables, create_topics, wait_until, wait_until_stable
 from tests.unit import connect_stub
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -33,6 +33,7 @@ FILES = "org.apache.kafka.connect.file.FileStream"
 STUB = connect_stub.connector("files", {None: "w1:8083", 0: "w1:8083"})
 NEWCOMER = "connect-a-worker-to-come"
 MOST_ROUNDS = 6
+TOPIC = "live-data"
 
 Item = tuple[str, int | None]
 Held = dict[str, set[Item]]
@@ -65,7 +66,7 @@ def _taken(connect: ConnectCluster, folder: Path, *, with_group: bool = True) ->
         "--connect-url",
         f"live={urls}",
         "--connect-max-delay",
-        f"{MAX_DELAY_MS}ms",
+        f"{connect.max_delay_ms}ms",
         "--fleet-dir",
         str(folder),
     ]
@@ -108,20 +109,29 @@ def _wait_for(connect: ConnectCluster, folder: Path, workers: int, *, delayed: b
     return tables
 
 
+def _create_connectors(connect: ConnectCluster, topic: str, sinks: tuple[str, ...] = SINKS) -> None:
+    for name in SOURCES:
+        none = {"connector.class": f"{FILES}SourceConnector", "file": str(connect.folder / "none"), "topic": topic}
+        connect.create(name, none)
+    for name in sinks:
+        sink = {"connector.class": f"{FILES}SinkConnector", "file": str(connect.folder / "sink"), "topics": topic}
+        connect.create(name, sink | {"tasks.max": str(SINK_TASKS)})
+
+
+def _follower(connect: ConnectCluster, tables: Tables) -> Worker:
+    leader = _rest_ids(tables)[tables["clusters"][0]["leader"]]
+    return next(worker for worker in connect.workers if worker.host_and_port != leader)
+
+
 @pytest.fixture(scope="module")
 def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """Three workers get six connectors; a fourth worker joins; a worker that is not the leader leaves."""
-    create_topics(broker, {"live-data": 3})
+    create_topics(broker, {TOPIC: 3})
     folder = tmp_path_factory.mktemp("connect")
     out = folder / "snapshot"
     with connect_workers.running(broker, folder, 3) as connect:
         idle = _wait_for(connect, out, 3)
-        for name in SOURCES:
-            none = {"connector.class": f"{FILES}SourceConnector", "file": str(folder / "none"), "topic": "live-data"}
-            connect.create(name, none)
-        for name in SINKS:
-            sink = {"connector.class": f"{FILES}SinkConnector", "file": str(folder / "sink"), "topics": "live-data"}
-            connect.create(name, sink | {"tasks.max": str(SINK_TASKS)})
+        _create_connectors(connect, TOPIC)
         before_placement = connect.wait_until_running(ITEMS)
         before = _wait_for(connect, out, 3)
         by_rest_alone = _taken(connect, folder / "rest-alone", with_group=False)
@@ -132,9 +142,7 @@ def story(broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         joined_placement = connect.wait_until_running(ITEMS)
         joined = _wait_for(connect, out, 4)
 
-        leader = _rest_ids(joined)[joined["clusters"][0]["leader"]]
-        leaving = next(worker for worker in connect.workers if worker.host_and_port != leader)
-        connect.stop(leaving)
+        connect.stop(_follower(connect, joined))
         delayed = _wait_for(connect, out, 3, delayed=True)
         left = _wait_for(connect, out, 3)
         left_placement = connect.wait_until_running(ITEMS)
@@ -291,6 +299,11 @@ def forecasts(spark: SparkSession, story: Story) -> dict[str, list[Round]]:
         "to come": Forecast("to come", story.before, _with_newcomer(story.before, NEWCOMER)),
         "leaves": Forecast("leaves", story.joined, staying),
     }
+    return _planned(spark, found)
+
+
+def _planned(spark: SparkSession, found: dict[str, Forecast]) -> dict[str, list[Round]]:
+    """The rounds of each forecast, by name; one plan for the next rounds of all."""
     for _ in range(MOST_ROUNDS):
         pending = [each for each in found.values() if each.pending]
         if not pending:
@@ -334,3 +347,53 @@ def test_a_worker_leaves(story: Story, forecasts: dict[str, list[Round]]) -> Non
     delays = [(each.delay_ms, bool(each.assigned), bool(each.revoked)) for each in rounds]
     assert delays == [(MAX_DELAY_MS, False, False), (0, True, False)]
     assert _placement(rounds[-1].held, _rest_ids(story.left)) == story.left_placement
+
+
+# --- workers of older releases ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("release", "max_delay_ms", "others"),
+    [("3.3.2", MAX_DELAY_MS, ["3.4.0"]), ("3.4.1", 0, ["3.3.2", "3.5.2"])],
+    ids=["3.3.2", "3.4.1"],
+)
+def test_workers_of_older_releases(
+    spark: SparkSession, broker: Cluster, tmp_path: Path, release: str, max_delay_ms: int, others: list[str]
+) -> None:
+    """The version that REST answers selects the rules by which a worker joins, and one leaves; other rules don't fit.
+    3.3 leaves the newcomer without a connector; 3.4 leaves lost items unassigned if there is no delay."""
+    topic = f"{TOPIC}-{release}"
+    create_topics(broker, {topic: 3})
+    items = 2 * len(SOURCES) + 1 + SINK_TASKS
+    with connect_workers.running(broker, tmp_path, 2, f"{GROUP}-{release}", release, max_delay_ms) as connect:
+        out = tmp_path / "snapshot"
+        _create_connectors(connect, topic, SINKS[:1])
+        connect.wait_until_running(items)
+        before = _wait_for(connect, out, 2)
+        connect.start()
+        _wait_for(connect, out, 3)
+        joined_placement = connect.wait_until_running(items)
+        joined = _wait_for(connect, out, 3)
+
+        leaving = _follower(connect, joined)
+        rest_ids = _rest_ids(joined)
+        [newcomer] = set(rest_ids) - set(_rest_ids(before))
+        order = [row["worker_id"] for row in sorted(joined["workers"], key=lambda row: row["position"])]
+        staying = [worker for worker in order if rest_ids[worker] != leaving.host_and_port]
+        assert {tables["clusters"][0]["version"] for tables in (before, joined)} == {release}
+        forecasts: dict[str, Forecast] = {}
+        for version in (release, *others):
+            for name, tables, workers in (
+                ("joins", before, _with_newcomer(before, newcomer)),
+                ("leaves", joined, staying),
+            ):
+                forecast = forecasts[f"{name} {version}"] = Forecast(f"{name} {version}", tables, workers)
+                forecast.rows["clusters"][0]["version"] = version
+        planned = {name: _placement(rounds[-1].held, rest_ids) for name, rounds in _planned(spark, forecasts).items()}
+        expected = planned[f"leaves {release}"]
+        assert planned[f"joins {release}"] == joined_placement
+        connect.stop(leaving)
+        wait_until_stable(lambda: (connect.placement() != expected, expected), quiet_s=2 * MAX_DELAY_MS / 1000)
+        assert (len(expected) < items) == (max_delay_ms == 0)
+        for other in others:
+            assert planned[f"joins {other}"] != joined_placement or planned[f"leaves {other}"] != expected

@@ -12,14 +12,18 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs import replicas as replicas_job
+from jobs import snapshot as snapshot_job
 from spark_assign import replicas
 from spark_assign.replicas.batch_schedule import WINDOW_SECONDS
 from spark_assign.sources.kafka.cluster_snapshot import snapshot
 from tests.docs.pages import Step
 from tests.frames import dataframe
+from tests.kafka import broker as kafka_broker
 from tests.kafka import documented, maven
 from tests.kafka.broker import Cluster
 from tests.kafka.live_groups import Row, create_topics, log_bytes, wait_until
@@ -84,9 +88,15 @@ def _carry_out(broker: Cluster, batch: Row, folder: Path) -> Move:
     begin = time.monotonic()
     with broker.admin() as admin:
         wait_until(lambda: not admin.list_partition_reassignments(), batch["name"])
+    wait_until(lambda: not any(log["is_future"] for log in _logs(broker)), batch["name"])
     seconds = time.monotonic() - begin
     assert "is completed" in _run(broker, batch["verify"], file)
     return Move(batch, seconds)
+
+
+def _logs(broker: Cluster) -> list[Row]:
+    taken = snapshot(broker.bootstrap_servers, groups="no-group", log_dirs=True)
+    return [row for row in taken.tables["log_dir_replicas"].to_pylist() if row["topic"].startswith("throttled.")]
 
 
 def _moves(
@@ -126,3 +136,23 @@ def test_the_measured_rate_predicts_large_record_batches(broker: Cluster, spark:
     assert _is_near(moves[0].rate, moves[1].rate)
     assert all(move.seconds > (1 + TOLERANCE) * move.predicted["max_seconds"] for move in moves)
     assert all(_is_near(seconds, move.seconds) for seconds, move in zip(improved[1:], moves[1:], strict=True))
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_throttle_predicts_a_move_between_log_dirs(kafka_jars: str, tmp_path: Path) -> None:
+    """Two topics have all bytes, in one of two directories; one of them moves within the range of the schedule."""
+    with kafka_broker.cluster(kafka_jars, log_dirs=2) as broker:
+        create_topics(broker, {f"throttled.{each}": {0: [1]} for each in range(4)})
+        first, *others = _logs(broker)
+        for log in (first, *(each for each in others if each["log_dir"] == first["log_dir"])):
+            _fill(broker, log["topic"], 100_000_000, 4_000)
+        plan, fleet = str(tmp_path / "plan"), str(tmp_path / "fleet")
+        given = ["--bootstrap-server", broker.bootstrap_servers, "--log-dirs", "--fleet-dir", fleet]
+        assert snapshot_job.main(given) == 0
+        given = ["--balance", "log-dirs=0.3", "--capacity-threshold", "1", "--throttle", str(THROTTLE)]
+        assert replicas_job.main(["reassign", "--fleet", fleet, *given, "--output", plan]) == 0
+        [batch] = pq.read_table(tmp_path / "plan" / "schedule").to_pylist()
+        assert batch["copied_bytes"] > 100_000_000
+        move = _carry_out(broker, batch, tmp_path / "plan" / "json")
+        print(f"{batch['copied_bytes']:,} bytes", batch["min_seconds"], batch["max_seconds"], move.seconds)
+        assert _is_near(move.middle, move.seconds)
