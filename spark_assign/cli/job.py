@@ -344,8 +344,8 @@ def job(
     return decorate
 
 
-_NO_UTF8 = re.compile("[\ud800-\udfff]")
-"""What Python makes of other bytes in a command line or an environment variable."""
+_NO_UTF8 = re.compile("[\0\ud800-\udfff]")
+"""NUL, which a settings file can have, and what Python makes of bytes that aren't UTF-8 in a command line."""
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -365,7 +365,7 @@ def _options(ctx: click.Context) -> Options:
         if isinstance(value, int | float) and not -most <= value <= most:
             raise click.BadParameter(f"{str(value)[:40]} isn't a number of at most {most:,}.", ctx, param)
         if any(_NO_UTF8.search(text) for text in _texts(value)):
-            raise click.BadParameter("a value isn't UTF-8.", ctx, param)
+            raise click.BadParameter("a value has a NUL, or isn't UTF-8.", ctx, param)
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     values = dict(ctx.params)
     for location, *others in (("fleet", "format", "option", "table"), ("output", "output_format", "output_option")):

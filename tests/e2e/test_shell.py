@@ -99,7 +99,7 @@ def test_lines_of_a_file() -> None:
         "shell: No closing quotation. Close the quote, or put a backslash before it.\n",
         "shell: there is no command plam. Did you mean plan? Type help for a list.\n",
         "shell: there is no command mcp. Type help for a list.\n",
-        "plan: Invalid value for '--group': a value isn't UTF-8.",
+        "plan: Invalid value for '--group': a value has a NUL, or isn't UTF-8.",
         "plan: No such option '--nope'.",
     ):
         assert text in done.stderr

@@ -75,22 +75,24 @@ def replica_moves(rows: pa.Table) -> pa.Table:
 
 def _read(rows: pa.Table) -> _Partitions:
     """Returns replicas, reads, and brokers by rack, one row per partition."""
-    lists = {name: rows[name].combine_chunks() for name in ("replica_racks", "read_from", "broker_racks")}
-    texts = pa.chunked_array([racks.flatten() for racks in lists.values()], pa.string()).unique().drop_null().sort()
-    names = {text: index for index, text in enumerate(texts.to_pylist())}
+    lists = {name: rows[name].combine_chunks() for name in ("replica_racks", "broker_racks", "read_from")}
+    placed = [lists[name].flatten() for name in ("replica_racks", "broker_racks")]
+    texts = pa.chunked_array(placed, pa.string()).unique().drop_null().sort()
+    names, elsewhere = {text: index for index, text in enumerate(texts.to_pylist())}, len(texts)
     row, rack = {}, {}
     for name, racks in lists.items():
         row[name] = np.repeat(np.arange(len(rows)), racks.value_lengths().fill_null(0).to_numpy())
         coded = racks.flatten().dictionary_encode()
-        codes = np.array([names[text] for text in coded.dictionary.to_pylist()] + [-1], np.int64)
+        codes = np.array([names.get(text, elsewhere) for text in coded.dictionary.to_pylist()] + [-1], np.int64)
         rack[name] = codes[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
     lengths = np.bincount(row["replica_racks"], minlength=len(rows))
     replicas = np.full((len(rows), max(int(lengths.max(initial=0)), 1)), -2, np.int64)
     replicas[np.arange(replicas.shape[1]) < lengths[:, None]] = rack["replica_racks"]
-    reads = np.zeros((len(rows), len(names) + 1), np.int64)  # the last column: unknown racks
+    # The last columns: racks of members where no replica can be, which each member can choose, and unknown racks.
+    reads = np.zeros((len(rows), len(names) + 2), np.int64)
     size = rows["read_bytes"].combine_chunks().flatten().to_numpy()
     np.add.at(reads, (row["read_from"], rack["read_from"]), size)
-    brokers = np.zeros((len(rows), len(names)), bool)
+    brokers = np.zeros((len(rows), len(names) + 1), bool)
     brokers[row["broker_racks"], rack["broker_racks"]] = True
     return _Partitions(replicas, reads[:, :-1], reads[:, -1], brokers, texts)
 
