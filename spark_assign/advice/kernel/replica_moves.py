@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_assign.groups.kernel.tagged_rows import row_schema
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -33,6 +34,10 @@ MOVE_COLUMNS = row_schema(
     "saved_bytes_per_day int64",
 )
 """Columns that are added to a row. `replica_index`: index of the replica that becomes the leader or is removed."""
+
+
+MAX_REPLICAS = 1_000
+"""Maximum number of replicas of a partition: all partitions are rows of a matrix as wide as the longest one."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,10 @@ def replica_moves(rows: pa.Table) -> pa.Table:
             racks of the cluster.
 
     Returns:
-        The same rows with the columns of `MOVE_COLUMNS`, each zero, one, or more times.
+        The same rows with the columns of `MOVE_COLUMNS`, each zero, one, or more times. A partition with more than
+            `MAX_REPLICAS` replicas, which no cluster has, has none.
     """
+    rows = rows.filter(pc.less_equal(pc.list_value_length(rows["replica_racks"]), MAX_REPLICAS))
     partitions = _read(rows)
     changes = [(np.empty(0, np.int64), MOVE_COLUMNS.empty_table()), *_find_changes(partitions)]
     moves = rows.take(pa.array(np.concatenate([indexes for indexes, _ in changes])))
