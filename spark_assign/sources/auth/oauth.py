@@ -146,14 +146,14 @@ class Tokens:
             from spark_assign.sources.auth import http_session
         except ImportError as error:
             raise missing_extra("OAUTHBEARER needs requests", "kafka") from error
-        endpoint = self._endpoint
+        endpoint, context = self._endpoint, self._context
         form = {"grant_type": "client_credentials"} | ({"scope": endpoint.scope} if endpoint.scope else {})
-        assert self._context is not None
+        assert context is not None
         retries = http_session.patience(endpoint.attempts, "POST")
 
         def respond() -> tuple[requests.Response, bytes]:
             with (
-                http_session.session(self._context, _basic(endpoint), retries) as session,
+                http_session.session(context, _basic(endpoint), retries) as session,
                 session.post(
                     endpoint.url,
                     form,
