@@ -30,7 +30,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from spark_assign.cli.locations import INPUT, INPUT_FILES, OUTPUT, OUTPUT_FILES, LocationType, require_format
+from spark_assign.cli.locations import INPUT, INPUT_FILES, OUTPUT, OUTPUT_FILES, PATH, LocationType, require_format
 from spark_assign.cli.settings_file import SETTINGS_FILE, defaults
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.tables.errors import ConfigError
@@ -400,7 +400,7 @@ def openmetrics_option() -> Decorator:
     help = (
         "Write the metrics of every group to FILE in OpenMetrics format, for the textfile collector of node_exporter."
     )
-    return click.option("--openmetrics", metavar="FILE", type=click.Path(path_type=Path), help=help)
+    return click.option("--openmetrics", metavar="FILE", type=PATH, help=help)
 
 
 def conditional(condition: str, help: str) -> str:
@@ -557,7 +557,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) 
 CONFIG = click.option(
     "--config",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=PATH,
     is_eager=True,
     callback=_read_config,
     help=f"TOML file with settings (default: {SETTINGS_FILE}, if it exists). Flags and environment variables take "

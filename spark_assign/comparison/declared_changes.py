@@ -51,6 +51,8 @@ NAME = "changes"
 
 MAX_CHANGES, MAX_NAME, _MAX_CLUSTERS = 1_000, 100, 1_000
 """Maximum number of changes (their names are values of a query), of characters of a name in an error, of clusters."""
+_MAX_NEW = 1_000_000
+"""Maximum number of partitions that all changes together add."""
 
 SINK = "connect-"
 """Prefix of the group of a sink connector's tasks (Kafka Connect, `SinkUtils.consumerGroupId`)."""
@@ -205,7 +207,8 @@ def resolve(fleet: FleetTables, changes: Sequence[DeclaredChange], clusters: Map
 
     Raises:
         ConfigError: a topic or group that changes isn't in the fleet, or in several clusters of it; a topic would lose
-            partitions, which Kafka refuses; or there are too many changes. The message has file and line.
+            partitions, which Kafka refuses; or there are too many changes, new members, or new partitions. The message
+            has file and line, unless it is about all changes.
     """
     if len(changes) > MAX_CHANGES:
         raise ConfigError(f"{len(changes):,} changes, expected at most {MAX_CHANGES:,}. Compare fewer files at a time.")
@@ -240,6 +243,11 @@ def resolve(fleet: FleetTables, changes: Sequence[DeclaredChange], clusters: Map
         else:
             resolved.changes.append(change)
             (_add_client if change.kind == Kind.CLIENT else _add_pool)(resolved, change, key)
+    joined = sum(max(count, 0) for count in resolved.members.values())
+    added = sum(max((count or 0) - partitions.get(key, 0), 0) for key, count in resolved.partitions.items())
+    for what, total, most in (("members join", joined, MAX_COUNT), ("partitions are new", added, _MAX_NEW)):
+        if total > most:
+            raise ConfigError(f"{total:,} {what}, expected at most {most:,}. Correct them, or compare fewer files.")
     same = "Map it in `[clusters]` if it is the same cluster."
     resolved.risks[:0] = [
         f"cluster {code(name)} isn't in the snapshot, so its changes are planned on {code(cluster)}. {same}"

@@ -208,6 +208,11 @@ def test_a_text_has_an_end(review: Review) -> None:
         documents(*(TOPIC.format(f"a{n}", 1) for n in range(1_001))),
         "changes, expected at most",
     ),
+    (
+        "",
+        "".join(f"---\n{TOPIC.format(f'a{n}', 100_000)}" for n in range(11)),
+        "1,100,000 partitions are new, expected at most 1,000,000",
+    ),
 )
 def test_wrong_changes(review: Review, before: str, after: str, message: str) -> None:
     """Exit code 2, with file and line."""

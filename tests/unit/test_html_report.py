@@ -224,6 +224,9 @@ def test_loads_and_lags_by_group() -> None:
         *("Group", "Assignor", "Load/s", "Max/s", "Max/mean", "By count", "Drained in"),
     ]
     assert len(table.rows) == 1
+    unknown = first | dict.fromkeys(loaded)
+    table = _loads(replace(plan, groups=[unknown, second | loaded], who=GroupMembers(lags[:2])))
+    assert [(row[2], row[-1]) for row in table.rows] == [("2", "–"), ("–", "7")]
 
 
 def test_a_drawing_keeps_its_scale() -> None:
