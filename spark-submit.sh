@@ -182,7 +182,7 @@ without_spark() {
   case "$job" in
     snapshot) [[ "$words" != *" --table-prefix"* ]] ;;
     history) [[ "$words" == *" --follow "* && "$words" != *" --reader"[\ =]"spark "* ]] ;;
-    simulate) [[ "$words" == *" --scenario"[\ =]* && "$words" != *deploy-fleet* && "$words" != *" --output-"* ]] ;;
+    simulate) [[ "${1:--}" != -* && "$1" != deploy-fleet && "$words" != *" --output-"* ]] ;; # a scenario
     config) true ;;
     *) false ;;
   esac

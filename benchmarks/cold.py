@@ -57,7 +57,7 @@ def cold(bench: Bench) -> None:
 def stories(bench: Bench) -> None:
     """The stories of one group or one Connect cluster, which need no Spark: table, pictures and stored rows."""
     for name in ("textbook-join", "rolling-deployment", "crash", "90x10"):
-        command = ["./spark-submit.sh", "simulate", "--scenario", name, "--pictures-dir", str(bench.folder / name)]
+        command = ["./spark-submit.sh", "simulate", name, "--pictures-dir", str(bench.folder / name)]
         spent = [run_process(command) for _ in range(bench.repeats)]
         processor = statistics.median(each.processor for each in spent)
         detail = f"wall {statistics.median(each.wall for each in spent):.1f} s"

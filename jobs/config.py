@@ -152,6 +152,8 @@ def shown(of: Job, file: Path | None) -> list[list[str]]:
     config = next(each for each in of.params if each.name == "config")
     read, _ = config.handle_parse_result(ctx, given, [])
     for each in of.params:
+        if getattr(each, "hidden", False):
+            continue
         value, source = each.consume_value(ctx, given)
         name = f"{of.environment}_{each.name}".upper()
         if source is ParameterSource.ENVIRONMENT:
@@ -188,8 +190,9 @@ def _jobs_of(file: Path) -> list[str]:
         return ["airflow" if "dag" in content else "plan"]
     names = []
     for name, section in content.items():
-        below = getattr(_job_or_jobs(name), "commands", None)
-        names += [name] if below is None else [f"{name} {each}" for each in section]
+        made = _job_or_jobs(name)
+        below = made.commands if isinstance(made, Job) else section
+        names += [name] * isinstance(made, Job) + [f"{name} {each}" for each in section if each in below]
     return names
 
 
@@ -216,8 +219,7 @@ def check(of: str, file: Path) -> None:
         except settings.SettingsError as error:
             raise ConfigError(str(error)) from None
     else:
-        job = _job(of)
-        defaults(file, job.words, job.params)
+        defaults(file, _job(of))
 
 
 def _model(of: str) -> type[BaseModel]:
@@ -233,7 +235,7 @@ def _job(of: str) -> Job:
     """Returns a job by name, such as `compare` or `replicas place`."""
     name, _, below = of.partition(" ")
     made = _job_or_jobs(name)
-    if isinstance(made, Commands):
+    if below or isinstance(made, Commands):
         if below not in made.commands:
             known = [f"{name} {each}" for each in made.commands]
             raise ConfigError(f"No job is called {of}. {did_you_mean(of, known)}")

@@ -1,5 +1,8 @@
 """Simulate rebalances over time: which partitions pause, and for how long, when consumers join, leave, crash,
-or restart."""
+or restart.
+
+The commands simulate and draw packaged scenarios, which need no fleet.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,17 @@ from typing import Annotated, Any
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign import Fleet
-from spark_assign.cli.job import Options, job, spark_session
+from spark_assign.cli.job import Job, Options, job, spark_session
 from spark_assign.cli.job_tables import read_fleet_and_settings, store_and_read, store_run
 from spark_assign.cli.locations import INPUT, OUTPUT_FILES
 from spark_assign.cli.options import (
-    check_rule,
     fail_on,
-    flag_of,
+    flags_of,
     fleet_or_sample,
     given_parameters,
     input_options,
-    is_given,
     is_sample,
+    moved_option,
     output_options,
     parameter_options,
     sample,
@@ -61,7 +63,7 @@ from spark_assign.tables.connect import EVENTS as CONNECT_EVENTS
 from spark_assign.tables.connect import SIMULATION_TABLES as CONNECT_TABLES
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
-from spark_assign.tables.parameters import Param, parameter_fields
+from spark_assign.tables.parameters import Param
 
 EXIT_CODES = """Exit codes: 0 success; 1 groups were rejected, and --fail-on rejected is given; 2 wrong usage or tables;
 3 failure."""
@@ -72,18 +74,17 @@ log = logging.getLogger("spark_assign.simulate")
 
 @dataclass(frozen=True)
 class Simulated:
-    """What is simulated, and what is drawn and stored.
+    """What is simulated, and what is stored.
 
     Attributes:
-        scenario: packaged scenario to simulate and draw. 90x10: a Connect cluster, with each of its protocols.
         events: file, folder, or catalog table of the events (default: the table events of the fleet; for the sample
             fleet a rolling restart of every group).
         connect_events: file, folder, or catalog table of events of the fleet's Connect clusters, which are simulated
             instead of groups: connect_cluster, at_ms, event, subject, tasks.
         compare_protocol: with --connect-events: protocol to simulate, such as eager, or sessioned@3.5.1 (default: the
             protocol of each cluster).
-        variant: how the groups run. static: cooperative with static members; consumer: KIP-848. Several with
-            --scenario (default: the variants of the scenario, or configured).
+        variant: how the groups run. static: cooperative with static members; consumer: KIP-848 (default: configured,
+            or the variants of the scenario).
         compare: compare the variants eager, cooperative, static, and consumer, one row per group of the fleet.
         restore_bytes_per_second: what a process restores from changelogs. With it, classic Streams applications are
             simulated as well, with --variant configured or static (default: they are rejected).
@@ -91,11 +92,8 @@ class Simulated:
             as configured; by Kafka's default, they stay until their session times out).
         store_trace: also store trace, partitions, and the ownership of all groups, which are large (default: store only
             the ownership of the groups that a report draws).
-        pictures_dir: folder for the pictures of a scenario (default: the current folder).
-        picture: format of the pictures.
     """
 
-    scenario: Annotated[str | None, Param(choices=(*SCENARIOS, *connect.SCENARIOS))] = None
     events: Annotated[str | None, Param(kind=INPUT, metavar="LOCATION")] = None
     connect_events: Annotated[str | None, Param(kind=INPUT, metavar="LOCATION")] = None
     compare_protocol: Annotated[tuple[str, ...], Param()] = ()
@@ -104,6 +102,17 @@ class Simulated:
     restore_bytes_per_second: Annotated[float | None, Param(above=0)] = None
     leave_group_on_close: Annotated[bool, Param()] = False
     store_trace: Annotated[bool, Param()] = False
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What is drawn.
+
+    Attributes:
+        pictures_dir: folder for the pictures (default: the current folder).
+        picture: format of the pictures.
+    """
+
     pictures_dir: Annotated[str | None, Param(kind=OUTPUT_FILES, metavar="DIR")] = None
     picture: Annotated[str, Param(choices=("svg", "png", "pdf"))] = "svg"
 
@@ -114,20 +123,6 @@ def check_usage(options: Options) -> None:
     Raises:
         ConfigError: they don't.
     """
-    has_fleet = bool(options.fleet or options.sample or options.table)
-    if bool(options.scenario) == has_fleet:
-        raise ConfigError("Use either --scenario NAME or a fleet (--fleet LOCATION or --sample).")
-    is_connect = options.scenario in connect.SCENARIOS or bool(options.connect_events)
-    if options.scenario and not is_connect:
-        check_rule(options, "--scenario excludes --output: it needs a fleet")
-    other = "a fleet" if is_connect else "--connect-events"
-    fields = parameter_fields(Settings if is_connect else connect.ConnectTiming)
-    for name in [*(["variant"] if is_connect else []), *(each.flag for each in fields)]:
-        if is_given(options, name):
-            scenarios = ", ".join(SCENARIOS if is_connect else connect.SCENARIOS)
-            raise ConfigError(f"{flag_of(name)} requires {other}, or one of the scenarios {scenarios}.")
-    if options.scenario:
-        return
     fleet_or_sample(options, __file__)  # raises
     Settings(**_times(options))  # raises
     if options.restore_bytes_per_second is not None and (
@@ -140,38 +135,67 @@ def check_usage(options: Options) -> None:
         raise ConfigError("A fleet is simulated with one --variant. To compare variants, use --compare.")
 
 
+REJECTED = fail_on("rejected", "groups are rejected")
+
+
+def _scenario(name: str) -> Job:
+    """Returns the job of a scenario of groups."""
+    scenario = SCENARIOS[name]()
+
+    @job(f"Simulate and draw a scenario: {scenario.about}.", EXIT_CODES, name=name, label="simulate")
+    @parameter_options(Simulated, "variant", defaults=True)
+    @parameter_options(Drawn, defaults=True)
+    @parameter_options(Settings)
+    @REJECTED
+    @top()
+    def run(options: Options) -> int:
+        _print_refusals(options)
+        return (run_fleet_scenario if scenario.tables is None else run_scenario)(options, scenario)
+
+    return run
+
+
+def _connect_scenario(name: str) -> Job:
+    """Returns the job of a scenario of a Connect cluster."""
+
+    @job(None, EXIT_CODES, name=name, label="simulate")
+    @parameter_options(Drawn, defaults=True)
+    @parameter_options(connect.ConnectTiming)
+    @output_options()
+    @REJECTED
+    def run(options: Options) -> int:
+        """Simulate and draw a scenario of a Connect cluster, with each of its protocols."""
+        return run_connect_scenario(options, connect.SCENARIOS[name]())
+
+    return run
+
+
 @job(
     __doc__,
     EXIT_CODES,
     name="simulate",
     usage=(
         "--compare-protocol needs --connect-events",
-        f"--scenario excludes --connect-events, {ONLY_FLEETS}, --group, --owners, --owner: it needs a fleet",
-        f"--connect-events excludes {ONLY_FLEETS}",
+        f"--connect-events excludes {ONLY_FLEETS}, --variant, {flags_of(Settings)}",
+        f"{flags_of(connect.ConnectTiming)} needs --connect-events",
         "--leave-group-on-close needs --restore-bytes-per-second",
-        "--pictures-dir needs --scenario: to draw a fleet, use --output and the job report",
         check_usage,
     ),
+    commands=(*map(_scenario, SCENARIOS), *map(_connect_scenario, connect.SCENARIOS)),
 )
+@moved_option("--scenario", "simulate {}", [*SCENARIOS, *connect.SCENARIOS])
 @input_options()
 @group_filter_options()
 @parameter_options(Simulated, defaults=True)
 @parameter_options(Settings)
-@parameter_options(connect.ConnectTiming, condition="With a Connect scenario or --connect-events")
-@output_options("Folder, URI, or catalog prefix for the tables of a fleet or Connect scenario (default: print only).")
-@fail_on("rejected", "groups are rejected")
+@parameter_options(connect.ConnectTiming, condition="With --connect-events")
+@output_options()
+@REJECTED
 @top()
 def main(options: Options) -> int:
-    """Simulates a packaged scenario, without Spark if it has its own tables, or a fleet."""
+    """Simulates a fleet."""
     _print_refusals(options)
-    if options.scenario in connect.SCENARIOS:
-        return run_connect_scenario(options)
-    if options.scenario and SCENARIOS[options.scenario]().tables is not None:
-        return run_scenario(options)
-    spark = spark_session("simulate", options)
-    if options.connect_events:
-        return run_connect_fleet(options, spark)
-    return (run_fleet_scenario if options.scenario else run_fleet)(options, spark)
+    return (run_connect_fleet if options.connect_events else run_fleet)(options, spark_session("simulate", options))
 
 
 def _print_refusals(options: Options) -> None:
@@ -180,9 +204,8 @@ def _print_refusals(options: Options) -> None:
         print("\n".join(refusals), flush=True)
 
 
-def run_connect_scenario(options: Options) -> int:
+def run_connect_scenario(options: Options, scenario: connect.ConnectScenario) -> int:
     """Simulates a scenario of a Connect cluster without Spark: prints and draws the comparison of its protocols."""
-    scenario = connect.SCENARIOS[options.scenario]()
     times = _connect_times(options)
     simulation = connect.simulate_scenario(scenario, **times)
     comparison = format_protocol_comparison(scenario, simulation["rebalances"], simulation["costs"])
@@ -236,9 +259,8 @@ def _store_connect(options: Options, tables: dict[str, connect.Rows], folder: Pa
     print(f"Written to {folder} as run_id={options.run_id}", flush=True)
 
 
-def run_scenario(options: Options) -> int:
-    """Simulates a scenario of one group: prints its costs, and draws it."""
-    scenario = SCENARIOS[options.scenario]()
+def run_scenario(options: Options, scenario: Scenario) -> int:
+    """Simulates a scenario of one group, without Spark: prints its costs, and draws it."""
     settings, variants = _scenario_settings(options, scenario)
     log.info("simulating %s with %s", count(len(scenario.events), "event"), ", ".join(variants))
     simulation = simulate_scenario(scenario, variants, settings)
@@ -249,9 +271,9 @@ def run_scenario(options: Options) -> int:
     return int(options.fail_on == "rejected" and bool(simulation.rejected))
 
 
-def run_fleet_scenario(options: Options, spark: SparkSession) -> int:
+def run_fleet_scenario(options: Options, scenario: Scenario) -> int:
     """Simulates a scenario of the sample fleet: prints its costs, and draws the group with the largest costs."""
-    scenario = SCENARIOS[options.scenario]()
+    spark = spark_session("simulate", options)
     fleet, events = scenario.read(spark, Fleet.read(spark, sample(__file__, "fleet")))
     name_clusters_of(fleet.members)
     settings, variants = _scenario_settings(options, scenario)

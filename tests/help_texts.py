@@ -48,7 +48,7 @@ def write() -> None:
 
 def page(made: Mapping[str, str]) -> str:
     """Returns the reference of the commands, from their help texts by file name."""
-    commands = (f"## {n.removesuffix('.txt').replace('-', ' ')}\n```text\n{made[n]}```\n" for n in sorted(made))
+    commands = (f"## {n.removesuffix('.txt').replace('-', ' ', 1)}\n```text\n{made[n]}```\n" for n in sorted(made))
     return "\n".join([HEAD, *commands])
 
 

@@ -1,11 +1,13 @@
-"""What the job `advise` computes and prints: all advice or, with `--only`, one part of it, in detail."""
+"""What the job `advise` computes and prints: all advice or, as `advise size` and others, one part of it, in detail."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import click
 from pyspark.sql import functions as F
 
 from spark_assign.advice.advise import advise
@@ -18,9 +20,9 @@ from spark_assign.advice.size import SizingParams, size_groups, size_params
 from spark_assign.advice.unused import EarlierSnapshot, UnusedEvidence, find_unused
 from spark_assign.advice.zones import CHANGES, changes, measure_zone_traffic
 from spark_assign.api import Fleet
-from spark_assign.cli.job import Options
+from spark_assign.cli.job import Options, Rule
 from spark_assign.cli.job_tables import store_or_cache, with_capacities
-from spark_assign.cli.options import Decorator, compose_options, flag_of, given_parameters, is_given, parameter_option
+from spark_assign.cli.options import Decorator, capacity_option, given_parameters, location_option, parameter_options
 from spark_assign.cli.owners import read_owners, tables_with_owners
 from spark_assign.replicas import tool_files, write_tool_files
 from spark_assign.report import advice as text
@@ -42,7 +44,6 @@ from spark_assign.stores.locations import is_path, join
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY, OFFSETS, UNDESCRIBED
-from spark_assign.tables.parameters import parameter_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,87 +52,66 @@ if TYPE_CHECKING:
 
     Tables = Mapping[str, DataFrame]
 
-SIZE, MEMBERSHIP, ZONES, UNUSED = ONLY = ("size", "membership", "zones", "unused")
-"""Values of `--only`; without it, None."""
-
 
 @dataclass(frozen=True)
 class Mode:
-    """What the job does with one value of `--only`.
+    """What `advise` computes, or a command below it, such as `advise size`.
 
     Attributes:
-        compute: returns the result for a fleet, settings of simulated groups, and parameters.
         format_details: returns the text that `--details` prints.
-        params: parameters of `compute`, whose fields are flags.
-        other_flags: other flags that this mode has, but not every mode.
+        params: parameters of `compute`, whose fields are options.
+        compute: returns the result for a fleet, settings of simulated groups, and parameters. Its name is that of the
+            command, and its docstring the help text.
+        options: options that not every command has, besides `params`.
+        usage: which options go together.
+        loads: whether the sample fleet includes its made-up loads.
         read: reads more arguments of `compute` than the fleet, from the location of the fleet and the options.
     """
 
-    compute: Callable[..., LazyResult]
     format_details: Callable[[Options, Tables], str]
     params: type
-    other_flags: Sequence[str] = ()
+    compute: Callable[..., LazyResult]
+    options: Sequence[Decorator] = ()
+    usage: Sequence[Rule] = ()
+    loads: bool = True
     read: Callable[[Options, str | None, Fleet], Mapping[str, Any]] = lambda *_: {}
 
-    @property
-    def flags(self) -> set[str]:
-        """The flags that this mode has, but not every mode."""
-        return {*(each.flag for each in parameter_fields(self.params)), *self.other_flags}
+    def arguments(self, options: Options) -> tuple[Any, Settings]:
+        """Returns the parameters, and the settings. Raises ConfigError."""
+        given = given_parameters(options, self.params)
+        return self.params(**given), Settings(**given_parameters(options, Settings))
+
+    def run(self, options: Options, location: str | None, fleet: Fleet) -> int:
+        """Computes the tables, writes or keeps them, prints them, and returns the exit code."""
+        params, settings = self.arguments(options)
+        capacity = getattr(options, "capacity", None)
+        result = self.compute(with_capacities(fleet, capacity), settings, params, **self.read(options, location, fleet))
+        given = {"mode": self.compute.__name__, "capacity": capacity}
+        given |= {"params": given_parameters(options, self.params), "settings": given_parameters(options, Settings)}
+        given |= {"before": options.before} if getattr(options, "before", None) else {}
+        result = store_or_cache(options, result, inputs={"fleet": location, **given})
+        owners = read_owners(fleet.topics.sparkSession, options.owners, options.owner)
+        tables = tables_with_owners(result.tables, owners, options.owner)
+        if options.details:
+            print(self.format_details(options, tables), flush=True)
+        else:
+            result.with_tables(tables).show(options.top)
+        if "replica_moves" in tables and options.output and is_path(options.output):
+            _write_files(options, tables["replica_moves"])
+        return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
 
 
-def mode_options() -> Decorator:
-    """Returns the options of the parameters of all modes. The help of one that a single mode has names the mode."""
-    options: dict[str, Decorator] = {}
-    for only, mode in MODES.items():
-        for each in parameter_fields(mode.params):
-            modes = [other for other in MODES.values() if each.flag in other.flags]
-            condition = "" if len(modes) > 1 else f"With --only {only}" if only else "Without --only"
-            options.setdefault(each.flag, parameter_option(each, condition))
-    return compose_options(*options.values())
+def _check_sizes(options: Options) -> None:
+    """Raises `ConfigError` if parameters don't fit together."""
+    size_params(SizingParams(**given_parameters(options, SizingParams)), None)
 
 
-def check_usage(options: Options) -> None:
-    """Raises `ConfigError` if a flag is given that the mode doesn't have, or without the flag that it refines."""
-    for name in sorted({flag for mode in MODES.values() for flag in mode.flags} - MODES[options.only].flags):
-        if not is_given(options, name):
-            continue
-        flag, modes = flag_of(name), [only for only, mode in MODES.items() if name in mode.flags]
-        if len(modes) == 1 and modes[0] is not None:
-            raise ConfigError(f"{flag} needs --only {modes[0]}.")
-        raise ConfigError(f"{flag} doesn't apply to --only {options.only}. Leave out one of them.")
-    if options.only == UNUSED and (options.group or options.owner):
+def _check_filters(options: Options) -> None:
+    """Raises `ConfigError` if groups are left out, although what they read is used."""
+    if options.group or options.owner:
         option = "--group" if options.group else "--owner"
         reason = "topics that other groups read would seem unused. Use --details"
-        raise ConfigError(f"{option} doesn't apply to --only {UNUSED}: {reason}.")
-    params, settings = _given(options)
-    if options.only == SIZE:
-        size_params(params, settings)
-
-
-def run_mode(options: Options, location: str | None, fleet: Fleet) -> int:
-    """Computes the tables, writes or keeps them, prints them, and returns the exit code."""
-    mode, (params, settings) = MODES[options.only], _given(options)
-    read = mode.read(options, location, fleet)
-    result = mode.compute(with_capacities(fleet, options.capacity), settings, params, **read)
-    given = {"only": options.only, "capacity": options.capacity}
-    given |= {"params": given_parameters(options, mode.params), "settings": given_parameters(options, Settings)}
-    given |= {"before": options.before} if options.before else {}
-    result = store_or_cache(options, result, inputs={"fleet": location, **given})
-    owners = read_owners(fleet.topics.sparkSession, options.owners, options.owner)
-    tables = tables_with_owners(result.tables, owners, options.owner)
-    if options.details:
-        print(mode.format_details(options, tables), flush=True)
-    else:
-        result.with_tables(tables).show(options.top)
-    if options.only == ZONES and options.output and is_path(options.output):
-        _write_files(options, tables["replica_moves"])
-    return int(options.fail_on == "rejected" and not tables["rejected"].isEmpty())
-
-
-def _given(options: Options) -> tuple[Any, Settings]:
-    """Returns the parameters of the mode, and the settings. Raises ConfigError."""
-    params = MODES[options.only].params
-    return params(**given_parameters(options, params)), Settings(**given_parameters(options, Settings))
+        raise ConfigError(f"{option} doesn't apply to advise unused: {reason}.")
 
 
 def _read_evidence(options: Options, location: str | None, fleet: Fleet) -> Mapping[str, Any]:
@@ -201,33 +181,43 @@ def _write_files(options: Options, moves: DataFrame) -> None:
     print("\n".join(["", f"{count(len(written), 'file')} for Kafka's tools:", *written[:10]]), flush=True)
 
 
-_TIMES = tuple(each.flag for each in parameter_fields(Settings) if each.name in GROUP_TIMES)
-MODES: Mapping[str | None, Mode] = {
-    None: Mode(
-        lambda fleet, settings, params: advise(fleet, params, settings),
-        _format_advice,
-        AdviceParams,
-        other_flags=("capacity", *_TIMES),
-    ),
-    SIZE: Mode(
-        lambda fleet, _, params: size_groups(fleet, params),
-        _format_sizes,
-        SizingParams,
-        other_flags=("capacity", "keda"),
-    ),
-    MEMBERSHIP: Mode(
-        lambda fleet, settings, params: advise_membership(fleet, params, settings),
-        _format_membership,
-        MembershipParams,
-        other_flags=_TIMES,
-    ),
-    ZONES: Mode(lambda fleet, _, params: measure_zone_traffic(fleet, params), _format_zones, ZoneParams),
-    UNUSED: Mode(
-        lambda fleet, _, params, evidence: find_unused(fleet, evidence, params),
-        _format_unused,
-        UnusedParams,
-        other_flags=("before",),
-        read=_read_evidence,
-    ),
-}
-"""Modes by value of `--only`."""
+_TIMES = parameter_options(Settings, *GROUP_TIMES)
+_KEDA = click.option("--keda", is_flag=True, help="With --details: print a KEDA ScaledObject as YAML.")
+_BEFORE = location_option("--before", "An older snapshot of the clusters, to see what has changed since.")
+_SIZE_USAGE: Sequence[Rule] = ("--keda needs --details", _check_sizes)
+
+
+@partial(Mode, _format_advice, AdviceParams, options=(capacity_option(), _TIMES))
+def all_advice(fleet: Fleet, settings: Settings, params: AdviceParams) -> LazyResult:
+    """Recommend changes."""
+    return advise(fleet, params, settings)
+
+
+@partial(Mode, _format_sizes, SizingParams, options=(capacity_option(), _KEDA), usage=_SIZE_USAGE)
+def size(fleet: Fleet, _: Settings, params: SizingParams) -> LazyResult:
+    """Find how many consumers each group needs, and its load with other numbers of members."""
+    return size_groups(fleet, params)
+
+
+@partial(Mode, _format_membership, MembershipParams, options=(_TIMES,), loads=False)
+def membership(fleet: Fleet, settings: Settings, params: MembershipParams) -> LazyResult:
+    """Choose static or dynamic membership and a session timeout, from what deploys and crashes pause."""
+    return advise_membership(fleet, params, settings)
+
+
+@partial(Mode, _format_zones, ZoneParams)
+def zones(fleet: Fleet, _: Settings, params: ZoneParams) -> LazyResult:
+    """Measure what groups read across zones, and find what reduces it."""
+    return measure_zone_traffic(fleet, params)
+
+
+@partial(
+    Mode, _format_unused, UnusedParams, options=(_BEFORE,), usage=(_check_filters,), loads=False, read=_read_evidence
+)
+def unused(fleet: Fleet, _: Settings, params: UnusedParams, evidence: UnusedEvidence) -> LazyResult:
+    """Find topics, groups, and subscriptions without a known use, and how to remove them safely."""
+    return find_unused(fleet, evidence, params)
+
+
+PARTS = (size, membership, zones, unused)
+"""The commands below `advise`."""

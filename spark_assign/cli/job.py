@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from spark_assign.cli.locations import LOCATION
 from spark_assign.cli.options import CONFIG, check_rule, location_option
@@ -243,26 +244,49 @@ class Job(Command):
         words: words of the command: `("replicas", "place")`.
         label: name of the job in messages.
         usage: which options go together.
+        commands: jobs whose names follow its own, by name: `size` of `advise size`.
         input_errors, progress: see `run_job`.
     """
 
     words: Sequence[str]
     label: str
     usage: Sequence[Rule]
+    commands: Mapping[str, Job]
     input_errors: Sequence[type[Exception]]
     progress: bool
 
     @property
     def environment(self) -> str:
         """The start of the names of the environment variables that have values of its options."""
-        return "_".join([ENVIRONMENT, *self.words]).upper()
+        return "_".join([ENVIRONMENT, *self.words]).upper().replace("-", "_")
 
-    def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Returns the context of the command, in which environment variables have values of its options."""
-        return super().make_context(*args, **{"auto_envvar_prefix": self.environment, **extra})
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
+        """Returns the context of the command, in which environment variables have values of its options.
+
+        It is that of another job if the first argument names one of `commands`.
+        """
+        if args and args[0] in self.commands:
+            name, *words = args
+            return self.commands[name].make_context(f"{info_name} {name}", words, *more, **extra)
+        return super().make_context(info_name, args, *more, **{"auto_envvar_prefix": self.environment, **extra})
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the options, and the commands."""
+        super().format_options(ctx, formatter)
+        if self.commands:
+            with formatter.section("Commands"):
+                formatter.write_dl([(name, each.get_short_help_str(120)) for name, each in self.commands.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Returns the commands with names that start with `incomplete`, and the options."""
+        is_first = ParameterSource.COMMANDLINE not in map(ctx.get_parameter_source, ctx.params)
+        names = [CompletionItem(name) for name in self.commands if is_first and name.startswith(incomplete)]
+        return [*names, *super().shell_complete(ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> int:
-        """Runs the job and returns its exit code."""
+        """Runs the job of the context and returns its exit code."""
+        if isinstance(ctx.command, Job) and ctx.command is not self:
+            return ctx.command.invoke(ctx)
         options, run = _options(ctx), self.callback
         assert run is not None
 
@@ -312,6 +336,7 @@ def job(
     name: str,
     label: str | None = None,
     usage: Sequence[Rule] = (),
+    commands: Sequence[Job] = (),
     input_errors: Sequence[type[Exception]] = (SparkAssignError,),
     progress: bool = True,
     config: Callable[[Any], Any] = CONFIG,
@@ -324,7 +349,7 @@ def job(
         exit_codes: end of its help text.
         name: name of the command.
         label: name in messages, if it is another: that of the command of which this is a subcommand.
-        usage: which options go together (`Job`).
+        usage, commands: see `Job`.
         input_errors, progress: see `run_job`.
         config: the option `--config`; default: a file with the values of the flags (`settings_file`).
         markdown: whether `-o markdown` is one of the formats.
@@ -338,6 +363,7 @@ def job(
         log_format, verbose, settings, outcome, printed, *own = made.params
         made.params = [*own, printed, outcome, log_format, settings, verbose]
         made.label, made.usage, made.input_errors, made.progress = label or name, usage, input_errors, progress
+        made.commands = {str(each.name): each for each in commands}
         made.words = (name,) if label is None else (label, name)
         return made
 

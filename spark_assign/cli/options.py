@@ -108,7 +108,7 @@ def parameter_options(parameters: type, *names: str, condition: str = "", defaul
     Args:
         parameters: the dataclass.
         names: names of the fields, in order; by default all that have a `Param`.
-        condition: see `conditional`.
+        condition: when the options apply, such as `With --history`; empty: always.
         defaults: whether an option that isn't given has the default of the dataclass, instead of None.
     """
     known = {each.name: each for each in parameter_fields(parameters)}
@@ -151,7 +151,8 @@ _RANGES = {int: click.IntRange, float: click.FloatRange}
 def _help(field: ParameterField, condition: str) -> str:
     """Returns what a field means, with its default."""
     is_name = "." in field.about.partition(" ")[0]  # such as group.id
-    about = conditional(condition, field.about if is_name else f"{field.about[:1].upper()}{field.about[1:]}")
+    about = field.about if is_name or condition else f"{field.about[:1].upper()}{field.about[1:]}"
+    about = f"{condition}: {about}" if condition else about
     if field.is_repeatable:
         return f"{about}.{REPEATABLE}"
     if "default: " in about or field.default in (None, ()) or field.type is bool:
@@ -357,6 +358,23 @@ def snapshot_output_options(formats: Sequence[str]) -> Decorator:
     )
 
 
+def moved_option(flag: str, command: str, names: Iterable[str] = ()) -> Decorator:
+    """Returns a hidden option that is now a command: its use is an error with the command.
+
+    Args:
+        flag: the flag.
+        command: the command, with `{}` for the value of the option.
+        names: values that the option had; empty: any.
+    """
+
+    def refuse(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.UsageError(f"{flag} {value} is now a command: {command.format(value)}", ctx)
+
+    kind = click.Choice([*names]) if names else None
+    return click.option(flag, type=kind, hidden=True, expose_value=False, callback=refuse, help="Now a command.")
+
+
 def patterns(flag: str, help: str) -> Decorator:
     """Returns a repeatable option whose values are shell patterns: a tuple."""
     return click.option(flag, metavar="GLOB", multiple=True, help=help + REPEATABLE)
@@ -403,19 +421,14 @@ def openmetrics_option() -> Decorator:
     return click.option("--openmetrics", metavar="FILE", type=PATH, help=help)
 
 
-def conditional(condition: str, help: str) -> str:
-    """Returns the help of an option that holds only under a condition, such as `With --history`; empty: always."""
-    return f"{condition}: {help[0].lower()}{help[1:]}" if condition else help
-
-
-def leader_client_option(condition: str = "") -> Decorator:
-    """Returns `--leader-client` (`conditional`)."""
+def leader_client_option() -> Decorator:
+    """Returns `--leader-client`."""
     help = (
         "Client library, and optionally its version, of the group leader, by shell pattern of the group ID. The first "
         "matching pattern wins. Example: payments-*=Java@2.8."
     )
     keys = ("groups", "library", "version")
-    return named_values("--leader-client", "GLOB=LIB[@V]", conditional(condition, help), keys=keys)
+    return named_values("--leader-client", "GLOB=LIB[@V]", help, keys=keys)
 
 
 PAUSE_TIMES = ("heartbeat_interval_ms", "poll_interval_ms", "revoke_ms", "restore_ms")
@@ -548,7 +561,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) 
     path = path or (SETTINGS_FILE if SETTINGS_FILE.is_file() else None)
     if path is not None and not ctx.resilient_parsing:
         try:
-            ctx.default_map = defaults(path, getattr(ctx.command, "words", ()), ctx.command.params)
+            ctx.default_map = defaults(path, ctx.command)
         except ConfigError as error:
             raise click.UsageError(str(error), ctx) from error
     return path

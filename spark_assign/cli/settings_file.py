@@ -32,22 +32,22 @@ SETTINGS_FILE = Path("spark-assign.toml")
 """File that is read if `--config` isn't given, and the working folder has it."""
 
 
-def defaults(path: Path, command: Sequence[str], parameters: Sequence[click.Parameter]) -> dict[str, Any]:
+def defaults(path: Path, job: click.Command) -> dict[str, Any]:
     """Returns values for a job's flags from a settings file, by flag name.
 
     Args:
         path: the file.
-        command: words of the command, such as `("replicas", "place")`.
-        parameters: parameters of the job.
+        job: the job. Commands below it may have sections in its section.
 
     Raises:
         ConfigError: the file can't be read, a key isn't a flag of the job, or a value is invalid.
     """
     from spark_assign.cli.settings_model import LOCATION_TYPES, TABLES, in_words, model_of
 
-    model = model_of(parameters)
-    tables = [*TABLES, *(str(each.name) for each in parameters if each.multiple)]
-    settings = {key.replace("-", "_"): value for key, value in from_file(path, command, tables).items()}
+    model = model_of(job.params)
+    tables = [*TABLES, *(str(each.name) for each in job.params if each.multiple)]
+    words, below = (getattr(job, name, ()) for name in ("words", "commands"))
+    settings = {k.replace("-", "_"): v for k, v in from_file(path, words, tables).items() if k not in below}
     for name in TABLES:
         if name in model.model_fields and isinstance(settings.get(name), str):
             settings[name] = {"location": settings[name]}
@@ -56,7 +56,7 @@ def defaults(path: Path, command: Sequence[str], parameters: Sequence[click.Para
         values |= {keys[inner]: value for inner, value in values.pop(name, {}).items()}
     values = {name: in_words(value) for name, value in values.items()}
     folder = str(path.absolute().parent)
-    locations = {each.name for each in parameters if each.type.name in LOCATION_TYPES}
+    locations = {each.name for each in job.params if each.type.name in LOCATION_TYPES}
     for name in locations & values.keys():
         value = values[name]
         values[name] = [resolve(each, folder) for each in value] if isinstance(value, list) else resolve(value, folder)

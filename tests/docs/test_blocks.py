@@ -307,7 +307,7 @@ def test_events_of_a_simulation() -> None:
     for row in rows:
         for name in re.findall(r"\b[a-z]+_[a-z_]+\b", " ".join(row[1:])):
             assert name in protocol_schemas.EVENTS.names, row
-    assert {row[0].strip("`") for row in table("docs/simulate.md", "| `--scenario` |")} == set(SCENARIOS)
+    assert {row[0].strip("`") for row in table("docs/simulate.md", "| `simulate` |")} == set(SCENARIOS)
 
 
 def test_files_and_names_that_the_pages_speak_of() -> None:
@@ -341,10 +341,11 @@ def test_commands_of_other_tests_are_run() -> None:
 def test_the_commands_of_the_symptoms() -> None:
     """docs/questions.md: each command of its tables has the options of its job, and is one of a kind on its line."""
     rows = [line for line in (ROOT / "docs/questions.md").read_text().splitlines() if line.startswith("| ")]
-    found = [shlex.split(text) for row in rows for text in re.findall(r"`((?:[a-z]+) --[^`]*|replicas [^`]*)`", row)]
+    command = r"`([a-z]+(?: \w\S*)* --[^`]*)`"
+    found = [shlex.split(text) for row in rows for text in re.findall(command, row)]
     assert len(found) > 30
     for job, *words in found:
         main = importlib.import_module(f"jobs.{job}").main
-        if job == "replicas":
+        if words[0] in main.commands:
             main, words = main.commands[words[0]], words[1:]
         main.parse(words)

@@ -89,13 +89,13 @@ def test_wrong_usage_is_exit_code_2(submit: Submit, arguments: list[str], messag
 @pytest.mark.parametrize(
     ("arguments", "needs_spark"),
     [
-        (["simulate", "--scenario", "crash", "--pictures-dir", "x"], False),
-        (["simulate", "--scenario=crash"], False),
-        (["simulate", "--scenario", "deploy-fleet"], True),
+        (["simulate", "crash", "--pictures-dir", "x"], False),
+        (["simulate"], True),
+        (["simulate", "deploy-fleet"], True),
         (["simulate", "--fleet", "x"], True),
-        (["simulate", "--scenario", "90x10", "--output", "x", "--run-id", "one"], False),
-        (["simulate", "--scenario", "90x10", "--output", "x", "--output-format", "csv"], True),
-        (["plan", "--run-id", "--scenario"], True),
+        (["simulate", "90x10", "--output", "x", "--run-id", "one"], False),
+        (["simulate", "90x10", "--output", "x", "--output-format", "csv"], True),
+        (["plan", "--run-id", "crash"], True),
         (["snapshot", "--fleet-dir", "x"], False),
         (["snapshot", "--table-prefix", "x"], True),
         (["plan", "--fleet", "x", "--help"], False),
@@ -122,14 +122,14 @@ def test_history_with_sparks_reader_gets_the_kafka_source(submit: Submit) -> Non
 def test_a_script_of_ones_own_may_be_called_like_a_job(submit: Submit, tmp_path: Path) -> None:
     """It gets Spark, whatever its arguments are called."""
     (tmp_path / "simulate.py").write_text("")
-    done = submit("--dry-run", str(tmp_path / "simulate.py"), "--scenario", "crash")
+    done = submit("--dry-run", str(tmp_path / "simulate.py"), "crash")
     assert "bin/spark-submit" in done.stdout
 
 
 def test_a_story_needs_no_java(tmp_path: Path) -> None:
     """Not even an installed one."""
     pytest.importorskip("vl_convert", reason="drawing is an extra")
-    words = ["simulate", "--scenario", "textbook-join", "--pictures-dir", str(tmp_path)]
+    words = ["simulate", "textbook-join", "--pictures-dir", str(tmp_path)]
     command = [str(ROOT / "spark-submit.sh"), *words]
     without = {**os.environ, "JAVA_HOME": "/nowhere"}
     done = subprocess.run(command, env=without, capture_output=True, text=True, timeout=300, check=False)

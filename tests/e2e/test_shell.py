@@ -68,10 +68,10 @@ def test_a_person_types() -> None:
     """Commands, options, choices, and groups are completed. A warm answer takes less than a second of processor time.
     Ctrl-C ends a command or a line, and Ctrl-D the shell."""
     with terminal() as typed:
-        shown = typed.type("adv\t--on\tsi\t--sam\t--capacity '*=500' --details pricing-e\t\n")
+        shown = typed.type("adv\tsi\t--sam\t--capacity '*=500' --details pricing-e\t\n")
         assert "pricing-engine, range: over-provisioned" in shown, shown
         before = typed.cpu_seconds()
-        assert "billing-aggregator" in typed.type("advise --only size --sample --details 'billing*'\n")
+        assert "billing-aggregator" in typed.type("advise size --sample --details 'billing*'\n")
         assert typed.cpu_seconds() - before < MOST_CPU_SECONDS
         typed.type("advise --sample\n", until="in this process\r\n")
         assert "advise: interrupted" in typed.type("\x03")
@@ -110,6 +110,7 @@ def test_lines_of_a_file() -> None:
     ("adv", ["advise "]),
     ("ex", ["exit "]),
     ("replicas pl", ["place "]),
+    ("migrate to-r", ["to-release "]),
     ("plan --fail-on ", ["rejected "]),
     ("compare --fleet conf/sample-f", ["conf/sample-fleet/"]),
     ("plan --fleet conf/sample-fleet --group od", ["'odd [[]g][*]' "]),

@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     "arguments",
     [
-        "simulate --scenario textbook-join --picture png",
-        "simulate --scenario crash --variant static --variant static",
-        "simulate --scenario 90x10 --run-id one",
+        "simulate textbook-join --picture png",
+        "simulate crash --variant static --variant static",
+        "simulate 90x10 --run-id one",
     ],
 )
 def test_a_story_starts_neither_spark_nor_java(arguments: str, tmp_path: Path) -> None:

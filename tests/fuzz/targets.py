@@ -332,7 +332,7 @@ def read_settings(data: bytes, folder: Path) -> None:
     file.write_bytes(data)
     errors = []
     for read in (
-        lambda: settings_file.defaults(file, ("plan",), plan_job.main.params),
+        lambda: settings_file.defaults(file, plan_job.main),
         lambda: clusters_of(file),
         lambda: check_owners(str(file)),
     ):

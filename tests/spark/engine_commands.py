@@ -52,16 +52,16 @@ OF_THE_SAMPLE = {
     "--output-fleet ./past",
     "plan, of the past": "plan --fleet ./past --assignor configured --output ./plans --run-id past",
     "advise": f"advise --sample {ADVICE} --output ./advice --run-id r",
-    "advise, size": f"advise --only size --sample {ADVICE} --keda --output ./advice --run-id size",
-    "advise, membership": "advise --only membership --sample --details m* --output ./advice --run-id membership",
-    "advise, zones": "advise --only zones --sample --details s* --output ./advice --run-id zones",
+    "advise, size": f"advise size --sample {ADVICE} --keda --output ./advice --run-id size",
+    "advise, membership": "advise membership --sample --details m* --output ./advice --run-id membership",
+    "advise, zones": "advise zones --sample --details s* --output ./advice --run-id zones",
     "migrate": "migrate --sample --library Java --details * --output ./migrated --run-id r",
-    "migrate, upgrade": "migrate --sample --to-release 3.9 --leader-client *=Java@2.8 --details * --output ./migrated "
+    "migrate, upgrade": "migrate to-release 3.9 --sample --leader-client *=Java@2.8 --details * --output ./migrated "
     "--run-id upgrade",
-    "migrate, cooperative": "migrate --sample --to-cooperative shop-prod/orders-service",
+    "migrate, cooperative": "migrate to-cooperative shop-prod/orders-service --sample",
     "simulate": "simulate --sample --store-trace --output ./simulated --run-id r",
     "simulate, compare": "simulate --sample --compare --output ./simulated --run-id crash",
-    "simulate, Connect": "simulate --scenario 90x10 --output ./simulated --run-id connect",
+    "simulate, Connect": "simulate 90x10 --output ./simulated --run-id connect",
     "place": "replicas place --sample --output ./placed --run-id r",
     "reassign": "replicas reassign --sample --remove 3 "
     "--replication-factor *=2 --partitions-per-batch 50 --output ./reassigned --run-id r",

@@ -135,7 +135,7 @@ def test_events_of_a_fleet_are_simulated(
         assert re.search(f"good: bad-event: events: .*{problem}", capsys.readouterr().out)
     for more, problem in (
         (["--compare"], "--compare can't be used with --connect-events."),
-        (["--variant", "static"], "--variant requires a fleet"),
+        (["--variant", "static"], "--variant can't be used with --connect-events."),
     ):
         assert simulate.main([*words, *more, "--outcome", str(tmp_path / "outcome.json")]) == 2
         assert problem in (tmp_path / "outcome.json").read_text()

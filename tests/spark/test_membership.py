@@ -71,13 +71,13 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     place = two_members(tmp_path / "fleet", "range", 8)
     words = ["--fleet", str(place), "--restore-time", "1m", "--session-timeouts", "45s,90s", "--restart-time", "10s"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
-    assert job.main(["--only", "membership", *words, *out, "--fail-on", "rejected"]) == 1
+    assert job.main(["membership", *words, *out, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out
     assert "Groups: 1 to change, which saves " in printed
     assert "Change to static:" in printed
     assert "twice: duplicate-member: " in printed
     assert len(stored(tmp_path / "out", "options")) == 4 * 2 * 4
-    assert job.main(["--only", "membership", *words, "--min-session-timeout", "soon"]) == 2
+    assert job.main(["membership", *words, "--min-session-timeout", "soon"]) == 2
     assert "'soon' isn't a valid duration." in capsys.readouterr().err
 
 
@@ -86,9 +86,9 @@ def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.Cap
     """Those that `--details` names; none."""
     place = two_members(tmp_path / "fleet", "range", 8)
     words = ["--fleet", str(place), "--restore-time", "1m", "--session-timeouts", "45s,90s", "--restart-time", "10s"]
-    assert job.main(["--only", "membership", *words, "--details", "g*"]) == 0
+    assert job.main(["membership", *words, "--details", "g*"]) == 0
     printed = capsys.readouterr().out
     assert "g: Change to static. A rolling restart of 2 members, each away for 10 s, then pauses 80" in printed
     assert "    group.instance.id=g-0" in printed
-    assert job.main(["--only", "membership", *words, "--details", "nobody"]) == 0
+    assert job.main(["membership", *words, "--details", "nobody"]) == 0
     assert "No group matches nobody" in capsys.readouterr().out

@@ -71,46 +71,30 @@ def test_parameters_that_are_rejected(spark: SparkSession) -> None:
         plan_migration(given, settings=Settings(groups=given.groups))
 
 
-def test_options_that_hold_only_with_or_without_a_release(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """As the help of each states; in the wrong mode, the message names the flag. A settings file is no way around."""
-    helps = {option.opts[0]: str(getattr(option, "help", None)) for option in job.main.params}
-    modes = {flag: text.partition(": ")[0] for flag, text in helps.items() if "--to-release: " in text}
-    assert len(modes) == 11
-    values = {"--policy": "disabled", "--leader-client": "*=Java", "--broker-release": "4.3"}
-    values |= {"--server-assignor": "uniform", "--library": "Java", "--max-size": "5"}
-    problem = "can't be used with"
-    for flag, mode in modes.items():
-        release = [] if mode == "With --to-release" else ["--to-release", "3.9"]
-        assert job.main([flag, values.get(flag, "5s"), *release]) == 2
-        assert f"{flag} {problem if release else 'needs'} --to-release." in caplog.text
-    file = tmp_path / "migrate.toml"
-    file.write_text('policy = "disabled"\n')
-    caplog.clear()
-    assert job.main(["--config", str(file), "--to-release", "3.9"]) == 2
-    assert "--policy can't be used with --to-release." in caplog.text
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--to-cooperative", "good"], "--to-cooperative good: expected CLUSTER/GROUP."),
-        (["--to-cooperative", "c/g", "--policy", "upgrade"], "--policy can't be used with --to-cooperative."),
-        (["--to-cooperative", "c/g", "--to-release", "3.9"], "--to-release can't be used with --to-cooperative."),
-        (["--to-cooperative", "c/g", "--details", "*"], "--details can't be used with --to-cooperative."),
-        (["--session-timeout", "5ms"], "--session-timeout needs --to-cooperative."),
+        (["to-cooperative", "good"], "good: expected CLUSTER/GROUP."),
+        (["to-cooperative", "c/g", "--policy", "upgrade"], "migrate to-cooperative: No such option '--policy'"),
+        (["to-release", "3.9", "--broker-release", "4.3"], "migrate to-release: No such option '--broker-release'"),
+        (["--leader-client", "*=Java"], "migrate: No such option '--leader-client'"),
+        (["--to-release", "3.9"], "migrate: --to-release 3.9 is now a command: migrate to-release 3.9"),
+        (["--to-cooperative", "c/g"], "is now a command: migrate to-cooperative c/g"),
     ],
 )
-def test_options_of_the_switch_to_cooperative(words: list[str], message: str, caplog: pytest.LogCaptureFixture) -> None:
-    """In the wrong mode, the message names the flag."""
-    assert job.main(["--sample", *words]) == 2
-    assert message in caplog.text
+def test_options_of_commands(
+    words: list[str], message: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each command has its own."""
+    assert job.main([*words, "--sample"]) == 2
+    assert message in f"{caplog.text} {capsys.readouterr().err}"
 
 
 @pytest.mark.once
 def test_the_switch_to_cooperative(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One row per restart of the two bounces; a restart that can't be is rejected, which `--fail-on` looks for."""
     place = two_members(tmp_path / "fleet", "range", 4)
-    words = ["--fleet", str(place), "--to-cooperative", "c/g", "--fail-on", "rejected"]
+    words = ["to-cooperative", "c/g", "--fleet", str(place), "--fail-on", "rejected"]
     assert job.main([*words, "--session-timeout", "20s"]) == 0
     first, heading, *rows = capsys.readouterr().out.splitlines()
     assert first.startswith("Rolling steps hold for Java, franz-go, and Sarama clients only.")

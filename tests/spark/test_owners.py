@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from jobs import check, compare, history, plan, simulate
 from spark_assign.cli.owners import Owner, entries, read_owners, select_tables, with_owners
+from spark_assign.report.formatting import with_own_names
 from spark_assign.tables import connect
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import REJECTED
@@ -58,7 +59,7 @@ def test_filters(spark: SparkSession, tmp_path: Path) -> None:
 
     def found(group: tuple[str, ...] = (), owner: tuple[str, ...] = ()) -> list[list[str]]:
         options = SimpleNamespace(group=group, owners=str(file) if owner else None, owner=owner)
-        selected = select_tables(spark, tables, options)
+        selected = with_own_names(select_tables)(spark, tables, options)
         assert selected["topics"] is topics
         assert selected["loads"] is rejected
         assert selected["workers"].columns == workers.columns
@@ -77,7 +78,7 @@ def test_every_job_filters_by_group(spark: SparkSession, capsys: pytest.CaptureF
     words = ["--sample", "--group", "pricing-*"]
     assert compare.main([*words, "--assignors", "range"]) == 0
     assert "\n  range          1 " in capsys.readouterr().out
-    assert simulate.main(["--scenario", "textbook-join", "--group", "a"]) == 2
+    assert simulate.main(["textbook-join", "--group", "a"]) == 2
     assert history.main(["--sample", "--group", "orders-*", "--group", "data-*"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("1 group from ")

@@ -73,17 +73,18 @@ def test_variants_are_compared(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Use either --scenario NAME or a fleet (--fleet LOCATION or --sample)."),
-        (["--scenario", "picnic"], "'picnic' is not one of 'textbook-join'"),
-        (["--scenario", "crash", "--compare"], "--compare can't be used with --scenario: it needs a fleet."),
-        (["--scenario", "crash", "--output", "./x"], "--output can't be used with --scenario: it needs a fleet."),
-        (["--scenario", "crash", "--leave-group-on-close"], "--leave-group-on-close can't be used with --scenario"),
+        ([], "No fleet given. Use --fleet LOCATION, or --sample"),
+        (["--scenario", "crash"], "simulate: --scenario crash is now a command: simulate crash"),
+        (["crash", "--output", "./x"], "simulate crash: No such option '--output'"),
         (["--fleet", ".", "--leave-group-on-close"], "--leave-group-on-close needs --restore-bytes-per-second."),
         (["--fleet", ".", "--restore-bytes-per-second", "1", "--compare"], "and no --compare"),
         (["--fleet", ".", "--restore-bytes-per-second", "1", "--variant", "eager"], "--variant configured or static"),
-        (["--fleet", ".", "--pictures-dir", "x"], "--pictures-dir needs --scenario: to draw a fleet"),
+        (["--fleet", ".", "--pictures-dir", "x"], "simulate: No such option '--pictures-dir'"),
         (["--fleet", ".", *["--variant", "eager"] * 2], "simulated with one --variant"),
-        (["--scenario", "crash", "--sample"], "Use either --scenario NAME or a fleet"),
+        (
+            ["--fleet", ".", "--connect-events", "x", "--poll-interval", "1s"],
+            "--poll-interval can't be used with --connect-events.",
+        ),
         (["--fleet", ".", "--sample"], "--fleet and --sample are both given"),
     ],
 )

@@ -94,7 +94,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     }
     words = ["--fleet", str(written_as_json(tmp_path / "fleet", tables)), "--capacity", "g=15"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
-    assert job.main(["--only", "size", *words, *out, "--fail-on", "rejected"]) == 0
+    assert job.main(["size", *words, *out, "--fail-on", "rejected"]) == 0
     printed = capsys.readouterr().out
     assert "Too few members:" in printed
     curves = stored(tmp_path / "out", "curves")
@@ -102,11 +102,11 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
         *((number, False) for number in (1, 2, 3)),
         (4, True),
     ]
-    assert job.main(["--only", "size", *words, "--details", "g", "--keda"]) == 0
+    assert job.main(["size", *words, "--details", "g", "--keda"]) == 0
     assert "minReplicaCount: 4" in capsys.readouterr().out
-    assert job.main(["--only", "size", *words, "--keda"]) == 2
+    assert job.main(["size", *words, "--keda"]) == 2
     capsys.readouterr()
-    assert job.main(["--only", "size", *words, "--details", "g", "--keda", "--threads-per-pod", "2"]) == 0
+    assert job.main(["size", *words, "--details", "g", "--keda", "--threads-per-pod", "2"]) == 0
     assert 'lagThreshold: "900"  # 30 s of the capacity of a pod with 2 members' in capsys.readouterr().out
     for wrong in ("--member-counts=two", "--member-counts=2.5", "--threads-per-pod=0", "--pods-per-node=2"):
-        assert job.main(["--only", "size", *words, wrong]) == 2
+        assert job.main(["size", *words, wrong]) == 2

@@ -144,7 +144,7 @@ def test_rows_are_read_as_a_plan_is(spark: SparkSession, tmp_path: Path) -> None
     """Written here and by Spark in turns: the last one is the run, and nothing of those before it stays."""
     tables = {"costs": play_connect_story(ninety_by_ten(2, 2), **TIMES)["costs"]}
     schemas = {"costs": SIMULATION_TABLES["costs"]}
-    words = ["--scenario", "90x10", "--pictures-dir", str(tmp_path), "--output", str(tmp_path), "--run-id", "a run"]
+    words = ["90x10", "--pictures-dir", str(tmp_path), "--output", str(tmp_path), "--run-id", "a run"]
     words += ["--output-format"]
     assert simulate.main([*words, "parquet"]) == 0
     assert simulate.main([*words, "json"]) == 0

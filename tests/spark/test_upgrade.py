@@ -59,7 +59,7 @@ def test_from_eager_to_cooperative(spark: SparkSession) -> None:
 def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The tables are written; exit codes."""
     place = two_members(tmp_path / "fleet", "sticky", 4)
-    words = ["--fleet", str(place), "--to-release", "3.9", "--leader-client", "g=Java@2.8"]
+    words = ["to-release", "3.9", "--fleet", str(place), "--leader-client", "g=Java@2.8"]
     out = ["--output", str(tmp_path / "out"), "--run-id", "r", "--output-format", "json"]
     assert job.main([*words, *out, "--fail-on", "rejected"]) == 1
     printed = capsys.readouterr().out
@@ -72,7 +72,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.once
 def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Their restarts; no group."""
-    words = ["--fleet", str(two_members(tmp_path / "fleet", "sticky", 4)), "--to-release", "3.9"]
+    words = ["to-release", "3.9", "--fleet", str(two_members(tmp_path / "fleet", "sticky", 4))]
     words += ["--leader-client", "g=Java@2.8"]
     assert job.main([*words, "--details", "g*"]) == 0
     printed = capsys.readouterr().out

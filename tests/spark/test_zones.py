@@ -91,10 +91,7 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     place = written_as_json(tmp_path / "fleet", tables)
     out = tmp_path / "out"
     words = ["--fleet", str(place), "--output", str(out), "--run-id", "r", "--output-format", "json"]
-    assert (
-        job.main(["--only", "zones", *words, "--price-per-gb", "0.01", "--currency", "EUR", "--fail-on", "rejected"])
-        == 1
-    )
+    assert job.main(["zones", *words, "--price-per-gb", "0.01", "--currency", "EUR", "--fail-on", "rejected"]) == 1
     output = capsys.readouterr().out
     assert all(words in output for words in ("a day in total:", "EUR", "duplicate-member"))
     batch = json.loads((out / "json" / "reorder" / "shop-prod" / "reassign-001.json").read_text())
@@ -106,12 +103,12 @@ def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixt
     moves = [json.loads(line) for file in out.glob("replica_moves/run_id=r/attempt=*/*.json") for line in file.open()]
     assert moves
     manifest = read_run(spark, str(out), "r", schemas=ZONES_TABLES).manifest
-    assert (manifest.content["outcome"]["job"], manifest.content["inputs"]["only"]) == ("advise", "zones")
+    assert (manifest.content["outcome"]["job"], manifest.content["inputs"]["mode"]) == ("advise", "zones")
     assert report.main(["--advice", str(out), "--output-file", str(tmp_path / "page.html")]) == 2
     assert [row["saved_per_day"] for row in moves] == pytest.approx(
         [row["saved_bytes_per_day"] / 1e9 * 0.01 for row in moves]
     )
-    assert job.main(["--only", "zones", "--fleet", str(place), "--price-per-gb", "nan"]) == 2
+    assert job.main(["zones", "--fleet", str(place), "--price-per-gb", "nan"]) == 2
 
 
 @pytest.mark.once
@@ -119,5 +116,5 @@ def test_groups_in_words(spark: SparkSession, tmp_path: Path, capsys: pytest.Cap
     """All ways of a group, where consumers fetch from followers."""
     tables = {name: [{"cluster": "shop-prod"} | row for row in rows] for name, rows in given.ZONES.items()}
     place = written_as_json(tmp_path / "fleet", tables)
-    assert job.main(["--only", "zones", "--fleet", str(place), "--details", "billing", "--follower-fetching"]) == 0
+    assert job.main(["zones", "--fleet", str(place), "--details", "billing", "--follower-fetching"]) == 0
     assert "Saves 51.84 USD a day, and moves 3 of 3 partitions once" in capsys.readouterr().out

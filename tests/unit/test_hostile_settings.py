@@ -79,7 +79,7 @@ def test_settings_of_a_plan(name: str, file: Path) -> None:
     text, message = PLAN[name]
     started = time.process_time()
     with pytest.raises(ConfigError) as error:
-        defaults(written(file, text), ("plan",), commands()["plan"].params)
+        defaults(written(file, text), commands()["plan"])
     assert message in str(error.value)
     assert str(file) in str(error.value)
     assert len(str(error.value)) < 40_000
@@ -105,9 +105,8 @@ def test_paths_of_a_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None
 )
 def test_sections_of_a_job(text: str, message: str, file: Path) -> None:
     """A scalar where a section must stand."""
-    parameters = commands()["replicas place"].params
     with pytest.raises(ConfigError) as error:
-        defaults(written(file, text), ("replicas", "place"), parameters)
+        defaults(written(file, text), commands()["replicas place"])
     assert message in str(error.value)
 
 

@@ -20,7 +20,6 @@ from click.core import ParameterSource
 from click.testing import CliRunner
 
 from jobs import _entry
-from spark_assign.cli.advice_modes import MODES
 from spark_assign.cli.job import Command, Job, Options, job
 from spark_assign.cli.options import (
     DURATION,
@@ -47,11 +46,12 @@ SNAPSHOTS = ("snapshot",)
 
 
 def commands() -> dict[str, Job]:
-    """Every job by its words; of `replicas` each of its three."""
+    """Every job by its words."""
     found: dict[str, Job] = {}
     for name in NAMES:
         main = importlib.import_module(f"jobs.{name}").main
-        found |= {f"{name} {each}": made for each, made in getattr(main, "commands", {}).items()} or {name: main}
+        found |= {name: main} if isinstance(main, Job) else {}
+        found |= {f"{name} {each}": made for each, made in main.commands.items()}
     return found
 
 
@@ -446,24 +446,29 @@ def test_which_engine(bare: pytest.MonkeyPatch) -> None:
 
 
 @cases(
-    "words message",
-    ("--only size --keda", "--keda needs --details."),
-    ("--keda --details *", "--keda needs --only size."),
-    ("--only zones --session-bounds 6s,30min", "--session-bounds needs --only membership."),
-    ("--only membership --min-daily-savings 0", "--min-daily-savings needs --only zones."),
-    ("--only zones --capacity *=5", "--capacity doesn't apply to --only zones. Leave out one of them."),
-    ("--only size --min-members 1", "--min-members doesn't apply to --only size. Leave out one of them."),
-    ("--only size --restore-time 5ms", "--restore-time doesn't apply to --only size. Leave out one of them."),
+    "job words message",
+    ("advise", ["size", "--keda"], "advise: --keda needs --details."),
+    ("advise", ["--keda"], "advise: No such option '--keda'"),
+    ("advise", ["size", "--min-members", "1"], "advise size: No such option '--min-members'"),
+    ("advise", ["--only", "size"], "advise: --only size is now a command: advise size"),
+    ("advise", ["--config", "FILE"], "advise: --only size is now a command: advise size"),
 )
-def test_flags_of_advise_that_only_needs(words: str, message: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A flag that the mode doesn't have is wrong usage, before Spark starts."""
-    assert importlib.import_module("jobs.advise").main(["--sample", *words.split()]) == 2
-    assert message in caplog.text
+def test_commands_below_a_job(
+    job: str, words: list[str], message: str, tmp_path: Path, caplog: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each has its own options. The option that it was is wrong usage that names it, also in a settings file."""
+    (tmp_path / "old.toml").write_text('[advise]\nonly = "size"\n[advise.size]\nkeda = true\n')
+    words = [str(tmp_path / "old.toml") if word == "FILE" else word for word in words]
+    assert importlib.import_module(f"jobs.{job}").main([*words, "--sample"]) == 2
+    assert message in f"{caplog.text} {capsys.readouterr().err}"
 
 
-def test_help_of_advise_names_the_modes_that_have_a_flag() -> None:
-    """A flag that only one mode has begins with that mode."""
-    for param in importlib.import_module("jobs.advise").main.params:
-        modes = [only for only, mode in MODES.items() if param.name in mode.flags]
-        prefixes = re.findall(r"^With --only (\w+)|^(Without --only)", param.help)
-        assert prefixes == ([(modes[0] or "", "" if modes[0] else "Without --only")] if len(modes) == 1 else [])
+def test_settings_of_commands_below_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A section inside that of the job, and variables with the words of the command."""
+    file = tmp_path / "settings.toml"
+    file.write_text("[advise]\nmin_members = 3\n[advise.size]\nthreads_per_pod = 2\n")
+    advise = importlib.import_module("jobs.advise").main
+    monkeypatch.setenv("SPARK_ASSIGN_ADVISE_SIZE_HEADROOM", "0.5")
+    options = advise.parse(["size", "--config", str(file)])
+    assert (options.threads_per_pod, options.headroom) == (2, 0.5)
+    assert advise.parse(["--config", str(file)]).min_members == 3

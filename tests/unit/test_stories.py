@@ -57,12 +57,12 @@ def test_wrong_times_and_rejected_groups(
 ) -> None:
     """Exit codes 2 and 1, as with a fleet."""
     place = ["--pictures-dir", str(tmp_path / "here")]
-    assert simulate.main(["--scenario", "90x10", "--connect-stop-time", "-1", *place]) == 2
+    assert simulate.main(["90x10", "--connect-stop-time", "-1", *place]) == 2
     assert "'-1' isn't a valid duration. Use a number and a unit, for example 500ms" in capsys.readouterr().err
     pictures = ["--pictures-dir", str(tmp_path / "here")]
-    assert simulate.main(["--scenario", "crash", "--heartbeat-interval", "50s", *pictures]) == 2
+    assert simulate.main(["crash", "--heartbeat-interval", "50s", *pictures]) == 2
     assert "simulate: settings: heartbeat_interval_ms is 50000, expected less than session_timeout_ms" in caplog.text
-    endless = ["--scenario", "textbook-join", "--rebalance-timeout", "3s", "--revoke-time", "4s", *pictures]
+    endless = ["textbook-join", "--rebalance-timeout", "3s", "--revoke-time", "4s", *pictures]
     assert simulate.main([*endless, "--fail-on", "rejected"]) == 1
     assert simulate.main(endless) == 0
     assert "scenario/textbook-join: does-not-converge" in capsys.readouterr().out

@@ -110,7 +110,7 @@ def advise_follower_fetching(groups: Sequence[GroupFindings], params: AdvicePara
         f"{params.currency} a day, and no partition moves.",
         "Followers are slightly behind the leader. All brokers restart once. Consumers need client.rack, and a client "
         "library that supports KIP-392.",
-        "advise --only zones",
+        "advise zones",
         SELECTOR,
     ).in_money(params, gain, None)
     if fetching:
@@ -195,7 +195,7 @@ def _replica_item(kind: str, gains: Sequence[float], copies: float, params: Advi
         f"replicas-{kind}",
         f"{text}: saves {gain / DAYS:,.2f} {params.currency} a day.",
         risk,
-        "advise --only zones --output LOCATION",
+        "advise zones --output LOCATION",
         f"kafka-reassign-partitions.sh --execute --reassignment-json-file LOCATION/json/{kind}/…",
     ).in_money(params, gain, None, copies if kind == MOVE else 0.0)
 
@@ -210,7 +210,7 @@ def advise_missing_facts(
     unsized = sum((group.sizes.get(group.assignor) or {}).get("verdict") == NO_CAPACITY for group in groups)
     if unsized:
         text = f"Set the capacity of a member: it is unknown for {count(unsized, 'group')}, because no member has lag."
-        yield _missing_fact_item("capacity", text, "advise --only size --capacity 'GLOB=RATE'", "groups.capacity")
+        yield _missing_fact_item("capacity", text, "advise size --capacity 'GLOB=RATE'", "groups.capacity")
     current = [row for group in groups if (row := group.options.get((CURRENT, fetching)))]
     unknown = [row for row in current if row["cost_per_day"] is None and row["cost_at_most"] is not None]
     stake = sum((row["cost_at_most"] - row["cost_at_least"]) for row in unknown) * DAYS
@@ -220,7 +220,7 @@ def advise_missing_facts(
             f"{count(len(unknown), 'group')} is unknown, "
             f"and might cost up to {stake:,.2f} {params.currency} a month more."
         )
-        yield _missing_fact_item("racks", text, "advise --only zones", "client.rack, broker.rack")
+        yield _missing_fact_item("racks", text, "advise zones", "client.rack, broker.rack")
 
 
 def _missing_fact_item(action: str, text: str, command: str, settings: str | None = None) -> AdviceItem:

@@ -272,7 +272,7 @@ def propose_for_zones(group: GroupFindings, params: AdviceParams, fetching: bool
         f"{'Rebalance with' if is_own else 'Use'} {best}{rack_aware}: its cross-zone reads cost "
         f"{row['cost_per_day']:,.2f} {params.currency} a day instead of {current:,.2f}.{extra_cost}",
         f"{row['moved'] or 0:,} of {row['partitions']:,} partitions move once. {steps}".strip(),
-        f"advise --only zones --details {shell_pattern_word(group.group_id)}",
+        f"advise zones --details {shell_pattern_word(group.group_id)}",
         setting,
         best,
     )
@@ -299,7 +299,7 @@ def propose_membership(group: GroupFindings, params: AdviceParams) -> AdviceItem
         row["recommendation"],
         row["summary"],
         " ".join(filter(None, risks)),
-        f"advise --only membership --details {shell_pattern_word(group.group_id)}",
+        f"advise membership --details {shell_pattern_word(group.group_id)}",
         row["settings"],
         COOPERATIVE if "cooperative" in row["recommendation"] else group.assignor,
         gain,
@@ -653,7 +653,7 @@ def _add_size_advice(resolved: ResolvedAdvice, params: AdviceParams) -> None:
 
 def _scale_up_item(group: GroupFindings, row: Row, params: AdviceParams) -> AdviceItem:
     """Returns the advice to add members, or partitions if no number of members keeps up."""
-    command = f"advise --only size --details {shell_pattern_word(group.group_id)}"
+    command = f"advise size --details {shell_pattern_word(group.group_id)}"
     if row["verdict"] == CANNOT_KEEP_UP:
         capacity = row["capacity"] / (1 + params.headroom)
         is_unseen = "librdkafka" in read_clients(group.client_libraries) and group.assignor in UNSEEN_BY_LEADER
@@ -730,7 +730,7 @@ def _add_scale_down(resolved: ResolvedAdvice, row: Row, params: AdviceParams) ->
             SCALE_DOWN,
             f"Run {count(target, 'member')} instead of {members:,}.{spare} {row['reason']}",
             f"{_move_risk(curve)} The load comes from the readings, which must include the busiest hours.",
-            f"advise --only size --details {shell_pattern_word(group.group_id)} --keda",
+            f"advise size --details {shell_pattern_word(group.group_id)} --keda",
             f"minReplicaCount: {target}",
             row["assignor"],
         ).in_money(params, params.consumers(members - target), curve["paused_partition_seconds"])
