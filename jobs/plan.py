@@ -20,7 +20,6 @@ from spark_assign.cli.locations import require_output
 from spark_assign.cli.options import (
     ListType,
     exit_codes,
-    flag_of,
     fleet_or_sample,
     given_parameters,
     input_options,
@@ -32,6 +31,7 @@ from spark_assign.cli.options import (
     packaged_conf,
     parameter_options,
     patterns,
+    refuse_flags,
     sample,
     top,
 )
@@ -127,10 +127,8 @@ def check_usage(options: Options) -> None:
     if not options.explain and not options.details:
         require_output(options.output or OUTPUT)
         return
-    for name, source in options.given.items():
-        if source is ParameterSource.COMMANDLINE and name.startswith(("output", "run_id", "openmetrics", "fail_on")):
-            flag = "--explain" if options.explain else "--details"
-            raise ConfigError(f"{flag} writes no plan. Remove {flag_of(name)}.")
+    flag = "--explain" if options.explain else "--details"
+    refuse_flags(options, ("output", "run_id", "openmetrics", "fail_on"), f"{flag} writes no plan")
 
 
 @job(__doc__, EXIT_CODES, name="plan", usage=(with_defaults, "--details excludes --explain", check_usage))

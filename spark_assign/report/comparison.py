@@ -94,6 +94,7 @@ NOTED = View(
     *("comparison", "members without partitions, and uneven assignments"),
     [GROUP, _CHANGE, "assignor max/mean_per_topic=topic_max_over_mean note"],
     "-members_without_partitions, -topic_max_over_mean, cluster, group_id, what_if, assignor",
+    listed="notes",
 )
 VIEWS = {"ways": SWITCHES, "gains": IMPROVED, "totals": TOTALS, "notes": NOTED}
 """The tables of the page, in order."""

@@ -117,15 +117,21 @@ def test_a_cluster_that_the_snapshot_lacks(review: Review) -> None:
 
 
 @cases(
-    "words",
-    ["--top", "3"],
-    ["--standby-replicas", "1"],
-    ["--restore-bytes-per-second", "1e6"],
+    "flag value message",
+    ("--top", "3", "--changes prints a comment with limits of its own. Remove --top."),
+    ("--run-id", "x", "Remove --run-id."),
+    ("--output-format", "csv", "Remove --output-format."),
+    ("--standby-replicas", "1", "--standby-replicas can't be used with --changes"),
+    ("--restore-bytes-per-second", "1e6", "--restore-bytes-per-second can't be used with --changes"),
 )
-def test_options_of_other_reports(review: Review, words: list[str]) -> None:
-    """Exit code 2: the comment has no such lists, and no Streams groups."""
-    assert review.of("", "", *words) == 2
-    assert f"{words[0]} can't be used with --changes" in review.messages
+def test_options_of_other_reports(
+    review: Review, monkeypatch: pytest.MonkeyPatch, flag: str, value: str, message: str
+) -> None:
+    """Exit code 2: the comment has no such lists, no tables, and no Streams groups. What isn't a flag is for others."""
+    assert review.of("", "", flag, value) == 2
+    assert message in review.messages
+    monkeypatch.setenv("SPARK_ASSIGN_COMPARE_TOP", "3")
+    assert review.of("", "") == 0, review.messages
 
 
 def test_client_settings(review: Review) -> None:

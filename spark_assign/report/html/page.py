@@ -22,7 +22,7 @@ from spark_assign.report import plan_page
 from spark_assign.report import replicas as replica_placement
 from spark_assign.report import share_and_streams as streams_groups
 from spark_assign.report import simulation as simulations
-from spark_assign.report.formatting import Rows, visible, with_own_names
+from spark_assign.report.formatting import Rows, count, visible, with_own_names
 from spark_assign.report.listed_groups import name_clusters_of
 from spark_assign.report.report_data import PlanRows
 from spark_assign.simulation.simulate_groups import Simulation
@@ -190,6 +190,7 @@ def _template() -> Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters["counted"] = count
     return environment.get_template("page.html")
 
 
