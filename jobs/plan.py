@@ -314,7 +314,7 @@ def _details(options: Options, fleet: Fleet | None, clusters: ConnectFleet | Non
                 known = {"members": fleet.members.where(only), "loads": fleet.loads, "offsets": offsets}
                 found = read_group_members({name: once.tables[name].where(only) for name in tables}, known)
                 texts.append(format_group_members(metrics, found))
-            texts.append(rejected)
+            texts += [rejected, "\n".join(planned.fleet.unknown)]
     texts += [_details_of_kind(each, fleet, clusters, options.top) for each in others]
     print("\n\n".join(filter(None, texts)))
     return 0
