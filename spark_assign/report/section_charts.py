@@ -247,16 +247,14 @@ def draw_heat_map(
     names = [textwrap.wrap(name, label_width // 7, max_lines=_MAX_NAME_LINES, placeholder="…") for name in rows]
     more = _LINE_HEIGHT * (max(map(len, names), default=1) - 1)  # room below the first line of each name
     step = (charts.width() - label_width) / max(len(columns), 1)
-    values = []
-    for cell in cells:
-        pale = _MIN_OPACITY + (_MAX_OPACITY - _MIN_OPACITY) * math.sqrt(cell.value / most)
-        values.append({"row": cell.row, "column": cell.column, "pale": pale, "words": cell.words})
+    pale, dark = _MIN_OPACITY, _MAX_OPACITY
+    values = [{**vars(cell), "pale": pale + (dark - pale) * math.sqrt(cell.value / most)} for cell in cells]
     every = max(1, math.ceil(90 / step))
 
     def named(field: str, names: Sequence[str | list[str]], **looks: Any) -> Any:
         """Returns an axis of numbers from 0, labeled with names, or with the lines of names."""
-        labels = {"title": None, "ticks": False, "domain": False}
-        axis = dict(**labels, labelExpr=f"{json.dumps(list(names))}[datum.value]", **looks)
+        labels = f"{json.dumps(list(names))}[datum.value]"
+        axis = {"title": None, "ticks": False, "domain": False, "labelExpr": labels, **looks}
         return charts.channel(field, scale={"domain": list(range(len(names))), "paddingInner": 0.06}, axis=axis)
 
     shown = list(range(0, len(columns), every))

@@ -103,7 +103,7 @@ def report(
     results = [plan, simulation, replicas, drift, history, streams]
     given_tables = [getattr(each, "tables", each) for each in results if each is not None]
     name_clusters_of(comparison, advice, *_dataframes(given_tables), unless_known=True)
-    planned = None if plan is None else plan_page.plan_rows(plan, offsets, snapshot or {})
+    planned = None if plan is None else plan_page.plan_rows(plan, {**(snapshot or {}), "offsets": offsets})
     listed = () if planned is None else planned.groups
     given: dict[str, tuple[Callable[..., Mapping[str, Rows]], Any]] = {
         "comparison": (partial(comparisons.compare_rows, listed=listed), comparison),
