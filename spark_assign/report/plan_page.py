@@ -220,7 +220,7 @@ def _bars(classes: Rows) -> list[Bar]:
     labels = ["1.00", *(f"to {edge:.2f}" for edge in EDGES[1:]), f"over {EDGES[-1]:.2f}"]
     numbered = list(enumerate(labels))
     if any(at == NOTHING_ASSIGNED for at, _ in found):
-        numbered.append((NOTHING_ASSIGNED, "no partitions"))
+        numbered.append((NOTHING_ASSIGNED, "none"))
     return [Bar(label, found[at, True], found[at, False]) for at, label in numbered]
 
 

@@ -200,7 +200,7 @@ def test_what_cannot_be_read_is_named() -> None:
     later = replace(a, assignment=consumer_protocol.Assignment((), struct.pack(">ii", 12, 12)))
     assert _problem([later, b]) == "member a: AssignmentInfo: version 12: expected 1 to 11"
     fewer = replace(a, assignment=consumer_protocol.Assignment((("clicks", 0),), answer([])))
-    assert _problem([fewer, b]) == "member a: AssignmentInfo: 0 tasks of 1 partitions"
+    assert _problem([fewer, b]) == "member a: AssignmentInfo: 0 tasks of 1 partition"
 
 
 def test_two_topologies_are_named() -> None:
