@@ -259,8 +259,7 @@ def draw_heat_map(
 
     shown = list(range(0, len(columns), every))
     x = named("column:O", columns, labelAngle=0, labelAlign="left", labelLimit=200, values=shown)
-    lines = {"labelLimit": 0, "labelLineHeight": _LINE_HEIGHT, "labelOffset": -more / 2}
-    y = named("row:O", names, minExtent=label_width, **lines)
+    y = named("row:O", names, labelLimit=0, labelLineHeight=_LINE_HEIGHT, labelOffset=-more / 2, minExtent=label_width)
     base = charts.chart_of(values).encode(x=x, y=y)
     drawn = base.mark("rect", fill=color("problem")).encode(opacity=charts.channel("pale:Q", scale=None))
     figures = base.mark("text", fontSize=9, color=color("text")).encode(text="words:N")

@@ -720,9 +720,7 @@ def _add_scale_down(resolved: ResolvedAdvice, row: Row, params: AdviceParams) ->
         detail = f"No group is advised to have fewer than {count(params.min_members, 'member')}. {row['reason']}"
         resolved.decline_size(Code.NOTHING, detail)
     elif curve is None or curve["paused_partition_seconds"] is None or curve.get("keeps_up") is False:
-        detail = (
-            f"Whether {count(target, 'member')}, the minimum to be advised, can keep up isn't known. {row['reason']}"
-        )
+        detail = f"Whether {count(target, 'member')}, the least to be advised, can keep up is unknown. {row['reason']}"
         resolved.decline_size(Code.NOT_KNOWN, detail)
     else:
         spare = "" if target == needed else f" {needed:,} keep up; the rest are a reserve for failures."
