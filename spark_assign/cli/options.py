@@ -457,6 +457,20 @@ def flags_of(parameters: type, *names: str) -> str:
     return ", ".join(flag_of(each.flag) for each in fields)
 
 
+def refuse_flags(options: SimpleNamespace, names: Sequence[str], because: str) -> None:
+    """Raises `ConfigError` if an option whose name starts with one of these is given as a flag. A value of a settings
+    file or environment variable can be for other calls of the job.
+
+    Args:
+        options: the options of a job.
+        names: starts of names of options.
+        because: why they have no effect, as a sentence without a period.
+    """
+    for name, source in options.given.items():
+        if source is ParameterSource.COMMANDLINE and name.startswith(tuple(names)):
+            raise ConfigError(f"{because}. Remove {flag_of(name)}.")
+
+
 def check_rule(options: SimpleNamespace, rule: str) -> None:
     """Checks which options are combined.
 

@@ -30,6 +30,7 @@ from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.engine import cached, dataframe_of
 from spark_assign.spark.tagged_pass import union
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.quoting import markdown_code as code
@@ -296,8 +297,8 @@ def _add_topic(resolved: FleetChange, change: DeclaredChange, key: _Key, now: in
         for had, origin in ((before, "before"), (now, "in the snapshot")):
             if isinstance(had, int) and after < had:
                 raise ConfigError(
-                    f"{change.where}: the topic {change.name[:MAX_NAME]!r} has {had:,} partitions {origin}, and would "
-                    f"have {after:,}. Kafka refuses to remove partitions: keep the number, or create another topic."
+                    f"{change.where}: the topic {change.name[:MAX_NAME]!r} has {count(had, 'partition')} {origin}, and "
+                    f"would have {after:,}. Kafka can't remove partitions: keep the number, or create another topic."
                 )
         if now != after:
             resolved.partitions[key] = after
@@ -305,7 +306,7 @@ def _add_topic(resolved: FleetChange, change: DeclaredChange, key: _Key, now: in
             resolved.notes.append(f"{name} is new: groups that subscribe to it by a pattern aren't known.")
         elif before not in (now, UNSET, None):
             stale = "The snapshot isn't of the time before this change, or the topic was changed by hand"
-            resolved.risks.append(f"{name} has {now:,} partitions in the snapshot, not {before:,}. {stale}.")
+            resolved.risks.append(f"{name} has {count(now, 'partition')} in the snapshot, not {before:,}. {stale}.")
         if now is not None and now < after:
             resolved.grown.add(key)
             text = "records with the same key go to other partitions than before, so their order isn't kept"
@@ -322,7 +323,8 @@ def _add_group(resolved: FleetChange, change: DeclaredChange, key: _Key, members
     resolved.members[key] = resolved.members.get(key, 0) + delta
     resolved.changes.append(replace(change, setting="members", before=members, after=members + delta))
     if members != before * per_replica:
-        text = f"{members:,} members in the snapshot, and {before:,} replicas with {per_replica:,} each in the files"
+        taken, given = count(members, "member"), count(before, "replica")
+        text = f"{taken} in the snapshot, and {given} with {per_replica:,} each in the files"
         resolved.risks.append(f"{name} has {text}. The snapshot is of another time, or some replicas hadn't joined.")
     if delta < 0 and static:
         text = "has static members: partitions of those that leave have no owner until `session.timeout.ms` is over."

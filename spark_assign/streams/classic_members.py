@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_assign.streams.topology import read_topology
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
 from spark_assign.wire import consumer_protocol, streams_protocol
 from spark_assign.wire.consumer_protocol import TopicPartitions
@@ -166,7 +167,8 @@ def decode_member(member: StreamsMember) -> DecodedMember:
             raise WireError(f"{place}: AssignmentInfo: {error}") from error
         partitions = sorted(member.assignment.partitions)
         if len(partitions) != len(given.active):
-            raise WireError(f"{place}: AssignmentInfo: {len(given.active)} tasks of {len(partitions)} partitions")
+            wrong = f"{count(len(given.active), 'task')} of {count(len(partitions), 'partition')}"
+            raise WireError(f"{place}: AssignmentInfo: {wrong}")
         active, standby = dict(zip(partitions, given.active, strict=True)), given.standby
         next_rebalance_ms = given.next_rebalance_ms
     sent = member.subscription
