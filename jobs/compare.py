@@ -24,6 +24,7 @@ from spark_assign.cli.options import (
     input_options,
     output_options,
     parameter_options,
+    refuse_flags,
     top,
 )
 from spark_assign.cli.owners import group_filter_options
@@ -58,7 +59,7 @@ FAIL_ON = "Exit with code 1 if groups are rejected or, with --changes, if groups
     f"{CHANGES} {exit_codes('what --fail-on names was found', 'CONDITION')}",
     name="compare",
     usage=(
-        "--changes excludes --what-if, --output, --standby-replicas, --restore-bytes-per-second",
+        "--changes excludes --what-if, --standby-replicas, --restore-bytes-per-second",
         "--changes-map needs --changes",
     ),
     markdown=True,
@@ -109,8 +110,7 @@ def main(options: Options) -> int:
 
 def _main_of_changes(options: Options) -> int:
     """Reads the changes that files declare, and prints their effect on a fleet."""
-    if "top" in options.given:
-        raise ConfigError("--top can't be used with --changes: the comment has its limits.")
+    refuse_flags(options, ("output", "run_id", "top"), "--changes prints a comment with limits of its own")
     file = options.changes_map
     mapped = validated(Mapped, from_file(Path(file)), file) if file else Mapped()
     changes, unread = read_changes(options.changes[0], options.changes[1], mapped)

@@ -22,7 +22,7 @@ import click
 from click.core import ParameterSource
 
 from spark_assign.cli.job import Commands, Job, Options, job, spark_session
-from spark_assign.cli.locations import INPUT
+from spark_assign.cli.locations import INPUT, PATH
 from spark_assign.cli.options import parameter_options
 from spark_assign.cli.settings_errors import did_you_mean
 from spark_assign.cli.settings_file import defaults, from_file, has_sections
@@ -46,7 +46,7 @@ _VALUES = (int, float, list, tuple, dict)
 CONFIG = click.option(
     "--config",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="With --show: settings file (default: spark-assign.toml, if it exists). Otherwise the same as --check FILE.",
 )
 
@@ -66,7 +66,7 @@ class Actions:
 
     show: Annotated[bool, Param()] = False
     schema: Annotated[bool, Param()] = False
-    check: Annotated[Path | None, Param(kind=click.Path(path_type=Path), metavar="FILE")] = None
+    check: Annotated[Path | None, Param(kind=PATH, metavar="FILE")] = None
     prune: Annotated[str | None, Param(kind=INPUT, metavar="LOCATION")] = None
     keep_ms: Annotated[int | None, Param(least=0)] = None
     dry_run: Annotated[bool, Param()] = False

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from spark_assign.cli.cluster_snapshots import read_labels, shown_name
 from spark_assign.cli.job import FAILURE, Options, job, spark_session
 from spark_assign.cli.job_tables import stored_history
-from spark_assign.cli.locations import INPUT, OUTPUT_FILES, require_input
+from spark_assign.cli.locations import INPUT, OUTPUT_FILES, PATH, require_input
 from spark_assign.cli.notifications import notify, notify_options
 from spark_assign.cli.options import (
     exit_codes,
@@ -72,7 +72,7 @@ class Sources:
         no_history: don't read what happened to groups.
     """
 
-    clusters: Annotated[Path | None, Param(kind=click.Path(path_type=Path), metavar="FILE")] = None
+    clusters: Annotated[Path | None, Param(kind=PATH, metavar="FILE")] = None
     parallel: Annotated[int, Param(least=1)] = 8
     no_snapshot: Annotated[bool, Param()] = False
     fleet_dir: Annotated[str | None, Param(kind=OUTPUT_FILES, metavar="DIR")] = None

@@ -20,7 +20,6 @@ from spark_assign.cli.locations import require_output
 from spark_assign.cli.options import (
     ListType,
     exit_codes,
-    flag_of,
     fleet_or_sample,
     given_parameters,
     input_options,
@@ -32,6 +31,7 @@ from spark_assign.cli.options import (
     packaged_conf,
     parameter_options,
     patterns,
+    refuse_flags,
     sample,
     top,
 )
@@ -127,10 +127,8 @@ def check_usage(options: Options) -> None:
     if not options.explain and not options.details:
         require_output(options.output or OUTPUT)
         return
-    for name, source in options.given.items():
-        if source is ParameterSource.COMMANDLINE and name.startswith(("output", "run_id", "openmetrics", "fail_on")):
-            flag = "--explain" if options.explain else "--details"
-            raise ConfigError(f"{flag} writes no plan. Remove {flag_of(name)}.")
+    flag = "--explain" if options.explain else "--details"
+    refuse_flags(options, ("output", "run_id", "openmetrics", "fail_on"), f"{flag} writes no plan")
 
 
 @job(__doc__, EXIT_CODES, name="plan", usage=(with_defaults, "--details excludes --explain", check_usage))
@@ -231,6 +229,7 @@ def _run(options: Options, spark: SparkSession) -> int:
         streams_assignor=options.streams_assignor,
         **given_parameters(options, StreamsParams),
     )
+    unknown = [] if fleet is None else fleet.unknown
     log.info("checked and planned by %.1f s; now writing", time.monotonic() - started)
     fails = "rejected" in options.fail_on
     manifest = write_plans(
@@ -242,7 +241,7 @@ def _run(options: Options, spark: SparkSession) -> int:
         tables=options.output_tables or tuple(STORED_PLAN_TABLES),
         format=options.output_format,
         options=options.output_option,
-        inputs=_inputs(options),
+        inputs=_inputs(options, unknown),
         outcome=options.outcome.of_run("rejected" if fails else None),
     )
     options.outcome.wrote(manifest, output)
@@ -255,7 +254,6 @@ def _run(options: Options, spark: SparkSession) -> int:
     if options.openmetrics:
         write_metrics(stored, options.openmetrics)
     summaries = [summary(each, options.top) for each in other_plans]
-    unknown = [] if fleet is None else fleet.unknown
     print(summarize(run_with_owners(stored, owners), output, options.top, summaries, unknown), flush=True)
     for each in other_plans:
         each.unpersist()
@@ -285,15 +283,14 @@ def _details(options: Options, fleet: Fleet | None, clusters: ConnectFleet | Non
     from spark_assign.cli.plan_kinds import plan_other_kinds, without_other_kinds
     from spark_assign.groups.explaining import is_group_named
     from spark_assign.report.group_members import format_group_members, read_group_members
-    from spark_assign.report.listed_groups import any_of, collected, read_rejected_lines, worst_first
-    from spark_assign.spark.shell_patterns import matches
+    from spark_assign.report.listed_groups import any_of, collected, matches_any, read_rejected_lines, worst_first
 
     if clusters is not None:
-        is_cluster = reduce(or_, (matches(connect_cluster=pattern) for pattern in options.details))
+        is_cluster = matches_any(options.details, "connect_cluster")
         given = {name: table.where(is_cluster) for name, table in vars(clusters).items() if table is not None}
         clusters = None if given["clusters"].isEmpty() else replace(clusters, **given)
     if fleet is not None:
-        is_named = reduce(or_, (matches(group_id=each) | is_group_named(each) for each in options.details))
+        is_named = reduce(or_, map(is_group_named, options.details), matches_any(options.details))
         try:
             fleet = _only_groups(fleet, is_named, options.details)
         except ConfigError:
@@ -316,7 +313,7 @@ def _details(options: Options, fleet: Fleet | None, clusters: ConnectFleet | Non
                 known = {"members": fleet.members.where(only), "loads": fleet.loads, "offsets": offsets}
                 found = read_group_members({name: once.tables[name].where(only) for name in tables}, known)
                 texts.append(format_group_members(metrics, found))
-            texts.append(rejected)
+            texts += [rejected, "\n".join(planned.fleet.unknown)]
     texts += [_details_of_kind(each, fleet, clusters, options.top) for each in others]
     print("\n\n".join(filter(None, texts)))
     return 0
@@ -372,9 +369,9 @@ def _offsets(spark: SparkSession, options: Options) -> DataFrame | None:
     return read_tables(spark, shape, _location(options), format=options.format, options=options.option).get("offsets")
 
 
-def _inputs(options: Options) -> dict[str, Any]:
-    """Returns the inputs for the manifest; options of other kinds of groups only if they are given."""
-    rare = given_parameters(options, StreamsParams)
+def _inputs(options: Options, unknown: list[str]) -> dict[str, Any]:
+    """Returns the inputs for the manifest, with what they lack; options of other kinds of groups only if given."""
+    rare = given_parameters(options, StreamsParams) | ({"unknown": unknown} if unknown else {})
     if options.streams_assignor != TASK_ASSIGNORS[0]:
         rare["streams_assignor"] = options.streams_assignor
     if options.what_if:

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from spark_assign.cli.job import Options, job, spark_session
 from spark_assign.cli.job_tables import sample_run, stored_history
-from spark_assign.cli.locations import require_input
+from spark_assign.cli.locations import PATH, require_input
 from spark_assign.cli.options import fail_on, fleet_or_sample, input_options, stored_run
 from spark_assign.cli.owners import group_filter_options, read_owners, run_with_owners
 from spark_assign.report.html import report
@@ -126,7 +126,7 @@ def check_usage(options: Options) -> None:
 @click.option(
     "--output-file",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("report.html"),
     help="HTML file to write (default: report.html).",
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import io
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -154,6 +155,8 @@ def main(options: Options) -> int:
         readline.set_completer(shell.complete)
         readline.parse_and_bind("tab: complete")
     spark_session("shell", options)
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")  # as words of a command line
     with contextlib.redirect_stdout(sys.__stdout__):  # only with it, input() edits and completes
         for line in _lines():
             if line.strip() in ENDS:

@@ -20,6 +20,7 @@ import click
 from spark_assign.cli.cluster_snapshots import Task, read_clusters, take_snapshots
 from spark_assign.cli.job import FAILURE, Options, job, spark_session
 from spark_assign.cli.job_tables import last_snapshot_time, read_topologies, store_snapshot
+from spark_assign.cli.locations import PATH
 from spark_assign.cli.options import flags_of, given_parameters, parameter_options, patterns, snapshot_output_options
 from spark_assign.report.formatting import visible
 from spark_assign.sources.auth import properties as client_properties
@@ -43,7 +44,6 @@ log = logging.getLogger("spark_assign.snapshot")
 
 
 EXIT_CODES = "Exit codes: 0 success; 2 invalid options, settings, or files; 3 no cluster was read, or writing failed."
-FILE = click.Path(path_type=Path)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Clusters:
         parallel: with --clusters: maximum number of snapshots at the same time.
     """
 
-    clusters: Annotated[Path | None, Param(kind=FILE, metavar="FILE")] = None
+    clusters: Annotated[Path | None, Param(kind=PATH, metavar="FILE")] = None
     cluster: Annotated[str | None, Param(metavar="GLOB")] = None
     parallel: Annotated[int, Param(least=1)] = 8
 

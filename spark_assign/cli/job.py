@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import math
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -369,6 +370,19 @@ def job(
     return decorate
 
 
+_NO_UTF8 = re.compile("[\0\ud800-\udfff]")
+"""NUL, which a settings file can have, and what Python makes of bytes that aren't UTF-8 in a command line."""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yields the texts of an option's value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple | dict):
+        for each in value.items() if isinstance(value, dict) else value:
+            yield from _texts(each)
+
+
 def _options(ctx: click.Context) -> Options:
     for param in ctx.command.params:
         value = ctx.params.get(str(param.name))
@@ -376,6 +390,8 @@ def _options(ctx: click.Context) -> Options:
         most = largest(f"{param.name} {param.metavar}", is_whole=is_whole)
         if isinstance(value, int | float) and not -most <= value <= most:
             raise click.BadParameter(f"{str(value)[:40]} isn't a number of at most {most:,}.", ctx, param)
+        if any(_NO_UTF8.search(text) for text in _texts(value)):
+            raise click.BadParameter("a value has a NUL, or isn't UTF-8.", ctx, param)
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     values = dict(ctx.params)
     for location, *others in (("fleet", "format", "option", "table"), ("output", "output_format", "output_option")):

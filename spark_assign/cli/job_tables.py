@@ -214,7 +214,7 @@ def read_topologies(values: Sequence[str]) -> dict[str, str]:
             raise ConfigError(f"--topology {value}: expected GROUP=FILE, for example orders=topology.txt.")
         try:
             topologies[group_id] = Path(file).read_text()
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:  # no UTF-8, or a path with NUL
             raise ConfigError(f"--topology {value}: the file can't be read: {error}.") from error
     return topologies
 

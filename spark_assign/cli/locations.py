@@ -119,6 +119,20 @@ class LocationType(click.types.StringParamType):
         return [CompletionItem(incomplete, type="file")]
 
 
+class PathType(click.Path):
+    """A path of this machine, as a `Path`."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuses NUL, which a settings file can have."""
+        if "\0" in str(value):
+            self.fail("a path has a NUL.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = PathType()
 INPUT, OUTPUT, LOCATION = LocationType(require_input), LocationType(require_output), LocationType()
 """A location that is read, one that is written, and one that isn't checked."""
 INPUT_FILES, OUTPUT_FILES = (LocationType(partial(check, is_folder=True)) for check in (require_input, require_output))

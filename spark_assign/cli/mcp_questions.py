@@ -42,6 +42,7 @@ from spark_assign.spark.arrow_batches import dataframe_of_rows
 from spark_assign.spark.engine import cached, dataframe_of
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.locations import local_path, split_run_id
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError, find_row_fault, reason
 from spark_assign.tables.groups import ASSIGNMENT_SLICES, GROUP_KEY, OFFSETS
 from spark_assign.tables.simulation import EVENTS
@@ -124,10 +125,8 @@ class _Group:
         """Returns the fleet of the group after changes. Raises ConfigError if one of them isn't possible."""
         fleet, members = self.fleet, self.row["members"]
         if remove >= members:
-            why = (
-                f"{members} members, and at least one must remain" if members else "no members, so nothing is assigned"
-            )
-            raise ConfigError(f"The group has {why}.")
+            why = "and at least one must remain" if members else "so nothing is assigned"
+            raise ConfigError(f"The group has {count(members, 'member')}, {why}.")
         if (topic is None) != (partitions is None):
             raise ConfigError("topic and partitions belong together: give both, or neither.")
         known = fleet.topics.where(F.col("topic") == topic).first() if topic is not None else None

@@ -10,6 +10,7 @@ between the two, the next run sends the same message again. A message is a JSON 
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -111,6 +112,6 @@ def _post(url: str, message: Mapping[str, Any]) -> None:
     )
     try:
         urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS).close()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:  # the last ones repeat the URL
         reason = f"status {error.code}" if isinstance(error, urllib.error.HTTPError) else type(error).__name__
         raise OSError(f"--notify: {urlsplit(url).hostname} didn't accept the alerts: {reason}") from None

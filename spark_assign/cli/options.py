@@ -30,7 +30,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from spark_assign.cli.locations import INPUT, INPUT_FILES, OUTPUT, OUTPUT_FILES, LocationType, require_format
+from spark_assign.cli.locations import INPUT, INPUT_FILES, OUTPUT, OUTPUT_FILES, PATH, LocationType, require_format
 from spark_assign.cli.settings_file import SETTINGS_FILE, defaults
 from spark_assign.stores.locations import time_as_run_id
 from spark_assign.tables.errors import ConfigError
@@ -418,7 +418,7 @@ def openmetrics_option() -> Decorator:
     help = (
         "Write the metrics of every group to FILE in OpenMetrics format, for the textfile collector of node_exporter."
     )
-    return click.option("--openmetrics", metavar="FILE", type=click.Path(path_type=Path), help=help)
+    return click.option("--openmetrics", metavar="FILE", type=PATH, help=help)
 
 
 def leader_client_option() -> Decorator:
@@ -455,6 +455,20 @@ def flags_of(parameters: type, *names: str) -> str:
     """Returns the flags of fields (`parameter_options`) in a rule (`check_rule`)."""
     fields = (each for each in parameter_fields(parameters) if not names or each.name in names)
     return ", ".join(flag_of(each.flag) for each in fields)
+
+
+def refuse_flags(options: SimpleNamespace, names: Sequence[str], because: str) -> None:
+    """Raises `ConfigError` if an option whose name starts with one of these is given as a flag. A value of a settings
+    file or environment variable can be for other calls of the job.
+
+    Args:
+        options: the options of a job.
+        names: starts of names of options.
+        because: why they have no effect, as a sentence without a period.
+    """
+    for name, source in options.given.items():
+        if source is ParameterSource.COMMANDLINE and name.startswith(tuple(names)):
+            raise ConfigError(f"{because}. Remove {flag_of(name)}.")
 
 
 def check_rule(options: SimpleNamespace, rule: str) -> None:
@@ -570,7 +584,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) 
 CONFIG = click.option(
     "--config",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=PATH,
     is_eager=True,
     callback=_read_config,
     help=f"TOML file with settings (default: {SETTINGS_FILE}, if it exists). Flags and environment variables take "

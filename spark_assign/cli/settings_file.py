@@ -57,7 +57,10 @@ def defaults(path: Path, job: click.Command) -> dict[str, Any]:
     values = {name: in_words(value) for name, value in values.items()}
     folder = str(path.absolute().parent)
     locations = {each.name for each in job.params if each.type.name in LOCATION_TYPES}
-    return {name: resolve(value, folder) if name in locations else value for name, value in values.items()}
+    for name in locations & values.keys():
+        value = values[name]
+        values[name] = [resolve(each, folder) for each in value] if isinstance(value, list) else resolve(value, folder)
+    return values
 
 
 def from_file(path: Path, command: Sequence[str] = (), tables: Collection[str] = ("fleet", "output")) -> dict[str, Any]:

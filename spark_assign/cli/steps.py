@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,8 @@ def _read(file: Path) -> StepOutcome | None:
     """Returns the content of an outcome file; None if it isn't complete."""
     with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
         outcome: StepOutcome = json.loads(file.read_text(encoding="utf-8"))
-        texts = outcome["started_at"], outcome["finished_at"], (outcome["error"] or {"message": ""})["message"]
-        return outcome if all(isinstance(each, str) for each in texts) else None
+        times = [datetime.fromisoformat(outcome[name]) for name in ("started_at", "finished_at")]
+        message, code = (outcome["error"] or {"message": ""})["message"], outcome["exit_code"]
+        is_complete = isinstance(message, str) and isinstance(code, int) and all(each.tzinfo for each in times)
+        return outcome if is_complete else None
     return None

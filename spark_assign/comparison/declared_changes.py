@@ -30,6 +30,7 @@ from spark_assign.simulation.settings import Settings
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.engine import cached, dataframe_of
 from spark_assign.spark.tagged_pass import union
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import GROUP_KEY
 from spark_assign.tables.quoting import markdown_code as code
@@ -51,6 +52,8 @@ NAME = "changes"
 
 MAX_CHANGES, MAX_NAME, _MAX_CLUSTERS = 1_000, 100, 1_000
 """Maximum number of changes (their names are values of a query), of characters of a name in an error, of clusters."""
+_MAX_NEW = 1_000_000
+"""Maximum number of partitions that all changes together add."""
 
 SINK = "connect-"
 """Prefix of the group of a sink connector's tasks (Kafka Connect, `SinkUtils.consumerGroupId`)."""
@@ -205,7 +208,8 @@ def resolve(fleet: FleetTables, changes: Sequence[DeclaredChange], clusters: Map
 
     Raises:
         ConfigError: a topic or group that changes isn't in the fleet, or in several clusters of it; a topic would lose
-            partitions, which Kafka refuses; or there are too many changes. The message has file and line.
+            partitions, which Kafka refuses; or there are too many changes, new members, or new partitions. The message
+            has file and line, unless it is about all changes.
     """
     if len(changes) > MAX_CHANGES:
         raise ConfigError(f"{len(changes):,} changes, expected at most {MAX_CHANGES:,}. Compare fewer files at a time.")
@@ -240,6 +244,11 @@ def resolve(fleet: FleetTables, changes: Sequence[DeclaredChange], clusters: Map
         else:
             resolved.changes.append(change)
             (_add_client if change.kind == Kind.CLIENT else _add_pool)(resolved, change, key)
+    joined = sum(max(count, 0) for count in resolved.members.values())
+    added = sum(max((count or 0) - partitions.get(key, 0), 0) for key, count in resolved.partitions.items())
+    for what, total, most in (("members join", joined, MAX_COUNT), ("partitions are new", added, _MAX_NEW)):
+        if total > most:
+            raise ConfigError(f"{total:,} {what}, expected at most {most:,}. Correct them, or compare fewer files.")
     same = "Map it in `[clusters]` if it is the same cluster."
     resolved.risks[:0] = [
         f"cluster {code(name)} isn't in the snapshot, so its changes are planned on {code(cluster)}. {same}"
@@ -288,8 +297,8 @@ def _add_topic(resolved: FleetChange, change: DeclaredChange, key: _Key, now: in
         for had, origin in ((before, "before"), (now, "in the snapshot")):
             if isinstance(had, int) and after < had:
                 raise ConfigError(
-                    f"{change.where}: the topic {change.name[:MAX_NAME]!r} has {had:,} partitions {origin}, and would "
-                    f"have {after:,}. Kafka refuses to remove partitions: keep the number, or create another topic."
+                    f"{change.where}: the topic {change.name[:MAX_NAME]!r} has {count(had, 'partition')} {origin}, and "
+                    f"would have {after:,}. Kafka can't remove partitions: keep the number, or create another topic."
                 )
         if now != after:
             resolved.partitions[key] = after
@@ -297,7 +306,7 @@ def _add_topic(resolved: FleetChange, change: DeclaredChange, key: _Key, now: in
             resolved.notes.append(f"{name} is new: groups that subscribe to it by a pattern aren't known.")
         elif before not in (now, UNSET, None):
             stale = "The snapshot isn't of the time before this change, or the topic was changed by hand"
-            resolved.risks.append(f"{name} has {now:,} partitions in the snapshot, not {before:,}. {stale}.")
+            resolved.risks.append(f"{name} has {count(now, 'partition')} in the snapshot, not {before:,}. {stale}.")
         if now is not None and now < after:
             resolved.grown.add(key)
             text = "records with the same key go to other partitions than before, so their order isn't kept"
@@ -314,7 +323,8 @@ def _add_group(resolved: FleetChange, change: DeclaredChange, key: _Key, members
     resolved.members[key] = resolved.members.get(key, 0) + delta
     resolved.changes.append(replace(change, setting="members", before=members, after=members + delta))
     if members != before * per_replica:
-        text = f"{members:,} members in the snapshot, and {before:,} replicas with {per_replica:,} each in the files"
+        taken, given = count(members, "member"), count(before, "replica")
+        text = f"{taken} in the snapshot, and {given} with {per_replica:,} each in the files"
         resolved.risks.append(f"{name} has {text}. The snapshot is of another time, or some replicas hadn't joined.")
     if delta < 0 and static:
         text = "has static members: partitions of those that leave have no owner until `session.timeout.ms` is over."

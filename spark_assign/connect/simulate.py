@@ -77,7 +77,7 @@ def simulate_connect(
             the next leader starts with an empty state.
         events: connect_cluster, at_ms bigint, event, subject, tasks int?. The events:
             worker-joined, worker-left  subject is the worker; it joins without connectors and tasks. A worker that
-                                        bounces leaves and joins, possibly at one time.
+                                        restarts leaves and joins, possibly at one time.
             connector-added             subject is the connector; tasks is its number of tasks (null: none yet)
             connector-removed           subject is the connector, which is removed with its tasks
             tasks-changed               subject is the connector; tasks is its new number of tasks
@@ -114,7 +114,7 @@ def simulate_connect(
 CALM_MS = 600_000
 """Time between two changes, longer than the delay, so that each change is complete when the next one starts."""
 
-BOUNCE_MS = 60_000
+RESTART_MS = 60_000
 """Time that a bouncing worker is away, shorter than the delay."""
 
 
@@ -146,15 +146,15 @@ class ConnectScenario:
 def ninety_by_ten(connectors: int = 90, tasks: int = 10) -> ConnectScenario:
     """Returns the comparison published with KIP-415, optionally in another size.
 
-    3 workers; 90 connectors with 10 tasks each, added one at a time; a worker joins, one bounces within the delay, one
-    leaves for good; all connectors are removed one at a time.
+    3 workers; 90 connectors with 10 tasks each, added one at a time; a worker joins, one restarts within the delay,
+    one leaves for good; all connectors are removed one at a time.
     """
     names = [f"c{number:0{len(str(connectors))}d}" for number in range(1, connectors + 1)]
     steps_by_phase: list[tuple[str, list[tuple[int, str, str, int | None]]]] = [
         ("start", [(0, "worker-joined", worker, None) for worker in ("w1", "w2", "w3")]),
         ("add", [(CALM_MS, "connector-added", name, tasks) for name in names]),
         ("join", [(CALM_MS, "worker-joined", "w4", None)]),
-        ("bounce", [(CALM_MS, "worker-left", "w2", None), (BOUNCE_MS, "worker-joined", "w2", None)]),
+        ("restart", [(CALM_MS, "worker-left", "w2", None), (RESTART_MS, "worker-joined", "w2", None)]),
         ("leave", [(CALM_MS, "worker-left", "w3", None)]),
         ("delete", [(CALM_MS, "connector-removed", name, None) for name in names]),
     ]

@@ -37,6 +37,7 @@ _REASONS = {
     "makes-room": "a larger partition that fits nowhere else takes its place",
     "rebalanced": "the assignor assigns all partitions again",
 }
+_UNKNOWN_OWNERS = {"new": "what members own isn't known (owned, owned_slices, owned_lists)"}
 _WITHHELD = " It is withheld in this round: {from} revokes it first, and the next round assigns it."
 
 _BROKER_REASONS = {
@@ -149,11 +150,13 @@ class _Facts:
         moves: rows of `Plan.moves` for the partition.
         numbers: a number by kind of fact and member (None: the group).
         by_broker: whether an assignor of the broker planned the partition.
+        owners_known: whether the fleet has what members own.
     """
 
     moves: list[Row]
     numbers: dict[str, dict[str | None, int]]
     by_broker: bool
+    owners_known: bool
 
     def of(self, fact: str, member: str | None = None) -> int:
         return self.numbers.get(fact, {}).get(member, 0)
@@ -193,7 +196,7 @@ def _gather(plan: Plan, cluster: str, group_id: str, topic: str, partition: int,
         numbers.setdefault(row["fact"], {})[row["member"]] = row["number"]
     moves = plan.moves.where(is_topic & (F.col("partition") == partition)).orderBy("from_member_id")
     rows = moves.collect()  # a row per claimer of the one partition
-    return _Facts(rows, numbers, by_broker)
+    return _Facts(rows, numbers, by_broker, claims is not None)
 
 
 def _claims(fleet: FleetTables) -> DataFrame | None:
@@ -241,6 +244,7 @@ def _format_move(facts: _Facts, move: Row) -> str:
     direction = " ".join(f"{name} {member}" for name, member in (("from", from_member), ("to", to_member)) if member)
     is_withheld = from_member is not None and facts.who("withheld from") is not None
     reasons = _REASONS | (_BROKER_REASONS if facts.by_broker else {})
+    reasons |= {} if facts.owners_known else _UNKNOWN_OWNERS
     withheld_text = (_WITHHELD_BY_BROKER if facts.by_broker else _WITHHELD) if is_withheld else ""
     return f"moves {direction}, because {reasons[move['reason']].format_map(values)}.{withheld_text.format_map(values)}"
 

@@ -94,6 +94,7 @@ NOTED = View(
     *("comparison", "members without partitions, and uneven assignments"),
     [GROUP, _CHANGE, "assignor max/mean_per_topic=topic_max_over_mean note"],
     "-members_without_partitions, -topic_max_over_mean, cluster, group_id, what_if, assignor",
+    listed="notes",
 )
 VIEWS = {"ways": SWITCHES, "gains": IMPROVED, "totals": TOTALS, "notes": NOTED}
 """The tables of the page, in order."""
@@ -207,8 +208,8 @@ def _verdict(verdicts: Rows) -> list[str]:
 
     sentences = []
     if "keep" in total:
-        they = "it runs" if total["keep"] == 1 else "they run"
-        sentences.append(f"{count(total['keep'], 'group')} {_verb(total['keep'], 'keep')} the assignor {they} with.")
+        keep = ("keeps the assignor it runs with.", "keep the assignor they run with.")
+        sentences.append(count(total["keep"], "group", *keep))
     if "change" in total:
         sentences.append(f"{count(total['change'], 'group')} should change: {to('change')}.")
     if "unknown" in total:
@@ -217,17 +218,12 @@ def _verdict(verdicts: Rows) -> list[str]:
             f"Of {count(total['unknown'], 'group')} it is not known what they run with: recommended is {which}."
         )
     if "elsewhere" in total:
-        runs = f"{count(total['elsewhere'], 'group')} {_verb(total['elsewhere'], 'run')}"
-        sentences.append(f"{runs} with what is not compared here.")
+        sentences.append(f"{count(total['elsewhere'], 'group', 'runs', 'run')} with what is not compared here.")
     if "none" in total:
         sentences.append(
             f"For {count(total['none'], 'group')} nothing is recommended: no members, or no assignor can plan it."
         )
     return sentences
-
-
-def _verb(many: int, verb: str) -> str:
-    return f"{verb}s" if many == 1 else verb
 
 
 def _difference(sums: Row | None) -> list[str]:
@@ -236,7 +232,7 @@ def _difference(sums: Row | None) -> list[str]:
         return []
     moved, balance, paused = ("moved", "max_over_mean", "paused_partition_seconds")
     return [
-        f"With what is recommended {count(sums[moved], 'partition')} {_verb(sums[moved], 'move')} instead of "
+        f"With what is recommended {count(sums[moved], 'partition', 'moves', 'move')} instead of "
         f"{number(sums[f'now_{moved}'])}; the largest over the mean is {ratio(sums[balance])} instead of "
         f"{ratio(sums[f'now_{balance}'])} on average; the rebalance costs {_paused(sums[paused])} partition-seconds "
         f"without consumption instead of {_paused(sums[f'now_{paused}'])}."

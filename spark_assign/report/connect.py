@@ -165,8 +165,8 @@ def draw_protocol_comparison(scenario: ConnectScenario, rebalances: Rows, path: 
         for ordinal, (cost, total) in enumerate(zip(costs, accumulate(costs), strict=True), start=1):
             rows.append({"change": ordinal, "protocol": protocol, "cost": cost, "total": total})
     phase_starts = [
-        # A phase can consist of one change, so the names are staggered vertically.
-        {"at": changes.index(start) + 0.5, "phase": phase, "below": 8 + 15 * index}
+        # A phase can consist of one change, so the names are staggered, below the peak of the lines.
+        {"at": changes.index(start) + 0.5, "phase": phase, "below": 40 + 15 * index}
         for index, (start, phase) in enumerate(scenario.phases)
     ]
     strokes = [(charts.color(ink), dash) for ink, dash in charts.STROKES[: len(scenario.protocols)]]

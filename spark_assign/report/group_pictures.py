@@ -153,7 +153,7 @@ _STATE_STYLES: dict[str, tuple[float, str | None, float]] = {
     "consumed": (0.8, None, 1.0),
     "revoking": (0.8, None, 0.35),
     "restoring": (0.3, None, 0.6),
-    "down": (0.3, "#222222", 1.0),
+    "down": (0.3, charts.color("text"), 1.0),
     "unowned": (0.08, "#c62828", 1.0),
 }
 # Strong colors first, then their pale variants. Red is reserved for unowned partitions.
@@ -175,8 +175,9 @@ def draw_ownership(
     """Draws the ownership of one group over time, in the format of the file name (.svg, .png, or .pdf).
 
     Each partition is a line in its owner's color: full height while it is consumed, pale while its owner revokes it,
-    thin while it is restored, black while its owner is down, and a red thread while nobody owns it. Vertical lines mark
-    new generations. The chart starts shortly before the first and ends shortly after the last pause or rebalance.
+    thin while it is restored, in the color of text while its owner is down, and a red thread while nobody owns it.
+    Vertical lines mark new generations. The chart starts shortly before the first and ends shortly after
+    the last pause or rebalance.
 
     Args:
         ownership: Rows of `tables.simulation.OWNERSHIP` of one group, by variant.

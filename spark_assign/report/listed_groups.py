@@ -270,9 +270,9 @@ def rows_of_first_groups(name: str, rows: DataFrame, patterns: Sequence[str], li
     return collected(matching.join(selected, GROUP_KEY, "left_semi"), name)  # of `top` groups
 
 
-def matches_any(patterns: Sequence[str]) -> Column:
-    """Returns the condition that group_id matches one of the shell patterns."""
-    return reduce(or_, (matches(group_id=pattern) for pattern in patterns), F.lit(False))
+def matches_any(patterns: Sequence[str], column: str = "group_id") -> Column:
+    """Returns the condition that a column matches one of the shell patterns."""
+    return reduce(or_, (matches(**{column: pattern}) for pattern in patterns), F.lit(False))
 
 
 def read_rejected_lines(

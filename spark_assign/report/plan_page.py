@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import accumulate
 from operator import itemgetter
@@ -57,7 +57,6 @@ from spark_assign.tables.groups import GROUP_KEY, MEMBER_KEY
 
 Tables = Mapping[str, DataFrame]
 
-_NO_TABLES: Mapping[str, DataFrame | None] = {}
 _PARTITION = [*GROUP_KEY, "topic", "partition"]
 
 UNEVEN = 1.25
@@ -140,10 +139,9 @@ def _tiles(
 ) -> list[tuple[str, str, str, bool]]:
     """Returns name, number, explanation, and whether it is a problem, for each tile."""
     lost = totals["unassigned"] - totals["withheld"]
-    quiet = sum(silent.values())
     details = [f"{number(lost)} without owner"] if lost else ["all have an owner"]
     if plan.silent is not None:
-        details.append(f"{number(quiet)} without traffic")
+        details.append(f"{number(sum(silent.values()))} without traffic")
     moved, revoked = totals["moved"], totals["revoked"]
     waiting = f"; {number(totals['withheld'])} wait for the next rebalance" if totals["withheld"] else ""
     given_up = (
@@ -222,7 +220,7 @@ def _bars(classes: Rows) -> list[Bar]:
     labels = ["1.00", *(f"to {edge:.2f}" for edge in EDGES[1:]), f"over {EDGES[-1]:.2f}"]
     numbered = list(enumerate(labels))
     if any(at == NOTHING_ASSIGNED for at, _ in found):
-        numbered.append((NOTHING_ASSIGNED, "no partitions"))
+        numbered.append((NOTHING_ASSIGNED, "none"))
     return [Bar(label, found[at, True], found[at, False]) for at, label in numbered]
 
 
@@ -339,11 +337,7 @@ def rules_table(rows: Rows) -> parts.Table:
         "Rules that the plan follows",
         [("Planned by the rules of", False), ("Groups", True), ("Partitions", True), ("Sources", False)],
         [
-            [
-                RULE_SOURCE_TEXTS[kind],
-                *(number(sums[kind][name]) for name in ("groups", "partitions")),
-                _most_frequent(sources[kind]),
-            ]
+            [RULE_SOURCE_TEXTS[kind], *map(number, sums[kind].values()), _most_frequent(sources[kind])]
             for kind in RULE_SOURCES
             if kind in sums
         ],
@@ -367,36 +361,35 @@ _WHICH = 6
 # --- queries ------------------------------------------------------------------------------------------------------
 
 
-def plan_rows(
-    plan: Plan | StoredRun, offsets: DataFrame | None = None, snapshot: Mapping[str, DataFrame | None] = _NO_TABLES
-) -> PlanRows:
-    """Collects the rows of a plan; offsets and snapshot as for `report`."""
+def plan_rows(plan: Plan | StoredRun, snapshot: Mapping[str, DataFrame | None]) -> PlanRows:
+    """Collects the rows of a plan; the snapshot has `offsets`, `members`, and `loads`, as far as they are known."""
     if isinstance(plan, StoredRun):
         manifest = plan.manifest
+        inputs = dict(manifest.content["inputs"])
+        unknown = inputs.pop("unknown", ())
         about = {
             "Run": manifest.run_id,
             "Finished": f"{manifest.finished_at:%Y-%m-%d %H:%M} UTC",
-            **{name.capitalize(): str(value) for name, value in manifest.content["inputs"].items() if value},
+            **{name.capitalize(): str(value) for name, value in inputs.items() if value},
             **{name.replace("_", " "): value for name, value in manifest.content["versions"].items()},
         }
-        return rows_of_tables(plan.tables, about, {**snapshot, "offsets": offsets})
+        return _rows_of_tables(plan.tables, about, snapshot, unknown)
     names = ("assignment_slices", "metrics", "moves", "revocations", "rejected")
     with plan.computed_once(*names) as once:
         tables = {name: once.tables[name] for name in names if name in once.tables}
-        return rows_of_tables(tables, {}, {**snapshot, "offsets": offsets})
+        return _rows_of_tables(tables, {}, snapshot, plan.fleet.unknown)
 
 
-def rows_of_tables(tables: Tables, about: Mapping[str, Any], snapshot: Mapping[str, DataFrame | None]) -> PlanRows:
-    """Collects the rows from tables by name (`tables.groups.PLAN_TABLES`); only metrics and rejected are required.
-
-    The snapshot has `offsets`, `members`, and `loads`, as far as they are known.
-    """
+def _rows_of_tables(
+    tables: Tables, about: Mapping[str, Any], snapshot: Mapping[str, DataFrame | None], unknown: Sequence[str]
+) -> PlanRows:
+    """Collects the rows from tables by name (`tables.groups.PLAN_TABLES`); only metrics and rejected are required."""
     metrics, rejected = tables["metrics"], tables["rejected"]
     groups = collected(worst_first(metrics).limit(MOST_GROUPS))
     worst = groups[:WORST_GROUPS]
     of_worst = {name: table.where(any_of(worst)) for name, table in tables.items()} if worst else {}
     known = {"moves", "revocations"} <= set(tables)
-    notes = []
+    notes = [*unknown]
     if not known:
         notes.append("Previous owners aren't shown: the plan was stored without the tables moves and revocations.")
     elif any(row["claim_conflicts"] for row in worst):
@@ -449,10 +442,7 @@ def _with_silent(shares: DataFrame, of_worst: Tables, silent: DataFrame | None) 
 def _classes(metrics: DataFrame) -> DataFrame:
     """Returns `PlanRows.classes`: at most a few dozen rows per cluster."""
     passed = reduce(Column.__add__, [(F.col("max_over_mean") > edge).cast("int") for edge in EDGES])
-    key = {
-        "imbalance": F.coalesce(passed, F.lit(NOTHING_ASSIGNED)),
-        "even": over_share_column() == 0,
-    }
+    key = {"imbalance": F.coalesce(passed, F.lit(NOTHING_ASSIGNED)), "even": over_share_column() == 0}
     keyed = metrics.withColumns(key)
     sums = (F.sum(name).alias(name) for name in SUMS)
     return keyed.groupBy("cluster", "assignor", *key).agg(num_rows("groups"), *sums)
@@ -474,13 +464,9 @@ def _most_of_each(shares: DataFrame) -> DataFrame:
     """Returns the members with the most partitions of every group; ties are sorted by member ID."""
     most = F.desc(F.greatest(F.coalesce("before", F.lit(0)), F.col("after") + F.col("waiting")))
     of_group = Window.partitionBy(*GROUP_KEY)
-    listed = shares.withColumns(
-        {
-            "place": F.row_number().over(of_group.orderBy(most, "member_id")),
-            "listed": F.sum((~F.col("gone")).cast("int")).over(of_group),
-        }
-    )
-    return listed.where(F.col("place") <= MOST_MEMBERS).drop("place")
+    place = F.row_number().over(of_group.orderBy(most, "member_id"))
+    remaining = F.sum((~F.col("gone")).cast("int")).over(of_group)
+    return shares.withColumns({"place": place, "listed": remaining}).where(F.col("place") <= MOST_MEMBERS).drop("place")
 
 
 def _pairs(moves: DataFrame) -> DataFrame:
@@ -488,11 +474,8 @@ def _pairs(moves: DataFrame) -> DataFrame:
     each_end = moves.select(*GROUP_KEY, F.explode(F.array("from_member_id", "to_member_id")).alias("member_id"))
     changes = each_end.where("member_id is not null").groupBy(*MEMBER_KEY).agg(num_rows("changes"))
     place = F.row_number().over(Window.partitionBy(*GROUP_KEY).orderBy(F.desc("changes"), "member_id"))
-    shown = (
-        changes.withColumn("place", place)
-        .where(F.col("place") <= MATRIX)
-        .select(*MEMBER_KEY, F.lit(True).alias("shown"))
-    )
+    most = changes.withColumn("place", place).where(F.col("place") <= MATRIX)
+    shown = most.select(*MEMBER_KEY, F.lit(True).alias("shown"))
     for end in ("from_member_id", "to_member_id"):
         named = shown.withColumnRenamed("member_id", end)
         name = F.when(F.col(end).isNull() | F.col("shown"), F.col(end)).otherwise(F.lit(OTHERS))

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from spark_assign.groups.kernel.leader_rules import count_rules, find_rule_source, format_rule_sources
 from spark_assign.report.formatting import (
+    DASH,
     MAX_REJECTED,
     Row,
     Rows,
@@ -58,8 +59,8 @@ _MAX_LOCAL_ROWS = 10_000
 """Number of rows that Python processes faster than Spark starts a query."""
 
 
-def _whole(value: float) -> str:
-    return f"{value:,.0f}"
+def _whole(value: float | None) -> str:
+    return DASH if value is None else f"{value:,.0f}"
 
 
 def _per_member(row: Row) -> str:

@@ -52,6 +52,7 @@ def draw_histogram(bars: Sequence[Bar], ident: str, title: str, unit: str) -> Ma
         scale={"paddingInner": 0.25, "paddingOuter": 0.12},
         axis={
             "labelAngle": 0,
+            "labelExpr": "split(datum.label, ' ')" if charts.width() == charts.NARROW else "datum.label",
             "ticks": False,
             "labelPadding": 7,
             "title": "largest over mean number of partitions of a member",
@@ -220,6 +221,7 @@ def legend_html(parts: Mapping[str, str]) -> Markup:
 
 
 _LABEL_WIDTH, _ROW_HEIGHT, _MIN_STEP = 190, 20, 12  # columns of less than this have no numbers
+_LINE_HEIGHT, _MAX_NAME_LINES = 13, 5
 _MIN_OPACITY, _MAX_OPACITY = 0.1, 0.55  # text on it can still be read
 _MAX_LABELS = 12
 """Maximum number of generations that are labeled."""
@@ -239,30 +241,30 @@ class Cell:
 def draw_heat_map(
     rows: Sequence[str], columns: Sequence[str], cells: Sequence[Cell], ident: str, title: str, unit: str
 ) -> Markup:
-    """Draws a row per group and a column per time bucket. Larger values are darker."""
+    """Draws a row per group and a column per time bucket. Larger values are darker. Long names have several lines."""
     most = max((cell.value for cell in cells), default=0) or 1
     label_width = min(_LABEL_WIDTH, charts.width() // 3)
+    names = [textwrap.wrap(name, label_width // 7, max_lines=_MAX_NAME_LINES, placeholder="…") for name in rows]
+    more = _LINE_HEIGHT * (max(map(len, names), default=1) - 1)  # room below the first line of each name
     step = (charts.width() - label_width) / max(len(columns), 1)
-    values = []
-    for cell in cells:
-        pale = _MIN_OPACITY + (_MAX_OPACITY - _MIN_OPACITY) * math.sqrt(cell.value / most)
-        values.append({"row": cell.row, "column": cell.column, "pale": pale, "words": cell.words})
+    pale, dark = _MIN_OPACITY, _MAX_OPACITY
+    values = [{**vars(cell), "pale": pale + (dark - pale) * math.sqrt(cell.value / most)} for cell in cells]
     every = max(1, math.ceil(90 / step))
 
-    def named(field: str, names: Sequence[str], **looks: Any) -> Any:
-        """Returns an axis of numbers from 0, labeled with names."""
-        labels = {"title": None, "ticks": False, "domain": False}
-        axis = dict(**labels, labelExpr=f"{json.dumps(list(names))}[datum.value]", **looks)
+    def named(field: str, names: Sequence[str | list[str]], **looks: Any) -> Any:
+        """Returns an axis of numbers from 0, labeled with names, or with the lines of names."""
+        labels = f"{json.dumps(list(names))}[datum.value]"
+        axis = {"title": None, "ticks": False, "domain": False, "labelExpr": labels, **looks}
         return charts.channel(field, scale={"domain": list(range(len(names))), "paddingInner": 0.06}, axis=axis)
 
     shown = list(range(0, len(columns), every))
     x = named("column:O", columns, labelAngle=0, labelAlign="left", labelLimit=200, values=shown)
-    y = named("row:O", rows, labelLimit=label_width, minExtent=label_width)
+    y = named("row:O", names, labelLimit=0, labelLineHeight=_LINE_HEIGHT, labelOffset=-more / 2, minExtent=label_width)
     base = charts.chart_of(values).encode(x=x, y=y)
     drawn = base.mark("rect", fill=color("problem")).encode(opacity=charts.channel("pale:Q", scale=None))
     figures = base.mark("text", fontSize=9, color=color("text")).encode(text="words:N")
     chart = charts.layer(*([drawn, figures] if step >= _MIN_STEP else [drawn])).properties(
-        width=step * len(columns), height=_ROW_HEIGHT * len(rows)
+        width=step * len(columns), height=(_ROW_HEIGHT + more) * len(rows)
     )
     highest = sorted(cells, key=lambda cell: (-cell.value, cell.row, cell.column))[:5]
     text = "; ".join(f"{rows[cell.row]}, {columns[cell.column]}: {cell.words} {unit}" for cell in highest)

@@ -13,8 +13,11 @@ files is a fleet too: one that was made by hand, or the snapshot of one cluster.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
 from urllib.parse import quote, unquote, urlparse
 
 from pyspark.sql.types import StructType
@@ -28,7 +31,7 @@ SUMMARY = "snapshot.json"
 TAKEN = "taken="
 """The prefix of the name of a snapshot's folder."""
 
-_MAX_NAME_LENGTH = 200
+_MAX_NAME_LENGTH, _MAX_SUMMARY_BYTES = 200, 64 << 20
 
 
 def key_of(schema: StructType) -> str:
@@ -70,6 +73,20 @@ def name_of(uri: str) -> str:
     *folders, name = urlparse(uri).path.split("/")
     cluster_path = next((folders[index:] for index, folder in enumerate(folders) if is_cluster(folder)), [])
     return "/".join([*map(unquote, cluster_path), unquote(name)])
+
+
+def read_summary(file: str) -> Any:
+    """Returns the content of a summary; None if it isn't JSON, is too large, or has half of a surrogate pair.
+
+    Raises OSError.
+    """
+    with open(file, "rb") as opened:
+        text = opened.read(_MAX_SUMMARY_BYTES + 1)
+    with suppress(ValueError, RecursionError):
+        content = json.loads(text.decode()) if len(text) <= _MAX_SUMMARY_BYTES else None
+        json.dumps(content, ensure_ascii=False).encode()
+        return content
+    return None
 
 
 def newest(names: Sequence[str]) -> str:

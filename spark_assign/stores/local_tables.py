@@ -49,10 +49,10 @@ from spark_assign.tables.errors import SourceError
 
 _MAX_BYTES_IN_MEMORY = 16 * 1024 * 1024
 """Size of a table from which it is written to a temporary file while it is read."""
-_MAX_PARQUET_BYTES_IN_MEMORY = 4 * 1024 * 1024
+_MAX_PARQUET_BYTES_IN_MEMORY, _MAX_EXPANDED_BYTES = 4 * 1024 * 1024, 512 * 1024 * 1024
 """Size of Parquet files up to which the embedded engine gets their rows at once."""
 _PIECES_PER_FILE = 4
-_PIECE_ROWS = 250_000
+_PIECE_ROWS = 25_000
 _MAX_TASKS = 64
 _NUMBERS = StructType([StructField("number", LongType())])
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -348,12 +348,18 @@ def read_stored(spark: SparkSession, folder: Path, schema: StructType) -> DataFr
 def _read_files(spark: SparkSession, files: Sequence[LocalFile], schema: StructType) -> DataFrame:
     """Reads Parquet files by pyarrow. The embedded engine itself would read no rows of a file that is gone.
 
-    Small files are read at once, others when the table is computed.
+    Small files are read at once, others when the table is computed, and so are small ones whose values become large.
     """
     arrow_schema = pa.schema([(each.name, to_arrow_type(each.dataType)) for each in schema.fields])
     if sum(os.path.getsize(file.path) for file in files) <= _MAX_PARQUET_BYTES_IN_MEMORY:
-        pieces = [piece for file in files for piece in _pieces(file, arrow_schema)]
-        return dataframe_of(spark, pa.concat_tables([arrow_schema.empty_table(), *pieces]), schema)
+        read_at_once, num_bytes = [arrow_schema.empty_table()], 0
+        for piece in (piece for file in files for piece in _pieces(file, arrow_schema)):
+            read_at_once.append(piece)
+            num_bytes += piece.nbytes
+            if num_bytes > _MAX_EXPANDED_BYTES:
+                break
+        else:
+            return dataframe_of(spark, pa.concat_tables(read_at_once), schema)
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -437,6 +443,8 @@ _PIECE_BYTES = 8 * 1024 * 1024
 _HEADER_BYTES = 64 * 1024
 _MAX_RECORD_BYTES = 64 * 1024 * 1024
 """Maximum size of a row. A larger one is a quote that is never closed, or no file of this format."""
+_MAX_DOCUMENT_BYTES, _MAX_COLUMNS = 256 * 1024 * 1024, 10_000
+"""Maximum size of a JSON document, decompressed, and number of columns of a csv file."""
 _MAX_ARROW_BRACKETS = 200
 """Maximum number of brackets in a JSON record that Arrow parses: its parser is recursive."""
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
@@ -509,6 +517,8 @@ def read_header(path: str) -> list[str]:
     """
     try:
         text = _split_header(next(pieces(path, quotes=True, size=_HEADER_BYTES), b""))[0].decode()
+        if text.count(",") >= _MAX_COLUMNS:
+            raise UnreadableFileError(f"the header has more than {_MAX_COLUMNS:,} columns", "Check whether it is csv")
         names = next(csv.reader(io.StringIO(text, newline=""), strict=True), [])
     except UnicodeDecodeError:
         raise UnreadableFileError("the header is not UTF-8", _UTF8) from None
@@ -709,7 +719,14 @@ def read_json_document(table: str, path: str, schema: StructType, faults: FileFa
     Raises:
         UnreadableFileError: see `pieces`.
     """
-    text = b"".join(pieces(path, quotes=False))
+    parts, num_bytes = list[bytes](), 0
+    for piece in pieces(path, quotes=False):
+        parts.append(piece)
+        num_bytes += len(piece)
+        if num_bytes > _MAX_DOCUMENT_BYTES:
+            remedy = "Write one JSON object per line"
+            raise UnreadableFileError(f"a document has more than {_MAX_DOCUMENT_BYTES:,} bytes", remedy)
+    text = b"".join(parts)
     try:
         document = parse_json(text.decode())
         values = [_fields_of(table, row, schema) for row in (document if isinstance(document, list) else [document])]

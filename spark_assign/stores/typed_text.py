@@ -246,7 +246,7 @@ def _problem_of_json(table: str, schema: StructType, record: str) -> str:
     """Returns a description of the column of a malformed JSON record that doesn't parse. Spark doesn't report it."""
     try:
         row = json.loads(record)
-    except ValueError:
+    except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict):
         return f"{table}: not a json object"

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_assign.streams.topology import read_topology
+from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
 from spark_assign.wire import consumer_protocol, streams_protocol
 from spark_assign.wire.consumer_protocol import TopicPartitions
@@ -133,7 +134,7 @@ def read_application(
     )
     try:
         sources = _derive_sources(decoded)
-        names = {name: topics[name] for name in topics if _application_of(name, application_id, group_ids)}
+        names = _internal_topics(topics, application_id, group_ids)
         if not lists_changelogs:
             _require_no_state(decoded, sources, topology)
         if topology is None:
@@ -166,7 +167,8 @@ def decode_member(member: StreamsMember) -> DecodedMember:
             raise WireError(f"{place}: AssignmentInfo: {error}") from error
         partitions = sorted(member.assignment.partitions)
         if len(partitions) != len(given.active):
-            raise WireError(f"{place}: AssignmentInfo: {len(given.active)} tasks of {len(partitions)} partitions")
+            wrong = f"{count(len(given.active), 'task')} of {count(len(partitions), 'partition')}"
+            raise WireError(f"{place}: AssignmentInfo: {wrong}")
         active, standby = dict(zip(partitions, given.active, strict=True)), given.standby
         next_rebalance_ms = given.next_rebalance_ms
     sent = member.subscription
@@ -348,12 +350,11 @@ def _find_state(members: Sequence[DecodedMember], sources: Mapping[str, int]) ->
     return stateful, owned - stateful - {task.subtopology for of in sums for task in of}
 
 
-def _application_of(topic: str, application_id: str, group_ids: Collection[str]) -> bool:
-    """Checks whether the name of an internal topic starts with this ID, and with no longer one of another group."""
+def _internal_topics(topics: Mapping[str, int], application_id: str, group_ids: Collection[str]) -> dict[str, int]:
+    """Returns the topics whose names start with this ID, and with no longer one of another group."""
     prefix = f"{application_id}-"
-    return topic.startswith(prefix) and not any(
-        topic.startswith(f"{other}-") for other in group_ids if other.startswith(prefix)
-    )
+    longer = tuple(f"{other}-" for other in group_ids if other.startswith(prefix))
+    return {name: n for name, n in topics.items() if name.startswith(prefix) and not name.startswith(longer)}
 
 
 def _count_standbys(members: Sequence[DecodedMember], subtopologies: Sequence[_Row]) -> tuple[int, list[str]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_assign.tables.errors import ConfigError
 
-_SUBTOPOLOGY = re.compile(r"^\s*Sub-topology: (\d+)( for global store .*)?\s*$")
+_SUBTOPOLOGY = re.compile(r"^\s*Sub-topology: ([0-9]{1,5})( for global store .*)?\s*$")
 _SOURCE = re.compile(r"^\s*Source: \S+ \(topics: (.*)\)\s*$")
 _STORES = re.compile(r"^\s*Processor: \S+ \(stores: \[(.*)\]\)\s*$")
 

@@ -26,7 +26,8 @@ class Fault:
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.table}.{self.column}: {self.problem}. {self.remedy}"
+        text = f"{self.table}.{self.column}: {self.problem}. {self.remedy}"
+        return text.replace("\n", "\\n").replace("\r", "\\r")  # no name looks like another fault
 
 
 class FleetError(SparkAssignError):

@@ -194,13 +194,13 @@ def _sorted(tasks: Iterable[TaskId]) -> tuple[TaskId, ...]:
 
 
 def _task_id(reader: Reader, version: int) -> TaskId:
-    """Reads a task ID (ConsumerProtocolUtils.readTaskIdFrom). A topology name is UTF-16; a negative length means no
-    name.
+    """Reads a task ID (ConsumerProtocolUtils.readTaskIdFrom). A topology name is UTF-16, in which half of a surrogate
+    pair becomes U+FFFD; a negative length means no name.
     """
     subtopology, partition = reader.int32(), reader.int32()
     if version < 10:
         return TaskId(subtopology, partition)
-    name = reader.take(2 * max(reader.int32(), 0)).decode("utf-16-be", errors="surrogatepass")
+    name = reader.take(2 * max(reader.int32(), 0)).decode("utf-16-be", errors="replace")
     return TaskId(subtopology, partition, name or None)
 
 

@@ -100,14 +100,17 @@ def test_one_cluster_is_shown(page_of: Open, fleet_page: str) -> None:
 
 
 def test_bars_are_as_long_as_their_numbers(page_of: Open, fleet_page: str) -> None:
-    """Below the number, and problems in the colour of problems; a zero has none."""
+    """Below the number; a zero has none. Numbers are on the right, and max/mean of uneven groups has a ground."""
     page = page_of(fleet_page)
     looks = page.locator("#groups tbody tr:visible").evaluate_all(
         "rows => rows.map((row) => [...row.cells].slice(-8).map((cell) => {"
         "const style = getComputedStyle(cell);"
-        "return [cell.textContent, style.backgroundImage.includes('gradient'), style.backgroundSize]}))"
+        "return [cell.textContent, style.backgroundImage.includes('gradient'), style.backgroundSize, style.textAlign,"
+        "style.backgroundColor]}))"
     )
-    assert all(drawn == (text not in ("0", "0 %")) for row in looks for text, drawn, _ in (row[1], row[4], row[6]))
+    assert all(drawn == (text not in ("0", "0 %")) for row in looks for text, drawn, *_ in (row[1], row[4], row[6]))
+    assert {cell[3] for row in looks for cell in row} == {"right"}
+    assert {row[4][0] == "0" for row in looks if row[2][4] == row[0][4]} == {True}
     wide = {row[1][0]: row[1][2] for row in looks}
     largest = max(wide, key=lambda text: int(text.replace(",", "")))
     assert len(set(wide.values())) > 5
@@ -287,7 +290,7 @@ def test_what_is_recommended_can_be_searched_and_sorted(page_of: Open) -> None:
     page = page_of(render_report(**report_rows.everything()))
     assert (shown(page, 2), shown(page, 3)) == (["range"], ["sticky"])
     page.get_by_label("Search groups").fill("sticky")
-    page.get_by_role("status").get_by_text("1 of 1 groups match").wait_for()
+    page.get_by_role("status").get_by_text("1 of 1 group match").wait_for()
     assert page.get_by_text("Recommended: sticky: 3 % move (orders-service).").is_visible()
     page.get_by_role("banner").get_by_role("link", name="Recommendations").first.click()
     assert page.evaluate("location.hash") == "#comparison"
@@ -302,7 +305,7 @@ def test_hostile_names_do_nothing(page_of: Open) -> None:
     page = page_of(render_report(**report_rows.everything(hostile)))
     assert page.locator("h1").inner_text() == f"Report of {hostile}"
     page.get_by_label("Search groups").fill("<script>")
-    page.get_by_role("status").get_by_text("1 of 1 groups match").wait_for()
+    page.get_by_role("status").get_by_text("1 of 1 group match").wait_for()
 
 
 def test_without_scripts_everything_is_there(browser: Browser, page_of: Open) -> None:

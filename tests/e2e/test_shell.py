@@ -84,15 +84,22 @@ def test_lines_of_a_file() -> None:
     """The shell prints what the page shows, without prompts. A mistake is a sentence. The last exit code counts."""
     page = block("docs/tutorial.md", PROMPT)
     lines = [line.removeprefix(PROMPT) for line in page if line.startswith(PROMPT)]
-    lines += ["plan 'x", "plam --sample", "mcp --sample", "", "plan --nope"]
+    lines += ["plan 'x", "plam --sample", "mcp --sample", "", "plan --group \udcff", "plan --nope"]
     done = subprocess.run(
-        SHELL, input="\n".join(lines), env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, check=False
+        SHELL,
+        input="\n".join(lines),
+        env={**os.environ, **ENVIRONMENT},
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        check=False,
     )
     assert (done.returncode, done.stdout.splitlines()) == (2, [line for line in page if not line.startswith(PROMPT)])
     for text in (
         "shell: No closing quotation. Close the quote, or put a backslash before it.\n",
         "shell: there is no command plam. Did you mean plan? Type help for a list.\n",
         "shell: there is no command mcp. Type help for a list.\n",
+        "plan: Invalid value for '--group': a value has a NUL, or isn't UTF-8.",
         "plan: No such option '--nope'.",
     ):
         assert text in done.stderr

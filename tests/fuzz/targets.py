@@ -46,6 +46,7 @@ from spark_assign.sources.auth import settings as client_settings
 from spark_assign.sources.auth import tls as client_tls
 from spark_assign.sources.connect import cluster_snapshot, rest
 from spark_assign.sources.connect.http_settings import HttpSettings
+from spark_assign.sources.files.declared_changes import Mapped, read_changes
 from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import describe_text, group_description, groups
 from spark_assign.spark.arrow_schemas import to_arrow_schema
@@ -396,6 +397,28 @@ def read_what_if(data: bytes, _: Path) -> None:
     parse_what_if(data.decode("utf-8", "surrogateescape"))
 
 
+_DECLARED = (
+    b"kind: KafkaTopic\nmetadata: {name: &a orders, labels: {strimzi.io/cluster: *a}}\nspec: {partitions: 3}\n---\n"
+    b"kind: Deployment\nmetadata: {name: a, annotations: {spark-assign/group: g}}\nspec: {replicas: 1:1.}\n",
+    b'{"format_version": "1.2", "planned_values": {"root_module": {"resources": [{"type": "kafka_topic", '
+    b'"address": "x", "values": {"name": "\\u0074", "partitions": 6, "x": [NaN, 1e9]}}]}}}',
+    b"#\ngroup.id=g\\u0041\npartition.assignment.strategy=range,sticky\nsession.timeout.ms=45000\n",
+)
+
+
+def read_declared(data: bytes, folder: Path) -> list[str]:
+    """Reads the changes of a pull request; a comment begins the properties of a client."""
+    suffix = {b"{": "json", b"#": "properties"}.get(data[:1], "yaml")
+    old, new = folder / "old", folder / f"new-{suffix}"
+    for each in (old, new):
+        each.mkdir(exist_ok=True)
+    (new / f"x.{suffix}").write_bytes(data)
+    changes, notes = read_changes(str(old), str(new), Mapped())
+    for change in changes:
+        change.name.encode()
+    return notes
+
+
 # --- tables -------------------------------------------------------------------------------------------------------
 
 SCHEMA = StructType(
@@ -526,6 +549,7 @@ TARGETS: Mapping[str, Target] = {
         read_regex, constant(b"orders", b"(a|b)+[[:alpha:]]{2,50}\\pN?", b"\\Qa\\E.*\\z"), (TopicRegexError,)
     ),
     "what-if": Target(read_what_if, constant(*_WHAT_IF), (ConfigError,), is_trusted=True),
+    "changes": Target(read_declared, constant(*_DECLARED), (ConfigError,)),
     "csv": Target(read_csv, constant(_CSV, gzip.compress(_CSV)), (SourceError,)),
     "json": Target(read_json, jsons, (SourceError,)),
     "parquet": Target(read_parquet, parquets, (SourceError,)),

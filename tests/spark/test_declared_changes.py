@@ -59,8 +59,15 @@ def review(
     return Review(tmp_path, capsys, caplog)
 
 
-def test_the_change_is_that_of_what_ifs(review: Review, spark: SparkSession) -> None:
-    """Partitions added and a member removed, as the methods of a fleet do it; docs/pull-request.md shows the text."""
+def test_the_change_is_that_of_what_ifs(
+    review: Review, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Partitions added and a member removed, as the methods of a fleet do it; docs/pull-request.md shows the text.
+
+    Settings of other comparisons stay without effect.
+    """
+    monkeypatch.setenv("SPARK_ASSIGN_COMPARE_TOP", "3")
+    monkeypatch.setenv("SPARK_ASSIGN_COMPARE_OUTPUT", str(tmp_path / "out"))
     texts = [
         documents(TOPIC.format("orders.created", n), CONSUMER.format("notifications-email", m))
         for n, m in ((12, 3), (24, 2))
@@ -78,6 +85,7 @@ def test_the_change_is_that_of_what_ifs(review: Review, spark: SparkSession) -> 
     rows = [line.split(" | ") for line in review.printed.splitlines() if line.startswith("| `")]
     found = {cells[0].strip("| `"): cells[4] for cells in rows}
     assert found == {group: str(expected[group]["moved"]) for group in groups}
+    assert not (tmp_path / "out").exists()
     moved = sum(row["moved"] for row in expected.values())
     assert review.printed.startswith(f"### Kafka: 3 groups rebalance, {moved} of 120 partitions move\n")
     assert "can't be removed again" in review.printed
@@ -142,15 +150,17 @@ def test_a_cluster_that_the_snapshot_lacks(review: Review) -> None:
 
 
 @cases(
-    "words",
-    ["--top", "3"],
-    ["--standby-replicas", "1"],
-    ["--restore-bytes-per-second", "1e6"],
+    "flag value message",
+    ("--top", "3", "--changes prints a comment with limits of its own. Remove --top."),
+    ("--run-id", "x", "Remove --run-id."),
+    ("--output-format", "csv", "Remove --output-format."),
+    ("--standby-replicas", "1", "--standby-replicas can't be used with --changes"),
+    ("--restore-bytes-per-second", "1e6", "--restore-bytes-per-second can't be used with --changes"),
 )
-def test_options_of_other_reports(review: Review, words: list[str]) -> None:
-    """Exit code 2: the comment has no such lists, and no Streams groups."""
-    assert review.of("", "", *words) == 2
-    assert f"{words[0]} can't be used with --changes" in review.messages
+def test_options_of_other_reports(review: Review, flag: str, value: str, message: str) -> None:
+    """Exit code 2: the comment has no such lists, no tables, and no Streams groups."""
+    assert review.of("", "", flag, value) == 2
+    assert message in review.messages
 
 
 def test_client_settings(review: Review) -> None:
@@ -207,6 +217,11 @@ def test_a_text_has_an_end(review: Review) -> None:
         TOPIC.format("a", 1),
         documents(*(TOPIC.format(f"a{n}", 1) for n in range(1_001))),
         "changes, expected at most",
+    ),
+    (
+        "",
+        "".join(f"---\n{TOPIC.format(f'a{n}', 100_000)}" for n in range(11)),
+        "1,100,000 partitions are new, expected at most 1,000,000",
     ),
 )
 def test_wrong_changes(review: Review, before: str, after: str, message: str) -> None:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from jobs import check, compare, history, plan, simulate
 from spark_assign.cli.owners import Owner, entries, read_owners, select_tables, with_owners
+from spark_assign.report.formatting import with_own_names
 from spark_assign.tables import connect
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.groups import REJECTED
@@ -58,7 +59,7 @@ def test_filters(spark: SparkSession, tmp_path: Path) -> None:
 
     def found(group: tuple[str, ...] = (), owner: tuple[str, ...] = ()) -> list[list[str]]:
         options = SimpleNamespace(group=group, owners=str(file) if owner else None, owner=owner)
-        selected = select_tables(spark, tables, options)
+        selected = with_own_names(select_tables)(spark, tables, options)
         assert selected["topics"] is topics
         assert selected["loads"] is rejected
         assert selected["workers"].columns == workers.columns

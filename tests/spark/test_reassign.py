@@ -22,6 +22,7 @@ from spark_assign.replicas import (
     schedule,
     tool_files,
 )
+from spark_assign.report.replicas import note_missing_racks
 from tests.frames import dataframe
 
 pytestmark = pytest.mark.spark
@@ -184,6 +185,15 @@ def test_a_partition_that_is_being_reassigned(spark: SparkSession) -> None:
     assert problem["detail"] == "replicas are 2,1,0; the plan moves them from 1,0 to 2,1"
     placed = reassign(fleet).placement.orderBy("partition").collect()
     assert [row["previous_replicas"] for row in placed] == [[2, 1], [0, 1], [3, 2]]
+
+
+def test_clusters_without_racks_are_named(spark: SparkSession) -> None:
+    """If not one broker has a rack, or if the table doesn't say so; at most three clusters."""
+    brokers = dataframe(spark, "cluster string, rack_id string", [(each, None) for each in "badce"] + [("d", "r")])
+    note = "No broker of a, b, c, … has a rack, so the plan ignores racks."
+    for table, expected in ((brokers, note), (brokers.drop("rack_id"), note), (brokers.where("cluster = 'd'"), "")):
+        assert (note_missing_racks(table) or "").startswith(expected)
+        assert bool(note_missing_racks(table)) == bool(expected)
 
 
 def test_a_change_in_plain_values(spark: SparkSession, fleet: ReplicaFleet) -> None:

@@ -78,7 +78,7 @@ def stored(spark: SparkSession, place: str) -> StoredRun:
 @pytest.fixture(scope="module")
 def rows(stored: StoredRun) -> PlanRows:
     """What the page is made from."""
-    return plan_rows(stored)
+    return plan_rows(stored, {})
 
 
 @pytest.mark.once
@@ -122,7 +122,7 @@ def test_partitions_without_traffic(spark: SparkSession, stored: StoredRun, rows
     """Those whose end offset is 0, of groups and of their members; without offsets nothing is known."""
     ends = [("c", "joined", "t", partition, None, 0 if partition < 4 else 9, None) for partition in range(6)]
     ends += [("c", "claimed", "t", 0, None, None, None), ("other", "joined", "t", 5, None, 0, None)]
-    found = plan_rows(stored, dataframe(spark, OFFSETS, ends))
+    found = plan_rows(stored, {"offsets": dataframe(spark, OFFSETS, ends)})
     assert [tuple(row.values()) for row in found.silent or ()] == [("c", "joined", 4)]
     after = {
         (run["group_id"], run["member_id"], run["first"] + at * run["step"])
@@ -137,7 +137,7 @@ def test_partitions_without_traffic(spark: SparkSession, stored: StoredRun, rows
 
 
 def test_a_plan_that_is_not_stored(spark: SparkSession) -> None:
-    """In a notebook: totals, the worst groups, what was rejected; and the whole report."""
+    """In a notebook: totals, the worst groups, what was rejected; and the whole report, with what isn't known."""
     subscribed = {"g": {"x": "t", "y": "t"}, "h": {"x": ["small"], "y": ""}}
     twice, owned = [("c", "twice", "m")] * 2, {("g", "x", "t"): (5, 4)}
     planned = plan(fleet(spark, subscribed, topics={"t": 6, "small": 1}, members=twice, owned=owned), "range")
@@ -147,6 +147,7 @@ def test_a_plan_that_is_not_stored(spark: SparkSession) -> None:
     assert ">twice: duplicate-member" in html
     text = report(planned)
     assert "2 rebalanced" in text
+    assert "Loads aren&#39;t known (loads)" in text
     assert "Partitions of each member, before and after" in text
 
 
@@ -162,8 +163,10 @@ def test_the_job_on_stored_plans(
     text = file.read_text()
     assert "duplicate-member" in text
     assert "Partitions of each member, before and after" in text
-    write_run({name: stored.tables[name] for name in ("metrics", "rejected")}, place, run_id="short", tables=[])
+    short = {name: stored.tables[name] for name in ("metrics", "rejected")}
+    write_run(short, place, run_id="short", tables=[], inputs={"unknown": ["Loads aren't known (loads)."]})
     assert job.main([*arguments, place]) == 0
+    assert '<p class="note">Loads aren&#39;t known (loads).</p>' in file.read_text()
     assert (
         "Members aren&#39;t shown: the plan was stored without the tables assignment_slices and assignments."
         in file.read_text()

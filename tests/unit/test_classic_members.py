@@ -200,7 +200,10 @@ def test_what_cannot_be_read_is_named() -> None:
     later = replace(a, assignment=consumer_protocol.Assignment((), struct.pack(">ii", 12, 12)))
     assert _problem([later, b]) == "member a: AssignmentInfo: version 12: expected 1 to 11"
     fewer = replace(a, assignment=consumer_protocol.Assignment((("clicks", 0),), answer([])))
-    assert _problem([fewer, b]) == "member a: AssignmentInfo: 0 tasks of 1 partitions"
+    assert _problem([fewer, b]) == "member a: AssignmentInfo: 0 tasks of 1 partition"
+    half = struct.pack(">6i", 11, 11, 1, 0, 0, 1) + b"\xd8\x00" + struct.pack(">5iq", *[0] * 6)  # of a surrogate pair
+    named = replace(a, assignment=consumer_protocol.Assignment((("clicks", 0),), half))
+    assert _problem([named, b]) == "The task \ufffd__0_0 has a named topology, which isn't supported"
 
 
 def test_two_topologies_are_named() -> None:

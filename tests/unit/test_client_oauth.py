@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -77,12 +78,25 @@ def test_temporary_errors_are_retried(pauses: list[float]) -> None:
     ({"token": "x"}, "the answer has no access_token"),
     ((200, b"<html>"), "the answer has no access_token"),
     ({"access_token": "a b\x01c"}, "it doesn't return a bearer token"),
+    ((200, b"[" * 100_000), "the answer has no access_token"),
+    ((400, {"error": "x" * 100_000}), r"Bad Request, x{1000}…\)"),
+    ((200, {"access_token": "\x01", "expires_in": 10**400}), "it doesn't return a bearer token"),
 )
 def test_no_token(answer: Any, message: str) -> None:
     """The endpoint is named, what it said, and what to do."""
     with serving({"/token": answer}) as stub, pytest.raises(SourceError, match=message) as error:
         Tokens(_endpoint(stub.url)).token()
     assert "4711" not in str(error.value)
+
+
+def test_one_byte_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A time-out of a socket is never over, so the answer as a whole has one, too."""
+    monkeypatch.setattr("spark_assign.sources.auth.http_session.MAX_RESPONSE_S", 0.2)
+    over = threading.Event()
+    with serving({"/token": lambda _: over.wait(10)}) as stub:
+        with pytest.raises(SourceError, match=r"no token \(TimeoutError\)"):
+            Tokens(_endpoint(stub.url)).token()
+        over.set()
 
 
 def test_nobody_there() -> None:
@@ -103,6 +117,8 @@ def test_a_file(tmp_path: Path) -> None:
     file.unlink()
     with pytest.raises(ConfigError, match="token: No such file"):
         tokens.token()
+    with pytest.raises(ConfigError, match="token%00: no text"):
+        Tokens(TokenEndpoint(f"file://{file}%00")).token()
 
 
 def test_the_settings() -> None:

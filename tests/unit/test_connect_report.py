@@ -22,8 +22,8 @@ def rebalances() -> list[dict[str, object]]:
 
 
 def test_the_story() -> None:
-    """Every change is over when the next one comes, but for the bounce."""
-    assert [name for _, name in SCENARIO.phases] == ["start", "add", "join", "bounce", "leave", "delete"]
+    """Every change is over when the next one comes, but for the restart."""
+    assert [name for _, name in SCENARIO.phases] == ["start", "add", "join", "restart", "leave", "delete"]
     assert [event["event"] for event in SCENARIO.events[3:]] == [
         *["connector-added"] * 2,
         *("worker-joined", "worker-left", "worker-joined", "worker-left"),
@@ -37,7 +37,7 @@ def test_a_line_per_phase_and_the_bill() -> None:
     lines = [line.split("  ") for line in format_protocol_comparison(SCENARIO, rebalances(), costs).splitlines()]
     cells = [[cell.strip() for cell in line if cell.strip()] for line in lines]
     assert cells[0][:2] == ["phase", "eager: rebalances / stopped / started"]
-    assert cells[4] == ["bounce", "2 / 20 / 40", "2 / 2 / 4", "2 / 2 / 4"]
+    assert cells[4] == ["restart", "2 / 20 / 40", "2 / 2 / 4", "2 / 2 / 4"]
     assert cells[7] == ["all", "9 / 90 / 180", "9 / 9 / 18", "9 / 9 / 18"]
     assert cells[8:] == [["task-hours not running", "0.0", "1.0", "2.0"]]
     costs[0]["not_running"] = 3  # the cost of these tasks is open, not 0

@@ -118,7 +118,17 @@ def test_thresholds_of_streams_groups(steps: Steps, tmp_path: Path) -> None:
     assert " ".join(limits) in " ".join(steps.words["check"])
 
 
-@pytest.mark.parametrize("text", ["", "[]", "3", "{}", '{"exit_code": 0}', "[" * 100_000])
+AT = "2026-11-27T00:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "3", "{}", '{"exit_code": 0}', "[" * 100_000),
+        f'{{"started_at": "{AT}", "finished_at": "{AT}", "error": null}}',
+        '{"started_at": "9", "finished_at": "9", "error": null, "exit_code": 0}',
+    ],
+)
 def test_a_damaged_outcome_is_none(steps: Steps, tmp_path: Path, text: str) -> None:
     """Its step runs again."""
     steps.run(tmp_path)

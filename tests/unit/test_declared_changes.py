@@ -152,6 +152,12 @@ LAUGHS = "a0: &a0 1\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]
     ("x.json", f"[{'9' * 5_000}]", r"x.json: isn't valid JSON: a number is too long"),
     ("x.json", '{"format_version": "2.0"}', r"x.json: format_version 2.0 isn't known"),
     ("x.properties", "group.id=g\nsession.timeout.ms=hush", r"x.properties:2: session.timeout.ms isn't a number of"),
+    ("x.yaml", "a: 1" + ":1" * 300 + ".", r"x.yaml:1: isn't valid YAML: the value isn't of its type"),
+    ("x.yaml", "".join(f"%TAG !a{n}! x\n" for n in range(100_000)), r"x.yaml: more than 100 lines start with %"),
+    ("x.json", f"[{'{},' * 4_000_000}", r"x.json:1: more than 4,000,000 values in all files"),
+    ("x.json", r'{"kind": "KafkaTopic", "metadata": {"name": "\ud800"}}', r"x.json: a name has half of a surrogate"),
+    ("x.properties", "a\n" * 600_000, r"x.properties: more than 1,048,576 bytes"),
+    ("x.properties", r"group.id=\ud800", r"x.properties: a name has half of a surrogate"),
     ("x.properties", r"a=\u12", r"x.properties: line 1: expected four"),
     ("x.yaml", b" " * (MAX_BYTES + 1), r"x.yaml: more than 33,554,432 bytes"),
 )
@@ -168,11 +174,29 @@ def test_wrong_input(tmp_path: Path, name: str, after: str | bytes, message: str
     assert notes == ([] if " declare " in str(raised.value) else [note])
 
 
+def test_all_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same small file many times, each with many values by its aliases; equal files are read once."""
+    monkeypatch.setattr("spark_assign.sources.files.declared_changes.MAX_ALL", 20_000)
+    for side in ("old", "new"):
+        (tmp_path / side).mkdir()
+        for number in range(10):
+            (tmp_path / side / f"{number}.yaml").write_text(f"{LAUGHS.partition('a5:')[0]}---\na: .nan")
+    _, notes = read_changes(str(tmp_path / "old"), str(tmp_path / "new"), Mapped())
+    assert notes[0].startswith("8 files without a change can't be read, the first is `2.yaml`.")
+    assert len(notes) == 1
+
+
 def test_a_long_number_is_not_parsed(tmp_path: Path) -> None:
     """Base 60 of YAML 1.1 takes time quadratic in its digits."""
     started = time.process_time()
     assert changed(tmp_path, "x.yaml", "", f"a: 1{':1' * 500_000}")[0] == []
     assert time.process_time() - started < 5
+
+
+def test_a_file_name_fakes_no_line(tmp_path: Path) -> None:
+    """Such as a command in the log of GitHub."""
+    with pytest.raises(ConfigError, match=r"^x\\n::error::\\u202e.yaml:2: isn't valid YAML"):
+        changed(tmp_path, "x\n::error::\u202e.yaml", "", "[")
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from spark_assign.history.kernel.departures import Departure, find_departures
@@ -239,3 +241,13 @@ def test_the_newcomer_of_a_crash_may_be_there_before() -> None:
 def test_who_is_there_has_not_departed() -> None:
     """Nor has anybody in the first generation on record."""
     assert find_departures(past(generation(5, 0, [(A, [0])]), generation(6, 9, [(A, [0]), (C, [1])]))) == []
+
+
+def test_many_members_of_one_client_id() -> None:
+    """Each looks at the others that return, but not at all members for each of them."""
+    old, new = ([member(f"{name}{n}", client_id="app", client_host=f"/{name}{n}") for n in range(600)] for name in "hk")
+    generations = [generation(1, 0, [(each, [number]) for number, each in enumerate(old)]), generation(2, 1_000, [])]
+    timeline = past(*generations, generation(3, 9_000, [(each, [number]) for number, each in enumerate(new)]))
+    start = time.process_time()
+    assert {each.new_member_id for each in find_departures(timeline)} == {each.member_id for each in new}
+    assert time.process_time() - start < 4

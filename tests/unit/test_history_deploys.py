@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import random
+import time
+from types import SimpleNamespace
 
 import pytest
 
 from spark_assign.history.kernel.build_history import group_row
 from spark_assign.history.kernel.departures import find_departures
-from spark_assign.history.kernel.deploys import Deploy, count_max_per_day, find_deploys, is_flapping
+from spark_assign.history.kernel.deploys import (
+    Deploy,
+    _count_members_involved,
+    count_max_per_day,
+    find_deploys,
+    is_flapping,
+)
 from spark_assign.history.kernel.pauses import find_pauses
 from spark_assign.history.kernel.timeline import HistoryThresholds, RecordedMember, Timeline
 from tests.cases import keyed
@@ -270,3 +278,13 @@ def test_members_add_up(rng: random.Random, turn: int) -> None:
     assert all(each.members_before + each.joined - each.left == each.members_after for each in found)
     assert all(min(each.joined, each.left, each.restarted) >= 0 for each in found)
     assert sum(each.rebalances for each in found) <= len(generations)
+
+
+def test_a_member_that_returns_all_day_counts_once() -> None:
+    """In linear time, however often; IDs that are each other's old ones count each."""
+    back = [SimpleNamespace(member_id=str(n), new_member_id=str(n + 1)) for n in range(50_000)]
+    start = time.process_time()
+    assert _count_members_involved(SimpleNamespace(joined=[each.new_member_id for each in back], departures=back)) == 1  # type: ignore[arg-type]
+    assert time.process_time() - start < 2
+    circle = [SimpleNamespace(member_id=old, new_member_id=new) for old, new in ("ab", "ba", "bc")]
+    assert _count_members_involved(SimpleNamespace(joined=[], departures=circle)) == 2  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from spark_assign.report.formatting import aligned, group_name, listed, visible
 from spark_assign.sources.files.snapshot_files import write_folder
 from spark_assign.stores.cluster_folders import folder_name, one_folder
 from spark_assign.stores.run_store import safe_run_id
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, Fault, FleetError
 from tests.docs.pages import ROOT
 from tests.snapshots import of_kafka
 
@@ -57,6 +57,10 @@ def test_a_name_cannot_fake_a_line() -> None:
     """A line end in a group id is printed as \\n."""
     assert group_name({"cluster": "c", "group_id": "g\nNo group is rejected"}) == r"c/g\nNo group is rejected"
     assert aligned([["group", "n"], ["g\nx", "1"]]) == ["  group  n", r"  g\nx   1"]
+    error = FleetError(
+        [Fault("topics", "topic", "the same key twice: topic=t\n  - members.group_id: gone", "Keep one")]
+    )
+    assert str(error).count("\n") == 1
 
 
 def test_a_long_name_is_not_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:

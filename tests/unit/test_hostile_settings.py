@@ -4,6 +4,7 @@ code 2."""
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,15 @@ def test_settings_of_a_plan(name: str, file: Path) -> None:
     assert str(file) in str(error.value)
     assert len(str(error.value)) < 40_000
     assert time.process_time() - started < 20
+
+
+def test_paths_of_a_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A list of locations starts from the folder of the file. A path with NUL is wrong usage."""
+    read = partial(defaults, command=("daily",), parameters=commands()["daily"].params)
+    assert read(written(file, "records = ['a/b', '/c']")) == {"records": [str(file.parent / "a" / "b"), "/c"]}
+    assert read(written(file, "records = './a'")) == {"records": [str(file.parent / "a")]}
+    assert commands()["plan"](["--config", str(written(file, r'openmetrics = "a\u0000b"'))]) == 2
+    assert "a path has a NUL" in capsys.readouterr().err
 
 
 @cases(

@@ -164,7 +164,7 @@ def test_a_group_that_has_nothing() -> None:
     row = report_rows.group(1, 0, 0, 0, 0)
     text = render_report(PlanRows(classes=report_rows.classes_of([row]), groups=[row]))
     assert row["group_id"] in text
-    assert "no partitions" in text
+    assert ">none<" in text
 
 
 def test_omitted_rows_are_counted() -> None:
@@ -224,6 +224,9 @@ def test_loads_and_lags_by_group() -> None:
         *("Group", "Assignor", "Load/s", "Max/s", "Max/mean", "By count", "Drained in"),
     ]
     assert len(table.rows) == 1
+    unknown = first | dict.fromkeys(loaded)
+    table = _loads(replace(plan, groups=[unknown, second | loaded], who=GroupMembers(lags[:2])))
+    assert [(row[2], row[-1]) for row in table.rows] == [("2", "–"), ("–", "7")]
 
 
 def test_a_drawing_keeps_its_scale() -> None:
@@ -235,6 +238,17 @@ def test_a_drawing_keeps_its_scale() -> None:
     assert drawn.count(">4</text>") == 2
     assert [kind for _, kind in shapes].count("round") == 2
     assert drawn.index("a: x") < drawn.index("b: x")
+
+
+def test_a_heat_map_has_whole_names() -> None:
+    """In several lines, also on a phone; beyond five, a name ends with dots."""
+    names = ["short", "prod-eu/team-checkout.payments-settlement-v2", "x" * 1_000]
+    cells = [drawings.Cell(at, 0, 1, "1") for at in range(3)]
+    for drawn in drawings.draw_heat_map(names, ["10:00"], cells, "h", "T", "r").split('<svg class="narrow"'):
+        lines = re.findall(r">([^<>]+)</t(?:ext|span)>", drawn.partition("</desc>")[2])
+        assert names[1] in "".join(lines)
+        assert sum(set(line) == {"x"} for line in lines) == 4
+        assert "…" in lines
 
 
 def test_charts_follow_the_page() -> None:

@@ -21,6 +21,7 @@ from spark_assign.history.kernel.redact import _CONNECT_CLIENT_ID
 from spark_assign.migration.kernel.upgrade_verdict import _NEWEST_RELEASE
 from spark_assign.replicas.kernel.group_effects import release_range
 from spark_assign.report import charts, formatting, group_pictures, sequence_diagram
+from spark_assign.sources.auth import tls
 from spark_assign.sources.kafka import connection, describe_text
 from spark_assign.spark.shell_patterns import _regex
 from spark_assign.stores.typed_text import parse_json, parse_text
@@ -68,6 +69,7 @@ PIECES += [
     '<path d="',
     "<g ",
     "(topics: a) ",
+    "-----BEGIN A-----",
 ]
 HEADS = [
     "",
@@ -133,6 +135,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "control characters": formatting.visible,
     "a name of a picture": lambda text: group_pictures.re.sub(r"~\d+$", "", text),
     "a name of a diagram": lambda text: sequence_diagram._UUID.sub("", text),
+    "certificates": lambda text: tls._blocks(text.encode(errors="replace")),
     "a broker's error": lambda text: connection._REPEATED_ERROR_NAME.sub("", text),
     "a string of Java": lambda text: _MODIFIED_UTF8.fullmatch(text.encode()),
     "a shell pattern": lambda text: fnmatchcase(text, STARS),

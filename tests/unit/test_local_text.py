@@ -9,9 +9,11 @@ import io
 import json
 import random
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -211,6 +213,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert unreadable(tmp_path, "name\nx\n".encode("utf-16")) == "it is UTF-16. Save the file as UTF-8"
     assert unreadable(tmp_path, b"caf\xe9\nx\n") == "the header is not UTF-8. Save the file as UTF-8"
     assert unreadable(tmp_path, b'"name\nx\n').startswith("the header isn't csv")
+    assert unreadable(tmp_path, b"," * 1_000_000).startswith("the header has more than 10,000 columns.")
     with pytest.raises(UnreadableFileError, match="no such file or directory"):
         read_header(str(tmp_path / "none.csv"))
 
@@ -220,6 +223,21 @@ def test_a_row_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(local_tables, "_MAX_RECORD_BYTES", 1000)
     monkeypatch.setattr(local_tables.pieces, "__kwdefaults__", {"size": 100})
     assert unreadable(tmp_path, b'name\n"' + b"x\n" * 1000) == "a row has more than 1,000 bytes. Close the quote"
+    monkeypatch.setattr(local_tables, "_MAX_DOCUMENT_BYTES", 1000)
+    (tmp_path / "t.json.gz").write_bytes(gzip.compress(b"[\n" * 1000))
+    with pytest.raises(UnreadableFileError, match="a document has more than 1,000 bytes"):
+        list(read_json_document("t", str(tmp_path / "t.json.gz"), SCHEMA, FileFaults()))
+
+
+def test_a_small_file_that_becomes_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows are read when the table is computed, not at once."""
+    parquet.write_table(pa.table({"name": ["x" * 1_000] * 10}), tmp_path / "t.parquet")
+    made = Mock()
+    monkeypatch.setattr(local_tables, "dataframe_of", made)
+    for most, column in ((1 << 20, "name"), (5_000, "number")):
+        monkeypatch.setattr(local_tables, "_MAX_EXPANDED_BYTES", most)
+        local_tables._read_files(Mock(), local_tables.list_files([str(tmp_path)]), StructType(SCHEMA.fields[:1]))
+        assert made.call_args.args[1].column_names == [column]
 
 
 # --- JSON ----------------------------------------------------------------------------------------------------------

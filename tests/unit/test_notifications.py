@@ -66,6 +66,8 @@ def test_what_was_not_accepted_is_sent_again(receiver: Receiver, tmp_path: Path)
     receiver.status = 500
     with pytest.raises(OSError, match=r"^--notify: 127\.0\.0\.1 didn't accept the alerts: status 500$"):
         send(receiver, file, alert("a"))
+    with pytest.raises(OSError, match=r"^--notify: 127\.0\.0\.1 didn't accept the alerts: InvalidURL$"):
+        notify("http://127.0.0.1:1/key # of the team", str(file), Outcome("check"), [alert("a")])
     receiver.status = 200
     assert send(receiver, file, alert("a")) == [("begun", "a")]
 

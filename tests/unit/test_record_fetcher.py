@@ -398,6 +398,19 @@ def test_a_stopped_run_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert list(tmp_path.iterdir()) == files
 
 
+@pytest.mark.parametrize("end", [None, "[", "[" * 100_000, "[]", '{"cluster": "eu", "positions": {"0": "x"}}'])
+def test_a_folder_that_was_damaged(end: str | None, tmp_path: Path) -> None:
+    """A file that is cut off, or with another end than a run writes, is wrong input."""
+    pq.write_table(
+        pa.table({"a": [1]}).replace_schema_metadata(end and {"spark_assign.positions": end}),
+        tmp_path / "records-1.parquet",
+    )
+    if end == "[":
+        (tmp_path / "records-1.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ConfigError, match="has a file that this job didn't write, or that is damaged"):
+        RecordsFolder(tmp_path, "eu")
+
+
 def test_a_run_that_is_killed_between_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that hasn't its name yet doesn't count."""
     stored = RecordsFolder(tmp_path, "eu")

@@ -100,6 +100,15 @@ def test_a_clock_that_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len((_tables(tmp_path) / "topics.json").read_text().splitlines()) == 3
 
 
+def test_no_snapshot_is_later_than_the_last_time(tmp_path: Path) -> None:
+    """A folder of another writer is named."""
+    last = tmp_path / "cluster=prod" / "taken=99991231T235959999999Z-x"
+    last.mkdir(parents=True)
+    (last / "snapshot.json").write_text("{}")
+    with pytest.raises(ConfigError, match=f"{last.name}: not the name of a snapshot of ours"):
+        snapshot_files.write_folder(_snapshot(), tmp_path)
+
+
 def test_a_job_that_dies_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed while it writes a table, or right before it is done."""
     fleet = tmp_path / "fleet"
@@ -211,5 +220,6 @@ def test_a_summary_whose_time_is_none(tmp_path: Path, taken: str) -> None:
         (folder / "snapshot.json").write_text(f'{{"cluster": "c", "taken_at": {taken}}}')
     assert snapshot_files.last_taken(tmp_path, "cluster", "c") is None
     assert snapshot_files.summarized(tmp_path) == ("c", None)
-    (tmp_path / "snapshot.json").write_text("[")
-    assert snapshot_files.summarized(tmp_path) is None
+    for text in ("[", r'{"cluster": "\ud800"}', " " * (65 << 20)):
+        (tmp_path / "snapshot.json").write_text(text)
+        assert snapshot_files.summarized(tmp_path) is None

@@ -6,7 +6,9 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from spark_assign.sources.kafka.group_description import GroupDescription, read_consumer_group
+import pytest
+
+from spark_assign.sources.kafka.group_description import GroupDescription, RegexTime, read_consumer_group
 from spark_assign.wire.topic_regex import TopicRegexError, topic_matcher
 from tests.cases import cases
 from tests.kafka import topic_regexes
@@ -46,7 +48,7 @@ def _group(*regexes: str | None) -> Any:
 
 def test_a_group_subscribes_to_what_the_broker_matches() -> None:
     """POSIX classes and Unicode categories, too, which Python's library doesn't know."""
-    found = read_consumer_group(_group("[[:alpha:]]+", r"\pN+", None), ["b", "a", "12", "a1"])
+    found = read_consumer_group(_group("[[:alpha:]]+", r"\pN+", None), ["b", "a", "12", "a1"], RegexTime())
     assert isinstance(found, GroupDescription)
     assert [member.topics for member in found.members] == [("x", "a", "b"), ("x", "12"), ("x",)]
 
@@ -54,7 +56,17 @@ def test_a_group_subscribes_to_what_the_broker_matches() -> None:
 @cases("regex reason", ("((a{100}){100}){100}", "repetition"), (r"\pL{900}", "too large"), ("a\ud800", "encode"))
 def test_a_group_whose_expression_cannot_be_evaluated_is_not_described(regex: str, reason: str) -> None:
     """The error says so; nothing is taken for matched."""
-    found = read_consumer_group(_group(None, regex), ["a"])
+    found = read_consumer_group(_group(None, regex), ["a"], RegexTime())
     assert isinstance(found, TopicRegexError)
     assert "can't be evaluated" in str(found)
     assert reason in str(found)
+
+
+def test_all_expressions_of_a_cluster_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many groups have some that take long."""
+    monkeypatch.setattr("spark_assign.sources.kafka.group_description._MAX_REGEXES_S", 2.0)
+    regex_time, topics, start = RegexTime(), ["a" * 248 + chr(97 + n) for n in range(26)], time.process_time()
+    for _ in range(100):
+        found = read_consumer_group(_group("([a-z]?){1000}" * 28 + "[0-9]"), topics, regex_time)
+        assert "the regular expressions of the group take more than" in str(found)
+    assert time.process_time() - start < 10

@@ -50,7 +50,12 @@ def test_a_topology() -> None:
     assert read_topology(TEXT, "app", {"counts-repartition"})[1]["source_topics"] == ["counts-repartition"]
 
 
-@cases("text message", ("", "no subtopology"), (TEXT.replace("[orders, returns]", "orders-.*"), "pattern.*orders-"))
+@cases(
+    "text message",
+    ("", "no subtopology"),
+    (f"Sub-topology: {'9' * 5_000}", "no subtopology"),
+    (TEXT.replace("[orders, returns]", "orders-.*"), "pattern.*orders-"),
+)
 def test_a_text_that_cannot_be_read(text: str, message: str) -> None:
     """With what is wrong."""
     with pytest.raises(ConfigError, match=message):

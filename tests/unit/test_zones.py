@@ -259,6 +259,9 @@ def test_a_replica_where_it_is_read() -> None:
     assert got == tuples("0 False move a c 1 130 50; 0 True move b c 1 90 50")
     assert moves([partition | {"racks": ["a"]}]) == tuples("0 False move a c 0 130 80; 0 True move a c 0 130 80")
     assert moves([partition | {"racks": ["c", "a", "b"]}, partition | {"racks": []}]) == []
+    assert moves([partition | {"racks": ["a"] * 1_001}, partition]) == [(1, *each[1:]) for each in found]
+    own = [(f"rack of m{n}", 1) for n in range(5_000)]  # each member can choose one
+    assert moves([partition | {"reads": [*reads, *own]}])[0] == (0, False, "move", "a", "c", 1, 5_130, 80)
 
 
 def test_random_replicas(rng: Random) -> None:

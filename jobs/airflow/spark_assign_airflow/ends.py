@@ -49,7 +49,7 @@ def of_text(text: str) -> Outcome | None:
     """Returns the outcome in a text, or None if the text isn't one."""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and isinstance(found.get("exit_code"), int) else None
 

@@ -717,10 +717,10 @@ def _add_scale_down(resolved: ResolvedAdvice, row: Row, params: AdviceParams) ->
         detail = f"The group falls behind today. Switch to {row['assignor']} first, and run advise again"
         resolved.decline_size(Code.SUPERSEDED, detail)
     elif target >= members:
-        detail = f"No group is advised to have fewer than {params.min_members} members. {row['reason']}"
+        detail = f"No group is advised to have fewer than {count(params.min_members, 'member')}. {row['reason']}"
         resolved.decline_size(Code.NOTHING, detail)
     elif curve is None or curve["paused_partition_seconds"] is None or curve.get("keeps_up") is False:
-        detail = f"Whether {target} members, the minimum to be advised, keep up is unknown. {row['reason']}"
+        detail = f"Whether {count(target, 'member')}, the least to be advised, can keep up is unknown. {row['reason']}"
         resolved.decline_size(Code.NOT_KNOWN, detail)
     else:
         spare = "" if target == needed else f" {needed:,} keep up; the rest are a reserve for failures."

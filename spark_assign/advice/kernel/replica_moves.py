@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_assign.groups.kernel.tagged_rows import row_schema
 from spark_assign.numeric.array_types import BoolArray, IntArray
@@ -33,6 +34,10 @@ MOVE_COLUMNS = row_schema(
     "saved_bytes_per_day int64",
 )
 """Columns that are added to a row. `replica_index`: index of the replica that becomes the leader or is removed."""
+
+
+MAX_REPLICAS = 1_000
+"""Maximum number of replicas of a partition: all partitions are rows of a matrix as wide as the longest one."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,10 @@ def replica_moves(rows: pa.Table) -> pa.Table:
             racks of the cluster.
 
     Returns:
-        The same rows with the columns of `MOVE_COLUMNS`, each zero, one, or more times.
+        The same rows with the columns of `MOVE_COLUMNS`, each zero, one, or more times. A partition with more than
+            `MAX_REPLICAS` replicas, which no cluster has, has none.
     """
+    rows = rows.filter(pc.less_equal(pc.list_value_length(rows["replica_racks"]), MAX_REPLICAS))
     partitions = _read(rows)
     changes = [(np.empty(0, np.int64), MOVE_COLUMNS.empty_table()), *_find_changes(partitions)]
     moves = rows.take(pa.array(np.concatenate([indexes for indexes, _ in changes])))
@@ -75,22 +82,24 @@ def replica_moves(rows: pa.Table) -> pa.Table:
 
 def _read(rows: pa.Table) -> _Partitions:
     """Returns replicas, reads, and brokers by rack, one row per partition."""
-    lists = {name: rows[name].combine_chunks() for name in ("replica_racks", "read_from", "broker_racks")}
-    texts = pa.chunked_array([racks.flatten() for racks in lists.values()], pa.string()).unique().drop_null().sort()
-    names = {text: index for index, text in enumerate(texts.to_pylist())}
+    lists = {name: rows[name].combine_chunks() for name in ("replica_racks", "broker_racks", "read_from")}
+    placed = [lists[name].flatten() for name in ("replica_racks", "broker_racks")]
+    texts = pa.chunked_array(placed, pa.string()).unique().drop_null().sort()
+    names, elsewhere = {text: index for index, text in enumerate(texts.to_pylist())}, len(texts)
     row, rack = {}, {}
     for name, racks in lists.items():
         row[name] = np.repeat(np.arange(len(rows)), racks.value_lengths().fill_null(0).to_numpy())
         coded = racks.flatten().dictionary_encode()
-        codes = np.array([names[text] for text in coded.dictionary.to_pylist()] + [-1], np.int64)
+        codes = np.array([names.get(text, elsewhere) for text in coded.dictionary.to_pylist()] + [-1], np.int64)
         rack[name] = codes[coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
     lengths = np.bincount(row["replica_racks"], minlength=len(rows))
     replicas = np.full((len(rows), max(int(lengths.max(initial=0)), 1)), -2, np.int64)
     replicas[np.arange(replicas.shape[1]) < lengths[:, None]] = rack["replica_racks"]
-    reads = np.zeros((len(rows), len(names) + 1), np.int64)  # the last column: unknown racks
+    # The last columns: racks of members where no replica can be, which each member can choose, and unknown racks.
+    reads = np.zeros((len(rows), len(names) + 2), np.int64)
     size = rows["read_bytes"].combine_chunks().flatten().to_numpy()
     np.add.at(reads, (row["read_from"], rack["read_from"]), size)
-    brokers = np.zeros((len(rows), len(names)), bool)
+    brokers = np.zeros((len(rows), len(names) + 1), bool)
     brokers[row["broker_racks"], rack["broker_racks"]] = True
     return _Partitions(replicas, reads[:, :-1], reads[:, -1], brokers, texts)
 

@@ -172,9 +172,10 @@ def _reason(
     verdict, needed, with_headroom = row["verdict"], row["needed"], f" with {criteria.headroom:.0%} headroom"
     if verdict == UNKNOWN:
         reason = "The capacity of a member is unknown because no member has lag. Set it with --capacity."
-        knee = f"The knee of the curve is at {row['knee']} members"
+        if not has_curve:
+            return reason
         more = f"more than {row['saturation_members']} don't reduce the maximum load"
-        return f"{reason} {knee}; {more}." if has_curve else reason
+        return f"{reason} The knee of the curve is at {count(row['knee'], 'member')}; {more}."
     capacity = f"a member handles {sizing.capacity:,.0f} messages/s{with_headroom if criteria.headroom else ''}"
     key_note = "More partitions move keys to other partitions, so the order of a key's messages is lost once."
     is_short = (row["partitions_needed"] or 0) > sizing.partitions
@@ -195,9 +196,9 @@ def _reason(
         )
     if verdict == CANNOT_KEEP_UP:
         return (
-            f"{sizing.partitions} partitions are too few, or {sizing.assignor} distributes them too unevenly: at their "
-            f"peaks, {count(row['partitions_needed'], 'member')} must share {sizing.load_at_quantile:,.0f} messages/s "
-            f"evenly. Use {more}. {key_note}"
+            f"{count(sizing.partitions, 'partition', 'is', 'are')} too few, or {sizing.assignor} distributes them too "
+            f"unevenly: at their peaks, {count(row['partitions_needed'], 'member')} must share "
+            f"{sizing.load_at_quantile:,.0f} messages/s evenly. Use {more}. {key_note}"
         )
     reason = f"With {count(needed, 'member')}, the most loaded one receives {row['max_load_needed']:,.0f} messages/s"
     if verdict == UNDER_PROVISIONED:

@@ -172,9 +172,12 @@ def _assign_topic_set(racks: Sequence[int], topics: Sequence[RackTopic], like_li
     """Assigns topics with the same subscribers and number of partitions."""
     used = sorted({*racks} - {-1})
     in_rack = np.ones((len(used), topics[0].partitions), bool)
-    for topic in topics:
-        in_rack &= np.array([[rack in replicas for replicas in topic.partition_racks] for rack in used], bool)
     position = {-1: -1} | {rack: position for position, rack in enumerate(used)}
+    for topic in topics:  # not each rack with each partition: every member can have a rack of its own
+        found = np.zeros_like(in_rack)
+        for partition, replicas in enumerate(topic.partition_racks):
+            found[[position[rack] for rack in replicas if rack in position], partition] = True
+        in_rack &= found
     if like_librdkafka and len(topics) > 1:
         position[-1], in_rack = len(used), np.append(in_rack, np.zeros((1, in_rack.shape[1]), bool), axis=0)
     return assign_with_racks([position[rack] for rack in racks], in_rack, is_co_partitioned=len(topics) > 1)

@@ -200,9 +200,9 @@ def count_rack_matched(specs: GroupSpecs, assigned: PartitionSlices, *, racks_kn
     """
     has_racks = np.zeros(specs.num_groups, bool)
     has_racks[specs.members.group[specs.members.rack >= 0]] = racks_known
-    set_has_rack = np.array(
-        [[rack in rack_set for rack in range(len(specs.racks))] for rack_set in specs.rack_sets], bool
-    )
+    set_has_rack = np.zeros((len(specs.rack_sets), len(specs.racks)), bool)
+    for index, rack_set in enumerate(specs.rack_sets):
+        set_has_rack[index, list(rack_set)] = True
     matched = np.zeros(specs.num_groups, np.int64)
     has_rack_set = mask_from_indexes(list(specs.rack_set), len(specs.topics))
     runs = assigned.take(has_rack_set[assigned.topic] & (specs.members.rack[assigned.member] >= 0))

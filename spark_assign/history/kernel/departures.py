@@ -91,11 +91,13 @@ class _CommitSilence:
 
 @dataclass(frozen=True)
 class _MissingMember:
-    """A member that the previous generation has, and `generation` doesn't have."""
+    """A member that the previous generation has, and `generation` doesn't have; and whether it was the only one there
+    with its client ID."""
 
     member: RecordedMember
     previous: Generation
     generation: Generation
+    has_unique_client_id: bool
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,9 @@ def find_departures(timeline: Timeline, thresholds: HistoryThresholds | None = N
     """Returns all departures, sorted by generation, then by member id."""
     thresholds = thresholds or HistoryThresholds()
     missing_members = [
-        _MissingMember(member, previous, generation)
+        _MissingMember(member, previous, generation, client_ids[member.client_id] == 1)
         for previous, generation in pairwise(timeline.generations)
+        for client_ids in [Counter(each.client_id for each in previous.members)]
         for member in _members_without(previous, generation)
     ]
     evidence = _CommitEvidence(timeline, thresholds)
@@ -309,8 +312,7 @@ def _has_no_other_instance(missing: _MissingMember, member: RecordedMember) -> b
 
 
 def _has_unique_client_id(missing: _MissingMember, member: RecordedMember) -> bool:
-    counts = Counter(previous_member.client_id for previous_member in missing.previous.members)
-    return counts[missing.member.client_id] == 1 and _has_no_other_instance(missing, member)
+    return missing.has_unique_client_id and _has_no_other_instance(missing, member)
 
 
 _MATCHERS: tuple[

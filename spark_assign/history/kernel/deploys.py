@@ -246,15 +246,19 @@ def _count_members_involved(burst: _RebalanceBurst) -> int:
         for departure in burst.departures
         if departure.new_member_id is not None
     }
-    involved = set()
-    for member_id in [*burst.joined, *(departure.member_id for departure in burst.departures)]:
-        first_id = member_id
-        visited = set()
-        while first_id in old_ids and first_id not in visited:
-            visited.add(first_id)
+    first_ids: dict[str, str] = {}
+    ids = [*burst.joined, *(departure.member_id for departure in burst.departures)]
+    for member_id in ids:
+        first_id, path = member_id, dict[str, None]()
+        while first_id in old_ids and first_id not in path and first_id not in first_ids:
+            path[first_id] = None
             first_id = old_ids[first_id]
-        involved.add(first_id)
-    return len(involved)
+        first_id, is_circle = first_ids.get(first_id, first_id), False
+        for each in path:  # of IDs that were each other's old ones, each counts
+            is_circle |= each == first_id
+            first_ids[each] = each if is_circle else first_id
+        first_ids.setdefault(member_id, first_id)
+    return len({first_ids[member_id] for member_id in ids})
 
 
 def _to_deploy(timeline: Timeline, burst: _RebalanceBurst, deploy_type: str, pauses: PauseSummary) -> Deploy:

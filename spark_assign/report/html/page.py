@@ -22,7 +22,7 @@ from spark_assign.report import plan_page
 from spark_assign.report import replicas as replica_placement
 from spark_assign.report import share_and_streams as streams_groups
 from spark_assign.report import simulation as simulations
-from spark_assign.report.formatting import Rows, visible, with_own_names
+from spark_assign.report.formatting import Rows, count, visible, with_own_names
 from spark_assign.report.listed_groups import name_clusters_of
 from spark_assign.report.report_data import PlanRows
 from spark_assign.simulation.simulate_groups import Simulation
@@ -103,7 +103,7 @@ def report(
     results = [plan, simulation, replicas, drift, history, streams]
     given_tables = [getattr(each, "tables", each) for each in results if each is not None]
     name_clusters_of(comparison, advice, *_dataframes(given_tables), unless_known=True)
-    planned = None if plan is None else plan_page.plan_rows(plan, offsets, snapshot or {})
+    planned = None if plan is None else plan_page.plan_rows(plan, {**(snapshot or {}), "offsets": offsets})
     listed = () if planned is None else planned.groups
     given: dict[str, tuple[Callable[..., Mapping[str, Rows]], Any]] = {
         "comparison": (partial(comparisons.compare_rows, listed=listed), comparison),
@@ -190,6 +190,7 @@ def _template() -> Template:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters["counted"] = count
     return environment.get_template("page.html")
 
 

@@ -21,6 +21,7 @@ from spark_assign.sources.auth import tls as client_tls
 from spark_assign.sources.auth.properties import Login
 from spark_assign.sources.auth.secret import Secret, hidden
 from spark_assign.sources.auth.tls import Tls
+from spark_assign.stores.file_faults import shortened
 from spark_assign.stores.locations import split_url
 from spark_assign.tables.errors import ConfigError, SourceError, missing_extra
 
@@ -32,7 +33,7 @@ _EXTENSION = "extension_"
 _REFRESH_FACTOR = 0.8
 """Fraction of a token's lifetime after which it is renewed; the default of Kafka's sasl.login.refresh.window.factor.
 """
-_UNKNOWN_LIFE_S = 60
+_UNKNOWN_LIFE_S, _MAX_LIFE_S, _MAX_ERROR = 60, 1e9, 1_000
 _EMPTY_SECRET = Secret("")
 
 
@@ -133,7 +134,7 @@ class Tokens:
         file = unquote(urlsplit(self._endpoint.url).path)
         try:
             return Path(file).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:  # no UTF-8, or a path with NUL
             reason = getattr(error, "strerror", None) or "no text"
             raise ConfigError(f"{URL} {self._endpoint.url}: {reason}. Give a readable file with a token.") from None
 
@@ -145,13 +146,14 @@ class Tokens:
             from spark_assign.sources.auth import http_session
         except ImportError as error:
             raise missing_extra("OAUTHBEARER needs requests", "kafka") from error
-        endpoint = self._endpoint
+        endpoint, context = self._endpoint, self._context
         form = {"grant_type": "client_credentials"} | ({"scope": endpoint.scope} if endpoint.scope else {})
-        assert self._context is not None
+        assert context is not None
         retries = http_session.patience(endpoint.attempts, "POST")
-        try:
+
+        def respond() -> tuple[requests.Response, bytes]:
             with (
-                http_session.session(self._context, _basic(endpoint), retries) as session,
+                http_session.session(context, _basic(endpoint), retries) as session,
                 session.post(
                     endpoint.url,
                     form,
@@ -161,7 +163,10 @@ class Tokens:
                     stream=True,
                 ) as response,
             ):
-                content = http_session.body(response)
+                return response, http_session.body(response)
+
+        try:
+            response, content = http_session.within(http_session.MAX_RESPONSE_S, respond)
         except http_session.TooLargeError:
             raise SourceError(f"{endpoint.url}: the answer is too large. Is it a token endpoint?") from None
         except (requests.RequestException, OSError) as error:
@@ -177,11 +182,12 @@ class Tokens:
         endpoint = self._endpoint
         try:
             fields = json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             fields = {}
         fields = fields if isinstance(fields, dict) else {}
         if response.status_code != 200:
-            error_text = " ".join(str(fields[key]) for key in ("error", "error_description") if fields.get(key))
+            given = (str(fields[key]) for key in ("error", "error_description") if fields.get(key))
+            error_text = " ".join(shortened(text, _MAX_ERROR) for text in given)
             text = f"{response.status_code} {response.reason}" + (f", {error_text}" if error_text else "")
             raise SourceError(
                 f"{endpoint.url}: no token ({hidden(text, [endpoint.client_secret])}). "
@@ -192,7 +198,7 @@ class Tokens:
         if not isinstance(token, str):
             raise SourceError(f"{endpoint.url}: the answer has no access_token. Is it a token endpoint?")
         life = fields.get("expires_in")
-        return token, float(life) if isinstance(life, int | float) and life > 0 else _UNKNOWN_LIFE_S
+        return token, float(min(life, _MAX_LIFE_S)) if isinstance(life, int | float) and life > 0 else _UNKNOWN_LIFE_S
 
 
 def _basic(endpoint: TokenEndpoint) -> Secret:

@@ -21,7 +21,7 @@ from spark_assign.tables.errors import ConfigError, missing_extra
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _BLANKS = " \t\f"
-_MAX_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Maximum size of a properties file, which can hold certificates."""
 
 log = logging.getLogger(__name__)
@@ -42,11 +42,11 @@ def read(path: str | Path, origin: str | None = None) -> Properties:
     origin = f"client properties {origin or path}"
     try:
         with Path(path).open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a path with NUL
         raise ConfigError(f"{origin}: {getattr(error, 'strerror', None) or error}. Give a readable file.") from None
-    if len(content) > _MAX_BYTES:
-        raise ConfigError(f"{origin}: has more than {_MAX_BYTES:,} bytes. Give a properties file.")
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{origin}: has more than {MAX_BYTES:,} bytes. Give a properties file.")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -14,6 +14,7 @@ import re
 import secrets
 import ssl
 import tempfile
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha1
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 _JCEKS = b"\xce\xce\xce\xce"
 _TYPES = ("PEM", "PKCS12", "JKS")
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_DASHES = "-----"
+_BOUNDARY = re.compile(rf"{_DASHES}(BEGIN|END) ([A-Z0-9 ]+)(?={_DASHES})")
 
 
 @dataclass(frozen=True)
@@ -223,9 +225,24 @@ def _certificate(der: bytes) -> Certificate:
 
 
 def _blocks(content: bytes) -> list[tuple[str, str, str]]:
-    """Returns the PEM blocks: label, body between the lines, and complete text."""
-    text = content.decode("latin-1")
-    return [(match[1], match[2], match[0]) for match in _BLOCK.finditer(text)]
+    """Returns the PEM blocks: label, body between the lines, and complete text. In linear time: each end is looked at
+    once."""
+    text, found, at = content.decode("latin-1"), list[tuple[str, str, str]](), 0
+    boundaries = list(_BOUNDARY.finditer(text))
+    ends: dict[str, deque[re.Match[str]]] = defaultdict(deque)
+    for boundary in boundaries:
+        if boundary[1] == "END":
+            ends[boundary[2]].append(boundary)
+    for begin in boundaries:
+        body, after = begin.end() + len(_DASHES), ends[begin[2]]
+        if begin[1] == "END" or begin.start() < at:
+            continue
+        while after and after[0].start() < body:
+            after.popleft()
+        if after:
+            at = after[0].end() + len(_DASHES)
+            found.append((begin[2], text[body : after[0].start()], text[begin.start() : at]))
+    return found
 
 
 def _certificates(content: bytes, store: Store) -> list[Certificate]:

@@ -186,7 +186,7 @@ def credentials(file: str | None) -> Secret | None:
         source = f"--connect-auth {file}"
         try:
             text = next(iter(Path(file).read_text(encoding="utf-8").splitlines()), "")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:  # no UTF-8, or a path with NUL
             raise ConfigError(f"{source}: {error}. Give a readable file with user:password.") from None
     else:
         source = CREDENTIALS_VARIABLE

@@ -22,6 +22,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,15 @@ from spark_assign.groups.kernel.client_libraries import LIBRARIES
 from spark_assign.sources.auth import properties
 from spark_assign.tables.counted_nouns import count
 from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.quoting import comment_text
 from spark_assign.tables.quoting import markdown_code as code
 
 MAX_FILES, MAX_BYTES, MAX_NODES, MAX_DEPTH, MAX_SCALAR = 5_000, 32 << 20, 500_000, 64, 1_000
 """Maximum number of files, of bytes of a file, of values of a YAML file with each alias expanded, of nesting, and of
 characters of a number."""
+MAX_ALL, MAX_DIRECTIVES = 4_000_000, 100
+"""Maximum number of values of all files of both versions, and of lines of a YAML file with `%`, for which libyaml takes
+quadratic time."""
 
 GROUP_LABEL, CLUSTER_LABEL = "spark-assign/group", "spark-assign/cluster"
 """Labels or annotations of a Deployment or StatefulSet: the consumer group of its replicas, and the cluster."""
@@ -124,14 +129,16 @@ def read_changes(old: str, new: str, mapped: Mapped) -> tuple[list[DeclaredChang
     """
     sides: tuple[_Found, _Found] = ({}, {})
     files, notes, faulty = (_files(old), _files(new)), list[str](), dict[str, None]()
+    values = _Values()
     for name in sorted({*files[0], *files[1]}):
-        (old_file, new_file), shown = (each.get(name) for each in files), name or Path(new).name
+        (old_file, new_file), shown = (each.get(name) for each in files), comment_text(name or Path(new).name)
         contents = [None if path is None else _content(path) for path in (old_file, new_file)]
         is_equal = old_file is not None and new_file is not None and contents[0] == contents[1]
         is_equal = is_equal and filecmp.cmp(str(old_file), str(new_file), shallow=False)  # what is beyond the limit
-        for side, content in zip(sides, contents, strict=True):
+        once = [(contents[0], sides)] if is_equal else zip(contents, [sides[:1], sides[1:]], strict=True)
+        for content, having in once:
             try:
-                read = () if content is None else _declarations(shown, content)
+                read = () if content is None else _declarations(shown, content, values)
             except ConfigError:
                 if not is_equal:
                     raise
@@ -139,8 +146,9 @@ def read_changes(old: str, new: str, mapped: Mapped) -> tuple[list[DeclaredChang
                 continue
             if read is None and not is_equal:
                 notes.append(f"{code(shown)} changed, but files of this kind aren't read.")
-            for key, declared in read or ():
-                side.setdefault(key, []).append(declared)
+            for side in having:
+                for key, declared in read or ():
+                    side.setdefault(key, []).append(declared)
     if faulty:
         text = f"can't be read, the first is {code(next(iter(faulty)))}. Workloads of a group in them don't count."
         notes.append(f"{count(len(faulty), 'file')} without a change {text}")
@@ -187,15 +195,36 @@ def _content(path: Path) -> bytes:
         raise ConfigError(f"{path}: can't be read: {error.strerror}.") from error
 
 
-def _declarations(name: str, content: bytes) -> list[tuple[_Key, _Declared]] | None:
+class _Values:
+    """Number of values that were read, each alias counted: of one file, and of all files of both versions."""
+
+    def __init__(self) -> None:
+        self.of_file = self.of_all = 0
+
+    def add(self, name: str, line: int, depth: int = 0, number: int = 1) -> None:
+        """Counts a value, or a file with `number` values. Raises ConfigError beyond the bounds."""
+        self.of_file, self.of_all = self.of_file + 1, self.of_all + number
+        if depth > MAX_DEPTH or self.of_file > MAX_NODES or self.of_all > MAX_ALL:
+            values = f"{MAX_NODES:,} values" if self.of_file > MAX_NODES else f"{MAX_ALL:,} values in all files"
+            limit = f"nested more than {MAX_DEPTH} deep" if depth > MAX_DEPTH else f"more than {values}"
+            raise ConfigError(f"{name}:{line}: {limit}, counting each alias.")
+
+
+def _declarations(name: str, content: bytes, values: _Values) -> list[tuple[_Key, _Declared]] | None:
     """Returns what a file declares; None if it isn't of a format that is read. Raises ConfigError."""
-    reader = _READERS.get(Path(name).suffix.lower())
-    if reader is None:
+    found = _READERS.get(Path(name).suffix.lower())
+    if found is None:
         return None
-    if len(content) > MAX_BYTES:
-        raise ConfigError(f"{name}: more than {MAX_BYTES:,} bytes. Compare only files about Kafka.")
+    reader, most = found
+    if len(content) > most:
+        raise ConfigError(f"{name}: more than {most:,} bytes. Compare only files about Kafka.")
+    values.of_file = 0
     try:
-        return list(reader(name, content.decode("utf-8-sig")))
+        declarations = list(reader(name, content.decode("utf-8-sig"), values))
+        "".join(text for key, each in declarations for text in (*key, each.group, each.cluster)).encode()
+        return declarations
+    except UnicodeEncodeError:
+        raise ConfigError(f"{name}: a name has half of a surrogate pair, which isn't a character.") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{name}:{content.count(10, 0, error.start) + 1}: isn't UTF-8 text.") from None
     except RecursionError:
@@ -234,45 +263,41 @@ class _Fields(dict[str, Any]):
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """The safe loader, whose nodes are expanded within bounds."""
 
-    num_nodes = 0
-
-    def plain(self, node: yaml.Node, name: str, depth: int = 0) -> Any:
+    def plain(self, node: yaml.Node, name: str, values: _Values, depth: int = 0) -> Any:
         """Returns the value of a node. An alias counts each time. Raises ConfigError beyond the bounds."""
-        line, self.num_nodes = node.start_mark.line + 1, self.num_nodes + 1
-        _check_bounds(name, line, self.num_nodes, depth)
+        line = node.start_mark.line + 1
+        values.add(name, line, depth)
         if isinstance(node, yaml.SequenceNode):
-            return [self.plain(each, name, depth + 1) for each in node.value]
+            return [self.plain(each, name, values, depth + 1) for each in node.value]
         if not isinstance(node, yaml.MappingNode):  # a long number, which Python would parse for hours, stays a text
             try:
                 return self.construct_object(node) if len(node.value) <= MAX_SCALAR else str(node.value)
-            except (ValueError, LookupError, AttributeError):  # PyYAML's, for 2024-13-01, and for !!bool x
+            except (ValueError, LookupError, AttributeError, ArithmeticError):  # PyYAML's, for 2024-13-01, or !!bool x
                 raise ConfigError(f"{name}:{line}: isn't valid YAML: the value isn't of its type.") from None
         fields = _Fields()
         for key, value in node.value:
             at = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
                 raise ConfigError(f"{name}:{at}: a key isn't a plain value, or merges a mapping. {_CORRECT}.")
-            fields.put(str(key.value), self.plain(value, name, depth + 1), name, at)
+            fields.put(str(key.value), self.plain(value, name, values, depth + 1), name, at)
         return fields
 
 
-def _check_bounds(name: str, line: int, nodes: int, depth: int) -> None:
-    """Raises ConfigError if a document has too many values, or is nested too deep."""
-    if depth > MAX_DEPTH or nodes > MAX_NODES:
-        limit = f"nested more than {MAX_DEPTH} deep" if depth > MAX_DEPTH else f"more than {MAX_NODES:,} values"
-        raise ConfigError(f"{name}:{line}: {limit}, counting each alias.")
+_DIRECTIVE = re.compile("(?:^|[\n\r\x85\u2028\u2029])%")
 
 
-def _yaml(name: str, text: str) -> _Read:
+def _yaml(name: str, text: str, values: _Values) -> _Read:
+    if next(islice(_DIRECTIVE.finditer(text), MAX_DIRECTIVES, None), None):
+        raise ConfigError(f"{name}: more than {MAX_DIRECTIVES} lines start with %. {_CORRECT}.")
     try:
         depth = 0
-        for number, event in enumerate(yaml.parse(text, _Loader)):  # before any node is made
+        for event in yaml.parse(text, _Loader):  # before any node is made
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            _check_bounds(name, event.start_mark.line + 1, number, depth)
-        loader = _Loader(text)
+            values.add(name, event.start_mark.line + 1, depth)
+        values.of_file, loader = 0, _Loader(text)
         while loader.check_node():
             node = loader.get_node()
-            yield from _manifest(f"{name}:{node.start_mark.line + 1}", loader.plain(node, name))
+            yield from _manifest(f"{name}:{node.start_mark.line + 1}", loader.plain(node, name, values))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         at = text.count("\n", 0, getattr(error, "position", 0)) if mark is None else mark.line
@@ -323,13 +348,14 @@ def _count(where: str, key: str, value: Any) -> int | None:
 # --- JSON: `terraform show -json`, or a manifest -----------------------------------------------------------------
 
 
-def _json(name: str, text: str) -> _Read:
+def _json(name: str, text: str, values: _Values) -> _Read:
     def unique(pairs: list[tuple[str, Any]]) -> _Fields:
         fields = _Fields()
         for key, value in pairs:
             fields.put(key, value, name, 1)
         return fields
 
+    values.add(name, 1, number=sum(map(text.count, "[{,")))  # before any value is made
     try:
         document = json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
@@ -344,8 +370,8 @@ def _json(name: str, text: str) -> _Read:
         raise ConfigError(
             f"{name}: format_version {version[:20]} isn't known. Use terraform show -json of Terraform 1."
         )
-    values = document.fields("planned_values") or document.fields("values")
-    yield from _module(name, values.fields("root_module"))
+    planned = document.fields("planned_values") or document.fields("values")
+    yield from _module(name, planned.fields("root_module"))
 
 
 def _module(name: str, module: _Fields) -> _Read:
@@ -376,7 +402,7 @@ def _mappings(fields: _Fields, key: str) -> list[_Fields]:
 # --- Java properties: settings of a group's clients ----------------------------------------------------------------
 
 
-def _client(name: str, text: str) -> _Read:
+def _client(name: str, text: str, _: _Values) -> _Read:
     """Yields the settings of a client that decide about its group. All other values can be secrets, and stay unread."""
     try:
         found = properties.parse(text, name)
@@ -406,8 +432,13 @@ def _assignor(given: Mapping[str, str]) -> str:
     return names.get(first, first)
 
 
-_READERS: Mapping[str, Callable[[str, str], _Read]]
-_READERS = {".yaml": _yaml, ".yml": _yaml, ".json": _json, ".properties": _client}
+_READERS: Mapping[str, tuple[Callable[[str, str, _Values], _Read], int]]
+"""The function that reads files with this suffix, and the maximum number of bytes of such a file."""
+_READERS = {
+    **dict.fromkeys((".yaml", ".yml"), (_yaml, MAX_BYTES)),
+    ".json": (_json, MAX_BYTES),
+    ".properties": (_client, properties.MAX_BYTES),
+}
 
 
 # --- differences -------------------------------------------------------------------------------------------------

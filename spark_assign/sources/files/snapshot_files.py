@@ -26,7 +26,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from spark_assign.sources.files.snapshot import Snapshot
-from spark_assign.stores.cluster_folders import KEYS, SUMMARY, TAKEN, folder_name, is_cluster, newest
+from spark_assign.stores.cluster_folders import KEYS, SUMMARY, TAKEN, folder_name, is_cluster, newest, read_summary
 from spark_assign.stores.locations import local_path
 from spark_assign.tables.errors import ConfigError, SourceError
 
@@ -162,8 +162,8 @@ def _id(summary: Mapping[str, Any]) -> Any:
 def _summary(folder: Path) -> dict[str, Any]:
     """Returns the summary of the snapshot in a folder, or {} if there is none."""
     try:
-        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8")) if (folder / SUMMARY).is_file() else {}
-    except (OSError, ValueError, RecursionError):
+        summary = read_summary(str(folder / SUMMARY)) if (folder / SUMMARY).is_file() else {}
+    except OSError:
         return {}
     return summary if isinstance(summary, dict) else {}
 
@@ -217,9 +217,9 @@ def _next(previous: str) -> str:
     if previous:
         try:
             last = datetime.strptime(previous.removeprefix(TAKEN).partition("-")[0], _TIME).replace(tzinfo=UTC)
-        except ValueError:
+            now = max(now, last + timedelta(microseconds=1))
+        except (ValueError, OverflowError):
             raise ConfigError(f"{previous}: not the name of a snapshot of ours. Remove that folder.") from None
-        now = max(now, last + timedelta(microseconds=1))
     return f"{TAKEN}{now.strftime(_TIME)}-{secrets.token_hex(3)}"
 
 

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructField, StructType
 
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.spark.tagged_pass import union
+from spark_assign.stores.file_faults import in_one_line
 from spark_assign.stores.locations import is_path
 from spark_assign.tables.errors import FleetError, SourceError
 from spark_assign.tables.groups import LOADS, OFFSETS, SNAPSHOTS, TOPICS
@@ -240,7 +241,9 @@ def seconds_between(before: Offsets, after: Offsets) -> DataFrame:
     )
     rows = times.orderBy("cluster").collect()  # a row per cluster
     if faults := [fault for row in rows for fault in _faults(row.asDict())]:
-        raise SourceError("these snapshots can't be compared:\n" + "\n".join(f"  - {fault}" for fault in faults))
+        raise SourceError(
+            "these snapshots can't be compared:\n" + "\n".join(f"  - {in_one_line(fault)}" for fault in faults)
+        )
     if not rows:
         raise SourceError("these snapshots can't be compared: neither says when it was taken")
     return times.select("cluster", "seconds")

@@ -8,12 +8,10 @@ tables with these names. Only `tables.groups.REQUIRED_TABLES` are required.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from pyspark.errors import PySparkException
@@ -24,7 +22,7 @@ from pyspark.sql.types import StructType
 from spark_assign.spark.engine import is_embedded, require_spark, shares_files, unknown_format
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores import typed_text
-from spark_assign.stores.cluster_folders import SUMMARY, is_cluster, key_of, split_by_cluster
+from spark_assign.stores.cluster_folders import SUMMARY, is_cluster, key_of, read_summary, split_by_cluster
 from spark_assign.stores.file_faults import FileFaults
 from spark_assign.stores.local_tables import UNREADABLE_SUFFIXES, list_files, read_parquet, read_text, refuse_pipe, walk
 from spark_assign.stores.locations import file_system, for_spark, is_path, join, local_path
@@ -422,8 +420,13 @@ def check_versions(spark: SparkSession, summaries: Mapping[str, str | None]) -> 
         if path is None or not os.path.isfile(path):
             remote.append(summary)
             continue
-        with contextlib.suppress(ValueError, RecursionError):
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        try:
+            content = read_summary(path)
+        except OSError as error:
+            raise SourceError(
+                f"{path} can't be read: {error.strerror}. Change it, or take the snapshot again."
+            ) from error
+        if content is not None:
             check_version(summary, content.get("schema_version") if isinstance(content, dict) else None)
     if remote:
         files = spark.read.text(remote, wholetext=True)

@@ -85,8 +85,17 @@ class GroupDescription:
         return columns
 
 
-_MAX_REGEX_S = 10.0
-"""Maximum time for the regular expressions of a group. A hostile one can take 4 ms for each name."""
+_MAX_REGEX_S, _MAX_REGEXES_S = 10.0, 60.0
+"""Maximum time for the regular expressions of a group, and of all groups of a cluster. A hostile expression can take
+50 ms for each name."""
+
+
+class RegexTime:
+    """The time that is left for the regular expressions of a cluster's groups, in seconds. A group gets at most a
+    quarter of it, so that some hostile groups leave time for others."""
+
+    def __init__(self) -> None:
+        self.left_s = _MAX_REGEXES_S
 
 
 def fault(error_code: int, message: str | None = None) -> Exception | None:
@@ -94,7 +103,7 @@ def fault(error_code: int, message: str | None = None) -> Exception | None:
     return errors.for_code(error_code)(message) if error_code else None
 
 
-def read_consumer_group(group: Any, topics: Collection[str]) -> GroupDescription | Exception:
+def read_consumer_group(group: Any, topics: Collection[str], regex_time: RegexTime) -> GroupDescription | Exception:
     """Returns a group of a ConsumerGroupDescribe response, or its error.
 
     The subscriptions of the group are unknown if a regular expression can't be evaluated: that is an error, too.
@@ -102,9 +111,8 @@ def read_consumer_group(group: Any, topics: Collection[str]) -> GroupDescription
     if error := fault(group.error_code, group.error_message):
         return error
     try:
-        matched = _matched(
-            {member.subscribed_topic_regex for member in group.members if member.subscribed_topic_regex}, topics
-        )
+        regexes = {member.subscribed_topic_regex for member in group.members if member.subscribed_topic_regex}
+        matched = _matched(regexes, topics, regex_time)
     except TopicRegexError as error:
         return error
     members = [_consumer_member(member, matched) for member in group.members]
@@ -113,19 +121,22 @@ def read_consumer_group(group: Any, topics: Collection[str]) -> GroupDescription
     )
 
 
-def _matched(regexes: Collection[str], topics: Collection[str]) -> dict[str, list[str]]:
+def _matched(regexes: Collection[str], topics: Collection[str], regex_time: RegexTime) -> dict[str, list[str]]:
     """Returns the topics that match each regular expression of a group. Raises TopicRegexError."""
     matched: dict[str, list[str]] = {}
-    end_s = time.monotonic() + _MAX_REGEX_S
-    for regex in regexes:
-        matches = topic_matcher(regex)
-        matched[regex] = []
-        for topic in sorted(topics):
-            if matches(topic):
-                matched[regex].append(topic)
-            if time.monotonic() > end_s:
-                problem = f"the regular expressions of the group take more than {_MAX_REGEX_S:g} s"
-                raise TopicRegexError(f"{problem} with {len(topics):,} topics")
+    start_s, limit_s = time.monotonic(), max(0.0, min(_MAX_REGEX_S, regex_time.left_s / 4))
+    try:
+        for regex in regexes:
+            matches = topic_matcher(regex)
+            matched[regex] = []
+            for topic in sorted(topics):
+                if matches(topic):
+                    matched[regex].append(topic)
+                if time.monotonic() > start_s + limit_s:
+                    problem = f"the regular expressions of the group take more than {limit_s:.2g} s"
+                    raise TopicRegexError(f"{problem} with {len(topics):,} topics")
+    finally:
+        regex_time.left_s -= time.monotonic() - start_s
     return matched
 
 

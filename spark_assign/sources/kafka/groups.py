@@ -228,9 +228,11 @@ def describe(
     described: dict[str, Any] = {}
     faults: dict[str, str] = {}
     applications = ApplicationReader(topics, topologies, groups)
+    regex_time = group_description.RegexTime()
+    read_consumer_group = partial(group_description.read_consumer_group, topics=topics, regex_time=regex_time)
     readers: tuple[tuple[str, type, Callable[[Any], Any]], ...] = (
         ("classic", DescribeGroupsRequest, partial(_classic, read_application=applications.read)),
-        ("consumer", ConsumerGroupDescribeRequest, lambda group: group_description.read_consumer_group(group, topics)),
+        ("consumer", ConsumerGroupDescribeRequest, read_consumer_group),
         ("share", ShareGroupDescribeRequest, group_description.read_share_group),
         ("streams", StreamsGroupDescribeRequest, lambda group: group_description.read_streams_group(group, topics)),
     )

@@ -24,6 +24,7 @@ from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.offsets_topic import CHECKPOINT, CLIENT_FILES
 from spark_assign.sources.kafka.record_fetcher import FetchedRecords, fetch_records
 from spark_assign.spark.arrow_schemas import to_arrow_schema
+from spark_assign.stores.file_faults import problem_of
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.history import RECORDS
 
@@ -84,18 +85,16 @@ class RecordsFolder:
             without_metadata: omits the metadata that clients added to committed offsets.
 
         Raises:
-            ConfigError: the folder has records of another cluster.
+            ConfigError: the folder has records of another cluster, or a file that isn't complete.
         """
         self._folder, self._cluster = folder, cluster
         self._redacted = {"hosts": without_hosts, "metadata": without_metadata}
         folder.mkdir(parents=True, exist_ok=True)
-        own = sorted(folder.glob(CLIENT_FILES))
-        self._num_files = int(own[-1].stem.rpartition("-")[2]) if own else 0
-        if own:
-            end = json.loads(pq.read_metadata(own[-1]).metadata[_METADATA])
-            found, self.positions = [end["cluster"]], {int(key): offset for key, offset in end["positions"].items()}
-        else:
-            found, self.positions = self._end_of_stream()
+        try:
+            found = self._end()
+        except (OSError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+            problem = f"{folder} has a file that this job didn't write, or that is damaged: {problem_of(error)}"
+            raise ConfigError(f"{problem}. Remove it, or use another location.") from error
         if others := [name for name in found if name != cluster]:
             raise ConfigError(
                 f"{folder} has records of the cluster {others[0]!r}, not of {cluster!r}. "
@@ -145,6 +144,17 @@ class RecordsFolder:
         finally:
             partial.unlink(missing_ok=True)
         self._num_files += 1
+
+    def _end(self) -> list[str]:
+        """Sets where the folder ends, and returns the clusters of its files."""
+        own = sorted(self._folder.glob(CLIENT_FILES))
+        self._num_files = int(own[-1].stem.rpartition("-")[2]) if own else 0
+        if not own:
+            found, self.positions = self._end_of_stream()
+            return found
+        end = json.loads(pq.read_metadata(own[-1]).metadata[_METADATA])
+        self.positions = {int(key): int(offset) for key, offset in end["positions"].items()}
+        return [str(end["cluster"])]
 
     # --- folders that Spark's stream has written ------------------------------------------------------------------
 

@@ -70,8 +70,8 @@ function searchable(table) {
       found += matching;
     }
     const shown = Math.min(found, limit);
-    const what = wanted.length || (cluster && cluster.value) ? `${found.toLocaleString("en")} of ${total.toLocaleString("en")} groups match` :
-      `${total.toLocaleString("en")} ${total === 1 ? "group" : "groups"}`;
+    const groups = `${total.toLocaleString("en")} ${total === 1 ? "group" : "groups"}`;
+    const what = wanted.length || (cluster && cluster.value) ? `${found.toLocaleString("en")} of ${groups} match` : groups;
     matches.textContent = `${what}; ${shown.toLocaleString("en")} shown${said}.`;
     more.hidden = shown === found;
   }
