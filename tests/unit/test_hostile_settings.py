@@ -88,7 +88,7 @@ def test_settings_of_a_plan(name: str, file: Path) -> None:
 
 def test_paths_of_a_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A list of locations starts from the folder of the file. A path with NUL is wrong usage."""
-    read = partial(defaults, command=("daily",), parameters=commands()["daily"].params)
+    read = partial(defaults, job=commands()["daily"])
     assert read(written(file, "records = ['a/b', '/c']")) == {"records": [str(file.parent / "a" / "b"), "/c"]}
     assert read(written(file, "records = './a'")) == {"records": [str(file.parent / "a")]}
     assert commands()["plan"](["--config", str(written(file, r'openmetrics = "a\u0000b"'))]) == 2
