@@ -51,9 +51,7 @@ _MAX_BYTES_IN_MEMORY = 16 * 1024 * 1024
 """Size of a table from which it is written to a temporary file while it is read."""
 _MAX_PARQUET_BYTES_IN_MEMORY, _MAX_EXPANDED_BYTES = 4 * 1024 * 1024, 512 * 1024 * 1024
 """Size of Parquet files up to which the embedded engine gets their rows at once."""
-_PIECES_PER_FILE = 4
-_PIECE_ROWS = 25_000
-_MAX_TASKS = 64
+_PIECES_PER_FILE, _PIECE_ROWS, _MAX_TASKS = 4, 25_000, 64
 _NUMBERS = StructType([StructField("number", LongType())])
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _NULL = "void"
@@ -355,8 +353,7 @@ def _read_files(spark: SparkSession, files: Sequence[LocalFile], schema: StructT
         read_at_once, num_bytes = [arrow_schema.empty_table()], 0
         for piece in (piece for file in files for piece in _pieces(file, arrow_schema)):
             read_at_once.append(piece)
-            num_bytes += piece.nbytes
-            if num_bytes > _MAX_EXPANDED_BYTES:
+            if (num_bytes := num_bytes + piece.nbytes) > _MAX_EXPANDED_BYTES:
                 break
         else:
             return dataframe_of(spark, pa.concat_tables(read_at_once), schema)
@@ -406,8 +403,7 @@ def _columns_of(table: str, path: str, faults: FileFaults) -> dict[str, str]:
     try:
         schema = _schema_of(path)
     except (OSError, pa.ArrowException, ValueError) as error:
-        is_empty = os.path.exists(path) and not os.path.getsize(path)
-        problem = "it is empty" if is_empty else problem_of(error)
+        problem = "it is empty" if os.path.exists(path) and not os.path.getsize(path) else problem_of(error)
         faults.add_file(table, path, problem, "Check its name, or write or copy it again")
         return {}
     return {each.name: _type_name(each.type) for each in schema}
@@ -448,8 +444,7 @@ _MAX_DOCUMENT_BYTES, _MAX_COLUMNS = 256 * 1024 * 1024, 10_000
 _MAX_ARROW_BRACKETS = 200
 """Maximum number of brackets in a JSON record that Arrow parses: its parser is recursive."""
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-_BOM = b"\xef\xbb\xbf"
-_OTHER_ENCODINGS = (b"\xff\xfe", b"\xfe\xff")
+_BOM, _OTHER_ENCODINGS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _AFTER_BRACKET = re.compile(rb"[}\]][ \t]*[^ \t\r\n,}\]]")
 _UTF8 = "Save the file as UTF-8"
@@ -478,8 +473,7 @@ def pieces(path: str, *, quotes: bool, size: int = _PIECE_BYTES) -> Iterator[byt
                 if is_first and data.startswith(_OTHER_ENCODINGS):
                     raise UnreadableFileError("it is UTF-16", _UTF8)
                 data, is_first = data.removeprefix(_BOM) if is_first else data, False
-                end = _end_of_records(data) if quotes else data.rfind(b"\n") + 1
-                if end:
+                if end := _end_of_records(data) if quotes else data.rfind(b"\n") + 1:
                     yield data[:end]
                 rest = data[end:]
                 if len(rest) > _MAX_RECORD_BYTES:
@@ -523,9 +517,8 @@ def read_header(path: str) -> list[str]:
     except UnicodeDecodeError:
         raise UnreadableFileError("the header is not UTF-8", _UTF8) from None
     except csv.Error as error:
-        raise UnreadableFileError(
-            f"the header isn't csv ({error})", "Write a header with comma-separated names"
-        ) from None
+        remedy = "Write a header with comma-separated names"
+        raise UnreadableFileError(f"the header isn't csv ({error})", remedy) from None
     names = [name or f"_c{index}" for index, name in enumerate(names)]
     seen: set[str] = set()
     for name in names:
@@ -719,14 +712,12 @@ def read_json_document(table: str, path: str, schema: StructType, faults: FileFa
     Raises:
         UnreadableFileError: see `pieces`.
     """
-    parts, num_bytes = list[bytes](), 0
+    text = b""
     for piece in pieces(path, quotes=False):
-        parts.append(piece)
-        num_bytes += len(piece)
-        if num_bytes > _MAX_DOCUMENT_BYTES:
+        text += piece
+        if len(text) > _MAX_DOCUMENT_BYTES:
             remedy = "Write one JSON object per line"
             raise UnreadableFileError(f"a document has more than {_MAX_DOCUMENT_BYTES:,} bytes", remedy)
-    text = b"".join(parts)
     try:
         document = parse_json(text.decode())
         values = [_fields_of(table, row, schema) for row in (document if isinstance(document, list) else [document])]
@@ -752,11 +743,9 @@ def _parse_plain_json(
     """
     if any(isinstance(field.dataType, TimestampType | BinaryType) for field in schema.fields):
         return None  # Arrow has other rules for them
-    if not all(
+    if _AFTER_BRACKET.search(piece) or not all(
         record.startswith(b"{") and record.count(b"[") + record.count(b"{") < _MAX_ARROW_BRACKETS for record in records
     ):
-        return None
-    if _AFTER_BRACKET.search(piece):
         return None
     try:
         piece.decode()
