@@ -97,6 +97,11 @@ class Plan(PassResult):
     compute_rows: Callable[[frozenset[str]], DataFrame]
     stored: DataFrame | None = None
 
+    @property
+    def unknown(self) -> list[str]:
+        """What the fleet lacks that can change the plan, in sentences (`FleetTables.unknown`); the manifest has it."""
+        return super().unknown if "_unknown" in vars(self) else self.fleet.unknown
+
     def tagged_rows(self, tables: Iterable[str] = ()) -> DataFrame:
         """Returns the tagged rows that these tables are projections of, with the columns of `PLAN_ROWS` that they
         use."""

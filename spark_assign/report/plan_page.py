@@ -377,7 +377,7 @@ def plan_rows(plan: Plan | StoredRun, snapshot: Mapping[str, DataFrame | None]) 
     names = ("assignment_slices", "metrics", "moves", "revocations", "rejected")
     with plan.computed_once(*names) as once:
         tables = {name: once.tables[name] for name in names if name in once.tables}
-        return _rows_of_tables(tables, {}, snapshot, plan.fleet.unknown)
+        return _rows_of_tables(tables, {}, snapshot, plan.unknown)
 
 
 def _rows_of_tables(

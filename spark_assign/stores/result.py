@@ -40,6 +40,11 @@ class Result:
         """The tables by name; of a result that was read, those that are stored."""
         return {name: getattr(self, name) for name in vars(self).get("_names_of_tables", self.schemas)}
 
+    @property
+    def unknown(self) -> list[str]:
+        """What the input lacks that can change the result, in sentences; stored in the manifest."""
+        return list(vars(self).get("_unknown", []))
+
     def with_tables(self, tables: Mapping[str, DataFrame]) -> Self:
         """Returns a result that has only these tables, for example as they are stored, and no others to compute."""
         return self._of_tables(tables, vars(self))
@@ -87,7 +92,7 @@ class Result:
             run_id=run_id or time_as_run_id(),
             format=format,
             tables=None if tables is None else [f"{self.prefix}{name}" for name in tables],
-            inputs=inputs,
+            inputs={**(inputs or {}), **({"unknown": self.unknown} if self.unknown else {})},
             options=options,
             schemas=schemas,
             computed=computed,
@@ -117,7 +122,9 @@ class Result:
         if not tables:
             found = ", ".join(run.tables)
             raise SourceError(f"{location}, run {run.manifest.run_id}, has no {cls.__name__}, but the tables {found}.")
-        return cls._of_tables(tables, {})
+        result = cls._of_tables(tables, {})
+        vars(result)["_unknown"] = run.manifest.content["inputs"].get("unknown", [])
+        return result
 
     def show(self, top: int = 10) -> None:
         """Prints the summary that the command prints, with at most `top` rows in each list. Computes the tables."""

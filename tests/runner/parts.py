@@ -179,7 +179,7 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
         ),
         tests("clock", "kafka/clock", lane=Lane.ALONE),
         tests("e2e", "e2e"),
-        tests("benchmarks", "benchmarks"),
+        tests("benchmarks", "benchmarks", environment=classic),
         tests("airflow", "airflow", set_up=airflow),
         tests("browser", "browser"),
         tests("fuzz", "fuzz"),

@@ -82,7 +82,7 @@ def test_variants_are_compared(
         (["--fleet", ".", "--pictures-dir", "x"], "simulate: No such option '--pictures-dir'"),
         (["--fleet", ".", *["--variant", "eager"] * 2], "simulated with one --variant"),
         (
-            ["--fleet", ".", "--connect-events", "x", "--poll-interval", "1s"],
+            ["--fleet", ".", "--connect-events", "./x", "--poll-interval", "1s"],
             "--poll-interval can't be used with --connect-events.",
         ),
         (["--fleet", ".", "--sample"], "--fleet and --sample are both given"),
