@@ -312,8 +312,8 @@ def _details(options: Options, fleet: Fleet | None, clusters: ConnectFleet | Non
                 only = any_of(metrics)
                 known = {"members": fleet.members.where(only), "loads": fleet.loads, "offsets": offsets}
                 found = read_group_members({name: once.tables[name].where(only) for name in tables}, known)
-                texts.append(format_group_members(metrics, found))
-            texts += [rejected, "\n".join(planned.fleet.unknown)]
+                texts += [format_group_members(metrics, found), "\n".join(planned.unknown)]
+            texts.append(rejected)
     texts += [_details_of_kind(each, fleet, clusters, options.top) for each in others]
     print("\n\n".join(filter(None, texts)))
     return 0
