@@ -126,7 +126,7 @@ class _Group:
         fleet, members = self.fleet, self.row["members"]
         if remove >= members:
             why = "and at least one must remain" if members else "so nothing is assigned"
-            raise ConfigError(f"The group has {count(members, 'member')}, {why}.")
+            raise ConfigError(f"The group has {count(members, 'member') if members else 'no members'}, {why}.")
         if (topic is None) != (partitions is None):
             raise ConfigError("topic and partitions belong together: give both, or neither.")
         known = fleet.topics.where(F.col("topic") == topic).first() if topic is not None else None
