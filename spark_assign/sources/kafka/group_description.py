@@ -124,7 +124,9 @@ def read_consumer_group(group: Any, topics: Collection[str], regex_time: RegexTi
 def _matched(regexes: Collection[str], topics: Collection[str], regex_time: RegexTime) -> dict[str, list[str]]:
     """Returns the topics that match each regular expression of a group. Raises TopicRegexError."""
     matched: dict[str, list[str]] = {}
-    start_s, limit_s = time.monotonic(), max(0.0, min(_MAX_REGEX_S, regex_time.left_s / 4))
+    start_s, limit_s = time.monotonic(), min(_MAX_REGEX_S, regex_time.left_s / 4)
+    if regexes and limit_s <= 0:
+        raise TopicRegexError(f"expressions of other groups have taken the {_MAX_REGEXES_S:g} s that a cluster has")
     try:
         for regex in regexes:
             matches = topic_matcher(regex)
