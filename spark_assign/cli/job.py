@@ -23,7 +23,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from spark_assign.cli.locations import LOCATION
-from spark_assign.cli.options import CONFIG, check_rule, location_option
+from spark_assign.cli.options import CONFIG, MovedOption, check_rule, location_option
 from spark_assign.cli.outcome import Outcome, find_option, write
 from spark_assign.cli.process import (
     CLOSED,
@@ -263,8 +263,12 @@ class Job(Command):
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
         """Returns the context of the command, in which environment variables have values of its options.
 
-        It is that of another job if the first argument names one of `commands`.
+        It is that of another job if the first argument names one of `commands`, or a former option does.
         """
+        for each in self.params:
+            if isinstance(each, MovedOption) and (words := each.words_of_command(args)) and words[0] in self.commands:
+                print(f"{self.label}: {each.opts[0]} is now a command: {self.label} {words[0]}", file=sys.stderr)
+                args = words
         if args and args[0] in self.commands:
             name, *words = args
             return self.commands[name].make_context(f"{info_name} {name}", words, *more, **extra)

@@ -358,8 +358,28 @@ def snapshot_output_options(formats: Sequence[str]) -> Decorator:
     )
 
 
+class MovedOption(click.Option):
+    """A hidden option that is now a command.
+
+    Attributes:
+        command: the command, with `{}` for the value of the option.
+    """
+
+    command = ""
+
+    def words_of_command(self, args: Sequence[str]) -> list[str]:
+        """Returns the arguments with the words of the command in place of the option; empty if it isn't given."""
+        for at, arg in enumerate(args):
+            name, has_value, value = arg.partition("=")
+            if name == self.opts[0] and (has_value or at + 1 < len(args)):
+                value, rest = (value, args[at + 1 :]) if has_value else (args[at + 1], args[at + 2 :])
+                return [*(word.format(value) for word in self.command.split()[1:]), *args[:at], *rest]
+        return []
+
+
 def moved_option(flag: str, command: str, names: Iterable[str] = ()) -> Decorator:
-    """Returns a hidden option that is now a command: its use is an error with the command.
+    """Returns a hidden option that is now a command. On a command line, `Job` runs the command. In a settings file or a
+    variable, which are those of another command, it is an error with the command.
 
     Args:
         flag: the flag.
@@ -371,8 +391,9 @@ def moved_option(flag: str, command: str, names: Iterable[str] = ()) -> Decorato
         if value is not None:
             raise click.UsageError(f"{flag} {value} is now a command: {command.format(value)}", ctx)
 
-    kind = click.Choice([*names]) if names else None
-    return click.option(flag, type=kind, hidden=True, expose_value=False, callback=refuse, help="Now a command.")
+    kind, of_flag = click.Choice([*names]) if names else None, type("Moved", (MovedOption,), {"command": command})
+    hidden = {"hidden": True, "expose_value": False, "help": "Now a command."}
+    return click.option(flag, cls=of_flag, type=kind, callback=refuse, **hidden)
 
 
 def patterns(flag: str, help: str) -> Decorator:

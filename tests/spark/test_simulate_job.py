@@ -74,7 +74,6 @@ def test_variants_are_compared(
     ("arguments", "message"),
     [
         ([], "No fleet given. Use --fleet LOCATION, or --sample"),
-        (["--scenario", "crash"], "simulate: --scenario crash is now a command: simulate crash"),
         (["crash", "--output", "./x"], "simulate crash: No such option '--output'"),
         (["--fleet", ".", "--leave-group-on-close"], "--leave-group-on-close needs --restore-bytes-per-second."),
         (["--fleet", ".", "--restore-bytes-per-second", "1", "--compare"], "and no --compare"),

@@ -450,7 +450,7 @@ def test_which_engine(bare: pytest.MonkeyPatch) -> None:
     ("advise", ["size", "--keda"], "advise: --keda needs --details."),
     ("advise", ["--keda"], "advise: No such option '--keda'"),
     ("advise", ["size", "--min-members", "1"], "advise size: No such option '--min-members'"),
-    ("advise", ["--only", "size"], "advise: --only size is now a command: advise size"),
+    ("advise", ["--only", "picnic"], "'picnic' is not one of 'size'"),
     ("advise", ["--config", "FILE"], "advise: --only size is now a command: advise size"),
 )
 def test_commands_below_a_job(
@@ -461,6 +461,24 @@ def test_commands_below_a_job(
     words = [str(tmp_path / "old.toml") if word == "FILE" else word for word in words]
     assert importlib.import_module(f"jobs.{job}").main([*words, "--sample"]) == 2
     assert message in f"{caplog.text} {capsys.readouterr().err}"
+
+
+@cases(
+    "job words command operand",
+    ("advise", ["--sample", "--only", "size", "--top", "3"], "size", {}),
+    ("simulate", ["--scenario=crash"], "crash", {}),
+    ("migrate", ["--to-release", "3.9", "--sample"], "to-release", {"release": "3.9"}),
+    ("migrate", ["--sample", "--to-cooperative=c/g"], "to-cooperative", {}),
+)
+def test_options_that_are_now_commands(
+    job: str, words: list[str], command: str, operand: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They run the command, and name it."""
+    ctx = commands()[job].make_context(job, words)
+    assert ctx.command.name == command
+    assert bool(ctx.params.get("sample")) is ("--sample" in words)
+    assert operand.items() <= ctx.params.items()
+    assert f"is now a command: {job} {command}" in capsys.readouterr().err
 
 
 def test_settings_of_commands_below_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
