@@ -179,7 +179,8 @@ def test_read_plan_and_write(spark: SparkSession, tmp_path: Path) -> None:
     assert (named.run_id, named.rows) == ("r", {"assignment_slices": 2, "metrics": 1, "rejected": 0})
     timed = planned.write(str(tmp_path / "plans"), tables=[], inputs={"fleet": "here"})
     assert re.fullmatch(r"\d{8}T\d{6}Z", timed.run_id)
-    assert timed.content["inputs"] == {"fleet": "here"}
+    assert timed.content["inputs"] == {"fleet": "here", "unknown": found.unknown}
+    assert any("What members own isn't known" in each for each in found.unknown)
     assert tuples(read_run(spark, str(tmp_path / "plans"), "r").tables["metrics"], "assignor") == [("roundrobin",)]
 
 
