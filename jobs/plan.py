@@ -229,7 +229,6 @@ def _run(options: Options, spark: SparkSession) -> int:
         streams_assignor=options.streams_assignor,
         **given_parameters(options, StreamsParams),
     )
-    unknown = [] if fleet is None else fleet.unknown
     log.info("checked and planned by %.1f s; now writing", time.monotonic() - started)
     fails = "rejected" in options.fail_on
     manifest = write_plans(
@@ -241,7 +240,7 @@ def _run(options: Options, spark: SparkSession) -> int:
         tables=options.output_tables or tuple(STORED_PLAN_TABLES),
         format=options.output_format,
         options=options.output_option,
-        inputs=_inputs(options, unknown),
+        inputs=_inputs(options),
         outcome=options.outcome.of_run("rejected" if fails else None),
     )
     options.outcome.wrote(manifest, output)
@@ -254,7 +253,7 @@ def _run(options: Options, spark: SparkSession) -> int:
     if options.openmetrics:
         write_metrics(stored, options.openmetrics)
     summaries = [summary(each, options.top) for each in other_plans]
-    print(summarize(run_with_owners(stored, owners), output, options.top, summaries, unknown), flush=True)
+    print(summarize(run_with_owners(stored, owners), output, options.top, summaries, manifest.unknown), flush=True)
     for each in other_plans:
         each.unpersist()
     return int(fails and num_rejected > 0)
@@ -369,9 +368,9 @@ def _offsets(spark: SparkSession, options: Options) -> DataFrame | None:
     return read_tables(spark, shape, _location(options), format=options.format, options=options.option).get("offsets")
 
 
-def _inputs(options: Options, unknown: list[str]) -> dict[str, Any]:
-    """Returns the inputs for the manifest, with what they lack; options of other kinds of groups only if given."""
-    rare = given_parameters(options, StreamsParams) | ({"unknown": unknown} if unknown else {})
+def _inputs(options: Options) -> dict[str, Any]:
+    """Returns the inputs for the manifest; options of other kinds of groups only if they are given."""
+    rare = given_parameters(options, StreamsParams)
     if options.streams_assignor != TASK_ASSIGNORS[0]:
         rare["streams_assignor"] = options.streams_assignor
     if options.what_if:

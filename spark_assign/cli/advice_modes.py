@@ -59,7 +59,7 @@ class Mode:
 
     Attributes:
         format_details: returns the text that `--details` prints.
-        params: parameters of `compute`, whose fields are options.
+        params: parameters of `compute`; their fields are options.
         compute: returns the result for a fleet, settings of simulated groups, and parameters. Its name is that of the
             command, and its docstring the help text.
         options: options that not every command has, besides `params`.

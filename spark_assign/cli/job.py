@@ -244,7 +244,7 @@ class Job(Command):
         words: words of the command: `("replicas", "place")`.
         label: name of the job in messages.
         usage: which options go together.
-        commands: jobs whose names follow its own, by name: `size` of `advise size`.
+        commands: jobs below it, by name: `size` of `advise size`.
         input_errors, progress: see `run_job`.
     """
 

@@ -359,16 +359,20 @@ def snapshot_output_options(formats: Sequence[str]) -> Decorator:
 
 
 class MovedOption(click.Option):
-    """A hidden option that is now a command.
+    """A hidden option that is now a command. On a command line, `Job` runs the command. In a settings file or a
+    variable, which are those of another command, it is an error that names the command.
 
     Attributes:
         command: the command, with `{}` for the value of the option.
     """
 
-    command = ""
+    def __init__(self, *flags: Any, command: str, **attributes: Any) -> None:
+        attributes |= {"hidden": True, "expose_value": False, "help": "Now a command.", "callback": self._refuse}
+        super().__init__(*flags, **attributes)
+        self.command = command
 
     def words_of_command(self, args: Sequence[str]) -> list[str]:
-        """Returns the arguments with the words of the command in place of the option; empty if it isn't given."""
+        """Returns the arguments with the words of the command before them; empty if the option isn't one of them."""
         for at, arg in enumerate(args):
             name, has_value, value = arg.partition("=")
             if name == self.opts[0] and (has_value or at + 1 < len(args)):
@@ -376,24 +380,14 @@ class MovedOption(click.Option):
                 return [*(word.format(value) for word in self.command.split()[1:]), *args[:at], *rest]
         return []
 
+    def _refuse(self, ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.UsageError(f"{self.opts[0]} {value} is now a command: {self.command.format(value)}", ctx)
+
 
 def moved_option(flag: str, command: str, names: Iterable[str] = ()) -> Decorator:
-    """Returns a hidden option that is now a command. On a command line, `Job` runs the command. In a settings file or a
-    variable, which are those of another command, it is an error with the command.
-
-    Args:
-        flag: the flag.
-        command: the command, with `{}` for the value of the option.
-        names: values that the option had; empty: any.
-    """
-
-    def refuse(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-        if value is not None:
-            raise click.UsageError(f"{flag} {value} is now a command: {command.format(value)}", ctx)
-
-    kind, of_flag = click.Choice([*names]) if names else None, type("Moved", (MovedOption,), {"command": command})
-    hidden = {"hidden": True, "expose_value": False, "help": "Now a command."}
-    return click.option(flag, cls=of_flag, type=kind, callback=refuse, **hidden)
+    """Returns an option that is now a command (`MovedOption`). `names`: the values that it had; empty: any."""
+    return click.option(flag, cls=MovedOption, command=command, type=click.Choice([*names]) if names else None)
 
 
 def patterns(flag: str, help: str) -> Decorator:
@@ -479,7 +473,7 @@ def flags_of(parameters: type, *names: str) -> str:
 
 
 def refuse_flags(options: SimpleNamespace, names: Sequence[str], because: str) -> None:
-    """Raises `ConfigError` if an option whose name starts with one of these is given as a flag. A value of a settings
+    """Raises `ConfigError` if a flag is given with a name that starts with one of these. A value of a settings
     file or environment variable can be for other calls of the job.
 
     Args:

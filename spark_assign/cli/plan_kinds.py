@@ -170,5 +170,6 @@ def write_plans(
         tables=None if tables is None else [name for name in tables if name in schemas],
         schemas=schemas,
         computed=consumer_plan,
+        unknown=() if consumer_plan is None else consumer_plan.unknown,
         **more,
     )

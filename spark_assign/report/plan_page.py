@@ -365,15 +365,14 @@ def plan_rows(plan: Plan | StoredRun, snapshot: Mapping[str, DataFrame | None]) 
     """Collects the rows of a plan; the snapshot has `offsets`, `members`, and `loads`, as far as they are known."""
     if isinstance(plan, StoredRun):
         manifest = plan.manifest
-        inputs = dict(manifest.content["inputs"])
-        unknown = inputs.pop("unknown", ())
+        inputs = {name: value for name, value in manifest.content["inputs"].items() if name != "unknown"}
         about = {
             "Run": manifest.run_id,
             "Finished": f"{manifest.finished_at:%Y-%m-%d %H:%M} UTC",
             **{name.capitalize(): str(value) for name, value in inputs.items() if value},
             **{name.replace("_", " "): value for name, value in manifest.content["versions"].items()},
         }
-        return _rows_of_tables(plan.tables, about, snapshot, unknown)
+        return _rows_of_tables(plan.tables, about, snapshot, manifest.unknown)
     names = ("assignment_slices", "metrics", "moves", "revocations", "rejected")
     with plan.computed_once(*names) as once:
         tables = {name: once.tables[name] for name in names if name in once.tables}

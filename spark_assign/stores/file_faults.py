@@ -6,7 +6,7 @@ import os
 from urllib.parse import quote
 
 from spark_assign.stores.cluster_folders import name_of
-from spark_assign.tables.errors import SourceError, reason
+from spark_assign.tables.errors import SourceError, in_one_line, reason
 
 MAX_DISPLAYED = 5
 """Number of faults of a table that a message displays."""
@@ -58,11 +58,6 @@ class FileFaults:
         more = ["… and more"] if any(len(lines) > MAX_DISPLAYED for lines in self._lines.values()) else []
         title = "values that do not parse" if self._has_values else "files that cannot be read"
         raise SourceError(f"{title}:\n" + "\n".join(f"  - {line}" for line in [*shown, *more]))
-
-
-def in_one_line(text: str) -> str:
-    """Returns a text with line ends as `\\n` and `\\r`, so that no value looks like another fault."""
-    return text.replace("\n", "\\n").replace("\r", "\\r")
 
 
 def shortened(text: str, limit: int = 100) -> str:

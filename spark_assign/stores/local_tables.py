@@ -346,7 +346,7 @@ def read_stored(spark: SparkSession, folder: Path, schema: StructType) -> DataFr
 def _read_files(spark: SparkSession, files: Sequence[LocalFile], schema: StructType) -> DataFrame:
     """Reads Parquet files by pyarrow. The embedded engine itself would read no rows of a file that is gone.
 
-    Small files are read at once, others when the table is computed, and so are small ones whose values become large.
+    Small files are read at once, others (and small ones with values that become large) when the table is computed.
     """
     arrow_schema = pa.schema([(each.name, to_arrow_type(each.dataType)) for each in schema.fields])
     if sum(os.path.getsize(file.path) for file in files) <= _MAX_PARQUET_BYTES_IN_MEMORY:

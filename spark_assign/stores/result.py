@@ -92,7 +92,8 @@ class Result:
             run_id=run_id or time_as_run_id(),
             format=format,
             tables=None if tables is None else [f"{self.prefix}{name}" for name in tables],
-            inputs={**(inputs or {}), **({"unknown": self.unknown} if self.unknown else {})},
+            inputs=inputs,
+            unknown=self.unknown,
             options=options,
             schemas=schemas,
             computed=computed,
@@ -123,7 +124,7 @@ class Result:
             found = ", ".join(run.tables)
             raise SourceError(f"{location}, run {run.manifest.run_id}, has no {cls.__name__}, but the tables {found}.")
         result = cls._of_tables(tables, {})
-        vars(result)["_unknown"] = run.manifest.content["inputs"].get("unknown", [])
+        vars(result)["_unknown"] = run.manifest.unknown
         return result
 
     def show(self, top: int = 10) -> None:

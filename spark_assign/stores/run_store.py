@@ -92,6 +92,12 @@ class Manifest:
         return {name: int(table["rows"]) for name, table in self.content["tables"].items()}
 
     @property
+    def unknown(self) -> list[str]:
+        """Returns what the input of the run lacked, in sentences."""
+        found = self.content["inputs"].get("unknown")
+        return list(map(str, found)) if isinstance(found, list) else []
+
+    @property
     def row(self) -> dict[str, Any]:
         """Returns the row of the manifest table, with `content` as JSON."""
         return {**vars(self), "content": json.dumps(self.content, sort_keys=True)}
@@ -150,6 +156,7 @@ def write_run(
     format: str | None = None,
     tables: Iterable[str] | None = None,
     inputs: Mapping[str, Any] | None = None,
+    unknown: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
     schemas: Mapping[str, StructType] = PLAN_TABLES,
     computed: Computed | None = None,
@@ -166,6 +173,7 @@ def write_run(
             catalog the table's format or the catalog's default.
         tables: names from `schemas`, all if None; metrics and rejected are always written, of every kind of group.
         inputs: what the plan was computed from, for the manifest. Must be JSON without secrets.
+        unknown: what the inputs lack, in sentences (`Manifest.unknown`).
         options: Spark's writer options.
         schemas: the available tables with their columns.
         computed: the result that has the tables that `frames` doesn't have. Its rows are computed once and stored, and
@@ -180,8 +188,8 @@ def write_run(
     """
     required = {name for name in schemas if name.rpartition("_")[2] in _REQUIRED_TABLES}
     requested = {*(schemas if tables is None else tables), *required}
-    if unknown := sorted(requested - set(schemas)):
-        raise SourceError(f"unknown table: {', '.join(unknown)}. The tables are {', '.join(schemas)}")
+    if others := sorted(requested - set(schemas)):
+        raise SourceError(f"unknown table: {', '.join(others)}. The tables are {', '.join(schemas)}")
     names = sorted(requested, key=list(schemas).index)
     tagged_rows = None if computed is None else computed.tagged_rows([name for name in names if name not in frames])
     spark = (frames[names[0]] if tagged_rows is None else tagged_rows).sparkSession
@@ -217,6 +225,7 @@ def write_run(
         _check_whole_groups(target, required, attempt)
         if tagged_rows is not None and not target.is_there(_PLAN_ROWS_TABLE, attempt):
             raise replaced_error(output, run_id)
+        inputs = {**(inputs or {}), **({"unknown": [*unknown]} if unknown else {})}
         content = manifest_content(format, inputs, {name: rows[name] for name in names}, spark=spark.version)
         if outcome is not None:
             content["outcome"] = dict(outcome(rows, lambda name: target.read(name, attempt)))

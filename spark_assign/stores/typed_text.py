@@ -42,8 +42,8 @@ from spark_assign.spark.arrow_schemas import to_arrow_type
 from spark_assign.spark.engine import require_spark
 from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.cluster_folders import name_of
-from spark_assign.stores.file_faults import MAX_DISPLAYED, MAX_RECORD_CHARACTERS, in_one_line
-from spark_assign.tables.errors import SourceError, is_engine_failure
+from spark_assign.stores.file_faults import MAX_DISPLAYED, MAX_RECORD_CHARACTERS
+from spark_assign.tables.errors import SourceError, in_one_line, is_engine_failure
 
 _MALFORMED = "_malformed_record"
 _NEED = "{}: {}, which is remote, compressed by a codec of Hadoop, or read with options,"

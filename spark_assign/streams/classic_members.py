@@ -351,7 +351,7 @@ def _find_state(members: Sequence[DecodedMember], sources: Mapping[str, int]) ->
 
 
 def _internal_topics(topics: Mapping[str, int], application_id: str, group_ids: Collection[str]) -> dict[str, int]:
-    """Returns the topics whose names start with this ID, and with no longer one of another group."""
+    """Returns the topics with names that start with this ID, and with no longer one of another group."""
     prefix = f"{application_id}-"
     longer = tuple(f"{other}-" for other in group_ids if other.startswith(prefix))
     return {name: n for name, n in topics.items() if name.startswith(prefix) and not name.startswith(longer)}

@@ -26,8 +26,12 @@ class Fault:
     remedy: str
 
     def __str__(self) -> str:
-        text = f"{self.table}.{self.column}: {self.problem}. {self.remedy}"
-        return text.replace("\n", "\\n").replace("\r", "\\r")  # no name looks like another fault
+        return in_one_line(f"{self.table}.{self.column}: {self.problem}. {self.remedy}")
+
+
+def in_one_line(text: str) -> str:
+    """Returns a text with line ends as `\\n` and `\\r`, so that no value looks like another fault."""
+    return text.replace("\n", "\\n").replace("\r", "\\r")
 
 
 class FleetError(SparkAssignError):

@@ -162,7 +162,7 @@ def running(
     release: str = maven.APPLICATIONS_VERSION,
     max_delay_ms: int = MAX_DELAY_MS,
 ) -> Iterator[ConnectCluster]:
-    """A Connect cluster of so many workers of a release while the block runs."""
+    """A Connect cluster of a number of workers of a release while the block runs."""
     create_topics(broker, {f"{group}-{store}": 1 for store in _STORES}, {"cleanup.policy": "compact"})
     cluster = ConnectCluster(broker, folder, group, release, max_delay_ms)
     try:

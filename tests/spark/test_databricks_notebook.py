@@ -138,7 +138,10 @@ def test_the_plan_is_in_the_catalog(ran: Ran) -> None:
     ]
     assert [row[2] for row in tuples(tables["revocations"])] == ["p1"] * 3
     assert tuples(tables["rejected"], "group_id", "code") == [("twice", "duplicate-member")]
-    assert ran.stored.manifest.content["inputs"] == {"fleet": f"{CATALOG}.{SCHEMA}", "assignor": "configured"}
+    unknown = ran.stored.manifest.unknown
+    inputs = {"fleet": f"{CATALOG}.{SCHEMA}", "assignor": "configured", "unknown": unknown}
+    assert ran.stored.manifest.content["inputs"] == inputs
+    assert any("Loads aren't known (loads)" in each for each in unknown)
 
 
 @pytest.mark.keeps_cached

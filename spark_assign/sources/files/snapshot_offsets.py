@@ -15,9 +15,8 @@ from pyspark.sql.types import StructField, StructType
 
 from spark_assign.sources.files.tables import Shape, read_tables
 from spark_assign.spark.tagged_pass import union
-from spark_assign.stores.file_faults import in_one_line
 from spark_assign.stores.locations import is_path
-from spark_assign.tables.errors import FleetError, SourceError
+from spark_assign.tables.errors import FleetError, SourceError, in_one_line
 from spark_assign.tables.groups import LOADS, OFFSETS, SNAPSHOTS, TOPICS
 from spark_assign.tables.schema_check import check_schema, check_schemas, with_keys
 from spark_assign.tables.schema_fields import columns, schema
