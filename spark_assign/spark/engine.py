@@ -16,7 +16,9 @@ import gc
 import os
 import re
 import shutil
+import signal
 import tempfile
+import threading
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,7 +26,7 @@ from functools import cache
 from importlib.metadata import distributions, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from uuid import uuid4
 from weakref import WeakSet
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 ENGINE = "SPARK_ASSIGN_ENGINE"
 """Environment variable that names the engine of commands: `embedded` or `spark`."""
 
-_EMBEDDED: WeakSet[SparkSession] = WeakSet()
+_EMBEDDED: WeakSet[Any] = WeakSet()
 """Sessions of the embedded engine."""
 
 _STRICT = "spark.sql.requireAllClusterKeysForDistribution"
@@ -85,8 +87,12 @@ def embedded_session() -> SparkSession:
         82
     """
     token = os.environ.pop(_TOKEN, None)  # another server's; with a token, the client would use TLS
+    on_interrupt = signal.getsignal(signal.SIGINT)
     try:
-        session: SparkSession = SparkSession.builder.remote(_server_address()).getOrCreate()
+        address = _server_address()
+        if all(session.is_stopped for session in _EMBEDDED):
+            _connect(address)
+        session: SparkSession = SparkSession.builder.remote(address).getOrCreate()
     finally:
         if token is not None:
             os.environ[_TOKEN] = token
@@ -96,8 +102,22 @@ def embedded_session() -> SparkSession:
         session.conf.set("spark.sql.session.timeZone", "UTC")
         session.conf.set("spark.sql.shuffle.partitions", str(os.cpu_count() or 1))
         session.conf.set(_CALL_SITES, "false")
+        if on_interrupt is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, on_interrupt)  # the server, which answers now, ends at Ctrl-C otherwise
         _EMBEDDED.add(session)
     return session
+
+
+def _connect(address: str) -> None:
+    """Makes the session that the next call of `SparkSession.builder` returns, if there is none."""
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+    from pyspark.sql.connect.session import SparkSession as Session
+
+    from spark_assign.spark.interrupts import CallsOfAnotherThread
+
+    channel = DefaultChannelBuilder(address)
+    channel.add_interceptor(CallsOfAnotherThread())
+    Session.builder.channelBuilder(channel).create()
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from tests.e2e.conftest import ROOT
 SHELL = [sys.executable, str(ROOT / "jobs" / "shell.py")]
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "SPARK_ASSIGN_ENGINE": "embedded", "SPARK_ASSIGN_LOCAL_FILES": "yes"}
 MOST_CPU_SECONDS = 1.0
+PRESSES, SECONDS_BETWEEN_PRESSES = 6, 10
 
 
 class Terminal:
@@ -30,6 +32,7 @@ class Terminal:
     def __init__(self) -> None:
         self.process, self._end = pty.fork()
         if self.process == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background ignores it
             os.execve(SHELL[0], SHELL, {**os.environ, **ENVIRONMENT, "TERM": "dumb", "INPUTRC": os.devnull})
         self.type("")
 
@@ -40,6 +43,17 @@ class Terminal:
         while not shown.endswith(until.encode()):
             shown += os.read(self._end, 65_536)
         return shown.decode()
+
+    def press_ctrl_c(self) -> str:
+        """Presses Ctrl-C, again while nothing happens, and returns what the terminal shows up to the next prompt.
+
+        Python loses one that comes between readline's prompt, or the echo of a key, and the wait for the next key.
+        """
+        for _ in range(PRESSES):
+            os.write(self._end, b"\x03")
+            if select.select([self._end], [], [], SECONDS_BETWEEN_PRESSES)[0]:
+                break
+        return self.type("")
 
     def end(self) -> int:
         """Types Ctrl-D, and returns the exit code of the shell."""
@@ -74,8 +88,9 @@ def test_a_person_types() -> None:
         assert "billing-aggregator" in typed.type("advise size --sample --details 'billing*'\n")
         assert typed.cpu_seconds() - before < MOST_CPU_SECONDS
         typed.type("advise --sample\n", until="in this process\r\n")
-        assert "advise: interrupted" in typed.type("\x03")
-        typed.type("plan --no\x03")
+        assert "advise: interrupted" in typed.press_ctrl_c()
+        typed.type("plan --no", until="plan --no")
+        typed.press_ctrl_c()
         assert "Commands: advise, check, " in typed.type("help\n")
         assert typed.end() == 0
 

@@ -77,6 +77,8 @@ BUDGETS: Mapping[str, tuple[float, float]] = {
 """The processor time in seconds that a part should take, in the default run and in the full one."""
 DEFAULT_S, FULL_S = 75 * 60, 120 * 60
 """Seconds after which a part is ended, in the default run and in the full one."""
+TEST_S, FULL_TEST_S = 15 * 60, 70 * 60
+"""Seconds after which a test fails, so that one that hangs is a failure and the rest of its part runs."""
 ENGINE_VARIABLE = "SPARK_ASSIGN_TEST_ENGINE"
 """Engine of the session that tests share: `embedded` or `spark`."""
 RUNNING_VARIABLE = "SPARK_ASSIGN_TEST_RUNNING"
@@ -139,7 +141,7 @@ def parts(*, full: bool, spark: str = DEFAULT_SPARK, whole: bool = False) -> dic
     other_spark = _environment(f"spark-{spark}", f"pyspark=={spark}.*", "spark,kafka,report,test")
     newest_spark = _environment("spark-newest", NEWEST, "spark,embedded,kafka,msk,report,test")
     # No pyspark: Airflow's Spark provider brings pyspark-client, and the two overwrite each other's files.
-    airflow = _environment("airflow", "pytest>=8", "kafka,airflow,lineage")
+    airflow = _environment("airflow", "pytest>=8 pytest-timeout>=2.4", "kafka,airflow,lineage")
     embedded, classic = {ENGINE_VARIABLE: "embedded"}, {ENGINE_VARIABLE: "spark"}
     on_connect = {**classic, "SPARK_ASSIGN_TEST_REMOTE": "local[2]", **REPEATED}
     between_releases = tuple(f"spark/test_{name}.py" for name in CHANGES_BETWEEN_RELEASES)
@@ -217,6 +219,7 @@ def _tests(
         *(_python(set_up) if set_up else PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
         *(("-m", expression) if expression else ()),
         *(("-n", str(workers), "--dist", "loadfile") if workers else ()),
+        *("--timeout", str(FULL_TEST_S if full else TEST_S)),
     )
     paths = tuple(f"tests/{place}" for place in places)
     variables = {**(environment or {}), **({FULL_VARIABLE: "1"} if full else {})}

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import subprocess
 import sys
+import threading
 from importlib.metadata import version
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +17,10 @@ import pytest
 from spark_assign.cli import job
 from spark_assign.cli.outcome import Outcome
 from spark_assign.spark import engine
+from spark_assign.spark.interrupts import CallsOfAnotherThread
 from spark_assign.tables.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
 
 
 def fake_spark(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,3 +84,49 @@ def test_an_engine_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(engine.ENGINE, "sial")
     with pytest.raises(ConfigError, match="SPARK_ASSIGN_ENGINE=sial: expected embedded or spark"):
         engine.choose()
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+from spark_assign import embedded_session
+session = embedded_session()
+def slow(batches):
+    for batch in batches:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.5)
+        yield batch
+try:
+    session.range(2).mapInPandas(slow, "id long").collect()
+except KeyboardInterrupt:
+    print(session.range(5).count())
+"""
+
+
+def test_the_engine_outlives_ctrl_c() -> None:
+    """Ctrl-C in a notebook ends the query. The server still runs."""
+    command = [sys.executable, "-c", INTERRUPTED]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "5\n", done.stderr
+
+
+def test_ctrl_c_leaves_no_lock_held() -> None:
+    """A call that is interrupted goes on in its thread, and releases the lock that it holds. The next one is made."""
+    lock, held = threading.Lock(), threading.Event()
+
+    def call(details: str, request: str) -> str:
+        with lock:
+            assert threading.current_thread() is not threading.main_thread()
+            if request == "first":
+                os.kill(os.getpid(), signal.SIGINT)
+                held.wait()
+            return request
+
+    calls = CallsOfAnotherThread()
+    with pytest.raises(KeyboardInterrupt):
+        calls.intercept_unary_unary(call, "", "first")
+    assert lock.locked()
+    held.set()
+    assert calls.intercept_unary_unary(call, "", "second") == "second"
+    assert list(calls.intercept_unary_stream(lambda _, request: iter(request), "", "third")) == list("third")
+    with pytest.raises(ZeroDivisionError):
+        calls.intercept_unary_unary(lambda *_: 1 / 0, "", "")  # type: ignore[arg-type, return-value]

@@ -1,0 +1,71 @@
+"""Calls of the embedded engine that Ctrl-C ends without harm.
+
+gRPC's client holds locks in Python code. If Ctrl-C raises `KeyboardInterrupt` there, a lock can stay held, and every
+later call on the same connection waits for it forever. Python raises it in the main thread only, so another thread
+makes the calls of the main thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+import grpc
+
+T = TypeVar("T")
+Answers = SimpleQueue[tuple[Any, BaseException | None]]
+Calls = SimpleQueue[tuple[Callable[[], Any], Answers] | None]
+
+
+class CallsOfAnotherThread(
+    grpc.UnaryUnaryClientInterceptor, grpc.StreamUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
+):
+    """Has the calls of the main thread made by another thread."""
+
+    def __init__(self) -> None:
+        self._calls: Calls | None = None
+
+    def intercept_unary_unary(self, continuation: Callable[..., T], details: object, request: object) -> T:
+        """Makes a call with one answer."""
+        return self._make(lambda: continuation(details, request))
+
+    intercept_stream_unary = intercept_unary_unary
+
+    def intercept_unary_stream(
+        self, continuation: Callable[..., Iterator[T]], details: object, request: object
+    ) -> Iterator[T]:
+        """Makes a call with any number of answers, as a query has."""
+        answers = self._make(lambda: continuation(details, request))
+        while (answer := self._make(lambda: next(answers, None))) is not None:
+            yield answer
+
+    def _make(self, call: Callable[[], T]) -> T:
+        if threading.current_thread() is not threading.main_thread():
+            return call()
+        calls, self._calls = self._calls, None  # if it is interrupted, the next call has a new thread
+        if calls is None:
+            calls = SimpleQueue()
+            threading.Thread(target=_make_calls, args=(calls,), daemon=True).start()
+        answers: Answers = SimpleQueue()
+        calls.put((call, answers))
+        try:
+            answer, error = answers.get()
+        except BaseException:
+            calls.put(None)
+            raise
+        self._calls = calls
+        if error is not None:
+            raise error
+        made: T = answer
+        return made
+
+
+def _make_calls(calls: Calls) -> None:
+    while (each := calls.get()) is not None:
+        call, answers = each
+        try:
+            answers.put((call(), None))
+        except BaseException as error:
+            answers.put((None, error))
