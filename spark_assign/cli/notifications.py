@@ -23,6 +23,7 @@ import click
 from spark_assign.cli.options import location_option
 from spark_assign.cli.outcome import Outcome, write_text
 from spark_assign.report.formatting import Rows
+from spark_assign.sources.time_limit import within
 from spark_assign.stores.locations import file_system, split_url
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.quoting import chat_text
@@ -111,7 +112,7 @@ def _post(url: str, message: Mapping[str, Any]) -> None:
         url, json.dumps(message).encode(), {"Content-Type": "application/json"}, method="POST"
     )
     try:
-        urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS).close()
+        within(TIMEOUT_SECONDS, lambda: urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS).close())
     except (OSError, ValueError, http.client.HTTPException) as error:  # the last ones repeat the URL
         reason = f"status {error.code}" if isinstance(error, urllib.error.HTTPError) else type(error).__name__
         raise OSError(f"--notify: {urlsplit(url).hostname} didn't accept the alerts: {reason}") from None

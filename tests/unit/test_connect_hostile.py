@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("requests", reason="reading Connect clusters is an extra")
 
+from spark_assign.sources import time_limit
 from spark_assign.sources.auth import http_session
 from spark_assign.sources.connect import cluster_snapshot, rest
 from spark_assign.sources.connect.cluster_snapshot import parse_targets
@@ -198,8 +199,8 @@ def test_names_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_requests_that_hang_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process ends while they hang, and starts no more than it may; what has ended doesn't count."""
-    monkeypatch.setattr(http_session, "MAX_HANGING", 3)
-    monkeypatch.setattr(http_session, "_hanging", [])
+    monkeypatch.setattr(time_limit, "MAX_HANGING", 3)
+    monkeypatch.setattr(time_limit, "_hanging", [])
     ends, started = threading.Event(), []
 
     def hang() -> None:
@@ -208,10 +209,10 @@ def test_requests_that_hang_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> N
 
     for _ in range(5):
         with pytest.raises(TimeoutError):
-            http_session.within(0.01, hang)
+            time_limit.within(0.01, hang)
     assert len(started) == 3
     assert all(thread.daemon for thread in started)
     ends.set()
     for thread in started:
         thread.join(60)
-    assert http_session.within(60, lambda: 1) == 1
+    assert time_limit.within(60, lambda: 1) == 1

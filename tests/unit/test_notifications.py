@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,6 +74,25 @@ def test_what_was_not_accepted_is_sent_again(receiver: Receiver, tmp_path: Path)
         notify("http://127.0.0.1:1/key # of the team", str(file), Outcome("check"), [alert("a")])
     receiver.status = 200
     assert send(receiver, file, alert("a")) == [("begun", "a")]
+
+
+def test_one_byte_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A time-out of a socket is never over, so the answer as a whole has one, too."""
+    monkeypatch.setattr("spark_assign.cli.notifications.TIMEOUT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection = server.accept()[0]
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                while True:
+                    connection.sendall(b"x")
+                    time.sleep(0.05)
+
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        with pytest.raises(OSError, match=r"^--notify: 127\.0\.0\.1 didn't accept the alerts: TimeoutError$"):
+            notify(url, str(tmp_path / "alerts.json"), Outcome("check"), [alert("a")])
 
 
 def test_a_long_list_is_cut_in_the_text_only(receiver: Receiver, tmp_path: Path) -> None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ssl
-import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
 from http.cookiejar import DefaultCookiePolicy
-from typing import Any, TypeVar
+from typing import Any
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -17,16 +14,11 @@ from urllib3 import Retry
 
 from spark_assign.sources.auth.secret import Secret
 
-Result = TypeVar("Result")
-
 MAX_RESPONSE_BYTES = 128 << 20
 """Maximum size of a response in bytes. A Connect cluster with 10,000 connectors responds with about 100 MB."""
 MAX_RESPONSE_S = 300.0
 """Maximum time from the first to the last byte of a response, in seconds."""
 _CHUNK_BYTES = 1 << 16
-MAX_HANGING = 100
-"""Maximum number of requests of this process that have exceeded their time and have not ended."""
-_hanging: list[threading.Thread] = []
 
 MAX_PAUSE_S = 8.0
 MAX_RETRY_AFTER_S = 60
@@ -126,33 +118,6 @@ def body(response: requests.Response) -> bytes:
         if time.monotonic() > end:
             raise TimeoutError
     return bytes(content)
-
-
-def within(seconds: float, work: Callable[[], Result]) -> Result:
-    """Returns the result of a function. Raises TimeoutError if it takes longer.
-
-    A timeout of a socket is the time for each part of a response, so a server that sends one byte at a time is never
-    too slow for it. The function runs in a thread that doesn't keep the process alive. A thread that hangs keeps its
-    connection, so if `MAX_HANGING` do, further functions aren't run.
-    """
-    result: Future[Result] = Future()
-    _hanging[:] = [thread for thread in _hanging if thread.is_alive()]
-    if len(_hanging) >= MAX_HANGING:
-        raise TimeoutError(f"{MAX_HANGING} earlier requests still hang")
-
-    def run() -> None:
-        try:
-            result.set_result(work())
-        except BaseException as error:
-            result.set_exception(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        return result.result(max(0.0, seconds))
-    except TimeoutError:
-        _hanging.append(thread)
-        raise
 
 
 def cause(error: BaseException) -> BaseException:

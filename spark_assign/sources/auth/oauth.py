@@ -21,6 +21,7 @@ from spark_assign.sources.auth import tls as client_tls
 from spark_assign.sources.auth.properties import Login
 from spark_assign.sources.auth.secret import Secret, hidden
 from spark_assign.sources.auth.tls import Tls
+from spark_assign.sources.time_limit import within
 from spark_assign.stores.file_faults import shortened
 from spark_assign.stores.locations import split_url
 from spark_assign.tables.errors import ConfigError, SourceError, missing_extra
@@ -166,7 +167,7 @@ class Tokens:
                 return response, http_session.body(response)
 
         try:
-            response, content = http_session.within(http_session.MAX_RESPONSE_S, respond)
+            response, content = within(http_session.MAX_RESPONSE_S, respond)
         except http_session.TooLargeError:
             raise SourceError(f"{endpoint.url}: the answer is too large. Is it a token endpoint?") from None
         except (requests.RequestException, OSError) as error:

@@ -19,6 +19,7 @@ from pydantic_core import from_json
 
 from spark_assign.sources.auth.secret import Secret, hidden
 from spark_assign.sources.connect.http_settings import CREDENTIALS_VARIABLE, HttpSettings
+from spark_assign.sources.time_limit import within
 from spark_assign.tables.errors import SourceError, missing_extra
 
 MAX_VALUES = 5_000_000
@@ -275,7 +276,7 @@ class ConnectHttp:
                 return response, self._http.body(response)
 
         try:
-            response, body = self._http.within(min(left_s, ANSWER_TIMEOUTS * self._settings.timeout_s), respond)
+            response, body = within(min(left_s, ANSWER_TIMEOUTS * self._settings.timeout_s), respond)
         except self._http.TooLargeError:
             raise SourceError(
                 f"GET {url}: the answer has more than {self._http.MAX_RESPONSE_BYTES >> 20} MB. "
