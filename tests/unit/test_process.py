@@ -101,6 +101,23 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path, words: list[str], flushes: b
     assert (process.returncode, error.replace("of a child\n", "")) == (141, "")
 
 
+def test_what_hangs_at_the_end_is_left() -> None:
+    """As the client of a session does whose lock Ctrl-C has left held. What was registered later was called before."""
+    program = """
+import atexit, sys, threading
+from spark_assign.cli import process
+process.EXIT_SECONDS = 0.1
+sys.modules["pysail"] = sys
+atexit.register(threading.Event().wait)
+atexit.register(print, "removed")
+process.leave(130)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "removed\n", "")
+
+
 def test_after_an_error_no_thread_of_the_engine_aborts_the_process() -> None:
     """A process of the embedded engine ends at once, after its temporary files are removed; code 0 ends as ever."""
     program = """
