@@ -28,10 +28,10 @@ FOLDER = "kafka '\"; $(touch z)"
 TOPIC = "kind: KafkaTopic\nmetadata: {name: orders.created}\nspec:\n  partitions: %s\n"
 PYTHON = """#!/bin/bash
 # A virtual environment whose pip writes down what it would install, and whose spark-assign is that of this clone.
-[[ "$1 $2" == "-m venv" ]] || { printf '%s\\n' "$*" >>"$HOME/pip"; exit 0; }
-mkdir -p "$3/bin" && cp "$0" "$3/bin/python"
-printf '#!/bin/bash\\nPYTHONPATH=%s exec %s -m jobs._entry "$@"\\n' "$ROOT" "$REAL" >"$3/bin/spark-assign"
-chmod +x "$3/bin/spark-assign"
+[[ "$*" == "-I -m venv "* ]] || { printf '%s\\n' "$*" >>"$HOME/pip"; exit 0; }
+mkdir -p "$4/bin" && cp "$0" "$4/bin/python"
+printf '#!/bin/bash\\nPYTHONPATH=%s exec %s -m jobs._entry "$@"\\n' "$ROOT" "$REAL" >"$4/bin/spark-assign"
+chmod +x "$4/bin/spark-assign"
 """
 GH = """#!/bin/bash
 printf '%s\\n' "$*" >>"$HOME/gh"
@@ -54,6 +54,9 @@ def test_no_value_is_part_of_a_script() -> None:
     """A name with `$(…)` in it would be executed; environment variables are not."""
     assert [step["name"] for step in STEPS if "${{" in step.get("run", "")] == []
     assert all(step["shell"] == "bash" for step in STEPS if "run" in step)
+    runs = "\n".join(step.get("run", "") for step in STEPS)
+    assert re.findall(r"""python"? (-\S+)""", runs) == ["-I"] * 3, "no module of the pull request"
+    assert runs.count("::stop-commands::%s") == runs.count("cat messages.txt") == 1, "no command of the pull request"
 
 
 def test_the_page() -> None:
