@@ -44,6 +44,7 @@ from spark_assign.spark.tagged_pass import union
 from spark_assign.stores.cluster_folders import name_of
 from spark_assign.stores.file_faults import MAX_DISPLAYED, MAX_RECORD_CHARACTERS
 from spark_assign.tables.errors import SourceError, in_one_line, is_engine_failure
+from spark_assign.tables.schema_check import exact_column
 
 _MALFORMED = "_malformed_record"
 _NEED = "{}: {}, which is remote, compressed by a codec of Hadoop, or read with options,"
@@ -205,7 +206,7 @@ def _shortened(text: Column, limit: int = 100) -> Column:
 
 def _text(name: str) -> Column:
     """Returns a column by its exact name."""
-    return F.col(f"`{name}`")
+    return exact_column(name)
 
 
 def _parsed(name: str, kind: DataType) -> Column:

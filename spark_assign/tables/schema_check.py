@@ -53,6 +53,11 @@ def check_version(location: str, version: object) -> None:
     )
 
 
+def exact_column(name: str) -> Column:
+    """Returns a column by its exact name, which can have dots and backticks."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
 def check_schema(table: str, df: DataFrame, schema: StructType) -> tuple[DataFrame, list[Fault]]:
     """Returns a table with the columns and types of its schema, and its faults (missing columns, wrong types).
 
@@ -88,7 +93,7 @@ def check_schema(table: str, df: DataFrame, schema: StructType) -> tuple[DataFra
     if faults:
         return df, faults
     known = {field.name for field in schema.fields}
-    return df.select(*columns, *(F.col(f"`{name}`") for name in present if name not in known)), []
+    return df.select(*columns, *(exact_column(name) for name in present if name not in known)), []
 
 
 def check_schemas(fleet: Any, schemas: Mapping[str, StructType], required: Collection[str] = ()) -> list[Fault]:
@@ -135,12 +140,14 @@ def not_null(table: str, field: StructField, keys: Sequence[str]) -> Column:
 
 
 def with_keys(name: str, table: DataFrame, schema: StructType) -> DataFrame:
-    """Returns a table with the columns of its schema, of which a query fails if a required value is null. Raises
+    """Returns a table with all columns of its schema, of which a query fails if a required value is null. Raises
     FleetError."""
     checked, faults = check_schema(name, table, schema)
     if faults:
         raise FleetError(faults)
     keys = [field.name for field in schema.fields if not field.nullable]
+    absent = [field for field in schema.fields if field.name not in checked.columns]  # `ONLY_IF_GIVEN`
+    checked = checked.select("*", *(F.lit(None).cast(field.dataType).alias(field.name) for field in absent))
     return checked.select(*(not_null(name, field, keys) for field in schema.fields))
 
 

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.spark
 CSV = {
     "topics": "cluster,topic,partitions\nc,orders,3\nc,clicks,2\n",
     "members": (
-        "cluster,group_id,member_id,group_instance_id,rack_id,generation_id,note\n"
-        'c,g,m1,,r1,7,"said ""hi"", left"\nc,g,m2,"",,,\n'
+        "cluster,group_id,member_id,group_instance_id,rack_id,generation_id,note,a`b.c\n"
+        'c,g,m1,,r1,7,"said ""hi"", left",x\nc,g,m2,"",,,,\n'
     ),
     "subscriptions": "member_id,topic,cluster,group_id\nm1,orders,c,g\nm2,orders,c,g\n",
     "owned": "cluster,group_id,member_id,topic,partition\nc,g,m1,orders,0\n",
@@ -50,7 +50,7 @@ def test_csv_is_typed_by_column_name_and_keeps_what_it_does_not_know(spark: Spar
     fleet = Fleet.read(spark, write(tmp_path, CSV))
     assert rows(fleet.topics)[0] == {"cluster": "c", "topic": "clicks", "partitions": 2, "topic_id": None}
     first, second = sorted(fleet.members.collect(), key=lambda row: row.member_id)
-    assert (first.note, first.generation_id) == ('said "hi", left', 7)
+    assert (first.note, first.generation_id, first["a`b.c"]) == ('said "hi", left', 7, "x")
     assert (second.rack_id, second.generation_id) == (None, None)
     assert fleet.subscriptions.where("member_id = 'm1' and topic = 'orders' and group_id = 'g'").count() == 1
     assert fleet.replicas is not None
