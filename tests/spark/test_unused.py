@@ -230,3 +230,8 @@ def test_usage(words: list[str], message: str, caplog: Any, capsys: pytest.Captu
     """A filter of groups would make topics look unused."""
     assert job.main([*words, "--sample"]) == 2
     assert message in f"{caplog.text} {capsys.readouterr().err}"
+
+
+def test_a_snapshot_without_columns_that_it_need_not_have(spark: SparkSession) -> None:
+    """Leaders, sizes, and policies are unknown, as in the sample."""
+    assert job.main(["unused", "--fleet", "conf/sample-fleet"]) == 0
