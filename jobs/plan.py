@@ -8,8 +8,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
@@ -283,13 +281,14 @@ def _details(options: Options, fleet: Fleet | None, clusters: ConnectFleet | Non
     from spark_assign.groups.explaining import is_group_named
     from spark_assign.report.group_members import format_group_members, read_group_members
     from spark_assign.report.listed_groups import any_of, collected, matches_any, read_rejected_lines, worst_first
+    from spark_assign.spark.shell_patterns import any_true
 
     if clusters is not None:
         is_cluster = matches_any(options.details, "connect_cluster")
         given = {name: table.where(is_cluster) for name, table in vars(clusters).items() if table is not None}
         clusters = None if given["clusters"].isEmpty() else replace(clusters, **given)
     if fleet is not None:
-        is_named = reduce(or_, map(is_group_named, options.details), matches_any(options.details))
+        is_named = any_true([matches_any(options.details), *map(is_group_named, options.details)])
         try:
             fleet = _only_groups(fleet, is_named, options.details)
         except ConfigError:

@@ -23,7 +23,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from spark_assign.cli.locations import LOCATION
-from spark_assign.cli.options import CONFIG, MovedOption, check_rule, location_option
+from spark_assign.cli.options import CONFIG, DurationType, MovedOption, check_rule, location_option
 from spark_assign.cli.outcome import Outcome, find_option, write
 from spark_assign.cli.process import (
     CLOSED,
@@ -378,24 +378,25 @@ _NO_UTF8 = re.compile("[\0\ud800-\udfff]")
 """NUL, which a settings file can have, and what Python makes of bytes that aren't UTF-8 in a command line."""
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Yields the texts of an option's value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, tuple | dict):
+def _values(value: Any) -> Iterator[Any]:
+    """Yields the texts and numbers of an option's value."""
+    if isinstance(value, tuple | dict):
         for each in value.items() if isinstance(value, dict) else value:
-            yield from _texts(each)
+            yield from _values(each)
+    elif isinstance(value, str | int | float):
+        yield value
 
 
 def _options(ctx: click.Context) -> Options:
     for param in ctx.command.params:
         value = ctx.params.get(str(param.name))
-        is_whole = isinstance(param.type, click.types.IntParamType)
-        most = largest(f"{param.name} {param.metavar}", is_whole=is_whole)
-        if isinstance(value, int | float) and not -most <= value <= most:
-            raise click.BadParameter(f"{str(value)[:40]} isn't a number of at most {most:,}.", ctx, param)
-        if any(_NO_UTF8.search(text) for text in _texts(value)):
-            raise click.BadParameter("a value has a NUL, or isn't UTF-8.", ctx, param)
+        for each in _values(value):
+            is_time = isinstance(getattr(param.type, "element", param.type), DurationType)
+            most = largest(f"{param.name} {param.metavar}", is_whole=isinstance(each, int) and not is_time)
+            if isinstance(each, int | float) and not -most <= each <= most:
+                raise click.BadParameter(f"{str(each)[:40]} isn't a number of at most {most:,}.", ctx, param)
+            if isinstance(each, str) and _NO_UTF8.search(each):
+                raise click.BadParameter("a value has a NUL, or isn't UTF-8.", ctx, param)
     sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     values = dict(ctx.params)
     for location, *others in (("fleet", "format", "option", "table"), ("output", "output_format", "output_option")):
@@ -433,8 +434,8 @@ def spark_session(job: str, options: Options) -> SparkSession:
 VERSION = 2
 """Version of the document. New keys, tables, and columns don't change it."""
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Starts of texts that a spreadsheet computes."""
+_FORMULA = re.compile("(?:^|(?<=[;\n]))(?=[=+\\-@\t\r\uff0b\uff0d\uff1d\uff20])")
+"""Starts of texts that a spreadsheet computes, also inside: many separate cells by semicolons, by their language."""
 
 MARKDOWN = "markdown"
 """A value of `-o` of the job compare: the comment of a pull request."""
@@ -538,7 +539,7 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
             return json.dumps(value)
         if not isinstance(value, str):
             return value
-        return visible(f"'{value}" if value.startswith(_FORMULA) else value)
+        return visible(_FORMULA.sub("'", value))
 
     text = io.StringIO()
     writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")

@@ -334,8 +334,8 @@ def _list_groups(fleet: Fleet, offsets: DataFrame | None) -> DataFrame:
 def _one_group(groups: DataFrame, name: str) -> Mapping[str, Any]:
     """Returns the row of a group by its ID or CLUSTER/GROUP, each as Kafka or as an answer has it."""
     given = {name}
-    with contextlib.suppress(UnicodeError):
-        given.add(name.encode("ascii", "backslashreplace").decode("unicode_escape"))
+    with contextlib.suppress(UnicodeError):  # also half of a surrogate pair, which no name has
+        given.add(name.encode("ascii", "backslashreplace").decode("unicode_escape").encode().decode())
     is_named = F.lit(False)
     for each in sorted(given):
         starts = F.col("group_id").startswith(each[:-1]) if each.endswith("…") else F.lit(False)

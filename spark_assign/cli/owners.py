@@ -18,8 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import reduce
-from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -140,14 +138,14 @@ def with_owners(
     """
     from pyspark.sql import functions as F
 
-    from spark_assign.spark.shell_patterns import matches
+    from spark_assign.spark.shell_patterns import any_true, matches
 
     is_connect = "connect_cluster" in table.columns
     if not is_connect and not set(GROUP_KEY) <= set(table.columns):
         return table
     cluster, group = ("connect_cluster", "connect_cluster") if is_connect else GROUP_KEY
     if groups:
-        table = table.where(reduce(or_, (matches(**{group: each}) for each in groups)))
+        table = table.where(any_true(matches(**{group: each}) for each in groups))
     if owners is None or (is_connect and not teams):
         return table
     columns: dict[str, Column] = {}
@@ -157,7 +155,7 @@ def with_owners(
             value = value.when(owner.matches(cluster, group), F.lit(getattr(owner, name)).cast("string"))
         columns[name] = value
     owned = table.select("*", *(column.alias(name) for name, column in columns.items()))
-    owned = owned.where(reduce(or_, (matches(team=team) for team in teams))) if teams else owned
+    owned = owned.where(any_true(matches(team=team) for team in teams)) if teams else owned
     return owned.drop("team", "contact") if is_connect else owned
 
 

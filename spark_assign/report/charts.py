@@ -79,6 +79,8 @@ _EMPTY = re.compile(
     r'<path[^>]* d=""[^>]*/>|<path d="M0,0h[\d.]+v[\d.]+h-?[\d.]+Z"(?: display="none")?/>|<g></g>|<g[^>]*/>'
 )
 _LONG_DECIMAL = re.compile(r"(?<!\d)\d+\.\d{3,}")
+_TAG = re.compile("<[^<>]*>")
+"""What is changed in a picture: texts are names, and stay."""
 _LOCAL_ID = re.compile(r'id="([\w-]+)"|url\(#([\w-]+)\)')
 
 
@@ -174,12 +176,10 @@ def inline_svg(chart: Chart, ident: str, title: str, description: str) -> Markup
     from markupsafe import Markup, escape
 
     ident, looks = (f"{ident}-n", ' class="narrow"') if width() == NARROW else (ident, "")
-    svg = _NOISE.sub("", _render_svg(chart))
+    svg = _TAG.sub(lambda tag: _NOISE.sub("", tag[0]), _render_svg(chart))
     for _ in range(2):
         svg = _EMPTY.sub("", svg)
-    for name, placeholder in _PLACEHOLDERS.items():
-        svg = svg.replace(placeholder, f"var(--{name})")
-    svg = _LOCAL_ID.sub(lambda match: match[0].replace(match[1] or match[2], f"{ident}-{match[1] or match[2]}"), svg)
+    svg = _TAG.sub(lambda tag: _named(tag[0], ident), svg)
     tag, _, body = svg.partition(">")
     view_box = re.search(r'viewBox="[^"]*"', tag)
     assert view_box is not None
@@ -243,4 +243,15 @@ def _render_svg(chart: Chart) -> str:
         "legend": {"labelColor": text, "titleColor": text, "labelFontSize": 11, "labelLimit": 260},
     }
     svg = vl_convert.vegalite_to_svg({**chart.spec, "config": config})
-    return _LONG_DECIMAL.sub(lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), svg)
+    return _TAG.sub(lambda tag: _LONG_DECIMAL.sub(_shorter, tag[0]), svg)
+
+
+def _shorter(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+
+
+def _named(tag: str, ident: str) -> str:
+    """Returns a tag with CSS variables for colors, and with ids that are unique in the page."""
+    for name, placeholder in _PLACEHOLDERS.items():
+        tag = tag.replace(placeholder, f"var(--{name})")
+    return _LOCAL_ID.sub(lambda match: match[0].replace(match[1] or match[2], f"{ident}-{match[1] or match[2]}"), tag)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -270,11 +271,12 @@ def format_group_history(group: Row, rebalances: Rows, deploys: Rows, pauses: Ro
     """
     first = rebalances[0]["time"] if rebalances else group["start_time"]
     deploys = [row for row in deploys if row["end_time"] >= first and (row["rebalances"] > 1 or row["restarted"])]
-    in_deploys = {
-        generation for row in deploys for generation in range(row["first_generation_id"], row["last_generation_id"] + 1)
-    }
+    in_deploys = [range(row["first_generation_id"], row["last_generation_id"] + 1) for row in deploys]
     rows = [(row["start_time"], 0, _deploy_cells(row)) for row in deploys]
-    rows += [(row["time"], 1, _rebalance_cells(row, row["generation_id"] in in_deploys)) for row in rebalances]
+    rows += [
+        (row["time"], 1, _rebalance_cells(row, any(row["generation_id"] in each for each in in_deploys)))
+        for row in rebalances
+    ]
     rows += [(row["start_time"], 2, _pause_cells(row)) for row in pauses if row["start_time"] >= first]
     header = ["time (UTC)", "generation", "members", "event", "moved", "paused", "longest pause"]
     events = [cells for _, _, cells in sorted(rows, key=lambda row: row[:2])]
@@ -429,26 +431,24 @@ def heat_maps(groups: Rows, time_buckets: Rows, width_s: int, ident: str = "heat
     keys = [group_key(row) for row in groups if row["rebalances"]][:MAPPED_GROUPS]
     index_by_key = {key: index for index, key in enumerate(keys)}
     buckets = [row["time_bucket"] for row in time_buckets]
-    first = min(buckets)
-    labels = [_bucket_label(bucket * width_s, width_s) for bucket in range(first, max(buckets) + 1)]
+    first, last = min(buckets), max(buckets)
+    wide = -(-(last + 1 - first) // MAX_INTERVALS)  # rebalances can be further apart than what `width_s` is for
+    labels = [_bucket_label(bucket * width_s, wide * width_s) for bucket in range(first, last + 1, wide)]
     names = [in_cluster(*key) for key in keys]
     maps = []
     for ordinal, (title, column, unit) in enumerate(
         (("Rebalances", "rebalances", "rebalances"), ("Paused partition-time", "paused_partition_ms", "paused")), 1
     ):
+        sums: Counter[tuple[int, int]] = Counter()
+        for row in time_buckets:
+            if (row[column] or 0) > 0 and group_key(row) in index_by_key:
+                sums[index_by_key[group_key(row)], (row["time_bucket"] - first) // wide] += row[column]
         cells = [
-            Cell(
-                index_by_key[group_key(row)],
-                row["time_bucket"] - first,
-                row[column],
-                number(row[column]) if column == "rebalances" else _short_duration(row[column] / 1000),
-            )
-            for row in time_buckets
-            if (row[column] or 0) > 0 and group_key(row) in index_by_key
+            Cell(*at, total, number(total) if column == "rebalances" else _short_duration(total / 1000))
+            for at, total in sorted(sums.items())
         ]
         if cells:
-            cells.sort(key=lambda each: (each.row, each.column))
-            heading = f"{title}: each column is {_bucket_width_text(width_s)}, times in UTC"
+            heading = f"{title}: each column is {_bucket_width_text(wide * width_s)}, times in UTC"
             chart = draw_heat_map(names, labels, cells, f"{ident}{ordinal}", f"{title} by group", unit)
             maps.append(views.Drawing(heading, chart))
     return maps

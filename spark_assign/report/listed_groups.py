@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
-from operator import or_
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
@@ -31,7 +29,7 @@ from spark_assign.report.formatting import (
     share,
 )
 from spark_assign.spark.engine import divide
-from spark_assign.spark.shell_patterns import matches
+from spark_assign.spark.shell_patterns import any_true, matches
 from spark_assign.spark.tagged_pass import union
 from spark_assign.tables.errors import SourceError
 from spark_assign.tables.groups import GROUP_KEY
@@ -177,8 +175,7 @@ def name_clusters_of(*tables: DataFrame | None, unless_known: bool = False) -> N
 def any_of(groups: Rows) -> Column:
     """Returns the condition that a row belongs to one of these groups (a few)."""
     each = [(F.col("cluster") == row["cluster"]) & (F.col("group_id") == row["group_id"]) for row in groups]
-    found: Column = reduce(or_, each)
-    return found
+    return any_true(each)
 
 
 def only(table: DataFrame, groups: Rows) -> DataFrame:
@@ -272,7 +269,7 @@ def rows_of_first_groups(name: str, rows: DataFrame, patterns: Sequence[str], li
 
 def matches_any(patterns: Sequence[str], column: str = "group_id") -> Column:
     """Returns the condition that a column matches one of the shell patterns."""
-    return reduce(or_, (matches(**{column: pattern}) for pattern in patterns), F.lit(False))
+    return any_true(matches(**{column: pattern}) for pattern in patterns)
 
 
 def read_rejected_lines(
@@ -307,9 +304,11 @@ def similar_name(table: DataFrame, column: str, name: str) -> str:
     """
     if set("*?[") & set(name):
         return ""
-    distances = table.select(F.col(column).alias("name"), F.levenshtein(column, F.lit(name)).alias("distance"))
+    most = max(2, len(name) // 3)
     contains = F.contains("name", F.lit(name)) if len(name) > 2 else F.lit(False)
-    near = distances.where((F.col("distance") <= max(2, len(name) // 3)) | contains)
+    names = table.select(F.col(column).alias("name")).where((F.abs(F.length("name") - len(name)) <= most) | contains)
+    distances = names.withColumn("distance", F.levenshtein("name", F.lit(name)))
+    near = distances.where((F.col("distance") <= most) | contains)
     near = near.orderBy("distance", "name").limit(1)
     return "".join(f" Did you mean {row['name']}?" for row in near.collect() if row["distance"])  # one row
 

@@ -29,6 +29,7 @@ from spark_assign.report.formatting import (
     rejected_line,
     rejected_lines,
     share,
+    visible,
     with_own_names,
 )
 from spark_assign.report.listed_groups import (
@@ -237,7 +238,7 @@ def plan_html(plan: Plan, limit: int = 10) -> str:
         items = "".join(f"<li>{escape(rejected_line(row))}</li>" for row in rejected[:limit])
         more = "<li>and more, in the table rejected</li>" if len(rejected) > limit else ""
         lines.append(f"<p>Rejected:</p><ul>{items}{more}</ul>")
-    return f'{_STYLE}<div class="spark-assign">{"".join(lines)}</div>'
+    return visible(f'{_STYLE}<div class="spark-assign">{"".join(lines)}</div>')
 
 
 def _read_worst(plan: Plan, limit: int) -> tuple[Row, Rows, Rows]:

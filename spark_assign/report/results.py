@@ -19,7 +19,7 @@ from spark_assign.report import (
     unused,
     zones,
 )
-from spark_assign.report.formatting import with_own_names
+from spark_assign.report.formatting import visible, with_own_names
 from spark_assign.report.listed_groups import name_clusters_of
 from spark_assign.report.plan_summary import plan_html, plan_text
 from spark_assign.report.views import View
@@ -96,7 +96,7 @@ def summary(result: Result, top: int = 10) -> str:
     read = ("metrics", "rejected") if name == "Plan" else ()
     with result.computed_once(*read) as once:
         name_clusters_of(*(getattr(once, each) for each in read or once.tables), unless_known=True)
-        return SUMMARIES[name](once, top) if name in SUMMARIES else _first_rows(once, top)
+        return visible(SUMMARIES[name](once, top) if name in SUMMARIES else _first_rows(once, top))
 
 
 def _first_rows(result: Result, top: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from spark_assign.stores.cluster_folders import name_of
@@ -38,6 +39,13 @@ class FileFaults:
         """Adds a file that can't be read at all."""
         line = f"{table}: file://{path} cannot be read: {problem}. {remedy}"
         self._add(table, path, 0, line)
+
+    def add_same_names(self, table: str, paths: Mapping[str, str]) -> None:
+        """Adds the files whose columns differ from others in case only, as engines don't. `paths`: a file by column."""
+        first: dict[str, str] = {}
+        for name, path in paths.items():
+            if (other := first.setdefault(name.lower(), name)) != name:
+                self.add_file(table, path, f"the column {name} is also called {other}", "Remove or rename one of them")
 
     def _add(self, table: str, path: str, row: int, line: str) -> None:
         self._lines.setdefault(table, []).append((path, row, in_one_line(line)))

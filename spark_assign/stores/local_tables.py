@@ -259,7 +259,7 @@ def read_parquet(spark: SparkSession, table: str, sources: Sequence[str], faults
         spark: a session on this machine.
         table: the name of the table in messages.
         sources: files and folders.
-        faults: gets the files that aren't Parquet files, and those whose columns have other types than in other files.
+        faults: gets the files that aren't Parquet files, or whose columns don't fit those of other files.
 
     Returns:
         the table, or None if it has a fault.
@@ -277,6 +277,7 @@ def read_parquet(spark: SparkSession, table: str, sources: Sequence[str], faults
             if first != kind:
                 problem = f"{name} is {kind}, but {first} in {name_of_path(path)}"
                 faults.add_file(table, file.path, problem, "Write both files with the same type")
+    faults.add_same_names(table, {name: path for name, (_, path) in types.items()})
     if faults.has(table):
         return None
     if is_embedded(spark):
@@ -448,9 +449,6 @@ _BOM, _OTHER_ENCODINGS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _AFTER_BRACKET = re.compile(rb"[}\]][ \t]*[^ \t\r\n,}\]]")
 _UTF8 = "Save the file as UTF-8"
-
-
-# --- pieces --------------------------------------------------------------------------------------------------------
 
 
 def pieces(path: str, *, quotes: bool, size: int = _PIECE_BYTES) -> Iterator[bytes]:

@@ -74,6 +74,7 @@ def test_parquet_files_that_do_not_fit(spark: SparkSession, tmp_path: Path) -> N
     write(home / "1.parquet", cluster=["c"], topic=["a"], partitions=[1])
     write(home / "2.parquet", cluster=["c"], topic=["a"], partitions=["1"])
     (home / "3.parquet").write_bytes(b"")
+    write(home / "5.parquet", cluster=["c"], Topic=["a"], partitions=[1])
     (home / "4.parquet").write_bytes((home / "1.parquet").read_bytes()[:-20])
     message = fault(spark, tmp_path)
     if not shares_files(spark):
@@ -85,6 +86,7 @@ def test_parquet_files_that_do_not_fit(spark: SparkSession, tmp_path: Path) -> N
         "Write both files with the same type" in message
     )
     assert f"topics: file://{home}/3.parquet cannot be read: it is empty. Check its name, or write" in message
+    assert f"topics: file://{home}/5.parquet cannot be read: the column Topic is also called topic. Remove" in message
     assert f"topics: file://{home}/4.parquet cannot be read: " in message
 
 

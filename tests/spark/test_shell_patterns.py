@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_assign.spark.shell_patterns import matches
+from spark_assign.spark.shell_patterns import any_true, matches
+from spark_assign.tables.errors import ConfigError
 
 pytestmark = pytest.mark.spark
 
@@ -39,3 +40,7 @@ def test_as_fnmatch(spark: SparkSession) -> None:
         found = {row["name"] for row in rows.where(matches(name=pattern, other="[x]")).collect()}
         assert found == {name for name in NAMES if fnmatchcase(name, pattern)}, pattern
     assert rows.where(matches(name="*", other="y")).isEmpty()
+    some = any_true(matches(name=f"{number}*") for number in range(300)) | matches(name="a.b")
+    assert [row["name"] for row in rows.where(some).collect()] == ["a.b"], "of more conditions than messages are deep"
+    with pytest.raises(ConfigError, match="more than 1,000 wildcards"):
+        matches(name="?" * 100_000)

@@ -168,5 +168,6 @@ def test_members_have_the_library_of_their_leader() -> None:
     assert both == Client("aiokafka or kafka-python", True)
     assert leader_client("Java", "guess") == Client("Java", False)
     assert leader_client("Jawa", "sure") == leader_client(None, None) == Client(None)
+    assert leader_client("Java or x, y", "sure") == Client(None), "a row of another writer"
     found = detect_libraries("g", [("billing", "billing-1"), ("sarama", "sarama-1")], "range", both)
     assert found == [both, Client("Sarama", True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_assign.report.history import MAX_LINES, format_group_history, partition_time, summary_lines
+from spark_assign.report.history import MAX_LINES, format_group_history, heat_maps, partition_time, summary_lines
 from tests.cases import keyed
 from tests.unit import history_rows as made
 
@@ -37,6 +37,15 @@ def test_earlier_rebalances_are_counted() -> None:
     )
     assert lines[-1] == f"  … and {MAX_LINES + 6} earlier rebalances, in the table rebalances"
     assert len(lines) == 4
+
+
+def test_numbers_of_rows_are_not_counted_up() -> None:
+    """A deploy of two billion generations, and rebalances thousands of years apart."""
+    group, deploy = made.group("g"), made.deploy("g", 1, 2**31 - 1, 450)
+    assert len(format_group_history(group, [made.rebalance("g", 9, 500)], [deploy], [])) == 5
+    buckets = [{**group, "time_bucket": at, "paused_partition_ms": 0} for at in (-6_000_000_000, 25_000_000_000)]
+    (drawn,) = heat_maps([group], buckets, 10)
+    assert drawn.heading == "Rebalances: each column is 11,071,428,580 seconds, times in UTC"
 
 
 def test_a_history_in_a_few_lines() -> None:

@@ -242,13 +242,13 @@ def test_a_drawing_keeps_its_scale() -> None:
 
 def test_a_heat_map_has_whole_names() -> None:
     """In several lines, also on a phone; beyond five, a name ends with dots."""
-    names = ["short", "prod-eu/team-checkout.payments-settlement-v2", "x" * 1_000]
-    cells = [drawings.Cell(at, 0, 1, "1") for at in range(3)]
+    names = ["short", "prod-eu/team-checkout.payments-settlement-v2", "x" * 1_000, "v1.23456"]
+    cells = [drawings.Cell(at, 0, 1, "1") for at in range(4)]
     for drawn in drawings.draw_heat_map(names, ["10:00"], cells, "h", "T", "r").split('<svg class="narrow"'):
         lines = re.findall(r">([^<>]+)</t(?:ext|span)>", drawn.partition("</desc>")[2])
         assert names[1] in "".join(lines)
         assert sum(set(line) == {"x"} for line in lines) == 4
-        assert "…" in lines
+        assert {"…", "v1.23456"} <= set(lines)
 
 
 def test_charts_follow_the_page() -> None:
@@ -385,11 +385,12 @@ def test_a_plan_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     """Totals and the worst groups; names do nothing."""
     rows = report_rows.plan(3).groups
     totals = {name: sum(row[name] for row in rows) for name in SUMS} | {"groups": 3}
-    refused = [{"cluster": "c", "group_id": name, "code": "x", "detail": f"{HOSTILE}\ny"} for name in ("f", "g")]
+    refused = [{"cluster": "c", "group_id": name, "code": "x", "detail": f"{HOSTILE}\u202e\ny"} for name in ("f", "g")]
     monkeypatch.setattr(notebook, "_read_worst", lambda plan, top: (totals, rows[:top], refused))
     view_ = notebook.plan_html(None, 2)  # type: ignore[arg-type]
     assert Page(view_).elements["tr"] == 3
     assert Page(view_).elements["script"] == 0
+    assert "\u202e" not in view_
 
 
 def test_numbers_in_words() -> None:

@@ -94,6 +94,22 @@ def cluster(name: str, taken_at: datetime | None, problem: str = "") -> dict[str
     return {"cluster": name, "taken_at": taken_at, "problem": problem}
 
 
+def test_two_writers_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One begins while the other one writes: the last one wins, and no file is mixed or left."""
+    file, write = tmp_path / "a.html", Path.write_bytes
+
+    def written(path: Path, text: bytes) -> int:
+        size = write(path, text)
+        if text == b"first":
+            publish(b"second", file)
+            assert file.read_bytes() == b"second"
+        return size
+
+    monkeypatch.setattr(Path, "write_bytes", written)
+    publish(b"first", file)
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"first"]
+
+
 def test_the_file_is_whole(tmp_path: Path) -> None:
     """It replaces the old one, and nothing else is left; where it cannot be, that is said."""
     file = tmp_path / "spark_assign.prom"

@@ -148,6 +148,22 @@ def test_wrong_usage(words: list[str], message: str, capsys: pytest.CaptureFixtu
     assert "Traceback" not in err
 
 
+@cases(
+    "name words number",
+    ("replicas operate", ["--restart", "1,3000000000"], "3000000000"),
+    ("replicas reassign", ["--add", "3000000000=a"], "3000000000"),
+    ("replicas reassign", ["--partitions", f"*={10**20}"], str(10**20)),
+    ("replicas reassign", ["--balance", "disk=inf"], "inf"),
+    ("advise size", ["--capacity", "*=1e308"], "1e+308"),
+)
+def test_numbers_of_lists_and_names(
+    name: str, words: list[str], number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Have the limits of other numbers."""
+    assert commands()[name](["--sample", *words]) == 2
+    assert f"{number} isn't a number of at most " in capsys.readouterr().err
+
+
 def test_an_interrupted_job(capsys: pytest.CaptureFixture[str]) -> None:
     """As the shell has it."""
 

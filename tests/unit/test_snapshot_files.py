@@ -212,7 +212,9 @@ def test_lists_of_names_in_csv(tmp_path: Path) -> None:
     assert lists == [("m1,m2", "t,u"), ('["one, or two"]', "t")]
 
 
-@pytest.mark.parametrize("taken", ['"x"', "5", "null", '"2026-01-01T00:00:00"', '{"a": 1}'])
+@pytest.mark.parametrize(
+    "taken", ['"x"', "5", "null", '"2026-01-01T00:00:00"', '{"a": 1}', '"0001-01-01T00:00:00+14:00"']
+)
 def test_a_summary_whose_time_is_none(tmp_path: Path, taken: str) -> None:
     """The cluster has no snapshot, and the other clusters of `daily` are reported."""
     for folder in (tmp_path / "cluster=c", tmp_path):

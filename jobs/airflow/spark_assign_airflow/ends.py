@@ -48,10 +48,15 @@ def read(place: str) -> Outcome | None:
 def of_text(text: str) -> Outcome | None:
     """Returns the outcome in a text, or None if the text isn't one."""
     try:
-        found = json.loads(text)
+        return checked(json.loads(text))
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("exit_code"), int) else None
+
+
+def checked(found: Any) -> Outcome | None:
+    """Returns a value of JSON if it is an outcome, otherwise None."""
+    is_one = isinstance(found, dict) and isinstance(found.get("exit_code"), int)
+    return found if is_one and isinstance(found.get("error"), dict | None) else None
 
 
 def judge(ended: Mapping[str, Outcome | None], alert: str, tell: Tell) -> None:

@@ -15,7 +15,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.providers.databricks.operators.databricks import DatabricksRunNowOperator
 
-from spark_assign_airflow.ends import Outcome, judge, not_done, read, why
+from spark_assign_airflow.ends import Outcome, checked, judge, not_done, read, why
 
 ALERT = "alert"
 """Key of the XCom with the text of an alert."""
@@ -232,4 +232,4 @@ def _in_volume(hook: Any, file: str) -> Outcome | None:
         found = hook._do_api_call(("GET", f"2.0/fs/files{file}"))
     except AirflowException:  # missing or not readable: Airflow retries
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("exit_code"), int) else None
+    return checked(found)

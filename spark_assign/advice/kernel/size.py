@@ -208,6 +208,8 @@ def _reason(
     return f"{reason}. At its peak, {capacity}."
 
 
+_MAX_CAPACITY = 2.0**63
+
 SIZE_ROW, CURVE_ROW, REJECTED, TOPIC_ROW = ROW_KINDS = ("size", "curve", "rejected", "topic")
 
 FALLBACK = "range"
@@ -282,7 +284,7 @@ def _find_rejections(specs: GroupSpecs) -> dict[int, tuple[str, str]]:
     rejected = dict(specs.loads.faults)
     capacity = configured_value(specs, "capacity")
     for group in range(specs.num_groups):
-        if capacity[group] <= 0 or np.isinf(capacity[group]):
+        if capacity[group] <= 0 or capacity[group] > _MAX_CAPACITY:
             detail = f"groups: capacity={capacity[group]}. Set it to the messages/s that a member can handle, above 0"
             rejected.setdefault(group, ("bad-capacity", detail))
         if not specs.loads.has_loads[group]:

@@ -304,7 +304,8 @@ def leader_client(library: str | None, confidence: str | None) -> Client:
         library: `groups.leader_library`, which can name several libraries that write the same bytes.
         confidence: `groups.leader_confidence`.
     """
-    return Client(library, confidence != "guess") if library and candidates(library) else Client(None)
+    is_known = library is not None and all(each in LIBRARIES for each in library.split(OR))
+    return Client(library, confidence != "guess") if is_known else Client(None)
 
 
 def detect_libraries(

@@ -90,9 +90,9 @@ def _taken_at(summary: Mapping[str, Any]) -> datetime | None:
     """Returns the time of a snapshot; None if its summary has none, or none that is a time with a time zone."""
     try:
         taken = datetime.fromisoformat(summary["taken_at"])
-    except (KeyError, TypeError, ValueError):
+        return taken.astimezone(UTC) if taken.tzinfo else None
+    except (KeyError, OverflowError, TypeError, ValueError):
         return None
-    return taken if taken.tzinfo else None
 
 
 def _fleet(location: str | Path, snapshot: Snapshot) -> Path:
