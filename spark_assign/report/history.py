@@ -270,8 +270,9 @@ def format_group_history(group: Row, rebalances: Rows, deploys: Rows, pauses: Ro
     """
     first = rebalances[0]["time"] if rebalances else group["start_time"]
     deploys = [row for row in deploys if row["end_time"] >= first and (row["rebalances"] > 1 or row["restarted"])]
+    spans = [(row["first_generation_id"], row["last_generation_id"]) for row in deploys]  # of any length
     in_deploys = {
-        generation for row in deploys for generation in range(row["first_generation_id"], row["last_generation_id"] + 1)
+        number for row in rebalances if any(low <= (number := row["generation_id"]) <= high for low, high in spans)
     }
     rows = [(row["start_time"], 0, _deploy_cells(row)) for row in deploys]
     rows += [(row["time"], 1, _rebalance_cells(row, row["generation_id"] in in_deploys)) for row in rebalances]

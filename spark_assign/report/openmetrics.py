@@ -6,6 +6,7 @@ values. The file is written under a name that the collector doesn't read, and th
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -161,7 +162,7 @@ def publish(text: bytes, file: Path) -> None:
     Raises:
         SourceError: the file can't be written.
     """
-    partial = file.with_name(f".{file.name}.partial")
+    partial = file.with_name(f".{file.name[:200]}.{secrets.token_hex(6)}")
     try:
         if is_special(str(file)):
             file.write_bytes(text)

@@ -37,6 +37,7 @@ def test_earlier_rebalances_are_counted() -> None:
     )
     assert lines[-1] == f"  … and {MAX_LINES + 6} earlier rebalances, in the table rebalances"
     assert len(lines) == 4
+    assert format_group_history(group, [made.rebalance("g", 9, 5)], [made.deploy("g", -(2**31), 2**31 - 1, 0)], ())
 
 
 def test_a_history_in_a_few_lines() -> None:

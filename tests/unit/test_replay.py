@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -469,6 +470,16 @@ def test_the_assignor_of_a_past_is_that_of_most_generations(assignors: tuple[str
     timeline = _story({}, ["ab"] * len(assignors))
     generations = (replace(each, assignor=a) for each, a in zip(timeline.generations, assignors, strict=True))
     assert read_history("c", "g", replace(timeline, generations=tuple(generations)), (), {}).assignor == expected
+
+
+def test_a_consumer_that_is_there_every_other_time() -> None:
+    """The assignor of generations without members is found once: for each, it took hours."""
+    a = history_pasts.member("a")
+    generations = [history_pasts.generation(at, 6_000 * at, [(a, [0])] if at % 2 else []) for at in range(1, 9_000)]
+    history = read_history("c", "g", history_pasts.past(*generations), (), {})
+    start = time.process_time()
+    assert len(list(find_rebalances(history, 0))) == len(generations) - 1
+    assert time.process_time() - start < 2
 
 
 # --- textbook ---------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from spark_assign.wire.log_segment import CORRUPT, CUT_OFF, Batch, BatchColumns,
 from spark_assign.wire.reader import WireError
 from spark_assign.wire.segment_records import ABORT, COMMIT, RECORDS, read_batches, read_marker
 
-SEGMENT = r"__consumer_offsets-(\d+)/(\d{20})\.log$"
+SEGMENT = r"__consumer_offsets-([0-9]{1,9})/([0-9]{20})\.log$"
 """Pattern of the end of a segment's path: partition, and the base offset of the segment."""
 _PATH = re.compile(SEGMENT)
 _BATCH_SIZE = 10_000

@@ -62,8 +62,11 @@ def is_records_text(path: str) -> bool:
     file = Path(path)
     if not file.is_file():
         return False
-    with file.open("rb") as stream:
-        return stream.read(4) != b"PAR1"
+    try:
+        with file.open("rb") as stream:
+            return stream.read(4) != b"PAR1"
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror}. {FORMATS}") from error
 
 
 def read_records_text(path: str) -> pa.Table:

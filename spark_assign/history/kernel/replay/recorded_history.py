@@ -11,8 +11,10 @@ to release it first, is assigned in the next one (`FOLLOW_UP`, KIP-429). All oth
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -130,11 +132,11 @@ class RecordedHistory:
     generations: Sequence[RecordedGeneration]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def assignor(self) -> str:
         """The assignor of most generations; of several, the last one."""
-        assignors = [generation.assignor for generation in self.generations if generation.assignor is not None]
-        return max(reversed(assignors), key=assignors.count, default="")
+        counts = Counter(each.assignor for each in reversed(self.generations) if each.assignor is not None)
+        return max(counts, key=counts.__getitem__, default="")
 
     @property
     def static(self) -> bool:
