@@ -37,6 +37,9 @@ member returned with another member id, which is no rebalance."""
 PARTITION = "partition"
 """The role of what consumers own."""
 
+_MAX_ASSIGNED = 4_000_000
+"""Maximum number of partitions of all generations of a replayed group. Each takes about 1 kB."""
+
 _SERVER_ASSIGNORS = {None: UNIFORM, "range": SERVER_RANGE}
 """Names of the broker's assignors in this package, if the record has another name or none."""
 
@@ -194,11 +197,13 @@ def _find_impossible_partition(timeline: Timeline) -> tuple[str, str] | None:
 
     A leader can write any partition number into an assignment, and the largest one is the size of its topic.
     """
+    num_assigned = 0
     for generation in timeline.generations:
         sizes: dict[str, int] = {}
         for member in generation.members:
             for (role, topic), partitions in member.assignment.items():
                 if role == PARTITION and partitions:
+                    num_assigned += len(partitions)
                     if min(partitions) < 0:
                         detail = f"generation {generation.generation_id} assigns partition {min(partitions)}"
                         return "too-many-partitions", detail
@@ -206,6 +211,8 @@ def _find_impossible_partition(timeline: Timeline) -> tuple[str, str] | None:
         if (total := sum(sizes.values())) > MAX_PARTITIONS:
             detail = f"generation {generation.generation_id} has {total:,}, expected at most {MAX_PARTITIONS:,}"
             return "too-many-partitions", detail
+        if num_assigned > _MAX_ASSIGNED:
+            return "too-many-partitions", f"its generations assign more than {_MAX_ASSIGNED:,} partitions in all"
     return None
 
 
