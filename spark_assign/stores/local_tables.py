@@ -473,6 +473,7 @@ def pieces(path: str, *, quotes: bool, size: int = _PIECE_BYTES) -> Iterator[byt
                 if is_first and data.startswith(_OTHER_ENCODINGS):
                     raise UnreadableFileError("it is UTF-16", _UTF8)
                 data, is_first = data.removeprefix(_BOM) if is_first else data, False
+                size = min(2 * size, max(size, _PIECE_BYTES))  # a record of many pieces takes linear time
                 if end := _end_of_records(data) if quotes else data.rfind(b"\n") + 1:
                     yield data[:end]
                 rest = data[end:]

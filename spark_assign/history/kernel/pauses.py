@@ -45,7 +45,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, chain, islice, pairwise
+from itertools import accumulate, islice, pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -140,7 +140,7 @@ def find_pauses(timeline: Timeline, thresholds: HistoryThresholds) -> PauseSumma
         return PauseSummary((), None, None)
     rebalances, absences = _Rebalances(timeline, thresholds), sorted(_find_absences(timeline, thresholds))
     absence_ends = list(accumulate((end for _, end in absences), max))
-    rebalance_spans: dict[int, dict[TopicPartition, list[Span]]] = defaultdict(lambda: defaultdict(list))
+    rebalance_spans: dict[int, _Spans] = defaultdict(_Spans)
     unrelated: list[_UnrelatedGap] = []
     longest = 0
     for partition, intervals in partitions_with_gaps(timeline.commits):
@@ -154,19 +154,43 @@ def find_pauses(timeline: Timeline, thresholds: HistoryThresholds) -> PauseSumma
                             _unrelated_gap(span, partition, gap, intervals, num_commits, thresholds.commit_gap_ms)
                         )
                     else:
-                        rebalance_spans[generation_index][partition].append(span)
+                        rebalance_spans[generation_index].add(partition, span)
                         paused += span[1] - span[0]
                 longest = max(longest, paused)
     around = [
-        replace(
-            _to_pause([*chain(*spans.values())], len(spans), index, timeline.generations[index].generation_id),
-            topics=_topics(spans),
+        CommitPause(
+            timeline.generations[index].generation_id,
+            spans.start_ms,
+            spans.end_ms,
+            spans.partitions,
+            min(spans.total_ms, _MAX_LONG),
+            spans.longest_ms,
+            index,
+            topics=tuple(sorted(spans.topics)),
         )
         for index, spans in rebalance_spans.items()
     ]
     pauses = sorted([*around, *_find_unrelated_pauses(unrelated, timeline.commits)], key=_sort_key)
     paused_partition_ms = sum(pause.paused_partition_ms for pause in pauses if pause.generation_index is not None)
     return PauseSummary(tuple(pauses), min(paused_partition_ms, _MAX_LONG), longest)
+
+
+class _Spans:
+    """The times without commits around a rebalance, added up: each gap of each partition can be around thousands."""
+
+    def __init__(self) -> None:
+        self.start_ms, self.end_ms, self.total_ms, self.longest_ms, self.partitions = 1 << 63, -1 << 63, 0, 0, 0
+        self.topics: set[str] = set()
+        self._last: TopicPartition | None = None
+
+    def add(self, partition: TopicPartition, span: Span) -> None:
+        """Adds a time; those of a partition are added one after the other."""
+        length = span[1] - span[0]
+        self.start_ms, self.end_ms = min(self.start_ms, span[0]), max(self.end_ms, span[1])
+        self.total_ms, self.longest_ms = self.total_ms + length, max(self.longest_ms, length)
+        if partition != self._last:
+            self._last, self.partitions = partition, self.partitions + 1
+            self.topics.add(partition[0])
 
 
 def _topics(partitions: Iterable[TopicPartition]) -> tuple[str, ...]:
@@ -392,18 +416,9 @@ def _to_unrelated_pause(gaps: Sequence[_UnrelatedGap], *, idle: bool) -> CommitP
     return replace(pause, idle=idle, topics=_topics(partitions))
 
 
-def _to_pause(
-    spans: Sequence[Span], num_partitions: int, generation_index: int | None = None, generation_id: int | None = None
-) -> CommitPause:
-    """Returns the pause that consists of gaps, without a generation if it isn't around a rebalance."""
+def _to_pause(spans: Sequence[Span], num_partitions: int) -> CommitPause:
+    """Returns the pause without a generation that consists of gaps."""
     lengths = [end - start for start, end in spans]
     first_start, last_end = min(start for start, _ in spans), max(end for _, end in spans)
-    return CommitPause(
-        generation_id,
-        first_start,
-        last_end,
-        num_partitions,
-        min(sum(lengths), _MAX_LONG),
-        max(lengths),
-        generation_index,
-    )
+    total_ms = min(sum(lengths), _MAX_LONG)
+    return CommitPause(None, first_start, last_end, num_partitions, total_ms, max(lengths))
