@@ -52,6 +52,9 @@ MAX_LINES = 200
 _REPLAY_SUMS = ("rebalances", "moved", "paused_partition_ms")
 _VARIANT_COLUMNS = ("assignor", "static", "protocol")
 
+_MAX_BUCKETS = 10_000
+"""Maximum number of columns of a heat map, newest last: rebalances can be long before the events of a day."""
+
 _MIN_GROUPS = 3
 """Minimum number of groups with idle epochs that indicate a change of the cluster."""
 
@@ -430,7 +433,7 @@ def heat_maps(groups: Rows, time_buckets: Rows, width_s: int, ident: str = "heat
     keys = [group_key(row) for row in groups if row["rebalances"]][:MAPPED_GROUPS]
     index_by_key = {key: index for index, key in enumerate(keys)}
     buckets = [row["time_bucket"] for row in time_buckets]
-    first = min(buckets)
+    first = max(min(buckets), max(buckets) - _MAX_BUCKETS)
     labels = [_bucket_label(bucket * width_s, width_s) for bucket in range(first, max(buckets) + 1)]
     names = [in_cluster(*key) for key in keys]
     maps = []
@@ -445,7 +448,7 @@ def heat_maps(groups: Rows, time_buckets: Rows, width_s: int, ident: str = "heat
                 number(row[column]) if column == "rebalances" else _short_duration(row[column] / 1000),
             )
             for row in time_buckets
-            if (row[column] or 0) > 0 and group_key(row) in index_by_key
+            if (row[column] or 0) > 0 and group_key(row) in index_by_key and row["time_bucket"] >= first
         ]
         if cells:
             cells.sort(key=lambda each: (each.row, each.column))
