@@ -378,6 +378,7 @@ def _pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
         content = parquet.ParquetFile(file.path, coerce_int96_timestamp_unit="us")
         names = [name for name in schema.names if name in content.schema_arrow.names]
         for batch in content.iter_batches(batch_size=_PIECE_ROWS, columns=names):
+            batch.validate(full=True)  # text that isn't UTF-8
             columns = []
             for each in schema:
                 if each.name in file.partition:
