@@ -325,9 +325,9 @@ def test_what_nobody_requested() -> None:
         response.topics[0].partitions.append(other)
         return response
 
-    cluster._list = list_more  # type: ignore[method-assign]
+    cluster._list = list_more  # type: ignore[method-assign, assignment]
     assert list(rows_of(fetch(cluster))) == [(0, 0)]
-    cluster.metadata = lambda _: SimpleNamespace(topics=[])  # type: ignore[method-assign]
+    cluster.metadata = lambda _: SimpleNamespace(topics=[])  # type: ignore[method-assign, assignment]
     with pytest.raises(SourceError, match="the metadata list __consumer_offsets 0 times"):
         list(fetch(cluster))
 
