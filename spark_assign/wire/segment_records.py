@@ -283,7 +283,8 @@ def _iter_messages(data: bytes, limit: int, max_records: int) -> Iterator[Record
         )
     if value is None:
         raise WireError("a compressed message without a value")
-    content, position, messages = decompress(codec, value, limit), 0, []
+    content, position = decompress(codec, value, limit), 0
+    messages: list[Record] = []
     while position < len(content):
         if len(messages) >= max_records:
             raise WireError(f"more than {MAX_RECORDS} records are next to each other")
