@@ -55,7 +55,7 @@ from spark_assign.stores.local_tables import read_parquet_location
 from spark_assign.stores.locations import for_spark, is_path, local_path
 from spark_assign.stores.result import LazyResult
 from spark_assign.tables.counted_nouns import count
-from spark_assign.tables.errors import ConfigError
+from spark_assign.tables.errors import ConfigError, SourceError, is_engine_failure, reason
 from spark_assign.tables.groups import CHANGELOGS, OFFSETS, TOPICS
 from spark_assign.tables.history import END_OFFSETS, HISTORY_TABLES, RECORDS, REPLAY_TABLES
 from spark_assign.tables.parameters import Param
@@ -309,7 +309,14 @@ def _stored_records(spark: SparkSession, location: str, options: Options) -> Dat
     table_format = options.records_format or "parquet"
     if table_format == "parquet":
         return read_parquet_location(spark, "records", location)
-    return spark.read.format(table_format).load(location_for(spark, for_spark(location)))
+    try:
+        records = spark.read.format(table_format).load(location_for(spark, for_spark(location)))
+        _ = records.schema  # opens the files
+    except Exception as error:  # classic PySpark lets Java's own exceptions through
+        if is_engine_failure(error):
+            raise
+        raise SourceError(f"{location} can't be read as {table_format}: {reason(error)}") from error
+    return records
 
 
 def _segments(spark: SparkSession, options: Options) -> DataFrame:

@@ -9,7 +9,7 @@ stored run contains the values that are known when its tables are complete (`Out
 from __future__ import annotations
 
 import json
-import os
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -121,7 +121,7 @@ def write_text(text: str, file: str) -> None:
         system.create_dir(above)
         # An object store shows a file only when it is closed. Elsewhere, the complete file is renamed.
         in_place = system.type_name in _OBJECT_STORES or (system.type_name == "local" and is_special(path))
-        partial = path if in_place else join(above, f".{name}.{os.getpid()}")
+        partial = path if in_place else join(above, f".{name}.{secrets.token_hex(6)}")
         with system.open_output_stream(partial) as stream:
             stream.write(text.encode())
         if partial != path:

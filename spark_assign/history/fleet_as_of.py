@@ -159,6 +159,8 @@ def _read_application(row: Mapping[str, Any], topologies: Mapping[str, str], lis
 
 
 _CONSUMER_GROUP_TYPES = ("classic", "consumer", "share")
+_MICROS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+"""Times that Python's `datetime` has in UTC, in microseconds since 1970."""
 _APPLICATION_COLUMNS = ("standby_replicas", "leader_process_id", "problem", "caveats")
 """Columns of `groups` that only classic Streams applications have."""
 
@@ -232,7 +234,10 @@ def _parse_timestamp(timestamp: datetime | str) -> int:
         raise ConfigError(f"{problem}, for example 2026-11-23T08:00:00Z.") from error
     if moment.utcoffset() is None:
         raise ConfigError(f"{problem}, for example 2026-11-23T08:00:00Z, or a datetime with tzinfo=UTC.")
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    micros = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    if not _MICROS[0] <= micros <= _MICROS[1]:  # in UTC, it is in the year 0 or 10000
+        raise ConfigError(f"{problem} between the years 1 and 9999 in UTC.")
+    return micros
 
 
 def _find_clusters(groups: DataFrame, micros: int) -> list[str]:

@@ -162,7 +162,7 @@ def publish(text: bytes, file: Path) -> None:
     Raises:
         SourceError: the file can't be written.
     """
-    partial = file.with_name(f".{file.name}.{secrets.token_hex(4)}.partial")  # of this writer only
+    partial = file.with_name(f".{file.name[:200]}.{secrets.token_hex(4)}.partial")  # of this writer only
     try:
         if is_special(str(file)):
             file.write_bytes(text)

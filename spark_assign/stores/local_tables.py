@@ -379,6 +379,7 @@ def _pieces(file: LocalFile, schema: pa.Schema) -> Iterator[pa.Table]:
         content = parquet.ParquetFile(file.path, coerce_int96_timestamp_unit="us")
         names = [name for name in schema.names if name in content.schema_arrow.names]
         for batch in content.iter_batches(batch_size=_PIECE_ROWS, columns=names):
+            batch.validate(full=True)  # text that isn't UTF-8
             columns = []
             for each in schema:
                 if each.name in file.partition:
@@ -471,6 +472,7 @@ def pieces(path: str, *, quotes: bool, size: int = _PIECE_BYTES) -> Iterator[byt
                 if is_first and data.startswith(_OTHER_ENCODINGS):
                     raise UnreadableFileError("it is UTF-16", _UTF8)
                 data, is_first = data.removeprefix(_BOM) if is_first else data, False
+                size = min(2 * size, max(size, _PIECE_BYTES))  # a record of many pieces takes linear time
                 if end := _end_of_records(data) if quotes else data.rfind(b"\n") + 1:
                     yield data[:end]
                 rest = data[end:]

@@ -34,6 +34,8 @@ _BLOCK_BYTES = 1 << 22
 _MAX_OFFSET = (1 << 63) - 1
 _MAX_SEGMENT_OFFSETS = (1 << 31) - 1
 """Maximum number of offsets in a segment: its index stores offsets relative to the first one as an int32."""
+_SEARCHED_BYTES, _SEARCHED_RATIO = 1 << 26, 64
+"""Number of bytes of which checksums are computed to find the next batch, at least and per byte that is skipped."""
 _WINDOW = 1 << 12
 """Number of bytes in which the search for the next batch starts."""
 
@@ -235,7 +237,7 @@ def _find_next_batch(view: Bytes, data: bytes, position: int, last_offset: int) 
     start = _read_header(data, position)
     if not isinstance(start, str) and _is_batch(view, data, start.end, last_offset):
         return start.end
-    window, size = position + 1, _WINDOW
+    window, size, left = position + 1, _WINDOW, _SEARCHED_BYTES - _SEARCHED_RATIO * position
     while window <= len(data) - _HEADER.size:
         window_end = min(window + size, len(data) - _HEADER.size + 1)
         looks_like_header = (view[window + _MAGIC_AT : window_end + _MAGIC_AT] == 2) & (view[window:window_end] == 0)
@@ -243,6 +245,10 @@ def _find_next_batch(view: Bytes, data: bytes, position: int, last_offset: int) 
             view[window + _CHECKED_FROM : window_end + _CHECKED_FROM] == 0
         )
         for candidate in (np.flatnonzero(looks_like_header) + window).tolist():
+            header = _read_header(data, candidate)
+            if isinstance(header, str) or header.end - candidate > left + _SEARCHED_RATIO * candidate:
+                continue
+            left -= header.end - candidate
             if _is_batch(view, data, candidate, last_offset):
                 return int(candidate)
         window, size = window_end, 2 * size

@@ -42,6 +42,8 @@ _REGULAR_BASE = 1 << 62
 """Maximum offset and timestamp of a regular batch: with a regular varint added, it fits in 64 bits."""
 MAX_RECORDS = 2_000_000
 """Maximum number of records that are read at once. A record takes about 200 bytes of memory, however small it is."""
+_FAILED_BYTES = 1 << 23
+"""What a compressed batch that can't be read counts as, in bytes: it was decompressed, too."""
 _NOWHERE = 1 << 60
 """A position after any file."""
 
@@ -58,12 +60,14 @@ class Record(NamedTuple):
 # --- many batches -------------------------------------------------------------------------------------------------
 
 
-def read_batches(data: bytes, batches: BatchColumns) -> tuple[pa.Table, dict[int, str]]:
+def read_batches(data: bytes, batches: BatchColumns, max_bytes: int | None = None) -> tuple[pa.Table, dict[int, str]]:
     """Returns the RECORDS of batches in their order, and the error of each batch that can't be read, by its index.
 
-    Together, the batches have at most MAX_RECORDS records, and become at most `max_decompressed` of their size.
+    Together, the batches have at most MAX_RECORDS records, and become at most `max_decompressed` of their size, and at
+    most `max_bytes`.
     """
     left = max_decompressed(int((batches.end - batches.body).sum()))
+    left = left if max_bytes is None else min(left, max(max_bytes, 0))
     table, is_regular, left = _read_regular(data, batches, left)
     rows: list[tuple[Any, ...]] = []
     errors: dict[int, str] = {}
@@ -76,6 +80,7 @@ def read_batches(data: bytes, batches: BatchColumns) -> tuple[pa.Table, dict[int
                 rows.append((index, *record._replace(timestamp_ms=at_ms)))
         except WireError as error:
             errors[index] = str(error)
+            left -= _FAILED_BYTES if batch.attributes & CODEC else 0
     if rows:
         columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), RECORDS, strict=True)]
         table = pa.concat_tables([table, pa.table(columns, schema=RECORDS)])
@@ -212,7 +217,7 @@ def read_batch(data: bytes, batch: Batch, max_bytes: int | None = None, max_reco
     """
     limit = max_decompressed(batch.end - batch.body) if max_bytes is None else max(max_bytes, 0)
     if batch.magic < 2:
-        return _read_messages(data[batch.position : batch.end], limit)
+        return _read_messages(data[batch.position : batch.end], limit, max_records)
     body = decompress(batch.attributes & CODEC, data[batch.body : batch.end], limit)
     append_time = batch.max_timestamp if batch.attributes & APPEND_TIME else None
     records_read: list[Record] = []
@@ -253,19 +258,19 @@ def read_marker(data: bytes, batch: Batch) -> int | None:
 _MESSAGE_START = struct.Struct(">qiIbb")
 
 
-def _read_messages(data: bytes, limit: int) -> list[Record]:
+def _read_messages(data: bytes, limit: int, max_records: int) -> list[Record]:
     """Returns all messages inside a message of format 0 or 1. The timestamp is -1 in format 0, which has none.
 
     Raises:
         WireError: the bytes are malformed.
     """
     try:
-        return list(_iter_messages(data, limit))
+        return list(_iter_messages(data, limit, max_records))
     except struct.error as error:
         raise WireError(f"a message is cut off: {error}") from None
 
 
-def _iter_messages(data: bytes, limit: int) -> Iterator[Record]:
+def _iter_messages(data: bytes, limit: int, max_records: int) -> Iterator[Record]:
     """Yields the message, or the messages that it contains in compressed form."""
     offset, magic, attributes, timestamp, key, value, _ = _read_message(data, 0)
     codec = attributes & CODEC
@@ -278,8 +283,11 @@ def _iter_messages(data: bytes, limit: int) -> Iterator[Record]:
         )
     if value is None:
         raise WireError("a compressed message without a value")
-    content, position, messages = decompress(codec, value, limit), 0, []
+    content, position = decompress(codec, value, limit), 0
+    messages: list[Record] = []
     while position < len(content):
+        if len(messages) >= max_records:
+            raise WireError(f"more than {MAX_RECORDS} records are next to each other")
         relative_offset, inner_magic, inner_attributes, inner_timestamp, inner_key, inner_value, position = (
             _read_message(content, position)
         )
@@ -369,6 +377,11 @@ def max_decompressed(compressed: int) -> int:
     and at most 1 GiB. Names and offsets of groups compress about 10:1, and zeros 1000:1 (gzip) to 30,000:1 (zstd).
     """
     return min(max(_MIN_BYTES, _MAX_RATIO * compressed), _MAX_BYTES)
+
+
+def max_of_segment(compressed: int) -> int:
+    """Returns the maximum size of what all batches of a segment can become, however damage divides them, in bytes."""
+    return max(_MIN_BYTES, _MAX_RATIO * compressed)
 
 
 def decompress(codec: int, data: bytes, limit: int = _MAX_BYTES) -> bytes:

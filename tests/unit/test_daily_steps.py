@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -133,6 +134,9 @@ def test_a_damaged_outcome_is_none(steps: Steps, tmp_path: Path, text: str) -> N
     """Its step runs again."""
     steps.run(tmp_path)
     (tmp_path / "d" / "steps" / "check.json").write_text(text)
+    assert steps.run(tmp_path)[1] == ["check"]
+    (tmp_path / "d" / "steps" / "check.json").unlink()
+    os.mkfifo(tmp_path / "d" / "steps" / "check.json")
     assert steps.run(tmp_path)[1] == ["check"]
 
 

@@ -251,3 +251,10 @@ def test_many_members_of_one_client_id() -> None:
     start = time.process_time()
     assert {each.new_member_id for each in find_departures(timeline)} == {each.member_id for each in new}
     assert time.process_time() - start < 4
+    again = [
+        generation(n, 3_000 * n, [(member("a", session_timeout_ms=None), range(50))] if n % 2 else [])
+        for n in range(2_000)
+    ]
+    timeline = past(*again, commits={number: [0, 6_000_000] for number in range(50)}, group_type="consumer")
+    assert len(find_departures(timeline)) == 999
+    assert time.process_time() - start < 8

@@ -37,6 +37,17 @@ def test_earlier_rebalances_are_counted() -> None:
     )
     assert lines[-1] == f"  … and {MAX_LINES + 6} earlier rebalances, in the table rebalances"
     assert len(lines) == 4
+    assert format_group_history(group, [made.rebalance("g", 9, 5)], [made.deploy("g", -(2**31), 2**31 - 1, 0)], ())
+
+
+def test_a_rebalance_long_before_the_others() -> None:
+    """A heat map has a limit of columns, with the newest ones."""
+    key, figures = {"cluster": "shop", "group_id": "g"}, {"rebalances": 7, "paused_partition_ms": 5_000}
+    rows = [{**key, **figures, "time_bucket": at} for at in (0, 10**9, 10**9 + 1)]
+    assert [str(each.picture).count("shop/g, ") for each in heat_maps([made.group("g")], rows, 10)] == [
+        4,
+        4,
+    ]  # two cells, each named twice
 
 
 def test_numbers_of_rows_are_not_counted_up() -> None:

@@ -231,6 +231,12 @@ def test_of_what_cannot_be_read_nothing_is_left() -> None:
         (None, None),
     ]
 
+    # A name of bytes that aren't UTF-8 would become three times as long as Kafka's longest text.
+    state, name = struct.pack(">hhq", 1, 0, 4), struct.pack(">h", 32767) + b"\xff" * 32767
+    worker = group("connect", "sessioned", state, struct.pack(">hh", 1, 0) + name + struct.pack(">hq", 0, 4))
+    (after,) = left_of([worker])
+    assert member_of(after)["assignment"] == b""
+
 
 def test_no_host_of_the_sample_is_left_and_all_else_is() -> None:
     for batch in pq.read_table(SAMPLE).to_batches():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+import time
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 
 import pytest
@@ -249,6 +250,18 @@ def test_a_group_of_the_broker_pauses_until_it_has_settled() -> None:
     assert all_pauses(timeline) == [
         CommitPause(2, 104_000, 116_000, 1, 12_000, 12_000, generation_index=1, topics=("t",))
     ]
+
+
+def test_many_gaps_and_many_absences() -> None:
+    """In linear time; a sum of pauses ends at the largest long."""
+    times = list(accumulate([11_000, 11_000, 26_000] * 10_000))
+    nights = [generation(at, 400_000 * at, [(A, [0])] if at % 2 else []) for at in range(8_000)]
+    start = time.process_time()
+    assert len(find_pauses(past(generation(1, 0, [(A, [0])]), commits={0: times}), HistoryThresholds()).pauses) > 9_000
+    find_pauses(past(*nights, commits={0: [800_000 * at for at in range(4_000)]}), HistoryThresholds())
+    assert time.process_time() - start < 3
+    far = past(generation(1, 0, [(A, [0])]), commits={number: [0, 1 << 60] for number in range(9)})
+    assert find_pauses(far, HistoryThresholds()).paused_partition_ms == (1 << 63) - 1
 
 
 def test_a_group_that_commits_nothing_has_no_figures() -> None:

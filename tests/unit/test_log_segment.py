@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import struct
+import time
 import tracemalloc
 from collections.abc import Sequence
 
@@ -240,6 +241,11 @@ def test_a_segment_that_becomes_gigabytes(codec: str) -> None:
     assert table.num_rows == len(RECORDS)
     assert set(errors) == set(range(1, 5))
     assert sum("becomes more than" in error for error in errors.values()) >= 3
+    # Damage between them, which divides what is read together, changes nothing.
+    damaged = with_header(batch_of(RECORDS), 20, "B", 0)[:-1] + b"!"
+    data = b"".join(bomb(100 * at) + with_header(damaged, 0, ">q", 100 * at + 9)[:-1] + b"?" for at in range(9))
+    found = rows_of(log_segments.find_damage(files_of([data]), "eu"))
+    assert sum("becomes more than" in str(row) for row in found) >= 7
 
 
 def test_more_records_than_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,6 +257,19 @@ def test_more_records_than_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not isinstance(block, Damaged)
     table, errors = read_batches(data, block)
     assert (table.num_rows, errors) == (4, {1: "more than 5 records are next to each other"})
+    data = messages_of(RECORDS, 1, 1) + messages_of(later, 1, 1)
+    (block,) = iter_blocks(data)
+    assert not isinstance(block, Damaged)
+    assert read_batches(data, block)[1] == {1: "more than 5 records are next to each other"}
+
+
+def test_headers_that_each_claim_the_rest() -> None:
+    """The next batch after damage is found without a checksum of the rest for each of them."""
+    claims = [struct.pack(">qiib", 0, (1 << 19) - 70 * at, 0, 2) + bytes(53) for at in range(7_000)]
+    data = b"\xff" * 70 + b"".join(claims) + batch_of(RECORDS) + bytes(1 << 17)
+    start = time.process_time()
+    assert sum(isinstance(each, Batch) for each in batches_in(data)) == 1
+    assert time.process_time() - start < 3
 
 
 def test_no_mutation_is_fatal(seed: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -303,6 +304,34 @@ def test_missing_permissions_and_a_missing_topic() -> None:
         list(fetch(cluster))
 
 
+def test_what_nobody_requested() -> None:
+    """A broker that lists other partitions, or not one topic, is no error of Python."""
+    cluster = Cluster({0: Log()})
+    cluster.logs[0].plain(b"1")
+    other = SimpleNamespace(
+        partition_index=9, error_code=0, offset=0, timestamp=-1, records=b"", aborted_transactions=()
+    )
+
+    def more(broker: int, request: Any) -> Any:
+        response = cluster.fetched(broker, request.topics[0])
+        response.responses[0].partitions.append(other)
+        return response
+
+    listed = cluster._list
+    cluster.faults = [more]
+
+    def list_more(*args: Any) -> Any:
+        response = listed(*args)
+        response.topics[0].partitions.append(other)
+        return response
+
+    cluster._list = list_more  # type: ignore[method-assign, assignment]
+    assert list(rows_of(fetch(cluster))) == [(0, 0)]
+    cluster.metadata = lambda _: SimpleNamespace(topics=[])  # type: ignore[method-assign, assignment]
+    with pytest.raises(SourceError, match="the metadata list __consumer_offsets 0 times"):
+        list(fetch(cluster))
+
+
 def test_a_damaged_batch_is_requested_again(waits: list[float]) -> None:
     """What is before it counts; if it stays damaged, the error names partition and offset."""
     cluster = Cluster({3: Log()})
@@ -408,6 +437,10 @@ def test_a_folder_that_was_damaged(end: str | None, tmp_path: Path) -> None:
     if end == "[":
         (tmp_path / "records-1.parquet").write_bytes(b"PAR1")
     with pytest.raises(ConfigError, match="has a file that this job didn't write, or that is damaged"):
+        RecordsFolder(tmp_path, "eu")
+    (tmp_path / "records-1.parquet").unlink()
+    os.mkfifo(tmp_path / "records-1.parquet")
+    with pytest.raises(SourceError, match="is a pipe or a device"):
         RecordsFolder(tmp_path, "eu")
 
 

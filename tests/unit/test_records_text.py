@@ -162,8 +162,11 @@ def test_other_text(tmp_path: Path, text: str, problem: str) -> None:
 def test_too_many_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are refused before all are in memory."""
     monkeypatch.setattr(records_text, "_MAX_RECORDS", 1)
-    with pytest.raises(ConfigError, match="has more than 1 records: copy the segments"):
+    with pytest.raises(ConfigError, match=r"has more than 1 records, or .* bytes of them: copy the segments"):
         _read(tmp_path, 2 * f'{{"key":{KEY},"value":null}}\n')
+    monkeypatch.setattr(records_text, "_MAX_BYTES", 9)
+    with pytest.raises(ConfigError, match="or 9 bytes of them: copy the segments"):
+        _read(tmp_path, f'{{"key":{KEY},"value":null}}\n', "records.gz")
 
 
 def test_which_files_are_text(tmp_path: Path) -> None:

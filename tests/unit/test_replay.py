@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -12,9 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_assign.history.kernel import build_timelines
 from spark_assign.history.kernel.departures import CRASHED, GUESS, LEFT, LIKELY, RESTARTED, SURE, Departure
 from spark_assign.history.kernel.pauses import CommitPause
-from spark_assign.history.kernel.replay import replay, reproduce_recorded
+from spark_assign.history.kernel.replay import recorded_history, replay, reproduce_recorded
 from spark_assign.history.kernel.replay.rebalance_cost import RoundDurations, find_rebalances
 from spark_assign.history.kernel.replay.recorded_history import (
     ASSIGNORS,
@@ -56,7 +58,7 @@ from spark_assign.simulation.kernel.simulate_groups import solve_requests
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from tests.cases import cases, tuples
 from tests.unit import history_pasts, recorded_pasts
-from tests.unit.history_log import Log, classic_member, generation
+from tests.unit.history_log import Log, classic_member, generation, join
 
 SCHEMA: pa.Schema = to_arrow_schema(REPLAY_ROWS)
 TIMING = TimingConfig(poll_interval_ms=500)
@@ -74,6 +76,21 @@ def test_a_partition_that_no_topic_has_rejects_its_group_only(log: Log, partitio
     assert isinstance(rejected, RejectedHistory)
     assert rejected.code == "too-many-partitions"
     assert isinstance(read, RecordedHistory)
+
+
+def test_a_group_with_too_many_partitions_in_all(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An epoch is a record of 60 bytes, and would need a kilobyte for each partition of the group."""
+    join(log, 1_000, 1, "a", {"a": {"t": list(range(50))}}, t=list(range(50)))
+    for epoch in range(2, 9):
+        log.write(1_000 * epoch, "ConsumerGroupMetadata", {"epoch": epoch, "metadataHash": 0})
+    assert isinstance(next(read_histories(log.facts(), HistoryThresholds())), RecordedHistory)
+    monkeypatch.setattr(recorded_history, "_MAX_ASSIGNED", 399)
+    rejected = next(read_histories(log.facts(), HistoryThresholds()))
+    assert isinstance(rejected, RejectedHistory)
+    assert rejected.code == "too-many-partitions"
+    monkeypatch.setattr(build_timelines, "_MAX_MEMBERS", 7)
+    assert log.table_rows("rejected", "code") == [("too-many-members",)]
+    assert log.table_rows("groups", "group_type", "rebalances") == [("consumer", 0)]
 
 
 # --- what was recorded ------------------------------------------------------------------------------------------
@@ -469,6 +486,16 @@ def test_the_assignor_of_a_past_is_that_of_most_generations(assignors: tuple[str
     timeline = _story({}, ["ab"] * len(assignors))
     generations = (replace(each, assignor=a) for each, a in zip(timeline.generations, assignors, strict=True))
     assert read_history("c", "g", replace(timeline, generations=tuple(generations)), (), {}).assignor == expected
+
+
+def test_a_consumer_that_is_there_every_other_time() -> None:
+    """The assignor of generations without members is found once: for each, it took hours."""
+    a = history_pasts.member("a")
+    generations = [history_pasts.generation(at, 6_000 * at, [(a, [0])] if at % 2 else []) for at in range(1, 9_000)]
+    history = read_history("c", "g", history_pasts.past(*generations), (), {})
+    start = time.process_time()
+    assert len(list(find_rebalances(history, 0))) == len(generations) - 1
+    assert time.process_time() - start < 2
 
 
 # --- textbook ---------------------------------------------------------------------------------------------------

@@ -92,6 +92,7 @@ class BrokerGroupTracker:
         self._targets: dict[str, RoleAssignment] = {}
         self._current: dict[str, Mapping[str, Any]] = {}
         self._regexes: dict[str, tuple[str, ...]] = {}
+        self._subscribed: dict[tuple[tuple[str, ...], str], tuple[str, ...]] = {}
         self._topology: tuple[str, ...] = ()
         self._members: dict[str, RecordedMember] = {}
         self._lagging: set[str] = set()
@@ -143,6 +144,7 @@ class BrokerGroupTracker:
             topics = None if value is None else tuple(value["topics"])
             _set_or_delete(self._regexes, key["regularExpression"], topics)
             self._members.clear()
+            self._subscribed.clear()
         elif record_type == "Topology":
             self._topology = () if value is None else tuple(_source_topics(value))
             self._members.clear()
@@ -189,9 +191,11 @@ class BrokerGroupTracker:
         """Returns topics by name and those that match the pattern; the topology's source topics in a streams group."""
         if self.group_type == STREAMS:
             return self._topology
-        names = fields["subscribedTopicNames"]
-        matches = self._regexes.get(fields.get("subscribedTopicRegex") or "", ())
-        return tuple(dict.fromkeys((*names, *matches)))
+        names, regex = tuple(fields["subscribedTopicNames"]), fields.get("subscribedTopicRegex") or ""
+        if (names, regex) not in self._subscribed:  # shared: an expression can match all topics of the cluster
+            matches = self._regexes.get(regex, ())
+            self._subscribed[names, regex] = tuple(dict.fromkeys((*names, *matches)))
+        return self._subscribed[names, regex]
 
     def _read_assignment(self, fields: Mapping[str, Any]) -> RoleAssignment:
         """Returns the partitions or tasks of a target or a current assignment."""
@@ -241,6 +245,8 @@ def _set_or_delete(values: dict[str, Any], key: Any, value: Any) -> None:
 
 
 SIMPLE = "simple"
+_MAX_MEMBERS = 20_000_000
+"""Maximum number of members of all generations of a group. Each takes about 80 bytes."""
 
 _TOPIC_NAME_RECORDS = {
     number: names[1]
@@ -270,10 +276,16 @@ def build_chunk_timelines(chunk: GroupChunk) -> Iterator[tuple[str, str, Timelin
 def _build_timeline(group: GroupFacts) -> Timeline:
     """Returns the timeline of a group from its records in order."""
     unreadable: list[UnreadableRecord] = []
+    rejected: list[tuple[str, str]] = []
     topics = {**_read_topic_names(group), **group.topic_ids}
     tracker = GenerationTracker(topics)
     for write in group_by_write(parse_records(group.raw_records(), unreadable)):
         tracker.apply(write)
+        if tracker.num_members > _MAX_MEMBERS:
+            rejected = [("too-many-members", f"Its generations have more than {_MAX_MEMBERS:,} members in all")]
+            kept, tracker = tracker, GenerationTracker(topics)
+            tracker.group_type, tracker.protocol_type = kept.group_type, kept.protocol_type
+            break
     has_commits = bool(group.commits or group.deleted)
     return Timeline(
         # A tombstone alone is also written for groups that only commit.
@@ -286,7 +298,7 @@ def _build_timeline(group: GroupFacts) -> Timeline:
         first_ms=group.first_ms,
         last_ms=group.last_ms,
         records=group.records - len(unreadable),
-        rejected=tuple(tracker.embedded.rejected()),
+        rejected=(*rejected, *tracker.embedded.rejected()),
         unreadable=tuple(unreadable),
         topic_ids={topic: topic_id for topic_id, topic in sorted(topics.items())},
     )
@@ -317,6 +329,7 @@ class GenerationTracker:
         last_tombstone_type: group type of the group's last tombstone.
         protocol_type: protocol type of a classic group.
         generations: the generations of all records so far.
+        num_members: sum of their numbers of members.
     """
 
     def __init__(self, topics: Mapping[str, str]) -> None:
@@ -329,6 +342,7 @@ class GenerationTracker:
         self._live_type: str | None = None
         self._broker_groups: dict[str, BrokerGroupTracker] = {}
         self.generations: list[Generation] = []
+        self.num_members = 0
         self._last_generation_type: str | None = None
 
     def apply(self, write: list[ParsedRecord]) -> None:
@@ -438,6 +452,7 @@ class GenerationTracker:
             or _member_ids(last) != _member_ids(generation)
         ):
             self.generations.append(generation)
+            self.num_members += len(generation.members)
             self._last_generation_type = group_type
         elif self._last_generation_type == group_type:
             self.generations[-1] = replace(last, members=generation.members, assignor=generation.assignor)

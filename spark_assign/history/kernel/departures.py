@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
@@ -56,6 +56,8 @@ from spark_assign.history.kernel.timeline import (
 LEFT, CRASHED, RESTARTED, STILL_MEMBER, UNKNOWN = "left", "crashed", "restarted", "active", "unknown"
 SURE, LIKELY, GUESS = "sure", "likely", "guess"
 
+_MAX_INTERVALS = 100
+"""Maximum number of a member's intervals of ownership that are evidence: a member can return ten thousand times."""
 HEARTBEAT_MS = 5_000
 """Default of group.consumer.heartbeat.interval.ms; classic clients default to 3 s, and a third of a session at most.
 The last heartbeat of a member of a consumer group can be this long before its last commit."""
@@ -219,14 +221,15 @@ class _CommitEvidence:
             self.remaining_silence[key] = max(regular, default=0)
         return self.remaining_silence[key]
 
-    def _find_silence(self, ownership: Iterable[OwnershipInterval], at_ms: int) -> _CommitSilence | None:
-        """Returns the silence of owned partitions up to `at_ms`; None if nothing was committed for them."""
+    def _find_silence(self, ownership: Sequence[OwnershipInterval], at_ms: int) -> _CommitSilence | None:
+        """Returns the silence of the last intervals (in the order of their starts) before `at_ms`; None if nothing was
+        committed for them.
+        """
         min_ms: list[int] = []
         max_ms: list[int] = []
         commit_intervals_ms: list[float] = []
-        for owned in ownership:
-            if owned.start_ms >= at_ms:
-                continue
+        num_before = bisect_left(ownership, at_ms, key=attrgetter("start_ms"))
+        for owned in ownership[max(num_before - _MAX_INTERVALS, 0) : num_before]:
             end = at_ms if owned.end_ms is None else min(at_ms, owned.end_ms)
             for partition in owned.partitions:
                 intervals = self.timeline.commits.get((owned.topic, partition), ())

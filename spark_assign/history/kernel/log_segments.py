@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from spark_assign.wire.log_segment import CORRUPT, CUT_OFF, Batch, BatchColumns, Damaged, iter_blocks
 from spark_assign.wire.reader import WireError
-from spark_assign.wire.segment_records import ABORT, COMMIT, RECORDS, read_batches, read_marker
+from spark_assign.wire.segment_records import ABORT, COMMIT, RECORDS, max_of_segment, read_batches, read_marker
 
-SEGMENT = r"__consumer_offsets-(\d+)/(\d{20})\.log$"
+SEGMENT = r"__consumer_offsets-([0-9]{1,9})/([0-9]{20})\.log$"
 """Pattern of the end of a segment's path: partition, and the base offset of the segment."""
 _PATH = re.compile(SEGMENT)
 _BATCH_SIZE = 10_000
@@ -157,28 +157,37 @@ def find_damage(files: pa.RecordBatch, cluster: str) -> pa.RecordBatch:
     rows: list[tuple[Any, ...]] = []
     for partition, file in _iter_files(files):
         path, data = file["path"], file["content"]
+        left = max_of_segment(len(data))
         for block in iter_blocks(data):
-            for damage in [block] if isinstance(block, Damaged) else _find_malformed(data, block):
+            if isinstance(block, Damaged):
+                found = [block]
+            else:
+                records, errors = read_batches(data, block, left)
+                left, found = left - records.nbytes, _find_malformed(block, errors)
+            for damage in found:
                 after = damage.offset if damage.offset >= 0 else None
                 rows.append((cluster, path, partition, damage.position, damage.size, after, damage.code, damage.detail))
     return _to_batch(rows, DAMAGED)
 
 
-def _find_malformed(data: bytes, batches: BatchColumns) -> Iterator[Damaged]:
-    """Yields the batches with records that can't be read although their checksum is right."""
-    _, errors = read_batches(data, batches)
-    for index, error in errors.items():
-        position, offset = int(batches.position[index]), int(batches.base_offset[index])
-        yield Damaged(position, int(batches.end[index]) - position, offset - 1, CORRUPT, error)
+def _find_malformed(batches: BatchColumns, errors: Mapping[int, str]) -> list[Damaged]:
+    """Returns the batches with records that can't be read although their checksum is right."""
+    position, end, offset = (column.tolist() for column in (batches.position, batches.end, batches.base_offset))
+    return [
+        Damaged(position[index], end[index] - position[index], offset[index] - 1, CORRUPT, error)
+        for index, error in errors.items()
+    ]
 
 
 def _read_committed(data: bytes, markers: Markers) -> Iterator[pa.Table]:
     """Yields the records of a segment (`segment_records.RECORDS`) without those of aborted and open transactions."""
     open_transactions: dict[int, list[pa.Table]] = {}
+    left = max_of_segment(len(data))
     for block in iter_blocks(data):
         if isinstance(block, Damaged):
             continue
-        records, errors = read_batches(data, block)  # `find_damage` reports errors
+        records, errors = read_batches(data, block, left)  # `find_damage` reports errors
+        left -= records.nbytes
         bounds = np.searchsorted(records["batch"].to_numpy(), np.arange(len(block.number) + 1)).tolist()
         written = 0
         is_of_transaction = block.transactional | block.control

@@ -45,7 +45,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, islice, pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -63,6 +63,8 @@ MIN_REGULAR_GAPS = 2
 
 MAX_POLL_RECORDS = 500
 """Default of Java's max.poll.records. The first commit after a gap might advance by no more, although more wait."""
+
+_MAX_LONG = (1 << 63) - 1
 
 Span = tuple[int, int]
 """Start and end of a time, in milliseconds since 1970."""
@@ -125,7 +127,7 @@ class PauseSummary:
         """Returns partition-milliseconds around several generations."""
         if self.paused_partition_ms is None:
             return None
-        return sum(self.around(index)[0] or 0 for index in generation_indexes)
+        return min(sum(self.around(index)[0] or 0 for index in generation_indexes), _MAX_LONG)
 
     @cached_property
     def _by_generation_index(self) -> dict[int | None, CommitPause]:
@@ -136,31 +138,59 @@ def find_pauses(timeline: Timeline, thresholds: HistoryThresholds) -> PauseSumma
     """Returns all pauses of a group."""
     if not timeline.commits:
         return PauseSummary((), None, None)
-    rebalances, absences = _Rebalances(timeline, thresholds), _find_absences(timeline, thresholds)
-    rebalance_spans: dict[int, dict[TopicPartition, list[Span]]] = defaultdict(lambda: defaultdict(list))
+    rebalances, absences = _Rebalances(timeline, thresholds), sorted(_find_absences(timeline, thresholds))
+    absence_ends = list(accumulate((end for _, end in absences), max))
+    rebalance_spans: dict[int, _Spans] = defaultdict(_Spans)
     unrelated: list[_UnrelatedGap] = []
     longest = 0
     for partition, intervals in partitions_with_gaps(timeline.commits):
+        num_commits = sum(interval.commits for interval in intervals)
         for gap in _irregular_gaps(intervals, rebalances):
-            for present in _subtract(gap, absences):
+            for present in _subtract(gap, absences, absence_ends):
                 paused = 0
                 for generation_index, span in rebalances.divide(present):
                     if generation_index is None:
-                        unrelated.append(_unrelated_gap(span, partition, gap, intervals, thresholds.commit_gap_ms))
+                        unrelated.append(
+                            _unrelated_gap(span, partition, gap, intervals, num_commits, thresholds.commit_gap_ms)
+                        )
                     else:
-                        rebalance_spans[generation_index][partition].append(span)
+                        rebalance_spans[generation_index].add(partition, span)
                         paused += span[1] - span[0]
                 longest = max(longest, paused)
     around = [
-        replace(
-            _to_pause([*chain(*spans.values())], len(spans), index, timeline.generations[index].generation_id),
-            topics=_topics(spans),
+        CommitPause(
+            timeline.generations[index].generation_id,
+            spans.start_ms,
+            spans.end_ms,
+            spans.partitions,
+            min(spans.total_ms, _MAX_LONG),
+            spans.longest_ms,
+            index,
+            topics=tuple(sorted(spans.topics)),
         )
         for index, spans in rebalance_spans.items()
     ]
     pauses = sorted([*around, *_find_unrelated_pauses(unrelated, timeline.commits)], key=_sort_key)
     paused_partition_ms = sum(pause.paused_partition_ms for pause in pauses if pause.generation_index is not None)
-    return PauseSummary(tuple(pauses), paused_partition_ms, longest)
+    return PauseSummary(tuple(pauses), min(paused_partition_ms, _MAX_LONG), longest)
+
+
+class _Spans:
+    """The times without commits around a rebalance, added up: each gap of each partition can be around thousands."""
+
+    def __init__(self) -> None:
+        self.start_ms, self.end_ms, self.total_ms, self.longest_ms, self.partitions = 1 << 63, -1 << 63, 0, 0, 0
+        self.topics: set[str] = set()
+        self._last: TopicPartition | None = None
+
+    def add(self, partition: TopicPartition, span: Span) -> None:
+        """Adds a time; those of a partition are added one after the other."""
+        length = span[1] - span[0]
+        self.start_ms, self.end_ms = min(self.start_ms, span[0]), max(self.end_ms, span[1])
+        self.total_ms, self.longest_ms = self.total_ms + length, max(self.longest_ms, length)
+        if partition != self._last:
+            self._last, self.partitions = partition, self.partitions + 1
+            self.topics.add(partition[0])
 
 
 def _topics(partitions: Iterable[TopicPartition]) -> tuple[str, ...]:
@@ -199,11 +229,13 @@ def _find_absences(timeline: Timeline, thresholds: HistoryThresholds) -> list[Sp
     return [(start, end) for start, end in absences if end - start > thresholds.deploy_gap_ms]
 
 
-def _subtract(gap: Span, absences: Sequence[Span]) -> list[Span]:
-    """Returns the times of a gap that are in no absence."""
+def _subtract(gap: Span, absences: Sequence[Span], latest_ends: Sequence[int]) -> list[Span]:
+    """Returns the times of a gap that are in no absence. `latest_ends`: the latest end up to each absence."""
     present, start = [], gap[0]
-    for absence_start, absence_end in absences:
-        if absence_end <= start or absence_start >= gap[1]:
+    for absence_start, absence_end in islice(absences, bisect_right(latest_ends, start), None):
+        if absence_start >= gap[1]:
+            break
+        if absence_end <= start:
             continue
         present.append((start, absence_start))
         start = absence_end
@@ -293,9 +325,15 @@ class _UnrelatedGap(NamedTuple):
 
 
 def _unrelated_gap(
-    span: Span, partition: TopicPartition, gap: Span, intervals: Sequence[CommitInterval], gap_ms: int
+    span: Span,
+    partition: TopicPartition,
+    gap: Span,
+    intervals: Sequence[CommitInterval],
+    num_commits: int,
+    gap_ms: int,
 ) -> _UnrelatedGap:
     """Returns a part of a gap, and whether commits after the gap advance as far as after a time without consumption.
+    `num_commits` is the number of commits in all intervals.
 
     Example: 20 records/s, committed every 5 s, and no commit for 60 s. The next commit advances by 1,200 if the
     consumer stopped, and by at most 100 if nothing was produced.
@@ -306,7 +344,7 @@ def _unrelated_gap(
     usual_advance, usual_ms = last.last_offset - first.first_offset - advance, last.end_ms - first.start_ms
     usual_ms = max(usual_ms - (gap[1] - gap[0]), 1)
     expected = usual_advance * (gap[1] - gap[0]) / usual_ms / 2
-    per_commit = usual_advance / sum(interval.commits for interval in intervals)
+    per_commit = usual_advance / num_commits
     is_usual = expected > max(2 * per_commit, 0)
     waited = is_usual and advance >= min(expected, max(2 * per_commit, MAX_POLL_RECORDS))
     after = intervals[index + 1]
@@ -378,12 +416,9 @@ def _to_unrelated_pause(gaps: Sequence[_UnrelatedGap], *, idle: bool) -> CommitP
     return replace(pause, idle=idle, topics=_topics(partitions))
 
 
-def _to_pause(
-    spans: Sequence[Span], num_partitions: int, generation_index: int | None = None, generation_id: int | None = None
-) -> CommitPause:
-    """Returns the pause that consists of gaps, without a generation if it isn't around a rebalance."""
+def _to_pause(spans: Sequence[Span], num_partitions: int) -> CommitPause:
+    """Returns the pause without a generation that consists of gaps."""
     lengths = [end - start for start, end in spans]
     first_start, last_end = min(start for start, _ in spans), max(end for _, end in spans)
-    return CommitPause(
-        generation_id, first_start, last_end, num_partitions, sum(lengths), max(lengths), generation_index
-    )
+    total_ms = min(sum(lengths), _MAX_LONG)
+    return CommitPause(None, first_start, last_end, num_partitions, total_ms, max(lengths))

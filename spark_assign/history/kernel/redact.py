@@ -218,6 +218,8 @@ def _redact_worker_assignment(data: bytes) -> bytes:
     reader = Reader(data)
     header = reader.take(4)
     leader = _redact_worker_name(reader.string()).encode()
+    if len(leader) >= 1 << 15:  # a byte that isn't UTF-8 becomes three
+        raise WireError("the leader has a name that Kafka can't write")
     reader.string()
     start = len(data) - reader.left
     reader.int64()

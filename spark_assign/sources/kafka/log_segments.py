@@ -37,6 +37,8 @@ _PATHS = schema("path string")
 _CONTENTS = schema("path string, content binary")
 _MAX_READERS = 200
 """Maximum number of tasks that read local segments."""
+_MAX_BYTES = (1 << 31) - 1
+"""Largest size of a segment (`segment.bytes` is an int)."""
 _EXAMPLE = "__consumer_offsets-12/00000000000000000000.log"
 
 
@@ -110,6 +112,16 @@ def _paths(spark: SparkSession, location: str) -> list[str]:
         patterns = [f"{glob.escape(folder)}{pattern.removeprefix(folder)}" for pattern in patterns]
         listed = {path for pattern in patterns for path in glob.glob(pattern) if os.path.isfile(path)}
         found = [f"file:{path}" for path in listed if re.search(segments.SEGMENT, path)]
+        for path in (path.removeprefix("file:") for path in found):
+            if any("\ud800" <= each <= "\udfff" for each in path):
+                raise SourceError(f"{path!a} has a name that isn't UTF-8. Rename it.")
+            if os.path.getsize(path) > _MAX_BYTES:
+                raise SourceError(f"{path} has more than {_MAX_BYTES:,} bytes, which no segment has. Remove it.")
+            try:
+                with open(path, "rb") as file:
+                    file.read(1)
+            except OSError as error:
+                raise SourceError(f"{path} can't be read: {error.strerror}. Copy it again.") from error
     if not found:
         raise SourceError(f"{location} has no log segments of __consumer_offsets. Their paths end in {_EXAMPLE}.")
     return sorted(found)

@@ -158,8 +158,8 @@ def _request_from_leaders(
     for response, responded_s in zip(responses, answered_s, strict=True):
         for topic in [] if isinstance(response, Exception) else response.topics:
             for partition in topic.partitions:
-                if partition.error_code == 0:
-                    key = (topic.name, partition.partition_index)
+                key = (topic.name, partition.partition_index)
+                if partition.error_code == 0 and key in leaders:  # a broker can list others
                     offsets[key] = LeaderOffset(partition.offset, partition.timestamp, responded_s)
     return offsets
 

@@ -83,6 +83,8 @@ def fetch_records(
                     problem = data
                     continue
                 partition = data.partition_index
+                if partition not in remaining:  # nobody requested it
+                    continue
                 if data.error_code == errors.OffsetOutOfRangeError.errno:
                     begins_now, ends_now = _bounds(connection, leaders)
                     is_advanced |= _check_position(partition, positions, begins_now, ends_now, report)
@@ -112,7 +114,10 @@ def fetch_records(
 
 def _leaders(connection: ClusterConnection) -> dict[tuple[str, int], int]:
     """Returns the leader of each partition. Raises SourceError if the topic doesn't exist or may not be described."""
-    (topic,) = connection.metadata([TOPIC]).topics
+    listed = [topic for topic in connection.metadata([TOPIC]).topics if topic.name == TOPIC]
+    if len(listed) != 1:
+        raise connection.failed(f"the metadata list {TOPIC} {len(listed)} times", ValueError("wrong response"))
+    topic = listed[0]
     if topic.error_code:
         error = errors.for_code(topic.error_code)()
         if isinstance(error, errors.UnknownTopicOrPartitionError):

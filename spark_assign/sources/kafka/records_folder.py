@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from spark_assign.sources.kafka.offsets_topic import CHECKPOINT, CLIENT_FILES
 from spark_assign.sources.kafka.record_fetcher import FetchedRecords, fetch_records
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.stores.file_faults import problem_of
+from spark_assign.stores.local_tables import refuse_pipe
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.history import RECORDS
 
@@ -130,7 +132,9 @@ class RecordsFolder:
         end = json.dumps({"cluster": self._cluster, "positions": self.positions})
         schema = _SCHEMA.with_metadata({_METADATA: end.encode()})
         target = self._folder / f"records-{self._num_files + 1:09}.parquet"
-        partial = self._folder / f".records-{os.getpid()}"  # Spark and pyarrow ignore names that start with a dot
+        partial = (
+            self._folder / f".records-{secrets.token_hex(6)}"
+        )  # Spark and pyarrow ignore names that start with a dot
         try:
             with partial.open("wb") as file:
                 pq.write_table(pa.concat_tables([_SCHEMA.empty_table(), *tables]).cast(schema), file)
@@ -147,6 +151,8 @@ class RecordsFolder:
 
     def _end(self) -> list[str]:
         """Sets where the folder ends, and returns the clusters of its files."""
+        for file in (*self._folder.glob("*.parquet"), *(self._folder / _SPARK_LOG).glob("[0-9]*")):
+            refuse_pipe(str(file))
         own = sorted(self._folder.glob(CLIENT_FILES))
         self._num_files = int(own[-1].stem.rpartition("-")[2]) if own else 0
         if not own:

@@ -40,6 +40,8 @@ _MAX_TEXT = 16 << 20
 """Maximum number of characters of a record; the broker accepts records of 1 MB by default."""
 _MAX_RECORDS = 2_000_000
 """Maximum number of records of a file: about 2 GB while they are read."""
+_MAX_BYTES = 1 << 30
+"""Maximum size of the keys and values of a file: a small compressed text can have any."""
 _DELETED = "<DELETE>"
 _DECODER = json.JSONDecoder()
 _WRONG = ValueError, RecursionError
@@ -62,8 +64,11 @@ def is_records_text(path: str) -> bool:
     file = Path(path)
     if not file.is_file():
         return False
-    with file.open("rb") as stream:
-        return stream.read(4) != b"PAR1"
+    try:
+        with file.open("rb") as stream:
+            return stream.read(4) != b"PAR1"
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror}. {FORMATS}") from error
 
 
 def read_records_text(path: str) -> pa.Table:
@@ -71,9 +76,10 @@ def read_records_text(path: str) -> pa.Table:
 
     Raises:
         ConfigError: the file can't be read, a record is malformed or printed by an older release, there is none, or
-            there are more than 2,000,000.
+            there are more than 2,000,000, or more than 1 GiB.
     """
     rows: list[Row] = []
+    num_bytes = 0
     try:
         with gzip.open(path, "rt", encoding="utf-8") if path.endswith(".gz") else open(path, encoding="utf-8") as file:
             for number, partition, text in _records(path, file):
@@ -84,8 +90,10 @@ def read_records_text(path: str) -> pa.Table:
                     is_said = isinstance(error, (*_WRONG, WireError))
                     wrong = error if is_said else "a field is missing, or has a value of another kind"
                     raise ConfigError(f"{path}, line {number}: not a record: {wrong}. {FORMATS}") from error
-                if len(rows) > _MAX_RECORDS:
-                    raise ConfigError(f"{path} has more than {_MAX_RECORDS:,} records: copy the segments (--segments)")
+                num_bytes += len(rows[-1]["key"]) + len(rows[-1]["value"] or b"")
+                if len(rows) > _MAX_RECORDS or num_bytes > _MAX_BYTES:
+                    limits = f"{_MAX_RECORDS:,} records, or {_MAX_BYTES:,} bytes of them"
+                    raise ConfigError(f"{path} has more than {limits}: copy the segments (--segments)")
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise ConfigError(f"{path} can't be read: {error}. {FORMATS}") from error
     if not rows:

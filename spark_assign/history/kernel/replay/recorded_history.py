@@ -11,8 +11,10 @@ to release it first, is assigned in the next one (`FOLLOW_UP`, KIP-429). All oth
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -34,6 +36,9 @@ member returned with another member id, which is no rebalance."""
 
 PARTITION = "partition"
 """The role of what consumers own."""
+
+_MAX_ASSIGNED = 4_000_000
+"""Maximum number of partitions of all generations of a replayed group. Each takes about 1 kB."""
 
 _SERVER_ASSIGNORS = {None: UNIFORM, "range": SERVER_RANGE}
 """Names of the broker's assignors in this package, if the record has another name or none."""
@@ -130,11 +135,11 @@ class RecordedHistory:
     generations: Sequence[RecordedGeneration]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def assignor(self) -> str:
         """The assignor of most generations; of several, the last one."""
-        assignors = [generation.assignor for generation in self.generations if generation.assignor is not None]
-        return max(reversed(assignors), key=assignors.count, default="")
+        counts = Counter(each.assignor for each in reversed(self.generations) if each.assignor is not None)
+        return max(counts, key=counts.__getitem__, default="")
 
     @property
     def static(self) -> bool:
@@ -192,11 +197,13 @@ def _find_impossible_partition(timeline: Timeline) -> tuple[str, str] | None:
 
     A leader can write any partition number into an assignment, and the largest one is the size of its topic.
     """
+    num_assigned = 0
     for generation in timeline.generations:
         sizes: dict[str, int] = {}
         for member in generation.members:
             for (role, topic), partitions in member.assignment.items():
                 if role == PARTITION and partitions:
+                    num_assigned += len(partitions)
                     if min(partitions) < 0:
                         detail = f"generation {generation.generation_id} assigns partition {min(partitions)}"
                         return "too-many-partitions", detail
@@ -204,6 +211,8 @@ def _find_impossible_partition(timeline: Timeline) -> tuple[str, str] | None:
         if (total := sum(sizes.values())) > MAX_PARTITIONS:
             detail = f"generation {generation.generation_id} has {total:,}, expected at most {MAX_PARTITIONS:,}"
             return "too-many-partitions", detail
+        if num_assigned > _MAX_ASSIGNED:
+            return "too-many-partitions", f"its generations assign more than {_MAX_ASSIGNED:,} partitions in all"
     return None
 
 
