@@ -318,14 +318,15 @@ class RackIndex:
     def __init__(self, specs: GroupSpecs) -> None:
         self._specs = specs
         names = sorted(specs.racks)
-        rank = np.array([names.index(name) for name in specs.racks] + [-1], np.int64)
+        index = {name: at for at, name in enumerate(names)}
+        rank = np.array([index[name] for name in specs.racks] + [-1], np.int64)
         self.of_member = rank[specs.members.rack]
         sets = [tuple(sorted(rank[rack] for rack in rack_set)) for rack_set in specs.rack_sets]
-        sorted_sets = sorted(sets)
-        self._number = np.array([sorted_sets.index(rack_set) for rack_set in sets], np.int64)
-        self.near: BoolArray = np.array(
-            [[rack in rack_set for rack in range(len(names))] for rack_set in sorted_sets], bool
-        )
+        number = {rack_set: at for at, rack_set in enumerate(sorted(sets))}
+        self._number = np.array([number[rack_set] for rack_set in sets], np.int64)
+        self.near: BoolArray = np.zeros((len(sets), len(names)), bool)
+        for rack_set, at in number.items():
+            self.near[at, list(rack_set)] = True
 
     def sets_of(self, topics: IntArray) -> IntArray:
         """Returns the rack set of each partition of the topics; set 0 is empty."""
@@ -391,9 +392,13 @@ def improve_range_racks(specs: GroupSpecs, server_slices: PartitionSlices) -> Pa
         class_topics = sorted_topics[first:last]
         class_slices = ordered.take(np.arange(*np.searchsorted(ordered.topic, [class_topics[0], class_topics[0] + 1])))
         rack = racks.of_member[class_slices.member]
+        sets = racks.sets_of(class_topics).reshape(len(class_topics), -1)
+        # A rack without a replica is like none: every member can have a rack of its own.
+        rack = np.where((rack >= 0) & racks.near[np.unique(sets)].any(axis=0)[rack], rack, -1)
         used_racks = np.unique(rack[rack >= 0])
         rack = np.where(rack < 0, -1, np.searchsorted(used_racks, rack))
-        value = racks.near[racks.sets_of(class_topics).reshape(len(class_topics), -1)].sum(axis=0)[:, used_racks]
+        near = racks.near[:, used_racks]
+        value = np.sum([near[each] for each in sets], axis=0, dtype=np.int64)
         owner = assign_ranges_by_rack(class_slices.count, rack, value)
         if _count_matched(owner, rack, value) <= _count_matched(
             np.repeat(np.arange(len(class_slices)), class_slices.count), rack, value

@@ -159,7 +159,9 @@ class GeneralBalancer:
         self.topics = np.lexsort((np.arange(len(self.num_subscribers)), self.num_subscribers))
         self.num_members = len(groups.member_group)
         self.subscribers = [np.flatnonzero(row) for row in self.is_subscribed]
-        self.max_size = self.is_subscribed.T @ groups.partitions
+        self.max_size = np.zeros(self.num_members, np.int64)
+        for subscribers, count in zip(self.subscribers, groups.partitions.tolist(), strict=True):
+            self.max_size[subscribers] += count  # a product of matrices would need eight times the memory
         counts = groups.partitions[self.topics]
         self.start = np.append(0, np.cumsum(counts))
         self.position = invert(self.topics, len(counts))
