@@ -392,13 +392,9 @@ def improve_range_racks(specs: GroupSpecs, server_slices: PartitionSlices) -> Pa
         class_topics = sorted_topics[first:last]
         class_slices = ordered.take(np.arange(*np.searchsorted(ordered.topic, [class_topics[0], class_topics[0] + 1])))
         rack = racks.of_member[class_slices.member]
-        sets = racks.sets_of(class_topics).reshape(len(class_topics), -1)
-        # A rack without a replica is like none: every member can have a rack of its own.
-        rack = np.where((rack >= 0) & racks.near[np.unique(sets)].any(axis=0)[rack], rack, -1)
         used_racks = np.unique(rack[rack >= 0])
         rack = np.where(rack < 0, -1, np.searchsorted(used_racks, rack))
-        near = racks.near[:, used_racks]
-        value = np.sum([near[each] for each in sets], axis=0, dtype=np.int64)
+        value = racks.near[racks.sets_of(class_topics).reshape(len(class_topics), -1)].sum(axis=0)[:, used_racks]
         owner = assign_ranges_by_rack(class_slices.count, rack, value)
         if _count_matched(owner, rack, value) <= _count_matched(
             np.repeat(np.arange(len(class_slices)), class_slices.count), rack, value
