@@ -6,7 +6,7 @@ Each test limits the memory of its process, because a number without a bound cos
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -202,7 +202,7 @@ def _irregular(size: int) -> list[dict[str, Any]]:
 
 def _listed(size: int, *more: dict[str, Any]) -> list[dict[str, Any]]:
     """As many members as topics, of which each member subscribes to all."""
-    key = {"cluster": "c", "group_id": "g"}
+    key: dict[str, Any] = {"cluster": "c", "group_id": "g"}
     rows = [
         key | {"kind": kind, "member_id": f"m{n}", "list": 1} for n in range(size) for kind in (MEMBER, LISTED_MEMBER)
     ]
@@ -215,7 +215,7 @@ def _listed(size: int, *more: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _racks(size: int, partitions: int) -> list[dict[str, Any]]:
     """Members of which each has a rack of its own, and two topics with replicas in two other racks by turns."""
-    key = {"cluster": "c", "group_id": "g"}
+    key: dict[str, Any] = {"cluster": "c", "group_id": "g"}
     rows = [key | {"kind": MEMBER, "member_id": f"m{n}", "rack_id": f"r{n}"} for n in range(size)]
     layout = {"at": list(range(partitions)), "racks": [[f"r{n % 2}"] for n in range(partitions)]}
     for topic in ("t", "u"):
@@ -225,7 +225,7 @@ def _racks(size: int, partitions: int) -> list[dict[str, Any]]:
     return rows
 
 
-PRODUCTS = {
+PRODUCTS: dict[str, tuple[str, Callable[[], list[dict[str, Any]]]]] = {
     "slices of a member and a topic": ("sticky", lambda: _irregular(60_000)),
     "members and topics": ("uniform", lambda: _listed(10_000)),
     "racks and partitions": ("range", lambda: _racks(20_000, 100_000)),

@@ -175,7 +175,8 @@ def _assign_topic_set(racks: Sequence[int], topics: Sequence[RackTopic], like_li
         {*racks}.intersection(*[frozenset[Hashable]().union(*set(topic.partition_racks)) for topic in topics])
     )
     in_rack = np.ones((len(used) + 1, topics[0].partitions), bool)
-    position: dict[Hashable, int] = {-1: -1} | {rack: position for position, rack in enumerate(used)}
+    position: dict[Hashable, int] = {rack: place for place, rack in enumerate(used)}
+    position[-1] = -1
     for topic in topics:
         found = np.zeros_like(in_rack)
         for partition, replicas in enumerate(topic.partition_racks):
