@@ -6,7 +6,7 @@ Each test limits the memory of its process, because a number without a bound cos
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -17,12 +17,15 @@ from spark_assign.groups.kernel.facts import (
     DEPARTED_SLICE,
     FACT_TYPES,
     INITIALIZED,
+    LISTED_MEMBER,
+    LISTED_TOPIC,
     LOAD,
     MEMBER,
     OWNED_LIST,
     OWNED_ORDER,
     OWNED_SLICE,
     OWNED_TOPIC,
+    REPLICA_RACKS,
     SUBSCRIPTION,
     index_facts,
 )
@@ -149,8 +152,9 @@ def test_what_is_no_fault() -> None:
 def test_a_slice_beyond_int_is_a_fault() -> None:
     """Kafka's partition is an int."""
     rows = group("far", owned(INT_MAX, 1, 2)) + group("last", owned(INT_MAX, 1, 1))
+    rows += group("left", owned(0, INT_MAX, 40, member=9, kind=DEPARTED_SLICE))
     assert {group for group, (code, _) in find_faults(index_facts(facts_of(rows))).items() if code == "bad-partition"}
-    assert planned(rows, "sticky") == ({"last"}, {"far": "bad-partition"})
+    assert planned(rows, "sticky") == ({"last"}, {"far": "bad-partition", "left": "bad-partition"})
 
 
 def test_any_numbers(rng: Random) -> None:
@@ -188,3 +192,48 @@ def test_partitions_further_apart_than_an_int_are_stored(in_order: bool) -> None
     slices = zip(*(row[name] for name in ("topics", "firsts", "steps", "counts")), strict=True)
     expected = [("t", least, 1, 1), ("t", 0, 1, 1), ("u", 0, most, 2)]
     assert list(slices) == [*expected, *([("v", 9, 1, 1), ("v", -1, 1, 1)] if in_order else [("v", -1, 10, 2)])]
+
+
+def _irregular(size: int) -> list[dict[str, Any]]:
+    """A member that owns the half of a topic, in no order that makes few slices of it."""
+    half = sorted(Random(1).sample(range(size), size // 2))
+    return group("g", *(owned(number, 1, 1) for number in half), partitions=size)
+
+
+def _listed(size: int, *more: dict[str, Any]) -> list[dict[str, Any]]:
+    """As many members as topics, of which each member subscribes to all."""
+    key: dict[str, Any] = {"cluster": "c", "group_id": "g"}
+    rows = [
+        key | {"kind": kind, "member_id": f"m{n}", "list": 1} for n in range(size) for kind in (MEMBER, LISTED_MEMBER)
+    ]
+    return [
+        *rows,
+        *(key | {"kind": LISTED_TOPIC, "topic": f"t{n}", "partitions": 1, "list": 1} for n in range(size)),
+        *more,
+    ]
+
+
+def _racks(size: int, partitions: int) -> list[dict[str, Any]]:
+    """Members of which each has a rack of its own, and two topics with replicas in two other racks by turns."""
+    key: dict[str, Any] = {"cluster": "c", "group_id": "g"}
+    rows = [key | {"kind": MEMBER, "member_id": f"m{n}", "rack_id": f"r{n}"} for n in range(size)]
+    layout = {"at": list(range(partitions)), "racks": [[f"r{n % 2}"] for n in range(partitions)]}
+    for topic in ("t", "u"):
+        of_topic = key | {"topic": topic, "partitions": partitions}
+        rows += [of_topic | {"kind": SUBSCRIPTION, "member_id": f"m{n}"} for n in range(size)]
+        rows.append(of_topic | {"kind": REPLICA_RACKS} | layout)
+    return rows
+
+
+PRODUCTS: dict[str, tuple[str, Callable[[], list[dict[str, Any]]]]] = {
+    "slices of a member and a topic": ("sticky", lambda: _irregular(60_000)),
+    "members and topics": ("uniform", lambda: _listed(10_000)),
+    "racks and partitions": ("range", lambda: _racks(20_000, 100_000)),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_no_memory_for_products(name: str) -> None:
+    """Where a stranger chooses both factors."""
+    assignor, rows = PRODUCTS[name]
+    assert planned(rows(), assignor) == ({"g"}, {})

@@ -216,6 +216,7 @@ def test_one_more_row_rejects_the_application(code: str) -> None:
 REJECTED = [
     ([group("task.assignor.class=Mine"), *SCALED_OUT[1:]], "unknown-assignor", "task.assignor.class=Mine"),
     ([group("max.warmups=1"), *SCALED_OUT[1:]], "bad-streams-config", "max.warmups=1"),
+    ([group(None), *SCALED_OUT[1:]], "bad-streams-config", "streams_config=null"),
     ([group("max.warmup.replicas=-1"), *SCALED_OUT[1:]], "bad-streams-config", "max.warmup.replicas=-1"),
     ([group(standby_task_order=["0"]), *SCALED_OUT[1:]], "bad-streams-config", "standby_task_order=0"),
     ([group(standby_task_order=["0_" + "9" * 5_000]), *SCALED_OUT[1:]], "bad-streams-config", "standby_task_order=0_9"),

@@ -232,7 +232,7 @@ def test_all_topics_that_anything_names() -> None:
 
 def test_racks_of_partitions() -> None:
     """Of those that are known; partitions between them have none."""
-    layout = {"at": [2, 0], "racks": [["r", "s"], []]}
+    layout = {"at": [2, 0, 2**31 - 1], "racks": [["r", "s"], [], ["r"]]}  # the last one is no partition of Kafka
     stage, _ = _stage(facts.topic("t", 4, **layout), facts.topic("u", 1), facts.topic("v", 1, at=[], racks=[]))
     assert stage.topics.racks == {0: [frozenset(), frozenset(), frozenset({"r", "s"})]}
 

@@ -185,6 +185,7 @@ FAULTY = {
     "too-many-tasks": [
         [subtopology("0", 2**31 - 1), member("a")],
         [subtopology("0", 120_000), subtopology("1", 120_000), member("a")],
+        [group(2**31 - 1), subtopology("0", 200_000), *(member(f"m{number}") for number in range(6))],
     ],
     "no-topology": [[group(), member("a")]],
     "unknown-member": [[subtopology("0", 1), member("a"), task("b", 0, "active")]],

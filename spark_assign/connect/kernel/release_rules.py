@@ -100,7 +100,7 @@ def find_rules(protocol: str) -> tuple[ConnectRules, str | None]:
         return EAGER, None
     if name == PROTOCOL_2_6:
         return PROFILES["2.6.2"], None
-    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version, re.ASCII)
+    found = re.match(r"(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?(?!\d)", version, re.ASCII)
     if found is None:
         return LATEST, f"as 3.6.1 to 4.4, because the release is {version or 'unknown'}"
     given = int(found[1]), int(found[2]), 1_000 if found[3] is None else int(found[3])

@@ -170,17 +170,23 @@ def assign_rack_aware_topics(
 
 def _assign_topic_set(racks: Sequence[int], topics: Sequence[RackTopic], like_librdkafka: bool) -> NDArray[np.int64]:
     """Assigns topics with the same subscribers and number of partitions."""
-    used = sorted({*racks} - {-1})
-    in_rack = np.ones((len(used), topics[0].partitions), bool)
-    position = {-1: -1} | {rack: position for position, rack in enumerate(used)}
-    for topic in topics:  # not each rack with each partition: every member can have a rack of its own
+    # A row for each rack with a replica, and one for all others: every member can have a rack of its own.
+    used = sorted(
+        {*racks}.intersection(*[frozenset[Hashable]().union(*set(topic.partition_racks)) for topic in topics])
+    )
+    in_rack = np.ones((len(used) + 1, topics[0].partitions), bool)
+    position: dict[Hashable, int] = {rack: place for place, rack in enumerate(used)}
+    position[-1] = -1
+    for topic in topics:
         found = np.zeros_like(in_rack)
         for partition, replicas in enumerate(topic.partition_racks):
             found[[position[rack] for rack in replicas if rack in position], partition] = True
         in_rack &= found
     if like_librdkafka and len(topics) > 1:
-        position[-1], in_rack = len(used), np.append(in_rack, np.zeros((1, in_rack.shape[1]), bool), axis=0)
-    return assign_with_racks([position[rack] for rack in racks], in_rack, is_co_partitioned=len(topics) > 1)
+        position[-1] = len(used)
+    return assign_with_racks(
+        [position.get(rack, len(used)) for rack in racks], in_rack, is_co_partitioned=len(topics) > 1
+    )
 
 
 def assign_with_racks(

@@ -86,9 +86,13 @@ def _find_starts(specs: GroupSpecs, lists: SubscriberLists, partitions: IntArray
     if has_different_sets.any():
         ring = invert(lists.members[: len(specs.members)], len(specs.members))
         topics = topics[has_different_sets[group]]
+        positions: dict[int, list[int]] = {}  # of each list once, however many topics have it
         for begin, end in key_ranges(specs.topics.group[topics]):
             group_topics = topics[begin:end].tolist()
-            visits = [(ring[lists.of(topic)].tolist(), int(partitions[topic])) for topic in group_topics]
+            for topic in group_topics:
+                if (index := int(lists.of_topic[topic])) not in positions:
+                    positions[index] = ring[lists.of(topic)].tolist()
+            visits = [(positions[int(lists.of_topic[topic])], int(partitions[topic])) for topic in group_topics]
             start[group_topics] = round_robin_start(visits)
     return start
 

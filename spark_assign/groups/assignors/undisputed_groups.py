@@ -49,7 +49,8 @@ def find_undisputed(
     members, topics = specs.members, specs.topics
     known = topics.partitions_to_assign(selected) > 0
     owned = specs.owned.take(counted_in[specs.owned.member] & known[specs.owned.topic]).below(topics.partitions)
-    num_subscribers = np.bincount(specs.subscription_pairs[1], minlength=len(topics))
+    lists = specs.list_subscribers(np.arange(len(members)))
+    num_subscribers = np.where(topics.is_subscribed, lists.size[lists.of_topic], 0)
     num_members = np.bincount(members.group[counted_in], minlength=specs.num_groups)
     groups = selected.copy()
     groups[topics.group[topics.is_subscribed & (num_subscribers != num_members[topics.group])]] = False

@@ -255,6 +255,7 @@ def _slice_faults(facts: IndexedFacts, is_bounded: BoolArray) -> Iterator[_Fault
         (OWNED_SLICE, _slice_table(facts), ("member_id", "topic"), _RUN),
         (OWNED_PARTITION, "owned", ("member_id", "topic"), ("partition",)),
         (INITIALIZED, "initialized", ("topic",), _RUN),
+        (DEPARTED_SLICE, _slice_table(facts), ("member_id", "topic"), _RUN),
     ):
         rows = facts.rows_by_kind[kind]
         is_null, one = facts.topic_index[rows] < 0, np.ones(len(rows), np.int64)
@@ -268,7 +269,7 @@ def _slice_faults(facts: IndexedFacts, is_bounded: BoolArray) -> Iterator[_Fault
                 values = {name: column(facts.table, name)[row].as_py() for name in (*names, *slice_columns)}
                 yield _Fault(int(facts.group_index[row]), code, format_row(table, **values))
         is_valid = ~is_null & ~is_invalid & (count > 0) & is_bounded[facts.group_index[rows]]
-        if kind != INITIALIZED and is_valid.any():
+        if kind not in (INITIALIZED, DEPARTED_SLICE) and is_valid.any():
             owned = (each[is_valid] for each in (rows, first, step, count))
             yield from _duplicate_faults(facts, table, *owned)
 

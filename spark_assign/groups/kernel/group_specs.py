@@ -250,6 +250,16 @@ class GroupSpecs:
         member, topic = np.divmod(self.subscriptions, max(len(self.topics), 1))
         return member, topic
 
+    def subscribes(self, member: IntArray, topic: IntArray) -> BoolArray:
+        """Returns whether each member subscribes to the topic at the same position, without listing subscriptions:
+        thousands of members can subscribe to thousands of topics."""
+        sets, size = self.topics.subscriber_set[topic], len(self.members)
+        sizes = np.array([len(members) for members in self.subscriber_sets], np.int64)
+        keys = np.repeat(np.arange(len(sizes)), sizes) * size + np.concatenate([sets[:0], *self.subscriber_sets])
+        in_set = np.append(keys, -1)[np.searchsorted(keys, sets * size + member)] == sets * size + member
+        in_group = self.members.group[member] == self.topics.group[topic]
+        return np.asarray(self.topics.is_subscribed[topic] & np.where(sets == ALL_MEMBERS, in_group, in_set), bool)
+
     @cached_property
     def subscriber_lists(self) -> SubscriberLists:
         """The subscribers of each topic, in the order in which range and roundrobin assign to them."""

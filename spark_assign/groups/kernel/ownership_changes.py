@@ -24,7 +24,7 @@ partition that two members claim is revoked by both, `CooperativeStickyAssignor`
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -35,10 +35,12 @@ from spark_assign.groups.kernel.group_specs import BALANCING, OVER_QUOTA, RACK_M
 from spark_assign.java.key_index import take_names
 from spark_assign.numeric.array_types import BoolArray, IntArray
 from spark_assign.numeric.partition_slices import (
+    EMPTY_SLICES,
     PARTITION_BITS,
     PartitionSlices,
     compress_sorted,
     count_common_terms,
+    intersect_partitions,
     mask_from_indexes,
     match_equal_slices,
     match_keys,
@@ -141,12 +143,24 @@ def count_changes(ownership: Ownership) -> OwnershipCounts:
 
 
 def _count_common(ownership: Ownership, planned: PartitionSlices) -> IntArray:
-    """Returns the number of owned partitions, per group, that the same member has in `planned`."""
-    size = len(ownership.partitions)
-    owned_keys, planned_keys = (slices.member * size + slices.topic for slices in (ownership.owned, planned))
-    owned_index, planned_index = match_keys(owned_keys, planned_keys)
-    owned, assigned = ownership.owned.take(owned_index), planned.take(planned_index)
-    return ownership.sum_by_group(owned.topic, count_common_terms(*owned.columns[2:], *assigned.columns[2:]))
+    """Returns the number of owned partitions, per group, that the same member has in `planned`.
+
+    Slices of a member and a topic are compared in pairs, or expanded if there are more pairs than partitions.
+    """
+    both = ownership.owned.concat(planned)
+    key = np.unique(both.member * len(ownership.partitions) + both.topic, return_inverse=True)[1]
+    is_planned = np.arange(len(both)) >= len(ownership.owned)
+    pairs = np.bincount(key[is_planned], minlength=len(both)) * np.bincount(key[~is_planned], minlength=len(both))
+    is_many = (pairs > np.bincount(key, both.count, len(both)))[key]
+    many = [both.take(is_many & (is_planned == side)) for side in (False, True)]
+    rows = [intersect_partitions(*map(PartitionSlices.take, many, masks)) for masks in _topic_batches(*many)]
+    few, few_planned = (np.flatnonzero(~is_many & (is_planned == side)) for side in (False, True))
+    index, planned_index = match_keys(key[few], key[few_planned])
+    owned, assigned = both.take(few[index]), both.take(few_planned[planned_index])
+    common = EMPTY_SLICES.concat(
+        replace(owned, count=count_common_terms(*owned.columns[2:], *assigned.columns[2:])), *rows
+    )
+    return ownership.sum_by_group(common.topic, common.count)
 
 
 def _count_owned_and_assigned(ownership: Ownership) -> tuple[IntArray, IntArray]:

@@ -322,7 +322,10 @@ def _empty_group_rows(rows: IntArray, table: pa.Table) -> pa.Table:
 def _changed_rows(specs: GroupSpecs, compared: Ownership, assignments: GroupAssignments) -> pa.Table:
     """Returns a row for each topic in which a partition changes its owner, or is withheld."""
     cause = np.append(assignments.reason[~assignments.withheld], assignments.reason[assignments.withheld])
-    subscribed = SubscriptionIndex(specs.subscriptions, max(len(specs.topics), 1), len(specs.members))
+    slices = compared.owned.concat(compared.assigned, compared.withheld)
+    slices = slices.take(specs.subscribes(slices.member, slices.topic))
+    pairs = np.unique(slices.member * max(len(specs.topics), 1) + slices.topic)  # those that are looked up
+    subscribed = SubscriptionIndex(pairs, max(len(specs.topics), 1), len(specs.members))
     member_ids = pa.concat_arrays([specs.member_id, specs.facts.member_id])
     topics, columns = changed_topics(compared, cause, subscribed, member_ids)
     columns |= group_key_columns(specs, specs.topics.group[topics]) | {"topic": take_names(specs.topic, topics)}

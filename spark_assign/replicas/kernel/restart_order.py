@@ -34,6 +34,8 @@ NEVER = np.iinfo(np.int64).max
 """Position of a broker that doesn't restart."""
 MAX_TRIALS = 400
 """Maximum number of exchanges that are tried."""
+MAX_REPLICAS = 1_000
+"""Maximum number of replicas of a partition: lists are rows of a matrix as wide as the longest one."""
 
 Moves = tuple[int, int]
 
@@ -53,7 +55,9 @@ class Leadership:
     ) -> None:
         """Takes the lists of broker IDs, their current leaders (of these IDs), and their weights."""
         width = max((2, *(len(brokers) for brokers in replicas)))
-        padded = np.array([[*brokers, *[-1] * (width - len(brokers))] for brokers in replicas], np.int64)
+        padded = np.full((len(replicas), width), -1, np.int64)
+        for row, brokers in zip(padded, replicas, strict=True):
+            row[: len(brokers)] = brokers
         self.brokers, indexes = np.unique(padded, return_inverse=True)
         self.replicas = np.where(padded < 0, -1, indexes.reshape(padded.shape))
         self.leader = np.searchsorted(self.brokers, np.asarray(leader, np.int64))

@@ -227,8 +227,9 @@ def _list_order(row: Row) -> tuple[bool, int, bytes]:
 
 
 def _layout(row: Row) -> list[frozenset[str]]:
-    racks = [frozenset[str]()] * (max(row["at"]) + 1)
-    for at, of_partition in zip(row["at"], row["racks"], strict=True):
+    known = {at: racks for at, racks in zip(row["at"], row["racks"], strict=True) if at < MAX_PARTITIONS}
+    racks = [frozenset[str]()] * (max(known, default=-1) + 1)
+    for at, of_partition in known.items():
         racks[at] = frozenset(of_partition)
     return racks
 

@@ -95,7 +95,7 @@ def _find_config_faults(facts: StreamsFacts) -> Iterator[_Fault]:
         for text in row["streams_config"] or ():
             try:
                 _read_setting(text)
-            except (KeyError, ValueError):
+            except (AttributeError, KeyError, ValueError):  # the first: null
                 is_assignor = _SETTINGS.get(str(text).partition("=")[0], ("",))[0] == _ASSIGNOR
                 code = "unknown-assignor" if is_assignor else "bad-streams-config"
                 yield code, format_row("groups", group_id=facts.group_id, streams_config=text)

@@ -92,6 +92,9 @@ def read_streams_facts(batch: pa.Table) -> Iterator[StreamsFacts]:
 MAX_TASKS = 200_000
 """Maximum number of tasks of a group. The assignors keep objects per task, in total 6 kB of memory."""
 
+MAX_STANDBYS = 1_000_000
+"""Maximum number of standbys of a group: tasks with state, times replicas or members, whatever is fewer."""
+
 ROLES = ("active", "standby", "warmup")
 
 REMEDIES = {
@@ -100,8 +103,8 @@ REMEDIES = {
     "duplicate-group": "Keep one row per group",
     "duplicate-subtopology": "Keep one row per subtopology",
     "bad-standby-replicas": "standby_replicas must be 0 or more",
-    "too-many-tasks": f"A group has at most {MAX_TASKS:,} tasks and {MAX_PARTITIONS:,} owned partitions. Correct "
-    "the number",
+    "too-many-tasks": f"A group has at most {MAX_TASKS:,} tasks, {MAX_STANDBYS:,} standbys, and {MAX_PARTITIONS:,} "
+    "owned partitions. Correct the number",
     "bad-subtopology": "partitions must be 0 or more, and stateful must be true or false",
     "bad-classic-subtopology": "The ID must be a number, as in the task 1_0, and source_topics must have a topic",
     "no-topology": "No tasks are assigned without a topology. Add the subtopologies",
@@ -176,6 +179,11 @@ def _find_size_faults(facts: StreamsFacts) -> Iterator[_Fault]:
         numbers = [max((sizes.get(topic, 0) for topic in topics), default=0) for topics in sources]
     if (tasks := sum(max(number or 0, 0) for number in numbers)) > MAX_TASKS:
         yield "too-many-tasks", format_row("subtopologies", tasks=tasks)
+    has_state = [row["stateful"] or row["changelog_topics"] for row in rows["subtopologies"]]
+    copied = sum(max(number or 0, 0) for number, each in zip(numbers, has_state, strict=True) if each)
+    replicas = max((row["standby_replicas"] or 0 for row in rows["groups"]), default=0)
+    if copied * min(replicas, len(rows["members"])) > MAX_STANDBYS:
+        yield "too-many-tasks", format_row("groups", standby_replicas=replicas)
     if (partitions := sum(max(row["count"] or 0, 0) for row in (*rows["owned"], *rows["departed"]))) > MAX_PARTITIONS:
         yield "too-many-tasks", format_row("owned", partitions=partitions)
 

@@ -216,9 +216,12 @@ def order_dependent_positions(topic: IntArray, to_member: IntArray) -> BoolArray
     return is_dependent
 
 
-def _fixed_positions(to_member: IntArray, same_until: IntArray, count: int, offsets: IntArray) -> BoolArray:
-    """Returns a mask of the partitions of a topic with `count` partitions that go to the same member at any offset."""
-    always_same = same_until[:count] >= np.arange(count) + len(to_member) - count
+def _fixed_positions(to_member: IntArray, same_until: IntArray, count: int, offsets: IntArray | None) -> BoolArray:
+    """Returns a mask of the partitions of a topic with `count` partitions that go to the same member at any offset;
+    None: at every one."""
+    always_same: BoolArray = same_until[:count] >= np.arange(count) + len(to_member) - count
+    if offsets is None:
+        return always_same
     is_fixed = np.ones(count, bool)
     for offset in offsets.tolist():
         is_fixed &= to_member[offset : offset + count] == to_member[:count]
@@ -227,11 +230,11 @@ def _fixed_positions(to_member: IntArray, same_until: IntArray, count: int, offs
     return is_fixed
 
 
-def _possible_sums(counts: list[int], without: int) -> IntArray:
-    """Returns the possible sums of the counts, without one count `without`."""
+def _possible_sums(counts: list[int], without: int) -> IntArray | None:
+    """Returns the possible sums of the counts, without one count `without`; None if there are too many."""
     total = sum(counts) - without
     if total > _MAX_EXACT_SUMS:
-        return np.arange(total + 1)  # a superset of the possible sums
+        return None
     remaining = list(counts)
     remaining.remove(without)
     sums = 1

@@ -210,15 +210,19 @@ class LibrdkafkaBalancer:
     def _reassign(self, movements: LibrdkafkaMovements, partitions: list[TopicPartition]) -> bool:
         """Iterates over partitions until nothing moves; returns whether anything moved."""
         any_moved = has_moved = False
+        is_balanced: bool | None = None  # unknown after a move
         while True:
             has_moved = False
             for partition in partitions:
-                if self._is_balanced():
+                if is_balanced is None:
+                    is_balanced = self._is_balanced()
+                if is_balanced:
                     break
                 to_member = self._better_owner(partition)
                 if to_member is not None:
                     self._move(movements, partition, to_member)
                     any_moved = has_moved = True
+                    is_balanced = None
             if not has_moved:
                 return any_moved
 

@@ -224,11 +224,8 @@ def _assign_heterogeneous(
 
 def first_owners(specs: GroupSpecs, topics: IntArray, members: IntArray) -> PartitionSlices:
     """Returns the owned partitions of subscribed topics: each partition at most once, none out of range."""
-    size = max(len(specs.topics), 1)
     owned = specs.owned.take(mask_from_indexes(topics, len(specs.topics))[specs.owned.topic])
-    keys = owned.member * size + owned.topic
-    match = np.searchsorted(specs.subscriptions, keys)
-    owned = owned.take(np.append(specs.subscriptions, -1)[match] == keys).below(specs.topics.partitions)
+    owned = owned.take(specs.subscribes(owned.member, owned.topic)).below(specs.topics.partitions)
     is_overlapping = np.isin(owned.topic, find_overlapping_topics(owned))
     if not is_overlapping.any():
         return owned

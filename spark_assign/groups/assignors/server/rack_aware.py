@@ -318,14 +318,15 @@ class RackIndex:
     def __init__(self, specs: GroupSpecs) -> None:
         self._specs = specs
         names = sorted(specs.racks)
-        rank = np.array([names.index(name) for name in specs.racks] + [-1], np.int64)
+        index = {name: at for at, name in enumerate(names)}
+        rank = np.array([index[name] for name in specs.racks] + [-1], np.int64)
         self.of_member = rank[specs.members.rack]
         sets = [tuple(sorted(rank[rack] for rack in rack_set)) for rack_set in specs.rack_sets]
-        sorted_sets = sorted(sets)
-        self._number = np.array([sorted_sets.index(rack_set) for rack_set in sets], np.int64)
-        self.near: BoolArray = np.array(
-            [[rack in rack_set for rack in range(len(names))] for rack_set in sorted_sets], bool
-        )
+        number = {rack_set: at for at, rack_set in enumerate(sorted(sets))}
+        self._number = np.array([number[rack_set] for rack_set in sets], np.int64)
+        self.near: BoolArray = np.zeros((len(sets), len(names)), bool)
+        for rack_set, at in number.items():
+            self.near[at, list(rack_set)] = True
 
     def sets_of(self, topics: IntArray) -> IntArray:
         """Returns the rack set of each partition of the topics; set 0 is empty."""

@@ -159,7 +159,9 @@ class GeneralBalancer:
         self.topics = np.lexsort((np.arange(len(self.num_subscribers)), self.num_subscribers))
         self.num_members = len(groups.member_group)
         self.subscribers = [np.flatnonzero(row) for row in self.is_subscribed]
-        self.max_size = self.is_subscribed.T @ groups.partitions
+        self.max_size = np.zeros(self.num_members, np.int64)
+        for subscribers, count in zip(self.subscribers, groups.partitions.tolist(), strict=True):
+            self.max_size[subscribers] += count  # a product of matrices would need eight times the memory
         counts = groups.partitions[self.topics]
         self.start = np.append(0, np.cumsum(counts))
         self.position = invert(self.topics, len(counts))
@@ -209,6 +211,9 @@ class GeneralBalancer:
         self.missing = owned.take(~exists)
         # If a partition has two owners or doesn't exist, each (member, partition) pair is counted.
         self.num_copies: Counter[tuple[int, int]] | None = None
+        # While the balance is checked, the members of each partition, and the last one in hash order.
+        self.holders: dict[int, set[int]] = {}
+        self.last_holder = self.owner
         unassigned = self.owner < 0
         if self._has_shared(reported) or len(self.missing):
             self.num_copies = Counter(zip(owned.member[exists].tolist(), number[exists].tolist(), strict=True))
@@ -421,6 +426,14 @@ class GeneralBalancer:
             self.num_copies[from_member, actual] -= 1
             self.size[from_member] -= 1
         self._assign(to_member, actual)
+        if self.num_copies is not None and self.holders:
+            holders = {*self.holders.get(actual, ()), to_member}
+            self._hold(actual, {each for each in holders if self.num_copies[each, actual]})
+
+    def _hold(self, number: int, holders: set[int]) -> None:
+        self.holders[number] = holders
+        ranked = [each for each in holders if self.participates[each]]
+        self.last_holder[number] = max(ranked, key=self.owned_hash_order.__getitem__, default=-1)
 
     def _is_balanced(self) -> bool:
         """Checks whether no member could take a partition from one with at least two more (`isBalanced`)."""
@@ -446,21 +459,26 @@ class GeneralBalancer:
     def _is_balanced_by_copies(self, can_take: IntArray) -> bool:
         """Does the same if a partition can have two owners; the last one in hash order counts."""
         assert self.num_copies is not None
-        owners: dict[int, int] = {}
-        for (member, number), n in sorted(self.num_copies.items(), key=lambda item: self.owned_hash_order[item[0][0]]):
-            if n and self.participates[member]:
-                owners[number] = member
+        if not self.holders:  # not after each move
+            self.last_holder = np.full(len(self.topic), -1, np.int64)
+            holders: dict[int, set[int]] = {}
+            for (member, number), n in self.num_copies.items():
+                if n:
+                    holders.setdefault(number, set()).add(member)
+            for number, members in holders.items():
+                self._hold(number, members)
         order = np.lexsort((can_take, self.size[can_take]))
         for member in can_take[order].tolist():
             for topic in np.flatnonzero(self.is_subscribed[:, member]).tolist():
                 start = int(self.start[self.position[topic]])
-                for number in range(start, start + int(self.groups.partitions[topic])):
-                    if self.num_copies[member, number]:
+                last = self.last_holder[start : start + int(self.groups.partitions[topic])]
+                has_more = (last < 0) | (self.size[member] + self.min_difference < self.size[last])
+                for index in np.flatnonzero(has_more):
+                    if member in self.holders.get(start + int(index), ()):
                         continue
-                    if number not in owners:
+                    if last[index] < 0:
                         raise AssignorError(NO_SUCH_MEMBER)
-                    if self.size[member] + self.min_difference < self.size[owners[number]]:
-                        return False
+                    return False
         return True
 
     # --- Result ---

@@ -78,10 +78,13 @@ class Racks:
 
     def rack_set_of(self, topic: IntArray, partition: IntArray) -> IntArray:
         """Returns the rack set of each partition; -1 for partitions that don't exist."""
+        known, lengths = self.partition_rack_set, np.zeros(int(topic.max(initial=-1)) + 1, np.int64)
+        topics = [at for at in sorted(known) if at < len(lengths)]
+        lengths[topics] = [len(known[at]) for at in topics]
+        place = (np.cumsum(lengths) - lengths)[topic] + partition
+        exists = partition < lengths[topic]
         rack_set = np.full(len(topic), -1, np.int64)
-        for row_topic, indexes in self.partition_rack_set.items():
-            rows = np.flatnonzero((topic == row_topic) & (partition < len(indexes)))
-            rack_set[rows] = indexes[partition[rows]]
+        rack_set[exists] = np.concatenate([rack_set[:0], *(known[at] for at in topics)])[place[exists]]
         return rack_set
 
     def rack_matched(self) -> BoolArray:
