@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -196,9 +198,15 @@ def check_file(file: Path) -> None:
     """Checks before the report is computed whether the file can be written.
 
     Raises:
-        SourceError: the file is a folder, or its folder doesn't exist.
+        SourceError: the file is a folder, its folder doesn't exist, or its name can't be one.
     """
-    if file.is_dir():
+    try:
+        is_folder = stat.S_ISDIR(os.stat(file).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        is_folder = False
+    except OSError as error:
+        raise SourceError(f"--output-file {file}: {error.strerror}.") from error
+    if is_folder:
         raise SourceError(f"--output-file {file} is a folder. Name a file in it, for example {file / 'report.html'}.")
     if not file.absolute().parent.is_dir():
         raise SourceError(f"--output-file {file}: the folder {file.absolute().parent} doesn't exist. Create it first.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,6 +95,18 @@ def cluster(name: str, taken_at: datetime | None, problem: str = "") -> dict[str
     return {"cluster": name, "taken_at": taken_at, "problem": problem}
 
 
+def test_two_runs_at_once(tmp_path: Path) -> None:
+    """A reader gets the file of one of them, and both end."""
+    file, texts = tmp_path / "page.html", [letter * 500_000 for letter in (b"a", b"b")]
+    publish(texts[0], file)
+    with ThreadPoolExecutor(2) as pool:
+        ends = [pool.submit(publish, text, file) for _ in range(50) for text in texts]
+        while not all(each.done() for each in ends):
+            assert file.read_bytes() in texts
+    assert [each.result() for each in ends] == [None] * 100
+    assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
+
+
 def test_the_file_is_whole(tmp_path: Path) -> None:
     """It replaces the old one, and nothing else is left; where it cannot be, that is said."""
     file = tmp_path / "spark_assign.prom"
@@ -101,6 +114,11 @@ def test_the_file_is_whole(tmp_path: Path) -> None:
     publish(expose(figures()), file)
     assert file.read_bytes().endswith(b"# EOF\n")
     assert [each.name for each in tmp_path.iterdir()] == ["spark_assign.prom"]
-    for wrong in (tmp_path / "no" / "folder.prom", tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / ".spark_assign.prom.partial").symlink_to(victim)
+    publish(b"new", file)
+    assert (file.read_bytes(), victim.read_text()) == (b"new", "mine")
+    for wrong in (tmp_path / "no" / "folder.prom", tmp_path, Path("/"), tmp_path / ("n" * 300)):
         with pytest.raises(SourceError, match="Can't write"):
             publish(b"", wrong)
