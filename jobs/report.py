@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import sample_run, stored_history
+from spark_assign.cli.job_tables import sample_run, stored_history, stored_plan
 from spark_assign.cli.locations import PATH, require_input
 from spark_assign.cli.options import fail_on, fleet_or_sample, input_options, stored_run
 from spark_assign.cli.owners import group_filter_options, read_owners, run_with_owners
@@ -142,7 +142,7 @@ def main(options: Options) -> int:
     if options.sample:
         options.fleet = fleet_or_sample(options, __file__)
         options.plan, options.history = (sample_run(spark, __file__, job) for job in ("plan", "history"))
-    plan = read_run(spark, *split_run_id(options.plan), schemas=REPORTED_PLAN_TABLES) if options.plan else None
+    plan = stored_plan(spark, options.plan, REPORTED_PLAN_TABLES) if options.plan else None
     select = partial(run_with_owners, owners=owners, teams=options.owner, groups=options.group)
     plan = select(plan) if plan else None
     simulations = {name: stored(spark, "simulation", place) for name, place in named(options.simulation)}
@@ -216,6 +216,12 @@ def stored(spark: SparkSession, job: str, place: str) -> StoredRun:
     """Returns a stored run of a job: the one that is named after an @, or the one that finished last."""
     place, run_id = split_run_id(place)
     found = read_run(spark, place, run_id, schemas=OF_JOBS[job])
+    ended, wanted = found.manifest.content.get("outcome"), {"comparison": "compare", "simulation": "simulate"}.get(job)
+    writer = ended.get("job", wanted) if isinstance(ended, dict) else wanted
+    if wanted and writer != wanted:  # both have a table comparison
+        raise SourceError(
+            f"{place}, run {found.manifest.run_id}, is of the job {writer}. Name a run of the job {wanted}"
+        )
     table, others = OTHERWISE.get(job, ("", {}))
     if table in found.manifest.rows:
         found = read_run(spark, place, found.manifest.run_id, schemas={**OF_JOBS[job], **others})

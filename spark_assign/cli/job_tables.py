@@ -205,6 +205,18 @@ def stored_history(spark: SparkSession, location: str) -> StoredRun:
     return run
 
 
+def stored_plan(spark: SparkSession, location: str, schemas: Mapping[str, StructType]) -> StoredRun:
+    """Returns the stored plan of `LOCATION[@RUN_ID]`; without a run, the one that finished last.
+
+    Raises:
+        SourceError: there is no run, or it lacks a table that every plan has.
+    """
+    run = read_run(spark, *split_run_id(location), schemas=schemas)
+    if missing := [name for name in ("metrics", "rejected") if name not in run.tables]:
+        raise SourceError(f"{location} has no table {', '.join(missing)}. Name a run of the job plan")
+    return run
+
+
 def read_topologies(values: Sequence[str]) -> dict[str, str]:
     """Returns the text of each topology that `--topology GROUP=FILE` gives, by group ID. Raises ConfigError."""
     topologies = {}
