@@ -194,6 +194,10 @@ def test_runs_of_other_jobs(
         caplog.clear()
         assert main(["--plan", f"{tmp_path}@r"]) == 2
         assert f"{tmp_path}@r has no table metrics. Name a run of the job plan" in caplog.text
+    nulls = stored.tables["metrics"].withColumn("members", F.lit(None).cast("long"))
+    write_run({"metrics": nulls, "rejected": stored.tables["rejected"]}, f"{tmp_path}/null", run_id="r", tables=[])
+    assert job.main(["--plan", f"{tmp_path}/null@r", "--output-file", str(tmp_path / "x.html")]) == 2
+    assert "metrics.members: null or out of range" in caplog.text
     assert compare.main(["--sample", "--output", str(tmp_path / "compared"), "--run-id", "r"]) == 0
     assert job.main(["--simulation", str(tmp_path / "compared"), "--output-file", str(tmp_path / "x.html")]) == 2
     assert "is of the job compare. Name a run of the job simulate" in caplog.text
