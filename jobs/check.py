@@ -8,7 +8,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import sample_run, store_run, stored_history
+from spark_assign.cli.job_tables import sample_run, store_run, stored_history, stored_plan
 from spark_assign.cli.notifications import notify, notify_options
 from spark_assign.cli.options import (
     exit_codes,
@@ -86,8 +86,7 @@ def main(options: Options) -> int:
     thresholds = AlertLimits(**given_parameters(options, AlertLimits))
     plan = drifted = history = None
     if options.plan:
-        location, run_id = split_run_id(options.plan)
-        plan = read_run(spark, location, run_id, schemas=STORED_PLAN_TABLES)
+        plan = stored_plan(spark, options.plan, STORED_PLAN_TABLES)
         name_clusters_of(*plan.tables.values())
         drifted = _drifted_groups(options, spark)
         of_plan = {name: getattr(thresholds, name) for name in OF_PLANS}
@@ -96,7 +95,7 @@ def main(options: Options) -> int:
         if of_streams and f"{STREAMS}metrics" in plan.tables:
             found.append(streams_alerts(plan.tables[f"{STREAMS}metrics"], **of_streams))
         outcome.run_id, outcome.attempt = plan.manifest.run_id, plan.manifest.attempt
-        outcome.locations["plan"] = location
+        outcome.locations["plan"] = split_run_id(options.plan)[0]
         names.append(plan.manifest.run_id)
     if options.history:
         history = stored_history(spark, options.history)

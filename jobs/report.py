@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_assign.cli.job import Options, job, spark_session
-from spark_assign.cli.job_tables import sample_run, stored_history
+from spark_assign.cli.job_tables import sample_run, stored_history, stored_plan
 from spark_assign.cli.locations import PATH, require_input
 from spark_assign.cli.options import fail_on, fleet_or_sample, input_options, stored_run
 from spark_assign.cli.owners import group_filter_options, read_owners, run_with_owners
@@ -140,7 +142,7 @@ def main(options: Options) -> int:
     if options.sample:
         options.fleet = fleet_or_sample(options, __file__)
         options.plan, options.history = (sample_run(spark, __file__, job) for job in ("plan", "history"))
-    plan = read_run(spark, *split_run_id(options.plan), schemas=REPORTED_PLAN_TABLES) if options.plan else None
+    plan = stored_plan(spark, options.plan, REPORTED_PLAN_TABLES) if options.plan else None
     select = partial(run_with_owners, owners=owners, teams=options.owner, groups=options.group)
     plan = select(plan) if plan else None
     simulations = {name: stored(spark, "simulation", place) for name, place in named(options.simulation)}
@@ -196,9 +198,15 @@ def check_file(file: Path) -> None:
     """Checks before the report is computed whether the file can be written.
 
     Raises:
-        SourceError: the file is a folder, or its folder doesn't exist.
+        SourceError: the file is a folder, its folder doesn't exist, or its name can't be one.
     """
-    if file.is_dir():
+    try:
+        is_folder = stat.S_ISDIR(os.stat(file).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        is_folder = False
+    except OSError as error:
+        raise SourceError(f"--output-file {file}: {error.strerror}.") from error
+    if is_folder:
         raise SourceError(f"--output-file {file} is a folder. Name a file in it, for example {file / 'report.html'}.")
     if not file.absolute().parent.is_dir():
         raise SourceError(f"--output-file {file}: the folder {file.absolute().parent} doesn't exist. Create it first.")
@@ -208,6 +216,12 @@ def stored(spark: SparkSession, job: str, place: str) -> StoredRun:
     """Returns a stored run of a job: the one that is named after an @, or the one that finished last."""
     place, run_id = split_run_id(place)
     found = read_run(spark, place, run_id, schemas=OF_JOBS[job])
+    ended, wanted = found.manifest.content.get("outcome"), {"comparison": "compare", "simulation": "simulate"}.get(job)
+    writer = ended.get("job", wanted) if isinstance(ended, dict) else wanted
+    if wanted and writer != wanted:  # both have a table comparison
+        raise SourceError(
+            f"{place}, run {found.manifest.run_id}, is of the job {writer}. Name a run of the job {wanted}"
+        )
     table, others = OTHERWISE.get(job, ("", {}))
     if table in found.manifest.rows:
         found = read_run(spark, place, found.manifest.run_id, schemas={**OF_JOBS[job], **others})

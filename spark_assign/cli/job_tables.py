@@ -6,6 +6,7 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +24,7 @@ from spark_assign.stores.run_store import read_run, write_run
 from spark_assign.tables.errors import ConfigError, SourceError
 from spark_assign.tables.groups import INPUT_TABLES, REQUIRED_TABLES
 from spark_assign.tables.history import HISTORY_TABLES, REPLAY_TABLES
+from spark_assign.tables.schema_check import with_keys
 from spark_assign.tables.simulation import EVENTS
 
 if TYPE_CHECKING:
@@ -203,6 +205,20 @@ def stored_history(spark: SparkSession, location: str) -> StoredRun:
     if "rebalances" not in run.tables:
         raise SourceError(f"{location} has no history of groups, but {', '.join(sorted(run.tables))}")
     return run
+
+
+def stored_plan(spark: SparkSession, location: str, schemas: Mapping[str, StructType]) -> StoredRun:
+    """Returns the stored plan of `LOCATION[@RUN_ID]`; without a run, the one that finished last.
+
+    Raises:
+        SourceError: there is no run, or it lacks a table that every plan has.
+    """
+    run = read_run(spark, *split_run_id(location), schemas=schemas)
+    if missing := [name for name in ("metrics", "rejected") if name not in run.tables]:
+        raise SourceError(f"{location} has no table {', '.join(missing)}. Name a run of the job plan")
+    names = [name for name in ("metrics", "rejected", "assignment_slices") if name in run.tables]
+    checked = {name: with_keys(name, run.tables[name], schemas[name]) for name in names}  # a null fails a query
+    return replace(run, tables={**run.tables, **checked})
 
 
 def read_topologies(values: Sequence[str]) -> dict[str, str]:

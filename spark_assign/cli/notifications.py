@@ -94,7 +94,7 @@ def _message(begun: Sequence[Alert], ended: Sequence[Alert]) -> dict[str, Any]:
 def _read(file: str) -> dict[tuple[str, ...], Alert]:
     try:
         system, path = file_system(file)
-        with system.open_input_stream(path) as stream:
+        with system.open_input_stream(path, compression=None) as stream:
             content = json.loads(stream.read())
         if content["version"] != VERSION:
             raise KeyError("version")

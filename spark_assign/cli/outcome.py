@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -117,15 +118,21 @@ def write_text(text: str, file: str) -> None:
 
     try:
         system, path = file_system(file)
-        above, _, name = path.rpartition("/")
+        above = path.rpartition("/")[0]
         system.create_dir(above)
         # An object store shows a file only when it is closed. Elsewhere, the complete file is renamed.
         in_place = system.type_name in _OBJECT_STORES or (system.type_name == "local" and is_special(path))
-        partial = path if in_place else join(above, f".{name}.{secrets.token_hex(6)}")
-        with system.open_output_stream(partial) as stream:
-            stream.write(text.encode())
-        if partial != path:
-            system.move(partial, path)
+        partial = path if in_place else join(above, f".{secrets.token_hex(6)}.partial")
+        try:
+            with system.open_output_stream(partial, compression=None) as stream:
+                stream.write(text.encode())
+            if partial != path:
+                system.move(partial, path)
+        except (OSError, pa.ArrowException):
+            with suppress(OSError):
+                if partial != path:
+                    system.delete_file(partial)
+            raise
     except (pa.ArrowException, ValueError) as error:
         raise OSError(f"pyarrow can't write to {file}: {error}") from error
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -115,11 +115,15 @@ def _outcome(
         print(f"{step.key} has already ended with exit code {stored['exit_code']}", flush=True)
         return stored
     print(f"{step.job} {' '.join(step.words)}", flush=True)
-    file.unlink(missing_ok=True)
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise SparkAssignError(f"{file} can't be replaced: {error.strerror}. Remove it.") from error
+    started = datetime.now(UTC).isoformat()
     exit_code = run(step, ["--outcome", str(file)])
     if exit_code in STOPS:  # the signal was for all steps
         raise STOPS[exit_code][0]
-    return _read(file) or {"exit_code": exit_code, "started_at": "", "finished_at": "", "error": None}
+    return _read(file) or {"exit_code": exit_code, "started_at": started, "finished_at": "", "error": None}
 
 
 def _read(file: Path) -> StepOutcome | None:
@@ -127,6 +131,8 @@ def _read(file: Path) -> StepOutcome | None:
     if not file.is_file():  # a pipe would be read forever
         return None
     with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
+        if not file.is_file():
+            return None
         outcome: StepOutcome = json.loads(file.read_text(encoding="utf-8"))
         times = [datetime.fromisoformat(outcome[name]) for name in ("started_at", "finished_at")]
         message, code = (outcome["error"] or {"message": ""})["message"], outcome["exit_code"]

@@ -26,7 +26,7 @@ from spark_assign.replicas.reassignment import LOG_DIR_LISTS, Reassignment
 from spark_assign.spark.arrow_batches import sorted_rows
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.stores.cluster_folders import one_folder
-from spark_assign.stores.locations import file_system, join
+from spark_assign.stores.locations import file_system, files_below, join
 from spark_assign.tables.errors import ConfigError
 from spark_assign.tables.replicas import PLACEMENT, TOOL_FILES
 
@@ -133,11 +133,9 @@ def write_tool_files(files: DataFrame, folder: str) -> list[str]:
     Returns:
         Paths of the written files, sorted.
     """
-    from pyarrow import fs
-
     system, base = file_system(folder)
-    for file in system.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True)):
-        if file.is_file and _TOOL_FILE_NAME.fullmatch(file.base_name):
+    for file in files_below(system, base, follow_links=False):
+        if _TOOL_FILE_NAME.fullmatch(file.base_name):
             system.delete_file(file.path)
     written = []
     for row in files.toLocalIterator():

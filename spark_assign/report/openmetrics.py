@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -162,7 +163,7 @@ def publish(text: bytes, file: Path) -> None:
     Raises:
         SourceError: the file can't be written.
     """
-    partial = file.with_name(f".{file.name[:200]}.{secrets.token_hex(4)}.partial")  # of this writer only
+    partial = file.absolute().parent / f".{secrets.token_hex(6)}.partial"  # two runs at once have files of their own
     try:
         if is_special(str(file)):
             file.write_bytes(text)
@@ -170,7 +171,8 @@ def publish(text: bytes, file: Path) -> None:
         partial.write_bytes(text)
         partial.replace(file)
     except OSError as error:
-        partial.unlink(missing_ok=True) if partial.parent.is_dir() else None
+        with suppress(OSError):
+            partial.unlink()
         raise SourceError(f"Can't write {file}: {error.strerror}. The parent folder must exist.") from error
 
 

@@ -24,6 +24,7 @@ from spark_assign.stores.run_store import (
     manifest_content,
     new_attempt,
     newest_row,
+    read_manifest,
     replaced_error,
     safe_run_id,
 )
@@ -61,8 +62,9 @@ def write_rows(
     from pyarrow import parquet
 
     run_id, started = safe_run_id(run_id), time.monotonic()
-    previous = newest_row(manifest_rows(folder) or (), run_id)
-    attempt = new_attempt(None if previous is None else previous["attempt"])
+    row = newest_row(manifest_rows(folder) or (), run_id)
+    previous = None if row is None else read_manifest(str(folder), row, row["finished_at"])
+    attempt = new_attempt(None if previous is None else previous.attempt)
     try:
         for table, rows in tables.items():
             table_folder = folder / table / f"run_id={run_id}" / f"attempt={attempt}"
@@ -75,7 +77,7 @@ def write_rows(
         content = manifest_content("parquet", inputs, counts)
         if outcome is not None:
             content["outcome"] = dict(outcome(counts, _cannot_read))
-        finished_at = finish_time(EPOCH if previous is None else previous["finished_at"])
+        finished_at = finish_time(EPOCH if previous is None else previous.finished_at)
         manifest = Manifest(run_id, attempt, finished_at, round(time.monotonic() - started, 3), content)
         append_manifest(folder, manifest.row)
     except Exception as error:

@@ -15,6 +15,10 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from spark_assign.stores.locations import local_path
+from spark_assign.tables.errors import SourceError
+
+MAX_MANIFEST_BYTES = 64 << 20
+"""Maximum size of a file of the manifest. A run has one, of some kilobytes."""
 
 
 def local_folder(location: str) -> Path | None:
@@ -35,12 +39,19 @@ def append_manifest(folder: Path, row: Mapping[str, Any]) -> None:
     temporary.replace(manifest / f"{row['attempt']}.json")
 
 
+def too_large(file: Any) -> SourceError:
+    """Returns the error for a file of the manifest that no job has written."""
+    return SourceError(f"{file} has more than {MAX_MANIFEST_BYTES:,} bytes. Remove it, and store the run again")
+
+
 def manifest_rows(folder: Path) -> list[dict[str, Any]] | None:
-    """Returns all rows of the manifest, or None if it contains files that only Spark can read."""
+    """Returns all rows of the manifest, or None if it contains files that only Spark can read. Raises SourceError."""
     files = [file for file in (folder / "manifest").glob("*") if file.name[0] not in "._"]
     if not all(file.suffix == ".json" and file.is_file() for file in files):
         return None
     try:
+        if large := next((file for file in files if file.stat().st_size > MAX_MANIFEST_BYTES), None):
+            raise too_large(large)
         rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
         found = [{**row, "finished_at": datetime.fromisoformat(row["finished_at"])} for row in rows]
         names = [row[name] for row in found for name in ("run_id", "attempt", "content")]

@@ -43,7 +43,7 @@ from spark_assign.stores.file_faults import (
     problem_of,
     shortened,
 )
-from spark_assign.stores.locations import for_spark, local_path
+from spark_assign.stores.locations import MAX_DEPTH, for_spark, local_path
 from spark_assign.stores.typed_text import json_text, json_value, noun, parse_column, parse_json
 from spark_assign.tables.errors import SourceError
 
@@ -58,8 +58,8 @@ _NULL = "void"
 """The type of a column that some writers give to a file with only nulls in it."""
 LOST = "lost+found"
 """A folder of a file system, which only its administrator can list."""
-MAX_ENTRIES, MAX_DEPTH = 1_000_000, 16
-"""Maximum number of files and folders in the folder of a fleet or of a table, and of folders in each other."""
+MAX_ENTRIES = 1_000_000
+"""Maximum number of files and folders in the folder of a fleet or of a table."""
 UNREADABLE_SUFFIXES = (".lz4", ".snappy", ".deflate")
 """Suffixes of compressed files that only Spark can read."""
 

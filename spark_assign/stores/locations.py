@@ -13,10 +13,14 @@ import time
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
+from spark_assign.tables.errors import SourceError
+
 if TYPE_CHECKING:
     from pyarrow import fs
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
+MAX_DEPTH = 16
+"""Maximum number of folders in each other below a location."""
 
 
 def is_path(location: str) -> bool:
@@ -54,6 +58,30 @@ def file_system(location: str) -> tuple[fs.FileSystem, str]:
     if local is not None:
         return fs.LocalFileSystem(), local
     return fs.FileSystem.from_uri(re.sub(r"^s3[an]://", "s3://", location))  # type: ignore[no-any-return]
+
+
+def files_below(system: fs.FileSystem, base: str, *, follow_links: bool) -> list[fs.FileInfo]:
+    """Returns the files in a folder and in its folders; none if there is no folder.
+
+    Raises:
+        SourceError: links are in a circle, or folders are too deep in each other.
+        OSError: a folder can't be listed.
+    """
+    from pyarrow import fs
+
+    if system.type_name != "local":
+        found = system.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True))
+        return [each for each in found if each.is_file]
+    paths: list[str] = []
+    errors: list[OSError] = []
+    for folder, _, names in os.walk(base, followlinks=follow_links, onerror=errors.append):
+        if folder.count(os.sep) > base.count(os.sep) + MAX_DEPTH:
+            raise SourceError(f"{base} has more than {MAX_DEPTH} folders in each other. Remove links to folders above")
+        paths += [path for path in (os.path.join(folder, name) for name in names) if os.path.isfile(path)]
+    for error in errors:
+        if not isinstance(error, FileNotFoundError):  # another process has removed it
+            raise error
+    return list(system.get_file_info(paths))
 
 
 def is_special(path: str) -> bool:

@@ -21,7 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_assign.stores.locations import file_system, join
+from spark_assign.stores.local_parquet import MAX_MANIFEST_BYTES, too_large
+from spark_assign.stores.locations import file_system, files_below, join
 from spark_assign.stores.run_store import unreadable_manifest
 from spark_assign.stores.targets import CatalogTarget
 from spark_assign.tables.errors import SourceError, reason
@@ -124,13 +125,11 @@ def remove(spark: SparkSession | None, attempts: Iterable[StoredAttempt]) -> Non
 
 def _in_folder(location: str) -> Iterator[StoredAttempt]:
     """Returns the attempts of a folder and the folders in it, by their files and the manifest."""
-    from pyarrow import fs
-
     files, base = file_system(location)
     base = base.rstrip("/")
     finished: dict[tuple[str, str, str], datetime] = {}
     sizes: dict[tuple[str, str, str], int] = defaultdict(int)
-    for info in files.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True)):
+    for info in files_below(files, base, follow_links=True):
         path = info.path.removeprefix(f"{base}/")
         folder, is_manifest, name = f"/{path}".rpartition("/manifest/")
         if is_manifest and name.endswith(".json") and name[0] not in "._":
@@ -140,7 +139,7 @@ def _in_folder(location: str) -> Iterator[StoredAttempt]:
                     finished[folder.strip("/"), f"{row['run_id']}", f"{row['attempt']}"] = at
                 except (KeyError, OverflowError, TypeError, ValueError) as error:
                     raise unreadable_manifest(join(location, folder.strip("/")).rstrip("/")) from error
-        elif (match := _ATTEMPT.search(path)) and info.type == fs.FileType.File:
+        elif match := _ATTEMPT.search(path):
             folder = path[: match.start()].rstrip("/").rpartition("/")[0]
             sizes[folder, match["run_id"], match["attempt"]] += info.size
     for key in {*finished, *sizes}:
@@ -152,7 +151,10 @@ def _in_folder(location: str) -> Iterator[StoredAttempt]:
 def _rows(files: Any, path: str) -> list[dict[str, Any]]:
     """Returns the rows of a file of the manifest."""
     with files.open_input_stream(path) as stream:
-        return [json.loads(line) for line in stream.read().decode().splitlines()]
+        content = stream.read(MAX_MANIFEST_BYTES + 1)
+    if len(content) > MAX_MANIFEST_BYTES:
+        raise too_large(path)
+    return [json.loads(line) for line in content.decode().splitlines()]
 
 
 def _remove_files(location: str, attempts: Iterable[StoredAttempt]) -> None:
@@ -163,8 +165,8 @@ def _remove_files(location: str, attempts: Iterable[StoredAttempt]) -> None:
     base = base.rstrip("/")
     keys = {(each.run_id, each.attempt) for each in attempts}
     for info in files.get_file_info(fs.FileSelector(f"{base}/manifest", allow_not_found=True)):
-        is_rows = info.base_name.endswith(".json") and info.base_name[0] not in "._"
-        if is_rows and {(row["run_id"], row["attempt"]) for row in _rows(files, info.path)} <= keys:
+        is_rows = info.is_file and info.base_name.endswith(".json") and info.base_name[0] not in "._"
+        if is_rows and {(f"{row['run_id']}", f"{row['attempt']}") for row in _rows(files, info.path)} <= keys:
             files.delete_file(info.path)
     for table in files.get_file_info(fs.FileSelector(base)):
         for run_id, attempt in keys if table.type == fs.FileType.Directory else ():

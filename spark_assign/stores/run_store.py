@@ -363,7 +363,7 @@ def _newest(target: FolderTarget | CatalogTarget, run_id: str | None) -> Manifes
     rows = target.manifest_rows()
     if rows is not None:
         row = newest_row(rows, run_id)
-        return None if row is None else _manifest(target.output, row, row["finished_at"])
+        return None if row is None else read_manifest(target.output, row, row["finished_at"])
     frame = target.manifest()
     if frame is None:
         return None
@@ -383,7 +383,7 @@ def _newest_of_frame(output: str, frame: DataFrame, run_id: str | None) -> Manif
         last_rows = finished.orderBy(F.desc("micros"), F.desc("attempt")).limit(1).collect()  # one row at most
         run_id = last_rows[0]["run_id"] if last_rows else ""
     newest_rows = finished.where(F.col("run_id") == run_id).orderBy(F.desc("attempt")).limit(1).collect()  # one row
-    return _manifest(output, newest_rows[0], newest_rows[0]["micros"]) if newest_rows else None
+    return read_manifest(output, newest_rows[0], newest_rows[0]["micros"]) if newest_rows else None
 
 
 def newest_row(rows: Sequence[Mapping[str, Any]], run_id: str | None) -> Mapping[str, Any] | None:
@@ -418,7 +418,7 @@ def unreadable_manifest(output: str) -> SourceError:
     )
 
 
-def _manifest(output: str, row: Any, finished_at: datetime | int) -> Manifest:
+def read_manifest(output: str, row: Any, finished_at: datetime | int) -> Manifest:
     """Returns a Manifest from a row.
 
     Args:

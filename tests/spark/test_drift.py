@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_assign import Fleet, find_drift, plan
 from spark_assign.spark.engine import cached
 from spark_assign.tables.comparison import DRIFT_TABLES
-from spark_assign.tables.errors import SourceError
+from spark_assign.tables.errors import SourceError, find_row_fault
 from tests.spark.fleets import fleet, kept, tuples
 
 pytestmark = [pytest.mark.spark, pytest.mark.keeps_cached]
@@ -140,6 +141,27 @@ def test_a_plan_against_what_is_owned(sides: tuple[Fleet, Fleet]) -> None:
     assert dict(tuples(found.groups, "group_id", "max_over_mean_after")) == by_metrics
     with pytest.raises(SourceError, match="has no table metrics, rejected"):
         find_drift(before, {"assignment_slices": planned.assignment_slices})
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("assignment_slices", "count", "2147483647"),
+        ("assignment_slices", "step", "0"),
+        ("assignment_slices", "first", "-1"),
+        ("metrics", "cluster", "null"),
+    ],
+)
+def test_a_stored_plan_with_a_wrong_row(spark: SparkSession, table: str, column: str, value: str) -> None:
+    """It is named, and no slice is expanded beyond what a topic can have."""
+    planned = plan(make(spark, {"t": 4}, {"g": {"a": [("t", 0)], "b": []}}), "range")
+    stored = {name: getattr(planned, name) for name in ("assignment_slices", "metrics", "rejected")}
+    wrong = stored[table].withColumn(column, F.expr(value).cast(stored[table].schema[column].dataType))
+    with pytest.raises(Exception, match="faulty row") as error:
+        find_drift(stored, {**stored, table: wrong}).groups.collect()
+    fault = find_row_fault(error.value)
+    assert fault is not None
+    assert (fault.faults[0].table, fault.faults[0].column) == (table, "count" if "slices" in table else column)
 
 
 @pytest.mark.once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from pyspark.sql import functions as F
 
 pytest.importorskip("jinja2", reason="reports are an extra")
 
+from jobs import check, compare
 from jobs import report as job
 from spark_assign import Fleet, Plan, find_drift, plan
 from spark_assign.connect import simulate_connect
@@ -173,8 +175,32 @@ def test_the_job_on_stored_plans(
     )
     assert [path.name for path in tmp_path.iterdir()] == ["out.html"]
     assert job.main([*arguments, f"{place}@other"]) == 2
-    for wrong in (str(tmp_path), "/no/where.html"):
+    for wrong in (str(tmp_path), "/no/where.html", str(tmp_path / ("n" * 300))):
         assert job.main(["--plan", place, "--output-file", wrong]) == 2
+
+
+@pytest.mark.once
+def test_runs_of_other_jobs(
+    spark: SparkSession, stored: StoredRun, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A plan without a table that every plan has, and a run of another job that has a table of the same name."""
+    write_run({name: stored.tables[name] for name in ("metrics", "rejected")}, str(tmp_path), run_id="r", tables=[])
+    [file] = (tmp_path / "manifest").iterdir()
+    row = json.loads(file.read_text())
+    content = json.loads(row["content"])
+    del content["tables"]["metrics"]
+    file.write_text(json.dumps(row | {"content": json.dumps(content)}))
+    for main in (job.main, check.main):
+        caplog.clear()
+        assert main(["--plan", f"{tmp_path}@r"]) == 2
+        assert f"{tmp_path}@r has no table metrics. Name a run of the job plan" in caplog.text
+    nulls = stored.tables["metrics"].withColumn("members", F.lit(None).cast("long"))
+    write_run({"metrics": nulls, "rejected": stored.tables["rejected"]}, f"{tmp_path}/null", run_id="r", tables=[])
+    assert job.main(["--plan", f"{tmp_path}/null@r", "--output-file", str(tmp_path / "x.html")]) == 2
+    assert "metrics.members: null or out of range" in caplog.text
+    assert compare.main(["--sample", "--output", str(tmp_path / "compared"), "--run-id", "r"]) == 0
+    assert job.main(["--simulation", str(tmp_path / "compared"), "--output-file", str(tmp_path / "x.html")]) == 2
+    assert "is of the job compare. Name a run of the job simulate" in caplog.text
 
 
 def test_the_job_without_anything(caplog: pytest.LogCaptureFixture) -> None:

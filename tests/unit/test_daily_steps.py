@@ -15,7 +15,7 @@ import pytest
 
 from jobs import daily
 from spark_assign.cli.outcome import Outcome
-from spark_assign.cli.steps import StepOutcome, run_steps
+from spark_assign.cli.steps import Step, StepOutcome, run_steps
 from spark_assign.tables.errors import ConfigError, SparkAssignError
 from tests.cases import cases
 
@@ -138,6 +138,22 @@ def test_a_damaged_outcome_is_none(steps: Steps, tmp_path: Path, text: str) -> N
     (tmp_path / "d" / "steps" / "check.json").unlink()
     os.mkfifo(tmp_path / "d" / "steps" / "check.json")
     assert steps.run(tmp_path)[1] == ["check"]
+
+
+def test_an_outcome_that_is_no_file(steps: Steps, tmp_path: Path) -> None:
+    """A pipe is replaced, and for a folder, the error names it. Without an outcome, a step has its start."""
+    steps.run(tmp_path)
+    file = tmp_path / "d" / "steps" / "check.json"
+    file.unlink()
+    os.mkfifo(file)
+    assert steps.run(tmp_path)[1] == ["check"]
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(SparkAssignError, match=r"check\.json can't be replaced"):
+        steps.run(tmp_path)
+    found: dict[str, StepOutcome] = {}
+    run_steps([[Step("snapshot", [])]], tmp_path / "other", 1, lambda *_: 0, found)
+    assert datetime.fromisoformat(found["snapshot"]["started_at"]).tzinfo
 
 
 def test_without_a_plan_there_is_no_page(steps: Steps, tmp_path: Path) -> None:

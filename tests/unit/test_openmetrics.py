@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,20 +95,16 @@ def cluster(name: str, taken_at: datetime | None, problem: str = "") -> dict[str
     return {"cluster": name, "taken_at": taken_at, "problem": problem}
 
 
-def test_two_writers_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One begins while the other one writes: the last one wins, and no file is mixed or left."""
-    file, write = tmp_path / "a.html", Path.write_bytes
-
-    def written(path: Path, text: bytes) -> int:
-        size = write(path, text)
-        if text == b"first":
-            publish(b"second", file)
-            assert file.read_bytes() == b"second"
-        return size
-
-    monkeypatch.setattr(Path, "write_bytes", written)
-    publish(b"first", file)
-    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"first"]
+def test_two_runs_at_once(tmp_path: Path) -> None:
+    """A reader gets the file of one of them, and both end."""
+    file, texts = tmp_path / "page.html", [letter * 500_000 for letter in (b"a", b"b")]
+    publish(texts[0], file)
+    with ThreadPoolExecutor(2) as pool:
+        ends = [pool.submit(publish, text, file) for _ in range(50) for text in texts]
+        while not all(each.done() for each in ends):
+            assert file.read_bytes() in texts
+    assert [each.result() for each in ends] == [None] * 100
+    assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
 
 
 def test_the_file_is_whole(tmp_path: Path) -> None:
@@ -117,6 +114,11 @@ def test_the_file_is_whole(tmp_path: Path) -> None:
     publish(expose(figures()), file)
     assert file.read_bytes().endswith(b"# EOF\n")
     assert [each.name for each in tmp_path.iterdir()] == ["spark_assign.prom"]
-    for wrong in (tmp_path / "no" / "folder.prom", tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / ".spark_assign.prom.partial").symlink_to(victim)
+    publish(b"new", file)
+    assert (file.read_bytes(), victim.read_text()) == (b"new", "mine")
+    for wrong in (tmp_path / "no" / "folder.prom", tmp_path, Path("/"), tmp_path / ("n" * 300)):
         with pytest.raises(SourceError, match="Can't write"):
             publish(b"", wrong)

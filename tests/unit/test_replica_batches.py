@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from spark_assign.replicas.batch_schedule import Bandwidth, schedule_batches
-from spark_assign.replicas.kafka_tool_files import to_tool_files
+from spark_assign.replicas.kafka_tool_files import to_tool_files, write_tool_files
 from spark_assign.tables.errors import ConfigError
 from tests.cases import tuples
 
@@ -163,3 +165,20 @@ def test_bandwidths_that_say_nothing(wrong: dict[str, Any]) -> None:
         Bandwidth(throttle=1, headroom=1.0)
     with pytest.raises(ConfigError):
         Bandwidth(throttle=1, measured_rate=0)
+
+
+def test_files_behind_links_stay(tmp_path: Path) -> None:
+    """Files of an earlier plan are removed, but not those of another folder; links in a circle end."""
+    (tmp_path / "c").mkdir()
+    (tmp_path / "other").mkdir()
+    for file in ("c/reassign-001.json", "other/reassign-001.json"):
+        (tmp_path / file).touch()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "c").rename(tmp_path / "out" / "c")
+    for name in ("a", "b"):
+        (tmp_path / "out" / name).symlink_to(tmp_path / "out")
+    (tmp_path / "out" / "x").symlink_to(tmp_path / "other")
+    nothing: Any = SimpleNamespace(toLocalIterator=lambda: iter(()))
+    assert write_tool_files(nothing, str(tmp_path / "out")) == []
+    left = [(tmp_path / folder / "reassign-001.json").exists() for folder in ("other", "out/c")]
+    assert left == [True, False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,39 @@ def test_a_manifest_that_no_job_has_written(tmp_path: Path, change: dict[str, An
     assert pruned(place) == code
     assert victim.is_dir()
     assert sorted({run_id for _, run_id, _ in runs(place)} if left else []) == left
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "problem"),
+    [
+        ("links", 2, "has more than 16 folders in each other"),
+        ("large", 2, "has more than 67,108,864 bytes"),
+        ("pipe", 0, ""),
+        ("list", 0, ""),
+    ],
+)
+def test_what_others_have_put_there(
+    tmp_path: Path, kind: str, code: int, problem: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Links in a circle, a file without end, a pipe, and a name that is a list neither hold the job nor end it raw."""
+    for run_id, days in (("old", 40), ("new", 1)):
+        attempt = stored(tmp_path, run_id, days)
+    file = tmp_path / "manifest" / "x.json"
+    if kind == "links":
+        for name in ("a", "b"):
+            (tmp_path / name).symlink_to(tmp_path)
+    elif kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "large":
+        file.touch()
+        os.truncate(file, 1 << 32)
+        with pytest.raises(SourceError, match=problem):
+            local_parquet.manifest_rows(tmp_path)
+    else:
+        row = {"run_id": ["x"], "attempt": attempt, "finished_at": "2020-01-01T00:00:00+00:00", "content": "{}"}
+        file.write_text(json.dumps(row))
+    assert pruned(tmp_path) == code
+    assert problem in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,19 @@ def test_a_damaged_row_of_the_manifest_is_wrong_input(change: dict[str, Any]) ->
     """It names the location, and leads to no other folder."""
     good = {"format": "parquet", "inputs": {}, "versions": {}, "tables": {"a": {"rows": 1}}}
     row = {"run_id": "r", "attempt": new_attempt(), "duration_s": 1.0, "content": json.dumps(good), "finished_at": 1}
-    assert run_store._manifest("out", row, 1).rows == {"a": 1}
+    assert run_store.read_manifest("out", row, 1).rows == {"a": 1}
     row |= change
     with pytest.raises(SourceError, match=r"^out: the manifest has a row that can't be read"):
-        run_store._manifest("out", row, row["finished_at"])
+        run_store.read_manifest("out", row, row["finished_at"])
+
+
+@cases(
+    "change", {"attempt": "x"}, {"attempt": "99991231T235959999999Z-a"}, {"finished_at": "9999-12-31T23:59:59+00:00"}
+)
+def test_a_damaged_row_is_not_replaced(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Its attempt would have no successor."""
+    write_rows({"a": []}, tmp_path, run_id="r", inputs={}, schemas=TABLES)
+    [file] = (tmp_path / "manifest").iterdir()
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(SourceError, match="the manifest has a row that can't be read"):
+        write_rows({"a": []}, tmp_path, run_id="r", inputs={}, schemas=TABLES)

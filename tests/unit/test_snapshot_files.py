@@ -173,6 +173,18 @@ def test_no_cluster_is_overwritten_by_another(tmp_path: Path) -> None:
         snapshot_files.write_folder(of("eu", "E"), tmp_path, "json")
 
 
+def test_what_others_have_put_there(tmp_path: Path) -> None:
+    """A folder with the name of a table, and links in a circle in the place of another cluster, end no snapshot."""
+    own = replace(_snapshot(), source={"kafka_cluster_id": "A"})
+    snapshot_files.write_folder(own, tmp_path)
+    (tmp_path / "cluster=prod" / "topics.csv").mkdir()
+    (tmp_path / "cluster=loop").symlink_to("cluster=loop")
+    (tmp_path / "cluster=eu").mkdir()
+    (tmp_path / "cluster=eu" / "taken=1").symlink_to("taken=1")
+    snapshot_files.write_folder(own, tmp_path)
+    assert len([*(tmp_path / "cluster=prod").glob("taken=*")]) == 2
+
+
 @pytest.mark.parametrize("name", ["a/../b", "..", "a b", "naïve", "x=y", "100%", "*?[a]{b}", "n" * 500, "é" * 200])
 def test_odd_names(tmp_path: Path, name: str) -> None:
     """Every name has one folder of its own, right in that of the fleet."""
@@ -213,7 +225,7 @@ def test_lists_of_names_in_csv(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "taken", ['"x"', "5", "null", '"2026-01-01T00:00:00"', '{"a": 1}', '"0001-01-01T00:00:00+14:00"']
+    "taken", ['"x"', "5", "null", '"2026-01-01T00:00:00"', '"0001-01-01T00:00:00+14:00"', '{"a": 1}']
 )
 def test_a_summary_whose_time_is_none(tmp_path: Path, taken: str) -> None:
     """The cluster has no snapshot, and the other clusters of `daily` are reported."""

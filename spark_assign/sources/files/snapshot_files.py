@@ -72,11 +72,7 @@ def write_folder(snapshot: Snapshot, fleet: str | Path, format: str = "parquet")
 
 def last_taken(fleet: str | Path, key: str, cluster: str) -> datetime | None:
     """Returns the time of a cluster's snapshot in the folder of a fleet, or None if there is none that can be read."""
-    home = Path(fleet) / folder_name(key, cluster)
-    try:
-        return _taken_at(_summary(home / newest(_names(home))))
-    except OSError:
-        return None
+    return _taken_at(_newest_summary(Path(fleet) / folder_name(key, cluster)))
 
 
 def summarized(folder: Path) -> tuple[str, datetime | None] | None:
@@ -126,7 +122,7 @@ def _check_other_names(fleet: Path, snapshot: Snapshot) -> None:
     """Raises ConfigError if the fleet has the Kafka cluster under another name, because it would be planned twice."""
     own = snapshot.source.get("kafka_cluster_id")
     for home in fleet.glob(f"{KEYS[0]}=*") if own else ():
-        summary = _summary(home / newest(_names(home)))
+        summary = _newest_summary(home)
         if _id(summary) == own and summary.get("cluster") != snapshot.cluster:
             raise ConfigError(
                 f"{fleet} has this Kafka cluster (id {own}) already, as {summary.get('cluster')}. "
@@ -168,6 +164,14 @@ def _summary(folder: Path) -> dict[str, Any]:
     return summary if isinstance(summary, dict) else {}
 
 
+def _newest_summary(home: Path) -> dict[str, Any]:
+    """Returns the summary of the newest snapshot in the folder of a cluster; {} without one that can be read."""
+    try:
+        return _summary(home / newest(_names(home)))
+    except OSError:  # links in a circle, or a folder of another user
+        return {}
+
+
 def _visible(folder: Path) -> list[str]:
     """Returns the names in a folder, sorted, without hidden ones."""
     try:
@@ -201,7 +205,8 @@ def _replace(home: Path, write: Callable[[Path], None]) -> None:
         elif name.startswith(TAKEN) and name < previous:
             _remove(home / name)
         elif previous and name.endswith(FORMATS):  # tables in the folder itself, which are replaced
-            (home / name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # a folder of that name stays, and isn't read
+                (home / name).unlink()
 
 
 def _remove(folder: Path, *, unless_younger_s: float = 0) -> None:

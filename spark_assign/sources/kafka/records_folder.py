@@ -132,9 +132,8 @@ class RecordsFolder:
         end = json.dumps({"cluster": self._cluster, "positions": self.positions})
         schema = _SCHEMA.with_metadata({_METADATA: end.encode()})
         target = self._folder / f"records-{self._num_files + 1:09}.parquet"
-        partial = (
-            self._folder / f".records-{secrets.token_hex(6)}"
-        )  # Spark and pyarrow ignore names that start with a dot
+        # Spark and pyarrow ignore names that start with a dot.
+        partial = self._folder / f".records-{secrets.token_hex(6)}"
         try:
             with partial.open("wb") as file:
                 pq.write_table(pa.concat_tables([_SCHEMA.empty_table(), *tables]).cast(schema), file)
