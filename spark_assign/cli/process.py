@@ -11,12 +11,10 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from spark_assign.sources.time_limit import within
-
 INTERRUPTED, TERMINATED, CLOSED = 130, 143, 141
 """Exit codes after SIGINT (Ctrl-C), SIGTERM, and SIGPIPE, as shells report them."""
 EXIT_SECONDS = 30.0
-"""Maximum time for what is to be done at the end of a process that ends at once."""
+"""Maximum time for the functions that Python calls at the end of a process (`atexit`), if it ends at once."""
 
 
 class Terminated(BaseException):
@@ -113,13 +111,14 @@ def leave(exit_code: int) -> None:
     """Ends the process at once after a signal, if other threads would keep it alive until their jobs end; and after an
     error, if the embedded engine runs: Python aborts a process at whose end a thread of the engine runs a function.
 
-    Temporary files are removed first, and then the session ends, which can wait forever: Ctrl-C can leave a lock of a
-    client of Spark Connect held.
+    Temporary files are removed before. The end of the session has a limit in time, because Ctrl-C can leave a lock held
+    in a client of Spark Connect, and then it would wait forever.
     """
     alive = [each for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
     if (exit_code in STOPS and alive) or (exit_code and "pysail" in sys.modules):
-        with contextlib.suppress(TimeoutError):
-            within(EXIT_SECONDS, atexit._run_exitfuncs)
+        at_end = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
+        at_end.start()
+        at_end.join(EXIT_SECONDS)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(exit_code)

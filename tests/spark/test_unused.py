@@ -232,6 +232,9 @@ def test_usage(words: list[str], message: str, caplog: Any, capsys: pytest.Captu
     assert message in f"{caplog.text} {capsys.readouterr().err}"
 
 
-def test_a_snapshot_without_columns_that_it_need_not_have(spark: SparkSession) -> None:
-    """Leaders, sizes, and policies are unknown, as in the sample."""
+def test_a_snapshot_without_columns_that_it_need_not_have(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer says what isn't known."""
     assert job.main(["unused", "--fleet", "conf/sample-fleet"]) == 0
+    assert "Not known:\n  growth: take a new snapshot" in capsys.readouterr().out

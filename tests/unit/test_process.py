@@ -102,7 +102,7 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path, words: list[str], flushes: b
 
 
 def test_what_hangs_at_the_end_is_left() -> None:
-    """As the client of a session does whose lock Ctrl-C has left held. What was registered later was called before."""
+    """A client of Spark Connect hangs if Ctrl-C has left a lock of it held. Temporary files are removed before."""
     program = """
 import atexit, sys, threading
 from spark_assign.cli import process
