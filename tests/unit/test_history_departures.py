@@ -253,8 +253,8 @@ def test_many_members_of_one_client_id() -> None:
     assert time.process_time() - start < 4
     again = [
         generation(n, 3_000 * n, [(member("a", session_timeout_ms=None), range(50))] if n % 2 else [])
-        for n in range(2_000)
+        for n in range(4_000)
     ]
-    timeline = past(*again, commits={number: [0, 6_000_000] for number in range(50)}, group_type="consumer")
-    assert len(find_departures(timeline)) == 999
+    timeline = past(*again, commits={number: [0, 12_000_000] for number in range(50)}, group_type="consumer")
+    assert len(find_departures(timeline)) == 1_999
     assert time.process_time() - start < 8

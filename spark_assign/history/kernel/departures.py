@@ -41,8 +41,10 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import reduce
+from itertools import accumulate, pairwise
 from operator import attrgetter
+from typing import NamedTuple
 
 from spark_assign.history.kernel.timeline import (
     CommitInterval,
@@ -56,8 +58,6 @@ from spark_assign.history.kernel.timeline import (
 LEFT, CRASHED, RESTARTED, STILL_MEMBER, UNKNOWN = "left", "crashed", "restarted", "active", "unknown"
 SURE, LIKELY, GUESS = "sure", "likely", "guess"
 
-_MAX_INTERVALS = 100
-"""Maximum number of a member's intervals of ownership that are evidence: a member can return ten thousand times."""
 HEARTBEAT_MS = 5_000
 """Default of group.consumer.heartbeat.interval.ms; classic clients default to 3 s, and a third of a session at most.
 The last heartbeat of a member of a consumer group can be this long before its last commit."""
@@ -153,10 +153,11 @@ class _CommitEvidence:
 
     def __init__(self, timeline: Timeline, thresholds: HistoryThresholds) -> None:
         self.timeline, self.thresholds = timeline, thresholds
-        self.ownership: dict[str, list[OwnershipInterval]] = defaultdict(list)
+        ownership: dict[str, list[OwnershipInterval]] = defaultdict(list)
         for interval in timeline.ownership:
             if interval.role == "partition":
-                self.ownership[interval.member_id].append(interval)
+                ownership[interval.member_id].append(interval)
+        self.commits = {name: _MemberCommits(owned, self._find_last) for name, owned in ownership.items()}
         self.remaining_silence: dict[tuple[int, int], int] = {}
 
     def judge(self, missing: _MissingMember) -> tuple[str, str]:
@@ -171,7 +172,7 @@ class _CommitEvidence:
             without_evidence = UNKNOWN, GUESS
         else:
             without_evidence = CRASHED, GUESS if skips_generations else LIKELY
-        silence = self._find_silence(self.ownership[member.member_id], at_ms)
+        silence = self._find_silence(member.member_id, at_ms)
         if silence is None:
             return without_evidence
         # The last heartbeat of a member of a consumer group can be one interval before its last commit.
@@ -206,10 +207,7 @@ class _CommitEvidence:
         if key not in self.remaining_silence:
             current_ids = {member.member_id for member in generation.members}
             silences = (
-                self._find_silence(
-                    [each for each in self.ownership[member.member_id] if each.end_ms is None or each.end_ms >= at_ms],
-                    at_ms,
-                )
+                self._find_silence(member.member_id, at_ms, is_owner=True)
                 for member in previous.members
                 if member.member_id in current_ids
             )
@@ -221,39 +219,90 @@ class _CommitEvidence:
             self.remaining_silence[key] = max(regular, default=0)
         return self.remaining_silence[key]
 
-    def _find_silence(self, ownership: Sequence[OwnershipInterval], at_ms: int) -> _CommitSilence | None:
-        """Returns the silence of the last intervals (in the order of their starts) before `at_ms`; None if nothing was
-        committed for them.
+    def _find_silence(self, member_id: str, at_ms: int, *, is_owner: bool = False) -> _CommitSilence | None:
+        """Returns the silence of a member at `at_ms`; None if nothing was committed for what it owned before.
+
+        Args:
+            is_owner: only partitions that it owns at that time count.
         """
-        min_ms: list[int] = []
-        max_ms: list[int] = []
-        commit_intervals_ms: list[float] = []
-        num_before = bisect_left(ownership, at_ms, key=attrgetter("start_ms"))
-        for owned in ownership[max(num_before - _MAX_INTERVALS, 0) : num_before]:
-            end = at_ms if owned.end_ms is None else min(at_ms, owned.end_ms)
-            for partition in owned.partitions:
-                intervals = self.timeline.commits.get((owned.topic, partition), ())
-                index = bisect_right(intervals, end, key=attrgetter("start_ms")) - 1
-                if index < 0:
-                    continue
-                last = intervals[index]
-                # An interval that continues has a commit within the threshold of any moment.
-                newest = min(last.end_ms, end)
-                oldest = newest if last.end_ms <= end else max(end - self.thresholds.commit_gap_ms, last.start_ms)
-                commit_intervals_ms += _mean_commit_interval(last, intervals[index - 1] if index else None)
-                if newest >= owned.start_ms:  # Earlier commits were another owner's.
-                    min_ms.append(at_ms - newest)
-                    max_ms.append(at_ms - max(oldest, owned.start_ms))
-        if not min_ms:
+        if member_id not in self.commits:
             return None
-        return _CommitSilence(min(min_ms), min(max_ms), min(commit_intervals_ms, default=None))
+        last = self.commits[member_id].before(at_ms, is_owner=is_owner)
+        if last.newest_ms == _NEVER:
+            return None
+        return _CommitSilence(at_ms - last.newest_ms, at_ms - last.oldest_ms, last.interval_ms)
+
+    def _find_last(self, owned: OwnershipInterval, end: int) -> _LastCommits:
+        """Returns the last commits up to `end` of the partitions in an interval of ownership."""
+        found = _LastCommits()
+        for partition in owned.partitions:
+            intervals = self.timeline.commits.get((owned.topic, partition), ())
+            index = bisect_right(intervals, end, key=attrgetter("start_ms")) - 1
+            if index < 0:
+                continue
+            last = intervals[index]
+            # An interval that continues has a commit within the threshold of any moment.
+            newest = min(last.end_ms, end)
+            oldest = newest if last.end_ms <= end else max(end - self.thresholds.commit_gap_ms, last.start_ms)
+            mean_ms = _mean_commit_interval(last, intervals[index - 1] if index else None)
+            is_own = newest >= owned.start_ms  # Earlier commits were another owner's.
+            times = (newest, max(oldest, owned.start_ms)) if is_own else (_NEVER, _NEVER)
+            found = _both(found, _LastCommits(*times, mean_ms))
+        return found
 
 
-def _mean_commit_interval(interval: CommitInterval, previous: CommitInterval | None) -> list[float]:
-    """Returns the mean time between commits of a partition, in milliseconds; empty if there is a single commit."""
+_NEVER = -1 << 63
+
+
+class _LastCommits(NamedTuple):
+    """The last commits of some partitions: the latest one was at `oldest_ms` or later, and at `newest_ms` or earlier.
+
+    `interval_ms` is the shortest mean time between their commits; None if none has several.
+    """
+
+    newest_ms: int = _NEVER
+    oldest_ms: int = _NEVER
+    interval_ms: float | None = None
+
+
+def _both(one: _LastCommits, other: _LastCommits) -> _LastCommits:
+    intervals = [each for each in (one.interval_ms, other.interval_ms) if each is not None]
+    return _LastCommits(
+        max(one.newest_ms, other.newest_ms), max(one.oldest_ms, other.oldest_ms), min(intervals, default=None)
+    )
+
+
+class _MemberCommits:
+    """The last commits of a member at any time. A member can return ten thousand times, so what it owned until then is
+    read once."""
+
+    def __init__(
+        self, ownership: Sequence[OwnershipInterval], find_last: Callable[[OwnershipInterval, int], _LastCommits]
+    ) -> None:
+        self._owned, self._find_last = sorted(ownership, key=attrgetter("start_ms")), find_last
+        self._latest_ends = [*accumulate((_end(each) for each in self._owned), max)]
+        ended = sorted((each for each in ownership if each.end_ms is not None), key=_end)
+        self._ends = [_end(each) for each in ended]
+        self._of_ended = [*accumulate((find_last(each, _end(each)) for each in ended), _both, initial=_LastCommits())]
+
+    def before(self, at_ms: int, *, is_owner: bool) -> _LastCommits:
+        """Returns the last commits for what the member owned before `at_ms`, or still owned then (`is_owner`)."""
+        first = bisect_left(self._latest_ends, at_ms)
+        started = self._owned[first : bisect_left(self._owned, at_ms, key=attrgetter("start_ms"))]
+        still = (self._find_last(each, at_ms) for each in started if _end(each) >= at_ms)
+        ended = _LastCommits() if is_owner else self._of_ended[bisect_left(self._ends, at_ms)]
+        return reduce(_both, still, ended)
+
+
+def _end(owned: OwnershipInterval) -> int:
+    return -_NEVER if owned.end_ms is None else owned.end_ms
+
+
+def _mean_commit_interval(interval: CommitInterval, previous: CommitInterval | None) -> float | None:
+    """Returns the mean time between commits of a partition, in milliseconds; None if there is a single commit."""
     if interval.commits > 1:
-        return [(interval.end_ms - interval.start_ms) / (interval.commits - 1)]
-    return [] if previous is None else [interval.start_ms - previous.end_ms]
+        return (interval.end_ms - interval.start_ms) / (interval.commits - 1)
+    return None if previous is None else interval.start_ms - previous.end_ms
 
 
 # --- returns ------------------------------------------------------------------------------------------------------
