@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,12 +17,11 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 def family(process: int) -> list[int]:
     """A process and all that descend from it."""
+    children: list[int] = []
     try:
-        children = [
-            int(child)
-            for task in Path(f"/proc/{process}/task").iterdir()
-            for child in (task / "children").read_text().split()
-        ]
+        for task in Path(f"/proc/{process}/task").iterdir():
+            with suppress(OSError):  # the thread has ended since, but not its process
+                children += map(int, (task / "children").read_text().split())
     except OSError:
         return []
     return [process, *(one for child in children for one in family(child))]
