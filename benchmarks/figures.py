@@ -138,13 +138,14 @@ def _cells(fleets: list[list[dict[str, Any]]]) -> tuple[str, ...]:
 
 
 def _joined(measures: list[str]) -> str:
-    """Returns the measures, with the words at their end that they share only once."""
-    words = [measure.split() for measure in measures]
+    """Returns the different measures, with the words at their end that they share only once."""
+    words = [measure.split() for measure in dict.fromkeys(measures)]
     shared = 0
     while len(words) > 1 and shared < min(map(len, words)) - 1 and len({each[-1 - shared] for each in words}) == 1:
         shared += 1
     heads = [" ".join(each[: len(each) - shared]) for each in words]
-    return " ".join((", ".join(head.rstrip(",") for head in heads), *words[0][len(words[0]) - shared :]))
+    separator = "; " if any("," in head.rstrip(",") for head in heads) else ", "
+    return " ".join((separator.join(head.rstrip(",") for head in heads), *words[0][len(words[0]) - shared :]))
 
 
 def _short(figure: float) -> str:

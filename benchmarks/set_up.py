@@ -9,9 +9,9 @@ from benchmarks.bench import Bench, Result
 from benchmarks.processes import run_process
 
 WAYS = {
-    "uv, locked": {"SPARK_ASSIGN_INSTALLER": "uv"},
-    "pip, locked": {"SPARK_ASSIGN_INSTALLER": "pip"},
-    "pip, not locked": {"SPARK_ASSIGN_INSTALLER": "pip", "SPARK_ASSIGN_LOCK": "no"},
+    "with uv": {"SPARK_ASSIGN_INSTALLER": "uv"},
+    "with pip": {"SPARK_ASSIGN_INSTALLER": "pip"},
+    "with pip, no lock": {"SPARK_ASSIGN_INSTALLER": "pip", "SPARK_ASSIGN_LOCK": "no"},
 }
 
 
@@ -28,4 +28,4 @@ def set_up(bench: Bench) -> None:
             for folder in (place, kept):
                 shutil.rmtree(folder, ignore_errors=True)
     for name, seconds in spent.items():
-        bench.report(Result(f"set-up, {name}", "spark,kafka", statistics.median(seconds), "s"))
+        bench.report(Result(f"set-up {name}", "spark,kafka", statistics.median(seconds), "s"))
