@@ -76,15 +76,16 @@ def _stored(folder: Path) -> list[dict[str, Any]]:
 
 def test_rows_replace_those_of_the_same_run(tmp_path: Path) -> None:
     """Finished later than what they replace, also where the clock was ahead; runs of another name stay."""
+    write_rows({"costs": [COST]}, tmp_path, run_id="one", inputs={}, schemas=SCHEMAS)
     manifest = tmp_path / "manifest"
-    manifest.mkdir()
-    ahead = {"run_id": "one", "attempt": "0", "finished_at": "2199-01-01T00:00:00.000001Z", "content": "{}"}
-    (manifest / "part-0.json").write_text(json.dumps(ahead) + "\n")
+    (first,) = manifest.glob("*.json")
+    ahead = json.loads(first.read_text()) | {"finished_at": "2199-01-01T00:00:00.000001Z"}
+    first.write_text(json.dumps(ahead) + "\n")
     for run_id, rows in (("one", [COST]), ("other", [COST]), ("one", [COST, COST])):
         write_rows({"costs": rows}, tmp_path, run_id=run_id, inputs={"scenario": "90x10"}, schemas=SCHEMAS)
     assert len(_stored(tmp_path)) == 3
     written = [json.loads(file.read_text()) for file in sorted(manifest.glob("2*.json"))]
-    assert [row["run_id"] for row in written] == ["one", "other", "one"]
+    assert [row["run_id"] for row in written] == ["one", "one", "other", "one"]
     assert written[-1]["finished_at"] == "2199-01-01T00:00:00.000003+00:00"
     assert json.loads(written[-1]["content"])["tables"] == {"costs": {"rows": 2}}
 
