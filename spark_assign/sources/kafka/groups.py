@@ -303,6 +303,7 @@ def _add_group(
         for task in member.tasks:
             rows.add("tasks", group_id=group_id, member_id=member_id, **task)
     rows.add_subscriptions(group_id, {member.columns["member_id"]: member.topics for member in group.members})
+    rows.add_subscriptions(group_id, {member.columns["member_id"]: member.matched for member in group.members})
 
 
 def read_classic_members(
