@@ -17,6 +17,7 @@ from kafka.net.transport import KafkaTCPTransport
 
 from jobs import snapshot
 from spark_assign.sources.auth.secret import Secret
+from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import cluster_snapshot as kafka
 from spark_assign.sources.kafka import connection as kafka_connection
 from spark_assign.sources.kafka import offsets as kafka_offsets
@@ -171,6 +172,14 @@ def test_an_offset_that_no_log_has() -> None:
     leaders = {("t", n): 1 for n in range(len(at))}
     found = kafka_offsets._request_from_leaders(connection, leaders, leaders, kafka_offsets.LATEST, 0, "read")
     assert {partition: each.offset for (_, partition), each in found.items()} == {2: -1, 3: 0, 4: 7}
+
+
+def test_partitions_that_nobody_has() -> None:
+    """A megabyte that a leader assigns names a quarter of a million of them, each of which was a row of offsets."""
+    rows = SnapshotRows("c")
+    rows.add_owned("g", "m", [*(("t", number) for number in range(9)), ("gone", 1), ("gone", 2)])
+    found = kafka._partitions(rows, {"g": {("gone", 2): 5, ("other", 1): 6}}, {("t", 0): 1, ("t", 1): 1})
+    assert found == {"g": {("t", 0), ("t", 1), ("gone", 2)}}
 
 
 @pytest.mark.parametrize("servers", [":::,,,", "[::1", "b:", "b:x"])
