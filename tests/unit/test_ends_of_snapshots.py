@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import socket
 import subprocess
 import sys
@@ -172,6 +173,16 @@ def test_an_offset_that_no_log_has() -> None:
     leaders = {("t", n): 1 for n in range(len(at))}
     found = kafka_offsets._request_from_leaders(connection, leaders, leaders, kafka_offsets.LATEST, 0, "read")
     assert {partition: each.offset for (_, partition), each in found.items()} == {2: -1, 3: 0, 4: 7}
+
+
+def test_a_step_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """Of bounded length: a leader can assign topics of any name."""
+    caplog.set_level(logging.INFO, "spark_assign.snapshot")
+    names = ["a\n02:31:53 all groups are read", "b" * 100_000]
+    snapshot._progress(SimpleNamespace(clusters=None))(kafka_connection.unseen_topics_text(names))
+    [text] = caplog.messages
+    assert text.startswith("topics that groups own are not shown to this user")
+    assert (r"a\n02" in text, "\n" in text, len(text) < 2_100) == (True, False, True)
 
 
 def test_partitions_that_nobody_has() -> None:
