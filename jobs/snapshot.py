@@ -37,10 +37,12 @@ from spark_assign.sources.kafka import describe_text
 from spark_assign.sources.kafka.connection import ClusterConnection
 from spark_assign.sources.kafka.loads import LoadReadOptions
 from spark_assign.stores.cluster_folders import KEYS
-from spark_assign.tables.errors import ConfigError, SourceError
+from spark_assign.stores.file_faults import shortened
+from spark_assign.tables.errors import ConfigError, SourceError, in_one_line
 from spark_assign.tables.parameters import Param, parameter_fields
 
 log = logging.getLogger("spark_assign.snapshot")
+_MAX_STEP = 2_000
 
 
 EXIT_CODES = "Exit codes: 0 success; 2 invalid options, settings, or files; 3 no cluster was read, or writing failed."
@@ -188,7 +190,8 @@ def main(options: Options) -> int:
         print(visible(f"snapshot: not read: {error}", also="\n"), file=sys.stderr)
     written = store_snapshot("snapshot", options, snapshot)
     options.outcome.rows = snapshot.rows()
-    print(f"{snapshot.cluster}: " + ", ".join(f"{n} {table}" for table, n in snapshot.rows().items()))
+    counts = ", ".join(f"{n} {table}" for table, n in snapshot.rows().items())
+    print(in_one_line(f"{snapshot.cluster}: {counts}"))
     print(f"written to {written}")
     return 0
 
@@ -289,8 +292,11 @@ def _kafka_snapshot(options: Options) -> Snapshot:
 
 
 def _progress(options: Options) -> Callable[[str], None]:
-    """Returns where the steps of a snapshot are logged: the steps of several snapshots at a time would be mixed."""
-    return log.debug if options.clusters else log.info
+    """Returns where the steps of a snapshot are logged: the steps of several snapshots at a time would be mixed. A step
+    is one line of bounded length, because its names are those of strangers.
+    """
+    write = log.debug if options.clusters else log.info
+    return lambda text: write("%s", in_one_line(shortened(text, _MAX_STEP)))
 
 
 def _loads(options: Options) -> LoadReadOptions | None:

@@ -536,7 +536,7 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
     def cell(value: Any) -> Any:
         if isinstance(value, list | dict):
-            return json.dumps(value)
+            value = json.dumps(value)
         if not isinstance(value, str):
             return value
         return visible(_FORMULA.sub("'", value))

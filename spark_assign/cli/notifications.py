@@ -107,12 +107,20 @@ def _read(file: str) -> dict[tuple[str, ...], Alert]:
         ) from error
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Makes a redirect an error: the message isn't sent where it leads, and Python would read all of its body."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
 def _post(url: str, message: Mapping[str, Any]) -> None:
     request = urllib.request.Request(
         url, json.dumps(message).encode(), {"Content-Type": "application/json"}, method="POST"
     )
+    opener = urllib.request.build_opener(_NoRedirect)
     try:
-        within(TIMEOUT_SECONDS, lambda: urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS).close())
+        within(TIMEOUT_SECONDS, lambda: opener.open(request, timeout=TIMEOUT_SECONDS).close())
     except (OSError, ValueError, http.client.HTTPException) as error:  # the last ones repeat the URL
         reason = f"status {error.code}" if isinstance(error, urllib.error.HTTPError) else type(error).__name__
         raise OSError(f"--notify: {urlsplit(url).hostname} didn't accept the alerts: {reason}") from None

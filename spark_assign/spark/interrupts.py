@@ -69,3 +69,4 @@ def _make_calls(calls: Calls) -> None:
             answers.put((call(), None))
         except BaseException as error:
             answers.put((None, error))
+        del each, call, answers  # until the next call, they would keep a request with the rows of a table

@@ -16,6 +16,7 @@ If one of these steps is ambiguous, the application has no subtopologies but a p
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
@@ -353,8 +354,12 @@ def _find_state(members: Sequence[DecodedMember], sources: Mapping[str, int]) ->
 def _internal_topics(topics: Mapping[str, int], application_id: str, group_ids: Collection[str]) -> dict[str, int]:
     """Returns the topics with names that start with this ID, and with no longer one of another group."""
     prefix = f"{application_id}-"
-    longer = tuple(f"{other}-" for other in group_ids if other.startswith(prefix))
-    return {name: n for name, n in topics.items() if name.startswith(prefix) and not name.startswith(longer)}
+    longer = {other for other in group_ids if other.startswith(prefix)}
+
+    def is_of_longer(name: str) -> bool:
+        return bool(longer) and any(name[: dash.start()] in longer for dash in re.finditer("-", name))
+
+    return {name: n for name, n in topics.items() if name.startswith(prefix) and not is_of_longer(name)}
 
 
 def _count_standbys(members: Sequence[DecodedMember], subtopologies: Sequence[_Row]) -> tuple[int, list[str]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import importlib
 import json
 import re
 import tomllib
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +16,8 @@ from typing import Any
 import pytest
 import yaml
 from airflow.sdk import DAG
-from spark_assign_airflow.factory import asset
+from jinja2.sandbox import SandboxedEnvironment
+from spark_assign_airflow.factory import as_template, asset
 
 from tests.airflow.conftest import NOTIFIER, ROOT, imported
 from tests.cases import keyed
@@ -160,6 +163,13 @@ def test_a_snapshot_of_each_cluster(dags: dict[str, DAG]) -> None:
         assert after.trigger_rule == "all_done"
     arguments = rendered(dags["of_clusters"].get_task("plan")).application_args
     assert importlib.import_module("jobs.plan").main.parse(arguments).fleet == "/data/out/snapshots"
+
+
+def test_the_name_of_a_cluster_is_no_template_and_no_pattern() -> None:
+    """Who edits the file of clusters could read connections of Airflow, or have another cluster read twice."""
+    names = ["a", "*", "[x]", "{{ conn.get('x').password }}", "{% raw %}'\\\n\"é\U0001f600{# #}"]
+    words = [SandboxedEnvironment().from_string(as_template(glob.escape(name))).render() for name in names]
+    assert [[each for each in names if fnmatchcase(each, word)] for word in words] == [[name] for name in names]
 
 
 def test_the_page_of_the_day(dags: dict[str, DAG], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,8 +82,8 @@ def test_an_outcome_is_read_as_the_job_writes_it(tmp_path: Path, scheme: str) ->
     made.ended(2)
     write(made, place)
     assert (read(place) or {})["exit_code"] == 2
-    for text in ("{", "[]", '{"exit_code": null}', '{"exit_code": 3, "error": "x"}'):
-        (tmp_path / "plan.json").write_text(text)
+    for text in ("{", "[]", '{"exit_code": null}', '{"exit_code": 3, "error": "x"}', '{"exit_code": 3}\xff'):
+        (tmp_path / "plan.json").write_bytes(text.encode("latin-1"))
         assert read(place) is None
 
 

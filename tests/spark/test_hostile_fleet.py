@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
@@ -19,6 +21,7 @@ from pyspark.sql import functions as F
 from spark_assign import Fleet, FleetError, plan
 from spark_assign.replicas import LoadGoals, ReplicaFleet, check, reassign
 from spark_assign.report.listed_groups import collected
+from spark_assign.sources.files.snapshot_catalog import last_taken
 from spark_assign.spark import subscription_lists
 from spark_assign.tables.errors import SourceError
 from tests.docs.pages import ROOT
@@ -179,3 +182,9 @@ def test_a_time_that_no_page_can_show(spark: SparkSession, micros: int) -> None:
     table = spark.createDataFrame([(micros,)], "micros long").select(F.timestamp_micros("micros").alias("start_time"))
     with pytest.raises(SourceError, match="start_time: a time isn't in the years 1 to 9999"):
         collected(table)
+    times = [("c", micros), ("c", 1_000_000), ("d", micros)]
+    stored = spark.createDataFrame(times, "cluster string, micros long")
+    stored = stored.select("cluster", F.timestamp_micros("micros").alias("taken_at"))
+    catalog: Any = SimpleNamespace(catalog=SimpleNamespace(tableExists=lambda _: True), table=lambda _: stored)
+    assert str(last_taken(catalog, "p", "cluster", "c")) == "1970-01-01 00:00:01+00:00"
+    assert last_taken(catalog, "p", "cluster", "d") is None, "which ended the snapshots of all clusters"

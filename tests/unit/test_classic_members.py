@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from spark_assign.sources.kafka import groups as kafka_groups
 from spark_assign.sources.kafka import streams_applications
 from spark_assign.sources.kafka.groups import ListedGroup
 from spark_assign.sources.kafka.offsets import LeaderOffset
-from spark_assign.streams.classic_members import Application, StreamsMember, read_application
+from spark_assign.streams.classic_members import Application, StreamsMember, _internal_topics, read_application
 from spark_assign.tables.errors import ConfigError
 from spark_assign.wire import consumer_protocol
 from tests.cases import cases, tuples
@@ -25,6 +26,15 @@ from tests.unit.test_topology import TEXT
 PROCESSES = [str(uuid.UUID(int=number)) for number in range(1, 4)]
 TOPICS = {"clicks": 3, "orders": 2, "app-counts-changelog": 2, "app-eu-sums-changelog": 3, "other": 2}
 Task = tuple[int, int]
+
+
+def test_names_of_longer_applications_take_linear_time() -> None:
+    """Groups and topics that start with one ID: each topic was compared with each group."""
+    groups = [f"app-{number}" for number in range(30_000)]
+    topics = {f"app-{number}x-changelog": 1 for number in range(30_000)}
+    start = time.process_time()
+    assert _internal_topics({**topics, "app-7-a-b-changelog": 1, "appx": 1}, "app", groups) == topics
+    assert time.process_time() - start < 2
 
 
 def report(process: str, sums: Mapping[Task, int], tags: Mapping[str, str] | None = None, version: int = 11) -> bytes:

@@ -69,6 +69,15 @@ def test_temporary_errors_are_retried(pauses: list[float]) -> None:
     assert pauses == [0.5, 3]
 
 
+def test_no_retry_after_ends_the_retries(pauses: list[float]) -> None:
+    """One with more digits than Python parses, and one in a year that it doesn't have."""
+    moods: list[Any] = [(503, b"", {"Retry-After": text}) for text in ("9" * 5_000, "Mon, 01 Jan 20255 00:00:00 GMT")]
+    moods += [(503, b"", {"Retry-After": "soon"}), {"access_token": "t"}]
+    with serving({"/token": lambda before: moods[before]}) as stub:
+        assert Tokens(_endpoint(stub.url)).token() == "t"
+    assert pauses == [0.5, 1, 2]
+
+
 @cases(
     "answer message",
     ((401, {"error": "invalid_client"}), r"no token \(401 Unauthorized, invalid_client\)\. Check the client's id"),
@@ -81,6 +90,7 @@ def test_temporary_errors_are_retried(pauses: list[float]) -> None:
     ((200, b"[" * 100_000), "the answer has no access_token"),
     ((400, {"error": "x" * 100_000}), r"Bad Request, x{1000}…\)"),
     ((200, {"access_token": "\x01", "expires_in": 10**400}), "it doesn't return a bearer token"),
+    ((200, b"[" + b"[]," * 400_000 + b"[]]"), "the answer is too large"),
 )
 def test_no_token(answer: Any, message: str) -> None:
     """The endpoint is named, what it said, and what to do."""

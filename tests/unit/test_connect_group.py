@@ -153,6 +153,23 @@ def test_the_group_is_found_by_its_workers() -> None:
         _taken(_groups(other), [], ["none"])
 
 
+def test_a_member_whose_url_is_none() -> None:
+    """Anyone can join a group of this type: it is not the group of the workers, and the cluster is read."""
+    other = _group(*(_member(f"connect-{n}", assignment([]), url=url) for n, url in enumerate(("http://[", "x"))))
+    other.group_id = "other"
+    assert _taken(_groups(_settled(), other))["clusters"]["group_id"].to_pylist() == ["connect"]
+    assert {worker.rest_worker_id for worker in _described(other).workers} == {"http://[", "x"}
+
+
+def test_an_error_is_short() -> None:
+    """Names are those of strangers."""
+    with serving(connect_stub.cluster({}) | {"/": connect_stub.ROOT | {"kafka_cluster_id": "x" * 100_000}}) as stub:
+        targets, groups = parse_targets([f"prod={stub.url}"]), ConnectGroups("kafka-1", {}, {})
+        with pytest.raises(SourceError, match="meet in Kafka cluster xxx") as error:
+            connect.snapshot(targets, groups=groups)
+    assert len(str(error.value)) < 3_000
+
+
 def test_a_new_cluster_is_found_by_its_url() -> None:
     """REST names no worker where nothing runs."""
     with serving(connect_stub.cluster({})) as stub:

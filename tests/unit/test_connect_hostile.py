@@ -110,6 +110,27 @@ def test_it_costs_its_own_row(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(errors[0]) < 1_500
 
 
+@pytest.mark.parametrize("after", ["9" * 5_000, "Mon, 01 Jan 20255 00:00:00 GMT", "soon"])
+def test_no_retry_after_ends_the_snapshot(after: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One with more digits than Python parses, and one in a year that it doesn't have: the next attempt is as usual."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    pauses: list[float] = []
+    monkeypatch.setattr(rest, "wait", pauses.append)
+    moods = [(503, b"", {"Retry-After": after}), ROOT]
+    with serving(GOOD | {"/": lambda before: moods[before]}) as stub:
+        tables = cluster_snapshot.snapshot(parse_targets([f"hostile={stub.url}"]), http=HttpSettings()).tables
+    assert (tables["clusters"].num_rows, pauses) == (1, [0.5])
+
+
+def test_a_large_answer_with_an_error_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million lists take 30 times the memory of their text."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    large = b'{"message": "x", "y": [' + b"[]," * 1_000_000 + b"[]]}"
+    with serving(GOOD | {"/": (400, large)}) as hostile, serving(GOOD) as good:
+        _, _, errors = take(hostile.url, good.url)
+    assert "400 Bad Request ({" in errors[0]
+
+
 @contextmanager
 def dripping(write: Callable[[socket.socket], None]) -> Iterator[str]:
     """A server that writes as it likes to each connection, in threads that end with it."""

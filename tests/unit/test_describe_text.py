@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +200,9 @@ def test_racks(tmp_path: Path) -> None:
     (r"the JSON of kafka-log-dirs\.sh", '"logDir":"/d"', '"logDir":7'),
     (r"the JSON of kafka-log-dirs\.sh", '"logDirs"', '"logdirs"'),
     (r"a number or - under size", '"size":7', '"size":1e99'),
+    ("the JSON of kafka-log-dirs", "/d", "\\ud800"),
+    ("the JSON of kafka-log-dirs", '"E"', '"\\ud800"'),
+    ("the JSON of kafka-log-dirs", "orders-1", "\\ud800-1"),
     (r"a number", "orders-1", "orders-x"),
 )
 def test_log_directories(tmp_path: Path, found: str | None, replaced: str, by: str) -> None:
@@ -218,6 +223,21 @@ def test_log_directories(tmp_path: Path, found: str | None, replaced: str, by: s
     columns = ("topic", "partition", "broker_id", "log_dir", "bytes", "offset_lag", "is_future")
     assert _rows(read, "log_dir_replicas", *columns) == [("orders", 1, 2, "/d", 7, None, True)]
     assert (2, 1) in _rows(read, "brokers", "broker_id", "offline_log_dirs")
+
+
+@cases(
+    "kind head noise",
+    ("groups", f"GROUP {'TOPIC ' * 100_000}", "SLF4J: x"),
+    ("topics", f"Topic: kafka-a Partition: 0 Leader: 1 Replicas: 1 Isr: {'A: ' * 300_000}",
+     "Topic: kafka-a Partition: 1 Leader: --b Replicas: 1 Isr: B:"),
+)  # fmt: skip
+def test_a_line_is_not_compared_with_all_of_the_first(tmp_path: Path, kind: str, head: str, noise: str) -> None:
+    """Lines of noise took a time in proportion to the length of the header, or of the first line of the topic."""
+    files = _files(tmp_path, topics=TOPICS, long="\n".join([head, *[noise] * 3_000]))
+    groups, start = [files["long"]] if kind == "groups" else [], time.process_time()
+    with contextlib.suppress(SourceError):
+        describe_text.read([files["topics" if groups else "long"]], groups, "prod")
+    assert time.process_time() - start < 2
 
 
 def test_wrong_racks(tmp_path: Path) -> None:

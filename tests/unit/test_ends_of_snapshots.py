@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import functools
+import logging
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from kafka.errors import SaslAuthenticationFailedError
+from kafka.net.transport import KafkaTCPTransport
 
 from jobs import snapshot
+from spark_assign.sources.auth.secret import Secret
+from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka import cluster_snapshot as kafka
 from spark_assign.sources.kafka import connection as kafka_connection
+from spark_assign.sources.kafka import offsets as kafka_offsets
 from spark_assign.tables.errors import SourceError
 
 ROOT = Path(__file__).parents[2]
@@ -121,6 +128,71 @@ def test_a_broker_that_does_not_answer(
     assert files(tmp_path / "fleet") == before
 
 
+def test_a_broker_that_sends_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read is bounded, also before the length of a response is known, and while more comes in."""
+    monkeypatch.setattr(kafka_connection, "MAX_BYTES", 1 << 20)
+    read = 0
+
+    class Endless:
+        def recv(self, size: int) -> bytes:
+            nonlocal read
+            read += size
+            return bytes(size)
+
+        def fileno(self) -> int:
+            return 7
+
+        def getpeername(self) -> None:
+            raise OSError("not connected")
+
+    manager: Any = SimpleNamespace(received=0)
+    transport = KafkaTCPTransport(None, kafka_connection._CountedSocket(Endless(), manager))
+    assert transport._sock.fileno() == 7
+    data, error = transport._sock_recv()
+    assert 1 << 20 < len(data) == read == manager.received < 2 << 20
+    assert "the brokers have sent more than 1 MiB" in str(error)
+
+
+def test_an_error_of_a_broker_is_short() -> None:
+    """A broker says why it denies a login, in any number of characters."""
+    connection = object.__new__(kafka_connection.ClusterConnection)
+    connection._bootstrap_servers, connection._secrets = "b:1", [Secret("4711")]
+    text = str(connection.failed("no connection", SaslAuthenticationFailedError(f"no 4711 {'x' * 100_000}")))
+    assert "SaslAuthenticationFailedError" in text
+    assert ("4711" in text, len(text) < 2_500) == (False, True)
+
+
+def test_an_offset_that_no_log_has() -> None:
+    """It is unknown, rather than a lag beyond a long, which ended the snapshot."""
+    at = (-(1 << 63), -2, -1, 0, 7)
+    partitions = [
+        SimpleNamespace(partition_index=n, error_code=0, offset=offset, timestamp=-1) for n, offset in enumerate(at)
+    ]
+    response = SimpleNamespace(topics=[SimpleNamespace(name="t", partitions=partitions)])
+    connection: Any = SimpleNamespace(send_all=lambda requests, _: [response for _ in requests])
+    leaders = {("t", n): 1 for n in range(len(at))}
+    found = kafka_offsets._request_from_leaders(connection, leaders, leaders, kafka_offsets.LATEST, 0, "read")
+    assert {partition: each.offset for (_, partition), each in found.items()} == {2: -1, 3: 0, 4: 7}
+
+
+def test_a_step_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """Of bounded length: a leader can assign topics of any name."""
+    caplog.set_level(logging.INFO, "spark_assign.snapshot")
+    names = ["a\n02:31:53 all groups are read", "b" * 100_000]
+    snapshot._progress(SimpleNamespace(clusters=None))(kafka_connection.unseen_topics_text(names))
+    [text] = caplog.messages
+    assert text.startswith("topics that groups own are not shown to this user")
+    assert (r"a\n02" in text, "\n" in text, len(text) < 2_100) == (True, False, True)
+
+
+def test_partitions_that_nobody_has() -> None:
+    """A megabyte that a leader assigns names a quarter of a million of them, each of which was a row of offsets."""
+    rows = SnapshotRows("c")
+    rows.add_owned("g", "m", [*(("t", number) for number in range(9)), ("gone", 1), ("gone", 2)])
+    found = kafka._partitions(rows, {"g": {("gone", 2): 5, ("other", 1): 6}}, {("t", 0): 1, ("t", 1): 1})
+    assert found == {"g": {("t", 0), ("t", 1), ("gone", 2)}}
+
+
 @pytest.mark.parametrize("servers", [":::,,,", "[::1", "b:", "b:x"])
 def test_servers_that_nothing_can_have(servers: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Wrong input."""
@@ -134,6 +206,7 @@ def test_servers_that_nothing_can_have(servers: str, tmp_path: Path, caplog: pyt
         ([1, 2], "t", [1, 0], None),
         ([1, 1], "t", [0], "lists a broker twice"),
         ([-1], "t", [0], "or a negative ID"),
+        ([*range(10_001)], "t", [0], "or more than 10,000 brokers"),
         ([1], "t", [0, 0], "lacks a partition of the topic 't', or lists one twice"),
         ([1], "t", [0, 2], "lacks a partition"),
         ([1], "t", [-1], "lacks a partition"),

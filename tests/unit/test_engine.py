@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+import weakref
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -107,6 +109,18 @@ def test_the_engine_outlives_ctrl_c() -> None:
     command = [sys.executable, "-c", INTERRUPTED]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "5\n", done.stderr
+
+
+def test_no_request_is_kept() -> None:
+    """It can have the rows of a table."""
+    calls, request = CallsOfAnotherThread(), threading.Event()
+    gone = weakref.ref(request)
+    assert calls.intercept_unary_unary(lambda *_: 1, "", request) == 1
+    del request
+    end = time.monotonic() + 10
+    while gone() is not None and time.monotonic() < end:
+        time.sleep(0.01)
+    assert gone() is None
 
 
 def test_ctrl_c_leaves_no_lock_held() -> None:

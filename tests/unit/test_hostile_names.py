@@ -104,6 +104,9 @@ def test_formulas_stay_text(name: str, capsys: pytest.CaptureFixture[str]) -> No
     run_and_print("csv", Outcome("plan"), lambda: len(listed("groups", [{"group_id": f"a;{name};b"}])))
     cells = [cell for line in csv.reader(io.StringIO(capsys.readouterr().out), delimiter=";") for cell in line]
     assert cells == ["group_id", "a", f"'{name}", "b"], "as a spreadsheet reads it where the comma is decimal"
+    run_and_print("csv", Outcome("plan"), lambda: len(listed("groups", [{"group_id": "g", "members": [f";{name}"]}])))
+    cells = [cell for line in capsys.readouterr().out.splitlines() for cell in line.split(";")]
+    assert not any(cell.startswith(("=", "+", "-", "@", "\t")) for cell in cells), "also in a list"
 
 
 @pytest.mark.parametrize("cluster", [".", "..", "../../etc", "/etc/passwd", "a/../../b", "c:\\x", "x" * 3_000, "\x00"])

@@ -70,6 +70,9 @@ def test_what_was_not_accepted_is_sent_again(receiver: Receiver, tmp_path: Path)
     receiver.status = 500
     with pytest.raises(OSError, match=r"^--notify: 127\.0\.0\.1 didn't accept the alerts: status 500$"):
         send(receiver, file, alert("a"))
+    receiver.status = 302
+    with pytest.raises(OSError, match=r"^--notify: 127\.0\.0\.1 didn't accept the alerts: status 302$"):
+        send(receiver, file, alert("a"))
     with pytest.raises(OSError, match=r"^--notify: 127\.0\.0\.1 didn't accept the alerts: InvalidURL$"):
         notify("http://127.0.0.1:1/key # of the team", str(file), Outcome("check"), [alert("a")])
     receiver.status = 200
@@ -93,6 +96,26 @@ def test_one_byte_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         with pytest.raises(OSError, match=r"^--notify: 127\.0\.0\.1 didn't accept the alerts: TimeoutError$"):
             notify(url, str(tmp_path / "alerts.json"), Outcome("check"), [alert("a")])
+
+
+def test_a_redirect_without_end(tmp_path: Path) -> None:
+    """It isn't followed, which loses the message, and its body isn't read, which takes all memory."""
+    sent = 0
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            nonlocal sent
+            connection = server.accept()[0]
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(b"HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n")
+                while sent < 1 << 28:
+                    sent += connection.send(bytes(1 << 16))
+
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        with pytest.raises(OSError, match=r"didn't accept the alerts: status 302$"):
+            notify(url, str(tmp_path / "alerts.json"), Outcome("check"), [alert("a")])
+    assert sent < 1 << 28
 
 
 def test_a_long_list_is_cut_in_the_text_only(receiver: Receiver, tmp_path: Path) -> None:

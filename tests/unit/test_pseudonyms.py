@@ -84,6 +84,15 @@ def test_ids_keep_their_order_and_their_rows() -> None:
     assert sorted(filter(None, instances)) == [f"00000-{pseudonym(KEY, 'static-1')}"] * 2
 
 
+def test_a_hundred_thousand_ids_keep_their_order() -> None:
+    """Ranks with different numbers of digits would sort otherwise."""
+    rows, members = SnapshotRows("c"), [f"m{number:06}" for number in range(100_001)]
+    rows.add("subscription_lists", group_id="g", member_ids=members, topics=["t"])
+    tables = with_pseudonyms(Snapshot("c", {}, NOW, rows.tables()), KEY).tables
+    (hidden,) = tables["subscription_lists"]["member_ids"].to_pylist()
+    assert hidden == sorted(hidden)
+
+
 def test_processes_of_streams_stay_uuids() -> None:
     """The classic protocol has no others; the leader's is the same in all tables."""
     process = "00000000-0000-0000-0000-00000000000a"

@@ -169,6 +169,13 @@ def test_too_many_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         _read(tmp_path, f'{{"key":{KEY},"value":null}}\n', "records.gz")
 
 
+def test_lines_without_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte of gzip has a billion empty lines."""
+    monkeypatch.setattr(records_text, "_MAX_SIZE", 100_000)
+    with pytest.raises(ConfigError, match=r"records\.gz, line 100: more than 100,000 characters"):
+        _read(tmp_path, "\n" * 1_000_000, "records.gz")
+
+
 def test_which_files_are_text(tmp_path: Path) -> None:
     """Parquet isn't, nor are folders. A gzip file that is cut off is an error."""
     (tmp_path / "a.parquet").write_bytes(b"PAR1....PAR1")

@@ -78,6 +78,11 @@ GOOD = [*brokers(0, 1, 2, 3), partition(0, [0, 1]), partition(1, [2, 3])]
         ([partition(1, [0, 1])], "duplicate-partition", "topic=t, partition=1"),
         ([partition(2, [1, 1])], "bad-replicas", "duplicate broker, e.g. topic=t, partition=2"),
         ([partition(2, [])], "bad-replicas", "e.g. topic=t, partition=2"),
+        (
+            [*brokers(*range(4, 1_001)), partition(2, [*range(1_001)])],
+            "bad-replicas",
+            "more than 1,000 replicas of one of 3 partitions: topic=t, partition=2",
+        ),
         ([partition(2, None)], "bad-replicas", "e.g. topic=t, partition=2"),
         ([partition(2, [1, None])], "bad-replicas", "null"),
         ([partition(-1, [1])], "bad-replicas", "partition=-1"),

@@ -115,6 +115,25 @@ def test_what_fails_for_good_is_reported() -> None:
     assert set(faults) == {"a", "b", "c"}
 
 
+def test_a_group_that_cannot_be_read_stops_no_other() -> None:
+    """Of the same response, whatever its members have sent."""
+
+    def read(group: Any) -> str:
+        if group.group_id == "a":
+            raise OverflowError("too large")
+        return str(group.group_id)
+
+    def request(group_ids: list[str], **_: Any) -> list[str]:
+        return group_ids
+
+    cluster: Any = _Cluster(lambda _, ids: SimpleNamespace(groups=[SimpleNamespace(group_id=each) for each in ids]))
+    groups = {group: ListedGroup(group, broker, "consumer", None) for group, broker in cluster.coordinator.items()}
+    kind: Any = request
+    values, faults = kafka_groups.describe_groups(cluster, groups, kind, read, "described", lambda _: None)
+    assert values == {"b": "b", "c": "c"}
+    assert faults == {"a": "WireError: malformed: OverflowError: too large"}
+
+
 @cases(
     "assignor user_data generation expected",
     ("range", b"\0\0\0\0\0\0\0\5", 3, None),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from spark_assign.sources.files.snapshot import SnapshotRows
 from spark_assign.sources.kafka.group_description import GroupDescription, RegexTime, read_consumer_group
+from spark_assign.sources.kafka.groups import ListedGroup, _add_group
 from spark_assign.wire.topic_regex import TopicRegexError, topic_matcher
 from tests.cases import cases
 from tests.kafka import topic_regexes
@@ -50,7 +53,24 @@ def test_a_group_subscribes_to_what_the_broker_matches() -> None:
     """POSIX classes and Unicode categories, too, which Python's library doesn't know."""
     found = read_consumer_group(_group("[[:alpha:]]+", r"\pN+", None), ["b", "a", "12", "a1"], RegexTime())
     assert isinstance(found, GroupDescription)
-    assert [member.topics for member in found.members] == [("x", "a", "b"), ("x", "12"), ("x",)]
+    topics = [(*member.topics, *member.matched) for member in found.members]
+    assert topics == [("x", "a", "b"), ("x", "12"), ("x",)]
+
+
+def test_members_share_what_an_expression_matches() -> None:
+    """3,000 members of 3,000 topics: as a list for each member, nine million names."""
+    members = [f"m{n}" for n in range(3_000)]
+    topics, start = [f"t{n:04}" for n in range(3_000)], time.process_time()
+    tracemalloc.start()
+    found = read_consumer_group(_group(*[".*"] * len(members)), topics, RegexTime())
+    assert isinstance(found, GroupDescription)
+    rows = SnapshotRows("c")
+    _add_group(rows, ListedGroup("g", 1, "consumer", "Stable"), found, None, None)
+    lists = [(row["member_ids"], row["topics"]) for row in rows.rows["subscription_lists"]]
+    assert lists == [(members, ["x"]), (members, topics)]
+    assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    tracemalloc.stop()
+    assert time.process_time() - start < 2
 
 
 @cases("regex reason", ("((a{100}){100}){100}", "repetition"), (r"\pL{900}", "too large"), ("a\ud800", "encode"))

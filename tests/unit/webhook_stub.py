@@ -23,6 +23,7 @@ class Receiver:
                 if receiver.status == 200:
                     receiver.messages.append(json.loads(text))
                 self.send_response(receiver.status)
+                self.send_header("Location", "/other")
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from datetime import timedelta
 from pkgutil import resolve_name
 from typing import Any
@@ -104,7 +105,7 @@ def _snapshots(settings: Settings) -> Any:
         max_active_tis_per_dagrun=settings.parallel,
         map_index_template="{{ task.application_args[1] }}",
         outlets=[asset(settings.place("snapshots"))],
-    ).expand(application_args=[["--cluster", name, *to] for name in names])
+    ).expand(application_args=[["--cluster", as_template(glob.escape(name)), *to] for name in names])
 
 
 def _after_snapshots(settings: Settings) -> dict[str, Any]:
@@ -219,6 +220,12 @@ def _on_databricks(settings: Settings) -> None:
 def as_words(flags: dict[str, str]) -> list[str]:
     """Returns flags and their values as a list of arguments."""
     return [word for pair in flags.items() for word in pair]
+
+
+def as_template(text: str) -> str:
+    """Returns a template of Jinja for a text, which strangers can have written: its braces have no meaning."""
+    escaped = text.encode("unicode_escape").decode().replace("'", "\\'")
+    return f"{{{{ '{escaped}' }}}}" if "{" in text else text
 
 
 def asset(place: str) -> Asset:

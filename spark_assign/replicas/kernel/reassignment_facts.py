@@ -18,6 +18,7 @@ from spark_assign.groups.kernel.tagged_rows import InputTable, table_rows
 from spark_assign.numeric.array_types import IntArray
 from spark_assign.numeric.segmented_arrays import key_ranges
 from spark_assign.replicas.kernel.replica_cluster import NO_BROKER, ReplicaCluster
+from spark_assign.replicas.kernel.restart_order import MAX_REPLICAS
 
 LIMITS = "in_bytes_per_second", "out_bytes_per_second", "disk_bytes"
 TABLES = {
@@ -45,6 +46,10 @@ MAX_RATE = 1e12
 MOST_PARTITIONS = 1_000_000
 """Maximum number of partitions of a topic that grows, and of new partitions of a cluster; more is a typing error and
 would not fit into memory."""
+
+
+MAX_CELLS = 100_000_000
+"""Maximum number of partitions times the replicas of the longest list: the lists are rows of a matrix."""
 
 
 class RejectedError(Exception):
@@ -196,6 +201,10 @@ def _partitions(rows: pa.Table, ids: IntArray) -> tuple[list[str], IntArray, Int
     longer = np.flatnonzero(sizes > len(ids))  # before a matrix as wide as the longest row
     if len(longer):
         raise rejection("bad-replicas", "duplicate broker, e.g.", longer[0], "Remove one of them")
+    most = min(MAX_REPLICAS, MAX_CELLS // max(len(topics), 1))
+    if sizes.max(initial=0) > most:
+        problem = f"more than {most:,} replicas of one of {len(topics):,} partitions:"
+        raise rejection("bad-replicas", problem, int(sizes.argmax()), "Correct the row")
     current = np.full((len(topics), int(sizes.max(initial=1))), NO_BROKER)
     position = np.arange(len(flat)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     current[np.repeat(np.arange(len(topics)), sizes), position] = np.searchsorted(

@@ -11,6 +11,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 from urllib3 import Retry
+from urllib3.exceptions import InvalidHeader
 
 from spark_assign.sources.auth.secret import Secret
 
@@ -34,7 +35,7 @@ class _Session(requests.Session):
 
 
 class TooLargeError(Exception):
-    """Raised for a response of more than `MAX_RESPONSE_BYTES` bytes."""
+    """Raised for a response of too many bytes."""
 
 
 class Patience(Retry):
@@ -45,6 +46,13 @@ class Patience(Retry):
     def get_backoff_time(self) -> float:
         """Returns the seconds before the next attempt, from the number of previous attempts."""
         return float(min(self.backoff_max, self.backoff_factor * 2 ** (len(self.history) - 1)))
+
+    def parse_retry_after(self, retry_after: str) -> float:
+        """Returns the seconds that a header asks for; 0 if it isn't a number or a time, or none that Python has."""
+        try:
+            return super().parse_retry_after(retry_after)
+        except (InvalidHeader, ValueError, OverflowError):  # thousands of digits, or a year after 9999
+            return 0.0
 
 
 def patience(attempts: int, method: str) -> Patience:
@@ -105,15 +113,17 @@ def session(context: ssl.SSLContext, header: Secret | None = None, retries: Retr
     return http
 
 
-def body(response: requests.Response) -> bytes:
+def body(response: requests.Response, max_bytes: int | None = None) -> bytes:
     """Returns the content of a response that was requested with stream=True.
 
-    Raises TooLargeError, and TimeoutError after `MAX_RESPONSE_S`.
+    Raises TooLargeError for more than `max_bytes` (default: `MAX_RESPONSE_BYTES`), and TimeoutError after
+    `MAX_RESPONSE_S`.
     """
+    most = MAX_RESPONSE_BYTES if max_bytes is None else max_bytes
     content, end = bytearray(), time.monotonic() + MAX_RESPONSE_S
     for chunk in response.iter_content(_CHUNK_BYTES):
         content += chunk
-        if len(content) > MAX_RESPONSE_BYTES:
+        if len(content) > most:
             raise TooLargeError
         if time.monotonic() > end:
             raise TimeoutError

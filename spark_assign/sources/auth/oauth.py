@@ -35,6 +35,8 @@ _REFRESH_FACTOR = 0.8
 """Fraction of a token's lifetime after which it is renewed; the default of Kafka's sasl.login.refresh.window.factor.
 """
 _UNKNOWN_LIFE_S, _MAX_LIFE_S, _MAX_ERROR = 60, 1e9, 1_000
+_MAX_BYTES = 1 << 20
+"""Maximum size of an answer: the values of a JSON document take up to 30 times its size."""
 _EMPTY_SECRET = Secret("")
 
 
@@ -164,7 +166,7 @@ class Tokens:
                     stream=True,
                 ) as response,
             ):
-                return response, http_session.body(response)
+                return response, http_session.body(response, _MAX_BYTES)
 
         try:
             response, content = within(http_session.MAX_RESPONSE_S, respond)
@@ -172,6 +174,7 @@ class Tokens:
             raise SourceError(f"{endpoint.url}: the answer is too large. Is it a token endpoint?") from None
         except (requests.RequestException, OSError) as error:
             error_text = hidden(str(http_session.cause(error)) or type(error).__name__, [endpoint.client_secret])
+            error_text = shortened(error_text, _MAX_ERROR)
             raise SourceError(
                 f"{endpoint.url}: no token ({error_text}). Check {URL}, proxies, and for its "
                 "certificate the options ssl.truststore.… of sasl.jaas.config."
@@ -189,7 +192,8 @@ class Tokens:
         if response.status_code != 200:
             given = (str(fields[key]) for key in ("error", "error_description") if fields.get(key))
             error_text = " ".join(shortened(text, _MAX_ERROR) for text in given)
-            text = f"{response.status_code} {response.reason}" + (f", {error_text}" if error_text else "")
+            reason = shortened(response.reason or "", _MAX_ERROR)
+            text = f"{response.status_code} {reason}" + (f", {error_text}" if error_text else "")
             raise SourceError(
                 f"{endpoint.url}: no token ({hidden(text, [endpoint.client_secret])}). "
                 "Check the client's id, its secret and the scope."

@@ -26,6 +26,7 @@ from spark_assign.sources.files.snapshot import Snapshot
 from spark_assign.sources.kafka.groups import Progress
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.progress import progress as progress_bar
+from spark_assign.stores.file_faults import shortened
 from spark_assign.stores.locations import split_url
 from spark_assign.tables.connect import INPUT_TABLES
 from spark_assign.tables.counted_nouns import count
@@ -41,7 +42,7 @@ LAST_GENERATION = 0
 the last completed one, so the last one is 0 and the one to plan is 1.
 """
 
-_NUM_THREADS = 8
+_NUM_THREADS, _MAX_ERROR = 8, 2_000
 
 
 def snapshot(
@@ -74,7 +75,7 @@ def snapshot(
             view = rest.read(ConnectHttp(target.urls, settings))
             group = None if groups is None else _group_of(target, view, groups)
         except SourceError as error:
-            rows.add("unreadable", error=str(error))
+            rows.add("unreadable", error=shortened(str(error), _MAX_ERROR))
             return rows
         _add(rows, target, view, group, protocol, max_delay_ms)
         progress(
@@ -243,8 +244,8 @@ def _distinct_clusters(all_rows: Sequence[ConnectRows]) -> list[ConnectRows]:
         if shared is not None:
             first, rows = owner[keys[shared]], ConnectRows(rows.connect_cluster)
             error = (
-                f"{first} and {rows.connect_cluster} are the same Connect cluster: both have the worker {shared} and "
-                "the same connectors. Leave one out, or give both URLs as one cluster: URL,URL"
+                f"{first} and {rows.connect_cluster} are the same Connect cluster: both have the worker {shared:.200} "
+                "and the same connectors. Leave one out, or give both URLs as one cluster: URL,URL"
             )
             rows.add("unreadable", error=error)
         else:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -20,12 +20,15 @@ from pydantic_core import from_json
 from spark_assign.sources.auth.secret import Secret, hidden
 from spark_assign.sources.connect.http_settings import CREDENTIALS_VARIABLE, HttpSettings
 from spark_assign.sources.time_limit import within
+from spark_assign.stores.locations import split_url
 from spark_assign.tables.errors import SourceError, missing_extra
 
 MAX_VALUES = 5_000_000
 """Maximum number of commas and brackets of an answer. A parsed value takes more memory than its text."""
 ANSWER_TIMEOUTS, CLUSTER_TIMEOUTS = 10, 30
 """Maximum time of one answer, and of all requests to a cluster, in units of the timeout."""
+_MAX_ERROR_BYTES = 1 << 20
+"""Maximum size of an answer with an error that is parsed."""
 UNASSIGNED = "UNASSIGNED"
 """AbstractStatus.State: the named worker has released it, and no other worker has it."""
 
@@ -230,7 +233,7 @@ class ConnectHttp:
         Failures that can pass (no connection, a rebalance, an overloaded proxy) are retried, with doubling pauses or
         after the time of Retry-After, at most a minute.
         """
-        from urllib3.exceptions import InvalidHeader, MaxRetryError
+        from urllib3.exceptions import MaxRetryError
 
         retry: Any = self._http.patience(self._settings.attempts, "GET")
         for attempt in range(1, self._settings.attempts + 1):
@@ -245,11 +248,8 @@ class ConnectHttp:
                 tries = f", {attempt} attempts" if attempt > 1 else ""
                 raise SourceError(f"GET {url}: {passing.reason}{tries}. {passing.remedy}.") from None
             if len(self._urls) == 1 or attempt % len(self._urls) == 0:
-                try:
-                    # `is not None`, because a response with an error status is falsy.
-                    pause_s = retry.get_retry_after(passing.response) if passing.response is not None else None
-                except InvalidHeader:
-                    pause_s = None
+                # `is not None`, because a response with an error status is falsy.
+                pause_s = retry.get_retry_after(passing.response) if passing.response is not None else None
                 wait(pause_s or retry.get_backoff_time())
             self._urls.append(self._urls.pop(0))
         raise AssertionError("unreachable")
@@ -293,7 +293,8 @@ class ConnectHttp:
     def _error_of_status(self, url: str, response: requests.Response, body: bytes) -> Exception:
         """Returns the error of a response with a status other than 200. Secrets are removed."""
         try:
-            message = _shortened(hidden(str(from_json(body)["message"]), self._secrets), 1000)
+            # Cut, because the values of a JSON document take up to 30 times its size.
+            message = _shortened(hidden(str(from_json(body[:_MAX_ERROR_BYTES])["message"]), self._secrets), 1000)
         except (ValueError, KeyError, TypeError):
             message = _shortened(hidden(body[:4_096].decode("utf-8", errors="replace"), self._secrets))
         code = response.status_code
@@ -375,8 +376,10 @@ def _shortened(text: bytes | str, width: int = 100) -> str:
 
 
 def host_and_port(url: str) -> str:
-    """Returns the name of a worker in REST, `host:port` of its URL (the advertised host and port of WorkerConfig)."""
-    return urlsplit(url).netloc.rpartition("@")[2]
+    """Returns the name of a worker in REST, `host:port` of its URL (the advertised host and port of WorkerConfig). A
+    text that isn't a URL, which any member of the group can send, is returned unchanged.
+    """
+    return split_url(url).netloc.rpartition("@")[2] or url
 
 
 def wait(seconds: float) -> None:

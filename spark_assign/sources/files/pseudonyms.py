@@ -78,7 +78,8 @@ def with_pseudonyms(snapshot: Snapshot, key: bytes) -> Snapshot:
     }
 
     def ranked(scope: tuple[str, ...], value: str) -> str:
-        return f"{ranks[scope][value]:05d}-{pseudonym(key, value)}"
+        digits = max(5, len(str(len(ranks[scope]))))  # so that a hundred thousand keep their order, too
+        return f"{ranks[scope][value]:0{digits}d}-{pseudonym(key, value)}"
 
     tables = {}
     for name, table in snapshot.tables.items():

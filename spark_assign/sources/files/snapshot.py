@@ -99,10 +99,13 @@ class SnapshotRows:
 
     def add_subscriptions(self, group_id: str, topics: Mapping[str, Collection[str]]) -> None:
         """Adds the topics of each member to `subscription_lists`: one row for all members with the same topics."""
-        members_by_topics: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        lists: dict[int, tuple[Collection[str], list[str]]] = {}  # one that members share is read once
         for member_id, names in topics.items():
+            lists.setdefault(id(names), (names, []))[1].append(member_id)
+        members_by_topics: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for names, member_ids in lists.values():
             if names:
-                members_by_topics[tuple(sorted(set(names)))].append(member_id)
+                members_by_topics[tuple(sorted(set(names)))] += member_ids
         for names, member_ids in members_by_topics.items():
             self.add("subscription_lists", group_id=group_id, member_ids=member_ids, topics=list(names))
 

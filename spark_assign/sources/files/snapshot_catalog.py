@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_assign.sources.files.snapshot import Snapshot
+from spark_assign.sources.files.snapshot_offsets import SHOWN_MICROS
 from spark_assign.sources.files.tables import temporary_settings
 from spark_assign.spark.arrow_schemas import to_arrow_schema
 from spark_assign.spark.engine import dataframe_of
@@ -76,11 +77,13 @@ def write_tables(snapshot: Snapshot, spark: SparkSession, prefix: str) -> None:
 
 
 def last_taken(spark: SparkSession, prefix: str, key: str, cluster: str) -> datetime | None:
-    """Returns the time of a cluster's snapshot in the tables of a catalog, or None if there is none."""
+    """Returns the time of a cluster's snapshot in the tables of a catalog, or None if there is none that Python has."""
     target = f"{prefix}.{_SNAPSHOTS[key]}"
     if not spark.catalog.tableExists(target):
         return None
-    rows = spark.table(target).where(F.col(key) == cluster).agg(F.max(F.unix_micros("taken_at"))).collect()  # one row
+    micros = F.unix_micros("taken_at")
+    of_cluster = spark.table(target).where((F.col(key) == cluster) & micros.between(*SHOWN_MICROS))
+    rows = of_cluster.agg(F.max(micros)).collect()  # one row
     return None if rows[0][0] is None else datetime.fromtimestamp(rows[0][0] / 1e6, UTC)
 
 

@@ -29,7 +29,7 @@ _SUMMARY = StructType(
     ]
 )
 
-_SHOWN_MICROS = (-62_135_510_400_000_000, 253_402_214_400_000_000)
+SHOWN_MICROS = (-62_135_510_400_000_000, 253_402_214_400_000_000)
 """Times that Python's `datetime` has in every time zone, in microseconds since 1970."""
 
 
@@ -228,7 +228,7 @@ def _rate(name: str) -> Column:
 
 def seconds_between(before: Offsets, after: Offsets) -> DataFrame:
     """Returns the seconds between the snapshots of each cluster: cluster, seconds. Raises SourceError."""
-    taken_at = F.when(F.unix_micros("taken_at").between(*_SHOWN_MICROS), F.col("taken_at"))
+    taken_at = F.when(F.unix_micros("taken_at").between(*SHOWN_MICROS), F.col("taken_at"))
     sides = [
         offsets.snapshots.select("cluster", taken_at.alias(f"{side}_at"), F.col("kafka_cluster_id").alias(f"{side}_id"))
         for offsets, side in ((before, "before"), (after, "after"))

@@ -183,12 +183,15 @@ def _partitions(
     committed: Mapping[str, Mapping[tuple[str, int], int]],
     leaders: Mapping[tuple[str, int], int],
 ) -> dict[str, set[tuple[str, int]]]:
-    """Returns the partitions of topics in the snapshot that each group has committed or owns."""
+    """Returns the partitions of topics in the snapshot that each group has committed or owns; beyond them, owned ones
+    with a committed offset. A leader can assign any numbers.
+    """
     group_partitions = {group_id: {key for key in offsets if key in leaders} for group_id, offsets in committed.items()}
     for row in rows.rows["owned_lists"]:
-        owned = group_partitions.setdefault(row["group_id"], set())
+        owned, known = group_partitions.setdefault(row["group_id"], set()), committed.get(row["group_id"], {})
         for topic, first, step, size in zip(row["topics"], row["firsts"], row["steps"], row["counts"], strict=True):
-            owned.update((topic, number) for number in range(first, first + step * size, step))
+            keys = ((topic, number) for number in range(first, first + step * size, step))
+            owned.update(key for key in keys if key in leaders or key in known)
     return group_partitions
 
 

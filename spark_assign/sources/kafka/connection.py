@@ -33,12 +33,17 @@ from kafka.protocol.admin import DescribeClusterRequest, DescribeConfigsRequest,
 from kafka.protocol.metadata import MetadataRequest
 
 from spark_assign.sources.auth.secret import Secret, hidden
+from spark_assign.stores.file_faults import shortened
 from spark_assign.tables.errors import ConfigError, SourceError, SparkAssignError
 
 T = TypeVar("T")
 
 LANES = 4
 """Requests in flight to one broker at a time."""
+
+MAX_RESPONSE_BYTES, MAX_BYTES, MAX_BROKERS = 1 << 28, 1 << 30, 10_000
+"""Maximum size of a response, and of what all brokers together send while requests are answered (50 million committed
+offsets), and maximum number of brokers. Decoded, a response takes many times its size."""
 
 _CONNECT_ATTEMPTS = 5
 _BACKOFF_S = 0.5
@@ -64,8 +69,8 @@ _REMEDY = "Check --bootstrap-server and the security settings of the properties 
 def _contradiction(metadata: Any) -> str | None:
     """Returns what contradicts itself in a Metadata response, or None."""
     ids = [broker.node_id for broker in metadata.brokers]
-    if len(set(ids)) < len(ids) or min(ids, default=0) < 0:
-        return "lists a broker twice, or a negative ID"
+    if len(set(ids)) < len(ids) or min(ids, default=0) < 0 or len(ids) > MAX_BROKERS:
+        return f"lists a broker twice, or a negative ID, or more than {MAX_BROKERS:,} brokers"
     for topic in metadata.topics:
         numbers = sorted(partition.partition_index for partition in topic.partitions)
         if topic.error_code == 0 and (not topic.name or numbers != list(range(len(numbers)))):
@@ -85,7 +90,7 @@ class ClusterConnection:
         self._secrets = [settings.get("secrets", ()), *settings.values()]
         known = {
             "client_id": "spark-assign-snapshot",
-            "receive_message_max_bytes": 1 << 30,
+            "receive_message_max_bytes": MAX_RESPONSE_BYTES,
             # Above the lanes, so that a connection never refuses a request as too many.
             "max_in_flight_requests_per_connection": 2 * LANES,
             "slow_task_threshold_secs": 0,  # otherwise a large response on a busy machine is a warning
@@ -161,7 +166,8 @@ class ClusterConnection:
 
     def failed(self, problem: str, error: BaseException) -> SourceError:
         """Returns an error that names the cluster, without secrets."""
-        error_text = hidden(_REPEATED_ERROR_NAME.sub(r"\1", f"{type(error).__name__}: {error}"), self._secrets)
+        error_text = _REPEATED_ERROR_NAME.sub(r"\1", f"{type(error).__name__}: {error}")
+        error_text = shortened(hidden(error_text, self._secrets), _MAX_ERROR_CHARACTERS)
         remedy = next((text for sign, text in _REMEDIES.items() if sign in error_text), _REMEDY)
         return SourceError(f"Kafka at {self._bootstrap_servers}: {problem} ({error_text}). {remedy}.")
 
@@ -222,6 +228,7 @@ class ClusterConnection:
             for done in [self._manager.call_soon(lane, positions) for positions in lanes.values()]:
                 await done
 
+        self._manager.received = 0
         try:
             self._manager.run(all_lanes)
         except KafkaError as error:
@@ -233,23 +240,45 @@ class ClusterConnection:
             try:
                 return await self._manager.send(request, node_id=broker)
             except (NodeNotReadyError, KafkaConnectionError):
-                if attempt == _CONNECT_ATTEMPTS:
+                if attempt == _CONNECT_ATTEMPTS or self._manager.received > MAX_BYTES:
                     raise
                 await self._net.sleep(_BACKOFF_S * attempt)
         raise AssertionError("unreachable")
 
 
 class _ReadResponseBeforeClose(KafkaConnectionManager):  # type: ignore[misc]  # the library has no types
-    """Reads the response of a broker that closes the connection right after it.
+    """Reads the response of a broker that closes the connection right after it, and at most `MAX_BYTES` in total.
 
     A broker responds to a denied login and closes at once. If both arrive together, the library drops the response,
     and a wrong password looks like a lost connection.
     """
 
+    received = 0
+    """Number of bytes from all brokers since the last requests were sent."""
+
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         transport = await super()._build_transport(node, timeout_at=timeout_at)
+        transport._sock = _CountedSocket(transport._sock, self)
         transport._sock_recv = _response_before_end(transport._sock_recv)
         return transport
+
+
+class _CountedSocket:
+    """A socket that counts what it receives: the library reads as long as a broker sends."""
+
+    def __init__(self, socket: Any, manager: _ReadResponseBeforeClose) -> None:
+        self._socket, self._manager = socket, manager
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+    def recv(self, size: int) -> bytes:
+        """Receives as a socket does. Raises KafkaConnectionError beyond the limit."""
+        if self._manager.received > MAX_BYTES:
+            raise KafkaConnectionError(f"the brokers have sent more than {MAX_BYTES >> 20} MiB for these requests")
+        data: bytes = self._socket.recv(size)
+        self._manager.received += len(data)
+        return data
 
 
 def _response_before_end(receive: Callable[[], tuple[bytes, Any]]) -> Callable[[], tuple[bytes, Any]]:
@@ -376,7 +405,7 @@ def no_sizes_reason(response: Any) -> str | None:
     Without DESCRIBE on the cluster, brokers before 3.2 (DescribeLogDirs v3) return no folder and no error.
     """
     if isinstance(response, Exception):
-        return f"{type(response).__name__}: {response}"
+        return error_text(response)
     code = getattr(response, "error_code", 0) or 0
     if code == errors.ClusterAuthorizationFailedError.errno or (not code and not response.results):
         return "no permission DESCRIBE on the cluster. Grant DESCRIBE on the cluster"

@@ -61,6 +61,8 @@ _VERSION = re.compile(r"\w++\((?:\d+|UNKNOWN)\): ")
 _UNSETTLED = ("PreparingRebalance", "CompletingRebalance")
 _COMMAND = re.compile(r"(?!.*?(?:  |\t))(?>.*?kafka-[a-z]).* --[a-z]")
 
+_MAX_COLUMNS = 50
+"""Maximum number of columns of a table, each of which is compared with each line."""
 _COORDINATOR = "COORDINATOR (ID)"
 _HEADER_CELL = re.compile(r"COORDINATOR \(ID\)|\S++")
 _HEADER_NAME = re.compile(r"COORDINATOR \(ID\)|[A-Z#][A-Z-]*+")
@@ -156,7 +158,7 @@ def _layout(line: Line) -> _Layout | None:
     cells = [(cell[0], cell.start()) for cell in _HEADER_CELL.finditer(line[2])]
     columns = tuple(name for name, _ in cells)
     keys = [name for name in columns if name in _READERS]
-    if len(cells) < 2 or not keys or not all(map(_HEADER_NAME.fullmatch, columns)):
+    if not 2 <= len(cells) <= _MAX_COLUMNS or not keys or not all(map(_HEADER_NAME.fullmatch, columns)):
         return None
     return _Layout(columns, tuple(start for _, start in cells), "TOPIC" if "TOPIC" in keys else keys[0])
 
@@ -342,7 +344,8 @@ class _Found:
             if ("Adding" in words) != ("Removing" in words):
                 raise _wrong(line, "Adding Replicas and Removing Replicas, or none of them")
             if self.labels.setdefault(topic, labels) != labels:
-                raise _wrong(line, f"the fields {', '.join(self.labels[topic])} after Isr, as in an earlier line")
+                fields = ", ".join(self.labels[topic][:5])
+                raise _wrong(line, f"the fields {fields} after Isr, as in an earlier line")
             row = {
                 "replicas": replicas,
                 "leader_id": _int(line, leader) if leader.isdecimal() else None,  # `none`, or -1 before 2.x
@@ -404,8 +407,10 @@ class _Found:
         self.log_dirs.append({**key, "error": error})
         if not all(isinstance(value, str) for value in (key["log_dir"], error or "")):
             raise TypeError("the path of a log directory or its error isn't a text")
+        f"{key['log_dir']}{error}".encode()  # ValueError: half of a surrogate pair
         for each in folder["partitions"]:
             topic, _, partition = str(each["partition"]).rpartition("-")
+            topic.encode()
             size, lag = (_number_or_none(line, str(each[name]), name) for name in ("size", "offsetLag"))
             log = {"topic": topic, "partition": _int(line, partition), "is_future": bool(each["isFuture"])}
             self.logs.append({**log, **key, "bytes": size, "offset_lag": lag if lag != -1 else None})

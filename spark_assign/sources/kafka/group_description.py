@@ -28,12 +28,13 @@ class MemberDescription:
 
     Attributes:
         columns: the columns of its row of `members`.
-        topics: the names of its subscribed topics.
+        topics: the names of its subscribed topics, without those of `matched`.
         owned: its partitions.
         tasks: the columns of its rows of `tasks`, in a streams group.
         in_order: whether the order of the owned partitions matters.
         seen: the format of the bytes of a classic member.
         streams: the contents of the bytes of a member of a classic Streams application.
+        matched: the subscribed topics that match its regular expression, a list that all members with it share.
     """
 
     columns: dict[str, Any]
@@ -43,6 +44,7 @@ class MemberDescription:
     in_order: bool = False
     seen: leader_fingerprint.MemberBytes | None = None
     streams: StreamsMember | None = None
+    matched: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -121,19 +123,19 @@ def read_consumer_group(group: Any, topics: Collection[str], regex_time: RegexTi
     )
 
 
-def _matched(regexes: Collection[str], topics: Collection[str], regex_time: RegexTime) -> dict[str, list[str]]:
+def _matched(regexes: Collection[str], topics: Collection[str], regex_time: RegexTime) -> dict[str, dict[str, None]]:
     """Returns the topics that match each regular expression of a group. Raises TopicRegexError."""
-    matched: dict[str, list[str]] = {}
+    matched: dict[str, dict[str, None]] = {}
     start_s, limit_s = time.monotonic(), min(_MAX_REGEX_S, regex_time.left_s / 4)
     if regexes and limit_s <= 0:
         raise TopicRegexError(f"expressions of other groups have taken the {_MAX_REGEXES_S:g} s that a cluster has")
     try:
         for regex in regexes:
             matches = topic_matcher(regex)
-            matched[regex] = []
+            matched[regex] = {}
             for topic in sorted(topics):
                 if matches(topic):
-                    matched[regex].append(topic)
+                    matched[regex][topic] = None
                 if time.monotonic() > start_s + limit_s:
                     problem = f"the regular expressions of the group take more than {limit_s:.2g} s"
                     raise TopicRegexError(f"{problem} with {len(topics):,} topics")
@@ -150,14 +152,14 @@ def _subscription_type(members: Sequence[Any]) -> str:
     return "homogeneous" if is_homogeneous else "heterogeneous"
 
 
-def _consumer_member(member: Any, matched: Mapping[str, Sequence[str]]) -> MemberDescription:
+def _consumer_member(member: Any, matched: Mapping[str, Mapping[str, None]]) -> MemberDescription:
     """Returns a member of a consumer group; `matched` has the topics of each regular expression of the group."""
     owned = owned_partitions(member)
-    named = list(member.subscribed_topic_names)
+    named, shared = list(member.subscribed_topic_names), matched.get(member.subscribed_topic_regex or "", {})
     if member.subscribed_topic_regex:
-        named += matched[member.subscribed_topic_regex]
         named += [topic for topic, _ in owned]
-    return MemberDescription(member_columns(member), tuple(named), owned)
+    own = tuple(topic for topic in named if topic not in shared)
+    return MemberDescription(member_columns(member), own, owned, matched=shared)
 
 
 StartOffsets = dict[tuple[str, int], int]

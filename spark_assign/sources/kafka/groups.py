@@ -204,8 +204,14 @@ def describe_groups(
     def build_request(ids: Sequence[str]) -> Any:
         return request(**{names: list(ids), "include_authorized_operations": False})
 
+    def read_one(group: Any) -> Any:
+        try:
+            return read_group(group)
+        except Exception as error:  # what one group's members have sent must not stop the other groups of the response
+            return WireError(f"malformed: {type(error).__name__}: {error}")
+
     def read(_: Sequence[str], response: Any) -> Iterable[tuple[str, Any]]:
-        return [(group.group_id, read_group(group)) for group in response.groups]
+        return [(group.group_id, read_one(group)) for group in response.groups]
 
     return request_per_group(connection, groups, build_request, read, DESCRIBE_BATCH, activity, report)[:2]
 
@@ -297,6 +303,7 @@ def _add_group(
         for task in member.tasks:
             rows.add("tasks", group_id=group_id, member_id=member_id, **task)
     rows.add_subscriptions(group_id, {member.columns["member_id"]: member.topics for member in group.members})
+    rows.add_subscriptions(group_id, {member.columns["member_id"]: member.matched for member in group.members})
 
 
 def read_classic_members(

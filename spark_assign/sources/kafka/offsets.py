@@ -159,7 +159,8 @@ def _request_from_leaders(
         for topic in [] if isinstance(response, Exception) else response.topics:
             for partition in topic.partitions:
                 key = (topic.name, partition.partition_index)
-                if partition.error_code == 0 and key in leaders:  # a broker can list others
+                # A broker can list others, and an offset that isn't one (-1: there is none).
+                if partition.error_code == 0 and key in leaders and partition.offset >= -1:
                     offsets[key] = LeaderOffset(partition.offset, partition.timestamp, responded_s)
     return offsets
 

@@ -42,6 +42,9 @@ _MAX_RECORDS = 2_000_000
 """Maximum number of records of a file: about 2 GB while they are read."""
 _MAX_BYTES = 1 << 30
 """Maximum size of the keys and values of a file: a small compressed text can have any."""
+_MAX_SIZE, _PER_LINE = 16 << 30, 1_000
+"""Maximum number of characters of a file, and how many a line counts in addition: a compressed file of lines without a
+record took hours."""
 _DELETED = "<DELETE>"
 _DECODER = json.JSONDecoder()
 _WRONG = ValueError, RecursionError
@@ -103,9 +106,13 @@ def read_records_text(path: str) -> pa.Table:
 
 def _records(path: str, file: IO[str]) -> Iterator[tuple[int, int | None, str]]:
     """Yields line, partition (None: unknown), and text of each record; the console consumer prints no line ends."""
-    partition, number, rest = None, 0, ""
+    partition, number, rest, left = None, 0, "", _MAX_SIZE
     while line := file.readline(_MAX_TEXT):
-        number += 1
+        number, left = number + 1, left - len(line) - _PER_LINE
+        if left < 0:
+            raise ConfigError(
+                f"{path}, line {number}: more than {_MAX_SIZE:,} characters. Copy the segments (--segments)"
+            )
         if segment := _SEGMENT.match(line):
             partition = int(segment[1])
         elif "key: " in line and _RECORD.match(line):
