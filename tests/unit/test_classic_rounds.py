@@ -52,14 +52,14 @@ def test_a_warmup_and_two_rebalances() -> None:
 
 def test_all_tasks_at_one_process_without_end_offsets() -> None:
     """The class that runs then notes all pairs of tasks of a process, of which there are millions."""
-    application = scaled_out(5_000, standbys=1)
+    application = scaled_out(4_000, standbys=1)
     members = [*application.members, ClassicMember("c", "00000000-0000-0000-0000-000000000003")]
     application = replace(application, members=members, end_offsets=None)
     start = process_time()
     clients = plan_application(application).clients
     assert process_time() - start < 3
-    assert {process: len(active) for process, (active, _) in clients.items() if active} == {Q: 5_000}
-    assert sorted(len(standby) for _, standby in clients.values()) == [0, 2_500, 2_500]
+    assert {process: len(active) for process, (active, _) in clients.items() if active} == {Q: 4_000}
+    assert sorted(len(standby) for _, standby in clients.values()) == [0, 2_000, 2_000]
 
 
 def test_a_slow_restore_takes_more_probing_rebalances() -> None:
